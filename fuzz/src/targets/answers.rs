@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{depth, sections};
-use hotshoe_core::check::answer::{clean, measure};
+use hotshoe_core::check::answer::{enforce_limits, sanitize_failure};
 use hotshoe_core::check::status;
 use hotshoe_core::model::decision::{
     Answer, Children, Condition, Decision, Document, Event, Failure, Requirement, Severity, Truth,
@@ -45,13 +45,13 @@ pub fn decision(bytes: &[u8]) {
         }
     }
     if !needs.is_empty() {
-        drop(measure(Answer::Needs(needs), &Limits::default()));
+        drop(enforce_limits(Answer::Needs(needs), &Limits::default()));
     }
     if !children.is_empty() {
         decision.children = Children::Exactly(children);
     }
-    if let Ok(Answer::Decided(measured)) = measure(Answer::Decided(decision), &Limits::default()) {
-        holds(&measured);
+    if let Ok(Answer::Decided(checked)) = enforce_limits(Answer::Decided(decision), &Limits::default()) {
+        holds(&checked);
     }
 }
 
@@ -65,7 +65,8 @@ fn reference(kind: &str, name: &str) -> ObjectRef {
 
 fn failure(field: &str, message: &str) {
     let field = (!field.is_empty()).then(|| field.to_owned());
-    if let Failure::Reject { message, field } = clean(Failure::Reject { message: message.to_owned(), field }) {
+    if let Failure::Reject { message, field } = sanitize_failure(Failure::Reject { message: message.to_owned(), field })
+    {
         is_clean(&message, FAILURE_MESSAGE);
         is_clean(&field.unwrap_or_default(), FAILURE_MESSAGE);
     }

@@ -112,10 +112,10 @@ fn compare(plugin: &str, grant: &Grant, descriptor: &Descriptor) -> Vec<Line> {
 }
 
 fn note(grant: &Grant, verb: Verb, kind: &Kind, asked: bool, given: bool) -> String {
-    if let Some((_, why)) = denied::why(kind) {
+    if let Some((_, why)) = denied::reason(kind) {
         return format!("never: {why}");
     }
-    if !verb.reads() && denied::is_never_written(kind) {
+    if !verb.reads() && denied::is_read_only(kind) {
         return "never: no plugin may write this kind".to_owned();
     }
     let rules: Vec<_> = grant.rules.iter().filter(|rule| rule.is_for(verb, kind)).collect();

@@ -28,7 +28,7 @@ fn parent(plugin: &PluginConfig, descriptor: &Descriptor) -> Option<Fix> {
     let asked = &descriptor.parent;
     plugin.parent_lacking(asked)?;
     let value = json!({ "group": &*asked.group, "kind": &*asked.kind });
-    denied::why(asked).is_none().then_some(Fix::Spec("parent", value))
+    denied::reason(asked).is_none().then_some(Fix::Spec("parent", value))
 }
 
 fn finalizer(plugin: &PluginConfig, descriptor: &Descriptor) -> Option<Fix> {
@@ -38,7 +38,7 @@ fn finalizer(plugin: &PluginConfig, descriptor: &Descriptor) -> Option<Fix> {
 }
 
 fn grants(plugin: &PluginConfig, descriptor: &Descriptor) -> Vec<Fix> {
-    let grantable = grant::asked(descriptor).into_iter().filter(|(kind, _)| denied::why(kind).is_none());
+    let grantable = grant::asked(descriptor).into_iter().filter(|(kind, _)| denied::reason(kind).is_none());
     let missing = grantable.map(|(kind, mut verbs)| {
         verbs.retain(|verb| !plugin.grant.allows(*verb, &kind));
         (kind, verbs)

@@ -92,8 +92,8 @@ impl Revision {
             let run = FinishedCall::of(&revision.engine, &revision.linked, limits, &revision.memory, answer);
             run.finish(
                 |answered| match answered {
-                    Ok(answer) => Ok(Ok(answer::measure(answer, limits)?)),
-                    Err(failure) => Ok(Err(answer::clean(failure))),
+                    Ok(answer) => Ok(Ok(answer::enforce_limits(answer, limits)?)),
+                    Err(failure) => Ok(Err(answer::sanitize_failure(failure))),
                 },
                 &then,
             )

@@ -25,7 +25,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Returns RBAC's name of the verb.
+    /// Returns the verb's name in RBAC.
     pub fn as_str(self) -> &'static str {
         match self {
             Verb::Get => "get",
@@ -37,7 +37,7 @@ impl Verb {
         }
     }
 
-    /// Returns whether it reads.
+    /// Returns whether the verb reads.
     pub fn reads(self) -> bool {
         matches!(self, Verb::Get | Verb::List | Verb::Watch)
     }
@@ -56,20 +56,20 @@ impl From<WriteVerb> for Verb {
 /// The access that is requested.
 #[derive(Clone, Copy, Debug)]
 pub enum Access<'a> {
-    /// Show it to the plugin.
+    /// Show the object to the plugin.
     Read,
-    /// Apply it in this final form, which creates or changes it.
+    /// Apply the object in this final form, which creates or changes it.
     Apply(&'a Value),
-    /// Create it in this final form, and leave it alone where it is there.
+    /// Create the object in this final form; leave an existing object alone.
     Create(&'a Value),
-    /// Leave it in this form, which an apply and what others set make of it.
+    /// Accept this form of the object, which results from an apply and from what others have set in the live object.
     Result(&'a Value),
-    /// Delete it.
+    /// Delete the object.
     Delete,
 }
 
 impl<'a> Access<'a> {
-    /// Returns what is to be written, if anything is.
+    /// Returns the body to be written, if any.
     pub fn body(&self) -> Option<&'a Value> {
         match self {
             Access::Apply(body) | Access::Create(body) | Access::Result(body) => Some(body),
@@ -92,15 +92,15 @@ impl<'a> Access<'a> {
 /// A request for access to one object.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// The parent on whose behalf.
+    /// The parent on whose behalf the access is requested.
     pub parent: &'a ObjectRef,
-    /// The object; its namespace is filled in.
+    /// The object, with its namespace filled in.
     pub object: &'a ObjectRef,
-    /// Whether objects of its kind have a namespace, by discovery.
+    /// Whether the object's kind is namespaced, according to discovery.
     pub namespaced: bool,
     /// The access.
     pub access: Access<'a>,
 }
 
-/// The value of a label of a namespace: namespace, key. Asked only where a rule has a selector.
+/// Returns the value of a label, by the namespace's name and the label's key. Called only for rules with a selector.
 pub type LabelOf<'a> = dyn Fn(&str, &str) -> Option<String> + Send + Sync + 'a;

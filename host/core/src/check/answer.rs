@@ -1,7 +1,7 @@
 //! Checks the sizes, counts, JSON and texts of an answer.
 //!
-//! This is the first check of an answer, right after the sandbox; grants and observations come later, in
-//! [`check`](crate::check). Everything here is plugin-controlled.
+//! This is the first check of an answer, right after the sandbox. Grants and observed state are checked later, in
+//! [`check`](crate::check). The plugin controls every value that is checked here.
 
 use std::collections::HashSet;
 
@@ -14,16 +14,16 @@ use crate::model::limits::{
 use crate::model::names;
 use crate::model::{json_guard, sanitize};
 
-/// The longest name of any Kubernetes object, bytes.
-const NAME: usize = 253;
+/// The maximum length of a Kubernetes object's name, in bytes.
+const MAX_NAME_BYTES: usize = 253;
 
 /// Why an answer is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
-    /// It is larger than the host accepts: what, and by how much.
+    /// The answer is larger than the host accepts. Names the part that is too large, its size and the limit.
     #[error("the plugin's answer is too large: {0}")]
     TooLarge(String),
-    /// It cannot be read: which part, and why.
+    /// The answer cannot be used. Names the invalid part and the reason.
     #[error("the plugin's answer cannot be used: {0}")]
     Invalid(String),
 }
@@ -38,12 +38,15 @@ impl AnswerError {
     }
 }
 
-/// Returns the answer with sanitized texts, if it keeps within the limits.
-pub fn measure(answer: Answer, limits: &Limits) -> Result<Answer, AnswerError> {
+/// Checks an answer against the limits and sanitizes its texts.
+///
+/// # Errors
+/// When a part of the answer exceeds a limit or is invalid.
+pub fn enforce_limits(answer: Answer, limits: &Limits) -> Result<Answer, AnswerError> {
     Ok(match answer {
-        Answer::Decided(decision) => Answer::Decided(measure_decision(decision, limits)?),
-        Answer::Waiting(decision) => Answer::Waiting(measure_decision(decision, limits)?),
-        Answer::Done(decision) => Answer::Done(measure_decision(decision, limits)?),
+        Answer::Decided(decision) => Answer::Decided(check_decision(decision, limits)?),
+        Answer::Waiting(decision) => Answer::Waiting(check_decision(decision, limits)?),
+        Answer::Done(decision) => Answer::Done(check_decision(decision, limits)?),
         Answer::Needs(needs) => {
             check_needs(&needs)?;
             Answer::Needs(needs)
@@ -51,79 +54,80 @@ pub fn measure(answer: Answer, limits: &Limits) -> Result<Answer, AnswerError> {
     })
 }
 
-/// Returns the failure with sanitized texts.
-pub fn clean(failure: Failure) -> Failure {
+/// Sanitizes the texts of a failure.
+pub fn sanitize_failure(failure: Failure) -> Failure {
     let clean = |message| sanitize::clean(message, FAILURE_MESSAGE);
     match failure {
         Failure::Retry { message, after } => Failure::Retry { message: clean(message), after },
-        Failure::Reject { message, field } => {
-            Failure::Reject { message: clean(message), field: field.map(|field| sanitize::clean(field, NAME)) }
-        }
+        Failure::Reject { message, field } => Failure::Reject {
+            message: clean(message),
+            field: field.map(|field| sanitize::clean(field, MAX_NAME_BYTES)),
+        },
         Failure::Other(message) => Failure::Other(clean(message)),
     }
 }
 
-fn measure_decision(decision: Decision, limits: &Limits) -> Result<Decision, AnswerError> {
+fn check_decision(decision: Decision, limits: &Limits) -> Result<Decision, AnswerError> {
     if let Children::Exactly(children) = &decision.children {
         check_children(children, limits)?;
     }
-    at_most(decision.conditions.len(), CONDITIONS, "conditions", None)?;
-    at_most(decision.events.len(), limits.events as usize, "events", None)?;
-    let conditions: Vec<_> = decision.conditions.into_iter().map(measure_condition).collect::<Result<_, _>>()?;
+    check_count(decision.conditions.len(), CONDITIONS, "conditions", None)?;
+    check_count(decision.events.len(), limits.events as usize, "events", None)?;
+    let conditions: Vec<_> = decision.conditions.into_iter().map(check_condition).collect::<Result<_, _>>()?;
     check_status(decision.status.as_deref(), &conditions, limits)?;
     Ok(Decision {
         conditions,
-        events: decision.events.into_iter().map(measure_event).collect::<Result<_, _>>()?,
+        events: decision.events.into_iter().map(check_event).collect::<Result<_, _>>()?,
         ..decision
     })
 }
 
-/// Limits the status with its conditions, for parents are cached whole.
+/// Limits the size of the status and its conditions together, because the host caches the whole status of a parent.
 fn check_status(status: Option<&str>, conditions: &[Condition], limits: &Limits) -> Result<(), AnswerError> {
     let written = |condition| serde_json::to_string(condition).map_or(0, |json| json.len());
     let bytes = status.map_or(0, str::len) + conditions.iter().map(written).sum::<usize>();
-    at_most_bytes("the status with its conditions", bytes, limits.status_bytes.bytes())?;
+    check_size("the status with its conditions", bytes, limits.status_bytes.bytes())?;
     status.map_or(Ok(()), |status| check_json("the status", status, limits))
 }
 
 fn check_children(children: &[Document], limits: &Limits) -> Result<(), AnswerError> {
-    at_most(children.len(), limits.children as usize, "children", Some(CHILDREN.name))?;
+    check_count(children.len(), limits.children as usize, "children", Some(CHILDREN.name))?;
     children.iter().try_for_each(|child| check_child(child, limits))
 }
 
 fn check_child(child: &Document, limits: &Limits) -> Result<(), AnswerError> {
     check_reference(&child.reference)?;
     let what = child.reference.to_string();
-    at_most_bytes(&what, child.json.len(), limits.object_bytes.bytes())?;
+    check_size(&what, child.json.len(), limits.object_bytes.bytes())?;
     check_json(&what, &child.json, limits)
 }
 
 fn check_needs(needs: &[Requirement]) -> Result<(), AnswerError> {
-    at_most(needs.len(), REQUIREMENTS, "requirements", None)?;
+    check_count(needs.len(), REQUIREMENTS, "requirements", None)?;
     let mut keys = HashSet::new();
     for need in needs {
         check_reference(&need.reference)?;
-        if need.key.is_empty() || need.key.len() > NAME || !keys.insert(&need.key) {
-            let key = sanitize::clean(need.key.clone(), NAME);
+        if need.key.is_empty() || need.key.len() > MAX_NAME_BYTES || !keys.insert(&need.key) {
+            let key = sanitize::clean(need.key.clone(), MAX_NAME_BYTES);
             return Err(invalid(format!("the key {key:?} of a requirement is empty, too long or given twice")));
         }
     }
     Ok(())
 }
 
-/// Checks that names can be shown and compared; grants decide whether they may be used.
+/// Checks that the names in a reference can be shown and compared. Whether they may be used is up to the grant.
 fn check_reference(reference: &ObjectRef) -> Result<(), AnswerError> {
     let kind = &reference.kind;
     let namespace = reference.namespace.as_deref().unwrap_or("default");
     let plausible = names::is_group(&kind.group)
         && names::is_version(&kind.version)
         && names::is_kind(&kind.kind)
-        && names::is_visible(namespace, NAME)
-        && names::is_visible(&reference.name, NAME);
+        && names::is_visible(namespace, MAX_NAME_BYTES)
+        && names::is_visible(&reference.name, MAX_NAME_BYTES);
     if plausible {
         return Ok(());
     }
-    let shown = sanitize::clean(format!("{} {reference}", kind.api_version()), NAME);
+    let shown = sanitize::clean(format!("{} {reference}", kind.api_version()), MAX_NAME_BYTES);
     Err(invalid(format!("{shown:?} names no object that can be")))
 }
 
@@ -132,9 +136,9 @@ fn check_json(what: &str, text: &str, limits: &Limits) -> Result<(), AnswerError
         .map_err(|error| invalid(format!("the JSON of {what}: {}", sanitize::clean(error, 500))))
 }
 
-fn measure_condition(condition: Condition) -> Result<Condition, AnswerError> {
+fn check_condition(condition: Condition) -> Result<Condition, AnswerError> {
     if !names::is_qualified(&condition.name) || condition.name.len() > CONDITION_TYPE {
-        let name = sanitize::clean(condition.name, NAME);
+        let name = sanitize::clean(condition.name, MAX_NAME_BYTES);
         return Err(invalid(format!("{name:?} is no condition type, such as Available or example.com/Available")));
     }
     Ok(Condition {
@@ -144,16 +148,16 @@ fn measure_condition(condition: Condition) -> Result<Condition, AnswerError> {
     })
 }
 
-fn measure_event(event: Event) -> Result<Event, AnswerError> {
+fn check_event(event: Event) -> Result<Event, AnswerError> {
     Ok(Event { reason: reason(event.reason)?, message: sanitize::clean(event.message, EVENT_MESSAGE), ..event })
 }
 
-/// Checks a reason or type against the schema of `metav1.Condition`; the API server would refuse the whole status
-/// for another.
+/// Checks a reason against the schema of `metav1.Condition`: the API server would reject the whole status because of one
+/// invalid reason.
 fn reason(reason: String) -> Result<String, AnswerError> {
-    let letter = |at: Option<char>| at.is_some_and(|c| c.is_ascii_alphabetic());
+    let is_letter = |first: Option<char>| first.is_some_and(|c| c.is_ascii_alphabetic());
     let valid = reason.len() <= REASON
-        && letter(reason.chars().next())
+        && is_letter(reason.chars().next())
         && reason.chars().all(|c| c.is_ascii_alphanumeric() || "_,:".contains(c))
         && !reason.ends_with([',', ':']);
     if valid {
@@ -163,8 +167,8 @@ fn reason(reason: String) -> Result<String, AnswerError> {
     Err(invalid(format!("the reason {shown:?} is no single word in PascalCase")))
 }
 
-/// `name` is that of the limit, where an administrator can raise it.
-fn at_most(count: usize, limit: usize, what: &str, name: Option<&str>) -> Result<(), AnswerError> {
+/// Checks a count against a limit; `name` is the limit's name, if an administrator can raise it.
+fn check_count(count: usize, limit: usize, what: &str, name: Option<&str>) -> Result<(), AnswerError> {
     if count <= limit {
         return Ok(());
     }
@@ -172,7 +176,8 @@ fn at_most(count: usize, limit: usize, what: &str, name: Option<&str>) -> Result
     Err(AnswerError::TooLarge(format!("it has {count} {what}, more than {limit}{name}")))
 }
 
-fn at_most_bytes(what: &str, bytes: usize, limit: usize) -> Result<(), AnswerError> {
+/// Checks a size against a limit, both in bytes.
+fn check_size(what: &str, bytes: usize, limit: usize) -> Result<(), AnswerError> {
     if bytes <= limit {
         return Ok(());
     }
@@ -198,15 +203,15 @@ mod tests {
         Condition { name: name.into(), status: Truth::True, reason: "Ready".into(), message: "well".into() }
     }
 
-    fn measured(decision: Decision) -> Result<Decision, AnswerError> {
-        match measure(Answer::Decided(decision), &Limits::default())? {
+    fn checked(decision: Decision) -> Result<Decision, AnswerError> {
+        match enforce_limits(Answer::Decided(decision), &Limits::default())? {
             Answer::Decided(decision) => Ok(decision),
             other => panic!("{other:?}"),
         }
     }
 
     fn refused(decision: Decision) -> (&'static str, String) {
-        let error = measured(decision).unwrap_err();
+        let error = checked(decision).unwrap_err();
         (error.reason(), error.to_string())
     }
 
@@ -219,11 +224,11 @@ mod tests {
             events: vec![Event { severity: Severity::Normal, reason: "Scaled".into(), message: "to 3".into() }],
             ..Decision::default()
         };
-        assert_eq!(measured(decision.clone()), Ok(decision));
+        assert_eq!(checked(decision.clone()), Ok(decision));
     }
 
     #[test]
-    fn too_many_or_too_large_is_named_with_its_limit() {
+    fn a_part_that_is_too_many_or_too_large_is_named_with_its_limit() {
         let children = |children| Decision { children: Children::Exactly(children), ..Decision::default() };
         let large = format!("{{\"a\":\"{}\"}}", "x".repeat(1_500_000));
         let status = Some(format!("{{\"a\":\"{}\"}}", "x".repeat(65_536)));
@@ -254,9 +259,9 @@ mod tests {
         let quotes = Condition { message: "\"".repeat(CONDITION_MESSAGE), ..condition("A") };
         let quoted = Decision { conditions: vec![quotes], ..Decision::default() };
         for form in [Answer::Decided, Answer::Waiting, Answer::Done] {
-            assert!(measure(form(fits.clone()), &limits).is_ok());
+            assert!(enforce_limits(form(fits.clone()), &limits).is_ok());
             for decision in [&together, &many, &quoted] {
-                let error = measure(form(decision.clone()), &limits).unwrap_err();
+                let error = enforce_limits(form(decision.clone()), &limits).unwrap_err();
                 assert_eq!(error.reason(), "OutputTooLarge");
                 assert!(error.to_string().contains("the status with its conditions has"), "{error}");
                 assert!(error.to_string().ends_with("more than 65536"), "{error}");
@@ -265,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn unusable_json_names_and_words_are_refused() {
+    fn invalid_json_names_and_reasons_are_refused() {
         for (name, json) in
             [("web", "[]"), ("web", r#"{"a":1,"a":2}"#), ("", "{}"), ("a\u{202e}b", "{}"), ("a b", "{}")]
         {
@@ -285,7 +290,7 @@ mod tests {
         let long = Condition { message: "ä".repeat(40_000), ..condition("Available") };
         let event = Event { severity: Severity::Warning, reason: "Odd".into(), message: "\u{1b}[2Jgone".into() };
         let decision =
-            measured(Decision { conditions: vec![long], events: vec![event], ..Decision::default() }).unwrap();
+            checked(Decision { conditions: vec![long], events: vec![event], ..Decision::default() }).unwrap();
         assert!(decision.conditions[0].message.len() <= CONDITION_MESSAGE);
         assert_eq!(decision.events[0].message, "gone");
     }

@@ -1,5 +1,5 @@
-//! What no grant opens, because a plugin could raise its own rights with it, act as another account, or stop the host.
-//! Pure.
+//! Accesses that no grant can allow, because with them a plugin could escalate its own privileges, act as another account,
+//! or stop the host. Pure.
 
 use serde_json::Value;
 
@@ -7,8 +7,8 @@ use crate::check::Violation;
 use crate::check::access_request::{Access, Request};
 use crate::model::kind::Kind;
 
-/// Each entry is a group and, unless empty, one kind of it.
-const KINDS: [(&str, &str); 12] = [
+/// Kinds that no plugin may read or write: a group, and one kind of that group or, if empty, all of them.
+const DENIED_KINDS: [(&str, &str); 12] = [
     ("rbac.authorization.k8s.io", ""),
     ("hotshoe.dev", ""),
     ("coordination.k8s.io", ""),
@@ -19,15 +19,15 @@ const KINDS: [(&str, &str); 12] = [
     ("authentication.k8s.io", ""),
     ("authorization.k8s.io", ""),
     ("authorization.openshift.io", ""),
-    // Writes every object of a kind anew.
+    // Its migrations rewrite every object of a kind.
     ("storagemigration.k8s.io", ""),
-    // Puts a Pod on a node past the scheduler.
+    // Assigns a Pod to a node, bypassing the scheduler.
     ("", "Binding"),
 ];
 
-/// Kinds of the cluster's administrator that operators read and none writes: what they say holds for all namespaces, or
-/// opens one namespace to another.
-const WRITTEN_NEVER: [(&str, &str); 8] = [
+/// Kinds of the cluster administrator that plugins may read and never write: their objects apply to all namespaces, or
+/// give one namespace access to another.
+const READ_ONLY_KINDS: [(&str, &str); 8] = [
     ("gateway.networking.k8s.io", "GatewayClass"),
     ("gateway.networking.k8s.io", "ReferenceGrant"),
     ("networking.k8s.io", "IngressClass"),
@@ -38,26 +38,26 @@ const WRITTEN_NEVER: [(&str, &str); 8] = [
     ("resource.k8s.io", "ResourceSlice"),
 ];
 
-/// Types of Secrets that are credentials: the API server fills in the first.
-const CREDENTIALS: [&str; 2] = ["kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token"];
+/// The types of Secrets that contain credentials. The API server fills in the token of the first one.
+const CREDENTIAL_TYPES: [&str; 2] = ["kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token"];
 
-/// Checks that a grant could open a request at all.
+/// Checks that a request is one that a grant can allow.
 ///
 /// # Errors
-/// Why none can.
+/// When no grant can allow the request.
 pub fn check(request: &Request<'_>, host_namespace: &str) -> Result<(), Violation> {
     let object = request.object;
     let refuse = |(rule, message): (&'static str, &str)| {
         Err(Violation::new(rule, format!("{object}: {message}, whatever is granted")))
     };
-    if let Some(why) = why(&object.kind) {
-        return refuse(why);
+    if let Some(reason) = reason(&object.kind) {
+        return refuse(reason);
     }
     if object.namespace.as_deref() == Some(host_namespace) {
         return refuse(("host-namespace", "no plugin may see or touch the namespace of the host"));
     }
     let writes = !matches!(request.access, Access::Read);
-    if writes && is_never_written(&object.kind) {
+    if writes && is_read_only(&object.kind) {
         return refuse(("kind-never", "no plugin may write this kind"));
     }
     if writes
@@ -67,54 +67,60 @@ pub fn check(request: &Request<'_>, host_namespace: &str) -> Result<(), Violatio
         return refuse(("namespace-never", "no plugin may write this namespace"));
     }
     match request.access {
-        Access::Apply(body) | Access::Create(body) => body_never(&object.kind, body).map_or(Ok(()), refuse),
-        // Of what these rules close the API server and its controllers set some: a volume's claim, a namespace's finalizer.
+        Access::Apply(body) | Access::Create(body) => denied_body(&object.kind, body).map_or(Ok(()), refuse),
+        // A resulting object may have what these rules deny, because the API server and its controllers set some of it: a
+        // volume's claim, a namespace's finalizer.
         Access::Read | Access::Delete | Access::Result(_) => Ok(()),
     }
 }
 
-/// Returns why a kind is closed to all plugins: rule and reason.
-pub fn why(kind: &Kind) -> Option<(&'static str, &'static str)> {
-    let word = |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.' || b == b'-');
-    // Each part becomes a part of a request's path.
-    if !(word(&kind.group) && word(&kind.version) && word(&kind.kind)) {
+/// Returns the rule and the message by which a kind is denied to all plugins; `None` if a grant can allow it.
+pub fn reason(kind: &Kind) -> Option<(&'static str, &'static str)> {
+    let is_safe_in_path = |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.' || b == b'-');
+    // Group, version and kind become parts of a request's path.
+    if !(is_safe_in_path(&kind.group) && is_safe_in_path(&kind.version) && is_safe_in_path(&kind.kind)) {
         return Some(("kind-subresource", "that is no kind, or a subresource, which no plugin may use"));
     }
-    let closed = KINDS.iter().any(|(group, name)| *group == &*kind.group && (name.is_empty() || *name == &*kind.kind));
+    let closed =
+        DENIED_KINDS.iter().any(|(group, name)| *group == &*kind.group && (name.is_empty() || *name == &*kind.kind));
     closed.then_some(("kind-never", "this kind is closed to plugins"))
 }
 
-/// Returns whether plugins may read objects of a kind and write none.
-pub fn is_never_written(kind: &Kind) -> bool {
-    WRITTEN_NEVER.iter().any(|(group, name)| kind.is(group, name))
+/// Returns whether plugins may only read objects of a kind.
+pub fn is_read_only(kind: &Kind) -> bool {
+    READ_ONLY_KINDS.iter().any(|(group, name)| kind.is(group, name))
 }
 
-fn body_never(kind: &Kind, body: &Value) -> Option<(&'static str, &'static str)> {
+/// Returns the rule and the message by which a body is denied to all plugins.
+fn denied_body(kind: &Kind, body: &Value) -> Option<(&'static str, &'static str)> {
     if kind.is("", "Secret") && !is_ordinary_secret(body) {
         return Some(("secret-type", "no plugin may make a Secret of this type"));
     }
-    // With a finalizer that is never removed, the namespace would never go.
-    if kind.is("", "Namespace") && spelt(body, "spec").any(|spec| spelt(spec, "finalizers").next().is_some()) {
+    // With a finalizer that nobody removes, the namespace could never be deleted.
+    if kind.is("", "Namespace")
+        && members_ignoring_case(body, "spec").any(|spec| members_ignoring_case(spec, "finalizers").next().is_some())
+    {
         return Some(("namespace-finalizers", "spec.finalizers is not a plugin's to set"));
     }
     if !kind.is("", "PersistentVolume") {
         return None;
     }
-    if is_of_the_node(body) {
+    if uses_node_files(body) {
         return Some(("host-path-volume", "no plugin may make a volume of a node's files"));
     }
-    // The secret may lie in any namespace, and each Pod that mounts the volume has it used.
-    if spelt(body, "spec").any(names_a_secret) {
+    // The Secret may be in any namespace, and is used on behalf of each Pod that mounts the volume.
+    if members_ignoring_case(body, "spec").any(names_a_secret) {
         return Some(("volume-secret", "no plugin may make a volume that names a Secret"));
     }
-    // It would be bound to another tenant's claim before a volume is provisioned for it.
-    if spelt(body, "spec").any(|spec| spelt(spec, "claimRef").next().is_some()) {
+    // The volume would be bound to another tenant's claim before one is provisioned for that claim.
+    if members_ignoring_case(body, "spec").any(|spec| members_ignoring_case(spec, "claimRef").next().is_some()) {
         return Some(("volume-claim", "no plugin may say whose claim a volume is for"));
     }
     None
 }
 
-/// Storage systems name the Secrets of their servers in many ways, all of which end alike.
+/// Returns whether a value has a field that names a Secret. The fields of the various storage systems differ, but all end
+/// in the same words.
 fn names_a_secret(value: &Value) -> bool {
     let ends = |key: &str| ["secretref", "secretname"].iter().any(|end| key.to_ascii_lowercase().ends_with(end));
     match value {
@@ -124,18 +130,20 @@ fn names_a_secret(value: &Value) -> bool {
     }
 }
 
-/// Whether a Secret has no type that gives credentials. A type that is no string is left to the API server.
+/// Returns whether a Secret's type is none of the [`CREDENTIAL_TYPES`]. A type that is not a string counts as one.
 fn is_ordinary_secret(body: &Value) -> bool {
-    spelt(body, "type").all(|kind| kind.as_str().is_some_and(|kind| !CREDENTIALS.contains(&kind)))
+    members_ignoring_case(body, "type").all(|kind| kind.as_str().is_some_and(|kind| !CREDENTIAL_TYPES.contains(&kind)))
 }
 
-fn is_of_the_node(body: &Value) -> bool {
-    spelt(body, "spec").any(|spec| ["hostPath", "local"].iter().any(|field| spelt(spec, field).next().is_some()))
+/// Returns whether a PersistentVolume is backed by files of a node.
+fn uses_node_files(body: &Value) -> bool {
+    members_ignoring_case(body, "spec")
+        .any(|spec| ["hostPath", "local"].iter().any(|field| members_ignoring_case(spec, field).next().is_some()))
 }
 
-/// Finds the members of this name in any case: the API server is strict about it, but a webhook before it may not
-/// be.
-fn spelt<'a>(object: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
+/// Returns the members with this name in any case. The API server compares names case-sensitively, but a webhook that it
+/// calls may not.
+fn members_ignoring_case<'a>(object: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
     let members = object.as_object().into_iter().flatten();
     members.filter(move |(key, _)| key.eq_ignore_ascii_case(field)).map(|(_, value)| value)
 }
@@ -159,7 +167,7 @@ mod tests {
         Some(violation.rule)
     }
 
-    fn closed(group: &str, kind: &str) {
+    fn assert_denied(group: &str, kind: &str) {
         let object = object(group, kind, Some("n"), "a");
         for access in [Access::Read, Access::Apply(&json!({})), Access::Delete] {
             assert_eq!(broken(access, &object), Some("kind-never"), "{group} {kind}");
@@ -169,75 +177,75 @@ mod tests {
     #[test]
     fn roles_and_their_bindings_are_closed() {
         for kind in ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"] {
-            closed("rbac.authorization.k8s.io", kind);
+            assert_denied("rbac.authorization.k8s.io", kind);
         }
     }
 
-    /// Those of k8s.io/api 0.36, apiextensions and kube-aggregator.
+    /// The groups are those of k8s.io/api 0.36, apiextensions and kube-aggregator.
     #[test]
-    fn every_group_of_kubernetes_itself_is_known_as_one_or_closed() {
+    fn every_group_of_kubernetes_itself_is_known_as_builtin_or_closed() {
         let groups = "admissionregistration apiextensions apiregistration authentication authorization certificates
             coordination discovery events flowcontrol.apiserver internal.apiserver networking node rbac.authorization
             resource scheduling storage storagemigration";
         for group in groups.split_ascii_whitespace() {
             let kind = Kind::new(&format!("{group}.k8s.io"), "v1", "Any");
-            assert!(kind.is_builtin() || why(&kind).is_some(), "{group}");
+            assert!(kind.is_builtin() || reason(&kind).is_some(), "{group}");
         }
     }
 
     #[test]
     fn plugins_are_closed_to_plugins() {
-        closed("hotshoe.dev", "Plugin");
+        assert_denied("hotshoe.dev", "Plugin");
     }
 
     #[test]
     fn leases_are_closed() {
-        closed("coordination.k8s.io", "Lease");
-        closed("coordination.k8s.io", "LeaseCandidate");
+        assert_denied("coordination.k8s.io", "Lease");
+        assert_denied("coordination.k8s.io", "LeaseCandidate");
     }
 
     #[test]
-    fn what_judges_writes_is_closed() {
+    fn admission_configuration_is_closed() {
         for kind in ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy"] {
-            closed("admissionregistration.k8s.io", kind);
+            assert_denied("admissionregistration.k8s.io", kind);
         }
     }
 
     #[test]
     fn definitions_of_kinds_are_closed() {
-        closed("apiextensions.k8s.io", "CustomResourceDefinition");
+        assert_denied("apiextensions.k8s.io", "CustomResourceDefinition");
     }
 
     #[test]
     fn servers_of_kinds_are_closed() {
-        closed("apiregistration.k8s.io", "APIService");
+        assert_denied("apiregistration.k8s.io", "APIService");
     }
 
     #[test]
     fn certificates_are_closed() {
-        closed("certificates.k8s.io", "CertificateSigningRequest");
+        assert_denied("certificates.k8s.io", "CertificateSigningRequest");
     }
 
     #[test]
     fn token_reviews_are_closed() {
-        closed("authentication.k8s.io", "TokenReview");
-        closed("authentication.k8s.io", "TokenRequest");
+        assert_denied("authentication.k8s.io", "TokenReview");
+        assert_denied("authentication.k8s.io", "TokenRequest");
     }
 
     #[test]
     fn access_reviews_are_closed() {
-        closed("authorization.k8s.io", "SubjectAccessReview");
-        closed("authorization.k8s.io", "SelfSubjectAccessReview");
+        assert_denied("authorization.k8s.io", "SubjectAccessReview");
+        assert_denied("authorization.k8s.io", "SelfSubjectAccessReview");
     }
 
     #[test]
     fn rights_and_migrations_of_other_groups_are_closed() {
-        closed("authorization.openshift.io", "RoleBinding");
-        closed("storagemigration.k8s.io", "StorageVersionMigration");
+        assert_denied("authorization.openshift.io", "RoleBinding");
+        assert_denied("storagemigration.k8s.io", "StorageVersionMigration");
     }
 
     #[test]
-    fn what_administrators_say_of_all_namespaces_is_read_and_not_written() {
+    fn kinds_that_apply_to_all_namespaces_are_read_and_not_written() {
         for (group, kind, namespace) in [
             ("gateway.networking.k8s.io", "GatewayClass", None),
             ("gateway.networking.k8s.io", "ReferenceGrant", Some("n")),
@@ -260,7 +268,7 @@ mod tests {
 
     #[test]
     fn bindings_of_pods_to_nodes_are_closed() {
-        closed("", "Binding");
+        assert_denied("", "Binding");
     }
 
     #[test]

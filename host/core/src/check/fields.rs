@@ -1,8 +1,8 @@
-//! Limits the fields of desired children, which cost the API server more than their bytes.
+//! Limits the number of fields of desired children, because a field costs the API server more than its bytes do.
 //!
-//! For each field of an apply the API server keeps an entry in `managedFields`, and compares the sets of all field
-//! managers. So a ConfigMap of a hundred thousand keys of two bytes, far within any limit of bytes, takes it seconds and
-//! gigabytes.
+//! The API server keeps an entry in `managedFields` for each applied field, and compares the field sets of all field
+//! managers. A ConfigMap with a hundred thousand two-byte keys is far below any limit on bytes, but takes the API server
+//! seconds of processor time and gigabytes of memory.
 
 use serde_json::{Map, Value};
 
@@ -14,21 +14,21 @@ use crate::model::limits::{DECISION_FIELDS, FIELDS_PER_CHILD};
 pub fn count(value: &Value) -> usize {
     match value {
         Value::Array(elements) => elements.len() + elements.iter().map(count).sum::<usize>(),
-        Value::Object(members) => of_object(members),
+        Value::Object(members) => count_members(members),
         _ => 0,
     }
 }
 
-fn of_object(members: &Map<String, Value>) -> usize {
+fn count_members(members: &Map<String, Value>) -> usize {
     members.len() + members.values().map(count).sum::<usize>()
 }
 
-/// Checks the fields of one child. Returns how many there are.
+/// Checks the number of fields of one child and returns it.
 ///
 /// # Errors
-/// When there are more than `most`.
+/// When there are more than `most` fields.
 pub(super) fn check_child(body: &Map<String, Value>, reference: &ObjectRef, most: usize) -> Result<usize, Violation> {
-    let fields = of_object(body);
+    let fields = count_members(body);
     if fields <= most {
         return Ok(fields);
     }
@@ -41,11 +41,11 @@ pub(super) fn check_child(body: &Map<String, Value>, reference: &ObjectRef, most
     Err(Violation::new("too-many-fields", message))
 }
 
-/// Checks the fields of all children of a parent.
+/// Checks the total number of fields of a parent's children.
 ///
 /// # Errors
-/// When there are more than [`DECISION_FIELDS`].
-pub(super) fn check_sum(fields: usize, parent: &ObjectRef) -> Result<(), Violation> {
+/// When there are more than [`DECISION_FIELDS`] fields.
+pub(super) fn check_total(fields: usize, parent: &ObjectRef) -> Result<(), Violation> {
     if fields <= DECISION_FIELDS {
         return Ok(());
     }
@@ -98,8 +98,8 @@ mod tests {
 
     #[test]
     fn the_fields_of_all_children_together_are_limited() {
-        assert_eq!(check_sum(DECISION_FIELDS, &map()), Ok(()));
-        let denied = check_sum(DECISION_FIELDS + 1, &map()).unwrap_err();
+        assert_eq!(check_total(DECISION_FIELDS, &map()), Ok(()));
+        let denied = check_total(DECISION_FIELDS + 1, &map()).unwrap_err();
         assert!(denied.message.contains(&format!("more than {DECISION_FIELDS}")), "{denied}");
     }
 

@@ -5,7 +5,7 @@
 use crate::check::memory_quota::{self, NoRoom, Room};
 use crate::check::status;
 use crate::check::violation::{Denial, Violation, Violations};
-use crate::check::{Context, Desired, check, in_any_version};
+use crate::check::{Context, Desired, check, unversioned_identity};
 use crate::model::decision::{Answer, Call, Decision};
 use crate::model::kind::ObjectRef;
 
@@ -121,7 +121,9 @@ fn check_cleanup(
 ) -> Result<Option<Vec<Desired>>, Denial> {
     let desired = check(decision, &[], context)?;
     let mut violations = Violations::default();
-    let is_there = |one: &Desired| children.iter().any(|child| in_any_version(child) == in_any_version(&one.reference));
+    let is_there = |one: &Desired| {
+        children.iter().any(|child| unversioned_identity(child) == unversioned_identity(&one.reference))
+    };
     for one in desired.iter().flatten().filter(|one| !is_there(one)) {
         let message = format!("{}: clean-up may not create a child", one.reference);
         violations

@@ -1,7 +1,7 @@
-//! The gate between *decide* and *apply*: turns an untrusted decision into children that may be written.
+//! The gate between *decide* and *apply*: turns an untrusted decision into children that may be written. Pure.
 //!
-//! All or nothing: one child that breaks a rule denies the whole decision. The children that pass are complete: the
-//! host has stamped namespace, owner reference, labels and digest. Pure.
+//! All or nothing: one child that breaks a rule denies the whole decision. The host completes each admitted child with
+//! its namespace, owner reference, labels and digest.
 
 pub mod access_request;
 pub mod answer;
@@ -44,54 +44,54 @@ use crate::model::kind::{Kind, ObjectRef};
 use crate::model::names::is_subdomain;
 use crate::model::object::{APPLIED_ANNOTATION, HOST_PREFIX, Key, PLUGIN_LABEL};
 
-/// How deep the JSON of a child may nest.
+/// The maximum nesting depth of a child's JSON.
 const MAX_DEPTH: usize = 64;
 /// The label that shows which tool manages an object.
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
-/// A child as it will be written, but for the precondition.
+/// An admitted child, complete except for the precondition of its apply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Desired {
-    /// Which object; the namespace is filled in.
+    /// The reference to the child, with its namespace filled in.
     pub reference: ObjectRef,
     /// The object to apply.
     pub body: Arc<Value>,
-    /// Digest of the object, with what the host stamped.
+    /// The digest of the object, including what the host stamped.
     pub digest: Box<str>,
-    /// Whether it is left as it is once it is there: `describe` does not ask to change its kind.
+    /// Whether an existing child is left as it is, because `describe` does not ask for the verb `update` on its kind.
     pub is_created_once: bool,
 }
 
-/// Whether a kind has a namespace, by discovery.
+/// Returns whether a kind is namespaced, according to discovery; `None` where the API server does not serve the kind.
 pub type Scopes<'a> = Box<dyn Fn(&Kind) -> Option<bool> + Send + Sync + 'a>;
 
-/// The parent that a decision is about, and on whose behalf.
+/// The parent of a decision, the plugin that made the decision, and the limits that apply.
 pub struct Context<'a> {
     /// The parent.
     pub parent: &'a ObjectRef,
-    /// Its uid.
+    /// The parent's uid.
     pub uid: &'a str,
     /// The plugin's name, as the administrator gave it.
     pub plugin: &'a str,
     /// The plugin's grant.
     pub grant: &'a Grant,
-    /// Its descriptor.
+    /// The plugin's descriptor.
     pub descriptor: &'a Descriptor,
-    /// The most children that the parent may have after an addition.
+    /// The maximum number of children that a parent may have after a decision that adds one.
     pub most_children: usize,
-    /// The most [fields](fields::count) of a child.
+    /// The maximum number of [fields](fields::count) of a child.
     pub most_fields: usize,
-    /// Whether the kind of a child has a namespace; absent where the API server has no such kind.
+    /// Returns whether the kind of a child is namespaced.
     pub namespaced: Scopes<'a>,
-    /// The value of a label of a namespace.
+    /// Returns the value of a namespace's label.
     pub label_of: Box<LabelOf<'a>>,
 }
 
-/// Returns the children as they will be written, or `None` if the decision keeps them. `observed` are the existing
-/// ones.
+/// Returns the children as they will be written, or `None` if the decision keeps the existing ones. `observed` are the
+/// existing children.
 ///
 /// # Errors
-/// Every broken rule; of each child the first.
+/// When the decision breaks a rule. Lists the broken rules of all children.
 pub fn check(
     decision: &Decision,
     observed: &[ObjectRef],
@@ -106,13 +106,13 @@ pub fn check(
         fields += more;
         if desired.iter().any(|other| other.reference == next.reference) {
             let message = format!("{}: it is in the answer twice", next.reference);
-            violations.add(broken("duplicate-child", message).answer("leave one of both out"));
+            violations.add(violation("duplicate-child", message).answer("leave one of both out"));
         }
         desired.push(next);
     }
-    violations.note(fields::check_sum(fields, context.parent).map_err(Denial::from));
+    violations.note(fields::check_total(fields, context.parent).map_err(Denial::from));
     let desired = violations.finish(desired)?;
-    check_room(&desired, observed, context)?;
+    check_child_count(&desired, observed, context)?;
     Ok(Some(desired))
 }
 
@@ -121,18 +121,19 @@ fn check_prune_all(children: &[Document], observed: &[ObjectRef], context: &Cont
         return Ok(());
     }
     let message = format!("{}: an answer without any child would delete {} children", context.parent, observed.len());
-    Err(broken("prune-all", message).fixed_by(Fix::Spec("pruneAll", json!(true))))
+    Err(violation("prune-all", message).fixed_by(Fix::Spec("pruneAll", json!(true))))
 }
 
-/// Limits the children of a parent: a plugin that may not delete could desire other names each time, and leave more
-/// and more behind. Existing children do not deny a decision that adds none.
-fn check_room(desired: &[Desired], observed: &[ObjectRef], context: &Context<'_>) -> Result<(), Violation> {
-    let wanted: HashSet<_> = desired.iter().map(|one| in_any_version(&one.reference)).collect();
-    let there: HashSet<_> = observed.iter().map(in_any_version).collect();
-    if wanted.is_subset(&there) {
+/// Limits the number of a parent's children. A plugin without the verb `delete` could desire new names each time and
+/// leave more and more children behind. A decision that adds no child is never denied here.
+fn check_child_count(desired: &[Desired], observed: &[ObjectRef], context: &Context<'_>) -> Result<(), Violation> {
+    let wanted: HashSet<_> = desired.iter().map(|one| unversioned_identity(&one.reference)).collect();
+    let existing: HashSet<_> = observed.iter().map(unversioned_identity).collect();
+    if wanted.is_subset(&existing) {
         return Ok(());
     }
-    let stays = |child: &&ObjectRef| !wanted.contains(&in_any_version(child)) && check_prune(child, context).is_err();
+    let stays =
+        |child: &&ObjectRef| !wanted.contains(&unversioned_identity(child)) && check_prune(child, context).is_err();
     let (left, most) = (observed.iter().filter(stays).count(), context.most_children);
     if desired.len() + left <= most {
         return Ok(());
@@ -142,20 +143,20 @@ fn check_room(desired: &[Desired], observed: &[ObjectRef], context: &Context<'_>
         context.parent,
         desired.len() + left
     );
-    Err(broken("too-many-children", message))
+    Err(violation("too-many-children", message))
 }
 
-fn broken(rule: &'static str, message: String) -> Violation {
+fn violation(rule: &'static str, message: String) -> Violation {
     Violation::new(rule, message)
 }
 
 /// Returns a child as it will be written, and how many fields it has.
 fn check_child(child: &Document, context: &Context<'_>) -> Result<(Desired, usize), Denial> {
-    // Only owned kinds are discovered, so this check comes first.
+    // Comes first, because discovery covers only the kinds that `describe` names as owned.
     let Some(owned) = context.descriptor.owns.iter().find(|owned| owned.kind == child.reference.kind) else {
         let message = format!("{}: describe does not name this kind as owned", child.reference);
         let change = format!("add {} to `owns` of the plugin's describe", child.reference.kind);
-        return Err(broken("kind-not-owned", message).answer(change).into());
+        return Err(violation("kind-not-owned", message).answer(change).into());
     };
     let (reference, namespaced) = resolve(&child.reference, context)?;
     check_name(&reference)?;
@@ -169,14 +170,15 @@ fn check_child(child: &Document, context: &Context<'_>) -> Result<(Desired, usiz
     violations.finish((desired, fields))
 }
 
-fn in_any_version(object: &ObjectRef) -> (&str, &str, Option<&str>, &str) {
+/// Identifies an object independently of the API version of its reference.
+fn unversioned_identity(object: &ObjectRef) -> (&str, &str, Option<&str>, &str) {
     (&object.kind.group, &object.kind.kind, object.namespace.as_deref(), &object.name)
 }
 
-/// Checks that a child that is no longer desired may be deleted.
+/// Checks that the plugin may delete a child that is no longer desired.
 ///
 /// # Errors
-/// The rule that keeps it.
+/// When a rule forbids the deletion.
 pub fn check_prune(child: &ObjectRef, context: &Context<'_>) -> Result<(), Denial> {
     authorise(child, is_namespaced(child, context)?, Access::Delete, context)
 }
@@ -187,12 +189,12 @@ fn authorise(object: &ObjectRef, namespaced: bool, access: Access<'_>, context: 
 }
 
 fn is_namespaced(object: &ObjectRef, context: &Context<'_>) -> Result<bool, Violation> {
-    let unknown = || broken("kind-unknown", format!("{object}: the API server has no such kind"));
+    let unknown = || violation("kind-unknown", format!("{object}: the API server has no such kind"));
     (context.namespaced)(&object.kind).ok_or_else(unknown)
 }
 
-/// Scope comes from discovery before anything is stamped: forcing a namespace on a cluster-scoped
-/// object would do nothing (CVE-2026-22872).
+/// Fills in the namespace of a child and returns whether its kind is namespaced. The scope comes from discovery and is
+/// resolved before anything is stamped, because a namespace on a cluster-scoped object has no effect (CVE-2026-22872).
 fn resolve(reference: &ObjectRef, context: &Context<'_>) -> Result<(ObjectRef, bool), Violation> {
     let namespaced = is_namespaced(reference, context)?;
     let namespace = match (namespaced, &reference.namespace) {
@@ -201,46 +203,46 @@ fn resolve(reference: &ObjectRef, context: &Context<'_>) -> Result<(ObjectRef, b
         (false, None) => None,
         (false, Some(_)) => {
             let message = format!("{reference}: a cluster-scoped object has no namespace");
-            return Err(broken("scope", message).answer("leave its namespace out"));
+            return Err(violation("scope", message).answer("leave its namespace out"));
         }
     };
     if namespaced && namespace.is_none() {
         let message = format!("{reference}: a namespace is missing");
-        return Err(broken("scope", message).answer("give it one, as its parent has none"));
+        return Err(violation("scope", message).answer("give it one, as its parent has none"));
     }
     Ok((ObjectRef { namespace, ..reference.clone() }, namespaced))
 }
 
-/// Checks that a name is a DNS subdomain, for it becomes part of a request's path.
+/// Checks that name and namespace are DNS subdomains, because they become part of a request's path.
 ///
 /// # Errors
-/// When it is none.
+/// When one of them is not.
 pub fn check_name(reference: &ObjectRef) -> Result<(), Violation> {
     let valid = is_subdomain(&reference.name) && reference.namespace.as_deref().is_none_or(is_subdomain);
     let message = || format!("{reference}: that is no valid name");
     let change = "name it and its namespace with lower-case letters, digits, `-` and `.`";
-    if valid { Ok(()) } else { Err(broken("name", message()).answer(change)) }
+    if valid { Ok(()) } else { Err(violation("name", message()).answer(change)) }
 }
 
-/// Reads a child's JSON. Adds rules that readable JSON breaks to `violations`.
+/// Reads a child's JSON. Adds the rules that a readable object breaks to `violations`.
 ///
 /// # Errors
-/// When it is no JSON object.
+/// When the JSON cannot be read, nests too deep or is not an object.
 fn read_body(json: &str, reference: &ObjectRef, violations: &mut Violations) -> Result<Map<String, Value>, Violation> {
     let value: Value = serde_json::from_str(json)
-        .map_err(|error| broken("json", format!("{reference}: its JSON cannot be read: {error}")))?;
+        .map_err(|error| violation("json", format!("{reference}: its JSON cannot be read: {error}")))?;
     if depth(&value) > MAX_DEPTH {
-        return Err(broken("json-depth", format!("{reference}: its JSON nests deeper than {MAX_DEPTH}")));
+        return Err(violation("json-depth", format!("{reference}: its JSON nests deeper than {MAX_DEPTH}")));
     }
     let value = if has_null(&value) { without_nulls(value) } else { value };
     let Value::Object(mut body) = value else {
-        return Err(broken("json", format!("{reference}: its JSON is no object")));
+        return Err(violation("json", format!("{reference}: its JSON is no object")));
     };
     violations.note(check_identity(&body, reference));
     violations.note(check_metadata(&body, reference));
     if body.remove("status").is_some() {
         let message = format!("{reference}: the status of a child belongs to its own controller");
-        violations.add(broken("status", message).answer("leave `status` out"));
+        violations.add(violation("status", message).answer("leave `status` out"));
     }
     Ok(body)
 }
@@ -262,8 +264,8 @@ fn has_null(value: &Value) -> bool {
     }
 }
 
-/// Drops nulls, which many languages write for what is not set: server-side apply would own a field without content. An
-/// empty list or object says something, which may be the contrary of nothing.
+/// Removes nulls, which many languages serialise for unset fields: with server-side apply the host would own a field
+/// without content. Empty lists and objects stay, because they can mean the opposite of an absent field.
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Array(elements) => {
@@ -277,8 +279,8 @@ fn without_nulls(value: Value) -> Value {
     }
 }
 
-/// Checks that reference and JSON agree; otherwise the gate would judge another object than the one that is
-/// written.
+/// Checks that reference and JSON name the same object. Otherwise the gate would check one object, and the host would
+/// write another.
 fn check_identity(body: &Map<String, Value>, reference: &ObjectRef) -> Checked {
     let metadata = body.get("metadata");
     let in_metadata = |field: &str| metadata.and_then(|metadata| metadata.get(field));
@@ -292,7 +294,7 @@ fn check_identity(body: &Map<String, Value>, reference: &ObjectRef) -> Checked {
     all(pairs.into_iter().map(|(field, found, expected)| match found {
         Some(found) if found.as_str() != expected => {
             let message = format!("{reference}: {field} in its JSON differs from its reference");
-            Err(broken("identity", message).answer(format!("leave {field} out, or make both the same")).into())
+            Err(violation("identity", message).answer(format!("leave {field} out, or make both the same")).into())
         }
         _ => Ok(()),
     }))
@@ -301,30 +303,31 @@ fn check_identity(body: &Map<String, Value>, reference: &ObjectRef) -> Checked {
 fn check_metadata(body: &Map<String, Value>, reference: &ObjectRef) -> Checked {
     let Some(metadata) = body.get("metadata") else { return Ok(()) };
     let Some(metadata) = metadata.as_object() else {
-        return Err(broken("metadata", format!("{reference}: metadata is no object")).into());
+        return Err(violation("metadata", format!("{reference}: metadata is no object")).into());
     };
     all(metadata.iter().map(|(field, value)| match field.as_str() {
         "name" | "namespace" => Ok(()),
-        "labels" | "annotations" => check_texts(field, value, reference),
+        "labels" | "annotations" => check_string_map(field, value, reference),
         _ => {
             let message = format!("{reference}: metadata.{field} is not a plugin's to set");
-            Err(broken("metadata", message).answer("leave it out").into())
+            Err(violation("metadata", message).answer("leave it out").into())
         }
     }))
 }
 
-fn check_texts(field: &str, value: &Value, reference: &ObjectRef) -> Checked {
+fn check_string_map(field: &str, value: &Value, reference: &ObjectRef) -> Checked {
     let Some(texts) = value.as_object() else {
-        return Err(broken("metadata", format!("{reference}: metadata.{field} is no object")).into());
+        return Err(violation("metadata", format!("{reference}: metadata.{field} is no object")).into());
     };
     let reserved =
         |key: &str| key.starts_with(HOST_PREFIX) || key == "kubectl.kubernetes.io/last-applied-configuration";
     all(texts.iter().filter(|(key, value)| reserved(key) || !value.is_string()).map(|(key, value)| {
         let change = if value.is_string() { "leave it out" } else { "its value must be a text" };
-        Err(broken("metadata", format!("{reference}: metadata.{field} may not set {key}")).answer(change).into())
+        Err(violation("metadata", format!("{reference}: metadata.{field} may not set {key}")).answer(change).into())
     }))
 }
 
+/// Completes an admitted child with what only the host sets.
 fn stamp(reference: ObjectRef, mut body: Map<String, Value>, context: &Context<'_>) -> Desired {
     body.insert("apiVersion".into(), reference.kind.api_version().into());
     body.insert("kind".into(), (&*reference.kind.kind).into());
@@ -363,7 +366,8 @@ fn owner_reference(context: &Context<'_>) -> Value {
     })
 }
 
-/// Returns the first 128 bits of SHA-256 in hexadecimal: short, for every child has it as an annotation.
+/// Returns the first 128 bits of SHA-256 in hexadecimal. The digest is short because each child carries it as an
+/// annotation.
 fn digest(body: &Map<String, Value>) -> Box<str> {
     let mut hash = Sha256::new();
     // Writing into a hash cannot fail, and a map of JSON values is always JSON.
@@ -371,7 +375,7 @@ fn digest(body: &Map<String, Value>) -> Box<str> {
     format!("{:.32x}", hash.finalize()).into()
 }
 
-/// The key of an object of a reference.
+/// Returns the cache key of the object that a reference names.
 pub fn key(reference: &ObjectRef) -> Key {
     Key { namespace: reference.namespace.clone(), name: Arc::clone(&reference.name) }
 }
@@ -387,7 +391,7 @@ mod tests {
 
     const VERBS: [&str; 6] = ["get", "list", "watch", "create", "update", "delete"];
 
-    /// A plugin that may do everything with ConfigMaps, with what else this says.
+    /// A plugin with a grant and a descriptor, and a parent of it.
     struct World {
         parent: ObjectRef,
         grant: Grant,
@@ -426,6 +430,7 @@ mod tests {
         }
     }
 
+    /// A plugin that may do everything with ConfigMaps.
     fn maps() -> World {
         world(json!([{ "kind": "ConfigMap", "verbs": VERBS }]))
     }
@@ -454,7 +459,7 @@ mod tests {
             check(&decision, &there, &self.context())
         }
 
-        /// The rule that this one child breaks.
+        /// Returns the first rule that this child breaks.
         fn broken(&self, child: &Document) -> Option<&'static str> {
             self.check(from_ref(child), 0).err().map(|denial| denial.rule())
         }
@@ -484,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn children_that_are_to_be_kept_are_not_judged() {
+    fn a_decision_that_keeps_its_children_is_not_checked() {
         assert_eq!(check(&decision(Children::Keep), &[map("{}").reference], &maps().context()), Ok(None));
     }
 
@@ -511,14 +516,14 @@ mod tests {
             violation.to_string().contains("3 children") && violation.to_string().contains("it would have 4"),
             "{violation}"
         );
-        assert!(may_delete.check(from_ref(&new), 3).is_ok(), "they go");
+        assert!(may_delete.check(from_ref(&new), 3).is_ok(), "the old ones are deleted");
         assert!(may_not.check(&[new.clone(), old.clone()], 2).is_ok(), "one of them is the same");
         assert_eq!(may_not.check(&[new, old.clone()], 3).unwrap_err().rule(), "too-many-children");
         assert!(may_not.check(&[old], 9).is_ok(), "nothing is added");
     }
 
     #[test]
-    fn a_child_of_too_many_fields_denies_the_decision_and_is_judged_no_further() {
+    fn a_child_of_too_many_fields_denies_the_decision_and_is_checked_no_further() {
         let bulk = |keys: usize| {
             let data: Map<String, Value> = (0..keys).map(|key| (format!("k{key}"), json!(""))).collect();
             map(&json!({ "data": data }).to_string())
@@ -536,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_is_complete() {
+    fn an_admitted_child_is_completed_by_the_host() {
         let passed =
             maps().check(&[map(r#"{"data":{"k":"v"},"metadata":{"labels":{"l":"m"},"annotations":{"a":"b"}}}"#)], 0);
         let desired = passed.unwrap().unwrap().remove(0);
@@ -575,7 +580,7 @@ mod tests {
     }
 
     #[test]
-    fn a_desired_state_knows_its_object() {
+    fn a_desired_child_matches_its_object_in_any_version() {
         let desired = maps().check(&[map("{}")], 0).unwrap().unwrap().remove(0);
         let key = Key::new(Some("n"), "a");
         assert!(desired.reference.is(&Kind::new("", "v2", "ConfigMap"), &key), "whatever the version");
@@ -636,7 +641,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_none_is_refused_before_it_becomes_a_path() {
+    fn an_invalid_name_is_refused_before_it_becomes_part_of_a_path() {
         for name in ["", "A", "a/b", "../a", "a..b", "-a", "a-", "a_b", "a%2f", "ä", &"a".repeat(254)] {
             assert_eq!(maps().broken(&child(name, None, "{}")), Some("name"), "{name}");
             assert_eq!(maps().broken(&child("a", Some(name), "{}")), Some("name"), "{name}");
@@ -656,14 +661,14 @@ mod tests {
     }
 
     #[test]
-    fn asking_for_no_verb_does_not_pass_by_the_grant() {
+    fn an_owned_kind_without_verbs_still_needs_a_grant() {
         let mut world = world(json!([{ "kind": "ConfigMap", "verbs": ["get", "list", "watch", "create"] }]));
         world.descriptor.owns[0].verbs.clear();
         assert_eq!(world.broken(&map("{}")), Some("not-granted"));
     }
 
     #[test]
-    fn the_gate_judges_the_final_body() {
+    fn the_gate_checks_the_final_body() {
         let world = world(json!([
             { "kind": "Pod", "verbs": VERBS },
             { "kind": "Secret", "verbs": VERBS },
@@ -672,12 +677,12 @@ mod tests {
         pod.json = r#"{"spec":{"automountServiceAccountToken":false,"hostNetwork":true}}"#.into();
         assert_eq!(world.broken(&pod), Some("pod-host-network"));
         pod.json = r#"{"spec":{"automountServiceAccountToken":false,"hostNetwork":null,"volumes":[]}}"#.into();
-        assert_eq!(world.broken(&pod), None, "what says nothing is gone before it is judged");
+        assert_eq!(world.broken(&pod), None, "nulls are removed before the body is checked");
         pod.json = r#"{"spec":{"hostNetwork":false,"automountServiceAccountToken":false,"hostNetwork":true}}"#.into();
         assert_eq!(
             world.broken(&pod),
             Some("pod-host-network"),
-            "of two members of one name that counts which is sent"
+            "of two members of the same name the last one is sent"
         );
         let mut secret = of_kind("Secret", None);
         secret.json = r#"{"type":"kubernetes.io/service-account-token"}"#.into();
@@ -692,7 +697,7 @@ mod tests {
         let desired = world.check(&[map("{}")], 0).unwrap().unwrap();
         assert!(desired[0].is_created_once);
         world.descriptor.owns[0].verbs = Vec::new();
-        assert_eq!(world.broken(&map("{}")), Some("not-granted"), "one that asks for nothing is applied as ever");
+        assert_eq!(world.broken(&map("{}")), Some("not-granted"), "a kind without verbs is applied as usual");
     }
 
     #[test]
@@ -703,7 +708,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_that_is_the_hosts_is_refused() {
+    fn metadata_that_only_the_host_sets_is_refused() {
         for field in [
             "ownerReferences",
             "finalizers",
@@ -757,7 +762,7 @@ mod tests {
     }
 
     #[test]
-    fn json_that_is_none_or_too_deep_is_refused() {
+    fn invalid_or_too_deep_json_is_refused() {
         for json in ["", "nonsense", "[]", "1", "null", r#"{"a":NaN}"#] {
             assert_eq!(maps().broken(&map(json)), Some("json"), "{json}");
         }

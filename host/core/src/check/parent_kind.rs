@@ -69,7 +69,7 @@ impl ParentKind {
     /// # Errors
     /// Why not, in words for the administrator.
     pub fn validate(&self) -> Result<(), String> {
-        match denied::why(&self.as_kind()) {
+        match denied::reason(&self.as_kind()) {
             _ if self.kind.is_empty() => Err("it names no kind; add `kind`, or remove it".to_owned()),
             Some((_, why)) => Err(format!("{self}: {why}; name another kind")),
             None => self.validate_namespaces(),
@@ -134,7 +134,7 @@ impl Parentage {
     /// Returns what a plugin asks for as its parent kind and is not granted; none where it is granted.
     pub fn lacking(&self, plugin: &str, given: Option<&ParentKind>, asked: &Kind) -> Option<String> {
         let why = match given {
-            _ if denied::why(asked).is_some() => "which no plugin may have".to_owned(),
+            _ if denied::reason(asked).is_some() => "which no plugin may have".to_owned(),
             Some(given) if given.is(asked) => return None,
             Some(given) => format!("where spec.parent names {given}"),
             None if !is_custom(&asked.group) => {

@@ -85,7 +85,7 @@ pub fn kinds(plugin: &Plugin<'_>) -> Vec<Kind> {
     let Descriptor { parent, owns, reads, .. } = plugin.descriptor;
     let asked = owns.iter().map(|owned| &owned.kind).chain(reads.iter().map(|read| &read.kind));
     let granted = plugin.grant.rules.iter().map(|rule| plugin.kind_of(rule));
-    let granted = granted.filter(|kind| denied::why(kind).is_none());
+    let granted = granted.filter(|kind| denied::reason(kind).is_none());
     let kinds: BTreeSet<Kind> = std::iter::once(parent).chain(asked).cloned().chain(granted).collect();
     kinds.into_iter().collect()
 }
@@ -303,12 +303,12 @@ fn plugin_rules(
     let mut rules = Rules::default();
     for rule in &plugin.grant.rules {
         let kind = plugin.kind_of(rule);
-        if let Some((_, why)) = denied::why(&kind) {
+        if let Some((_, why)) = denied::reason(&kind) {
             notes.push(format!("{}: {kind}: {why}, so its grant gives nothing", plugin.name));
             continue;
         }
         grant_rule(&mut rules, rule, &kind, plugin, installation, served);
-        let never_written = denied::is_never_written(&kind) && rule.verbs.iter().any(|verb| !verb.reads());
+        let never_written = denied::is_read_only(&kind) && rule.verbs.iter().any(|verb| !verb.reads());
         let read_only = never_written.then(|| "no plugin may write it, so its grant lets it be read only".to_owned());
         let beyond = beyond_rbac(rule).chain(closed(rule, installation)).chain(read_only);
         notes.extend(beyond.map(|what| format!("{}: {kind}: {what}", plugin.name)));
@@ -342,7 +342,7 @@ fn grant_rule(
     let parents = served(&plugin.descriptor.parent).namespaced || are_namespaces;
     let exact = if rule.names.iter().any(|name| name.contains('*')) { &[][..] } else { &rule.names };
     for verb in &rule.verbs {
-        if !verb.reads() && denied::is_never_written(kind) {
+        if !verb.reads() && denied::is_read_only(kind) {
             continue;
         }
         let verbs = written(*verb, rule);

@@ -35,7 +35,7 @@ impl Grant {
     /// Whether some rule gives the verb for some object of the kind.
     pub fn allows(&self, verb: Verb, kind: &Kind) -> bool {
         let opens = |rule: &Rule| rule.is_for(verb, kind) && rule.may_open(verb) && !self.is_closed(rule);
-        let is_closed = denied::why(kind).is_some() || (!verb.reads() && denied::is_never_written(kind));
+        let is_closed = denied::reason(kind).is_some() || (!verb.reads() && denied::is_read_only(kind));
         !is_closed && self.rules.iter().any(opens)
     }
 
