@@ -26,12 +26,12 @@ use crate::config::manifest::{DeletionPolicy, ShardBy, Source};
 use crate::sandbox::error::LoadError;
 use crate::sandbox::followed_file;
 use hotshoe_core::check::finalizer;
-use hotshoe_core::check::finalizer::{Entitled, Holders};
+use hotshoe_core::check::finalizer::{AllowedFinalizers, Holders};
 use hotshoe_core::check::glob;
 use hotshoe_core::check::grant;
 use hotshoe_core::check::grant::Grant;
 use hotshoe_core::check::memory_share::{Account, SharedMemory};
-use hotshoe_core::check::parent_kind::{ParentKind, Parentage};
+use hotshoe_core::check::parent_kind::{ParentKind, ParentKinds};
 use hotshoe_core::flow::retry::RetryPolicy;
 use hotshoe_core::model::decision::Descriptor;
 use hotshoe_core::model::digest::Digest;
@@ -82,9 +82,9 @@ pub struct PluginConfig {
     /// Of which kind its parents may be, where that is said.
     pub parent: Option<ParentKind>,
     /// Of which kind the parents of the host's other plugins are.
-    pub parentage: Arc<Parentage>,
+    pub parentage: Arc<ParentKinds>,
     /// Which finalizers it may hold.
-    pub finalizers: Entitled,
+    pub finalizers: AllowedFinalizers,
     /// Which plugin of the host has which finalizers.
     pub holders: Arc<Holders>,
     /// What it may do.
@@ -150,7 +150,7 @@ pub struct HostSettings {
     /// The variables of the environment that a configuration may use; each has one `*` at most.
     pub allow_env: Vec<String>,
     /// Of which kind the parents of each plugin are.
-    pub parentage: Arc<Parentage>,
+    pub parentage: Arc<ParentKinds>,
     /// Which plugin has which finalizers.
     pub holders: Arc<Holders>,
     /// The memory that all plugins share.
@@ -262,7 +262,7 @@ impl PluginConfig {
         }
         let predecessors = Predecessors::new(&plugin.metadata.name, spec.takes_over_from)
             .map_err(|error| anyhow!("spec.takesOverFrom: {error}"))?;
-        let finalizers = Entitled::new(&plugin.metadata.name, spec.finalizers, predecessors.managers())
+        let finalizers = AllowedFinalizers::new(&plugin.metadata.name, spec.finalizers, predecessors.managers())
             .map_err(|error| anyhow!("spec.finalizers: {error}"))?;
         let max_losing = spec.swap.max_losing.unwrap_or(MAX_LOSING);
         ensure!(max_losing <= 100, "spec.swap.maxLosing is {max_losing}, but is of 100 parents; lower it");

@@ -132,7 +132,7 @@ impl ManagedPlugin {
 
 /// Warns of what an administrator may not have meant: variables that are not set, and parents that nothing selects.
 pub(crate) fn warn_of_doubtful(plugin: &PluginConfig) {
-    if let Some(parent) = plugin.parent.as_ref().filter(|parent| parent.takes_all_unasked()) {
+    if let Some(parent) = plugin.parent.as_ref().filter(|parent| parent.selects_all_by_default()) {
         tracing::warn!(
             plugin = &*plugin.name,
             "every {parent} is a parent of this plugin; name those that are by their labels in spec.parent.selector, or say `selector: {{}}` where all are meant"

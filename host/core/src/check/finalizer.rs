@@ -1,8 +1,8 @@
-//! Whose finalizer is whose: which ones a plugin may hold, and which of those on an object are its to remove. Pure.
+//! Decides which finalizers a plugin may hold, and which of the finalizers on an object it may have removed. Pure.
 //!
-//! A component chooses its finalizer, and the host removes that with an account of its own. So a name counts only if
-//! it carries the plugin's, or if the administrator wrote it down for this plugin; and what `managedFields` says
-//! another field manager set stays.
+//! A component chooses its finalizer, and the host removes it with the host's own account. So a finalizer is allowed only if
+//! its name carries the plugin's name, or if the administrator lists it in the plugin's `plugin.yaml`. A finalizer that
+//! another field manager set, according to `managedFields`, stays.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,22 +14,22 @@ use serde::{Deserialize, Serialize};
 use crate::model::names;
 use crate::model::object::{HOST_MANAGER, Object, plugin_manager};
 
-/// The most finalizers that `plugin.yaml` names.
-const MOST: usize = 16;
+/// The maximum number of finalizers in `plugin.yaml`.
+const MAX_FINALIZERS: usize = 16;
 
 /// The domain of finalizers on parents of the core group.
 const CORE_DOMAIN: &str = "plugin.hotshoe.dev";
 
-/// Field managers of the API server's own, into which it merges entries of others: they say nothing of who set a field.
-const MERGED: [&str; 2] = ["ancient-changes", "before-first-apply"];
+/// Field managers into which the API server merges the entries of others. They do not show who set a field.
+const MERGED_MANAGERS: [&str; 2] = ["ancient-changes", "before-first-apply"];
 
-/// Returns the domain of finalizers on parents of a group.
+/// Returns the domain of the finalizers on parents of a group.
 pub fn domain(group: &str) -> &str {
     if group.is_empty() { CORE_DOMAIN } else { group }
 }
 
-/// Returns the plugin's name that a finalizer carries: `DOMAIN/PLUGIN` and `DOMAIN/PLUGIN.ANYTHING` are those of `PLUGIN`
-/// alone, for its name has no dot.
+/// Returns the name of the plugin that a finalizer carries. `DOMAIN/PLUGIN` and `DOMAIN/PLUGIN.ANYTHING` belong to `PLUGIN`
+/// alone, because the name of a plugin has no dot.
 pub fn carried_name(finalizer: &str) -> Option<&str> {
     let (_, name) = finalizer.split_once('/')?;
     name.split('.').next().filter(|plugin| !plugin.is_empty())
@@ -49,24 +49,25 @@ pub struct Named {
 
 /// The finalizers that a plugin may hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Entitled {
+pub struct AllowedFinalizers {
     plugin: String,
     named: Vec<Named>,
     /// Field managers under which the host has set finalizers for this plugin.
     managers: Vec<String>,
 }
 
-impl Entitled {
-    /// Validates what `plugin.yaml` of a plugin names. It may also take over from others that had these field managers.
+impl AllowedFinalizers {
+    /// Validates the finalizers in a plugin's `plugin.yaml`. `predecessors` are the field managers of the plugins from which
+    /// it takes over.
     ///
     /// # Errors
-    /// What is wrong, in words for the administrator.
+    /// When a finalizer is invalid or there are too many; the message is for the administrator.
     pub fn new(plugin: &str, named: Vec<Named>, predecessors: &[String]) -> Result<Self, String> {
-        if named.len() > MOST {
-            return Err(format!("it has more than {MOST} finalizers"));
+        if named.len() > MAX_FINALIZERS {
+            return Err(format!("it has more than {MAX_FINALIZERS} finalizers"));
         }
-        let is_none = |name: &&String| !name.contains('/') || !names::is_qualified(name);
-        if let Some(name) = named.iter().map(|named| &named.name).find(is_none) {
+        let is_invalid = |name: &&String| !name.contains('/') || !names::is_qualified(name);
+        if let Some(name) = named.iter().map(|named| &named.name).find(is_invalid) {
             return Err(format!("it has {name:?}, which is no finalizer of the form DOMAIN/NAME"));
         }
         let ours = [HOST_MANAGER.to_owned(), plugin_manager(plugin)];
@@ -74,7 +75,7 @@ impl Entitled {
         Ok(Self { plugin: plugin.to_owned(), named, managers })
     }
 
-    /// Returns those that `plugin.yaml` names.
+    /// Returns the finalizers in `plugin.yaml`.
     pub fn named(&self) -> &[Named] {
         &self.named
     }
@@ -84,14 +85,15 @@ impl Entitled {
         self.carries_its_name(finalizer) || self.find(finalizer).is_some()
     }
 
-    /// Returns which field manager set a finalizer that is on an object, where that was neither the host for this plugin
-    /// nor for one that it takes over from. None where it is the plugin's to remove: also where nobody is said to have
-    /// set it, as after `managedFields` was lost, for then the administrator's word is all there is.
+    /// Returns the field manager that set a finalizer of an object, if that was another one than the host on behalf of this
+    /// plugin or of a plugin from which it takes over. Returns `None` where the plugin may have the finalizer removed. That
+    /// includes a finalizer without a known setter, for example after `managedFields` was lost: then `plugin.yaml` alone
+    /// decides.
     pub fn set_by_another<'o>(&self, object: &'o Object, finalizer: &str) -> Option<&'o str> {
         if self.carries_its_name(finalizer) {
             return None;
         }
-        let setters = || object.setters_of(finalizer).filter(|manager| !MERGED.contains(manager));
+        let setters = || object.setters_of(finalizer).filter(|manager| !MERGED_MANAGERS.contains(manager));
         let also = self.find(finalizer).map_or(&[][..], |named| &named.also_set_by);
         let is_ours = setters().any(|manager| self.managers.iter().chain(also).any(|ours| ours == manager));
         if is_ours { None } else { setters().next() }
@@ -101,21 +103,23 @@ impl Entitled {
         self.named.iter().find(|named| named.name == finalizer)
     }
 
-    /// Nobody else has any business with such a one, whoever wrote it: a backup that is restored has another field manager.
+    /// Returns whether a finalizer carries this plugin's name. Such a finalizer is the plugin's whoever set it: an object that
+    /// was restored from a backup has another field manager.
     fn carries_its_name(&self, finalizer: &str) -> bool {
         carried_name(finalizer) == Some(&*self.plugin)
     }
 }
 
-/// Which plugin of a host has which finalizers. No two share one: it would be removed for both when the first is done.
+/// The holder of each finalizer among the plugins of a host. No two plugins share one: it would be removed for both when
+/// the first is done.
 #[derive(Debug, Default)]
 pub struct Holders(Mutex<BTreeMap<String, Arc<str>>>);
 
 impl Holders {
-    /// Notes what a plugin has from now on: its finalizer, and former ones that objects still have.
+    /// Records a plugin's finalizers: the current one, and former ones that objects still have.
     ///
     /// # Errors
-    /// The name of the plugin that has its finalizer already; nothing changes.
+    /// When another plugin has the current finalizer already: the name of that plugin. Then nothing changes.
     pub fn hold(&self, plugin: &Arc<str>, finalizer: Option<&str>, former: &[String]) -> Result<(), Arc<str>> {
         let mut holders = self.0.lock();
         let other = finalizer.and_then(|finalizer| holders.get(finalizer)).filter(|holder| *holder != plugin);
@@ -129,12 +133,12 @@ impl Holders {
         Ok(())
     }
 
-    /// Notes that a plugin is removed from the host.
+    /// Removes a plugin.
     pub fn forget(&self, plugin: &str) {
         self.0.lock().retain(|_, holder| **holder != *plugin);
     }
 
-    /// Returns another plugin than this one that has a finalizer.
+    /// Returns the plugin that has a finalizer, if that is another one than this plugin.
     pub fn other_than(&self, plugin: &str, finalizer: &str) -> Option<Arc<str>> {
         self.0.lock().get(finalizer).filter(|holder| ***holder != *plugin).cloned()
     }
@@ -153,11 +157,11 @@ mod tests {
         Named { name: name.to_owned(), also_set_by: vec!["old-operator".to_owned()] }
     }
 
-    fn entitled() -> Entitled {
-        Entitled::new("web", vec![named(NAMED)], &["hotshoe/nginx".to_owned()]).unwrap()
+    fn allowed() -> AllowedFinalizers {
+        AllowedFinalizers::new("web", vec![named(NAMED)], &["hotshoe/nginx".to_owned()]).unwrap()
     }
 
-    /// An object with both finalizers, set by these field managers.
+    /// Returns an object with both finalizers, each set by these field managers.
     fn set_by(managers: &[&str]) -> Object {
         let fields = serde_json::json!({ "f:metadata": { "f:finalizers": {
             ".": {}, format!("v:{NAMED:?}"): {}, format!("v:{CARRIED:?}"): {},
@@ -184,22 +188,22 @@ mod tests {
             ("web", false),
             ("", false),
         ] {
-            assert_eq!(entitled().has(finalizer), may, "{finalizer}");
+            assert_eq!(allowed().has(finalizer), may, "{finalizer}");
         }
-        assert!(!Entitled::default().has("example.com/"), "no name is no plugin's");
+        assert!(!AllowedFinalizers::default().has("example.com/"), "a finalizer without a name belongs to no plugin");
     }
 
     #[test]
     fn a_finalizer_is_named_with_its_domain() {
         for wrong in ["foregroundDeletion", "a/b/c", "", "example.com/"] {
-            let error = Entitled::new("web", vec![named(wrong)], &[]).unwrap_err();
+            let error = AllowedFinalizers::new("web", vec![named(wrong)], &[]).unwrap_err();
             assert!(error.contains("of the form DOMAIN/NAME"), "{error}");
         }
-        assert!(Entitled::new("web", vec![named(NAMED); MOST + 1], &[]).is_err());
+        assert!(AllowedFinalizers::new("web", vec![named(NAMED); MAX_FINALIZERS + 1], &[]).is_err());
     }
 
     #[test]
-    fn a_named_finalizer_that_somebody_else_set_is_not_the_plugins() {
+    fn a_named_finalizer_that_another_manager_set_is_not_the_plugins() {
         for (managers, other) in [
             (&["kubectl-create"][..], Some("kubectl-create")),
             (&["hotshoe/other"], Some("hotshoe/other")),
@@ -214,8 +218,8 @@ mod tests {
             (&[], None),
         ] {
             let object = set_by(managers);
-            assert_eq!(entitled().set_by_another(&object, NAMED), other, "{managers:?}");
-            assert_eq!(entitled().set_by_another(&object, CARRIED), None, "nobody else's, whoever wrote it");
+            assert_eq!(allowed().set_by_another(&object, NAMED), other, "{managers:?}");
+            assert_eq!(allowed().set_by_another(&object, CARRIED), None, "the plugin's, whoever set it");
         }
     }
 

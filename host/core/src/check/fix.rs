@@ -1,4 +1,4 @@
-//! What lifts a violation: lines for `plugin.yaml`, or a change of what the plugin answers.
+//! Fixes of violations: lines for `plugin.yaml`, or a change of the plugin's answer.
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -9,39 +9,39 @@ use crate::check::access_request::Verb;
 use crate::check::grant::Grant;
 use crate::model::kind::Kind;
 
-/// What lifts a violation.
+/// A change that fixes a violation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fix {
     /// More rights in `spec.grants` of `plugin.yaml`.
-    Grant(Box<Opening>),
+    Grant(Box<GrantChange>),
     /// A key of `spec` in `plugin.yaml`, such as `pruneAll`, and its value.
     Spec(&'static str, Value),
-    /// Another answer of the plugin, or another object, in words.
+    /// Another answer of the plugin, or another object; a sentence for the plugin's author.
     Answer(String),
 }
 
-/// What a grant of a kind needs.
+/// Items to add to a grant of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Opening {
+pub struct GrantChange {
     /// The kind that the grant is for.
     pub kind: Kind,
     /// The index of the grant in `spec.grants`; absent where a new one is needed.
     pub rule: Option<usize>,
-    /// Paths of items in the grant, such as `pods.hostNetwork`, and for each `true` or a list of what is to be
-    /// added.
+    /// Paths of items in the grant, such as `pods.hostNetwork`, each with the value `true` or with the list elements to
+    /// add.
     pub items: Vec<(&'static str, Value)>,
 }
 
 impl fmt::Display for Fix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fix::Grant(opening) => match opening.rule {
+            Fix::Grant(change) => match change.rule {
                 Some(rule) => {
-                    let item = flow(&Value::Object(opening.alone()));
+                    let item = flow(&Value::Object(change.items_only()));
                     write!(f, "to allow it, add to spec.grants[{rule}] in plugin.yaml: {}", unbraced(&item))
                 }
                 None => {
-                    write!(f, "to allow it, add to spec.grants in plugin.yaml: {}", opening.element())
+                    write!(f, "to allow it, add to spec.grants in plugin.yaml: {}", change.element())
                 }
             },
             Fix::Spec(key, value) => write!(f, "to allow it, set in spec of plugin.yaml: {key}: {}", flow(value)),
@@ -51,28 +51,29 @@ impl fmt::Display for Fix {
 }
 
 impl Fix {
-    /// Returns a new grant of these verbs on a kind. A Secret is granted by name, so the lines have a place for it.
+    /// Returns a new grant of these verbs on a kind. Secrets are granted by name, so a grant of them gets a placeholder for
+    /// the name.
     pub fn new_grant(kind: Kind, verbs: &[Verb]) -> Self {
         let verbs: Vec<&str> = verbs.iter().map(|verb| verb.as_str()).collect();
         let mut items = vec![("verbs", json!(verbs))];
         if kind.is("", "Secret") {
             items.push(("names", json!(["NAME"])));
         }
-        Self::Grant(Box::new(Opening { kind, rule: None, items }))
+        Self::Grant(Box::new(GrantChange { kind, rule: None, items }))
     }
 }
 
-impl Opening {
+impl GrantChange {
     /// Returns a new element of `spec.grants`, on one line.
     pub fn element(&self) -> String {
         format!("- {}", flow(&Value::Object(self.new_rule())))
     }
 
-    /// The items by themselves.
-    fn alone(&self) -> Map<String, Value> {
-        let mut alone = Map::new();
-        self.add_to(&mut alone);
-        alone
+    /// Returns the items without the keys that identify the grant.
+    fn items_only(&self) -> Map<String, Value> {
+        let mut items = Map::new();
+        self.add_to(&mut items);
+        items
     }
 
     fn new_rule(&self) -> Map<String, Value> {
@@ -85,7 +86,7 @@ impl Opening {
         rule
     }
 
-    /// Sets the items in a grant, beside what it has.
+    /// Adds the items to what a grant already has.
     fn add_to(&self, rule: &mut Map<String, Value>) {
         for (item, value) in &self.items {
             match item.split_once('.') {
@@ -100,22 +101,22 @@ impl Opening {
     }
 }
 
-/// Sets a member; of a list, adds what is new.
+/// Sets a member; to an existing list, adds the elements that it lacks.
 fn add(members: &mut Map<String, Value>, key: &str, value: &Value) {
     match (members.get_mut(key), value) {
-        (Some(Value::Array(there)), Value::Array(more)) => {
-            let new: Vec<_> = more.iter().filter(|value| !there.contains(value)).cloned().collect();
-            there.extend(new);
+        (Some(Value::Array(existing)), Value::Array(more)) => {
+            let new: Vec<_> = more.iter().filter(|value| !existing.contains(value)).cloned().collect();
+            existing.extend(new);
         }
         _ => drop(members.insert(key.to_owned(), value.clone())),
     }
 }
 
-/// Identifies a grant: its index in `spec.grants`, if it is there, and its kind.
+/// The identity of a grant: its index in `spec.grants`, absent for a new grant, and its kind.
 type GrantId = (Option<usize>, Kind);
 
-/// Returns the part of `plugin.yaml` that lifts all violations which a grant can lift, ready to be pasted;
-/// nothing where there are none.
+/// Returns the part of `plugin.yaml` that fixes all violations that a grant can fix, ready to be pasted; `None` if there
+/// are none.
 pub fn plugin_yaml<'a>(fixes: impl Iterator<Item = &'a Fix>, grant: &Grant) -> Option<String> {
     let mut keys = String::new();
     let mut rules: Vec<(GrantId, Map<String, Value>)> = Vec::new();
@@ -124,14 +125,14 @@ pub fn plugin_yaml<'a>(fixes: impl Iterator<Item = &'a Fix>, grant: &Grant) -> O
             Fix::Answer(_) => {}
             Fix::Spec(key, _) if keys.contains(key) => {}
             Fix::Spec(key, value) => drop(writeln!(keys, "  {key}: {}", flow(value))),
-            Fix::Grant(opening) => {
-                let id = (opening.rule, opening.kind.clone());
+            Fix::Grant(change) => {
+                let id = (change.rule, change.kind.clone());
                 let index = rules.iter().position(|(known, _)| *known == id).unwrap_or_else(|| {
-                    rules.push((id, present(opening, grant)));
+                    rules.push((id, existing_rule(change, grant)));
                     rules.len() - 1
                 });
                 if let Some((_, rule)) = rules.get_mut(index) {
-                    opening.add_to(rule);
+                    change.add_to(rule);
                 }
             }
         }
@@ -149,31 +150,31 @@ pub fn plugin_yaml<'a>(fixes: impl Iterator<Item = &'a Fix>, grant: &Grant) -> O
     (!keys.is_empty()).then(|| format!("spec:\n{keys}"))
 }
 
-/// The grant as it is, without what it has by default; a new one where there is none.
-fn present(opening: &Opening, grant: &Grant) -> Map<String, Value> {
-    let rule = opening.rule.and_then(|rule| grant.rules.get(rule));
+/// Returns the existing grant without its default values, or a new grant where none exists.
+fn existing_rule(change: &GrantChange, grant: &Grant) -> Map<String, Value> {
+    let rule = change.rule.and_then(|rule| grant.rules.get(rule));
     match rule.and_then(|rule| serde_json::to_value(rule).ok()).and_then(without_defaults) {
         Some(Value::Object(members)) => members,
-        _ => opening.new_rule(),
+        _ => change.new_rule(),
     }
 }
 
-/// Leaves out what a grant has by default.
+/// Removes the values that a grant has by default.
 fn without_defaults(value: Value) -> Option<Value> {
     match value {
         Value::Bool(false) | Value::Null => None,
         Value::String(text) if text.is_empty() || text == "own" => None,
         Value::Array(elements) if elements.is_empty() => None,
         Value::Object(members) => {
-            let said = members.into_iter().filter_map(|(key, value)| Some((key, without_defaults(value)?)));
-            let said: Map<_, _> = said.collect();
-            (!said.is_empty()).then_some(Value::Object(said))
+            let kept = members.into_iter().filter_map(|(key, value)| Some((key, without_defaults(value)?)));
+            let kept: Map<_, _> = kept.collect();
+            (!kept.is_empty()).then_some(Value::Object(kept))
         }
         other => Some(other),
     }
 }
 
-/// Writes an element of a list, its members in lines of their own.
+/// Writes an element of a YAML list, each member on a line of its own.
 fn block(text: &mut String, rule: Map<String, Value>) {
     let mut mark = "-";
     let in_order = ["group", "kind", "verbs"];
@@ -201,7 +202,7 @@ fn unbraced(flow: &str) -> &str {
     flow.strip_prefix('{').and_then(|flow| flow.strip_suffix('}')).unwrap_or(flow)
 }
 
-/// Whether every YAML parser reads a text without quotes as this text.
+/// Returns whether every YAML parser reads the unquoted text as this string.
 fn is_plain(text: &str) -> bool {
     let words = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
     let letters = |letter: char| letter.is_ascii_alphanumeric() || "-._/".contains(letter);
@@ -219,24 +220,24 @@ mod tests {
         Grant { rules, prune_all: false, host_namespace: "host".into() }
     }
 
-    fn opening(rule: Option<usize>, item: &'static str, value: Value) -> Fix {
+    fn grant_change(rule: Option<usize>, item: &'static str, value: Value) -> Fix {
         let kind = Kind::new("apps", "v1", "Deployment");
-        Fix::Grant(Box::new(Opening { kind, rule, items: vec![(item, value)] }))
+        Fix::Grant(Box::new(GrantChange { kind, rule, items: vec![(item, value)] }))
     }
 
     #[test]
     fn one_line_says_what_to_add_and_where() {
         for (fix, line) in [
             (
-                opening(None, "verbs", json!(["create", "update"])),
+                grant_change(None, "verbs", json!(["create", "update"])),
                 "to allow it, add to spec.grants in plugin.yaml: - {group: apps, kind: Deployment, verbs: [create, update]}",
             ),
             (
-                opening(Some(1), "pods.hostNetwork", json!(true)),
+                grant_change(Some(1), "pods.hostNetwork", json!(true)),
                 "to allow it, add to spec.grants[1] in plugin.yaml: pods: {hostNetwork: true}",
             ),
             (
-                opening(Some(0), "pods.secrets", json!(["yes"])),
+                grant_change(Some(0), "pods.secrets", json!(["yes"])),
                 r#"to allow it, add to spec.grants[0] in plugin.yaml: pods: {secrets: ["yes"]}"#,
             ),
             (Fix::Spec("pruneAll", json!(true)), "to allow it, set in spec of plugin.yaml: pruneAll: true"),
@@ -247,21 +248,21 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_missing_becomes_one_piece_of_yaml_beside_what_is_granted() {
+    fn all_missing_rights_become_one_piece_of_yaml_together_with_the_granted_ones() {
         let grant = grant(json!([
             { "kind": "Service", "verbs": ["create"] },
             { "group": "apps", "kind": "Deployment", "verbs": ["create"], "pods": { "secrets": ["a"] } },
         ]));
         let fixes = [
-            opening(Some(1), "pods.hostNetwork", json!(true)),
-            opening(Some(1), "pods.secrets", json!(["b"])),
-            opening(Some(1), "pods.secrets", json!(["a"])),
-            opening(Some(1), "verbs", json!(["update"])),
+            grant_change(Some(1), "pods.hostNetwork", json!(true)),
+            grant_change(Some(1), "pods.secrets", json!(["b"])),
+            grant_change(Some(1), "pods.secrets", json!(["a"])),
+            grant_change(Some(1), "verbs", json!(["update"])),
             Fix::Spec("pruneAll", json!(true)),
             Fix::Spec("pruneAll", json!(true)),
             Fix::Answer("leave it out".into()),
-            opening(None, "namespaces", json!(["red"])),
-            opening(None, "verbs", json!(["create"])),
+            grant_change(None, "namespaces", json!(["red"])),
+            grant_change(None, "verbs", json!(["create"])),
         ];
         let yaml = plugin_yaml(fixes.iter(), &grant).unwrap();
         assert_eq!(

@@ -1,8 +1,8 @@
-//! Names as an administrator grants them: exact, or with one `*` for anything. Pure.
+//! Patterns of names in grants: an exact name, or a name with one `*` that stands for any text. Pure.
 
 use crate::model::names::is_subdomain;
 
-/// Whether one of the patterns matches the whole text.
+/// Returns whether one of the patterns matches the whole text.
 pub fn matches_any(patterns: &[String], text: &str) -> bool {
     patterns.iter().any(|pattern| matches(pattern, text))
 }
@@ -14,10 +14,10 @@ fn matches(pattern: &str, text: &str) -> bool {
     }
 }
 
-/// Checks that these are patterns.
+/// Checks that all patterns are valid.
 ///
 /// # Errors
-/// Names the one that is none, and its field.
+/// When one is not; the message names it and its field.
 pub fn validate(field: &str, patterns: &[String]) -> Result<(), String> {
     match patterns.iter().find(|pattern| pattern.is_empty() || pattern.matches('*').count() > 1) {
         Some(pattern) => Err(format!("{field} has {pattern:?}; a name is exact or has one `*`")),
@@ -25,13 +25,13 @@ pub fn validate(field: &str, patterns: &[String]) -> Result<(), String> {
     }
 }
 
-/// Checks that these are patterns of names that objects can have.
+/// Checks that all patterns are valid and match names that objects can have.
 ///
 /// # Errors
-/// Names the one that is none, and its field.
+/// When one is invalid or matches no valid name; the message names it and its field.
 pub fn validate_names(field: &str, patterns: &[String]) -> Result<(), String> {
     validate(field, patterns)?;
-    // If the pattern matches any name, it matches one with `a` for the star.
+    // A pattern that matches any valid name also matches the one in which `a` replaces the star.
     match patterns.iter().find(|pattern| !is_subdomain(&pattern.replace('*', "a"))) {
         Some(pattern) => Err(format!(
             "{field} has {pattern:?}, which no object is named; names have lower-case letters, digits, `-` and `.`"

@@ -1,29 +1,29 @@
-//! Untrusted JSON, walked with the path at hand: what has an unexpected shape is refused
-//! by name, never skipped. Pure.
+//! Walks untrusted JSON and keeps track of the path: a value of an unexpected type is denied with its path, never skipped.
+//! Pure.
 
 use std::rc::Rc;
 
 use serde_json::{Map, Value};
 
-use crate::check::fix::{Fix, Opening};
+use crate::check::fix::{Fix, GrantChange};
 use crate::check::violation::{Checked, Denial, Violation};
 use crate::model::kind::Kind;
 
-/// The rule that refuses a field of which nothing is known.
-pub const UNKNOWN: &str = "field-unknown";
+/// The rule that denies a field that the host does not know.
+pub const UNKNOWN_FIELD: &str = "field-unknown";
 
-/// A value and its path. The path is formatted only for a denial: nearly every value that is walked passes.
+/// A value and its path. The path is formatted only for a denial, because nearly every value passes.
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
-    above: Option<Rc<Position<'a>>>,
+    container: Option<Rc<Position<'a>>>,
     step: Step<'a>,
     value: &'a Value,
 }
 
-/// The position of a value that contains the next one.
+/// The position of a value that contains another one.
 #[derive(Debug)]
 struct Position<'a> {
-    above: Option<Rc<Position<'a>>>,
+    container: Option<Rc<Position<'a>>>,
     step: Step<'a>,
 }
 
@@ -35,49 +35,50 @@ enum Step<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// A whole object.
+    /// Builds a cursor at the root of a value.
     pub fn root(value: &'a Value) -> Self {
-        Self { above: None, step: Step::Root, value }
+        Self { container: None, step: Step::Root, value }
     }
 
-    /// Its members.
+    /// Returns the members of an object.
     ///
     /// # Errors
-    /// When it is no object.
+    /// When the value is not an object.
     pub fn members(&self) -> Result<impl Iterator<Item = (&'a str, Cursor<'a>)>, Denial> {
-        let (members, above) = (self.object()?, self.position());
+        let (members, container) = (self.object()?, self.position());
         let member = move |(key, value): (&'a String, _)| {
-            (key.as_str(), Self { above: above.clone(), step: Step::Member(key), value })
+            (key.as_str(), Self { container: container.clone(), step: Step::Member(key), value })
         };
         Ok(members.iter().map(member))
     }
 
-    /// One of its members.
+    /// Returns the member of an object with this key, if any.
     ///
     /// # Errors
-    /// When it is no object, or has a member that differs from this one only in case: the API
-    /// server would not take one for the other, but nothing should rely on that.
+    /// When the value is not an object, or has a member whose key differs from this one only in case: the API server would
+    /// not confuse the two, but nothing should rely on that.
     pub fn child(&self, key: &str) -> Result<Option<Cursor<'a>>, Denial> {
         let members = self.object()?;
-        let member = |(key, value): (&'a String, _)| Self { above: self.position(), step: Step::Member(key), value };
+        let member =
+            |(key, value): (&'a String, _)| Self { container: self.position(), step: Step::Member(key), value };
         match members.iter().find(|(other, _)| *other != key && other.eq_ignore_ascii_case(key)) {
             Some(other) => Err(member(other).unknown()),
             None => Ok(members.get_key_value(key).map(member)),
         }
     }
 
-    /// A member that must be there.
+    /// Returns a mandatory member.
     ///
     /// # Errors
-    /// When it is not; and as for [`Self::child`].
+    /// When the member is missing, and as for [`Self::child`].
     pub fn required(&self, key: &str) -> Result<Cursor<'a>, Denial> {
         self.child(key)?.ok_or_else(|| self.refuse("field-shape", &format!("has no {key}")))
     }
 
-    /// What is reached by these members, one in the other; nothing where one is not there.
+    /// Follows a path of nested members; returns `None` where one of them is missing.
     ///
     /// # Errors
-    /// As for [`Self::child`], at any of them.
+    /// As for [`Self::child`], for each of the members.
     pub fn descendant(&self, path: &[&str]) -> Result<Option<Cursor<'a>>, Denial> {
         let mut at = self.clone();
         for key in path {
@@ -89,18 +90,18 @@ impl<'a> Cursor<'a> {
         Ok(Some(at))
     }
 
-    /// Its elements.
+    /// Returns the elements of a list.
     ///
     /// # Errors
-    /// When it is no list.
+    /// When the value is not a list.
     pub fn elements(&self) -> Result<impl Iterator<Item = Cursor<'a>>, Denial> {
-        let elements = self.value.as_array().ok_or_else(|| self.misshapen("a list"))?;
-        let above = self.position();
-        let element = move |(index, value)| Self { above: above.clone(), step: Step::Element(index), value };
+        let elements = self.value.as_array().ok_or_else(|| self.wrong_type("a list"))?;
+        let container = self.position();
+        let element = move |(index, value)| Self { container: container.clone(), step: Step::Element(index), value };
         Ok(elements.iter().enumerate().map(element))
     }
 
-    /// The objects to begin with in what may have any shape: itself, or those in its lists.
+    /// Returns the outermost objects of a value of any type: the value itself, or the objects in its lists, however nested.
     pub fn objects(&self) -> Vec<Cursor<'a>> {
         match self.value {
             Value::Object(_) => vec![self.clone()],
@@ -108,42 +109,42 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Its text.
+    /// Returns the value of a string.
     ///
     /// # Errors
-    /// When it is none.
+    /// When the value is not a string.
     pub fn text(&self) -> Result<&'a str, Denial> {
-        self.value.as_str().ok_or_else(|| self.misshapen("a text"))
+        self.value.as_str().ok_or_else(|| self.wrong_type("a text"))
     }
 
-    /// Makes sure that it is false, or granted by the flag `item`.
+    /// Checks that the value is `false`, or that the flag `item` of the grant allows `true`.
     ///
     /// # Errors
-    /// When it is true and not granted, or no flag.
-    pub fn closed_flag(&self, granted: bool, rule: &'static str, item: &'static str) -> Checked {
+    /// When the value is `true` and not granted, or not a boolean.
+    pub fn ensure_false_or_granted(&self, granted: bool, rule: &'static str, item: &'static str) -> Checked {
         self.ensure(!self.flag()? || granted, rule, item)
     }
 
-    /// Whether it is true.
+    /// Returns the value of a boolean.
     ///
     /// # Errors
-    /// When it is neither true nor false.
+    /// When the value is not a boolean.
     pub fn flag(&self) -> Result<bool, Denial> {
-        self.value.as_bool().ok_or_else(|| self.misshapen("true or false"))
+        self.value.as_bool().ok_or_else(|| self.wrong_type("true or false"))
     }
 
-    /// Whether it is the number 0.
+    /// Returns whether a number is 0.
     ///
     /// # Errors
-    /// When it is no number.
+    /// When the value is not a number.
     pub fn is_zero(&self) -> Result<bool, Denial> {
         match self.value {
             Value::Number(number) => Ok(number.as_i64() == Some(0)),
-            _ => Err(self.misshapen("a number")),
+            _ => Err(self.wrong_type("a number")),
         }
     }
 
-    /// Denies the value unless the flag `item` of the grant opens it.
+    /// Denies the value unless it is granted by the flag `item`.
     ///
     /// # Errors
     /// When it is not granted.
@@ -151,7 +152,7 @@ impl<'a> Cursor<'a> {
         if granted { Ok(()) } else { Err(self.not_granted(rule, item, true.into())) }
     }
 
-    /// Denies the value unless the list `item` of the grant has `name`.
+    /// Denies the value unless it is granted because the list `item` contains `name`.
     ///
     /// # Errors
     /// When it is not granted.
@@ -160,44 +161,44 @@ impl<'a> Cursor<'a> {
     }
 
     fn not_granted(&self, rule: &'static str, item: &'static str, value: Value) -> Denial {
-        self.broken(rule, "is not granted").fixed_by(opening(item, value)).into()
+        self.violation(rule, "is not granted").fixed_by(grant_change(item, value)).into()
     }
 
-    /// Denies it as what is not known to be harmless.
+    /// Builds the denial of a field that is not known to be harmless.
     pub fn unknown(&self) -> Denial {
-        self.broken(UNKNOWN, "is no field that this host knows to be harmless; leave it out").into()
+        self.violation(UNKNOWN_FIELD, "is no field that this host knows to be harmless; leave it out").into()
     }
 
-    /// Builds a denial of `rule` whose message is the path followed by `why`.
+    /// Builds a denial by `rule` whose message is the path followed by `why`.
     pub fn refuse(&self, rule: &'static str, why: &str) -> Denial {
-        self.broken(rule, why).into()
+        self.violation(rule, why).into()
     }
 
-    /// The same, of what the flag or list `item` of a grant would allow.
+    /// Builds a denial like [`Self::refuse`] that the flag or list `item` of a grant would fix.
     pub fn refuse_unless(&self, rule: &'static str, why: &str, item: &'static str, value: Value) -> Denial {
-        self.broken(rule, why).fixed_by(opening(item, value)).into()
+        self.violation(rule, why).fixed_by(grant_change(item, value)).into()
     }
 
-    fn broken(&self, rule: &'static str, why: &str) -> Violation {
+    fn violation(&self, rule: &'static str, why: &str) -> Violation {
         Violation::new(rule, format!("{} {why}", self.path())).at(self.pointer())
     }
 
-    fn misshapen(&self, wanted: &str) -> Denial {
+    fn wrong_type(&self, wanted: &str) -> Denial {
         self.refuse("field-shape", &format!("is not {wanted}"))
     }
 
     fn object(&self) -> Result<&'a Map<String, Value>, Denial> {
-        self.value.as_object().ok_or_else(|| self.misshapen("an object"))
+        self.value.as_object().ok_or_else(|| self.wrong_type("an object"))
     }
 
     fn position(&self) -> Option<Rc<Position<'a>>> {
-        Some(Rc::new(Position { above: self.above.clone(), step: self.step }))
+        Some(Rc::new(Position { container: self.container.clone(), step: self.step }))
     }
 
     /// Returns the steps from the root.
     fn steps(&self) -> Vec<Step<'a>> {
-        let above = std::iter::successors(self.above.as_deref(), |position| position.above.as_deref());
-        let mut steps: Vec<_> = std::iter::once(self.step).chain(above.map(|position| position.step)).collect();
+        let container = std::iter::successors(self.container.as_deref(), |position| position.container.as_deref());
+        let mut steps: Vec<_> = std::iter::once(self.step).chain(container.map(|position| position.step)).collect();
         steps.reverse();
         steps
     }
@@ -211,7 +212,7 @@ impl<'a> Cursor<'a> {
         self.steps().iter().map(part).collect()
     }
 
-    /// In words. A key is the plugin's to choose, so little of it is repeated.
+    /// Formats the path for a message. Keys are cut, because the plugin chooses them.
     fn path(&self) -> String {
         let mut path = String::new();
         for step in self.steps() {
@@ -228,9 +229,9 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// An item of a grant; of which one is known where the grant is.
-pub fn opening(item: &'static str, value: Value) -> Fix {
-    Fix::Grant(Box::new(Opening { kind: Kind::new("", "", ""), rule: None, items: vec![(item, value)] }))
+/// Builds the fix that adds an item to a grant. The caller that knows the grant fills in its kind and index.
+pub fn grant_change(item: &'static str, value: Value) -> Fix {
+    Fix::Grant(Box::new(GrantChange { kind: Kind::new("", "", ""), rule: None, items: vec![(item, value)] }))
 }
 
 #[cfg(test)]
@@ -239,7 +240,7 @@ mod tests {
 
     use super::*;
 
-    fn said(denial: &Denial) -> &str {
+    fn message(denial: &Denial) -> &str {
         &denial.violations()[0].message
     }
 
@@ -248,15 +249,15 @@ mod tests {
         let value = json!({ "a": { "b": [{}, { "c": 1 }] } });
         let b = Cursor::root(&value).child("a").unwrap().unwrap().child("b").unwrap().unwrap();
         let c = b.elements().unwrap().nth(1).unwrap().child("c").unwrap().unwrap();
-        assert!(said(&c.unknown()).starts_with("a.b[1].c is no field"), "{:?}", c.unknown());
+        assert!(message(&c.unknown()).starts_with("a.b[1].c is no field"), "{:?}", c.unknown());
         let closed = c.ensure(false, "rule", "pods.c").unwrap_err();
         assert_eq!(closed.rule(), "rule");
-        assert!(said(&closed).starts_with("a.b[1].c is not granted"), "{closed}");
+        assert!(message(&closed).starts_with("a.b[1].c is not granted"), "{closed}");
         assert!(closed.to_string().contains("pods: {c: true}"), "{closed}");
         let listed = c.ensure_listed(false, "rule", "pods.c", "*").unwrap_err();
         assert!(listed.to_string().contains(r#"pods: {c: ["*"]}"#), "{listed}");
         assert!(c.ensure(true, "rule", "pods.c").is_ok());
-        assert_eq!(said(&c.refuse("rule", "says so")), "a.b[1].c says so");
+        assert_eq!(message(&c.refuse("rule", "says so")), "a.b[1].c says so");
     }
 
     #[test]
@@ -264,7 +265,7 @@ mod tests {
         let value = json!({ format!("\u{1b}[2J{}", "x".repeat(100)): 1 });
         let (_, member) = Cursor::root(&value).members().unwrap().next().unwrap();
         let denial = member.refuse("rule", "!");
-        assert_eq!(said(&denial), format!("[2J{} !", "x".repeat(60)));
+        assert_eq!(message(&denial), format!("[2J{} !", "x".repeat(60)));
     }
 
     #[test]
@@ -282,7 +283,7 @@ mod tests {
         assert!(at("number").is_zero().unwrap() && !at("other").is_zero().unwrap());
         assert!(root.child("missing").unwrap().is_none());
         let violation = at("null").text().unwrap_err();
-        assert_eq!((violation.rule(), said(&violation)), ("field-shape", "null is not a text"));
+        assert_eq!((violation.rule(), message(&violation)), ("field-shape", "null is not a text"));
     }
 
     #[test]
@@ -299,7 +300,7 @@ mod tests {
         for value in [json!({ "Spec": 1 }), json!({ "spec": 1, "SPEC": 2 })] {
             let violation = Cursor::root(&value).child("spec").unwrap_err();
             assert_eq!(violation.rule(), "field-unknown");
-            assert!(said(&violation).starts_with('S'), "{violation}");
+            assert!(message(&violation).starts_with('S'), "{violation}");
         }
     }
 }

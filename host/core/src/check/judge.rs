@@ -1,6 +1,6 @@
-//! Judges whether an answer is admitted, the same for a reconcile, a clean-up, a shadow run and `hotshoe test`.
+//! Decides whether an answer is admitted. The same rules apply to a reconcile, a clean-up, a shadow run and `hotshoe test`.
 //!
-//! All or nothing: one broken rule denies the whole decision, the status too.
+//! All or nothing: one broken rule denies the whole decision, including its status.
 
 use crate::check::memory_quota::{self, NoRoom, Room};
 use crate::check::status;
@@ -14,23 +14,23 @@ use crate::model::kind::ObjectRef;
 pub struct Present<'a> {
     /// The observed children.
     pub children: &'a [ObjectRef],
-    /// The memory that is left; absent where no host runs.
+    /// The memory that the host has left; absent where no host runs.
     pub room: Option<Room<'a>>,
 }
 
-/// How far the work is, as an answer says.
+/// The progress that an answer reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// `reconcile`: this is what should be.
+    /// `reconcile` returned the desired state.
     Decided,
-    /// `finalize`: not finished.
+    /// `finalize` has not finished the clean-up.
     Waiting,
-    /// `finalize`: finished.
+    /// `finalize` has finished the clean-up.
     Done,
 }
 
 impl Stage {
-    /// Returns the contract's word for it.
+    /// Returns the stage's name in the plugin contract.
     pub fn as_str(self) -> &'static str {
         match self {
             Stage::Decided => "decided",
@@ -40,35 +40,36 @@ impl Stage {
     }
 }
 
-/// An answer that is admitted.
+/// An admitted answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
-    /// How far the work is.
+    /// The progress that the answer reports.
     pub stage: Stage,
     /// The decision.
     pub decision: Decision,
-    /// The children as they will be written; absent where they are to be left alone.
+    /// The children as they will be written; absent where the decision keeps the existing ones.
     pub desired: Option<Vec<Desired>>,
 }
 
 /// Why an answer is denied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Inadmissible {
-    /// It is no answer of the function that was called.
+    /// The answer belongs to another function than the called one.
     #[error("{0} answered as another function does")]
     WrongFunction(&'static str),
-    /// It breaks rules.
+    /// The answer breaks rules.
     #[error(transparent)]
     Denied(#[from] Denial),
-    /// The host has no memory for its children.
+    /// The host has no memory left for the children and the status.
     #[error(transparent)]
     NoRoom(#[from] NoRoom),
 }
 
-/// Returns the answer with its children completed, if it is admitted.
+/// Checks an answer and completes its children.
 ///
 /// # Errors
-/// Every rule that it breaks, or that it is none of `call`, or that there is no memory for its children.
+/// When the answer does not belong to `call`, breaks rules (all of them are listed), or needs more memory than the host has
+/// left.
 pub fn judge(call: Call, answer: Answer, present: Present<'_>, context: &Context<'_>) -> Result<Judged, Inadmissible> {
     let (stage, decision) = staged(call, answer)?;
     let mut violations = Violations::default();
@@ -112,8 +113,8 @@ fn check_children(
     }
 }
 
-/// Checks the children of a clean-up. It may change and delete them; a child that it creates would outlive its
-/// parent. Deleting all children is its purpose, so `pruneAll` is not needed.
+/// Checks the children of a clean-up. A clean-up may change and delete children; a child that it created would outlive the
+/// parent. Deleting all children is the purpose of a clean-up, so it does not need `pruneAll`.
 fn check_cleanup(
     decision: &Decision,
     children: &[ObjectRef],
@@ -159,7 +160,7 @@ mod tests {
         Decision { children: Children::Exactly(children.to_vec()), ..Decision::default() }
     }
 
-    /// Judges an answer about a parent that has the ConfigMap `old`.
+    /// Judges an answer for a parent that has one child, the ConfigMap `old`.
     fn judged(call: Call, answer: Answer, room: Option<Quota>) -> Result<Judged, Inadmissible> {
         let rules = json!([{ "kind": "ConfigMap", "verbs": ["create", "update", "delete"] }]);
         let rules = serde_json::from_value(rules).unwrap();
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_judged_as_that_of_the_function_that_was_called() {
+    fn an_answer_must_belong_to_the_called_function() {
         let decision = exactly(&[child("old", "{}")]);
         for (call, answer, stage) in [
             (Call::Reconcile, Answer::Decided(decision.clone()), Stage::Decided),
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_status_and_children_is_reported_together() {
+    fn violations_in_status_and_children_are_reported_together() {
         let condition = Condition {
             name: status::RECONCILED.into(),
             status: Truth::True,
@@ -280,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_host_has_no_memory_for_breaks_no_rule_and_is_not_carried_out() {
+    fn a_decision_that_the_host_has_no_memory_for_is_not_admitted_though_it_breaks_no_rule() {
         let large = exactly(&[child("new", &json!({ "data": { "a": "x".repeat(2_000) } }).to_string())]);
         let judged = |room| judged(Call::Reconcile, Answer::Decided(large.clone()), room);
         assert!(matches!(judged(Some(ROOM)), Err(Inadmissible::NoRoom(_))));

@@ -1,8 +1,8 @@
-//! Memory quota: rejects a decision if caching its children would exceed `limits.heldBytes`, or if caching these and the
-//! status of its parent would exceed the plugin's part of the memory that all plugins [share](super::memory_share). Pure.
+//! Memory quota: rejects a decision if caching its children would exceed `limits.heldBytes`, or if caching its children and
+//! the parent's status would exceed the plugin's part of the memory that all plugins [share](super::memory_share). Pure.
 //!
-//! A plugin that may create ConfigMaps and asks for their `data` chooses how much the host caches: a megabyte
-//! for each child, hundreds of children for each parent. All plugins share that memory.
+//! A plugin that may create ConfigMaps and asks for their `data` determines how much the host caches: up to a megabyte for
+//! each child, and hundreds of children for each parent.
 
 use crate::check::Desired;
 use crate::check::memory_share::{Account, NoShare};
@@ -10,53 +10,53 @@ use crate::model::decision::Decision;
 use crate::model::kind::ObjectRef;
 use crate::model::object::{BESIDE, Object, ObservedChildren};
 
-/// A decision that the host has no room in memory for.
+/// The reason why a decision does not fit into the host's memory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the fields are the words of the message")]
+#[expect(missing_docs, reason = "the message names each field")]
 pub enum NoRoom {
-    /// Its children do not fit beside those of the plugin's other parents.
+    /// The children would exceed the plugin's quota.
     #[error(
         "{parent}: its children would take up to {more} bytes more, and those of all parents take {held} of {most} (limits.heldBytes); return fewer or smaller ones, ask for fewer of their fields in describe, or raise the limit"
     )]
     Children { parent: String, more: usize, held: usize, most: usize },
-    /// Its children and its status do not fit beside what is held for other plugins.
+    /// The children and the status would exceed the plugin's part of the shared memory.
     #[error("{parent}: {refused}")]
     Shared { parent: String, refused: NoShare },
 }
 
-/// What a decision is weighed against.
+/// The memory that a decision may use, and the state from which its growth is computed.
 #[derive(Clone, Copy, Debug)]
 pub struct Room<'a> {
     /// The plugin's part of the memory that all plugins share.
     pub shared: &'a Account,
-    /// The parent as it was observed.
+    /// The observed parent.
     pub parent: &'a Object,
-    /// Its children as they were.
+    /// The observed children.
     pub children: &'a ObservedChildren,
-    /// What the children of all of the plugin's parents may use.
+    /// The quota for the children of all of the plugin's parents.
     pub quota: Quota,
 }
 
-/// The memory quota of all children of one plugin, bytes.
+/// The memory quota for all children of one plugin, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Quota {
-    /// What they use now.
+    /// The memory that the children use now.
     pub held: usize,
-    /// What they may use.
+    /// The memory that the children may use.
     pub most: usize,
-    /// The longest answer.
+    /// The maximum length of an answer.
     pub answer: usize,
 }
 
-/// Checks that what a decision adds fits into the plugin's quota, and into the memory that all plugins share. What does
-/// not grow always fits.
+/// Checks that the growth caused by a decision fits into the plugin's quota and into the memory that all plugins share. A
+/// decision that does not grow anything always fits.
 ///
 /// # Errors
-/// Where it does not fit.
+/// When the decision does not fit.
 pub fn check(reference: &ObjectRef, decision: &Decision, desired: &[Desired], room: Room<'_>) -> Result<(), NoRoom> {
     let Quota { held, most, answer } = room.quota;
     let fits = held.saturating_add(answer) <= most;
-    // Serialising the desired children takes longer than many a decision.
+    // A cheap upper bound first: serialising the desired children can take longer than the decision itself.
     if fits && room.shared.admit(answer).is_ok() {
         return Ok(());
     }
@@ -69,25 +69,25 @@ pub fn check(reference: &ObjectRef, decision: &Decision, desired: &[Desired], ro
     room.shared.admit(more).map_err(|refused| NoRoom::Shared { parent: parent(), refused })
 }
 
-/// Returns how much a parent's status may grow. Its size is known before it is written, however many parents it is
-/// stated for.
+/// Returns by how many bytes the parent's cached status will grow. The check comes before the write, so a plugin that
+/// states a large status for many parents is stopped in time.
 fn status_growth(decision: &Decision, parent: &Object) -> usize {
-    let conditions = decision.conditions.iter().map(|one| CONDITION + one.reason.len() + one.message.len());
-    let stated = decision.status.as_deref().map_or(0, str::len) + conditions.sum::<usize>();
-    stated.saturating_sub(parent.status().map_or(0, str::len))
+    let conditions = decision.conditions.iter().map(|one| CONDITION_OVERHEAD + one.reason.len() + one.message.len());
+    let desired = decision.status.as_deref().map_or(0, str::len) + conditions.sum::<usize>();
+    desired.saturating_sub(parent.status().map_or(0, str::len))
 }
 
-/// A condition beside its reason and message, bytes.
-const CONDITION: usize = 128;
+/// The size of a condition without its reason and message, in bytes.
+const CONDITION_OVERHEAD: usize = 128;
 
-/// Returns how much a child may grow: at most the whole desired child is cached.
+/// Returns by how many bytes a cached child can grow at most: the host caches no more than the whole desired child.
 fn growth(desired: &Desired, children: &ObservedChildren) -> usize {
     let known = children.iter().find(|(kind, child)| desired.reference.is(kind, &child.key)).map(|(_, child)| child);
     if known.is_some_and(|child| child.applied.as_deref() == Some(&*desired.digest)) {
         return 0;
     }
-    let wanted = BESIDE + desired.body.to_string().len();
-    wanted.saturating_sub(known.map_or(0, |child| child.held()))
+    let largest = BESIDE + desired.body.to_string().len();
+    largest.saturating_sub(known.map_or(0, |child| child.held()))
 }
 
 #[cfg(test)]
@@ -115,25 +115,25 @@ mod tests {
         }
     }
 
-    /// A child that is cached as it was desired.
-    fn child(intent: &Desired) -> ObservedChildren {
+    /// Returns a cached child that equals a desired one.
+    fn child(desired: &Desired) -> ObservedChildren {
         let lens = Lens { projection: Projection::new(&["data"]), labels: Vec::new(), status: false };
         let metadata = json!({
-            "name": &*intent.reference.name, "namespace": "n", "uid": "u", "resourceVersion": "1",
-            "annotations": { "hotshoe.dev/applied": &*intent.digest },
+            "name": &*desired.reference.name, "namespace": "n", "uid": "u", "resourceVersion": "1",
+            "annotations": { "hotshoe.dev/applied": &*desired.digest },
         });
-        let json = json!({ "metadata": metadata, "data": &intent.body["data"] }).to_string();
+        let json = json!({ "metadata": metadata, "data": &desired.body["data"] }).to_string();
         let object = Arc::new(Object::read(&json, &lens).unwrap());
-        assert!(object.held() > BESIDE + intent.body["data"]["text"].as_str().unwrap().len());
-        vec![(intent.reference.kind.clone(), object)]
+        assert!(object.held() > BESIDE + desired.body["data"]["text"].as_str().unwrap().len());
+        vec![(desired.reference.kind.clone(), object)]
     }
 
     fn parent() -> ObjectRef {
         ObjectRef { kind: Kind::new("c", "v1", "P"), namespace: Some("n".into()), name: "p".into() }
     }
 
-    /// The parent with a status of so many bytes.
-    fn stating(bytes: usize) -> Object {
+    /// Returns a parent with a status of so many bytes.
+    fn with_status(bytes: usize) -> Object {
         let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: true };
         let status = json!({ "word": "x".repeat(bytes) });
         Object::read(&json!({ "metadata": { "name": "p" }, "status": status }).to_string(), &lens).unwrap()
@@ -141,23 +141,23 @@ mod tests {
 
     fn check(wanted: &[Desired], children: &ObservedChildren, held: usize) -> Result<(), NoRoom> {
         let quota = Quota { held, most: MOST, answer: 50_000 };
-        let room = Room { shared: &Account::default(), parent: &stating(0), children, quota };
+        let room = Room { shared: &Account::default(), parent: &with_status(0), children, quota };
         super::check(&parent(), &Decision::default(), wanted, room)
     }
 
-    /// Checks a status of so many bytes beside one of `before`, in `room` bytes of shared memory.
+    /// Checks a status of so many bytes after one of `before` bytes, with `room` bytes of shared memory left.
     fn check_status(bytes: usize, before: usize, room: usize) -> Result<(), NoRoom> {
         let shared = Arc::new(SharedMemory::new(MOST)).account(&"one".into());
         shared.set(Part::Parents, MOST / 4 * 3 - room);
         let decision =
             Decision { status: Some(json!({ "word": "x".repeat(bytes) }).to_string()), ..Decision::default() };
         let quota = Quota { held: 0, most: MOST, answer: 50_000 };
-        let room = Room { shared: &shared, parent: &stating(before), children: &Vec::new(), quota };
+        let room = Room { shared: &shared, parent: &with_status(before), children: &Vec::new(), quota };
         super::check(&parent(), &decision, &[], room)
     }
 
     #[test]
-    fn a_child_that_does_not_fit_beside_all_others_is_refused_with_the_limits_name() {
+    fn a_child_that_exceeds_the_quota_is_refused_with_the_limits_name() {
         let wanted = [desired("a", "1", 40_000)];
         assert_eq!(check(&wanted, &Vec::new(), MOST - 42_000), Ok(()));
         let refused = check(&wanted, &Vec::new(), MOST - 41_000).unwrap_err();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_or_shrinks_is_never_refused() {
+    fn a_child_that_stays_or_shrinks_is_never_refused() {
         let before = desired("a", "1", 30_000);
         let children = child(&before);
         assert_eq!(check(&[before], &children, 2 * MOST), Ok(()));

@@ -1,9 +1,9 @@
-//! The memory that all plugins share: who holds how much of it, and who is refused more. Pure.
+//! The memory that all plugins share: accounts for what each plugin holds, and decides which plugin may hold more. Pure.
 //!
-//! Each plugin has limits of its own, and their sum may be more than the container has; then the kernel ends the host,
-//! and all plugins with it. So half of what there is is shared out equally: within its share no plugin is refused
-//! anything, whatever the others do. Of the other half a plugin may take as much as it leaves to the others. So who
-//! holds most is refused first, the sum is never more than there is, and who comes late finds room.
+//! Each plugin has limits of its own, but their sum may exceed the container's memory. Then the kernel would kill the host
+//! and all plugins with it. So one half of the memory is divided equally: within its share a plugin is never refused,
+//! whatever the others do. Of the other half a plugin may hold at most as much as it leaves free. So the plugin that
+//! holds most is refused first, the sum never exceeds the memory, and a plugin that comes late still finds room.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,26 +14,26 @@ use parking_lot::RwLock;
 
 use crate::model::limits::Size;
 
-/// What memory is held for.
+/// The purpose for which memory is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// The native code of its revisions.
+    /// The native code of the plugin's revisions.
     Code,
-    /// Its parents, with their status.
+    /// The cached parents, with their status.
     Parents,
-    /// Its children.
+    /// The cached children.
     Children,
-    /// What is fetched for decisions that are being made.
+    /// The objects that are fetched for decisions in progress.
     Fetched,
-    /// The linear memories of calls that run.
+    /// The linear memories of running calls.
     Calls,
 }
 
-/// All of them.
+/// All parts.
 pub const PARTS: [Part; 5] = [Part::Code, Part::Parents, Part::Children, Part::Fetched, Part::Calls];
 
 impl Part {
-    /// Returns its word in metrics.
+    /// Returns the part's name in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Part::Code => "code",
@@ -45,7 +45,7 @@ impl Part {
     }
 }
 
-/// What the host holds for one plugin, bytes by [`Part`].
+/// The memory that the host holds for one plugin: bytes for each [`Part`].
 #[derive(Debug, Default)]
 struct Held([AtomicUsize; PARTS.len()]);
 
@@ -73,7 +73,7 @@ pub struct SharedMemory {
     held: RwLock<BTreeMap<Arc<str>, Arc<Held>>>,
 }
 
-/// What one plugin holds of the memory that all share; cheap to clone.
+/// The account of one plugin's part of the shared memory; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Account {
     plugin: Arc<str>,
@@ -81,7 +81,7 @@ pub struct Account {
     held: Arc<Held>,
 }
 
-/// Memory that is held until this is dropped.
+/// Memory that an account holds until the charge is dropped.
 #[derive(Debug)]
 pub struct Charge {
     account: Account,
@@ -89,12 +89,12 @@ pub struct Charge {
     bytes: usize,
 }
 
-/// A plugin would hold more than its part of the memory that all share.
+/// The refusal of memory to a plugin that would hold more than it may hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{more} bytes more would be held for it, but it holds {held} and may hold {may} of the {most} that all plugins share ({by_plugin}); have it return less and ask for fewer fields, or give the host more memory: raise the limit of its container, or `--memory`"
 )]
-#[expect(missing_docs, reason = "the fields are the words of the message")]
+#[expect(missing_docs, reason = "the message names each field")]
 pub struct NoShare {
     pub more: usize,
     pub held: usize,
@@ -103,27 +103,27 @@ pub struct NoShare {
     pub by_plugin: ByPlugin,
 }
 
-/// Who holds how much, the heaviest first.
+/// The bytes that each plugin holds, the plugin with most bytes first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ByPlugin(pub Vec<(Arc<str>, usize)>);
 
-/// So many plugins are named.
-const NAMED: usize = 3;
+/// The maximum number of plugins that a message names.
+const MAX_NAMED_PLUGINS: usize = 3;
 
 impl fmt::Display for ByPlugin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, (plugin, held)) in self.0.iter().take(NAMED).enumerate() {
+        for (place, (plugin, held)) in self.0.iter().take(MAX_NAMED_PLUGINS).enumerate() {
             write!(f, "{}{plugin} {held}", if place == 0 { "" } else { ", " })?;
         }
-        match self.0.len().saturating_sub(NAMED) {
+        match self.0.len().saturating_sub(MAX_NAMED_PLUGINS) {
             0 => Ok(()),
             others => write!(f, ", and {others} others less"),
         }
     }
 }
 
-/// Returns how much a plugin may hold at most, where it and the others hold so much now and all together may hold
-/// `most`.
+/// Returns how much a plugin may hold. `own` is what the plugin holds now, `others` what each other plugin holds now, and
+/// `most` what all plugins together may hold.
 pub fn may_hold(own: usize, others: &[usize], most: usize) -> usize {
     let plugins = others.len() + 1;
     let share = most / (2 * plugins);
@@ -131,35 +131,35 @@ pub fn may_hold(own: usize, others: &[usize], most: usize) -> usize {
     let common = most - share * plugins;
     let taken = others.iter().map(|held| beyond(*held)).fold(beyond(own), usize::saturating_add);
     let left = common.saturating_sub(taken);
-    // As much beyond its share as is left after that.
+    // Beyond its share a plugin may hold as much of the common half as it then leaves free.
     share + left.saturating_add(beyond(own)) / 2
 }
 
 impl Default for SharedMemory {
-    /// Without a limit, for where no host runs.
+    /// Returns a memory without a limit, for commands that run without a host.
     fn default() -> Self {
         Self::new(usize::MAX)
     }
 }
 
 impl SharedMemory {
-    /// Lets all plugins hold so many bytes together.
+    /// Builds a memory of which all plugins together may hold `most` bytes.
     pub fn new(most: usize) -> Self {
         Self { most, held: RwLock::default() }
     }
 
-    /// Returns what all plugins may hold together, bytes; absent where there is no limit.
+    /// Returns how many bytes all plugins together may hold; `None` where there is no limit.
     pub fn most(&self) -> Option<usize> {
         (self.most < usize::MAX).then_some(self.most)
     }
 
-    /// Returns the account of a plugin, which has a share from then on.
+    /// Returns the account of a plugin. From then on the plugin has a share.
     pub fn account(self: &Arc<Self>, plugin: &Arc<str>) -> Account {
         let held = self.held.write().entry(plugin.clone()).or_default().clone();
         Account { plugin: plugin.clone(), shared: self.clone(), held }
     }
 
-    /// Notes that a plugin is removed from the host, and its share is free for the others.
+    /// Removes a plugin; its share becomes free for the others.
     pub fn forget(&self, plugin: &str) {
         self.held.write().remove(plugin);
     }
@@ -172,24 +172,24 @@ impl SharedMemory {
 }
 
 impl Default for Account {
-    /// Of a plugin that shares with no other, and without a limit.
+    /// Returns the account of a plugin that shares with no other and has no limit.
     fn default() -> Self {
         Arc::new(SharedMemory::default()).account(&"".into())
     }
 }
 
 impl Account {
-    /// Returns what it holds, bytes.
+    /// Returns how many bytes the plugin holds.
     pub fn held(&self) -> usize {
         self.held.sum()
     }
 
-    /// Returns what it holds for this, bytes.
+    /// Returns how many bytes the plugin holds for this part.
     pub fn held_for(&self, part: Part) -> usize {
         self.held.of(part).load(Ordering::Relaxed)
     }
 
-    /// Returns what it may hold now, bytes; absent where there is no limit.
+    /// Returns how many bytes the plugin may hold now; `None` where there is no limit.
     pub fn may_hold(&self) -> Option<usize> {
         let most = self.shared.most()?;
         let held = self.shared.held.read();
@@ -197,20 +197,20 @@ impl Account {
         Some(may_hold(self.held(), &others.collect::<Vec<_>>(), most))
     }
 
-    /// Notes what it holds for this.
+    /// Sets how many bytes the plugin holds for this part.
     pub fn set(&self, part: Part, bytes: usize) {
         self.held.of(part).store(bytes, Ordering::Relaxed);
     }
 
-    /// Holds nothing for this until the charge is raised.
+    /// Returns a charge for this part that holds nothing until it is raised.
     pub fn charge(&self, part: Part) -> Charge {
         Charge { account: self.clone(), part, bytes: 0 }
     }
 
-    /// Checks that it may hold so many bytes more.
+    /// Checks that the plugin may hold so many more bytes.
     ///
     /// # Errors
-    /// Where it may not.
+    /// When it may not.
     pub fn admit(&self, more: usize) -> Result<(), NoShare> {
         let (Some(may), held) = (self.may_hold(), self.held()) else { return Ok(()) };
         if more == 0 || held.saturating_add(more) <= may {
@@ -221,16 +221,16 @@ impl Account {
 }
 
 impl Charge {
-    /// Holds so many bytes more.
+    /// Holds so many more bytes.
     pub fn raise(&mut self, more: usize) {
         self.bytes = self.bytes.saturating_add(more);
         self.account.held.of(self.part).fetch_add(more, Ordering::Relaxed);
     }
 
-    /// Checks that its account may hold so many bytes more.
+    /// Checks that the charge's account may hold so many more bytes.
     ///
     /// # Errors
-    /// Where it may not.
+    /// When it may not.
     pub fn check(&self, more: usize) -> Result<(), NoShare> {
         self.account.admit(more)
     }
@@ -242,9 +242,9 @@ impl Drop for Charge {
     }
 }
 
-/// Returns what all plugins may hold together where the host's process may have so much memory: three quarters of it.
-/// The rest is the host's own, and what is not counted: lists and replies that are being read, bodies of writes, and
-/// what the allocator keeps.
+/// Returns what all plugins together may hold, for a given memory limit of the host's process: three quarters of it. The
+/// rest is for the host itself and for memory that is not accounted: lists and replies that are being read, bodies of
+/// writes, and what the allocator keeps.
 pub fn budget(limit: Size) -> usize {
     limit.bytes() / 4 * 3
 }
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_plugin_alone_may_hold_three_quarters_and_one_of_many_a_little_more_than_a_quarter_of_what_it_finds() {
+    fn a_single_plugin_may_hold_three_quarters_and_one_of_ten_three_tenths() {
         assert_eq!(may_hold(0, &[], 1_000), 750);
         assert_eq!(may_hold(0, &[0], 1_000), 500);
         assert_eq!(may_hold(0, &[0; 9], 1_000), 300);
@@ -299,21 +299,21 @@ mod tests {
         assert_eq!(named, "a 1, b 1, c 1, and 2 others less");
     }
 
-    /// A step: which plugin asks for how much, or gives how much back.
+    /// Generates steps: a plugin, a number of bytes, and whether the plugin releases them instead of asking for them.
     fn steps() -> impl Strategy<Value = Vec<(usize, usize, bool)>> {
         prop::collection::vec((0_usize..8, 0_usize..400, any::<bool>()), 1..200)
     }
 
     proptest! {
         #[test]
-        fn the_sum_never_exceeds_what_there_is_and_nobody_is_refused_its_share(
+        fn the_sum_never_exceeds_the_memory_and_no_plugin_is_refused_its_share(
             plugins in 1_usize..8, most in 0_usize..2_000, steps in steps(),
         ) {
             let mut held = vec![0; plugins];
             let share = most / (2 * plugins);
-            for (plugin, bytes, gives) in steps {
+            for (plugin, bytes, releases) in steps {
                 let plugin = plugin % plugins;
-                if gives {
+                if releases {
                     held[plugin] -= bytes.min(held[plugin]);
                     continue;
                 }
@@ -328,7 +328,7 @@ mod tests {
         }
 
         #[test]
-        fn who_holds_more_has_less_room(held in prop::collection::vec(0_usize..500, 2..8), most in 1_usize..2_000) {
+        fn a_plugin_that_holds_more_has_less_room(held in prop::collection::vec(0_usize..500, 2..8), most in 1_usize..2_000) {
             let room = |plugin: usize| {
                 let others: Vec<_> = (0..held.len()).filter(|other| *other != plugin).map(|other| held[other]).collect();
                 may_hold(held[plugin], &others, most).saturating_sub(held[plugin])
@@ -341,7 +341,7 @@ mod tests {
         }
 
         #[test]
-        fn however_many_take_all_that_they_may_one_that_comes_late_finds_its_share(
+        fn a_plugin_that_comes_late_finds_its_share_though_all_others_take_all_that_they_may(
             others in prop::collection::vec(0_usize..4_000, 1..7), most in 100_usize..2_000,
         ) {
             let mut held = vec![0; others.len()];

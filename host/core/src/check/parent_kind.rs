@@ -1,9 +1,9 @@
-//! Of which kind a plugin's parents may be. A component asks for one kind; only the administrator gives
-//! it, by `spec.parent` in `plugin.yaml`.
+//! Decides of which kind a plugin's parents may be. A component asks for one kind; only the administrator grants it, by
+//! `spec.parent` in `plugin.yaml`.
 //!
-//! A plugin is shown every object of its parent kind, whatever the grants say: they
-//! begin with the namespace that the parent is in. So where an older file says nothing, it means a kind
-//! of the plugin's own: none of Kubernetes itself, and none of another plugin's.
+//! A plugin is shown every object of its parent kind, whatever its grants say, because grants apply relative to the
+//! namespace of the parent. So an older file without `spec.parent` allows only a custom kind that no other plugin has:
+//! none of Kubernetes itself, and none of another plugin.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,8 +36,8 @@ pub struct ParentKind {
     pub namespaces: Option<Vec<String>>,
 }
 
-/// The most namespaces that can be named: who means more has a label for them.
-const MOST_NAMESPACES: usize = 100;
+/// The maximum number of namespaces that can be named. For more namespaces, administrators use a label.
+const MAX_NAMESPACES: usize = 100;
 
 impl ParentKind {
     fn is(&self, kind: &Kind) -> bool {
@@ -48,12 +48,12 @@ impl ParentKind {
         Kind::new(&self.group, "", &self.kind)
     }
 
-    /// Whether it is a custom kind, and none that every cluster has.
+    /// Returns whether the kind is a custom one, as opposed to one of Kubernetes itself.
     pub fn is_custom(&self) -> bool {
         is_custom(&self.group)
     }
 
-    /// Returns whether an object may be a parent by both.
+    /// Returns whether the same object can be a parent according to both.
     pub fn overlaps(&self, other: &Self) -> bool {
         let everything = LabelSelector::default();
         let [mine, theirs] = [self, other].map(|parent| parent.selector.as_ref().unwrap_or(&everything));
@@ -64,14 +64,14 @@ impl ParentKind {
         self.group == other.group && self.kind == other.kind && mine.overlaps(theirs) && share_a_namespace
     }
 
-    /// Whether some plugin may have such parents.
+    /// Checks that plugins may have such parents.
     ///
     /// # Errors
-    /// Why not, in words for the administrator.
+    /// When they may not; the message is for the administrator.
     pub fn validate(&self) -> Result<(), String> {
         match denied::reason(&self.as_kind()) {
             _ if self.kind.is_empty() => Err("it names no kind; add `kind`, or remove it".to_owned()),
-            Some((_, why)) => Err(format!("{self}: {why}; name another kind")),
+            Some((_, reason)) => Err(format!("{self}: {reason}; name another kind")),
             None => self.validate_namespaces(),
         }?;
         self.selector.as_ref().map_or(Ok(()), LabelSelector::validate)
@@ -79,8 +79,8 @@ impl ParentKind {
 
     fn validate_namespaces(&self) -> Result<(), String> {
         let Some(namespaces) = &self.namespaces else { return Ok(()) };
-        if namespaces.is_empty() || namespaces.len() > MOST_NAMESPACES {
-            return Err(format!("namespaces: name 1 to {MOST_NAMESPACES}, or leave it out for all"));
+        if namespaces.is_empty() || namespaces.len() > MAX_NAMESPACES {
+            return Err(format!("namespaces: name 1 to {MAX_NAMESPACES}, or leave it out for all"));
         }
         match namespaces.iter().find(|name| !names::is_label(name)) {
             Some(bad) => Err(format!("namespaces: {bad:?} is no name of a namespace")),
@@ -88,8 +88,9 @@ impl ParentKind {
         }
     }
 
-    /// Returns whether every object of a kind of Kubernetes itself is a parent only because nothing says which.
-    pub fn takes_all_unasked(&self) -> bool {
+    /// Returns whether all objects of a kind of Kubernetes itself are parents only because neither a selector nor namespaces
+    /// are given.
+    pub fn selects_all_by_default(&self) -> bool {
         self.selector.is_none() && self.namespaces.is_none() && self.as_kind().is_builtin()
     }
 }
@@ -102,7 +103,7 @@ impl fmt::Display for ParentKind {
 
 /// The parent kinds of all plugins of one host.
 #[derive(Debug, Default)]
-pub struct Parentage(Mutex<BTreeMap<Arc<str>, Claim>>);
+pub struct ParentKinds(Mutex<BTreeMap<Arc<str>, Claim>>);
 
 #[derive(Debug, Default)]
 struct Claim {
@@ -110,18 +111,18 @@ struct Claim {
     active: Option<Kind>,
 }
 
-impl Parentage {
-    /// Notes which kind a plugin's file names, if any.
+impl ParentKinds {
+    /// Records the parent kind that a plugin's file names, if any.
     pub fn note_named(&self, plugin: &Arc<str>, parent: Option<&ParentKind>) {
         self.0.lock().entry(plugin.clone()).or_default().named = parent.cloned();
     }
 
-    /// Notes the parent kind of a plugin's active component.
+    /// Records the parent kind of a plugin's active component.
     pub fn note_active(&self, plugin: &Arc<str>, parent: &Kind) {
         self.0.lock().entry(plugin.clone()).or_default().active = Some(parent.clone());
     }
 
-    /// Notes that a plugin is removed from the host.
+    /// Removes a plugin.
     pub fn forget(&self, plugin: &str) {
         self.0.lock().remove(plugin);
     }
@@ -131,7 +132,7 @@ impl Parentage {
         self.0.lock().contains_key(plugin)
     }
 
-    /// Returns what a plugin asks for as its parent kind and is not granted; none where it is granted.
+    /// Returns the parent kind that a plugin asks for and is not granted, with the reason; `None` where it is granted.
     pub fn lacking(&self, plugin: &str, given: Option<&ParentKind>, asked: &Kind) -> Option<String> {
         let why = match given {
             _ if denied::reason(asked).is_some() => "which no plugin may have".to_owned(),
@@ -147,7 +148,7 @@ impl Parentage {
         Some(format!("{asked} as its parent, {why}"))
     }
 
-    /// Another plugin that has this kind.
+    /// Returns another plugin that names this kind or has it as its parent kind.
     fn holder(&self, plugin: &str, kind: &Kind) -> Option<Arc<str>> {
         let has = |claim: &Claim| {
             let active = claim.active.as_ref().is_some_and(|at| at.is_served_as(kind));
@@ -157,7 +158,7 @@ impl Parentage {
     }
 }
 
-/// Returns whether the kinds of a group are custom ones, and none that every cluster has.
+/// Returns whether the kinds of a group are custom ones, as opposed to those of Kubernetes itself.
 fn is_custom(group: &str) -> bool {
     group.contains('.') && group != "k8s.io" && !group.ends_with(".k8s.io")
 }
@@ -175,56 +176,60 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_is_given_in_whatever_version_and_nothing_else() {
-        let (parentage, given) = (Parentage::default(), named("example.com", "Cache"));
+    fn only_the_named_kind_is_granted_and_in_any_version() {
+        let (parent_kinds, given) = (ParentKinds::default(), named("example.com", "Cache"));
         for version in ["v1", "v1alpha1"] {
-            assert_eq!(parentage.lacking("a", Some(&given), &Kind::new("example.com", version, "Cache")), None);
+            assert_eq!(parent_kinds.lacking("a", Some(&given), &Kind::new("example.com", version, "Cache")), None);
         }
         for other in [kind("example.com", "Other"), kind("other.example.com", "Cache"), kind("", "Pod")] {
-            let lacking = parentage.lacking("a", Some(&given), &other).unwrap();
+            let lacking = parent_kinds.lacking("a", Some(&given), &other).unwrap();
             assert_eq!(lacking, format!("{other} as its parent, where spec.parent names Cache.example.com"));
         }
-        assert_eq!(parentage.lacking("a", Some(&named("", "Pod")), &kind("", "Pod")), None, "it was meant so");
+        assert_eq!(
+            parent_kinds.lacking("a", Some(&named("", "Pod")), &kind("", "Pod")),
+            None,
+            "the administrator named it"
+        );
     }
 
     #[test]
-    fn without_a_name_only_a_custom_kind_is_given() {
-        let parentage = Parentage::default();
+    fn without_a_named_kind_only_a_custom_one_is_granted() {
+        let parent_kinds = ParentKinds::default();
         for group in ["example.com", "k8s.example.com", "ak8s.io", "k8s.io.example.com"] {
-            assert_eq!(parentage.lacking("a", None, &kind(group, "Cache")), None, "{group}");
+            assert_eq!(parent_kinds.lacking("a", None, &kind(group, "Cache")), None, "{group}");
         }
         for group in ["", "apps", "batch", "k8s.io", "networking.k8s.io", "gateway.networking.k8s.io"] {
-            let lacking = parentage.lacking("a", None, &kind(group, "Deployment")).unwrap();
+            let lacking = parent_kinds.lacking("a", None, &kind(group, "Deployment")).unwrap();
             assert!(lacking.contains("spec.parent does not name"), "{group}: {lacking}");
         }
     }
 
     #[test]
-    fn without_a_name_no_kind_is_given_that_another_plugin_names_or_has() {
-        let parentage = Parentage::default();
+    fn without_a_named_kind_none_is_granted_that_another_plugin_names_or_has() {
+        let parent_kinds = ParentKinds::default();
         let (mine, other): (Arc<str>, Arc<str>) = ("mine".into(), "other".into());
         let cache = kind("example.com", "Cache");
-        parentage.note_named(&other, Some(&named("example.com", "Cache")));
-        let lacking = parentage.lacking("mine", None, &cache).unwrap();
+        parent_kinds.note_named(&other, Some(&named("example.com", "Cache")));
+        let lacking = parent_kinds.lacking("mine", None, &cache).unwrap();
         assert!(lacking.contains("the plugin other"), "{lacking}");
-        assert_eq!(parentage.lacking("mine", Some(&named("example.com", "Cache")), &cache), None, "both say so");
-        parentage.note_named(&other, None);
-        assert_eq!(parentage.lacking("mine", None, &cache), None);
-        parentage.note_active(&other, &Kind::new("example.com", "v1alpha1", "Cache"));
-        assert!(parentage.lacking("mine", None, &cache).is_some());
-        assert_eq!(parentage.lacking("mine", None, &kind("example.com", "Another")), None);
-        parentage.note_active(&mine, &cache);
-        assert_eq!(parentage.lacking("other", Some(&named("example.com", "Cache")), &cache), None);
-        assert!(parentage.lacking("other", None, &cache).is_some());
-        parentage.note_active(&other, &kind("example.com", "Another"));
-        assert_eq!(parentage.lacking("mine", None, &cache), None, "its own claim is none against it");
+        assert_eq!(parent_kinds.lacking("mine", Some(&named("example.com", "Cache")), &cache), None, "both say so");
+        parent_kinds.note_named(&other, None);
+        assert_eq!(parent_kinds.lacking("mine", None, &cache), None);
+        parent_kinds.note_active(&other, &Kind::new("example.com", "v1alpha1", "Cache"));
+        assert!(parent_kinds.lacking("mine", None, &cache).is_some());
+        assert_eq!(parent_kinds.lacking("mine", None, &kind("example.com", "Another")), None);
+        parent_kinds.note_active(&mine, &cache);
+        assert_eq!(parent_kinds.lacking("other", Some(&named("example.com", "Cache")), &cache), None);
+        assert!(parent_kinds.lacking("other", None, &cache).is_some());
+        parent_kinds.note_active(&other, &kind("example.com", "Another"));
+        assert_eq!(parent_kinds.lacking("mine", None, &cache), None, "a plugin's own claim does not count against it");
     }
 
     #[test]
     fn a_kind_that_is_closed_to_plugins_is_no_parent_kind() {
         let role = kind("rbac.authorization.k8s.io", "Role");
         let given = named("rbac.authorization.k8s.io", "Role");
-        assert!(Parentage::default().lacking("a", Some(&given), &role).unwrap().contains("no plugin may have"));
+        assert!(ParentKinds::default().lacking("a", Some(&given), &role).unwrap().contains("no plugin may have"));
         assert!(given.validate().unwrap_err().contains("closed to plugins"));
         assert!(named("hotshoe.dev", "Plugin").validate().is_err());
         assert!(named("", "Pod/exec").validate().unwrap_err().contains("subresource"));
@@ -233,30 +238,32 @@ mod tests {
     }
 
     #[test]
-    fn a_selector_says_which_objects_are_parents_and_an_empty_one_that_all_are_on_purpose() {
+    fn an_empty_selector_selects_all_objects_on_purpose() {
         let with = |selector: serde_json::Value| {
             let parent = serde_json::json!({ "kind": "ConfigMap", "selector": selector });
             serde_json::from_value::<ParentKind>(parent).unwrap()
         };
         let labelled = with(serde_json::json!({ "matchLabels": { "example.com/render": "true" } }));
-        assert_eq!((labelled.validate(), labelled.takes_all_unasked()), (Ok(()), false));
-        assert!(!with(serde_json::json!({})).takes_all_unasked());
-        assert!(named("", "ConfigMap").takes_all_unasked() && !named("example.com", "Cache").takes_all_unasked());
+        assert_eq!((labelled.validate(), labelled.selects_all_by_default()), (Ok(()), false));
+        assert!(!with(serde_json::json!({})).selects_all_by_default());
+        assert!(
+            named("", "ConfigMap").selects_all_by_default() && !named("example.com", "Cache").selects_all_by_default()
+        );
         let error = with(serde_json::json!({ "matchLabels": { "a b": "" } })).validate().unwrap_err();
         assert!(error.contains("no label"), "{error}");
     }
 
     #[test]
-    fn two_that_name_different_namespaces_have_no_parent_in_common() {
+    fn parent_kinds_in_different_namespaces_do_not_overlap() {
         let within = |names: &[&str]| {
             let namespaces = names.iter().map(|&name| name.to_owned()).collect();
             ParentKind { namespaces: Some(namespaces), ..named("", "ConfigMap") }
         };
         let (a, b, both) = (within(&["a"]), within(&["b"]), within(&["a", "b"]));
         assert!(!a.overlaps(&b) && a.overlaps(&both) && both.overlaps(&b) && a.overlaps(&named("", "ConfigMap")));
-        assert!(!a.takes_all_unasked());
+        assert!(!a.selects_all_by_default());
         assert_eq!(both.validate(), Ok(()));
-        let many = vec!["a"; MOST_NAMESPACES + 1];
+        let many = vec!["a"; MAX_NAMESPACES + 1];
         for bad in [&[][..], &["A"], &["a.b"], &["a", ""], &many] {
             assert!(within(bad).validate().unwrap_err().contains("namespaces"), "{bad:?}");
         }

@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use crate::check::access_request::Request;
-use crate::check::json_cursor::{Cursor, opening};
+use crate::check::json_cursor::{Cursor, grant_change};
 use crate::check::pod::grant::Pods;
 use crate::check::violation::{Checked, Violation};
 use crate::model::parent_label;
@@ -61,7 +61,7 @@ fn ensure_own(request: &Request<'_>, labels: Option<Cursor<'_>>, open: &Pods) ->
     let message = format!(
         "its selector may match what belongs to others, which it would adopt and could delete; add a label whose value is {label:?}"
     );
-    Err(Violation::new("pod-adoption", message).fixed_by(opening("pods.adopt", true.into())).into())
+    Err(Violation::new("pod-adoption", message).fixed_by(grant_change("pods.adopt", true.into())).into())
 }
 
 #[cfg(test)]

@@ -6,41 +6,41 @@ use crate::check::violation::{Denial, Violation, Violations};
 use crate::model::decision::{Condition, Decision};
 use crate::model::kind::Kind;
 
-/// The host's own condition: whether the last decision could be applied.
+/// The host's condition that tells whether the last decision could be applied.
 pub const RECONCILED: &str = "Reconciled";
-/// The host's other condition, and maybe a plugin's: that nothing is tried any more before the parent changes. The word is
-/// kstatus', which tools that wait for objects know.
+/// The condition that nothing is retried until the parent changes. The host sets it, and plugins may set it too. The name is
+/// that of kstatus, which tools that wait for objects know.
 pub const STALLED: &str = "Stalled";
 
-/// Returns the members of the plugin's status, without conditions.
+/// Checks a plugin's status and conditions, and returns the members of the status.
 ///
 /// # Errors
-/// When it is no JSON object, or has fields of the host's.
+/// When the status is not a JSON object or contains conditions, or when a condition is the host's or stated twice.
 pub fn check(status: Option<&str>, conditions: &[Condition]) -> Result<Map<String, Value>, Denial> {
     let mut violations = Violations::default();
     let members = violations.note(read(status).map_err(Denial::from)).unwrap_or_default();
     if members.contains_key("conditions") {
-        let wrong = violation("conditions belong in the list of conditions, not in the status".into());
-        violations.add(wrong.answer("state them with the decision's `conditions`"));
+        let misplaced = violation("conditions belong in the list of conditions, not in the status".into());
+        violations.add(misplaced.answer("state them with the decision's `conditions`"));
     }
     for (index, condition) in conditions.iter().enumerate() {
         if condition.name == RECONCILED {
             violations
                 .add(violation(format!("the condition {RECONCILED} is the host's")).answer("give it another type"));
         } else if conditions.iter().take(index).any(|other| other.name == condition.name) {
-            let wrong = violation(format!("the condition {} is stated twice", condition.name));
-            violations.add(wrong.answer("leave one of both out"));
+            let duplicate = violation(format!("the condition {} is stated twice", condition.name));
+            violations.add(duplicate.answer("leave one of both out"));
         }
     }
     violations.finish(members)
 }
 
-/// Checks that a plugin states something only of parents whose status is not that of Kubernetes' own controllers. No
-/// condition of its own either: RBAC cannot narrow the right to it, and who may write the status of a Service or a Pod
-/// may lead its traffic elsewhere.
+/// Checks that a plugin writes no status of a kind of Kubernetes itself, because that status belongs to Kubernetes' own
+/// controllers. Even a condition with a name of its own is denied: RBAC cannot restrict the right to one condition, and
+/// with the right to write the status of a Service or a Pod one can redirect its traffic.
 ///
 /// # Errors
-/// When it states something of others.
+/// When the plugin writes such a status.
 pub fn check_owner(decision: &Decision, parent: &Kind) -> Result<(), Violation> {
     if !parent.is_builtin() || (decision.status.is_none() && decision.conditions.is_empty()) {
         return Ok(());

@@ -5,41 +5,41 @@ use std::fmt;
 use crate::check::fix::{self, Fix};
 use crate::check::grant::Grant;
 
-/// The most violations of one decision that are kept; the rest are counted.
-const KEPT: usize = 20;
+/// The maximum number of violations of one decision that are kept; further ones are only counted.
+const MAX_KEPT: usize = 20;
 
 /// A rule that a decision breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// A short name for logs and metrics, such as `kind-not-granted`.
     pub rule: &'static str,
-    /// What breaks it, and in which object.
+    /// The object, and what in it breaks the rule.
     pub message: String,
-    /// The change that lifts it, if the message does not name it.
+    /// The change that fixes the violation; absent where the message names it.
     pub fix: Option<Fix>,
-    /// The JSON pointer to the field of the object that breaks it; absent where it is none.
+    /// The JSON pointer to the field of the object that breaks the rule; absent where no single field does.
     pub pointer: Option<Box<str>>,
 }
 
 impl Violation {
-    /// Builds a violation of `rule` whose message says what to do.
+    /// Builds a violation of `rule` without a fix: the message must say what to do, unless a fix is added.
     pub fn new(rule: &'static str, message: impl Into<String>) -> Self {
         Self { rule, message: message.into(), fix: None, pointer: None }
     }
 
-    /// Adds the change that lifts it.
+    /// Adds the change that fixes the violation.
     #[must_use]
     pub fn fixed_by(self, fix: Fix) -> Self {
         Self { fix: Some(fix), ..self }
     }
 
-    /// Adds the JSON pointer to the field that breaks it.
+    /// Adds the JSON pointer to the field that breaks the rule.
     #[must_use]
     pub fn at(self, pointer: String) -> Self {
         Self { pointer: Some(pointer.into()), ..self }
     }
 
-    /// Adds a change of the plugin's answer that lifts it.
+    /// Adds a change of the plugin's answer that fixes the violation.
     #[must_use]
     pub fn answer(self, change: impl Into<String>) -> Self {
         self.fixed_by(Fix::Answer(change.into()))
@@ -60,7 +60,7 @@ impl fmt::Display for Violation {
 /// The result of a check.
 pub type Checked = Result<(), Denial>;
 
-/// Every rule that a decision breaks, at least one. The decision is denied as a whole.
+/// The violations of a decision, at least one. The decision is denied as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
     violations: Vec<Violation>,
@@ -73,13 +73,13 @@ impl Denial {
         &self.violations
     }
 
-    /// Returns the part of `plugin.yaml` that lifts all violations which a grant can lift, ready to be pasted
-    /// beside what `grant` says; nothing where there are none.
+    /// Returns the part of `plugin.yaml` that fixes all violations that a grant can fix, ready to be pasted into the file
+    /// with `grant`; `None` if there are none.
     pub fn plugin_yaml(&self, grant: &Grant) -> Option<String> {
         fix::plugin_yaml(self.violations.iter().filter_map(|violation| violation.fix.as_ref()), grant)
     }
 
-    /// Returns all violations on one line, each with what lifts it.
+    /// Returns all violations on one line, each with its fix.
     pub fn reasons(&self) -> String {
         if let [only] = &*self.violations
             && self.more == 0
@@ -99,23 +99,23 @@ impl Denial {
         self
     }
 
-    /// Returns the name of the first rule that is broken.
+    /// Returns the name of the first broken rule.
     pub fn rule(&self) -> &'static str {
         self.violations.first().map_or("", |first| first.rule)
     }
 
-    /// Returns the denial without the violations of some rules, if any other is left.
+    /// Removes the violations of some rules; returns `None` if no violation is left.
     pub fn without(self, rules: &[&str]) -> Option<Self> {
         self.retain(|violation| !rules.contains(&violation.rule))
     }
 
-    /// Returns the denial with some of its violations, if any is left.
+    /// Keeps the violations that `keep` selects; returns `None` if no violation is left.
     pub fn retain(mut self, keep: impl FnMut(&Violation) -> bool) -> Option<Self> {
         self.violations.retain(keep);
         (!self.violations.is_empty()).then_some(self)
     }
 
-    /// Counts the violations, those included that are not kept.
+    /// Returns the number of violations, including those that are not kept.
     pub fn count(&self) -> usize {
         self.violations.len() + self.more
     }
@@ -135,17 +135,17 @@ impl fmt::Display for Denial {
     }
 }
 
-/// Returns all violations of independent checks.
+/// Combines the results of independent checks.
 ///
 /// # Errors
-/// When there are any.
+/// When one of the checks failed. Lists the violations of all of them.
 pub fn all(checks: impl IntoIterator<Item = Checked>) -> Checked {
     let mut violations = Violations::default();
     checks.into_iter().filter_map(Result::err).for_each(|denial| violations.extend(denial));
     violations.finish(())
 }
 
-/// Collects violations; a bounded number is kept, as a plugin chooses how many there are.
+/// Collects violations. Keeps a bounded number of them, because a plugin determines how many there are.
 #[derive(Debug, Default)]
 pub struct Violations {
     kept: Vec<Violation>,
@@ -153,18 +153,18 @@ pub struct Violations {
 }
 
 impl Violations {
-    /// Adds one, unless the same is there.
+    /// Adds a violation, unless an equal one is kept already.
     pub fn add(&mut self, violation: Violation) {
         if self.kept.contains(&violation) {
             return;
         }
-        match self.kept.len() < KEPT {
+        match self.kept.len() < MAX_KEPT {
             true => self.kept.push(violation),
             false => self.more += 1,
         }
     }
 
-    /// Adds the violations of a failed check and returns what a check that passed found.
+    /// Adds the violations of a failed check, or returns the value of a passed one.
     pub fn note<T>(&mut self, checked: Result<T, Denial>) -> Option<T> {
         checked.map_err(|denial| self.extend(denial)).ok()
     }
@@ -175,15 +175,15 @@ impl Violations {
         self.more += denial.more;
     }
 
-    /// Returns true if no rule is broken.
+    /// Returns whether there are no violations.
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
     }
 
-    /// Returns `passed` if no rule is broken.
+    /// Returns `passed` if there are no violations.
     ///
     /// # Errors
-    /// All violations otherwise.
+    /// When there are violations. Lists all of them.
     pub fn finish<T>(self, passed: T) -> Result<T, Denial> {
         match self.is_empty() {
             true => Ok(passed),
@@ -214,7 +214,7 @@ mod tests {
         let mut violations = Violations::default();
         (0..10_000).for_each(|number| violations.add(Violation::new("a", format!("child {number}"))));
         let denial = violations.finish(()).unwrap_err();
-        assert_eq!((denial.violations().len(), denial.count()), (KEPT, 10_000));
+        assert_eq!((denial.violations().len(), denial.count()), (MAX_KEPT, 10_000));
         assert!(denial.to_string().ends_with("(20) child 19 and 9980 more"), "{denial}");
     }
 

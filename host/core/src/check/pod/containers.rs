@@ -74,7 +74,7 @@ impl Pods {
         all(context.members()?.map(|(field, value)| match field {
             // Checked with its absence.
             "allowPrivilegeEscalation" => Ok(()),
-            "privileged" => value.closed_flag(self.privileged, "pod-privileged", "pods.privileged"),
+            "privileged" => value.ensure_false_or_granted(self.privileged, "pod-privileged", "pods.privileged"),
             "procMount" => {
                 let masked = value.text()? == "Default";
                 value.ensure(masked || self.proc_mount, "pod-proc-mount", "pods.procMount")

@@ -195,9 +195,9 @@ impl Pods {
                 value.ensure_listed(granted, "pod-service-account", "pods.serviceAccounts", name)
             }
             "imagePullSecrets" => all(value.elements()?.map(|one| self.secret(&one, "name"))),
-            "hostNetwork" => value.closed_flag(self.host_network, "pod-host-network", "pods.hostNetwork"),
-            "hostPID" => value.closed_flag(self.host_pid, "pod-host-pid", "pods.hostPID"),
-            "hostIPC" => value.closed_flag(self.host_ipc, "pod-host-ipc", "pods.hostIPC"),
+            "hostNetwork" => value.ensure_false_or_granted(self.host_network, "pod-host-network", "pods.hostNetwork"),
+            "hostPID" => value.ensure_false_or_granted(self.host_pid, "pod-host-pid", "pods.hostPID"),
+            "hostIPC" => value.ensure_false_or_granted(self.host_ipc, "pod-host-ipc", "pods.hostIPC"),
             "nodeName" => value.ensure(self.node_name, "pod-node", "pods.nodeName"),
             // A number is filled in from the class, or refused.
             "priority" => Ok(()),

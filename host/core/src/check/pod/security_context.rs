@@ -82,7 +82,7 @@ impl Pods {
     fn check_windows(&self, options: &Cursor<'_>) -> Checked {
         all(options.members()?.map(|(field, value)| match field {
             "runAsUserName" => Ok(()),
-            "hostProcess" => value.closed_flag(self.host_process, "pod-host-process", "pods.hostProcess"),
+            "hostProcess" => value.ensure_false_or_granted(self.host_process, "pod-host-process", "pods.hostProcess"),
             _ => Err(value.unknown()),
         }))
     }
