@@ -10,7 +10,7 @@ use crate::config::{HOST_NAMESPACE, PluginConfig};
 use hotshoe_core::check::access_request::Verb;
 use hotshoe_core::check::denied;
 use hotshoe_core::check::grant;
-use hotshoe_core::check::grant::{Grant, Namespaces, Word};
+use hotshoe_core::check::grant::{Grant, Keyword, Namespaces};
 use hotshoe_core::model::decision::Descriptor;
 use hotshoe_core::model::kind::Kind;
 
@@ -132,7 +132,7 @@ fn note(grant: &Grant, verb: Verb, kind: &Kind, asked: bool, given: bool) -> Str
         (true, true) => {}
     }
     for rule in rules {
-        if rule.namespaces != Namespaces::Word(Word::Own) {
+        if rule.namespaces != Namespaces::Keyword(Keyword::Own) {
             notes.push(format!("in {}", rule.namespaces));
         }
         if !rule.names.is_empty() {

@@ -454,7 +454,7 @@ fn unset(config: &manifest::Config, env: &dyn Fn(&str) -> Option<String>) -> Vec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hotshoe_core::check::grant::{Namespaces, Selector, Word};
+    use hotshoe_core::check::grant::{Keyword, Namespaces, Selector};
     use hotshoe_core::check::pod::grant::Pods;
     use hotshoe_core::flow::canary::{self, Share};
 
@@ -596,7 +596,7 @@ mod tests {
     fn grants_without_the_new_words_mean_the_parents_namespace_and_nothing_more() {
         let plugin = parse(PLUGIN).unwrap();
         let rule = &plugin.grant.rules[0];
-        assert_eq!(rule.namespaces, Namespaces::Word(Word::Own));
+        assert_eq!(rule.namespaces, Namespaces::Keyword(Keyword::Own));
         assert!(rule.names.is_empty() && rule.pods == Pods::default());
         assert_eq!(&*plugin.grant.host_namespace, HOST_NAMESPACE);
     }
@@ -607,8 +607,8 @@ mod tests {
             parse(&PLUGIN.replace("verbs:", &format!("namespaces: {namespaces}, verbs:")))
                 .map(|plugin| plugin.grant.rules[0].namespaces.clone())
         };
-        assert_eq!(with("own").unwrap(), Namespaces::Word(Word::Own));
-        assert_eq!(with("cluster").unwrap(), Namespaces::Word(Word::Cluster));
+        assert_eq!(with("own").unwrap(), Namespaces::Keyword(Keyword::Own));
+        assert_eq!(with("cluster").unwrap(), Namespaces::Keyword(Keyword::Cluster));
         assert_eq!(with("[a, b]").unwrap(), Namespaces::Named(vec!["a".into(), "b".into()]));
         let match_labels = [("team".to_owned(), "x".to_owned())].into();
         assert_eq!(with("{matchLabels: {team: x}}").unwrap(), Namespaces::Selected(Selector { match_labels }));

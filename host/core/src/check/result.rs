@@ -207,7 +207,7 @@ fn asked_of_service(object: &Value) -> Value {
 fn asked_of_template(template: &Value, is_pod: bool) -> Value {
     let mut asked = Map::new();
     if let Some(annotations) = template.pointer("/metadata/annotations") {
-        asked.insert("metadata".into(), json!({ "annotations": with(annotations, pod::is_for_nodes) }));
+        asked.insert("metadata".into(), json!({ "annotations": with(annotations, pod::addresses_the_runtime) }));
     }
     if let Some(spec) = template.get("spec") {
         // An apply can change none of these: admission and the scheduler set them of a Pod, and people debug in it.

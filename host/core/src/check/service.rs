@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::check::glob;
 use crate::check::json_cursor::Cursor;
-use crate::check::pod::has_meaning;
+use crate::check::pod::addresses_a_program;
 use crate::check::violation::{Checked, all};
 use crate::model::kind::Kind;
 
@@ -84,7 +84,7 @@ pub fn check(kind: &Kind, body: &Value, open: &Services) -> Checked {
 fn check_annotations(metadata: &Cursor<'_>, open: &Services) -> Checked {
     let Some(annotations) = metadata.child("annotations")? else { return Ok(()) };
     all(annotations.members()?.map(|(key, value)| {
-        let granted = !has_meaning(key) || glob::matches_any(&open.annotations, key);
+        let granted = !addresses_a_program(key) || glob::matches_any(&open.annotations, key);
         value.ensure_listed(granted, "service-annotation", "services.annotations", key)
     }))
 }

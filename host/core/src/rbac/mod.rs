@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::check::access_request::Verb;
 use crate::check::denied;
-use crate::check::grant::{Grant, Namespaces, Rule, Word};
+use crate::check::grant::{Grant, Keyword, Namespaces, Rule};
 use crate::model::decision::Descriptor;
 use crate::model::kind::Kind;
 use crate::rbac::manifest::{Manifest, PolicyRule, Rules};
@@ -338,7 +338,8 @@ fn grant_rule(
 ) {
     let Served { plural, namespaced } = served(kind);
     // What is written for a Namespace is written in that one, as far as the grant says `own`.
-    let are_namespaces = plugin.descriptor.parent.is("", "Namespace") && rule.namespaces == Namespaces::Word(Word::Own);
+    let are_namespaces =
+        plugin.descriptor.parent.is("", "Namespace") && rule.namespaces == Namespaces::Keyword(Keyword::Own);
     let parents = served(&plugin.descriptor.parent).namespaced || are_namespaces;
     let exact = if rule.names.iter().any(|name| name.contains('*')) { &[][..] } else { &rule.names };
     for verb in &rule.verbs {
@@ -418,13 +419,15 @@ impl Installation {
     ) -> BTreeSet<Option<String>> {
         let beside_parent = parents && !reads;
         match namespaces {
-            Namespaces::Word(Word::Cluster) if !namespaced && beside_parent => BTreeSet::new(),
-            Namespaces::Word(Word::Cluster) if !namespaced => BTreeSet::from([None]),
+            Namespaces::Keyword(Keyword::Cluster) if !namespaced && beside_parent => BTreeSet::new(),
+            Namespaces::Keyword(Keyword::Cluster) if !namespaced => BTreeSet::from([None]),
             _ if !namespaced => BTreeSet::new(),
-            Namespaces::Word(Word::Own) if !parents => BTreeSet::new(),
-            Namespaces::Word(Word::Own) => self.watched_namespaces(),
-            Namespaces::Word(Word::Cluster) | Namespaces::Selected(_) if beside_parent => self.watched_namespaces(),
-            Namespaces::Word(Word::Cluster) | Namespaces::Selected(_) => BTreeSet::from([None]),
+            Namespaces::Keyword(Keyword::Own) if !parents => BTreeSet::new(),
+            Namespaces::Keyword(Keyword::Own) => self.watched_namespaces(),
+            Namespaces::Keyword(Keyword::Cluster) | Namespaces::Selected(_) if beside_parent => {
+                self.watched_namespaces()
+            }
+            Namespaces::Keyword(Keyword::Cluster) | Namespaces::Selected(_) => BTreeSet::from([None]),
             Namespaces::Named(names) => {
                 let watched = |name: &&String| !beside_parent || self.watched.is_empty() || self.watched.contains(name);
                 names.iter().filter(watched).cloned().map(Some).collect()

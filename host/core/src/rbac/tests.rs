@@ -194,7 +194,7 @@ fn a_parent_without_a_namespace_is_watched_everywhere_and_its_events_are_in_defa
         assert!(host.contains(&rule.to_owned()), "{rule} in {host:?}");
     }
     assert_eq!(world.granted(), ["x: /configmaps create,delete,get,patch"]);
-    world.grant.rules[0].namespaces = Namespaces::Word(Word::Own);
+    world.grant.rules[0].namespaces = Namespaces::Keyword(Keyword::Own);
     assert_eq!(world.granted(), [""; 0], "it has no namespace of its own");
 }
 

@@ -1,30 +1,30 @@
-//! Authorises one request: some rule must give each verb for this object, and open all that its body asks for.
+//! Authorises one request: for each verb, a rule must grant the verb on this object and allow everything in its body.
 
 use serde_json::Value;
 
 use crate::check::access_request::{Access, LabelOf, Request, Verb};
 use crate::check::denied;
-use crate::check::fix::{Fix, Opening};
+use crate::check::fix::{Fix, GrantChange};
 use crate::check::grant::{Grant, Rule};
 use crate::check::violation::{Checked, Denial, Violation, all};
 use crate::model::kind::{Kind, ObjectRef};
 
-/// The rule that keeps a plugin out of namespaces in which no grant holds.
+/// The rule that denies access to namespaces that no grant covers.
 pub const NAMESPACE_NOT_GRANTED: &str = "namespace-not-granted";
 
 impl Grant {
-    /// Makes sure that the plugin may do this. Every read and every write passes here.
+    /// Checks that the grant allows a request. Every read and every write is checked here.
     ///
     /// # Errors
-    /// The rules that forbid it, with what to do.
+    /// When the request is not allowed. Lists the broken rules with their fixes.
     pub fn authorise(&self, request: &Request<'_>, label_of: &LabelOf<'_>) -> Checked {
         denied::check(request, &self.host_namespace)?;
-        check_place(request)?;
+        check_namespace(request)?;
         self.check_verbs(request.access.verbs(), request, label_of)
     }
 
-    /// Authorises showing an object that the host lists and watches for the plugin: a child, or one of a kind
-    /// that it declared to read. It needs the verbs `list` and `watch` too.
+    /// Checks that the plugin may be shown an object that the host lists and watches for it: a child, or an object of a kind
+    /// that the plugin declares to read. That also requires the verbs `list` and `watch`.
     ///
     /// # Errors
     /// As for [`Self::authorise`].
@@ -33,28 +33,29 @@ impl Grant {
         self.check_verbs(&[Verb::List, Verb::Watch], request, label_of)
     }
 
-    /// Verbs that no rule gives on the kind are named together, as one line of `plugin.yaml` gives them.
+    /// Checks that each verb is granted. Verbs that no rule grants on the kind are reported together, because one line of
+    /// `plugin.yaml` can grant them all.
     fn check_verbs(&self, verbs: &[Verb], request: &Request<'_>, label_of: &LabelOf<'_>) -> Checked {
         let kind = &request.object.kind;
-        let is_given = |verb: &Verb| self.rules.iter().any(|rule| rule.is_for(*verb, kind));
-        if !verbs.iter().all(is_given) {
-            let missing: Vec<_> = verbs.iter().copied().filter(|verb| !is_given(verb)).collect();
+        let is_granted = |verb: &Verb| self.rules.iter().any(|rule| rule.is_for(*verb, kind));
+        if !verbs.iter().all(is_granted) {
+            let missing: Vec<_> = verbs.iter().copied().filter(|verb| !is_granted(verb)).collect();
             let not_granted = Err(self.not_granted(&missing, request.object).into());
             return all([not_granted, self.check_body_without_grant(request)]);
         }
-        let mut opens = None;
-        all(verbs.iter().map(|verb| self.check_verb(*verb, request, label_of, &mut opens)))
+        let mut body_rule = None;
+        all(verbs.iter().map(|verb| self.check_verb(*verb, request, label_of, &mut body_rule)))
     }
 
-    /// Lists what the body needs beyond the verbs, so that one edit of `plugin.yaml` opens all of it.
+    /// Reports what the body needs besides the missing verbs, so that one edit of `plugin.yaml` allows all of it.
     fn check_body_without_grant(&self, request: &Request<'_>) -> Checked {
         let (Some(body), kind) = (request.access.body(), &request.object.kind) else { return Ok(()) };
-        let place = self.rules.iter().position(|rule| kind.is(&rule.group, &rule.kind));
-        let checked = match place.and_then(|place| self.rules.get(place)) {
+        let index = self.rules.iter().position(|rule| kind.is(&rule.group, &rule.kind));
+        let checked = match index.and_then(|index| self.rules.get(index)) {
             Some(rule) => rule.check_body(request, body),
             None => Rule::new(kind).check_body(request, body),
         };
-        checked.map_err(|denial| denial.map(|violation| in_grant(violation, place, request.object)))
+        checked.map_err(|denial| denial.map(|violation| in_grant(violation, index, request.object)))
     }
 
     fn not_granted(&self, verbs: &[Verb], object: &ObjectRef) -> Violation {
@@ -63,21 +64,21 @@ impl Grant {
         let message = format!("{} on {kind} is not granted", words.join(", "));
         let rule = self.rules.iter().position(|rule| kind.is(&rule.group, &rule.kind));
         let verbs: Vec<_> = verbs.iter().map(|verb| verb.as_str()).collect();
-        refused("not-granted", object, &message).fixed_by(opening(kind, rule, "verbs", verbs.into()))
+        violation("not-granted", object, &message).fixed_by(grant_change(kind, rule, "verbs", verbs.into()))
     }
 
-    /// Checks that a rule grants the verb on this object and opens what its body asks for. `opens` remembers a rule
-    /// that opens the body, whatever the verb.
+    /// Checks that a rule grants the verb on this object and allows its body. `body_rule` caches a rule that allows the body,
+    /// so that the body is not checked again for the next verb.
     fn check_verb<'r>(
         &'r self,
         verb: Verb,
         request: &Request<'_>,
         label_of: &LabelOf<'_>,
-        opens: &mut Option<&'r Rule>,
+        body_rule: &mut Option<&'r Rule>,
     ) -> Checked {
         let Request { parent, object, access, .. } = request;
-        let of_data = |rule: &Rule| object.kind.is(&rule.group, &rule.kind) && rule.is_of_data();
-        let loses_data = verb == Verb::Delete && self.rules.iter().any(of_data);
+        let is_about_data = |rule: &Rule| object.kind.is(&rule.group, &rule.kind) && rule.is_about_data();
+        let loses_data = verb == Verb::Delete && self.rules.iter().any(is_about_data);
         let steps: [Step<'_>; 5] = [
             (&|rule| rule.is_for(verb, &object.kind), &|_| self.not_granted(&[verb], object)),
             (&|rule| rule.may_open(verb), &|rule| unnamed_secret(object, rule)),
@@ -87,35 +88,34 @@ impl Grant {
         ];
         let passed = |rule: &Rule| steps.iter().take_while(|(passes, _)| passes(rule)).count();
         let furthest = self.rules.iter().map(passed).max().unwrap_or_default();
-        if let Some((_, why_not)) = steps.get(furthest) {
-            let nearest = self.rules.iter().position(|rule| passed(rule) == furthest);
-            return Err(why_not(nearest).into());
+        if let Some((_, violation)) = steps.get(furthest) {
+            let closest = self.rules.iter().position(|rule| passed(rule) == furthest);
+            return Err(violation(closest).into());
         }
         let Some(body) = access.body() else { return Ok(()) };
-        let mut giving = self.rules.iter().enumerate().filter(|(_, rule)| passed(rule) == steps.len());
-        if !opens.is_some_and(|opens| giving.clone().any(|(_, rule)| std::ptr::eq(rule, opens))) {
-            *opens = check_body(&mut giving, request, body)?;
+        let mut granting = self.rules.iter().enumerate().filter(|(_, rule)| passed(rule) == steps.len());
+        if !body_rule.is_some_and(|known| granting.clone().any(|(_, rule)| std::ptr::eq(rule, known))) {
+            *body_rule = check_body(&mut granting, request, body)?;
         }
         Ok(())
     }
 }
 
-/// What a rule must pass, and the violation where none gets beyond it, by the place of the first of those that
-/// come so far. This runs for each object that is
-/// shown, so it makes nothing.
+/// One step of the check of a rule, and the violation to report if no rule passes this step. The violation takes the index
+/// of the first rule that passed all steps before. The steps run for each object that is shown, so they allocate nothing.
 type Step<'a> = (&'a dyn Fn(&Rule) -> bool, &'a dyn Fn(Option<usize>) -> Violation);
 
-/// Owner references do not cross namespaces, so neither do children; forcing a namespace on an
-/// object that has none would do nothing (CVE-2026-22872).
-fn check_place(request: &Request<'_>) -> Result<(), Violation> {
+/// Checks the scope of an object, and that a child is in the namespace of its parent, because owner references do not cross
+/// namespaces. A namespace on a cluster-scoped object would have no effect (CVE-2026-22872).
+fn check_namespace(request: &Request<'_>) -> Result<(), Violation> {
     let Request { parent, object, namespaced, access } = request;
     if *namespaced != object.namespace.is_some() {
         let has = if *namespaced { "belongs into a namespace" } else { "has no namespace" };
-        return Err(refused("scope", object, &format!("an object of this kind {has}")));
+        return Err(violation("scope", object, &format!("an object of this kind {has}")));
     }
     let leaves = parent.namespace.is_some() && parent.namespace != object.namespace;
     if leaves && !matches!(access, Access::Read) {
-        return Err(refused(
+        return Err(violation(
             "foreign-namespace",
             object,
             &format!("it is not in the namespace of its parent, {parent}"),
@@ -124,56 +124,57 @@ fn check_place(request: &Request<'_>) -> Result<(), Violation> {
     Ok(())
 }
 
-/// The first of the rules that opens all that the body asks for.
+/// Returns the first of the rules that allows everything in the body.
 fn check_body<'r>(
     rules: &mut dyn Iterator<Item = (usize, &'r Rule)>,
     request: &Request<'_>,
     body: &Value,
 ) -> Result<Option<&'r Rule>, Denial> {
     let mut first = None;
-    for (place, rule) in rules {
+    for (index, rule) in rules {
         match rule.check_body(request, body) {
             Ok(()) => return Ok(Some(rule)),
-            Err(denial) => first = first.or(Some((place, denial))),
+            Err(denial) => first = first.or(Some((index, denial))),
         }
     }
     match first {
         None => Ok(None),
-        Some((place, denial)) => Err(denial.map(|violation| in_grant(violation, Some(place), request.object))),
+        Some((index, denial)) => Err(denial.map(|violation| in_grant(violation, Some(index), request.object))),
     }
 }
 
-/// Names the object of a violation, and the grant of what would open it.
-fn in_grant(violation: Violation, place: Option<usize>, object: &ObjectRef) -> Violation {
+/// Adds the object to the message of a violation, and the kind and the index of the rule to its fix.
+fn in_grant(violation: Violation, index: Option<usize>, object: &ObjectRef) -> Violation {
     let fix = match violation.fix {
         Some(Fix::Grant(found)) => {
-            Some(Fix::Grant(Box::new(Opening { kind: object.kind.clone(), rule: place, ..*found })))
+            Some(Fix::Grant(Box::new(GrantChange { kind: object.kind.clone(), rule: index, ..*found })))
         }
         fix => fix,
     };
     Violation { message: format!("{object}: {}", violation.message), fix, ..violation }
 }
 
-fn opening(kind: &Kind, rule: Option<usize>, item: &'static str, value: Value) -> Fix {
-    Fix::Grant(Box::new(Opening { kind: kind.clone(), rule, items: vec![(item, value)] }))
+fn grant_change(kind: &Kind, rule: Option<usize>, item: &'static str, value: Value) -> Fix {
+    Fix::Grant(Box::new(GrantChange { kind: kind.clone(), rule, items: vec![(item, value)] }))
 }
 
-fn refused(rule: &'static str, object: &ObjectRef, message: &str) -> Violation {
+fn violation(rule: &'static str, object: &ObjectRef, message: &str) -> Violation {
     Violation::new(rule, format!("{object}: {message}"))
 }
 
 fn unnamed_secret(object: &ObjectRef, rule: Option<usize>) -> Violation {
-    let fix = opening(&object.kind, rule, "names", vec![&*object.name].into());
-    refused("secret-names", object, "Secrets are read by name only").fixed_by(fix)
+    let fix = grant_change(&object.kind, rule, "names", vec![&*object.name].into());
+    violation("secret-names", object, "Secrets are read by name only").fixed_by(fix)
 }
 
 fn other_name(verb: Verb, object: &ObjectRef, rule: Option<usize>) -> Violation {
     let message = format!("no grant of `{}` on this kind has this name", verb.as_str());
-    let fix = opening(&object.kind, rule, "names", vec![&*object.name].into());
-    refused("name-not-granted", object, &message).fixed_by(fix)
+    let fix = grant_change(&object.kind, rule, "names", vec![&*object.name].into());
+    violation("name-not-granted", object, &message).fixed_by(fix)
 }
 
-/// What opens a namespace is a grant of its own: beside `own` there is no room for others in a list.
+/// Reports a namespace that no rule covers. The fix is a new grant, because a rule with `own` cannot name other namespaces
+/// too.
 fn other_namespace(verb: Verb, request: &Request<'_>) -> Violation {
     let Request { object, parent, .. } = request;
     let (verb, kind) = (verb.as_str(), &object.kind);
@@ -186,11 +187,11 @@ fn other_namespace(verb: Verb, request: &Request<'_>) -> Violation {
     };
     let message = format!("no grant of `{verb}` on this kind covers {place}");
     let items = vec![("verbs", vec![verb].into()), ("namespaces", namespaces)];
-    let fix = Fix::Grant(Box::new(Opening { kind: kind.clone(), rule: None, items }));
-    refused(NAMESPACE_NOT_GRANTED, object, &message).fixed_by(fix)
+    let fix = Fix::Grant(Box::new(GrantChange { kind: kind.clone(), rule: None, items }));
+    violation(NAMESPACE_NOT_GRANTED, object, &message).fixed_by(fix)
 }
 
 fn holds_data(object: &ObjectRef, rule: Option<usize>) -> Violation {
-    let fix = opening(&object.kind, rule, "pruneData", true.into());
-    refused("prune-data", object, "it holds data").fixed_by(fix)
+    let fix = grant_change(&object.kind, rule, "pruneData", true.into());
+    violation("prune-data", object, "it holds data").fixed_by(fix)
 }

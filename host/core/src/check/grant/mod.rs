@@ -1,10 +1,9 @@
-//! What a plugin may read and write, as the administrator said in `plugin.yaml`.
+//! Defines what a plugin may read and write, according to the administrator's grants in `plugin.yaml`.
 //!
-//! One pure function, [`Grant::authorise`], authorises every read and every write of a plugin. It judges
-//! the final object: after its scope has been discovered, its namespace filled in and its body stamped. What
-//! no grant opens is in [`denied`], what a Pod may ask for in [`pod`](crate::check::pod), a claim in
-//! [`pvc`](crate::check::pvc), a selector in [`selector`](crate::check::selector) and a Service in
-//! [`service`](crate::check::service).
+//! One pure function, [`Grant::authorise`], authorises every read and every write of a plugin. It checks the final object:
+//! after its scope has been discovered, its namespace filled in and its body stamped. What no grant can allow is in
+//! [`denied`]. The rules for Pods are in [`pod`](crate::check::pod), those for claims in [`pvc`](crate::check::pvc), for
+//! selectors in [`selector`](crate::check::selector), and for Services in [`service`](crate::check::service).
 
 mod authorise;
 mod rule;
@@ -18,34 +17,34 @@ use crate::model::decision::Descriptor;
 use crate::model::kind::Kind;
 
 pub use crate::check::grant::authorise::NAMESPACE_NOT_GRANTED;
-pub use crate::check::grant::rule::{Namespaces, Rule, Selector, Word};
+pub use crate::check::grant::rule::{Keyword, Namespaces, Rule, Selector};
 
 /// Everything that a plugin may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// What is allowed; the rest is not.
+    /// The rules, each of which allows something; everything else is denied.
     pub rules: Vec<Rule>,
-    /// Whether an answer without any child may delete all that are there.
+    /// Whether an answer without any child may delete all existing children.
     pub prune_all: bool,
-    /// The namespace of the host and of the plugins' accounts, which is closed to all plugins.
+    /// The namespace of the host and of the plugins' accounts, to which no plugin has access.
     pub host_namespace: Arc<str>,
 }
 
 impl Grant {
-    /// Whether some rule gives the verb for some object of the kind.
+    /// Returns whether a rule grants the verb for at least some objects of the kind.
     pub fn allows(&self, verb: Verb, kind: &Kind) -> bool {
         let opens = |rule: &Rule| rule.is_for(verb, kind) && rule.may_open(verb) && !self.is_closed(rule);
         let is_closed = denied::reason(kind).is_some() || (!verb.reads() && denied::is_read_only(kind));
         !is_closed && self.rules.iter().any(opens)
     }
 
-    /// Whether a rule holds nowhere but in the namespace of the host, which is closed to all plugins.
+    /// Returns whether a rule applies only in the namespace of the host, to which no plugin has access.
     pub fn is_closed(&self, rule: &Rule) -> bool {
         let Namespaces::Named(names) = &rule.namespaces else { return false };
         names.iter().all(|name| **name == *self.host_namespace)
     }
 
-    /// The label keys by which rules select namespaces; empty where none need be known.
+    /// Returns the label keys by which rules select namespaces; empty where no rule has a selector.
     pub fn namespace_labels(&self) -> BTreeSet<String> {
         let keys = self.rules.iter().filter_map(|rule| match &rule.namespaces {
             Namespaces::Selected(selector) => Some(selector.match_labels.keys().cloned()),
@@ -55,8 +54,8 @@ impl Grant {
     }
 }
 
-/// What a plugin asks for and a grant does not give, such as `create, delete on Deployment.apps`;
-/// none where all is given. Asking gives nothing.
+/// Returns the rights that a plugin asks for and is not granted, such as `create, delete on Deployment.apps`; `None` where
+/// all of them are granted. Asking alone grants nothing.
 pub fn lacking(descriptor: &Descriptor, grant: &Grant) -> Option<String> {
     let of_kind = |(kind, verbs): (Kind, Vec<Verb>)| {
         let missing = verbs.into_iter().filter(|verb| !grant.allows(*verb, &kind));
@@ -67,7 +66,7 @@ pub fn lacking(descriptor: &Descriptor, grant: &Grant) -> Option<String> {
     (!lacking.is_empty()).then(|| lacking.join("; "))
 }
 
-/// What a plugin asks for by its descriptor, kind by kind, each verb once.
+/// Returns the verbs that a plugin asks for in its descriptor, for each kind without duplicates.
 pub fn asked(descriptor: &Descriptor) -> Vec<(Kind, Vec<Verb>)> {
     let mut asked: Vec<(Kind, Vec<Verb>)> = Vec::new();
     let watching = [Verb::Get, Verb::List, Verb::Watch];

@@ -1,4 +1,4 @@
-//! One rule of a grant: the schema of `spec.grants`, and which rules an administrator cannot have meant.
+//! One rule of a grant: the schema of `spec.grants`, and the validation that finds rules without a sensible meaning.
 
 use std::collections::BTreeMap;
 
@@ -60,17 +60,17 @@ pub struct Rule {
 )]
 pub enum Namespaces {
     /// `own` or `cluster`.
-    Word(Word),
+    Keyword(Keyword),
     /// These.
     Named(Vec<String>),
     /// Those with certain labels.
     Selected(Selector),
 }
 
-/// Namespaces in one word.
+/// A keyword for namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Word {
+pub enum Keyword {
     /// The parent's; of a parent that is a Namespace, that one.
     Own,
     /// All, and objects without a namespace.
@@ -87,13 +87,13 @@ pub struct Selector {
 
 impl Default for Namespaces {
     fn default() -> Self {
-        Namespaces::Word(Word::Own)
+        Namespaces::Keyword(Keyword::Own)
     }
 }
 
 const SECRET: (&str, &str) = ("", "Secret");
 
-/// Kinds whose deletion loses data. Of a Secret it may be the only copy of a generated password or key.
+/// Kinds whose deletion loses data. A Secret may be the only copy of a generated password or key.
 const HOLDS_DATA: [(&str, &str); 5] = [
     ("", "PersistentVolumeClaim"),
     ("", "PersistentVolume"),
@@ -102,11 +102,11 @@ const HOLDS_DATA: [(&str, &str); 5] = [
     ("", "Namespace"),
 ];
 
-/// The kind of which `pruneData` says whether it may have its claims deleted.
-const LOSES_CLAIMS: (&str, &str) = ("apps", "StatefulSet");
+/// The kind for which `pruneData` allows the deletion of its claims.
+const DELETES_CLAIMS: (&str, &str) = ("apps", "StatefulSet");
 
 impl Rule {
-    /// Builds a rule about a kind that grants nothing.
+    /// Builds a rule for a kind that grants nothing.
     pub(in crate::check) fn new(kind: &Kind) -> Self {
         Self {
             group: kind.group.to_string(),
@@ -122,18 +122,18 @@ impl Rule {
         }
     }
 
-    /// Returns whether it grants the verb for some object of the kind.
+    /// Returns whether the rule grants the verb for at least some objects of the kind.
     pub fn is_for(&self, verb: Verb, kind: &Kind) -> bool {
         kind.is(&self.group, &self.kind) && self.verbs.contains(&verb)
     }
 
-    /// Returns whether it may open an object: a Secret only by name.
+    /// Returns whether the rule can grant the verb: reading Secrets is granted only by name.
     pub fn may_open(&self, verb: Verb) -> bool {
         !self.names.is_empty() || !verb.reads() || (self.group.as_str(), self.kind.as_str()) != SECRET
     }
 
-    /// Returns whether objects of its kind hold data, as it says or as is known.
-    pub(super) fn is_of_data(&self) -> bool {
+    /// Returns whether objects of the rule's kind hold data, according to `holdsData` or to [`HOLDS_DATA`].
+    pub(super) fn is_about_data(&self) -> bool {
         self.holds_data || HOLDS_DATA.contains(&(&self.group, &self.kind))
     }
 
@@ -143,7 +143,7 @@ impl Rule {
 
     pub(in crate::check) fn check_body(&self, request: &Request<'_>, body: &Value) -> Checked {
         let kind = &request.object.kind;
-        // An apply replaces a selector as a whole, so there is nothing of others in it.
+        // An apply replaces a selector as a whole, so nothing in a resulting selector comes from others.
         let selector = match request.access {
             Access::Result(_) => Ok(()),
             _ => selector::check(request, body, &self.pods),
@@ -160,7 +160,7 @@ impl Rule {
     /// Checks that the rule is meaningful.
     ///
     /// # Errors
-    /// Says what is wrong, for the administrator.
+    /// When it is not; the message is for the administrator.
     pub fn validate(&self) -> Result<(), String> {
         self.validate_kind()?;
         self.namespaces.validate()?;
@@ -186,7 +186,7 @@ impl Rule {
         Err(format!("kind has {kind:?}, which is no kind, such as `Deployment`; {hint}"))
     }
 
-    /// Checks the items that some kinds only have.
+    /// Checks that the rule has only items that apply to its kind.
     fn validate_items(&self, kind: &Kind) -> Result<(), String> {
         let (pods, services) = (self.pods != Pods::default(), self.services != Services::default());
         let remove = || hint(kind).unwrap_or_else(|| "remove it".to_owned());
@@ -201,7 +201,7 @@ impl Rule {
         if services && !service::is_service(kind) {
             return Err(format!("services is said of {}, another kind than Service; {}", in_full(kind), remove()));
         }
-        if self.prune_data && !self.is_of_data() && !kind.is(LOSES_CLAIMS.0, LOSES_CLAIMS.1) {
+        if self.prune_data && !self.is_about_data() && !kind.is(DELETES_CLAIMS.0, DELETES_CLAIMS.1) {
             let remedy = hint(kind).unwrap_or_else(|| "remove it, or say holdsData: true".to_owned());
             return Err(format!("pruneData is said of {}, which holds no data; {remedy}", in_full(kind)));
         }
@@ -215,24 +215,25 @@ impl Rule {
     }
 }
 
+/// Formats a kind with its group, even for the core group.
 fn in_full(kind: &Kind) -> String {
     format!("the kind {:?} of the group {:?}", &*kind.kind, &*kind.group)
 }
 
-/// Returns the known kind that was probably meant by one that differs from it in its group or its case.
+/// Returns a question that names the known kind which was probably meant: one that differs only in its group or in case.
 fn hint(kind: &Kind) -> Option<String> {
-    let mut known = HOLDS_DATA.iter().chain(&[LOSES_CLAIMS, ("", "Service")]);
-    let alike = known.find(|(_, name)| name.eq_ignore_ascii_case(&kind.kind));
-    let alike = alike.map(|(group, name)| Kind::new(group, "", name)).filter(|alike| !alike.is_served_as(kind));
-    pod::alike(kind).or(alike).map(|meant| format!("is {} meant?", in_full(&meant)))
+    let mut known = HOLDS_DATA.iter().chain(&[DELETES_CLAIMS, ("", "Service")]);
+    let similar = known.find(|(_, name)| name.eq_ignore_ascii_case(&kind.kind));
+    let similar = similar.map(|(group, name)| Kind::new(group, "", name)).filter(|similar| !similar.is_served_as(kind));
+    pod::similar_kind(kind).or(similar).map(|meant| format!("is {} meant?", in_full(&meant)))
 }
 
 impl Namespaces {
     pub(super) fn cover(&self, parent: &ObjectRef, object: &ObjectRef, label_of: &LabelOf<'_>) -> bool {
-        let Some(namespace) = &object.namespace else { return *self == Namespaces::Word(Word::Cluster) };
+        let Some(namespace) = &object.namespace else { return *self == Namespaces::Keyword(Keyword::Cluster) };
         match self {
-            Namespaces::Word(Word::Cluster) => true,
-            Namespaces::Word(Word::Own) => parent.own_namespace() == Some(namespace),
+            Namespaces::Keyword(Keyword::Cluster) => true,
+            Namespaces::Keyword(Keyword::Own) => parent.own_namespace() == Some(namespace),
             Namespaces::Named(names) => names.iter().any(|name| **name == **namespace),
             Namespaces::Selected(Selector { match_labels }) => {
                 let mut labels = match_labels.iter();
@@ -243,7 +244,7 @@ impl Namespaces {
 
     fn validate(&self) -> Result<(), String> {
         match self {
-            Namespaces::Word(_) => Ok(()),
+            Namespaces::Keyword(_) => Ok(()),
             Namespaces::Named(names) if names.is_empty() => {
                 Err("namespaces is an empty list; name some, or remove it".into())
             }
@@ -267,7 +268,7 @@ fn is_value(label: &str) -> bool {
     label.is_empty() || is_plain(label)
 }
 
-/// A namespace may be named like one of our words, but the word is what is meant.
+/// Denies the keywords in a list. A namespace can have such a name, but the administrator probably means the keyword.
 fn validate_namespace(name: &str) -> Result<(), String> {
     match name {
         "own" | "cluster" => Err(format!(
@@ -281,8 +282,8 @@ fn validate_namespace(name: &str) -> Result<(), String> {
 impl std::fmt::Display for Namespaces {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Namespaces::Word(Word::Own) => f.write_str("the parent's namespace"),
-            Namespaces::Word(Word::Cluster) => f.write_str("every namespace"),
+            Namespaces::Keyword(Keyword::Own) => f.write_str("the parent's namespace"),
+            Namespaces::Keyword(Keyword::Cluster) => f.write_str("every namespace"),
             Namespaces::Named(names) => write!(f, "namespaces {}", names.join(", ")),
             Namespaces::Selected(Selector { match_labels }) => {
                 let labels: Vec<_> = match_labels.iter().map(|(key, value)| format!("{key}={value}")).collect();

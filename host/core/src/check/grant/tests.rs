@@ -29,7 +29,7 @@ fn maps(rule: Value) -> Grant {
     grant(json!([rule]))
 }
 
-/// Two namespaces are labelled: `blue` and `red`.
+/// Returns the labels of two namespaces, `blue` and `red`, each labelled with its own name.
 fn label_of(namespace: &str, key: &str) -> Option<String> {
     (key == "colour" && ["blue", "red"].contains(&namespace)).then(|| namespace.to_owned())
 }
@@ -51,7 +51,7 @@ fn map(place: &str) -> ObjectRef {
 }
 
 #[test]
-fn what_is_granted_is_allowed_in_the_parents_namespace() {
+fn a_granted_verb_is_allowed_in_the_parents_namespace() {
     let grant = maps(json!({}));
     for access in [Access::Read, Access::Apply(&json!({})), Access::Delete] {
         assert_eq!(broken(&grant, access, &map("n/a")), None);
@@ -87,7 +87,7 @@ fn each_access_needs_its_own_verbs_and_an_apply_needs_two() {
 }
 
 #[test]
-fn what_is_opened_for_one_verb_is_not_opened_for_another() {
+fn what_a_rule_allows_for_one_verb_is_not_allowed_for_another() {
     let body = json!({ "spec": { "automountServiceAccountToken": false, "hostNetwork": true } });
     let apply = Access::Apply(&body);
     let rule = |verbs: &[&str], open: bool| json!({ "kind": "Pod", "verbs": verbs, "pods": { "hostNetwork": open } });
@@ -105,7 +105,7 @@ fn what_is_opened_for_one_verb_is_not_opened_for_another() {
 }
 
 #[test]
-fn what_is_created_once_is_judged_as_what_is_applied() {
+fn a_body_that_is_created_once_is_checked_like_one_that_is_applied() {
     let body = json!({ "spec": { "automountServiceAccountToken": false, "hostNetwork": true } });
     let grant = grant(json!([{ "kind": "Pod", "verbs": ["create"] }]));
     assert_eq!(broken(&grant, Access::Create(&body), &object("", "Pod", "n/a")), Some("pod-host-network"));
@@ -115,7 +115,7 @@ fn what_is_created_once_is_judged_as_what_is_applied() {
 }
 
 #[test]
-fn what_is_watched_is_shown_only_with_all_three_verbs_of_reading() {
+fn a_watched_object_is_shown_only_with_all_three_reading_verbs() {
     let shown = |verbs: &[&str], place: &str| {
         let (parent, object) = (object("c", "Memcached", "n/parent"), map(place));
         let request = Request { parent: &parent, object: &object, namespaced: true, access: Access::Read };
@@ -254,7 +254,7 @@ fn kinds_that_contain_data_are_deleted_only_by_explicit_grant() {
         let with = |prune_data: bool| {
             let rule =
                 json!({ "group": group, "kind": kind, "verbs": ALL, "namespaces": "cluster", "pruneData": prune_data });
-            // Where it means nothing it cannot be said, and would change nothing.
+            // Not validated: `pruneData` is invalid for kinds without data, and must have no effect there.
             let rules = serde_json::from_value(json!([rule])).unwrap();
             Grant { rules, prune_all: false, host_namespace: "hotshoe-system".into() }
         };
@@ -265,7 +265,7 @@ fn kinds_that_contain_data_are_deleted_only_by_explicit_grant() {
 }
 
 #[test]
-fn a_kind_that_holds_data_as_the_administrator_says_is_deleted_only_by_a_rule_that_may_lose_it() {
+fn a_kind_with_holds_data_is_deleted_only_by_a_rule_with_prune_data() {
     let cluster = object("postgresql.cnpg.io", "Cluster", "n/a");
     let rule = |more: Value| {
         let mut rule = json!({ "group": "postgresql.cnpg.io", "kind": "Cluster", "verbs": ALL });
@@ -276,12 +276,12 @@ fn a_kind_that_holds_data_as_the_administrator_says_is_deleted_only_by_a_rule_th
     assert_eq!(deleted(json!([rule(json!({}))])), None);
     assert_eq!(deleted(json!([rule(json!({ "holdsData": true }))])), Some("prune-data"));
     let apart = json!([rule(json!({ "holdsData": true, "verbs": ["get"] })), rule(json!({}))]);
-    assert_eq!(deleted(apart), Some("prune-data"), "it is said of the kind, whichever rule gives the verb");
+    assert_eq!(deleted(apart), Some("prune-data"), "it applies to the kind, whichever rule grants the verb");
     assert_eq!(deleted(json!([rule(json!({ "holdsData": true, "pruneData": true }))])), None);
 }
 
 #[test]
-fn one_rule_must_open_all_that_a_body_asks_for() {
+fn one_rule_must_allow_everything_in_a_body() {
     let service = object("", "Service", "n/a");
     let rule = |services: Value| json!({ "kind": "Service", "verbs": ALL, "services": services });
     let body = json!({ "spec": { "type": "NodePort", "externalIPs": ["1.2.3.4"] } });
@@ -293,7 +293,7 @@ fn one_rule_must_open_all_that_a_body_asks_for() {
 }
 
 #[test]
-fn claims_of_a_stateful_set_are_judged_by_the_rule_that_grants_it() {
+fn claims_of_a_stateful_set_are_checked_by_the_rule_that_grants_it() {
     let selector = json!({ "matchLabels": { "app": "parent" } });
     let claims = [json!({ "metadata": { "name": "data" } })];
     let claims = json!({ "spec": { "selector": selector, "volumeClaimTemplates": claims } });
@@ -314,7 +314,7 @@ fn claims_of_a_stateful_set_are_judged_by_the_rule_that_grants_it() {
 }
 
 #[test]
-fn a_selector_is_judged_by_the_rule_that_grants_it() {
+fn a_selector_is_checked_by_the_rule_that_grants_its_object() {
     let body = json!({ "spec": { "selector": { "matchLabels": { "app": "ci-runner" } } } });
     for kind in ["ReplicaSet", "Deployment", "StatefulSet"] {
         let with = |pods: Value| grant(json!([{ "group": "apps", "kind": kind, "verbs": ALL, "pods": pods }]));
@@ -325,7 +325,7 @@ fn a_selector_is_judged_by_the_rule_that_grants_it() {
 }
 
 #[test]
-fn a_pod_template_is_judged_on_every_apply() {
+fn a_pod_template_is_checked_on_every_apply() {
     let grant = grant(json!([{ "group": "apps", "kind": "Deployment", "verbs": ALL }]));
     let body = json!({ "spec": { "template": { "spec": { "hostNetwork": true } } } });
     let deployment = object("apps", "Deployment", "n/a");
@@ -334,7 +334,7 @@ fn a_pod_template_is_judged_on_every_apply() {
 }
 
 #[test]
-fn nothing_is_allowed_by_no_rule_at_all() {
+fn without_rules_nothing_is_allowed() {
     let grant = grant(json!([]));
     assert_eq!(broken(&grant, Access::Read, &map("n/a")), Some("not-granted"));
     assert!(!grant.allows(Verb::Get, &map("n/a").kind));
@@ -361,7 +361,7 @@ fn a_rule_for_the_closed_namespace_alone_allows_nothing() {
 }
 
 #[test]
-fn only_labels_that_a_rule_selects_by_need_be_known() {
+fn only_labels_by_which_a_rule_selects_need_be_known() {
     let selecting = grant(json!([
         { "kind": "ConfigMap", "verbs": ["get"], "namespaces": { "matchLabels": { "b": "1", "a": "2" } } },
         { "kind": "Pod", "verbs": ["get"], "namespaces": { "matchLabels": { "a": "3" } } },
@@ -401,7 +401,7 @@ fn each_refusal_says_what_to_do() {
 }
 
 #[test]
-fn a_rule_that_cannot_be_meant_is_named() {
+fn a_rule_without_a_sensible_meaning_is_named() {
     let error = |rule: Value| serde_json::from_value::<Rule>(rule).unwrap().validate().unwrap_err();
     for (rule, says) in [
         (json!({ "kind": "", "verbs": [] }), "no kind"),
@@ -467,7 +467,7 @@ fn a_kind_that_differs_from_a_known_one_in_case_or_group_is_named_with_it() {
 }
 
 #[test]
-fn what_a_descriptor_asks_for_is_counted_once() {
+fn each_verb_that_a_descriptor_asks_for_is_listed_once() {
     let kind = Kind::new("apps", "v1", "Deployment");
     let read = |kind: &Kind| ReadKind {
         key: "k".into(),

@@ -1,10 +1,11 @@
-//! What a container of a Pod may ask for. A part of [the rules of Pods](crate::check::pod); pure.
+//! Checks the containers of a Pod. A part of [the rules for Pods](crate::check::pod); pure.
 
 use crate::check::json_cursor::Cursor;
 use crate::check::pod::grant::Pods;
 use crate::check::violation::{Checked, all};
 
-pub(crate) const CONTAINER: [&str; 17] = [
+/// Fields of a container that are known to be harmless.
+pub(crate) const HARMLESS_CONTAINER_FIELDS: [&str; 17] = [
     "args",
     "command",
     "image",
@@ -24,9 +25,12 @@ pub(crate) const CONTAINER: [&str; 17] = [
     "workingDir",
 ];
 
-pub(crate) const CONTAINER_SECURITY: [&str; 4] = ["readOnlyRootFilesystem", "runAsGroup", "runAsNonRoot", "runAsUser"];
+/// Fields of a container's security context that are known to be harmless.
+pub(crate) const HARMLESS_CONTAINER_SECURITY_FIELDS: [&str; 4] =
+    ["readOnlyRootFilesystem", "runAsGroup", "runAsNonRoot", "runAsUser"];
 
-pub(crate) const PROBE: [&str; 6] = [
+/// Fields of a probe that are known to be harmless.
+pub(crate) const HARMLESS_PROBE_FIELDS: [&str; 6] = [
     "failureThreshold",
     "initialDelaySeconds",
     "periodSeconds",
@@ -49,13 +53,13 @@ impl Pods {
             "livenessProbe" | "readinessProbe" | "startupProbe" => self.check_probe(value),
             "lifecycle" => self.check_lifecycle(value),
             "securityContext" => self.check_container_security(value),
-            harmless if CONTAINER.contains(&harmless) => Ok(()),
+            field if HARMLESS_CONTAINER_FIELDS.contains(&field) => Ok(()),
             _ => Err(value.unknown()),
         }
     }
 
     fn check_escalation(&self, container: &Cursor<'_>) -> Checked {
-        // What is left out is allowed.
+        // Privilege escalation is allowed by default.
         let security = container.child("securityContext")?;
         let escalates = match security.map(|security| security.child("allowPrivilegeEscalation")).transpose()?.flatten()
         {
@@ -72,7 +76,7 @@ impl Pods {
 
     fn check_container_security(&self, context: &Cursor<'_>) -> Checked {
         all(context.members()?.map(|(field, value)| match field {
-            // Checked with its absence.
+            // Checked by `check_escalation`, also where the field is absent.
             "allowPrivilegeEscalation" => Ok(()),
             "privileged" => value.ensure_false_or_granted(self.privileged, "pod-privileged", "pods.privileged"),
             "procMount" => {
@@ -80,7 +84,7 @@ impl Pods {
                 value.ensure(masked || self.proc_mount, "pod-proc-mount", "pods.procMount")
             }
             "capabilities" => self.check_capabilities(&value),
-            harmless if CONTAINER_SECURITY.contains(&harmless) => Ok(()),
+            field if HARMLESS_CONTAINER_SECURITY_FIELDS.contains(&field) => Ok(()),
             _ => self.check_security_field(field, &value),
         }))
     }
@@ -129,7 +133,7 @@ impl Pods {
     }
 
     fn check_probe(&self, probe: &Cursor<'_>) -> Checked {
-        let handlers = probe.members()?.filter(|(field, _)| !PROBE.contains(field));
+        let handlers = probe.members()?.filter(|(field, _)| !HARMLESS_PROBE_FIELDS.contains(field));
         all(handlers.map(|(field, value)| self.check_handler(field, &value)))
     }
 
@@ -141,8 +145,8 @@ impl Pods {
         }))
     }
 
-    /// The kubelet calls from the node, so another host than the Pod may be one that the Pod
-    /// itself cannot reach.
+    /// Checks the handler of a probe or hook. The kubelet connects from the node, so it may reach hosts that the Pod itself
+    /// cannot reach.
     fn check_handler(&self, handler: &str, value: &Cursor<'_>) -> Checked {
         match handler {
             "exec" | "grpc" | "sleep" => Ok(()),

@@ -1,5 +1,5 @@
-//! What a grant opens for Pods, item by item: the part of `plugin.yaml` that
-//! [the rules of Pods](crate::check::pod) judge by. Pure.
+//! The items of a grant for Pods: the part of `plugin.yaml` that [the rules for Pods](crate::check::pod) check against.
+//! Pure.
 
 use serde::{Deserialize, Serialize};
 
@@ -83,10 +83,10 @@ pub struct Pods {
 }
 
 impl Pods {
-    /// Whether what it says can be meant.
+    /// Checks that the items are meaningful.
     ///
     /// # Errors
-    /// What is wrong, in words for the administrator.
+    /// When one is not; the message is for the administrator.
     pub fn validate(&self) -> Result<(), String> {
         for (field, names) in [
             ("pods.serviceAccounts", &self.service_accounts),
@@ -107,7 +107,7 @@ impl Pods {
     }
 
     fn validate_host_path(&self) -> Result<(), String> {
-        let is_plain = |path: &str| path.starts_with('/') && !has_parent(path) && !path.contains('*');
+        let is_plain = |path: &str| path.starts_with('/') && !has_parent_component(path) && !path.contains('*');
         match self.host_path.iter().find(|path| !is_plain(path)) {
             Some(path) => Err(format!(
                 "pods.hostPath has {path:?}; a path begins with / and has no `..`, and no `*`, as it opens everything below it"
@@ -128,7 +128,7 @@ impl Pods {
     }
 }
 
-/// Whether a path of the node's leads up again.
-pub fn has_parent(path: &str) -> bool {
+/// Returns whether a path of the node has a `..` component.
+pub fn has_parent_component(path: &str) -> bool {
     path.split('/').any(|part| part == "..")
 }

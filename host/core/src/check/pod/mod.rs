@@ -1,7 +1,7 @@
-//! What a Pod may ask for, in every kind that makes Pods of a template. A Pod runs code of the
-//! plugin's choice with whatever it asks for, so by default that is nothing: fields that are known
-//! to be harmless pass, others are opened one by one in a grant, and unknown ones are refused by
-//! name. Pure.
+//! Checks what Pods ask for, in every kind that makes Pods from a template. Pure.
+//!
+//! A Pod runs code of the plugin's choice with whatever the Pod asks for, so by default it may ask for nothing: fields that
+//! are known to be harmless pass, each other field needs its own item in the grant, and unknown fields are denied by name.
 
 pub mod containers;
 pub mod grant;
@@ -17,7 +17,7 @@ use crate::check::violation::{Checked, all};
 use crate::model::kind::Kind;
 use crate::model::object::HOST_PREFIX;
 
-/// Where each kind has its template.
+/// The path to the Pod template in each kind that makes Pods.
 const TEMPLATES: [(&str, &str, &[&str]); 9] = [
     ("", "Pod", &[]),
     ("", "PodTemplate", &["template"]),
@@ -30,10 +30,11 @@ const TEMPLATES: [(&str, &str, &[&str]); 9] = [
     ("batch", "CronJob", &["spec", "jobTemplate", "spec", "template"]),
 ];
 
-/// What a CronJob gives to its Jobs beside their spec; of all these kinds no other has it.
-const OF_JOBS: [&str; 3] = ["spec", "jobTemplate", "metadata"];
+/// The path to the metadata that a CronJob gives to its Jobs. No other of these kinds has a field there.
+const JOB_METADATA: [&str; 3] = ["spec", "jobTemplate", "metadata"];
 
-const POD: [&str; 24] = [
+/// Fields of a Pod's spec that are known to be harmless.
+const HARMLESS_POD_FIELDS: [&str; 24] = [
     "activeDeadlineSeconds",
     "affinity",
     "dnsConfig",
@@ -60,65 +61,66 @@ const POD: [&str; 24] = [
     "topologySpreadConstraints",
 ];
 
-/// Annotations that fields of the security context have replaced.
-const OLD_PROFILES: [&str; 3] = [
+/// Prefixes of the annotations for security profiles that fields of the security context have replaced.
+const LEGACY_PROFILES: [&str; 3] = [
     "seccomp.security.alpha.kubernetes.io/",
     "container.seccomp.security.alpha.kubernetes.io/",
     "container.apparmor.security.beta.kubernetes.io/",
 ];
 
-/// Whether objects of this kind are Pods or make some.
+/// Returns whether objects of this kind are Pods or make Pods.
 pub fn makes_pods(kind: &Kind) -> bool {
     template_of(kind).is_some()
 }
 
-/// The kind that makes Pods and is alike but for its group or its case.
-pub fn alike(kind: &Kind) -> Option<Kind> {
-    let alike = TEMPLATES.iter().find(|(_, name, _)| name.eq_ignore_ascii_case(&kind.kind));
-    alike.map(|(group, name, _)| Kind::new(group, "", name)).filter(|alike| !alike.is_served_as(kind))
+/// Returns the kind that makes Pods and differs from this one only in its group or in case.
+pub fn similar_kind(kind: &Kind) -> Option<Kind> {
+    let similar = TEMPLATES.iter().find(|(_, name, _)| name.eq_ignore_ascii_case(&kind.kind));
+    similar.map(|(group, name, _)| Kind::new(group, "", name)).filter(|similar| !similar.is_served_as(kind))
 }
 
-/// Whether the Pods of an object ask for no more than is open. Kinds without Pods pass.
+/// Checks that the Pods of an object ask for no more than the grant allows (`open`). Kinds without Pods pass.
 ///
 /// # Errors
-/// The first thing that is not open, by its path.
+/// When a field is not allowed. Lists these fields by their paths.
 pub fn check(kind: &Kind, body: &Value, open: &Pods) -> Checked {
     let Some(path) = template_of(kind) else { return Ok(()) };
     let root = Cursor::root(body);
-    let of_jobs = root.descendant(&OF_JOBS)?.map_or(Ok(()), |metadata| open.check_inherited(&metadata, &[]));
-    let Some(template) = root.descendant(path)? else { return of_jobs };
+    let job_metadata = root.descendant(&JOB_METADATA)?.map_or(Ok(()), |metadata| open.check_inherited(&metadata, &[]));
+    let Some(template) = root.descendant(path)? else { return job_metadata };
     let metadata = match template.child("metadata")? {
-        // A Pod's own was checked as any object's, but for what its annotations mean.
+        // The metadata of a Pod itself was checked like that of any object, except for its annotations.
         Some(metadata) if path.is_empty() => open.check_annotations(&metadata),
         _ if path.is_empty() => Ok(()),
         _ => open.check_template(&template),
     };
     let spec = template.child("spec")?.map_or(Ok(()), |spec| open.check_spec(&spec));
-    all([of_jobs, metadata, spec])
+    all([job_metadata, metadata, spec])
 }
 
-/// Returns the path to the template in objects of this kind; absent where they make no Pods, and empty for Pods.
+/// Returns the path to the Pod template in objects of this kind: `None` for kinds that make no Pods, and empty for Pods.
 pub fn template_of(kind: &Kind) -> Option<&'static [&'static str]> {
     let of_kind = TEMPLATES.iter().find(|(group, name, _)| kind.is(group, name));
     of_kind.map(|(_, _, path)| *path)
 }
 
-/// Returns whether an annotation may be meant for a program, and not for people alone: its key has a dot or a slash.
-/// Container runtimes obey keys without a slash, such as `io.kubernetes.cri-o.Devices` and `run.oci.hooks.stdout`. The
-/// host's own is not a plugin's, and was checked as such.
-pub fn has_meaning(annotation: &str) -> bool {
+/// Returns whether a program may act on an annotation: its key has a dot or a slash. A slash is not required, because
+/// container runtimes act on keys such as `io.kubernetes.cri-o.Devices` and `run.oci.hooks.stdout`. Annotations with the
+/// host's prefix do not count: plugins cannot set them.
+pub fn addresses_a_program(annotation: &str) -> bool {
     annotation.contains(['/', '.']) && !annotation.starts_with(HOST_PREFIX)
 }
 
-/// Returns whether an annotation may ask a node for what fields of a Pod ask for: container runtimes obey keys without a
-/// slash, and those of devices and of profiles.
-pub fn is_for_nodes(annotation: &str) -> bool {
-    let is_profile = OLD_PROFILES.iter().any(|prefix| annotation.starts_with(prefix));
-    has_meaning(annotation) && (!annotation.contains('/') || annotation.starts_with("cdi.k8s.io/") || is_profile)
+/// Returns whether the container runtime of a node may act on an annotation as on a field of the Pod: keys without a slash,
+/// and the keys for devices and for security profiles.
+pub fn addresses_the_runtime(annotation: &str) -> bool {
+    let is_profile = LEGACY_PROFILES.iter().any(|prefix| annotation.starts_with(prefix));
+    addresses_a_program(annotation)
+        && (!annotation.contains('/') || annotation.starts_with("cdi.k8s.io/") || is_profile)
 }
 
 impl Pods {
-    /// What a Pod inherits from its template beside its spec.
+    /// Checks what a Pod inherits from its template, except for the spec.
     fn check_template(&self, template: &Cursor<'_>) -> Checked {
         all(template.members()?.map(|(field, value)| match field {
             "spec" => Ok(()),
@@ -127,40 +129,40 @@ impl Pods {
         }))
     }
 
-    /// Metadata that a template gives to what is made of it: labels, annotations, and these fields.
+    /// Checks the metadata that objects inherit from a template: labels, annotations, and the fields `also_harmless`.
     ///
     /// # Errors
-    /// What is not a plugin's to set, or not open, by its path.
-    pub fn check_inherited(&self, metadata: &Cursor<'_>, also: &[&str]) -> Checked {
+    /// When a plugin may not set a field or the grant does not allow it. Lists these fields by their paths.
+    pub fn check_inherited(&self, metadata: &Cursor<'_>, also_harmless: &[&str]) -> Checked {
         let fields = all(metadata.members()?.map(|(field, texts)| match field {
-            // With our labels it would pass for a plugin's child.
+            // With the host's labels the object would be mistaken for a plugin's child.
             "labels" | "annotations" => all(texts.members()?.map(|(key, value)| match key.starts_with(HOST_PREFIX) {
                 true => Err(value.refuse("pod-metadata", "is the host's to set; leave it out")),
                 false => Ok(()),
             })),
-            also_harmless if also.contains(&also_harmless) => Ok(()),
+            field if also_harmless.contains(&field) => Ok(()),
             _ => Err(texts.refuse("pod-metadata", "is not a plugin's to set; leave it out")),
         }));
         all([fields, self.check_annotations(metadata)])
     }
 
-    /// Checks annotations, for what they mean to other programs.
+    /// Checks the annotations on which other programs may act.
     ///
     /// # Errors
-    /// The first that is not open, by its path.
+    /// When an annotation is not allowed. Lists these annotations by their paths.
     pub fn check_annotations(&self, metadata: &Cursor<'_>) -> Checked {
         let Some(annotations) = metadata.child("annotations")? else { return Ok(()) };
         all(annotations.members()?.map(|(key, value)| self.check_annotation(key, &value)))
     }
 
     fn check_annotation(&self, key: &str, value: &Cursor<'_>) -> Checked {
-        if OLD_PROFILES.iter().any(|prefix| key.starts_with(prefix)) {
+        if LEGACY_PROFILES.iter().any(|prefix| key.starts_with(prefix)) {
             let profile = value.text()?;
             let confined =
                 ["runtime/default", "docker/default"].contains(&profile) || profile.starts_with("localhost/");
             return value.ensure(confined || self.unconfined, "pod-unconfined", "pods.unconfined");
         }
-        let granted = !has_meaning(key) || glob::matches_any(&self.annotations, key);
+        let granted = !addresses_a_program(key) || glob::matches_any(&self.annotations, key);
         value.ensure_listed(granted, "pod-annotation", "pods.annotations", key)
     }
 
@@ -170,7 +172,7 @@ impl Pods {
     }
 
     fn check_token(&self, spec: &Cursor<'_>) -> Checked {
-        // What is left out is mounted.
+        // The token is mounted by default.
         let mounted = match spec.child("automountServiceAccountToken")? {
             Some(automount) => automount.flag()?,
             None => true,
@@ -187,7 +189,7 @@ impl Pods {
             "containers" | "initContainers" => all(value.elements()?.map(|one| self.check_container(&one))),
             "volumes" => all(value.elements()?.map(|one| self.check_volume(&one))),
             "securityContext" => self.check_pod_security(value),
-            // Checked with its absence.
+            // Checked by `check_token`, also where the field is absent.
             "automountServiceAccountToken" => Ok(()),
             "serviceAccountName" | "serviceAccount" => {
                 let name = value.text()?;
@@ -199,7 +201,7 @@ impl Pods {
             "hostPID" => value.ensure_false_or_granted(self.host_pid, "pod-host-pid", "pods.hostPID"),
             "hostIPC" => value.ensure_false_or_granted(self.host_ipc, "pod-host-ipc", "pods.hostIPC"),
             "nodeName" => value.ensure(self.node_name, "pod-node", "pods.nodeName"),
-            // A number is filled in from the class, or refused.
+            // The API server fills the number in from the class, and rejects any other number.
             "priority" => Ok(()),
             "priorityClassName" => {
                 let name = value.text()?;
@@ -212,7 +214,7 @@ impl Pods {
                 value.ensure_listed(granted, "pod-runtime-class", "pods.runtimeClasses", name)
             }
             "resourceClaims" => value.ensure(self.resource_claims, "pod-resource-claims", "pods.resourceClaims"),
-            harmless if POD.contains(&harmless) => Ok(()),
+            field if HARMLESS_POD_FIELDS.contains(&field) => Ok(()),
             _ => Err(value.unknown()),
         }
     }

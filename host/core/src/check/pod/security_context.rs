@@ -1,12 +1,12 @@
-//! What a Pod may ask of the kernel: its security context and that of its containers. A part of
-//! [the rules of Pods](crate::check::pod); pure.
+//! Checks the security contexts of a Pod and of its containers. A part of [the rules for Pods](crate::check::pod); pure.
 
 use crate::check::glob;
 use crate::check::json_cursor::Cursor;
 use crate::check::pod::grant::Pods;
 use crate::check::violation::{Checked, all};
 
-pub(crate) const POD_SECURITY: [&str; 8] = [
+/// Fields of a Pod's security context that are known to be harmless.
+pub(crate) const HARMLESS_POD_SECURITY_FIELDS: [&str; 8] = [
     "fsGroup",
     "fsGroupChangePolicy",
     "runAsGroup",
@@ -17,11 +17,11 @@ pub(crate) const POD_SECURITY: [&str; 8] = [
     "supplementalGroupsPolicy",
 ];
 
-/// Types that SELinux policies have for ordinary containers.
+/// The SELinux types for ordinary containers.
 pub(crate) const CONTAINER_TYPES: [&str; 4] =
     ["container_t", "container_init_t", "container_kvm_t", "container_engine_t"];
 
-/// Kernel parameters that concern the Pod alone, as Pod Security has them.
+/// Kernel parameters that affect only the Pod, according to the Pod Security Standards.
 pub(crate) const SAFE_SYSCTLS: [&str; 12] = [
     "kernel.shm_rmid_forced",
     "net.ipv4.ip_local_port_range",
@@ -41,12 +41,12 @@ impl Pods {
     pub(crate) fn check_pod_security(&self, context: &Cursor<'_>) -> Checked {
         all(context.members()?.map(|(field, value)| match field {
             "sysctls" => all(value.elements()?.map(|one| self.check_sysctl(&one))),
-            harmless if POD_SECURITY.contains(&harmless) => Ok(()),
+            field if HARMLESS_POD_SECURITY_FIELDS.contains(&field) => Ok(()),
             _ => self.check_security_field(field, &value),
         }))
     }
 
-    /// What the security contexts of Pods and containers share.
+    /// Checks a field that the security contexts of Pods and containers have in common.
     pub(crate) fn check_security_field(&self, field: &str, value: &Cursor<'_>) -> Checked {
         match field {
             "seccompProfile" | "appArmorProfile" => self.check_profile(value),

@@ -1,22 +1,22 @@
 use serde_json::json;
 
 use super::*;
-use crate::check::pod::containers::{CONTAINER, CONTAINER_SECURITY};
-use crate::check::pod::security_context::{CONTAINER_TYPES, POD_SECURITY, SAFE_SYSCTLS};
+use crate::check::pod::containers::{HARMLESS_CONTAINER_FIELDS, HARMLESS_CONTAINER_SECURITY_FIELDS};
+use crate::check::pod::security_context::{CONTAINER_TYPES, HARMLESS_POD_SECURITY_FIELDS, SAFE_SYSCTLS};
 
 fn deployment() -> Kind {
     Kind::new("apps", "v1", "Deployment")
 }
 
-/// The rule that a Pod of this spec breaks, with what a grant opens.
+/// Returns the first rule that a Pod with this spec breaks under a grant with these items.
 fn broken(spec: &Value, open: &Value) -> Option<&'static str> {
     let open: Pods = serde_json::from_value(open.clone()).unwrap();
     let body = json!({ "spec": { "template": { "spec": spec } } });
     check(&deployment(), &body, &open).err().map(|denial| denial.rule())
 }
 
-/// A Pod that asks for nothing.
-fn modest() -> Value {
+/// Returns the spec of a Pod that asks for nothing.
+fn minimal() -> Value {
     let container = json!({ "name": "c", "image": "i", "securityContext": { "allowPrivilegeEscalation": false } });
     json!({ "automountServiceAccountToken": false, "containers": [container] })
 }
@@ -35,11 +35,11 @@ fn merged(mut onto: Value, more: Value) -> Value {
 }
 
 fn pod(more: Value) -> Value {
-    merged(modest(), more)
+    merged(minimal(), more)
 }
 
 fn container(more: Value) -> Value {
-    let container = merged(modest()["containers"][0].clone(), more);
+    let container = merged(minimal()["containers"][0].clone(), more);
     pod(json!({ "containers": [container] }))
 }
 
@@ -59,7 +59,7 @@ fn security(more: Value) -> Value {
     container(json!({ "securityContext": more }))
 }
 
-/// Everything that is closed: the Pod, the rule, and the one item that opens it.
+/// Returns everything that needs a grant: the Pod, the rule that denies it, and the one item that allows it.
 fn closed() -> Vec<(Value, &'static str, Value)> {
     vec![
         (pod(json!({ "serviceAccountName": "admin" })), "pod-service-account", json!({ "serviceAccounts": ["admin"] })),
@@ -207,7 +207,7 @@ fn closed() -> Vec<(Value, &'static str, Value)> {
     ]
 }
 
-/// A grant that opens everything.
+/// Returns a grant that allows everything.
 fn everything() -> Value {
     let named = json!(["*"]);
     let volumes = json!(["nfs", "csi", "ephemeral", "image", "gitRepo", "clusterTrustBundle", "podCertificate"]);
@@ -223,8 +223,8 @@ fn everything() -> Value {
 }
 
 #[test]
-fn what_escalates_is_closed_until_its_own_item_opens_it() {
-    assert_eq!(broken(&modest(), &json!({})), None);
+fn each_privilege_is_denied_until_its_own_item_allows_it() {
+    assert_eq!(broken(&minimal(), &json!({})), None);
     for (spec, rule, open) in closed() {
         assert_eq!(broken(&spec, &json!({})), Some(rule), "{spec}");
         assert_eq!(broken(&spec, &open), None, "{spec} with {open}");
@@ -236,23 +236,23 @@ fn what_escalates_is_closed_until_its_own_item_opens_it() {
     }
 }
 
-/// Items that open nothing by themselves in a Pod's spec; each has tests of its own.
-const TRIED_APART: [&str; 3] = ["adopt", "annotations", "hostPathWritable"];
+/// Items that alone allow nothing in a Pod's spec; each has tests of its own.
+const TESTED_SEPARATELY: [&str; 3] = ["adopt", "annotations", "hostPathWritable"];
 
 #[test]
-fn every_item_of_a_grant_is_tried() {
+fn every_item_of_a_grant_is_tested() {
     let items: Vec<String> =
         serde_json::to_value(Pods::default()).unwrap().as_object().unwrap().keys().cloned().collect();
     for item in items {
         assert!(
-            TRIED_APART.contains(&&*item) || closed().iter().any(|(_, _, open)| open.get(&item).is_some()),
+            TESTED_SEPARATELY.contains(&&*item) || closed().iter().any(|(_, _, open)| open.get(&item).is_some()),
             "nothing closed is opened by {item}"
         );
     }
 }
 
 #[test]
-fn every_kind_that_makes_pods_is_judged() {
+fn every_kind_that_makes_pods_is_checked() {
     let spec = json!({ "automountServiceAccountToken": false, "hostNetwork": true });
     let template = json!({ "spec": spec });
     for (group, kind, body) in [
@@ -275,17 +275,17 @@ fn every_kind_that_makes_pods_is_judged() {
 
 #[test]
 fn harmless_fields_pass() {
-    for field in POD {
+    for field in HARMLESS_POD_FIELDS {
         assert_eq!(broken(&pod(json!({ field: { "any": "thing" } })), &json!({})), None, "{field}");
     }
     assert_eq!(broken(&pod(json!({ "priority": 5 })), &json!({})), None);
-    for field in POD_SECURITY {
+    for field in HARMLESS_POD_SECURITY_FIELDS {
         assert_eq!(broken(&pod(json!({ "securityContext": { field: 1 } })), &json!({})), None, "{field}");
     }
-    for field in CONTAINER {
+    for field in HARMLESS_CONTAINER_FIELDS {
         assert_eq!(broken(&container(json!({ field: 1 })), &json!({})), None, "{field}");
     }
-    for field in CONTAINER_SECURITY {
+    for field in HARMLESS_CONTAINER_SECURITY_FIELDS {
         assert_eq!(broken(&security(json!({ field: 1 })), &json!({})), None, "{field}");
     }
     for sysctl in SAFE_SYSCTLS {
@@ -328,7 +328,7 @@ fn harmless_fields_pass() {
 }
 
 #[test]
-fn no_field_of_kubernetes_1_36_is_unknown_but_those_that_nothing_opens() {
+fn no_field_of_kubernetes_1_36_is_unknown_except_those_that_no_grant_allows() {
     let unknown = |fields: &str, spec: &dyn Fn(&str) -> Value| {
         let unknown = fields.split(' ').filter(|field| broken(&spec(field), &everything()) == Some("field-unknown"));
         unknown.map(str::to_owned).collect::<Vec<_>>()
@@ -346,7 +346,7 @@ fn no_field_of_kubernetes_1_36_is_unknown_but_those_that_nothing_opens() {
 }
 
 #[test]
-fn an_unknown_field_is_refused_by_name_at_every_level_even_where_all_is_open() {
+fn an_unknown_field_is_refused_by_name_at_every_level_even_where_everything_is_granted() {
     let odd = json!({ "odd": 1 });
     for spec in [
         pod(odd.clone()),
@@ -381,7 +381,7 @@ fn an_unknown_field_is_refused_by_name_at_every_level_even_where_all_is_open() {
 }
 
 #[test]
-fn a_value_of_the_wrong_shape_is_refused_and_not_passed_over() {
+fn a_value_of_the_wrong_type_is_refused_and_not_skipped() {
     for spec in [
         json!("text"),
         json!([]),
@@ -420,7 +420,7 @@ fn a_value_of_the_wrong_shape_is_refused_and_not_passed_over() {
 }
 
 #[test]
-fn nothing_on_the_way_to_a_template_is_passed_over() {
+fn nothing_on_the_path_to_a_template_is_skipped() {
     for body in [
         json!({ "spec": "x" }),
         json!({ "spec": { "template": [] } }),
@@ -443,20 +443,20 @@ fn nothing_on_the_way_to_a_template_is_passed_over() {
     }
     let pod = Kind::new("", "v1", "Pod");
     assert_eq!(check(&pod, &json!({ "SPEC": {} }), &Pods::default()).unwrap_err().rule(), "field-unknown");
-    let whole = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "ownerReferences": [] }, "spec": modest() });
+    let whole = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "ownerReferences": [] }, "spec": minimal() });
     assert_eq!(check(&pod, &whole, &Pods::default()), Ok(()));
-    let bare = json!({ "apiVersion": "v1", "kind": "Pod", "spec": modest() });
+    let bare = json!({ "apiVersion": "v1", "kind": "Pod", "spec": minimal() });
     assert_eq!(check(&pod, &bare, &Pods::default()), Ok(()));
 }
 
 fn annotated(kind: &Kind, key: &str, value: Value, open: &Pods) -> Option<&'static str> {
-    let template = json!({ "metadata": { "annotations": { key: value } }, "spec": modest() });
+    let template = json!({ "metadata": { "annotations": { key: value } }, "spec": minimal() });
     let body = if &*kind.kind == "Pod" { template } else { json!({ "spec": { "template": template } }) };
     check(kind, &body, open).err().map(|violation| violation.rule())
 }
 
 #[test]
-fn old_annotations_do_not_lift_a_confinement() {
+fn legacy_annotations_do_not_remove_a_confinement() {
     let open = Pods { unconfined: true, ..Pods::default() };
     for kind in [deployment(), Kind::new("", "v1", "Pod")] {
         for key in [
@@ -517,7 +517,7 @@ fn an_annotation_that_other_controllers_act_on_is_opened_by_its_own_item() {
 #[test]
 fn a_template_gives_its_pods_labels_and_annotations_and_nothing_else() {
     let with = |metadata: Value| {
-        let body = json!({ "spec": { "template": { "metadata": metadata, "spec": modest() } } });
+        let body = json!({ "spec": { "template": { "metadata": metadata, "spec": minimal() } } });
         check(&deployment(), &body, &Pods::default()).err().map(|violation| violation.rule())
     };
     assert_eq!(with(json!({ "labels": { "a": "b" }, "annotations": { "a": "b" } })), None);
@@ -552,7 +552,7 @@ fn a_cron_job_gives_its_jobs_labels_and_annotations_and_nothing_else() {
 }
 
 #[test]
-fn volumes_of_third_parties_still_name_their_secrets() {
+fn secrets_of_third_party_volumes_need_a_grant() {
     let open = |secrets: Value| json!({ "volumes": ["csi", "rbd", "azureFile"], "secrets": secrets });
     for more in [
         json!({ "csi": { "driver": "d", "nodePublishSecretRef": { "name": "s" } } }),
@@ -570,7 +570,7 @@ fn volumes_of_third_parties_still_name_their_secrets() {
 }
 
 #[test]
-fn files_of_the_node_are_only_read_unless_writing_is_opened() {
+fn files_of_the_node_are_only_read_unless_writing_is_granted() {
     let with = |containers: Value, open: Value| {
         let volumes = json!([{ "name": "v", "hostPath": { "path": "/var/log" } }, { "name": "e", "emptyDir": {} }]);
         let mut spec = pod(json!({ "volumes": volumes }));
@@ -580,8 +580,8 @@ fn files_of_the_node_are_only_read_unless_writing_is_opened() {
     let container = |mount: Value| {
         let first = json!({ "name": "e", "mountPath": "/e" });
         json!([
-            modest()["containers"][0],
-            merged(modest()["containers"][0].clone(), json!({ "volumeMounts": [first, mount] }))
+            minimal()["containers"][0],
+            merged(minimal()["containers"][0].clone(), json!({ "volumeMounts": [first, mount] }))
         ])
     };
     let reading = json!({ "hostPath": ["/var/log"] });
@@ -612,7 +612,7 @@ fn files_of_the_node_are_only_read_unless_writing_is_opened() {
 }
 
 #[test]
-fn files_of_the_node_are_not_made_or_spoken_to_unless_writing_is_opened() {
+fn files_and_sockets_of_the_node_are_not_created_or_used_unless_writing_is_granted() {
     let with = |kind: Value, open: Value| {
         broken(&volume(json!({ "hostPath": { "path": "/var/log/x", "type": kind } })), &open)
     };
@@ -629,7 +629,7 @@ fn files_of_the_node_are_not_made_or_spoken_to_unless_writing_is_opened() {
 }
 
 #[test]
-fn a_path_of_the_node_is_opened_with_what_lies_below_it() {
+fn a_path_of_the_node_is_granted_with_everything_below_it() {
     let with = |path: &str, open: &str| {
         broken(&volume(json!({ "hostPath": { "path": path } })), &json!({ "hostPath": [open] }))
     };
@@ -656,7 +656,7 @@ fn a_path_of_the_node_is_opened_with_what_lies_below_it() {
 }
 
 #[test]
-fn the_claim_of_an_ephemeral_volume_is_judged_as_a_claim() {
+fn the_claim_of_an_ephemeral_volume_is_checked_as_a_claim() {
     let open = json!({ "volumes": ["ephemeral"] });
     let with = |template: Value| broken(&volume(json!({ "ephemeral": { "volumeClaimTemplate": template } })), &open);
     assert_eq!(with(json!({ "metadata": { "labels": { "a": "b" } }, "spec": { "accessModes": [] } })), None);
@@ -678,7 +678,7 @@ fn a_message_names_the_field_and_the_item() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_named() {
+fn an_item_without_a_sensible_meaning_is_named() {
     let validate = |open: Value| serde_json::from_value::<Pods>(open).unwrap().validate();
     for field in [
         "serviceAccounts",

@@ -1,14 +1,14 @@
-//! What the volumes of a Pod may show it: Secrets, claims, and the files of its node. A part of
-//! [the rules of Pods](crate::check::pod); pure.
+//! Checks the volumes of a Pod: Secrets, claims, and files of the node. A part of [the rules for Pods](crate::check::pod);
+//! pure.
 
 use crate::check::glob;
 use crate::check::json_cursor::Cursor;
-use crate::check::pod::grant::{Pods, has_parent};
+use crate::check::pod::grant::{Pods, has_parent_component};
 use crate::check::pvc;
 use crate::check::violation::{Checked, Denial, Violations, all};
 
-/// What `pods.volumes` opens: types of volumes, and of projections.
-const TYPES: [&str; 25] = [
+/// The types of volumes and projections that `pods.volumes` can allow.
+const GRANTABLE_TYPES: [&str; 25] = [
     "awsElasticBlockStore",
     "azureDisk",
     "azureFile",
@@ -37,13 +37,15 @@ const TYPES: [&str; 25] = [
 ];
 
 impl Pods {
-    /// Whether these types of volumes can be meant.
+    /// Checks that `pods.volumes` has only types that can be granted.
     ///
     /// # Errors
-    /// The one that cannot.
+    /// When it has another type; the message names that type.
     pub(crate) fn validate_volumes(&self) -> Result<(), String> {
-        match self.volumes.iter().find(|open| !TYPES.contains(&open.as_str())) {
-            Some(open) => Err(format!("pods.volumes has {open:?}; what can be opened there is {}", TYPES.join(", "))),
+        match self.volumes.iter().find(|open| !GRANTABLE_TYPES.contains(&open.as_str())) {
+            Some(open) => {
+                Err(format!("pods.volumes has {open:?}; what can be opened there is {}", GRANTABLE_TYPES.join(", ")))
+            }
             None => Ok(()),
         }
     }
@@ -67,7 +69,8 @@ impl Pods {
         }))
     }
 
-    /// Its claim is named after the Pod, which does not start where that claim is another's.
+    /// Checks an ephemeral volume. The name of its claim needs no check: it is derived from the Pod's name, and the Pod does
+    /// not start if a claim with that name belongs to another object.
     fn check_ephemeral(&self, volume: &Cursor<'_>) -> Checked {
         all(volume.members()?.map(|(field, value)| match field {
             "volumeClaimTemplate" => pvc::check_template(&value, self),
@@ -100,20 +103,22 @@ impl Pods {
     fn check_host_path(&self, volume: &Cursor<'_>) -> Checked {
         let path = volume.required("path")?;
         let wanted = path.text()?;
-        let granted = !has_parent(wanted) && self.host_path.iter().any(|open| lies_in(wanted, open));
+        let granted = !has_parent_component(wanted) && self.host_path.iter().any(|open| lies_in(wanted, open));
         let listed = path.ensure_listed(granted, "pod-host-path", "pods.hostPath", wanted);
-        // The kubelet creates a missing path as the node's root, and a socket or device accepts writes however it is
-        // mounted.
+        // With other types the kubelet creates a missing path as root on the node, or the path is a socket or device, which
+        // accepts writes even if mounted read-only.
         let Some(kind) = volume.child("type")? else { return listed };
-        let reads = ["", "Directory", "File"].contains(&kind.text()?);
-        let written = kind.ensure(reads || self.host_path_writable, "pod-host-path-writable", "pods.hostPathWritable");
+        let is_readable = ["", "Directory", "File"].contains(&kind.text()?);
+        let written =
+            kind.ensure(is_readable || self.host_path_writable, "pod-host-path-writable", "pods.hostPathWritable");
         all([listed, written])
     }
 
-    /// A link that is made in a path of the node's leads the next mount of it out of that path.
+    /// Checks that volumes of the node's files are mounted read-only unless writing is granted: a symbolic link that a Pod
+    /// creates in such a path leads the next mount out of that path.
     pub(crate) fn check_mounts(&self, spec: &Cursor<'_>) -> Checked {
-        let of_node = if self.host_path_writable { Vec::new() } else { names_of_node_paths(spec)? };
-        if of_node.is_empty() {
+        let node_volumes = if self.host_path_writable { Vec::new() } else { names_of_node_paths(spec)? };
+        if node_volumes.is_empty() {
             return Ok(());
         }
         let mut found = Violations::default();
@@ -123,15 +128,15 @@ impl Pods {
                 let Some(mounts) = container.child("volumeMounts")? else { continue };
                 mounts
                     .elements()?
-                    .filter_map(|mount| check_mount(&mount, &of_node).err())
+                    .filter_map(|mount| check_mount(&mount, &node_volumes).err())
                     .for_each(|denial| found.extend(denial));
             }
         }
         found.finish(())
     }
 
-    /// Checks the Secrets that volumes of third parties name. Their fields have many names, which all end alike, at
-    /// any depth.
+    /// Checks the Secrets that volumes of third parties name. The fields differ and may be at any depth, but all end in the
+    /// same words.
     fn check_references(&self, volume: &Cursor<'_>) -> Checked {
         all(volume.members()?.map(|(field, value)| {
             let field = field.to_ascii_lowercase();
@@ -168,10 +173,10 @@ impl Pods {
     }
 }
 
-/// Returns the names of the volumes of a Pod that are of the node's files.
+/// Returns the names of a Pod's volumes of the node's files.
 ///
 /// # Errors
-/// When the volumes have another shape.
+/// When the volumes are malformed.
 pub fn names_of_node_paths<'a>(spec: &Cursor<'a>) -> Result<Vec<&'a str>, Denial> {
     let mut names = Vec::new();
     let Some(volumes) = spec.child("volumes")? else { return Ok(names) };
@@ -183,8 +188,8 @@ pub fn names_of_node_paths<'a>(spec: &Cursor<'a>) -> Result<Vec<&'a str>, Denial
     Ok(names)
 }
 
-fn check_mount(mount: &Cursor<'_>, of_node: &[&str]) -> Checked {
-    if !of_node.contains(&mount.required("name")?.text()?) {
+fn check_mount(mount: &Cursor<'_>, node_volumes: &[&str]) -> Checked {
+    if !node_volumes.contains(&mount.required("name")?.text()?) {
         return Ok(());
     }
     let read_only = match mount.child("readOnly")? {
@@ -197,7 +202,7 @@ fn check_mount(mount: &Cursor<'_>, of_node: &[&str]) -> Checked {
             "must say readOnly: true, as it is of the node's files; with pods.hostPathWritable it would be as much as the node",
         );
     }
-    // The kubelet creates a missing sub path as the node's root, also below a mount that is read-only.
+    // The kubelet creates a missing sub path as root on the node, even below a read-only mount.
     if mount.child("subPath")?.is_some() || mount.child("subPathExpr")?.is_some() {
         return refuse(
             "may name no subPath, as the kubelet creates a missing one among the node's files; name the folder in the volume's path",
@@ -210,7 +215,7 @@ fn parts(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter(|part| !part.is_empty())
 }
 
-/// By whole parts, so that `/var/log` does not open `/var/logs`.
+/// Returns whether a path lies in a folder. Compares whole components, so that `/var/log` does not allow `/var/logs`.
 fn lies_in(path: &str, folder: &str) -> bool {
     let mut inner = parts(path);
     path.starts_with('/') && parts(folder).all(|part| inner.next() == Some(part))
