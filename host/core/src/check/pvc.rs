@@ -1,6 +1,7 @@
-//! Checks PersistentVolumeClaims, also those of a StatefulSet's templates and of a Pod's ephemeral volumes. A claim can
-//! be filled with another tenant's data, a template uses whichever claim has its name already, and a StatefulSet can
-//! have its claims deleted. Pure.
+//! Checks PersistentVolumeClaims, including those of a StatefulSet's templates and of a Pod's ephemeral volumes. Pure.
+//!
+//! A claim can be filled with another tenant's data, a template uses an existing claim that has the right name, and a
+//! StatefulSet can have its claims deleted.
 
 use serde_json::Value;
 
@@ -12,9 +13,9 @@ use crate::check::violation::{Checked, all};
 use crate::model::kind::Kind;
 use crate::model::parent_label;
 
-/// Fields of a claim's spec by which it gets no other volume than a claim without them may get: a
-/// selector only narrows that choice.
-const SPEC: [&str; 6] =
+/// Fields of a claim's spec that are known to be harmless: none of them gives the claim a volume that it could not also get
+/// without the field. A selector only narrows the choice.
+const HARMLESS_SPEC_FIELDS: [&str; 6] =
     ["accessModes", "resources", "selector", "storageClassName", "volumeAttributesClassName", "volumeMode"];
 
 /// Returns whether objects of this kind are claims.
@@ -22,28 +23,29 @@ pub fn is_claim(kind: &Kind) -> bool {
     kind.is("", "PersistentVolumeClaim")
 }
 
-/// Whether these items are about claims alone, and the kind is one of them.
-pub fn is_about_claims(kind: &Kind, open: &Pods) -> bool {
+/// Returns whether the kind is a claim and only items are granted that apply to claims.
+pub fn has_only_claim_items(kind: &Kind, open: &Pods) -> bool {
     let (claim_sources, annotations) = (open.claim_sources.clone(), open.annotations.clone());
     is_claim(kind) && *open == Pods { claim_sources, annotations, ..Pods::default() }
 }
 
-/// Checks that the claims of an object ask for no more than is open. `may_lose` is whether its data may be deleted.
+/// Checks that the claims of an object ask for no more than the grant allows (`open`). `may_lose` is whether the claims' data
+/// may be deleted.
 ///
 /// # Errors
-/// The first thing that is not open, by its path.
+/// When a field is not allowed. Lists these fields by their paths.
 pub fn check(request: &Request<'_>, body: &Value, open: &Pods, may_lose: bool) -> Checked {
     let kind = &request.object.kind;
-    let sets = kind.is("apps", "StatefulSet");
-    if !sets && !is_claim(kind) {
+    let is_set = kind.is("apps", "StatefulSet");
+    if !is_set && !is_claim(kind) {
         return Ok(());
     }
     let root = Cursor::root(body);
-    // A set's own mean nothing to other programs; a claim's say to importers what to fill it with.
-    let metadata = root.child("metadata")?.filter(|_| !sets);
+    // No program acts on the annotations of a StatefulSet itself; those of a claim tell importers what to fill it with.
+    let metadata = root.child("metadata")?.filter(|_| !is_set);
     let metadata = metadata.map_or(Ok(()), |metadata| open.check_annotations(&metadata));
     let spec = match root.child("spec")? {
-        Some(spec) if sets => check_set(request, &spec, open, may_lose),
+        Some(spec) if is_set => check_set(request, &spec, open, may_lose),
         Some(spec) => check_spec(&spec, open),
         None => Ok(()),
     };
@@ -54,7 +56,8 @@ fn check_set(request: &Request<'_>, spec: &Cursor<'_>, open: &Pods, may_lose: bo
     let policy = spec.child("persistentVolumeClaimRetentionPolicy")?;
     let policy = policy.map_or(Ok(()), |policy| check_retention(&policy, may_lose));
     let Some(templates) = spec.child("volumeClaimTemplates")? else { return policy };
-    let template = |template: Cursor<'_>| all([check_template(&template, open), check_name(request, &template, open)]);
+    let template =
+        |template: Cursor<'_>| all([check_template(&template, open), check_template_name(request, &template, open)]);
     all([policy, all(templates.elements()?.map(template))])
 }
 
@@ -65,13 +68,13 @@ fn check_retention(policy: &Cursor<'_>, may_lose: bool) -> Checked {
     }))
 }
 
-/// A template of a StatefulSet, or of an ephemeral volume, which has no name.
+/// Checks a claim template of a StatefulSet, or of an ephemeral volume, where it has no name.
 ///
 /// # Errors
-/// The first thing that is not open, by its path.
+/// When a field is not allowed. Lists these fields by their paths.
 pub fn check_template(template: &Cursor<'_>, open: &Pods) -> Checked {
     all(template.members()?.map(|(field, value)| match field {
-        // As an object of its own; the API server accepts nothing else here.
+        // The API server accepts only those of a PersistentVolumeClaim here.
         "apiVersion" | "kind" => Ok(()),
         "metadata" => open.check_inherited(&value, &["name"]),
         "spec" => check_spec(&value, open),
@@ -83,23 +86,23 @@ fn check_spec(spec: &Cursor<'_>, open: &Pods) -> Checked {
     all(spec.members()?.map(|(field, value)| match field {
         "dataSource" | "dataSourceRef" => check_source(&value, open),
         "volumeName" => ensure_source(&value, open),
-        harmless if SPEC.contains(&harmless) => Ok(()),
+        field if HARMLESS_SPEC_FIELDS.contains(&field) => Ok(()),
         _ => Err(value.unknown()),
     }))
 }
 
-/// Denies a source in another namespace, for children do not leave theirs.
+/// Checks a claim's data source. A source in another namespace is denied, because children stay within theirs.
 fn check_source(source: &Cursor<'_>, open: &Pods) -> Checked {
-    let mut named = false;
+    let mut has_name = false;
     let fields = all(source.members()?.map(|(field, value)| match field {
         "apiGroup" | "kind" => Ok(()),
         "name" => {
-            named = true;
+            has_name = true;
             ensure_source(&value, open)
         }
         _ => Err(value.unknown()),
     }));
-    let name = if named { Ok(()) } else { Err(source.refuse("field-shape", "has no name")) };
+    let name = if has_name { Ok(()) } else { Err(source.refuse("field-shape", "has no name")) };
     all([fields, name])
 }
 
@@ -109,16 +112,16 @@ fn ensure_source(name: &Cursor<'_>, open: &Pods) -> Checked {
     name.ensure_listed(granted, "claim-source", "pods.claimSources", text)
 }
 
-/// The claims of a template are named `TEMPLATE-SET-NUMBER`, and one that is there already is used
-/// as it is, whichever object owns it. So that name must be granted, or contain the parent's. A
-/// template with `-` could have the beginning of another set's name in its own.
-fn check_name(request: &Request<'_>, template: &Cursor<'_>, open: &Pods) -> Checked {
+/// Checks the name of a StatefulSet's claim template. Its claims are named `TEMPLATE-SET-NUMBER`, and an existing claim with
+/// that name is used as it is, whichever object owns it. So the name must be granted, or the set must be named after its
+/// parent. A template name with a `-` could contain the beginning of another set's name.
+fn check_template_name(request: &Request<'_>, template: &Cursor<'_>, open: &Pods) -> Checked {
     let Some(name) = template.descendant(&["metadata", "name"])? else {
         return Err(template.refuse("field-shape", "has no metadata.name"));
     };
     let (text, set) = (name.text()?, &*request.object.name);
     let own = !text.contains('-') && parent_label::is_named_after(set, &request.parent.name);
-    // Stands for every number: only a pattern that ends with `*` matches it.
+    // The `*` stands for every number: only a pattern that ends with `*` matches it.
     let claims = format!("{text}-{set}-*");
     if own || glob::matches_any(&open.persistent_volume_claims, &claims) {
         return Ok(());
@@ -137,7 +140,7 @@ mod tests {
     use crate::check::access_request::Access;
     use crate::model::kind::ObjectRef;
 
-    /// The rule that a child of the parent `shop` breaks.
+    /// Returns the first rule that a child of the parent `shop` breaks.
     fn broken(group: &str, kind: &str, name: &str, body: &Value, open: &Value, may_lose: bool) -> Option<&'static str> {
         let named = |group: &str, kind: &str, name: &str| ObjectRef {
             kind: Kind::new(group, "v1", kind),
@@ -154,7 +157,7 @@ mod tests {
         broken("apps", "StatefulSet", name, &json!({ "spec": spec }), open, false)
     }
 
-    /// The rule that a StatefulSet of this name with this template breaks.
+    /// Returns the first rule that a StatefulSet with this name and claim template breaks.
     fn template(name: &str, template: &Value, open: &Value) -> Option<&'static str> {
         set(name, &json!({ "volumeClaimTemplates": [template] }), open)
     }
@@ -203,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_claim_is_named_with_what_would_help() {
+    fn a_refused_claim_is_named_with_its_fix() {
         let parent = ObjectRef { kind: Kind::new("c", "v1", "Shop"), namespace: None, name: "shop".into() };
         let object = ObjectRef { kind: Kind::new("apps", "v1", "StatefulSet"), namespace: None, name: "db".into() };
         let body = json!({ "spec": { "volumeClaimTemplates": [named("data")] } });
@@ -214,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_filled_from_nothing_until_that_is_open() {
+    fn a_claim_is_filled_only_from_a_granted_source() {
         for spec in [
             json!({ "dataSource": { "kind": "PersistentVolumeClaim", "name": "theirs" } }),
             json!({ "dataSource": { "name": "theirs" } }),
@@ -229,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_or_misshapen_in_a_claim_is_refused() {
+    fn unknown_fields_and_wrong_types_in_a_claim_are_refused() {
         let open = json!({ "claimSources": ["*"], "persistentVolumeClaims": ["*"] });
         for spec in [
             json!({ "odd": 1 }),
@@ -248,7 +251,7 @@ mod tests {
         ] {
             assert_eq!(claim(spec.clone(), open.clone()), Some("field-shape"), "{spec}");
         }
-        for field in SPEC {
+        for field in HARMLESS_SPEC_FIELDS {
             assert_eq!(claim(json!({ field: { "any": "thing" } }), json!({})), None, "{field}");
         }
         for (body, rule) in [
@@ -280,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claims_own_annotations_are_judged_as_those_of_a_template() {
+    fn a_claims_own_annotations_are_checked_like_those_of_a_template() {
         let annotated = |key: &str| json!({ "metadata": { "annotations": { key: "a" } } });
         let judged = |group: &str, kind: &str, key: &str, open: Value| {
             broken(group, kind, "shop", &annotated(key), &open, false)
@@ -326,8 +329,8 @@ mod tests {
     }
 
     #[test]
-    fn of_a_claim_only_its_sources_and_annotations_can_be_granted() {
-        let about = |kind: &Kind, open: Value| is_about_claims(kind, &serde_json::from_value(open).unwrap());
+    fn only_the_sources_and_annotations_of_a_claim_can_be_granted() {
+        let about = |kind: &Kind, open: Value| has_only_claim_items(kind, &serde_json::from_value(open).unwrap());
         let claim = Kind::new("", "v1", "PersistentVolumeClaim");
         assert!(about(&claim, json!({ "claimSources": ["a"], "annotations": ["a.io/*"] })));
         assert!(!about(&claim, json!({ "claimSources": ["a"], "persistentVolumeClaims": ["a"] })));

@@ -1,14 +1,15 @@
-//! The object that results from a write: what a plugin answered, and what others set beside it. A Pod runs the plugin's
-//! code with all of it, so it is judged by the same rules as an answer.
+//! Checks the object that results from a write: the plugin's answer together with what others have set in the live object.
+//! A Pod runs the plugin's code with all of it, so the same rules apply to the result as to an answer. Pure.
 //!
-//! Two steps, so that ordinary writes cost nothing. [`closed`] lists what a live child has that no plugin may set
-//! without an item of its grant. Where the answer has no less ([`may_exceed`]), nothing can result that was not judged with
-//! it; otherwise the API server is asked what would result, and [`check`] judges that. What is in the live object counts,
-//! and not only what `managedFields` gives to others, for what a mutating webhook adds has no owner.
+//! The check has two steps, so that ordinary writes cost nothing. [`closed`] lists what a live child has that a plugin may
+//! set only with an item of its grant. If the answer has all of that itself, the result cannot have anything that was not
+//! checked with the answer. Otherwise ([`may_exceed`]) the host asks the API server what would result, and [`check`] checks
+//! it. The whole live object counts, and not only what other field managers own, because what a mutating webhook adds has
+//! no owner.
 //!
-//! Not judged of a result is what gives the plugin's code nothing: what the API server and its controllers fill in, what
-//! an apply cannot change or replaces as a whole, and labels and annotations, which are those of who set them. Only
-//! annotations that ask a node for what fields of a Pod ask for count as these do. Pure.
+//! What gives nothing to the plugin's code is not checked in a result: what the API server and its controllers fill in, what
+//! an apply cannot change or replaces as a whole, and labels and annotations, for which their setters are responsible. Of
+//! the annotations only those count on which the container runtime of a node acts as on a field of the Pod.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -16,7 +17,7 @@ use serde_json::{Map, Value, json};
 use crate::check::access_request::{Access, Request};
 use crate::check::fix::Fix;
 use crate::check::grant::Rule;
-use crate::check::json_cursor::{Cursor, UNKNOWN};
+use crate::check::json_cursor::{Cursor, UNKNOWN_FIELD};
 use crate::check::pod::volumes::names_of_node_paths;
 use crate::check::violation::{Checked, Denial, Violation};
 use crate::check::{Context, Desired, pod, pvc, service};
@@ -24,64 +25,67 @@ use crate::model::kind::{Kind, ObjectRef};
 use crate::model::managed_fields::FieldSet;
 use crate::model::object::{FieldManager, plugin_manager};
 
-/// ConfigMaps that are in each namespace, and that admission mounts beside a token.
-const OF_TOKENS: [&str; 2] = ["kube-root-ca.crt", "openshift-service-ca.crt"];
+/// The ConfigMaps that are in each namespace, and that admission mounts together with a token.
+const TOKEN_CONFIG_MAPS: [&str; 2] = ["kube-root-ca.crt", "openshift-service-ca.crt"];
 
-/// Begins the item of a volume of the node's files, before its name.
-const OF_NODE: &str = "the node's files as volume ";
+/// The prefix of the item for a volume of the node's files; the volume's name follows.
+const NODE_VOLUME_PREFIX: &str = "the node's files as volume ";
 
-/// Returns whether anything of what results is judged in objects of this kind.
+/// Returns whether results of this kind are checked.
 pub fn is_judged(kind: &Kind) -> bool {
     pod::makes_pods(kind) || service::is_service(kind) || pvc::is_claim(kind)
 }
 
-/// Returns what an object of the cluster has that no plugin may set without an item of its grant, in words to be compared.
+/// Lists what a live object has that a plugin may set only with an item of its grant. The items are texts that are only
+/// compared with each other.
 pub fn closed(kind: &Kind, json: &str) -> Box<[Box<str>]> {
     if !is_judged(kind) {
         return Box::default();
     }
-    let Ok(object) = serde_json::from_str::<Parts>(json).map(Parts::together) else { return all_of_it() };
-    let Err(denial) = judge(kind, &object) else { return Box::default() };
+    let Ok(object) = serde_json::from_str::<Parts>(json).map(Parts::into_object) else { return more_than_listed() };
+    let Err(denial) = check_without_grant(kind, &object) else { return Box::default() };
     let Some(denial) = without_defaults(denial, json, &object, |manager| !manager.starts_with("hotshoe/")) else {
         return Box::default();
     };
     let mut found = items(kind, &object, &denial);
     if denial.count() > denial.violations().len() {
-        found.extend(all_of_it());
+        found.extend(more_than_listed());
     }
     found.into()
 }
 
-/// Stands for more than any answer has.
-fn all_of_it() -> Box<[Box<str>]> {
+/// Returns an item that no answer has. It stands for an unknown number of further items.
+fn more_than_listed() -> Box<[Box<str>]> {
     Box::new(["more than is listed".into()])
 }
 
-/// Returns whether something may result that was not judged with the answer: the live object has what is closed and not in
-/// the answer, or the answer makes a volume of the node's files that a container of others may mount already.
+/// Returns whether the result of applying `desired` may have something that was not checked with the answer: the live object
+/// has an item of `closed` that the answer has not, or the answer adds a volume of the node's files, which a container that
+/// others have added may mount already.
 pub fn may_exceed(closed: &[Box<str>], desired: &Desired) -> bool {
     let (kind, body) = (&desired.reference.kind, &*desired.body);
     if !is_judged(kind) {
         return false;
     }
-    let asked = match judge(kind, body) {
+    let asked = match check_without_grant(kind, body) {
         Ok(()) => Vec::new(),
         Err(denial) => items(kind, body, &denial),
     };
-    let is_new_volume = |item: &str| item.starts_with(OF_NODE) && closed.iter().all(|known| **known != *item);
+    let is_new_volume =
+        |item: &str| item.starts_with(NODE_VOLUME_PREFIX) && closed.iter().all(|known| **known != *item);
     closed.iter().any(|item| !asked.contains(item)) || asked.iter().any(|item| is_new_volume(item))
 }
 
-/// Checks that an object may result from a write; `json` is the object as the API server would store it.
+/// Checks that the grant allows the result of a write; `json` is the object as the API server would store it.
 ///
 /// # Errors
-/// What is in it that the grant does not open, with the field manager that set it where one is known.
+/// When the grant does not allow something in the object. Names the field manager that set it, where one is known.
 pub fn check(object: &ObjectRef, json: &str, context: &Context<'_>) -> Checked {
     let whole: Value = serde_json::from_str(json)
         .map_err(|error| Violation::new("json", format!("{object}: what would result cannot be read: {error}")))?;
-    let asked = asked(&object.kind, &whole);
+    let checked = checked_part(&object.kind, &whole);
     let namespaced = object.namespace.is_some();
-    let request = Request { parent: context.parent, object, namespaced, access: Access::Result(&asked) };
+    let request = Request { parent: context.parent, object, namespaced, access: Access::Result(&checked) };
     let Err(denial) = context.grant.authorise(&request, &*context.label_of) else { return Ok(()) };
     let own = plugin_manager(context.plugin);
     match without_defaults(denial, json, &whole, |manager| manager != own) {
@@ -90,16 +94,17 @@ pub fn check(object: &ObjectRef, json: &str, context: &Context<'_>) -> Checked {
     }
 }
 
-/// Judges an object by what is open to every plugin.
-fn judge(kind: &Kind, object: &Value) -> Checked {
-    let (asked, reference) = (asked(kind, object), ObjectRef { kind: kind.clone(), namespace: None, name: "".into() });
-    let access = Access::Result(&asked);
+/// Checks an object against a grant without any item.
+fn check_without_grant(kind: &Kind, object: &Value) -> Checked {
+    let (checked, reference) =
+        (checked_part(kind, object), ObjectRef { kind: kind.clone(), namespace: None, name: "".into() });
+    let access = Access::Result(&checked);
     let request = Request { parent: &reference, object: &reference, namespaced: true, access };
-    Rule::new(kind).check_body(&request, &asked)
+    Rule::new(kind).check_body(&request, &checked)
 }
 
-/// Returns what a grant would have to open. Items of a grant are the same for every container, so where in the object they
-/// are asked for does not matter; but for the node's files, of which each mount is judged by the name of its volume.
+/// Lists the items that a grant needs for an object. Items of a grant apply to all containers, so it does not matter where in
+/// the object they are needed. The exception are the node's files, where each mount is checked by the name of its volume.
 fn items(kind: &Kind, object: &Value, denial: &Denial) -> Vec<Box<str>> {
     let item = |violation: &Violation| match &violation.fix {
         Some(Fix::Grant(opening)) => format!("{} {:?}", violation.rule, opening.items).into(),
@@ -107,25 +112,27 @@ fn items(kind: &Kind, object: &Value, denial: &Denial) -> Vec<Box<str>> {
     };
     let spec =
         pod::template_of(kind).and_then(|path| object.pointer(&pointer_to(path))).and_then(|pod| pod.get("spec"));
-    let of_node = spec.and_then(|spec| names_of_node_paths(&Cursor::root(spec)).ok()).unwrap_or_default();
-    let of_node = of_node.into_iter().map(|name| format!("{OF_NODE}{name}").into());
-    denial.violations().iter().map(item).chain(of_node).collect()
+    let node_volumes = spec.and_then(|spec| names_of_node_paths(&Cursor::root(spec)).ok()).unwrap_or_default();
+    let node_volumes = node_volumes.into_iter().map(|name| format!("{NODE_VOLUME_PREFIX}{name}").into());
+    denial.violations().iter().map(item).chain(node_volumes).collect()
 }
 
-/// Drops fields that are not known to this host and that no such field manager set: a newer API server has filled them in.
+/// Drops the violations for unknown fields that no field manager selected by `counts` has set: a newer API server has filled
+/// these fields in.
 fn without_defaults(denial: Denial, json: &str, object: &Value, counts: impl Fn(&str) -> bool) -> Option<Denial> {
     let listed = denial.violations();
-    if listed.len() < denial.count() || listed.iter().all(|violation| violation.rule != UNKNOWN) {
+    if listed.len() < denial.count() || listed.iter().all(|violation| violation.rule != UNKNOWN_FIELD) {
         return Some(denial);
     }
     let Ok(managers) = FieldManager::all_of(json) else { return Some(denial) };
     denial.retain(|violation| {
         let pointer = violation.pointer.as_deref();
-        violation.rule != UNKNOWN
+        violation.rule != UNKNOWN_FIELD
             || pointer.is_none_or(|pointer| owners(&managers, object, pointer).any(|owner| counts(&owner.manager)))
     })
 }
 
+/// Adds to the message of a violation who set the field.
 fn with_owner(violation: Violation, json: &str, object: &Value, own: &str) -> Violation {
     let managers = FieldManager::all_of(json).unwrap_or_default();
     let found = violation.pointer.as_deref().into_iter().flat_map(|pointer| owners(&managers, object, pointer));
@@ -139,13 +146,13 @@ fn with_owner(violation: Violation, json: &str, object: &Value, own: &str) -> Vi
     Violation { message, ..violation }
 }
 
-/// Returns the field managers that own a field of an object, or what is around it as one.
+/// Returns the field managers that own a field of an object, or an atomic value that contains the field.
 fn owners<'m>(managers: &'m [FieldManager], object: &Value, pointer: &str) -> impl Iterator<Item = &'m FieldManager> {
     let owns = |one: &&FieldManager| FieldSet::read(&one.fields).is_ok_and(|fields| fields.has(object, pointer));
     managers.iter().filter(owns).collect::<Vec<_>>().into_iter()
 }
 
-/// The parts of an object that are judged; the rest is not parsed.
+/// The parts of an object that are checked; the rest is not parsed.
 #[derive(Deserialize)]
 struct Parts {
     metadata: Option<Annotations>,
@@ -159,7 +166,7 @@ struct Annotations {
 }
 
 impl Parts {
-    fn together(self) -> Value {
+    fn into_object(self) -> Value {
         let annotations = self.metadata.and_then(|metadata| metadata.annotations);
         let metadata = annotations.map(|annotations| json!({ "annotations": annotations }));
         let parts = [("metadata", metadata), ("spec", self.spec), ("template", self.template)];
@@ -172,93 +179,97 @@ fn pointer_to(path: &[&str]) -> String {
     path.iter().map(|key| format!("/{key}")).collect()
 }
 
-/// Returns the part of an object that is judged, each field where it was.
-fn asked(kind: &Kind, object: &Value) -> Value {
+/// Returns the part of an object that is checked, each field at its original path.
+fn checked_part(kind: &Kind, object: &Value) -> Value {
     if service::is_service(kind) {
-        return asked_of_service(object);
+        return checked_part_of_service(object);
     }
-    let Some(path) = pod::template_of(kind) else { return asked_of_claim(object) };
-    let template = object.pointer(&pointer_to(path)).map(|template| asked_of_template(template, path.is_empty()));
-    let mut asked = template.unwrap_or_else(|| json!({}));
+    let Some(path) = pod::template_of(kind) else { return checked_part_of_claim(object) };
+    let template =
+        object.pointer(&pointer_to(path)).map(|template| checked_part_of_template(template, path.is_empty()));
+    let mut checked = template.unwrap_or_else(|| json!({}));
     for key in path.iter().rev() {
-        asked = json!({ *key: asked });
+        checked = json!({ *key: checked });
     }
     let retention = object.pointer("/spec/persistentVolumeClaimRetentionPolicy");
-    if let (Some(retention), Some(Value::Object(spec))) = (retention, asked.get_mut("spec")) {
+    if let (Some(retention), Some(Value::Object(spec))) = (retention, checked.get_mut("spec")) {
         spec.insert("persistentVolumeClaimRetentionPolicy".into(), retention.clone());
     }
-    asked
+    checked
 }
 
-/// Of a claim where it is filled from. Controllers write which volume it is bound to.
-fn asked_of_claim(object: &Value) -> Value {
-    let spec = object.get("spec").map(|spec| with(spec, |field| ["dataSource", "dataSourceRef"].contains(&field)));
+/// Returns the data sources of a claim. Its `volumeName` is left out, because controllers set it.
+fn checked_part_of_claim(object: &Value) -> Value {
+    let spec =
+        object.get("spec").map(|spec| with_members(spec, |field| ["dataSource", "dataSourceRef"].contains(&field)));
     json!({ "spec": spec.unwrap_or_else(|| json!({})) })
 }
 
-/// Of a Service its spec, without what the API server allocates, and without the class of its load balancer, which nobody
-/// changes as long as it has one.
-fn asked_of_service(object: &Value) -> Value {
+/// Returns the spec of a Service without what the API server allocates, and without the class of its load balancer, which is
+/// immutable once set.
+fn checked_part_of_service(object: &Value) -> Value {
     let filled_in = ["clusterIP", "clusterIPs", "loadBalancerClass"];
-    let spec = object.get("spec").map(|spec| with(spec, |field| !filled_in.contains(&field)));
+    let spec = object.get("spec").map(|spec| with_members(spec, |field| !filled_in.contains(&field)));
     json!({ "spec": spec.unwrap_or_else(|| json!({})) })
 }
 
-fn asked_of_template(template: &Value, is_pod: bool) -> Value {
-    let mut asked = Map::new();
+fn checked_part_of_template(template: &Value, is_pod: bool) -> Value {
+    let mut checked = Map::new();
     if let Some(annotations) = template.pointer("/metadata/annotations") {
-        asked.insert("metadata".into(), json!({ "annotations": with(annotations, pod::addresses_the_runtime) }));
+        checked
+            .insert("metadata".into(), json!({ "annotations": with_members(annotations, pod::addresses_the_runtime) }));
     }
     if let Some(spec) = template.get("spec") {
-        // An apply can change none of these: admission and the scheduler set them of a Pod, and people debug in it.
+        // Admission and the scheduler set these in a Pod, and an apply cannot change them.
         let filled_in: &[&str] = if is_pod { &["nodeName", "priorityClassName"] } else { &[] };
-        // The kubelet uses those for an image, and shows them to no container.
-        let unused = ["imagePullSecrets", "ephemeralContainers"];
-        let mut spec = with(spec, |field| !unused.contains(&field) && !filled_in.contains(&field));
-        settle_defaults(&mut spec);
-        asked.insert("spec".into(), spec);
+        // The kubelet pulls images with the Secrets and shows them to no container; an apply cannot change the ephemeral
+        // containers, in which users debug.
+        let not_checked = ["imagePullSecrets", "ephemeralContainers"];
+        let mut spec = with_members(spec, |field| !not_checked.contains(&field) && !filled_in.contains(&field));
+        normalise_defaults(&mut spec);
+        checked.insert("spec".into(), spec);
     }
-    Value::Object(asked)
+    Value::Object(checked)
 }
 
-/// Returns an object with some of its members; anything else as it is.
-fn with(value: &Value, keep: impl Fn(&str) -> bool) -> Value {
+/// Returns an object with those of its members that `keep` selects; any other value unchanged.
+fn with_members(value: &Value, keep: impl Fn(&str) -> bool) -> Value {
     let Value::Object(members) = value else { return value.clone() };
     let kept = members.iter().filter(|(key, _)| keep(key));
     Value::Object(kept.map(|(key, value)| (key.clone(), value.clone())).collect())
 }
 
-/// Puts in what rules demand of each answer and what the containers of others need not say, and takes out what the API
+/// Adds the settings that the rules demand of answers but not of containers that others have added, and removes what the API
 /// server fills in by itself.
-fn settle_defaults(spec: &mut Value) {
+fn normalise_defaults(spec: &mut Value) {
     let Value::Object(members) = spec else { return };
     members.insert("automountServiceAccountToken".into(), false.into());
-    // The old name of the same field, which the API server keeps equal.
+    // The API server keeps the deprecated `serviceAccount` equal to `serviceAccountName`.
     if members.get("serviceAccount") == members.get("serviceAccountName") {
         members.remove("serviceAccount");
     }
     let on_host = members.get("hostNetwork") == Some(&Value::Bool(true));
     for list in ["containers", "initContainers"] {
         for container in elements(members.get_mut(list)) {
-            settle_container(container, on_host);
+            normalise_container(container, on_host);
         }
     }
     for volume in elements(members.get_mut("volumes")) {
         for source in elements(volume.get_mut("projected").and_then(|projected| projected.get_mut("sources"))) {
             let map = source.pointer("/configMap/name").and_then(Value::as_str);
-            if map.is_some_and(|name| OF_TOKENS.contains(&name)) {
+            if map.is_some_and(|name| TOKEN_CONFIG_MAPS.contains(&name)) {
                 source.as_object_mut().map(|source| source.remove("configMap"));
             }
         }
     }
 }
 
-fn settle_container(container: &mut Value, on_host: bool) {
+fn normalise_container(container: &mut Value, on_host: bool) {
     let Value::Object(members) = container else { return };
     if let Value::Object(context) = members.entry("securityContext").or_insert_with(|| json!({})) {
         context.insert("allowPrivilegeEscalation".into(), false.into());
     }
-    // In the node's network each port is one of the node, and the API server says so.
+    // In the network of the node the API server sets the host port of each container port.
     for port in elements(members.get_mut("ports")).filter(|_| on_host) {
         port.as_object_mut().map(|port| port.remove("hostPort"));
     }
@@ -278,7 +289,7 @@ mod tests {
         ObjectRef { kind: Kind::new(group, "v1", kind), namespace: Some("n".into()), name: "web".into() }
     }
 
-    /// Judges what results under a grant of `more` on its kind.
+    /// Checks a result under a grant on its kind with the items `more`.
     fn judged(object: &ObjectRef, body: &Value, more: Value) -> Checked {
         let mut rule = json!({ "group": &*object.kind.group, "kind": &*object.kind.kind, "verbs": ["update"] });
         rule.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
@@ -316,19 +327,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_denied_is_named_with_the_field_manager_that_set_it_and_with_what_opens_it() {
+    fn a_denied_field_is_named_with_the_field_manager_that_set_it_and_with_its_fix() {
         let deployment = reference("apps", "Deployment");
         let fields = json!({ "f:spec": { "f:template": { "f:spec": { "f:hostPID": {} } } } });
         let body =
             owned_by("old-operator", fields, template(json!({ "hostPID": true, "serviceAccountName": "admin" })));
-        let said = judged(&deployment, &body, json!({})).unwrap_err().reasons();
+        let reasons = judged(&deployment, &body, json!({})).unwrap_err().reasons();
         for words in [
             "spec.template.spec.hostPID is not granted (in the live object, set by the field manager old-operator",
             "pods: {hostPID: true}",
             "spec.template.spec.serviceAccountName is not granted (in the live object, set by a mutating webhook",
             "pods: {serviceAccounts: [admin]}",
         ] {
-            assert!(said.contains(words), "{words}: {said}");
+            assert!(reasons.contains(words), "{words}: {reasons}");
         }
         let doubled = template(json!({ "serviceAccountName": "admin", "serviceAccount": "admin" }));
         assert_eq!(judged(&deployment, &doubled, json!({})).unwrap_err().count(), 1, "one field of two names");
@@ -337,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_api_server_and_its_controllers_fill_in_is_nobodys_wish() {
+    fn fields_that_the_api_server_and_its_controllers_fill_in_are_not_checked() {
         let pod = reference("", "Pod");
         let filled_in = json!({ "spec": {
             "nodeName": "node-1", "priority": 1, "priorityClassName": "default", "serviceAccount": "default",
@@ -369,12 +380,12 @@ mod tests {
         assert_eq!(broken(&deployment, &newer, json!({})), None);
         assert!(closed(&deployment.kind, &newer.to_string()).is_empty());
         let set = owned_by("someone", fields, newer);
-        assert_eq!(broken(&deployment, &set, json!({})), Some(UNKNOWN));
+        assert_eq!(broken(&deployment, &set, json!({})), Some(UNKNOWN_FIELD));
         assert!(!closed(&deployment.kind, &set.to_string()).is_empty());
     }
 
     #[test]
-    fn of_a_service_its_spec_counts_but_for_what_is_allocated() {
+    fn the_spec_of_a_service_is_checked_except_for_allocated_fields() {
         let service = reference("", "Service");
         let allocated = json!({ "metadata": { "annotations": { "metallb.universe.tf/address-pool": "a" } }, "spec": {
             "clusterIP": "10.0.0.9", "clusterIPs": ["10.0.0.9"], "ports": [{ "port": 80, "nodePort": 30080 }],
@@ -391,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_count_with_what_fills_them_and_sets_with_whether_they_lose_theirs() {
+    fn data_sources_of_claims_and_retention_policies_of_sets_are_checked() {
         let claim = reference("", "PersistentVolumeClaim");
         let bound = json!({ "spec": { "volumeName": "pv-1", "dataSource": null, "odd": 1 } });
         assert_eq!(broken(&claim, &json!({ "spec": { "volumeName": "pv-1" } }), json!({})), None);
@@ -409,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ordinary_or_of_another_kind_asks_for_no_look() {
+    fn ordinary_objects_and_other_kinds_need_no_check() {
         let secretive = template(json!({ "volumes": [{ "name": "v", "secret": { "secretName": "s" } }] }));
         let map = reference("", "ConfigMap");
         assert!(closed(&map.kind, &secretive.to_string()).is_empty() && !is_judged(&map.kind));
@@ -423,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_is_listed_and_what_cannot_be_read_is_always_looked_at() {
+    fn an_object_with_more_items_than_are_listed_or_that_cannot_be_read_is_always_checked() {
         let deployment = reference("apps", "Deployment");
         let volume =
             |number: u32| json!({ "name": number.to_string(), "secret": { "secretName": number.to_string() } });
@@ -431,7 +442,6 @@ mod tests {
         let live = closed(&deployment.kind, &many.to_string());
         assert!(may_exceed(&live, &desired(&deployment, many)));
         assert!(may_exceed(&closed(&deployment.kind, "{"), &desired(&deployment, json!({}))));
-        let told = judged(&deployment, &json!({}), json!({}));
-        assert_eq!(told, Ok(()));
+        assert_eq!(judged(&deployment, &json!({}), json!({})), Ok(()));
     }
 }

@@ -1,6 +1,8 @@
-//! What a controller adopts: all Pods that its selector matches and no other controls, of whatever tenant; if there
-//! are too many, it deletes some. A Deployment adopts ReplicaSets in the same way, and a StatefulSet the Pods
-//! `SET-NUMBER`, where the plugin chooses the name of the set. Pure.
+//! Checks the selectors of workload controllers. Pure.
+//!
+//! A controller adopts all Pods that its selector matches and that no other controller owns, whichever tenant they belong
+//! to; if there are too many, it deletes some. A Deployment adopts ReplicaSets in the same way, and a StatefulSet adopts the
+//! Pods `SET-NUMBER`, where the plugin chooses the name of the set.
 
 use serde_json::Value;
 
@@ -10,10 +12,10 @@ use crate::check::pod::grant::Pods;
 use crate::check::violation::{Checked, Violation};
 use crate::model::parent_label;
 
-/// Checks that an object adopts only what is its parent's, unless the grant opens more. Other kinds pass.
+/// Checks that an object adopts only what belongs to its parent, unless the grant allows more (`open`). Other kinds pass.
 ///
 /// # Errors
-/// Why something else might match.
+/// When the selector may match what belongs to others.
 pub fn check(request: &Request<'_>, body: &Value, open: &Pods) -> Checked {
     let root = Cursor::root(body);
     let kind = &request.object.kind;
@@ -27,16 +29,16 @@ pub fn check(request: &Request<'_>, body: &Value, open: &Pods) -> Checked {
     ensure_own(request, root.descendant(path)?, open)
 }
 
-/// Without a selector, or with one that says nothing, it is the labels of the template.
+/// Checks a ReplicationController. Without a selector, or with an empty one, it selects by the labels of its template.
 fn check_replication(request: &Request<'_>, root: &Cursor<'_>, open: &Pods) -> Checked {
     let selector = root.descendant(&["spec", "selector"])?;
-    let says_something =
+    let has_labels =
         selector.as_ref().map(Cursor::members).transpose()?.is_some_and(|mut pairs| pairs.next().is_some());
-    let labels = if says_something { selector } else { root.descendant(&["spec", "template", "metadata", "labels"])? };
+    let labels = if has_labels { selector } else { root.descendant(&["spec", "template", "metadata", "labels"])? };
     ensure_own(request, labels, open)
 }
 
-/// The API server gives a Job a label of its own, unless the Job says not to.
+/// Checks a Job. The API server gives it a selector with a unique label, unless `manualSelector` is set.
 fn check_job(root: &Cursor<'_>, path: &[&str], open: &Pods) -> Checked {
     match root.descendant(path)? {
         Some(manual) => manual.ensure(!manual.flag()? || open.adopt, "pod-adoption", "pods.adopt"),
@@ -44,7 +46,7 @@ fn check_job(root: &Cursor<'_>, path: &[&str], open: &Pods) -> Checked {
     }
 }
 
-/// One pair is enough, as all must match.
+/// Checks that at least one label names the parent or the child. One is enough, because a selector's labels must all match.
 fn ensure_own(request: &Request<'_>, labels: Option<Cursor<'_>>, open: &Pods) -> Checked {
     let (parent, child) = (&*request.parent.name, &*request.object.name);
     let label = parent_label::parent_label(parent);
@@ -83,7 +85,7 @@ mod tests {
         check(&request, body, &Pods { adopt, ..Pods::default() })
     }
 
-    /// The rule that a child of the parent `shop` breaks.
+    /// Returns the first rule that a child of the parent `shop` breaks.
     fn broken(group: &str, kind: &str, name: &str, body: &Value, adopt: bool) -> Option<&'static str> {
         judged(group, kind, name, body, adopt).err().map(|violation| violation.rule())
     }

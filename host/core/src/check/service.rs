@@ -1,5 +1,5 @@
-//! Checks that a Service asks for an address inside the cluster, unless its grant opens more. Annotations for load
-//! balancers and name servers count as well. Pure.
+//! Checks that a Service asks only for an address inside the cluster, unless the grant allows more. Annotations for load
+//! balancers and name servers are checked as well. Pure.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -30,10 +30,10 @@ pub struct Services {
 }
 
 impl Services {
-    /// Checks that the item is meaningful.
+    /// Checks that the items are meaningful.
     ///
     /// # Errors
-    /// Says what is wrong, for the administrator.
+    /// When one is not; the message is for the administrator.
     pub fn validate(&self) -> Result<(), String> {
         if let Some(kind) = self.types.iter().find(|kind| !TYPES.contains(&kind.as_str())) {
             return Err(format!("services.types has {kind:?}; there are {}", TYPES.join(", ")));
@@ -42,11 +42,11 @@ impl Services {
     }
 }
 
-/// What a Service can be.
+/// The types of Services.
 const TYPES: [&str; 4] = ["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"];
 
-/// Fields that reach nowhere by themselves.
-const FREE: [&str; 12] = [
+/// Fields of a Service's spec that are known to be harmless: none of them reaches out of the cluster.
+const HARMLESS_FIELDS: [&str; 12] = [
     "allocateLoadBalancerNodePorts",
     "externalTrafficPolicy",
     "healthCheckNodePort",
@@ -66,10 +66,10 @@ pub fn is_service(kind: &Kind) -> bool {
     kind.is("", "Service")
 }
 
-/// Checks that a Service asks for no more than is open. Other kinds pass.
+/// Checks that a Service asks for no more than the grant allows (`open`). Other kinds pass.
 ///
 /// # Errors
-/// The first thing that is not open.
+/// When a field is not allowed. Lists these fields by their paths.
 pub fn check(kind: &Kind, body: &Value, open: &Services) -> Checked {
     if !is_service(kind) {
         return Ok(());
@@ -105,18 +105,23 @@ fn check_field(field: &str, value: &Cursor<'_>, open: &Services) -> Checked {
             value.ensure(open.load_balancer, "service-load-balancer", "services.loadBalancer")
         }
         "clusterIP" => {
-            value.ensure(is_any(value.text()?) || open.cluster_ip, "service-cluster-ip", "services.clusterIP")
+            value.ensure(is_unspecific(value.text()?) || open.cluster_ip, "service-cluster-ip", "services.clusterIP")
         }
         "clusterIPs" => all(value.elements()?.map(|element| {
-            element.ensure(is_any(element.text()?) || open.cluster_ip, "service-cluster-ip", "services.clusterIP")
+            element.ensure(
+                is_unspecific(element.text()?) || open.cluster_ip,
+                "service-cluster-ip",
+                "services.clusterIP",
+            )
         })),
-        free if FREE.contains(&free) => Ok(()),
+        field if HARMLESS_FIELDS.contains(&field) => Ok(()),
         _ => Err(value.unknown()),
     }
 }
 
-/// A headless Service has no address, and an empty text asks for a free one.
-fn is_any(address: &str) -> bool {
+/// Returns whether a Service asks for no particular address: `None` makes it headless, and an empty string asks for a free
+/// address.
+fn is_unspecific(address: &str) -> bool {
     address.is_empty() || address == "None"
 }
 
@@ -133,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reaches_out_of_the_cluster_is_opened_item_by_item() {
+    fn a_field_that_reaches_out_of_the_cluster_needs_its_own_item() {
         for (spec, rule, open) in [
             (json!({ "type": "NodePort" }), "service-type", json!({ "types": ["NodePort"] })),
             (json!({ "type": "LoadBalancer" }), "service-type", json!({ "types": ["NodePort", "LoadBalancer"] })),
@@ -203,7 +208,7 @@ mod tests {
         ] {
             assert_eq!(broken(&spec, &json!({})), None, "{spec}");
         }
-        for field in FREE {
+        for field in HARMLESS_FIELDS {
             assert_eq!(broken(&json!({ field: 1 }), &json!({})), None, "{field}");
         }
         let nothing = check(&Kind::new("", "v1", "Service"), &json!({}), &Services::default());
@@ -211,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_or_misshapen_is_refused_by_name() {
+    fn unknown_fields_and_wrong_types_are_refused_by_name() {
         assert_eq!(broken(&json!({ "ExternalIPs": [] }), &json!({ "externalIPs": true })), Some("field-unknown"));
         assert_eq!(broken(&json!({ "type": 1 }), &json!({})), Some("field-shape"));
         assert_eq!(broken(&json!({ "clusterIP": null }), &json!({})), Some("field-shape"));

@@ -190,7 +190,7 @@ impl Rule {
     fn validate_items(&self, kind: &Kind) -> Result<(), String> {
         let (pods, services) = (self.pods != Pods::default(), self.services != Services::default());
         let remove = || hint(kind).unwrap_or_else(|| "remove it".to_owned());
-        if pods && pvc::is_claim(kind) && !pvc::is_about_claims(kind, &self.pods) {
+        if pods && pvc::is_claim(kind) && !pvc::has_only_claim_items(kind, &self.pods) {
             return Err(format!(
                 "pods is said of {kind}, which makes no Pods; leave claimSources and annotations of it"
             ));
