@@ -94,8 +94,8 @@ impl Writer {
         parent: &Object,
         permit: &Permit,
     ) -> Result<String, ApiError> {
-        let is_left = status::says_anything(parent, &self.manager);
-        let rest = if is_left { json!({}) } else { status::nothing() };
+        let is_left = status::owns_any_field(parent, &self.manager);
+        let rest = if is_left { json!({}) } else { status::cleared() };
         self.send_status(resource, parent, rest, apply_body::query(predecessor), &Identity::Host, permit).await
     }
 
@@ -134,7 +134,7 @@ impl Writer {
         permit: &Permit,
     ) -> Result<String, ApiError> {
         let query = apply_body::query(HOST_MANAGER);
-        self.send_status(resource, parent, status::nothing(), query, &Identity::Host, permit).await
+        self.send_status(resource, parent, status::cleared(), query, &Identity::Host, permit).await
     }
 
     /// Applies a status within the plugin's rate limit. The host's condition counts, too: the plugin chooses how often it

@@ -95,7 +95,7 @@ impl Writer {
         let is_unchanged = known.applied.as_deref() == Some(&*apply.desired.digest);
         let fields = known.owned_fields(&self.manager, false).filter(|_| is_unchanged);
         if fields.is_some_and(|fields| renamed_elements::is_missing(fields, &apply.desired.body)) {
-            let find = |_: &Object, live: &Value| renamed_elements::doubles(&apply.desired.body, live);
+            let find = |_: &Object, live: &Value| renamed_elements::repairs(&apply.desired.body, live);
             return self.put_back(apply, find, target).await;
         }
         Ok(None)
@@ -151,7 +151,7 @@ impl Writer {
             Ok(live) => FieldManager::all_of(&live).unwrap_or_default(),
             Err(_) => Vec::new(),
         };
-        match conflict::beside(&managers, &self.manager, &apply.desired.body, &refusal.fields) {
+        match conflict::blocking_fields(&managers, &self.manager, &apply.desired.body, &refusal.fields) {
             Some(fields) => refusal.because_of(&fields),
             None => refusal,
         }

@@ -385,7 +385,7 @@ async fn drop_predecessors_status(
 ) -> Result<(), Error> {
     let (writer, active) = (&pass.controller.writer, pass.active);
     for manager in active.plugin.predecessors.managers() {
-        if !status::says_anything(&parent, manager) {
+        if !status::owns_any_field(&parent, manager) {
             continue;
         }
         let reply = writer.drop_status_of(manager, &active.resource(), &parent, pass.permit).await;

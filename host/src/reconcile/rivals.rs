@@ -31,7 +31,7 @@ async fn rivals_of(controller: &Controller, desired: &Desired) -> Option<String>
     let what = match controller.writer.read_child(child).await {
         Ok(live) => {
             let managers = FieldManager::all_of(&live).ok()?;
-            let fields = conflict::undone(&managers, controller.writer.manager(), &desired.body)?;
+            let fields = conflict::reverted_fields(&managers, controller.writer.manager(), &desired.body)?;
             format!("{child} is changed each time after it was put right: {fields}")
         }
         Err(error) if error.is_not_found() => format!("{child} is deleted each time after it was made"),

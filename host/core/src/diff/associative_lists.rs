@@ -1,6 +1,8 @@
-//! Lists of which nothing is owned while they are empty. Of a list that is one value (list type `atomic`) the API server
-//! notes the owner also when it is empty. One whose elements have owners of their own (`set`, `map`) has none then, so an
-//! apply of it can neither be noted nor undone. Without a schema the reply to an apply shows which of both a list is. Pure.
+//! Remembers the associative lists: those whose elements have owners of their own (list type `set` or `map`). Pure.
+//!
+//! An empty associative list has no owner in `managedFields`, so an apply of it leaves no trace and cannot be undone by
+//! others. An `atomic` list has an owner even when it is empty. Without a schema, only the reply to an apply shows of which
+//! type a list is.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -10,27 +12,27 @@ use serde_json::Value;
 use crate::diff::walk_covered;
 use crate::model::kind::Kind;
 
-/// So many are remembered. A plugin chooses the keys on the way to a list, and so how many there are; what is forgotten is
-/// learned again by an apply that changes nothing.
-const MOST: usize = 4096;
+/// The maximum number of lists that are remembered. A plugin determines the keys on the path to a list, and so the number of
+/// lists. The type of a list that is not remembered is learned again by an apply that changes nothing.
+const MAX_KNOWN_LISTS: usize = 4096;
 
-/// Where a field is, in whatever element of the lists on the way.
+/// The path of a field, the same for all elements of the lists on the path.
 #[derive(Clone, Copy)]
 pub struct Path<'p> {
-    above: Option<&'p Path<'p>>,
+    parent: Option<&'p Path<'p>>,
     key: &'p str,
 }
 
 impl<'p> Path<'p> {
-    /// The object itself.
-    pub const ROOT: Path<'static> = Path { above: None, key: "" };
+    /// The path of the object itself.
+    pub const ROOT: Path<'static> = Path { parent: None, key: "" };
 
     /// Returns the path of a member.
     pub fn member(&'p self, key: &'p str) -> Path<'p> {
-        Path { above: Some(self), key }
+        Path { parent: Some(self), key }
     }
 
-    /// Returns the path of any element.
+    /// Returns the path of the elements of a list.
     pub fn element(&'p self) -> Path<'p> {
         self.member("[]")
     }
@@ -39,29 +41,30 @@ impl<'p> Path<'p> {
 impl Hash for Path<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.key.hash(state);
-        if let Some(above) = self.above {
-            above.hash(state);
+        if let Some(parent) = self.parent {
+            parent.hash(state);
         }
     }
 }
 
-/// Those that are known, of all kinds.
+/// The known associative lists of all kinds.
 #[derive(Debug, Default)]
 pub struct AssociativeLists {
-    /// Keyed by chance, so that no plugin can make two paths collide.
+    /// Keyed randomly, so that no plugin can make two paths collide.
     hasher: RandomState,
     known: HashSet<u64>,
 }
 
 impl AssociativeLists {
-    /// Learns from the reply to an apply of `desired` which of its empty lists have no owner; `fields` is what is ours.
+    /// Learns from the reply to an apply of `desired` which of its empty lists have no owner; `fields` are the fields that we
+    /// own according to the reply.
     pub fn learn(&mut self, kind: &Kind, desired: &Value, fields: &str) {
         let known = std::cell::RefCell::new(std::mem::take(&mut self.known));
         walk_covered(fields, desired, &|path, is_owned| {
             let (list, mut known) = (self.hasher.hash_one((kind, path)), known.borrow_mut());
             match is_owned {
                 true => known.remove(&list),
-                false if known.len() < MOST => known.insert(list),
+                false if known.len() < MAX_KNOWN_LISTS => known.insert(list),
                 false => false,
             };
             true
@@ -69,8 +72,8 @@ impl AssociativeLists {
         self.known = known.into_inner();
     }
 
-    /// Whether the list there is one.
-    pub(super) fn has(&self, kind: &Kind, path: &Path<'_>) -> bool {
+    /// Returns whether the list at a path is known as an associative list.
+    pub(super) fn contains(&self, kind: &Kind, path: &Path<'_>) -> bool {
         self.known.contains(&self.hasher.hash_one((kind, path)))
     }
 }
@@ -96,7 +99,7 @@ mod tests {
     #[test]
     fn an_empty_list_without_an_owner_is_covered_once_a_reply_has_shown_that_it_has_none() {
         let (mut lists, kind) = (AssociativeLists::default(), deployment());
-        assert!(!covers(FIELDS, &desired(), &kind, &lists), "it may be one value that somebody else changed");
+        assert!(!covers(FIELDS, &desired(), &kind, &lists), "it may be an atomic list that another manager changed");
         lists.learn(&kind, &desired(), FIELDS);
         assert!(covers(FIELDS, &desired(), &kind, &lists));
         let second = FIELDS.replace(r#"\"a\""#, r#"\"b\""#);
@@ -106,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_list_that_is_one_value_and_was_edited_is_not_covered() {
+    fn an_empty_atomic_list_that_was_edited_is_not_covered() {
         let (mut lists, kind) = (AssociativeLists::default(), deployment());
         lists.learn(&kind, &desired(), FIELDS);
         for lost in [r#""f:args":{},"#, r#","f:command":{}"#] {
@@ -115,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_becomes_one_value_is_no_longer_known() {
+    fn a_list_that_becomes_atomic_is_no_longer_known() {
         let (mut lists, kind) = (AssociativeLists::default(), deployment());
         lists.learn(&kind, &desired(), FIELDS);
         let atomic = FIELDS.replace(r#""f:args":{}"#, r#""f:args":{},"f:volumes":{}"#);
@@ -125,10 +128,10 @@ mod tests {
     }
 
     #[test]
-    fn however_many_lists_a_plugin_desires_so_many_are_remembered() {
+    fn a_bounded_number_of_lists_is_remembered() {
         let (mut lists, kind) = (AssociativeLists::default(), deployment());
-        let many: serde_json::Map<_, _> = (0..2 * MOST).map(|n| (n.to_string(), json!([]))).collect();
+        let many: serde_json::Map<_, _> = (0..2 * MAX_KNOWN_LISTS).map(|n| (n.to_string(), json!([]))).collect();
         lists.learn(&kind, &json!({ "spec": many }), r#"{"f:spec":{"f:x":{}}}"#);
-        assert_eq!(lists.known.len(), MOST);
+        assert_eq!(lists.known.len(), MAX_KNOWN_LISTS);
     }
 }

@@ -1,6 +1,6 @@
-//! Which fields of a child a write changes, by name: for the log, which shows no values. Pure.
+//! Names the fields of a child that a write changes, for the log, which shows no values. Pure.
 //!
-//! What was desired before is remembered in one number for each leaf, for nothing else of it is needed.
+//! Only one hash is remembered for each leaf that was desired before.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
@@ -11,10 +11,10 @@ use serde_json::Value;
 use crate::check::Desired;
 use crate::model::managed_fields::FieldSet;
 
-/// So many fields of a child are named.
-const NAMED: usize = 10;
+/// The maximum number of fields of a child that are named.
+const MAX_NAMED_FIELDS: usize = 10;
 
-/// What was desired of the children of one parent, in fingerprints.
+/// The hashes of the children that were desired for one parent.
 #[derive(Clone, Debug, Default)]
 pub struct DesiredBefore(Vec<Known>);
 
@@ -26,8 +26,8 @@ struct Known {
 }
 
 impl DesiredBefore {
-    /// Returns what is to be remembered of what is desired now, and the fields of each child that differ from before; no
-    /// entry where nothing is known of a child. `hasher` is the same each time.
+    /// Returns the hashes of the children that are desired now, and for each child the fields that differ from before; `None`
+    /// for a child that was not desired before. `hasher` must be the same each time.
     pub fn next(&self, desired: &[Desired], hasher: &RandomState) -> (Self, Vec<Option<Vec<String>>>) {
         let before: HashMap<u64, &Known> = self.0.iter().map(|known| (known.child, known)).collect();
         let one = |one: &Desired| {
@@ -47,8 +47,8 @@ impl DesiredBefore {
     }
 }
 
-/// The desired leaves that another field manager took over, by its edit. An empty list without an owner is among them
-/// only where it is all that was taken: if its elements have owners, it never has one.
+/// Returns the desired leaves that another field manager took over by an edit. Empty lists without an owner are named only
+/// if nothing else was taken over, because an empty associative list never has an owner.
 pub fn taken_over(fields: Option<&str>, desired: &Value) -> Vec<String> {
     let mut taken = Taken::default();
     if let Some(fields) = fields.and_then(|fields| FieldSet::read(fields).ok()) {
@@ -71,7 +71,7 @@ impl Taken {
 }
 
 fn walk_owned(node: &FieldSet<'_>, desired: &Value, path: &str, taken: &mut Taken) {
-    if node.is_leaf() || taken.leaves.len() > NAMED {
+    if node.is_leaf() || taken.leaves.len() > MAX_NAMED_FIELDS {
         return;
     }
     match desired {
@@ -102,7 +102,7 @@ fn walk_owned(node: &FieldSet<'_>, desired: &Value, path: &str, taken: &mut Take
     }
 }
 
-/// Names the members of an object of which nothing is ours any more, or the field itself where it is no object.
+/// Adds the members of an object of which we own nothing any more, or the field itself if it is not an object.
 fn name_members(value: &Value, path: String, taken: &mut Taken) {
     match value {
         Value::Object(members) if !members.is_empty() => {
@@ -112,9 +112,10 @@ fn name_members(value: &Value, path: String, taken: &mut Taken) {
     }
 }
 
-/// The leaves that are new or have another value. Only the number is known of those that are gone.
+/// Returns the leaves that are new or have another value. Removed leaves cannot be named, because only their hashes are
+/// known.
 fn differing(before: &[u64], now: &[(u64, String)]) -> Vec<String> {
-    // A plugin chooses how many there are.
+    // A set, because a plugin determines the number of leaves.
     let before: HashSet<&u64> = before.iter().collect();
     let differ: Vec<String> =
         now.iter().filter(|(leaf, _)| !before.contains(leaf)).map(|(_, path)| path.clone()).collect();
@@ -125,8 +126,8 @@ fn differing(before: &[u64], now: &[(u64, String)]) -> Vec<String> {
 }
 
 fn named(mut fields: Vec<String>) -> Vec<String> {
-    let more = fields.len().saturating_sub(NAMED);
-    fields.truncate(NAMED);
+    let more = fields.len().saturating_sub(MAX_NAMED_FIELDS);
+    fields.truncate(MAX_NAMED_FIELDS);
     if more > 0 {
         fields.push(format!("and {more} more"));
     }
@@ -136,7 +137,7 @@ fn named(mut fields: Vec<String>) -> Vec<String> {
 fn leaves(body: &Value, hasher: &RandomState) -> Vec<(u64, String)> {
     let mut leaves = Vec::new();
     collect(body, String::new(), hasher, &mut leaves);
-    // The digest over everything is no field that was desired.
+    // The digest over everything is the host's and not a desired field.
     leaves.retain(|(_, path)| !path.ends_with("annotations.hotshoe.dev/applied"));
     leaves
 }
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fields_are_named_that_are_desired_otherwise_than_before() {
+    fn fields_that_differ_from_before_are_named() {
         let (mut before, hasher) = (DesiredBefore::default(), RandomState::new());
         let mut changed = |desired: Desired| {
             let (next, mut changed) = before.next(&[desired], &hasher);
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fields_are_named_that_another_manager_took_over() {
+    fn fields_that_another_manager_took_over_are_named() {
         let fields = r#"{"f:spec":{"f:template":{"f:spec":{"f:containers":{"k:{\"name\":\"main\"}":{".":{},"f:name":{},"f:args":{}}}}}}}"#;
         let desired = deployment(1, "a");
         let taken = ["spec.replicas", "spec.template.spec.containers[main].image"];
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_of_which_nothing_is_ours_any_more_is_named_by_its_members() {
+    fn an_object_of_which_we_own_nothing_is_named_by_its_members() {
         let desired = serde_json::json!({ "data": { "a": "1", "b": { "c": 2 } }, "immutable": true });
         let mut taken = taken_over(Some(r#"{"f:immutable":{}}"#), &desired);
         taken.sort();

@@ -1,7 +1,7 @@
-//! Finds the field managers that conflict with an apply, from `managedFields`: those that revert a child each time
-//! ([`undone`]), and those whose fields make the desired child invalid ([`beside`]).
+//! Finds the field managers that conflict with an apply, from `managedFields`: those that keep reverting a child
+//! ([`reverted_fields`]), and those whose fields make the desired child invalid ([`blocking_fields`]). Pure.
 //!
-//! Pure. Asked only of a child whose apply is delayed (see [`contention`](crate::flow::contention)) or refused.
+//! Needed only for a child whose apply is delayed (see [`contention`](crate::flow::contention)) or rejected.
 
 use serde_json::{Map, Value};
 
@@ -9,37 +9,43 @@ use crate::diff;
 use crate::model::managed_fields::{FieldSet, Step};
 use crate::model::object::FieldManager;
 
-/// At most this many fields are named.
-const NAMED: usize = 3;
-/// At most this many fields of others are compared with what the API server complained about.
-const CANDIDATES: usize = 256;
-/// Longer lists are not searched: a plugin chooses how long its lists are.
-const ELEMENTS: usize = 32;
+/// The maximum number of fields that are named.
+const MAX_NAMED_FIELDS: usize = 3;
+/// The maximum number of other managers' fields that are compared with the API server's error.
+const MAX_CANDIDATES: usize = 256;
+/// The maximum length of a list that is searched. A plugin determines how long its lists are.
+const MAX_LIST_LENGTH: usize = 32;
 
 /// Returns the fields of `desired` that `manager` applied and no longer owns, each with the field manager that owns
 /// it now: `spec.replicas by kubectl-edit`. Returns nothing if `manager` owns all of them.
-pub fn undone(managers: &[FieldManager], manager: &str, desired: &Value) -> Option<String> {
+pub fn reverted_fields(managers: &[FieldManager], manager: &str, desired: &Value) -> Option<String> {
     let (own, others) = read(managers, manager);
     let mut found = Vec::new();
-    find(own.as_ref(), &borrowed(&others), desired, String::new(), &mut found);
+    find_reverted(own.as_ref(), &borrowed(&others), desired, String::new(), &mut found);
     (!found.is_empty()).then(|| found.join(", "))
 }
 
-/// Returns the fields that other field managers set beside fields of `desired` that `manager` does not own, or not
-/// any more, and about which the API server complained; `refused` are the paths in its complaint. A union shows it:
-/// who sets `seccompProfile.type` to `Localhost` sets `localhostProfile` too, and an apply of another type leaves
-/// `localhostProfile` there and is refused because of it.
-pub fn beside(managers: &[FieldManager], manager: &str, desired: &Value, refused: &[String]) -> Option<String> {
+/// Returns the fields of other field managers because of which the API server rejects `desired`, each with its owner. These
+/// are fields in the same structs as desired fields that `manager` does not own (any more), and they match one of the
+/// paths in the API server's error, `refused`. An example is a union: another manager sets `seccompProfile.type` to
+/// `Localhost`, and `localhostProfile` with it. An apply of another type leaves `localhostProfile` in place and is rejected
+/// because of it.
+pub fn blocking_fields(
+    managers: &[FieldManager],
+    manager: &str,
+    desired: &Value,
+    refused: &[String],
+) -> Option<String> {
     let (own, others) = read(managers, manager);
     let mut found = Vec::new();
-    find_beside(own.as_ref(), &borrowed(&others), desired, String::new(), &mut found);
+    find_blocking(own.as_ref(), &borrowed(&others), desired, String::new(), &mut found);
     found.retain(|(path, _)| refused.iter().any(|refused| is_about(refused, path)));
-    found.truncate(NAMED);
+    found.truncate(MAX_NAMED_FIELDS);
     let found: Vec<_> = found.into_iter().map(|(path, owner)| format!("{path} by {owner}")).collect();
     (!found.is_empty()).then(|| found.join(", "))
 }
 
-/// What `manager` applied, and what each other field manager owns.
+/// Returns the fields that `manager` applied, and those that each other field manager owns.
 fn read<'a>(managers: &'a [FieldManager], manager: &str) -> (Option<FieldSet<'a>>, Vec<(&'a str, FieldSet<'a>)>) {
     let (mut own, mut others) = (None, Vec::new());
     for one in managers {
@@ -58,12 +64,18 @@ fn borrowed<'f, 'a>(others: &'f [(&'a str, FieldSet<'a>)]) -> Vec<(&'f str, &'f 
 
 type Others<'f, 'a> = [(&'f str, &'f FieldSet<'a>)];
 
-fn find(own: Option<&FieldSet<'_>>, others: &Others<'_, '_>, desired: &Value, path: String, found: &mut Vec<String>) {
-    if found.len() >= NAMED {
+fn find_reverted(
+    own: Option<&FieldSet<'_>>,
+    others: &Others<'_, '_>,
+    desired: &Value,
+    path: String,
+    found: &mut Vec<String>,
+) {
+    if found.len() >= MAX_NAMED_FIELDS {
         return;
     }
     if own.is_none() && is_empty_list(desired) && !others.iter().any(|(_, fields)| fields.is_leaf()) {
-        return; // A list whose elements have owners has none itself.
+        return; // An empty associative list never has an owner.
     }
     let Some(own) = own else { return find_owned(others, desired, path, found) };
     match desired {
@@ -71,16 +83,16 @@ fn find(own: Option<&FieldSet<'_>>, others: &Others<'_, '_>, desired: &Value, pa
         Value::Object(members) => {
             for (key, value) in members.iter().filter(|(key, _)| !is_identity(&path, key)) {
                 let others = below(others, |fields| fields.member(key));
-                find(own.member(key), &others, value, member(&path, key), found);
+                find_reverted(own.member(key), &others, value, member(&path, key), found);
             }
         }
-        Value::Array(elements) if elements.len() <= ELEMENTS => {
+        Value::Array(elements) if elements.len() <= MAX_LIST_LENGTH => {
             for (index, element) in elements.iter().enumerate() {
                 let others = below(others, |fields| fields.element(element));
-                find(own.element(element), &others, element, format!("{path}[{index}]"), found);
+                find_reverted(own.element(element), &others, element, format!("{path}[{index}]"), found);
             }
         }
-        desired if !diff::node_covers(own, desired) => found.push(words(&path, others)),
+        desired if !diff::node_covers(own, desired) => found.push(describe(&path, others)),
         _ => {}
     }
 }
@@ -89,7 +101,8 @@ fn is_empty_list(value: &Value) -> bool {
     value.as_array().is_some_and(Vec::is_empty)
 }
 
-/// Names what others own of a part of which nothing is ours; all of it, if they own it as one or it has no owner.
+/// Names the fields of others in a part of the object in which we own nothing. Names the whole part if others own it as an
+/// atomic value, or if it has no owner.
 fn find_owned(others: &Others<'_, '_>, desired: &Value, path: String, found: &mut Vec<String>) {
     let before = found.len();
     if let Value::Object(members) = desired
@@ -98,42 +111,42 @@ fn find_owned(others: &Others<'_, '_>, desired: &Value, path: String, found: &mu
         for (key, value) in members {
             let others = below(others, |fields| fields.member(key));
             if !others.is_empty() {
-                find(None, &others, value, member(&path, key), found);
+                find_reverted(None, &others, value, member(&path, key), found);
             }
         }
     }
     if found.len() == before {
-        found.push(words(&path, others));
+        found.push(describe(&path, others));
     }
 }
 
-/// Collects the fields of others in every struct of which a field is not ours.
-fn find_beside(
+/// Collects the fields of others in every struct of which we do not own a desired field.
+fn find_blocking(
     own: Option<&FieldSet<'_>>,
     others: &Others<'_, '_>,
     desired: &Value,
     path: String,
     found: &mut Vec<(String, String)>,
 ) {
-    if others.is_empty() || own.is_some_and(FieldSet::is_leaf) || found.len() >= CANDIDATES {
+    if others.is_empty() || own.is_some_and(FieldSet::is_leaf) || found.len() >= MAX_CANDIDATES {
         return;
     }
     match desired {
         Value::Object(members) => {
-            // Labels and annotations make nothing else invalid.
+            // Labels and annotations do not make other fields invalid.
             for (key, value) in members.iter().filter(|(key, _)| !path.is_empty() || *key != "metadata") {
                 let others = below(others, |fields| fields.member(key));
-                find_beside(own.and_then(|own| own.member(key)), &others, value, member(&path, key), found);
+                find_blocking(own.and_then(|own| own.member(key)), &others, value, member(&path, key), found);
             }
             if members.keys().any(|key| !is_identity(&path, key) && own.is_none_or(|own| own.member(key).is_none())) {
                 add_undesired(others, members, &path, found);
             }
         }
-        Value::Array(elements) if elements.len() <= ELEMENTS => {
+        Value::Array(elements) if elements.len() <= MAX_LIST_LENGTH => {
             for (index, element) in elements.iter().enumerate() {
                 let others = below(others, |fields| fields.element(element));
                 let own = own.and_then(|own| own.element(element));
-                find_beside(own, &others, element, format!("{path}[{index}]"), found);
+                find_blocking(own, &others, element, format!("{path}[{index}]"), found);
             }
         }
         _ => {}
@@ -145,7 +158,7 @@ fn add_undesired(others: &Others<'_, '_>, desired: &Map<String, Value>, path: &s
         for (step, _) in fields.steps() {
             if let Step::Member(name) = step
                 && !desired.contains_key(name)
-                && found.len() < CANDIDATES
+                && found.len() < MAX_CANDIDATES
             {
                 found.push((member(path, name), (*owner).to_owned()));
             }
@@ -153,8 +166,8 @@ fn add_undesired(others: &Others<'_, '_>, desired: &Map<String, Value>, path: &s
     }
 }
 
-/// Whether the path in a complaint is that of a field, of what is around it or of what is in it. Places in lists
-/// are not compared, for others may have added elements; nor is case, for the API server writes
+/// Returns whether a path in an error is that of a field, or of something around or inside the field. Indices are not
+/// compared, because others may have added elements. Case is ignored, because the API server writes
 /// `spec.LoadBalancerSourceRanges`.
 fn is_about(refused: &str, path: &str) -> bool {
     let mut names = names(refused).zip(names(path));
@@ -165,7 +178,7 @@ fn names(path: &str) -> impl Iterator<Item = &str> {
     path.split('.').map(|part| part.split('[').next().unwrap_or(part))
 }
 
-/// Returns what others own of a part; all of it, if they own the whole.
+/// Returns what others own of a part of the object: the whole part, if they own something around it as an atomic value.
 fn below<'f, 'a>(
     others: &Others<'f, 'a>,
     part: impl Fn(&'f FieldSet<'a>) -> Option<&'f FieldSet<'a>>,
@@ -177,7 +190,7 @@ fn below<'f, 'a>(
     others.iter().filter_map(narrowed).collect()
 }
 
-/// Whether a field identifies the object: such a field has no owner.
+/// Returns whether a field identifies the object: such a field has no owner.
 fn is_identity(path: &str, key: &str) -> bool {
     matches!((path, key), ("", "apiVersion" | "kind") | ("metadata", "name" | "namespace"))
 }
@@ -190,8 +203,8 @@ fn member(path: &str, key: &str) -> String {
     }
 }
 
-/// Formats a field with its owners; it has none if it was removed.
-fn words(path: &str, others: &Others<'_, '_>) -> String {
+/// Formats a field with its owners; a removed field has none.
+fn describe(path: &str, others: &Others<'_, '_>) -> String {
     let mut names: Vec<&str> = others.iter().map(|(name, _)| *name).collect();
     names.sort_unstable();
     names.dedup();
@@ -222,9 +235,9 @@ mod tests {
         })
     }
 
-    /// What is reported if our own entry is this one and another manager has this.
-    fn undone_by(own: Value, other: Value) -> Option<String> {
-        undone(&[manager("other", false, other), manager(MANAGER, true, own)], MANAGER, &desired())
+    /// Returns the reverted fields if we own `own` and another manager owns `other`.
+    fn reverted_by(own: Value, other: Value) -> Option<String> {
+        reverted_fields(&[manager("other", false, other), manager(MANAGER, true, own)], MANAGER, &desired())
     }
 
     fn all() -> Value {
@@ -241,63 +254,63 @@ mod tests {
         let other =
             json!({ "f:metadata": { "f:annotations": { ".": {}, "f:deployment.kubernetes.io/revision": {} } } });
         let words = "metadata.annotations[deployment.kubernetes.io/revision] by other";
-        assert_eq!(undone_by(own, other).as_deref(), Some(words));
+        assert_eq!(reverted_by(own, other).as_deref(), Some(words));
     }
 
     #[test]
-    fn one_in_an_element_of_a_list_is_found_and_one_that_was_removed_has_no_owner() {
+    fn a_field_in_a_list_element_is_found_and_a_removed_field_has_no_owner() {
         let mut own = all();
         own["f:spec"]["f:containers"]["k:{\"name\":\"one\"}"] = json!({ ".": {}, "f:name": {} });
         own["f:spec"].as_object_mut().unwrap().remove("f:replicas");
         let other = json!({ "f:spec": { "f:containers": { "k:{\"name\":\"one\"}": { "f:image": {} } } } });
-        assert_eq!(undone_by(own, other).as_deref(), Some("spec.containers[0].image by other, spec.replicas"));
+        assert_eq!(reverted_by(own, other).as_deref(), Some("spec.containers[0].image by other, spec.replicas"));
     }
 
     #[test]
-    fn the_only_field_of_ours_in_a_part_is_named_and_not_the_part_unless_that_is_owned_as_one() {
+    fn a_reverted_field_is_named_and_its_parent_only_where_that_is_atomic() {
         let mut own = all();
         own["f:metadata"] = json!({ "f:labels": {} });
-        let by = |fields: Value| undone_by(own.clone(), json!({ "f:metadata": { "f:annotations": fields } }));
+        let by = |fields: Value| reverted_by(own.clone(), json!({ "f:metadata": { "f:annotations": fields } }));
         assert_eq!(by(json!({ ".": {}, "f:note": {} })).as_deref(), Some("metadata.annotations.note by other"));
         assert_eq!(by(json!({})).as_deref(), Some("metadata.annotations by other"));
     }
 
     #[test]
-    fn if_nothing_is_undone_nothing_is_named() {
-        assert_eq!(undone_by(all(), json!({ "f:spec": { "f:replicas": {} } })), None);
+    fn without_reverted_fields_nothing_is_named() {
+        assert_eq!(reverted_by(all(), json!({ "f:spec": { "f:replicas": {} } })), None);
     }
 
     #[test]
-    fn an_update_under_our_name_is_another_owner_and_if_nothing_is_ours_all_is_named() {
+    fn an_update_under_our_name_is_another_owner_and_without_own_fields_everything_is_named() {
         let updated = manager(MANAGER, false, json!({ "f:spec": { "f:replicas": {} } }));
-        assert_eq!(undone(&[updated], MANAGER, &desired()).as_deref(), Some("spec.replicas by hotshoe/demo"));
-        assert_eq!(undone(&[], MANAGER, &desired()).as_deref(), Some("all of it"));
+        assert_eq!(reverted_fields(&[updated], MANAGER, &desired()).as_deref(), Some("spec.replicas by hotshoe/demo"));
+        assert_eq!(reverted_fields(&[], MANAGER, &desired()).as_deref(), Some("all of it"));
     }
 
     #[test]
-    fn an_empty_list_is_undone_where_another_owns_it_as_one_value_and_never_where_its_elements_have_owners() {
+    fn an_empty_list_is_reverted_if_it_is_atomic_and_never_if_its_elements_have_owners() {
         let desired = json!({ "spec": { "args": [], "volumes": [] } });
         let own = manager(MANAGER, true, json!({ "f:spec": { "f:x": {} } }));
         let volume = json!({ "f:spec": { "f:volumes": { "k:{\"name\":\"a\"}": { ".": {}, "f:name": {} } } } });
         let added = manager("other", false, volume);
-        assert_eq!(undone(&[own.clone(), added.clone()], MANAGER, &desired), None);
+        assert_eq!(reverted_fields(&[own.clone(), added.clone()], MANAGER, &desired), None);
         let edited = manager("editor", false, json!({ "f:spec": { "f:args": {} } }));
-        assert_eq!(undone(&[own, added, edited], MANAGER, &desired).as_deref(), Some("spec.args by editor"));
+        assert_eq!(reverted_fields(&[own, added, edited], MANAGER, &desired).as_deref(), Some("spec.args by editor"));
     }
 
     #[test]
-    fn however_much_is_undone_a_few_fields_are_named_and_a_long_list_as_one() {
+    fn only_a_few_reverted_fields_are_named_and_a_long_list_as_a_whole() {
         let members: serde_json::Map<_, _> = (0..50_000).map(|n| (format!("key{n}"), json!("x"))).collect();
         let ports: Vec<_> = (0..20_000).map(|n| json!({ "port": n })).collect();
         let desired = json!({ "data": members, "ports": ports });
         let own = json!({ "f:data": { "f:none": {} }, "f:ports": { "k:{\"port\":1}": {} } });
-        let said = undone(&[manager(MANAGER, true, own)], MANAGER, &desired).unwrap();
-        assert_eq!(said.split(", ").count(), NAMED);
+        let named = reverted_fields(&[manager(MANAGER, true, own)], MANAGER, &desired).unwrap();
+        assert_eq!(named.split(", ").count(), MAX_NAMED_FIELDS);
         let own = json!({ "f:data": {}, "f:ports": { "k:{\"port\":1}": {} } });
-        assert_eq!(undone(&[manager(MANAGER, true, own)], MANAGER, &desired).as_deref(), Some("ports"));
+        assert_eq!(reverted_fields(&[manager(MANAGER, true, own)], MANAGER, &desired).as_deref(), Some("ports"));
     }
 
-    /// A Deployment with a container that must not gain privileges, and a seccomp profile.
+    /// Returns a Deployment with a container that must not gain privileges, and a seccomp profile.
     fn restricted() -> Value {
         let container = json!({ "name": "one", "securityContext": { "allowPrivilegeEscalation": false } });
         let context = json!({ "seccompProfile": { "type": "RuntimeDefault" }, "runAsNonRoot": true });
@@ -306,13 +319,13 @@ mod tests {
 
     fn blocked(own: Value, other: Value, refused: &str) -> Option<String> {
         let managers = [manager("editor", false, other), manager(MANAGER, true, own)];
-        beside(&managers, MANAGER, &restricted(), &[refused.into()])
+        blocking_fields(&managers, MANAGER, &restricted(), &[refused.into()])
     }
 
     const ONE: &str = r#"k:{"name":"one"}"#;
 
     #[test]
-    fn a_field_beside_one_that_we_lost_is_named_with_its_owner() {
+    fn a_field_in_the_same_struct_as_one_that_we_lost_is_named_with_its_owner() {
         let own = json!({ "f:spec": { "f:replicas": {}, "f:securityContext": { "f:runAsNonRoot": {} } } });
         let profile = json!({ "f:seccompProfile": { "f:type": {}, "f:localhostProfile": {} } });
         let other = json!({ "f:spec": { "f:securityContext": profile, "f:paused": {} } });
@@ -321,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_complaint_about_a_struct_names_what_others_set_in_it_wherever_in_its_list_it_is() {
+    fn an_error_about_a_struct_names_what_others_set_in_it_whatever_its_index() {
         let own = json!({ "f:spec": { "f:replicas": {}, "f:containers": { ONE: { ".": {}, "f:name": {} } } } });
         let context = json!({ "f:allowPrivilegeEscalation": {}, "f:privileged": {} });
         let other = json!({ "f:spec": { "f:containers": { ONE: { "f:securityContext": context } } } });
@@ -330,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_set_beside_what_is_ours_or_elsewhere_than_the_complaint_is_not_named() {
+    fn fields_of_others_are_not_named_beside_our_own_or_away_from_the_error() {
         let context = json!({ "f:seccompProfile": { "f:type": {} }, "f:runAsNonRoot": {} });
         let own = json!({ "f:spec": { "f:replicas": {}, "f:containers": {}, "f:securityContext": context } });
         let other = json!({ "f:spec": { "f:paused": {} } });
@@ -340,9 +353,9 @@ mod tests {
     }
 
     #[test]
-    fn however_much_others_set_a_few_fields_are_named() {
+    fn only_a_few_blocking_fields_are_named() {
         let many: Map<String, Value> = (0..50_000).map(|n| (format!("f:key{n}"), json!({}))).collect();
         let named = blocked(json!({ "f:metadata": {} }), json!({ "f:spec": many }), "spec").unwrap();
-        assert_eq!(named.split(", ").count(), NAMED);
+        assert_eq!(named.split(", ").count(), MAX_NAMED_FIELDS);
     }
 }

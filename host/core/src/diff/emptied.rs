@@ -1,18 +1,21 @@
-//! What is to be empty and holds what we applied before. An apply that removes the last member of a map, or the last
-//! element of a list whose elements have owners, leaves nothing there or `null`: a schema refuses that, or fills in a
-//! default, which may mean the contrary. So it is emptied before. Pure.
+//! Finds maps and lists that are desired to be empty and hold what we applied before. Pure.
+//!
+//! An apply that removes the last member of a map, or the last element of an associative list, leaves `null` or no field at
+//! all. A schema rejects that, or fills in a default, which can mean the opposite of empty. So such a map or list is
+//! emptied before the apply.
 
 use serde_json::Value;
 
 use crate::diff::repair::Repair;
 use crate::model::managed_fields::FieldSet;
 
-/// Whether we own something where an object or list is to be empty; `fields` is what is ours.
+/// Returns whether we own something in an object or list that is desired to be empty; `fields` are the fields that we own.
 pub fn is_needed(fields: &str, desired: &Value) -> bool {
     FieldSet::read(fields).is_ok_and(|fields| any(&fields, desired, None, &mut |_| true))
 }
 
-/// Returns the repairs of those that hold nothing else: what others have there stays, and the apply removes ours.
+/// Returns the repairs that empty the objects and lists in which everything is ours. Where others own something, it stays,
+/// and the apply removes ours.
 pub fn repairs(fields: &str, desired: &Value, live: &Value) -> Vec<Repair> {
     let mut repairs = Vec::new();
     if let Ok(fields) = FieldSet::read(fields) {
@@ -24,8 +27,9 @@ pub fn repairs(fields: &str, desired: &Value, live: &Value) -> Vec<Repair> {
     repairs
 }
 
-/// Whether `found` says so of any place that is to be empty and where something is ours. It is given the repair, where
-/// there is one in `live`, the value at a pointer.
+/// Calls `found` for each object or list that is desired to be empty and in which something is ours, until `found` returns
+/// true; returns whether it did. `found` gets the repair, if everything there is ours in `live`, the live value and its
+/// pointer.
 fn any(
     node: &FieldSet<'_>,
     desired: &Value,
@@ -50,8 +54,8 @@ fn any(
         }),
         Value::Array(elements) => {
             let keyed = node.keyed();
-            let there = live.as_ref().and_then(|(live, _)| live.as_array());
-            let indices = there.map(|there| keyed.in_list(there)).unwrap_or_default();
+            let live_elements = live.as_ref().and_then(|(live, _)| live.as_array());
+            let indices = live_elements.map(|elements| keyed.in_list(elements)).unwrap_or_default();
             elements.iter().zip(keyed.of_each(elements)).any(|(element, place)| {
                 let Some((place, below)) = place.and_then(|place| Some((place, *keyed.nodes.get(place)?))) else {
                     return false;
@@ -101,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_a_map_and_an_object_that_hold_only_what_is_ours_are_emptied() {
+    fn a_set_a_map_and_an_object_in_which_all_is_ours_are_emptied() {
         let desired = json!({ "spec": { "hosts": [] } });
         let emptied = [("/spec/hosts".to_owned(), json!([]))];
         assert_eq!(found(SET, &desired, &json!({ "spec": { "hosts": ["a"] } })), emptied);
@@ -114,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_found_in_the_element_where_it_is() {
+    fn a_list_inside_an_element_is_found() {
         let fields = r#"{"f:list":{"k:{\"name\":\"b\"}":{".":{},"f:name":{},"f:set":{"v:1":{}}}}}"#;
         let desired = json!({ "list": [{ "name": "b", "set": [] }] });
         let live = json!({ "list": [{ "name": "a", "set": [1] }, { "name": "b", "set": [1] }] });
@@ -122,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_or_defaults_put_there_stays_for_the_apply_to_leave() {
+    fn a_list_in_which_others_own_something_is_left_to_the_apply() {
         let desired = json!({ "spec": { "hosts": [] } });
         assert!(is_needed(SET, &desired));
         for live in [json!({ "spec": { "hosts": ["a", "theirs"] } }), json!({ "spec": {} }), json!({})] {
@@ -131,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_one_value_or_not_to_be_empty_needs_nothing_before_an_apply() {
+    fn atomic_lists_and_those_not_desired_to_be_empty_need_no_repair() {
         let atomic = r#"{"f:spec":{"f:hosts":{}}}"#;
         assert!(!is_needed(atomic, &json!({ "spec": { "hosts": [] } })));
         for desired in [json!({ "spec": { "hosts": ["b"] } }), json!({ "other": [] }), json!({ "spec": 1 })] {

@@ -1,7 +1,7 @@
-//! Hands the fields that one plugin applied over to another, in `managedFields`: what the other then leaves out of an
-//! apply is removed, as if it had set it itself. Two field managers of one child would keep alive what either ever set.
+//! Hands over the fields that one plugin applied to another plugin, in `managedFields`. Pure.
 //!
-//! Pure.
+//! Afterwards a field that the new plugin leaves out of an apply is removed, as if the new plugin had set it. Without the
+//! hand-over, a field that the old plugin applied would never be removed.
 
 use serde_json::{Map, Value};
 
@@ -9,8 +9,8 @@ use crate::diff::repair::Repair;
 
 const MANAGED_FIELDS: &str = "/metadata/managedFields";
 
-/// Returns `managedFields` in which everything that `from` applied was applied by `to`; nothing where they applied
-/// nothing. Updates by `from` are dropped: no apply could remove what an update owns.
+/// Returns `managedFields` in which `to` has applied everything that the managers `from` applied; `None` if they applied
+/// nothing. Updates by `from` are dropped, because no apply could remove fields that are owned by an update.
 pub fn hand_over(live: &Value, from: &[String], to: &str) -> Option<Repair> {
     let entries = live.pointer(MANAGED_FIELDS)?.as_array()?;
     let is_from = |entry: &Value| from.iter().any(|manager| entry["manager"] == **manager);
@@ -32,15 +32,15 @@ fn is_apply(entry: &Value) -> bool {
     entry["operation"] == "Apply"
 }
 
-/// Adds an entry to that of `to` for the same subresource; of two of one field manager the API server keeps only one,
-/// whatever their versions are.
+/// Merges an entry into that of `to` for the same subresource, because the API server keeps only one apply entry of a field
+/// manager, even if their versions differ.
 fn add(kept: &mut Vec<Value>, entry: &Value, to: &str) {
     let is_same =
         |known: &&mut Value| known["manager"] == to && is_apply(known) && known["subresource"] == entry["subresource"];
     match kept.iter_mut().find(is_same) {
         Some(known) => {
             if let Some(fields) = known.get_mut("fieldsV1") {
-                unite(fields, &entry["fieldsV1"]);
+                merge(fields, &entry["fieldsV1"]);
             }
         }
         None => {
@@ -53,17 +53,17 @@ fn add(kept: &mut Vec<Value>, entry: &Value, to: &str) {
     }
 }
 
-/// Adds a set of fields to another, as `fieldsV1` writes them: an empty node is the field itself, which among others
-/// below it is `.`.
-fn unite(fields: &mut Value, others: &Value) {
+/// Merges two sets of fields in the format of `fieldsV1`: an empty node stands for the field itself, which is written as `.`
+/// in a node that has others below it.
+fn merge(fields: &mut Value, others: &Value) {
     let (Value::Object(fields), Value::Object(others)) = (fields, others) else { return };
-    let own = |node: &Map<String, Value>| node.is_empty();
-    if own(fields) != own(others) {
+    let is_leaf = |node: &Map<String, Value>| node.is_empty();
+    if is_leaf(fields) != is_leaf(others) {
         fields.insert(".".to_owned(), Value::Object(Map::new()));
     }
     for (key, below) in others {
         match fields.get_mut(key) {
-            Some(known) if key != "." => unite(known, below),
+            Some(known) if key != "." => merge(known, below),
             Some(_) => {}
             None => drop(fields.insert(key.clone(), below.clone())),
         }
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_plugin_applied_is_the_others_and_everybody_elses_stays() {
+    fn fields_that_one_plugin_applied_go_to_the_other_and_those_of_others_stay() {
         let fields = json!({ "f:data": { "f:a": {} } });
         let kubectl = entry("kubectl", "Apply", "", fields.clone());
         let controller = entry("controller", "Update", "status", fields.clone());
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_other_has_applied_already_is_united_with_it() {
+    fn fields_that_the_new_plugin_has_applied_already_are_merged() {
         let old = json!({ "f:data": { "f:a": {}, "f:b": { "f:c": {} }, "f:d": {} } });
         let new = json!({ "f:data": { ".": {}, "f:b": {}, "f:d": { "f:e": {} }, "f:f": {} } });
         let both = json!({ "f:data": {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_to_which_the_other_plugin_applied_nothing_stays_as_it_is() {
+    fn an_object_to_which_the_old_plugin_applied_nothing_stays_as_it_is() {
         let fields = json!({ "f:data": {} });
         assert_eq!(handed_over(&[entry(NEW, "Apply", "", fields.clone()), entry(OLD, "Update", "", fields)]), None);
         assert_eq!(handed_over(&[]), None);

@@ -1,10 +1,10 @@
-//! What must be written: desired against observed, without schemas.
+//! Compares desired with observed children and plans what must be written, without schemas. Runs between *check* and
+//! *apply*; pure.
 //!
-//! Between *check* and *apply*; pure. The API server already knows what is ours: a foreign edit of
-//! a field takes the field out of our server-side-apply entry in `managedFields`, so a child is in
-//! sync when that entry covers every leaf of what is desired and the annotation
-//! `hotshoe.dev/applied` equals the digest of what is desired. No defaults and no quantities are
-//! compared, and what others add stays.
+//! The API server tracks the owner of each field: when another writer edits a field, the field disappears from our
+//! server-side-apply entry in `managedFields`. So a child is in sync when that entry covers every desired leaf and the
+//! annotation `hotshoe.dev/applied` equals the desired digest. Defaults and quantities need no comparison, and what others
+//! add stays.
 
 pub mod associative_lists;
 pub mod changed_fields;
@@ -28,12 +28,12 @@ use crate::model::kind::Kind;
 use crate::model::managed_fields::{FieldSet, Step};
 use crate::model::object::{Object, ObservedChildren, PLUGIN_LABEL};
 
-/// Under which condition a child is applied.
+/// The condition under which a child is applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Precondition {
-    /// No object of that name exists.
+    /// No object with the child's name exists.
     Absent,
-    /// The object is still this one; it is not made anew.
+    /// The object still has this uid, so that a deleted object is not created again.
     Uid(Arc<str>),
     /// The object still has this uid and this resource version.
     Version(Arc<str>, u64),
@@ -42,33 +42,33 @@ pub enum Precondition {
 /// A child to be applied.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Apply {
-    /// What is desired.
+    /// The desired child.
     pub desired: Desired,
-    /// Under which condition.
+    /// The condition of the apply.
     pub precondition: Precondition,
 }
 
-/// What must be written to the children of one parent.
+/// The planned writes to the children of one parent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// To be applied.
+    /// Children to apply.
     pub apply: Vec<Apply>,
-    /// To be deleted.
+    /// Children to delete.
     pub prune: Vec<(Kind, Arc<Object>)>,
 }
 
-/// What became of applying a child that the reply did not cover: applying the same again to the
-/// same ownership would start a fight with the manager that took the field.
+/// An apply after which our field manager does not own every desired field, according to the reply. Applying the same again
+/// while the ownership is unchanged would start a fight with the manager that took the field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsettled {
-    /// Digest of what was applied.
+    /// The digest of the applied child.
     pub digest: Box<str>,
-    /// Our ownership as the reply showed it.
+    /// The fields that we own according to the reply.
     pub fields: Option<Box<str>>,
 }
 
-/// What is desired against what is observed. Only what one of `plugins` made is pruned: the plugin itself, and those
-/// whose children it takes over.
+/// Plans the writes that lead from the observed to the desired children. Only children that one of `plugins` created are
+/// pruned: the plugin itself, and those whose children it takes over.
 pub fn plan(
     desired: Vec<Desired>,
     observed: &ObservedChildren,
@@ -78,8 +78,9 @@ pub fn plan(
 ) -> Plan {
     let mut plan = Plan::default();
     for (kind, child) in observed {
-        let wanted = desired.iter().any(|desired| desired.reference.is(kind, &child.key));
-        if !wanted && !child.deleting && child.label(PLUGIN_LABEL).is_some_and(|made_by| plugins.contains(&made_by)) {
+        let is_desired = desired.iter().any(|desired| desired.reference.is(kind, &child.key));
+        if !is_desired && !child.deleting && child.label(PLUGIN_LABEL).is_some_and(|creator| plugins.contains(&creator))
+        {
             plan.prune.push((kind.clone(), child.clone()));
         }
     }
@@ -95,7 +96,7 @@ pub fn plan(
     plan
 }
 
-/// Whether the child is as desired; one that is created once is, whatever became of it.
+/// Returns whether a live child is as desired. A child that is created once is always in sync, however others changed it.
 pub fn in_sync(desired: &Desired, live: &Object, manager: &str, lists: &AssociativeLists) -> bool {
     if desired.is_created_once {
         return true;
@@ -106,22 +107,24 @@ pub fn in_sync(desired: &Desired, live: &Object, manager: &str, lists: &Associat
             .is_some_and(|fields| covers(fields, &desired.body, &desired.reference.kind, lists))
 }
 
-/// Whether `fieldsV1` holds every leaf of a desired object of this kind that can have an owner.
-/// What identifies the object has none.
+/// Returns whether `fieldsV1` holds every leaf of a desired object of this kind that can have an owner. The fields that
+/// identify an object have none.
 pub fn covers(fields: &str, desired: &Value, kind: &Kind, lists: &AssociativeLists) -> bool {
-    walk_covered(fields, desired, &|path, is_owned| is_owned || lists.has(kind, path))
+    walk_covered(fields, desired, &|path, is_owned| is_owned || lists.contains(kind, path))
 }
 
-/// What identifies an object.
-const OF_OBJECT: [&str; 2] = ["apiVersion", "kind"];
-const OF_METADATA: [&str; 2] = ["name", "namespace"];
+/// The top-level fields that identify an object.
+const OBJECT_IDENTITY: [&str; 2] = ["apiVersion", "kind"];
+/// The fields of `metadata` that identify an object.
+const METADATA_IDENTITY: [&str; 2] = ["name", "namespace"];
 
-/// Is asked about each empty list, with whether it has a node of its own: whether it is covered.
+/// Returns whether an empty list is covered, by its path and by whether the list has an owner of its own.
 type EmptyList<'a> = &'a dyn Fn(&Path<'_>, bool) -> bool;
 
 fn walk_covered(fields: &str, desired: &Value, empty: EmptyList<'_>) -> bool {
     let Some(members) = desired.as_object() else { return false };
-    FieldSet::read(fields).is_ok_and(|fields| covers_members(Some(&fields), members, &Path::ROOT, &OF_OBJECT, empty))
+    FieldSet::read(fields)
+        .is_ok_and(|fields| covers_members(Some(&fields), members, &Path::ROOT, &OBJECT_IDENTITY, empty))
 }
 
 fn covers_members(
@@ -134,15 +137,16 @@ fn covers_members(
     members.iter().filter(|(key, _)| !identity.contains(&key.as_str())).all(|(key, value)| {
         let (below, path) = (node.and_then(|node| node.member(key)), path.member(key));
         match value {
-            Value::Object(metadata) if identity == OF_OBJECT && key == "metadata" => {
-                below.is_some() && covers_members(below, metadata, &path, &OF_METADATA, empty)
+            Value::Object(metadata) if identity == OBJECT_IDENTITY && key == "metadata" => {
+                below.is_some() && covers_members(below, metadata, &path, &METADATA_IDENTITY, empty)
             }
             _ => covers_value(below, value, &path, empty),
         }
     })
 }
 
-/// A leaf covers its whole subtree. Where there is no node, nothing is covered but lists that never have one.
+/// Returns whether a node of `fieldsV1` covers a desired value. A leaf covers its whole subtree. Without a node nothing is
+/// covered, except empty lists that never have one.
 fn covers_value(node: Option<&FieldSet<'_>>, desired: &Value, path: &Path<'_>, empty: EmptyList<'_>) -> bool {
     match desired {
         Value::Array(elements) if elements.is_empty() => empty(path, node.is_some()),
@@ -158,13 +162,13 @@ fn covers_value(node: Option<&FieldSet<'_>>, desired: &Value, path: &Path<'_>, e
     }
 }
 
-/// Whether `fieldsV1` holds a leaf that `desired` has not.
+/// Returns whether `fieldsV1` holds a leaf that `desired` lacks.
 pub fn exceeds(fields: &str, desired: &Value) -> bool {
     FieldSet::read(fields).map_or(true, |fields| node_exceeds(&fields, desired))
 }
 
-/// Whether a node covers all that is desired there. A leaf covers its whole subtree: a value, or a map or list that
-/// is replaced as one.
+/// Returns whether a node covers the whole desired value. A leaf covers its whole subtree: a scalar, or an atomic map or
+/// list.
 pub fn node_covers(node: &FieldSet<'_>, desired: &Value) -> bool {
     covers_value(Some(node), desired, &Path::ROOT, &|_, is_owned| is_owned)
 }
@@ -182,12 +186,12 @@ fn node_exceeds(node: &FieldSet<'_>, desired: &Value) -> bool {
 
 fn list_exceeds(node: &FieldSet<'_>, elements: &[Value]) -> bool {
     let values = LazyCell::new(|| elements.iter().collect::<HashSet<_>>());
-    let alone = node.steps().any(|(step, _)| match step {
+    let has_extra_value = node.steps().any(|(step, _)| match step {
         Step::Keyed(_) => false,
         Step::Value(value) => !serde_json::from_str::<Value>(value).is_ok_and(|value| values.contains(&value)),
         Step::Member(_) | Step::Other => true,
     });
-    alone || {
+    has_extra_value || {
         let keyed = node.keyed();
         let mut nodes = keyed.nodes.iter().zip(keyed.in_list(elements));
         nodes.any(|(below, place)| {

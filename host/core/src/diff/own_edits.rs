@@ -1,8 +1,8 @@
-//! What a repair leaves behind in `managedFields`: a JSON patch makes its fields ours by an *update*, and fields
-//! that are ours by an update stay when a later apply leaves them out.
+//! Removes what a repair leaves behind in `managedFields`. Pure.
 //!
-//! Pure. Only our own entry is dropped, after the apply that owns the same fields; those of other field managers
-//! are never written.
+//! A repair is a JSON patch, which makes us the owner of its fields by an *update*. Fields that we own by an update stay when
+//! a later apply leaves them out. So our own update entry is dropped, after an apply that owns the same fields. The
+//! entries of other field managers are never changed.
 
 use serde_json::Value;
 
@@ -10,7 +10,8 @@ use crate::diff::repair::Repair;
 
 const MANAGED_FIELDS: &str = "/metadata/managedFields";
 
-/// Returns `managedFields` without the updates by `manager`; nothing if there are none, or if it applied nothing.
+/// Returns `managedFields` without the updates by `manager`; `None` if there are no such updates, or if `manager` has applied
+/// nothing.
 pub fn without_edits(live: &Value, manager: &str) -> Option<Repair> {
     let entries = live.pointer(MANAGED_FIELDS)?.as_array()?;
     let has_applied = entries.iter().any(|entry| entry["manager"] == manager && entry["operation"] == "Apply");
@@ -19,7 +20,7 @@ pub fn without_edits(live: &Value, manager: &str) -> Option<Repair> {
         .then(|| Repair { pointer: MANAGED_FIELDS.to_owned(), value: kept.into() })
 }
 
-/// Whether an entry is an update by `manager` of the object itself, and not of a subresource.
+/// Returns whether an entry is an update by `manager` of the object itself, and not of a subresource.
 fn is_edit(entry: &Value, manager: &str) -> bool {
     let is_of_object = entry["subresource"].as_str().unwrap_or_default().is_empty();
     entry["manager"] == manager && entry["operation"] != "Apply" && is_of_object

@@ -1,8 +1,8 @@
-//! Elements of ours that another writer renamed, such as a container. To the API server ours is gone then and
-//! theirs is another, which an apply leaves alone beside the new one that it adds.
+//! Finds list elements of ours that another writer renamed, such as a container. Pure.
 //!
-//! Beside *diff*; pure. What others added is distinguished from what they renamed by all that is not the name, so
-//! an element with little more than a name never counts as one of ours.
+//! To the API server our element is gone and the renamed one belongs to the other writer: an apply would add our element
+//! again and leave the renamed one beside it. A renamed element is told from one that others added by everything except its
+//! name, so an element with little more than a name never counts as a renamed one of ours.
 
 use std::collections::HashSet;
 
@@ -12,10 +12,10 @@ use crate::diff::repair::Repair;
 use crate::model::managed_fields::FieldSet;
 
 const NAME: &str = "name";
-/// How many members beside its name distinguish an element from others.
-const DISTINGUISHING: usize = 2;
+/// The minimum number of members, besides the name, by which an element can be recognised.
+const MIN_OTHER_MEMBERS: usize = 2;
 
-/// Whether an element that we applied, and that has a name, is no longer ours.
+/// Returns whether we no longer own an element that we applied and that can be recognised.
 pub fn is_missing(fields: &str, desired: &Value) -> bool {
     FieldSet::read(fields).is_ok_and(|fields| is_missing_below(Some(&fields), desired))
 }
@@ -42,32 +42,32 @@ fn is_missing_below(node: Option<&FieldSet<'_>>, desired: &Value) -> bool {
     }
 }
 
-/// The names to be put back in the live object: of each element of ours that is not there and has a double.
-pub fn doubles(desired: &Value, live: &Value) -> Vec<Repair> {
+/// Returns the repairs that restore the names of renamed elements in the live object.
+pub fn repairs(desired: &Value, live: &Value) -> Vec<Repair> {
     let mut found = Vec::new();
-    find_doubles(desired, live, String::new(), &mut found);
+    find_renamed(desired, live, String::new(), &mut found);
     found
 }
 
-fn find_doubles(desired: &Value, live: &Value, pointer: String, found: &mut Vec<Repair>) {
+fn find_renamed(desired: &Value, live: &Value, pointer: String, found: &mut Vec<Repair>) {
     match (desired, live) {
-        (Value::Object(members), Value::Object(there)) => {
+        (Value::Object(members), Value::Object(live_members)) => {
             for (key, value) in members {
-                let Some(live) = there.get(key) else { continue };
+                let Some(live) = live_members.get(key) else { continue };
                 let key = key.replace('~', "~0").replace('/', "~1");
-                find_doubles(value, live, format!("{pointer}/{key}"), found);
+                find_renamed(value, live, format!("{pointer}/{key}"), found);
             }
         }
-        (Value::Array(elements), Value::Array(there)) => {
+        (Value::Array(elements), Value::Array(live_elements)) => {
             let mut taken = HashSet::new();
             for (name, element) in elements.iter().filter_map(named) {
-                let same = there.iter().position(|other| other.get(NAME) == Some(name));
-                if let Some((index, live)) = same.and_then(|index| Some((index, there.get(index)?))) {
-                    find_doubles(&Value::Object(element.clone()), live, format!("{pointer}/{index}"), found);
+                let same = live_elements.iter().position(|other| other.get(NAME) == Some(name));
+                if let Some((index, live)) = same.and_then(|index| Some((index, live_elements.get(index)?))) {
+                    find_renamed(&Value::Object(element.clone()), live, format!("{pointer}/{index}"), found);
                     continue;
                 }
-                let mut doubles = (0..).zip(there).filter(|(_, other)| is_double(element, other, elements));
-                if let Some((index, _)) = doubles.find(|(index, _)| taken.insert(*index)) {
+                let mut renamed = (0..).zip(live_elements).filter(|(_, other)| is_renamed(element, other, elements));
+                if let Some((index, _)) = renamed.find(|(index, _)| taken.insert(*index)) {
                     found.push(Repair { pointer: format!("{pointer}/{index}/{NAME}"), value: name.clone() });
                 }
             }
@@ -76,20 +76,20 @@ fn find_doubles(desired: &Value, live: &Value, pointer: String, found: &mut Vec<
     }
 }
 
-/// An element that can be distinguished from others, and its name.
+/// Returns the name and the members of an element that has enough members to be recognised.
 fn named(element: &Value) -> Option<(&Value, &Map<String, Value>)> {
-    let members = element.as_object().filter(|members| members.len() > DISTINGUISHING)?;
+    let members = element.as_object().filter(|members| members.len() > MIN_OTHER_MEMBERS)?;
     Some((members.get(NAME).filter(|name| name.is_string())?, members))
 }
 
-/// Whether a live element is one of ours but for its name, and none of the others.
-fn is_double(element: &Map<String, Value>, live: &Value, all: &[Value]) -> bool {
+/// Returns whether a live element equals one of ours except for the name, and its name is not that of another of ours.
+fn is_renamed(element: &Map<String, Value>, live: &Value, all: &[Value]) -> bool {
     let is_another = all.iter().any(|other| other.get(NAME) == live.get(NAME));
     let mut members = element.iter().filter(|(key, _)| *key != NAME);
     !is_another && members.all(|(key, value)| live.get(key).is_some_and(|live| holds(live, value)))
 }
 
-/// Whether a live value has at least what is desired: the API server fills in what is left out.
+/// Returns whether a live value has at least what is desired: the API server fills in defaults.
 fn holds(live: &Value, desired: &Value) -> bool {
     match (live, desired) {
         (Value::Object(live), Value::Object(desired)) => {
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn the_name_of_a_renamed_element_is_restored() {
-        let repairs = doubles(&with(json!([ours()])), &with(json!([{ "name": "sidecar" }, as_served("renamed")])));
+        let repairs = repairs(&with(json!([ours()])), &with(json!([{ "name": "sidecar" }, as_served("renamed")])));
         let pointer = "/spec/template/spec/containers/1/name".to_owned();
         assert_eq!(repairs, [Repair { pointer, value: json!("memcached") }]);
     }
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn each_of_two_elements_that_differ_only_in_name_gets_one_name_back() {
         let with_names = |names: [&str; 2]| with(names.map(as_served).into_iter().collect());
-        let repairs = doubles(&with_names(["a", "b"]), &with_names(["x", "y"]));
+        let repairs = repairs(&with_names(["a", "b"]), &with_names(["x", "y"]));
         let expected = ["a", "b"].iter().enumerate().map(|(index, name)| Repair {
             pointer: format!("/spec/template/spec/containers/{index}/name"),
             value: json!(name),
@@ -147,30 +147,30 @@ mod tests {
             json!([]),
         ];
         for live in others {
-            assert_eq!(doubles(&desired, &with(live.clone())), [], "{live}");
+            assert_eq!(repairs(&desired, &with(live.clone())), [], "{live}");
         }
         let both = with(
             json!([{ "name": "one", "image": "i", "stdin": true }, { "name": "two", "image": "i", "stdin": true }]),
         );
         let live = with(json!([{ "name": "two", "image": "i", "stdin": true }]));
-        assert_eq!(doubles(&both, &live), [], "the one that is there is itself");
+        assert_eq!(repairs(&both, &live), [], "the live one has its own name");
     }
 
     #[test]
     fn an_element_with_little_more_than_a_name_is_not_matched() {
         let variable = |name: &str| json!({ "env": [{ "name": name, "value": "1" }] });
-        assert_eq!(doubles(&variable("A"), &variable("B")), []);
+        assert_eq!(repairs(&variable("A"), &variable("B")), []);
         assert!(!is_missing(r#"{"f:env":{"k:{\"name\":\"B\"}":{".":{}}}}"#, &variable("A")));
     }
 
     #[test]
-    fn an_element_is_missing_whose_keys_we_do_not_own() {
+    fn an_element_whose_keys_we_do_not_own_is_missing() {
         let list = |list: &str| format!(r#"{{"f:spec":{{"f:template":{{"f:spec":{{"f:replicas":{{}}{list}}}}}}}}}"#);
         let desired = with(json!([ours()]));
         assert!(is_missing(&list(""), &desired));
         assert!(is_missing(&list(r#","f:containers":{"k:{\"name\":\"other\"}":{".":{}}}"#), &desired));
         assert!(!is_missing(&list(r#","f:containers":{"k:{\"name\":\"memcached\"}":{".":{}}}"#), &desired));
-        assert!(!is_missing(&list(r#","f:containers":{}"#), &desired), "a list that is replaced as one");
+        assert!(!is_missing(&list(r#","f:containers":{}"#), &desired), "an atomic list");
         assert!(!is_missing("nonsense", &desired));
     }
 }

@@ -1,4 +1,4 @@
-//! What has to be replaced in a live child before an apply can bring it to what is desired.
+//! Finds the values that must be replaced in a live child before an apply can bring it to the desired state.
 
 use std::collections::HashSet;
 
@@ -6,22 +6,22 @@ use serde_json::Value;
 
 use crate::model::managed_fields::FieldSet;
 
-/// The most pairs of list elements that are compared: the plugin chooses the length of its lists, and an editor of
-/// the object the number of keys.
-const PAIRS: usize = 4096;
+/// The maximum number of pairs of list elements that are compared. The plugin determines the length of the desired lists,
+/// and whoever edits the object that of the live ones.
+const MAX_PAIRS: usize = 4096;
 
 /// A value to be replaced before an apply can reach the desired state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Repair {
-    /// The JSON pointer to it in the live object.
+    /// The JSON pointer to the value in the live object.
     pub pointer: String,
     /// The new value.
     pub value: Value,
 }
 
-/// Returns the repairs of elements of ours that another writer edited by changing a key. To the API server ours is
-/// gone and the edited one is foreign, so no apply removes it. The edited element is found by the fields that it
-/// still shares with ours; if there is none, the whole list is replaced by the desired one.
+/// Returns the repairs of list elements of ours in which another writer changed a key. To the API server our element is gone
+/// and the edited one belongs to the other writer, so no apply removes it. The edited element is found by the fields that
+/// it still has in common with ours; if none is found, the whole list is replaced by the desired one.
 pub fn repairs(fields: &str, desired: &Value, live: &Value) -> Vec<Repair> {
     let mut repairs = Vec::new();
     if let Ok(fields) = FieldSet::read(fields) {
@@ -32,18 +32,18 @@ pub fn repairs(fields: &str, desired: &Value, live: &Value) -> Vec<Repair> {
 
 fn find_repairs(node: Option<&FieldSet<'_>>, desired: &Value, live: &Value, pointer: String, found: &mut Vec<Repair>) {
     match (desired, live) {
-        (Value::Object(members), Value::Object(there)) => {
+        (Value::Object(members), Value::Object(live_members)) => {
             for (key, value) in members {
-                let Some(live) = there.get(key) else { continue };
+                let Some(live) = live_members.get(key) else { continue };
                 let below = node.and_then(|node| node.member(key));
                 let key = key.replace('~', "~0").replace('/', "~1");
                 find_repairs(below, value, live, format!("{pointer}/{key}"), found);
             }
         }
-        (Value::Array(elements), Value::Array(there)) if elements.iter().all(Value::is_object) => match node {
+        (Value::Array(elements), Value::Array(live_elements)) if elements.iter().all(Value::is_object) => match node {
             Some(node) if node.is_leaf() => {}
-            Some(node) => find_repairs_of_elements(node, elements, there, pointer, found),
-            None => restore(elements, elements.iter().collect(), there, HashSet::new(), pointer, found),
+            Some(node) => find_repairs_of_elements(node, elements, live_elements, pointer, found),
+            None => restore(elements, elements.iter().collect(), live_elements, HashSet::new(), pointer, found),
         },
         _ => {}
     }
@@ -52,31 +52,31 @@ fn find_repairs(node: Option<&FieldSet<'_>>, desired: &Value, live: &Value, poin
 fn find_repairs_of_elements(
     node: &FieldSet<'_>,
     elements: &[Value],
-    there: &[Value],
+    live_elements: &[Value],
     pointer: String,
     found: &mut Vec<Repair>,
 ) {
     let keyed = node.keyed();
-    let indices = keyed.in_list(there);
+    let indices = keyed.in_list(live_elements);
     let mut lost = Vec::new();
     for (element, place) in elements.iter().zip(keyed.of_each(elements)) {
         let Some((below, index)) = place.and_then(|place| keyed.nodes.get(place).zip(indices.get(place))) else {
             lost.push(element);
             continue;
         };
-        if let Some((index, live)) = index.and_then(|index| Some((index, there.get(index)?))) {
+        if let Some((index, live)) = index.and_then(|index| Some((index, live_elements.get(index)?))) {
             find_repairs(Some(below), element, live, format!("{pointer}/{index}"), found);
         }
     }
-    restore(elements, lost, there, indices.into_iter().flatten().collect(), pointer, found);
+    restore(elements, lost, live_elements, indices.into_iter().flatten().collect(), pointer, found);
 }
 
-/// Puts back the elements that were lost from a list, each with all below it, where it was edited; `known` are the
-/// places of those that are still ours.
+/// Restores the lost elements of a list, including everything below them. Each is restored in place of the element to which
+/// it was edited; `known` are the indices of the live elements that are still ours.
 fn restore(
     elements: &[Value],
     lost: Vec<&Value>,
-    there: &[Value],
+    live_elements: &[Value],
     known: HashSet<usize>,
     pointer: String,
     found: &mut Vec<Repair>,
@@ -84,7 +84,7 @@ fn restore(
     if lost.is_empty() {
         return;
     }
-    let Some(edited) = edited(&lost, there, known) else {
+    let Some(edited) = edited(&lost, live_elements, known) else {
         return found.push(Repair { pointer, value: elements.into() });
     };
     for (element, (index, live)) in lost.into_iter().zip(edited) {
@@ -97,32 +97,37 @@ fn restore(
     }
 }
 
-/// Where each element that was lost is in the list; none where that is not known of one.
-fn edited<'v>(lost: &[&Value], there: &'v [Value], mut known: HashSet<usize>) -> Option<Vec<(usize, &'v Value)>> {
-    if lost.len() * there.len() > PAIRS {
+/// Returns for each lost element the live element to which it was edited, with its index; `None` if that is unknown for one
+/// of them.
+fn edited<'v>(
+    lost: &[&Value],
+    live_elements: &'v [Value],
+    mut known: HashSet<usize>,
+) -> Option<Vec<(usize, &'v Value)>> {
+    if lost.len() * live_elements.len() > MAX_PAIRS {
         return None;
     }
     let find = |element: &&Value| {
-        let (index, live) = most_alike(element, there, &known)?;
+        let (index, live) = most_similar(element, live_elements, &known)?;
         known.insert(index);
         Some((index, live))
     };
     lost.iter().map(find).collect()
 }
 
-/// The element that has most in common with a lost one, where no other has as much.
-fn most_alike<'v>(element: &Value, there: &'v [Value], known: &HashSet<usize>) -> Option<(usize, &'v Value)> {
+/// Returns the live element that has most members in common with a lost one, unless another has as many.
+fn most_similar<'v>(element: &Value, live_elements: &'v [Value], known: &HashSet<usize>) -> Option<(usize, &'v Value)> {
     let members = element.as_object()?;
-    let likeness = |other: &Value| members.iter().filter(|(key, value)| other.get(key) == Some(value)).count();
-    let others = (0..).zip(there).filter(|(index, _)| !known.contains(index));
-    let mut others: Vec<_> = others.map(|(index, other)| (likeness(other), index, other)).collect();
-    others.sort_by_key(|(likeness, ..)| std::cmp::Reverse(*likeness));
-    let next = others.get(1).map_or(0, |(likeness, ..)| *likeness);
-    let (likeness, index, other) = others.first()?;
-    (*likeness > next).then_some((*index, *other))
+    let similarity = |other: &Value| members.iter().filter(|(key, value)| other.get(key) == Some(value)).count();
+    let others = (0..).zip(live_elements).filter(|(index, _)| !known.contains(index));
+    let mut others: Vec<_> = others.map(|(index, other)| (similarity(other), index, other)).collect();
+    others.sort_by_key(|(similarity, ..)| std::cmp::Reverse(*similarity));
+    let next = others.get(1).map_or(0, |(similarity, ..)| *similarity);
+    let (similarity, index, other) = others.first()?;
+    (*similarity > next).then_some((*index, *other))
 }
 
-/// An element as it is, but with the scalars of another, among which are the keys of every list.
+/// Returns a live element with the scalars of another element, because the keys of every list are scalars.
 fn with_scalars(live: &Value, of: &Value) -> Value {
     let mut live = live.clone();
     let scalars = of.as_object().into_iter().flatten().filter(|(_, value)| !value.is_object() && !value.is_array());

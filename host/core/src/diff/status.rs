@@ -1,8 +1,8 @@
-//! A parent's status as it will be written: what the plugin stated, with the times and generations
-//! that are the host's. Between *check* and *apply*; pure.
+//! Builds a parent's status as it will be written: what the plugin stated, with the times and generations that the host
+//! sets. Runs between *check* and *apply*; pure.
 //!
-//! `lastTransitionTime` is carried over from the newest version known and moves only when the
-//! status of the condition does; from a stale copy it would make every write differ.
+//! `lastTransitionTime` is carried over from the newest known version and changes only together with the condition's status.
+//! Taken from a stale copy, it would make every write differ.
 
 use serde_json::{Map, Value, json};
 
@@ -12,14 +12,14 @@ use crate::diff;
 use crate::model::decision::Condition;
 use crate::model::object::{HOST_MANAGER, Object};
 
-/// The `status` of a server-side apply: `{"status": {…}}`.
+/// Returns the body of a server-side apply of the status: `{"status": {…}}`.
 ///
-/// `parent` is the newest version known, `generation` the one that was decided on, and `now` is
-/// RFC 3339 in whole seconds. Without a status, the fields that `manager` owns are repeated, for a
-/// server-side apply removes those that it leaves out.
+/// `parent` is the newest known version, `generation` the one on which the decision is based, and `now` is in RFC 3339 with
+/// whole seconds. If the plugin states no status, the fields that `manager` owns are repeated, because a server-side apply
+/// removes the fields that it leaves out.
 ///
 /// # Errors
-/// When the plugin's status is no JSON object, or states what is the host's.
+/// When the plugin's status is not a JSON object, or states what only the host may state.
 pub fn desired(
     status: Option<&str>,
     conditions: &[Condition],
@@ -30,7 +30,7 @@ pub fn desired(
 ) -> Result<Value, Denial> {
     let mut members = check(status, conditions)?;
     if status.is_none() {
-        members = said_before(parent, manager);
+        members = stated_before(parent, manager);
     }
     let live = live_conditions(parent);
     if !conditions.is_empty() {
@@ -38,35 +38,36 @@ pub fn desired(
         members.insert("conditions".into(), stated.collect());
     }
     if members.is_empty() && owned(parent, manager).is_some() {
-        return Ok(nothing());
+        return Ok(cleared());
     }
     Ok(of_members(members))
 }
 
-/// Without a copy, which `json!` would make.
+/// Wraps the members of a status without a copy, which `json!` would make.
 fn of_members(status: Map<String, Value>) -> Value {
     Map::from_iter([("status".to_owned(), status.into())]).into()
 }
 
-/// Returns a status that removes all our fields. It has an empty list, because the API server turns an object into
-/// `null` when an apply removes its last member, and then refuses it.
-pub fn nothing() -> Value {
+/// Returns a status whose apply removes all fields of its field manager. It contains an empty list, because when an apply
+/// removes the last member of an object, the API server turns the object into `null` and then rejects it.
+pub fn cleared() -> Value {
     json!({ "status": { "conditions": [] } })
 }
 
 /// Returns whether a field manager owns any field of the status.
-pub fn says_anything(parent: &Object, manager: &str) -> bool {
-    let says = |node: &Value| {
+pub fn owns_any_field(parent: &Object, manager: &str) -> bool {
+    let has_fields = |node: &Value| {
         node.as_object()
             .is_some_and(|node| node.iter().any(|(key, below)| key != "f:conditions" || *below != json!({})))
     };
-    owned(parent, manager).is_some_and(|fields| says(&fields))
+    owned(parent, manager).is_some_and(|fields| has_fields(&fields))
 }
 
-/// Whether a condition of the host's is there. Where conditions are one value, it is the host's when there is no other:
-/// `fieldsV1` has that like a list in which the host says nothing.
+/// Returns whether the status has a condition of the host. If the list of conditions is atomic, `fieldsV1` cannot tell it
+/// from an associative list in which the host owns nothing; then the list counts as the host's if it has no other
+/// conditions than the host's.
 pub fn has_host_condition(parent: &Object) -> bool {
-    says_anything(parent, HOST_MANAGER) || (owned(parent, HOST_MANAGER).is_some() && has_host_conditions_alone(parent))
+    owns_any_field(parent, HOST_MANAGER) || (owned(parent, HOST_MANAGER).is_some() && has_host_conditions_alone(parent))
 }
 
 fn has_host_conditions_alone(parent: &Object) -> bool {
@@ -76,7 +77,7 @@ fn has_host_conditions_alone(parent: &Object) -> bool {
         && live.iter().all(|one| named(one, RECONCILED) || named(one, STALLED))
 }
 
-/// Returns whether the host says in its condition that something is wrong. It may also say there which revision decides.
+/// Returns whether the host's condition reports a failure. The condition may also exist only to name the deciding revision.
 pub fn states_failure(parent: &Object) -> bool {
     let is =
         |condition: &Value, field: &str, expected: &str| condition.get(field).and_then(Value::as_str) == Some(expected);
@@ -84,18 +85,19 @@ pub fn states_failure(parent: &Object) -> bool {
         && live_conditions(parent).iter().any(|one| is(one, "type", RECONCILED) && is(one, "status", "False"))
 }
 
-/// Whether there are conditions, and the host's is not among them.
+/// Returns whether there are conditions, and none of them is the host's.
 pub fn has_conditions_of_others(parent: &Object) -> bool {
     !live_conditions(parent).is_empty() && !has_host_condition(parent)
 }
 
-/// What a field manager owns of the status.
+/// Returns the fields of the status that a field manager owns.
 fn owned(parent: &Object, manager: &str) -> Option<Value> {
     let fields: Value = serde_json::from_str(parent.owned_fields(manager, true)?).ok()?;
     fields.get("f:status").filter(|fields| fields.is_object()).cloned()
 }
 
-fn said_before(parent: &Object, manager: &str) -> Map<String, Value> {
+/// Returns what a field manager owns of the live status, without the conditions.
+fn stated_before(parent: &Object, manager: &str) -> Map<String, Value> {
     let (Some(live), Some(fields)) = (live(parent), owned(parent, manager)) else { return Map::new() };
     match part(&fields, &live) {
         Value::Object(mut members) => {
@@ -106,7 +108,7 @@ fn said_before(parent: &Object, manager: &str) -> Map<String, Value> {
     }
 }
 
-/// What of a value a node of `fieldsV1` owns; of a list that has an owner at all, the whole.
+/// Returns the part of a value that a node of `fieldsV1` owns. A list that is owned in part is returned as a whole.
 fn part(node: &Value, live: &Value) -> Value {
     match (node.as_object().filter(|node| !node.is_empty()), live) {
         (Some(node), Value::Object(members)) => {
@@ -118,23 +120,22 @@ fn part(node: &Value, live: &Value) -> Value {
     }
 }
 
-/// The host's conditions alone, for the host's own field manager.
+/// Returns a status with only the host's conditions, for the host's own field manager.
 pub fn host_conditions(conditions: &[Condition], parent: &Object, now: &str) -> Value {
     let live = live_conditions(parent);
     let stamped = conditions.iter().map(|condition| stamp(condition, &live, parent.generation, now));
     of_members(Map::from_iter([("conditions".to_owned(), stamped.collect())]))
 }
 
-/// Whether the live status already says so: each desired member is there with this value, and our
-/// field manager owns nothing beyond them.
+/// Returns whether the live status is as desired: each desired member has its value, and `manager` owns no field beyond them.
 pub fn is_current(desired: &Value, parent: &Object, manager: &str) -> bool {
-    let nothing = desired.get("status").and_then(Value::as_object).is_none_or(Map::is_empty);
-    let Some(fields) = parent.owned_fields(manager, true) else { return nothing };
-    let says = |live: Value| desired.get("status").is_some_and(|desired| holds(&live, desired));
-    live(parent).is_some_and(says) && !diff::exceeds(fields, desired)
+    let is_empty = desired.get("status").and_then(Value::as_object).is_none_or(Map::is_empty);
+    let Some(fields) = parent.owned_fields(manager, true) else { return is_empty };
+    let is_as_desired = |live: Value| desired.get("status").is_some_and(|desired| holds(&live, desired));
+    live(parent).is_some_and(is_as_desired) && !diff::exceeds(fields, desired)
 }
 
-/// The status as it is.
+/// Returns the live status.
 fn live(parent: &Object) -> Option<Value> {
     serde_json::from_str(parent.status()?).ok()
 }
@@ -164,14 +165,14 @@ fn stamp(condition: &Condition, live: &[Value], generation: i64, now: &str) -> V
     })
 }
 
-/// Whether `live` has at least what `desired` says: others may say more, in an object of ours too.
-/// Lists of conditions are compared by type.
+/// Returns whether `live` has at least what is desired: others may have added members, even to objects of ours. Each desired
+/// condition must be in the live list.
 fn holds(live: &Value, desired: &Value) -> bool {
     match (live, desired) {
         (Value::Object(live), Value::Object(desired)) => desired.iter().all(|(key, value)| {
-            live.get(key).is_some_and(|mine| match value {
-                Value::Array(_) if key == "conditions" => holds_all(mine, value),
-                _ => holds(mine, value),
+            live.get(key).is_some_and(|live| match value {
+                Value::Array(_) if key == "conditions" => holds_all(live, value),
+                _ => holds(live, value),
             })
         }),
         _ => live == desired,
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_longer_stated_is_not_current() {
+    fn a_status_with_a_condition_that_is_no_longer_stated_is_not_current() {
         let parent = parent(&live("True", "2020-01-01T00:00:00Z"), FIELDS);
         let desired = desired(Some(r#"{"nodes":[]}"#), &[], &parent, "hotshoe/m", 2, NOW).unwrap();
         assert!(!is_current(&desired, &parent, "hotshoe/m"));
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn only_fields_of_our_own_are_repeated() {
+    fn only_our_own_fields_are_repeated() {
         let fields = r#"{"f:status":{"f:a":{"f:b":{}},"f:list":{"k:{\"x\":1}":{}}}}"#;
         let parent = parent(r#"{"a":{"b":1,"c":2},"list":[{"x":1}],"theirs":true}"#, fields);
         let silent = desired(None, &[], &parent, "hotshoe/m", 2, NOW).unwrap();
@@ -273,15 +274,15 @@ mod tests {
             r#"{"f:status":{"f:conditions":{"k:{\"type\":\"Available\"}":{".":{},"f:type":{},"f:status":{}}}}}"#;
         let before = parent(before, stated);
         let silent = desired(None, &[], &before, "hotshoe/m", 2, NOW).unwrap();
-        assert_eq!(silent, nothing());
-        assert!(says_anything(&before, "hotshoe/m") && !is_current(&silent, &before, "hotshoe/m"));
+        assert_eq!(silent, cleared());
+        assert!(owns_any_field(&before, "hotshoe/m") && !is_current(&silent, &before, "hotshoe/m"));
         let after = parent(r#"{"conditions":[]}"#, r#"{"f:status":{"f:conditions":{}}}"#);
         let silent = desired(None, &[], &after, "hotshoe/m", 2, NOW).unwrap();
-        assert!(is_current(&silent, &after, "hotshoe/m") && !says_anything(&after, "hotshoe/m"));
+        assert!(is_current(&silent, &after, "hotshoe/m") && !owns_any_field(&after, "hotshoe/m"));
     }
 
     #[test]
-    fn the_hosts_condition_is_known_in_a_list_by_type_and_in_one_that_has_one_owner() {
+    fn the_hosts_condition_is_recognised_in_an_associative_and_in_an_atomic_list() {
         let of_host = |status: &str, fields: &str| {
             let parent = parent(status, fields);
             let ownership =
@@ -296,12 +297,12 @@ mod tests {
         assert!(has_host_condition(&of_host(&list(host), whole)));
         let named = r#"{"type":"Reconciled","status":"True"}"#;
         assert!(states_failure(&of_host(&list(host), by_type)) && !states_failure(&of_host(&list(named), by_type)));
-        assert!(!states_failure(&parent(&list(host), whole)), "another says so");
+        assert!(!states_failure(&parent(&list(host), whole)), "another manager states it");
         let stalled = r#"{"type":"Stalled","status":"True"}"#;
         assert!(has_host_condition(&of_host(&list(&format!("{host},{stalled}")), whole)));
-        assert!(!has_host_condition(&of_host(&list(stalled), whole)), "a plugin may say that, too");
-        let taken_back = of_host(&list(other), whole);
-        assert!(!has_host_condition(&taken_back) && has_conditions_of_others(&taken_back));
+        assert!(!has_host_condition(&of_host(&list(stalled), whole)), "a plugin may state that, too");
+        let replaced = of_host(&list(other), whole);
+        assert!(!has_host_condition(&replaced) && has_conditions_of_others(&replaced));
         let of_plugin = parent(&list(other), whole);
         assert!(!has_host_condition(&of_plugin) && has_conditions_of_others(&of_plugin));
         let empty = of_host(&list(""), whole);
@@ -319,11 +320,11 @@ mod tests {
         let current =
             |conditions: &[Condition]| is_current(&host_conditions(conditions, &live, NOW), &live, "hotshoe/m");
         assert!(current(&both));
-        assert!(!current(&both[..1]), "it is tried again, so that it is not stalled any more");
+        assert!(!current(&both[..1]), "the parent is retried, so it is no longer stalled");
     }
 
     #[test]
-    fn the_hosts_condition_is_not_a_plugins() {
+    fn a_plugin_may_not_state_the_hosts_condition() {
         let parent = parent("{}", "{}");
         let mut condition = available(Truth::True);
         condition.name = RECONCILED.into();

@@ -2,7 +2,7 @@ use super::*;
 use crate::diff::repair::{Repair, repairs};
 use serde_json::json;
 
-/// Whether that is covered, where nothing is known of lists.
+/// Returns whether a desired object is covered if no associative lists are known.
 fn covers(fields: &str, desired: &Value) -> bool {
     super::covers(fields, desired, &Kind::new(KIND.0, "v1", KIND.1), &AssociativeLists::default())
 }
@@ -17,7 +17,7 @@ fn desired() -> Value {
 }
 
 #[test]
-fn ownership_of_every_leaf_is_coverage() {
+fn an_object_of_which_every_leaf_is_owned_is_covered() {
     assert!(covers(FIELDS, &desired()));
 }
 
@@ -87,7 +87,7 @@ fn desired_child(name: &str, digest: &str) -> Desired {
     Desired { reference, body: Arc::new(body), digest: digest.into(), is_created_once: false }
 }
 
-/// A child as it is after such a child was applied, with these changes.
+/// Returns a live child after an apply of [`desired_child`], with a change.
 fn child(name: &str, change: impl FnOnce(&mut Value)) -> (Kind, Arc<Object>) {
     let mut object = json!({ "metadata": {
         "name": name, "namespace": "n", "uid": format!("uid-{name}"),
@@ -110,7 +110,7 @@ fn planned(desired: Vec<Desired>, observed: ObservedChildren) -> (Vec<(String, P
 }
 
 #[test]
-fn what_is_created_once_is_made_where_it_is_missing_left_alone_where_it_differs_and_deleted_where_it_is_not_desired() {
+fn a_child_that_is_created_once_is_created_if_missing_and_pruned_but_never_changed() {
     let once = |name: &str, digest: &str| Desired { is_created_once: true, ..desired_child(name, digest) };
     assert_eq!(planned(vec![once("a", "d")], vec![]).0, [("a".to_owned(), Precondition::Absent)]);
     let edited = || child("a", |object| object["metadata"]["managedFields"] = json!([]));
@@ -120,7 +120,7 @@ fn what_is_created_once_is_made_where_it_is_missing_left_alone_where_it_differs_
 }
 
 #[test]
-fn what_is_missing_is_made_and_what_differs_is_applied_to_the_very_object() {
+fn a_missing_child_is_created_and_one_that_differs_is_applied_by_uid() {
     let as_it_is = |_: &mut Value| {};
     assert_eq!(planned(vec![desired_child("a", "d")], vec![]).0, [("a".to_owned(), Precondition::Absent)]);
     assert_eq!(planned(vec![desired_child("a", "d")], vec![child("a", as_it_is)]), (vec![], vec![]));
@@ -131,11 +131,11 @@ fn what_is_missing_is_made_and_what_differs_is_applied_to_the_very_object() {
     assert_eq!(planned(vec![desired_child("a", "d")], vec![taken]).0, this_one);
     let disowned = child("a", |object| object["metadata"]["managedFields"] = json!([]));
     assert_eq!(planned(vec![desired_child("a", "d")], vec![disowned]).0, this_one);
-    let going = child("a", |object| object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
+    let deleting = child("a", |object| object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
     assert_eq!(
-        planned(vec![desired_child("a", "other")], vec![going]),
+        planned(vec![desired_child("a", "other")], vec![deleting]),
         (vec![], vec![]),
-        "it is going, and made anew later"
+        "it is being deleted, and created again later"
     );
 }
 
@@ -144,8 +144,8 @@ fn a_child_of_ours_that_is_not_desired_is_pruned_once() {
     let observed = || vec![child("a", |_| {}), child("b", |_| {})];
     assert_eq!(planned(vec![], observed()).1, ["a", "b"]);
     assert_eq!(planned(vec![desired_child("a", "d")], observed()).1, ["b"]);
-    let going = child("b", |object| object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
-    assert_eq!(planned(vec![], vec![going]).1, [""; 0]);
+    let deleting = child("b", |object| object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
+    assert_eq!(planned(vec![], vec![deleting]).1, [""; 0]);
     for label in [json!({}), json!({ "hotshoe.dev/plugin": "other" })] {
         let foreign = child("b", |object| object["metadata"]["labels"] = label);
         assert_eq!(planned(vec![], vec![foreign]).1, [""; 0]);
@@ -163,7 +163,7 @@ fn the_fields_that_identify_an_object_have_no_owner() {
     assert!(!covers(named, &json!({ "spec": { "x": 1, "name": "a" } })));
 }
 
-/// What an API server says of an apply of so many members, keyed elements and values, and the apply.
+/// Returns an apply of so many members, keyed elements and values, and the `fieldsV1` that an API server makes of it.
 fn large(members: usize, elements: usize) -> (String, Value) {
     let data: serde_json::Map<_, _> = (0..members).map(|n| (format!("key{n}"), json!("x"))).collect();
     let ports: Vec<_> = (0..elements).map(|n| json!({ "port": n, "name": n.to_string() })).collect();
@@ -179,7 +179,7 @@ fn large(members: usize, elements: usize) -> (String, Value) {
 }
 
 #[test]
-fn as_much_as_a_plugin_can_desire_is_walked_at_once() {
+fn the_largest_child_that_a_plugin_can_desire_is_walked_quickly() {
     let (fields, desired) = large(50_000, 20_000);
     assert!(covers(&fields, &desired));
     assert!(!exceeds(&fields, &desired));
@@ -199,7 +199,7 @@ fn as_much_as_a_plugin_can_desire_is_walked_at_once() {
 }
 
 #[test]
-fn a_list_is_repaired_where_none_of_it_is_ours_and_not_where_it_is_one_value() {
+fn a_list_of_which_we_own_nothing_is_repaired_and_an_atomic_one_is_not() {
     let (ours, theirs) = (json!({ "list": [{ "name": "a" }] }), json!({ "list": [{ "name": "b" }] }));
     let all = Repair { pointer: "/list".into(), value: json!([{ "name": "a" }]) };
     assert_eq!(repairs("{}", &ours, &theirs), [all]);
@@ -221,22 +221,26 @@ fn an_element_whose_key_was_edited_is_restored_beside_what_others_added() {
     let all = [Repair { pointer: "/ports".into(), value: desired["ports"].clone() }];
     let web = r#"{"f:ports":{"k:{\"containerPort\":80,\"protocol\":\"TCP\"}":{".":{},"f:name":{}}}}"#;
     assert_eq!(repairs(web, &desired, &live(edited.clone(), metrics)), [back]);
-    assert_eq!(repairs(web, &desired, &live(edited.clone(), edited.clone())), all, "it may be either");
+    assert_eq!(
+        repairs(web, &desired, &live(edited.clone(), edited.clone())),
+        all,
+        "either of them may be the edited one"
+    );
     let nobodys = json!({ "containerPort": 1234, "name": "other" });
     assert_eq!(repairs(web, &desired, &live(nobodys.clone(), nobodys)), all, "it is nowhere");
-    // What is below the edited one is looked at, too.
+    // What is below an edited element is repaired, too.
     let nested =
         |port: u32| json!({ "containers": [{ "name": "a", "image": "i", "ports": [{ "port": port, "name": "p" }] }] });
     let inside = Repair { pointer: "/containers/0/ports/0".into(), value: json!({ "port": 1, "name": "p" }) };
     assert_eq!(repairs("{}", &nested(1), &nested(2)), [inside]);
-    // Where nothing is ours any more, each is looked for among all.
+    // Where we own nothing any more, each element is looked for among all live ones.
     let both = json!([edited, { "containerPort": 81, "name": "web" }]);
     let pointers = repairs("{}", &desired, &json!({ "ports": both }));
     assert_eq!(pointers.iter().map(|repair| &*repair.pointer).collect::<Vec<_>>(), ["/ports/0", "/ports/1"]);
 }
 
 #[test]
-fn so_many_lost_elements_are_not_looked_for_one_by_one() {
+fn too_many_lost_elements_are_not_looked_for_one_by_one() {
     let ports = |base: usize, count: usize| {
         let ports = (0..count).map(|n| json!({ "port": base + n, "name": n.to_string() }));
         json!({ "ports": ports.collect::<Vec<_>>() })
@@ -247,7 +251,7 @@ fn so_many_lost_elements_are_not_looked_for_one_by_one() {
 }
 
 #[test]
-fn a_set_of_texts_is_nothing_to_repair() {
+fn a_set_of_strings_needs_no_repair() {
     let fields = r#"{"f:texts":{"v:\"a\"":{}}}"#;
     assert_eq!(repairs(fields, &json!({ "texts": ["a"] }), &json!({ "texts": ["b"] })), []);
     assert!(!exceeds(fields, &json!({ "texts": ["a"] })));
@@ -255,7 +259,7 @@ fn a_set_of_texts_is_nothing_to_repair() {
 }
 
 #[test]
-fn a_pointer_escapes_what_a_pointer_means_otherwise() {
+fn special_characters_in_a_pointer_are_escaped() {
     let fields = r#"{"f:a/b~c":{"k:{\"name\":\"x\"}":{"f:list":{".":{}}}}}"#;
     let desired = json!({ "a/b~c": [{ "name": "x", "list": [{ "name": "y" }] }] });
     let live = json!({ "a/b~c": [{ "name": "x", "list": [] }] });
