@@ -116,7 +116,7 @@ impl Args {
 
     fn print(&self, mut rights: Rights) -> anyhow::Result<ExitCode> {
         if self.metrics_secure {
-            rights.manifests.extend(rbac::metrics::reviewed(&self.installation()));
+            rights.manifests.extend(rbac::metrics::manifests(&self.installation()));
         }
         for note in &rights.notes {
             terminal::note(format_args!("note: {note}"));

@@ -1,5 +1,5 @@
-//! What a revision with another finalizer than the active one's, or with none, would write to parents and leave on
-//! them. No decision shows it, for the host adds and removes the finalizer. Pure.
+//! Compares the finalizers of two revisions: which parents would get the new finalizer, and which would keep the old one. No
+//! decision shows this, because the host adds and removes finalizers. Pure.
 
 use std::sync::Arc;
 
@@ -16,37 +16,37 @@ pub struct FinalizerChange {
     pub old: Option<String>,
     /// The new revision's finalizer.
     pub new: Option<String>,
-    /// Parents to which the new finalizer would be added.
+    /// The number of parents to which the new finalizer would be added.
     pub added: usize,
-    /// Parents that would keep the old finalizer until they are deleted, when the host removes it. Such a revision
-    /// requires approval.
+    /// The number of parents that would keep the old finalizer until they are deleted; then the host removes it. If there are
+    /// any, the new revision requires approval.
     pub kept: usize,
-    /// Parents that would keep the old finalizer for ever, for the new revision serves another kind. It requires
-    /// approval, too.
+    /// The number of parents that would keep the old finalizer for ever, because the new revision serves another kind. If
+    /// there are any, the new revision requires approval.
     pub stranded: usize,
 }
 
 impl FinalizerChange {
-    /// Compares the active revision with a new one, each over its parents. Returns none where kind and finalizer
-    /// stay the same.
+    /// Compares the active revision with a new one, each with its parents. Returns `None` if kind and finalizer stay the
+    /// same.
     pub fn between(
         (old, present): (&Descriptor, impl Iterator<Item = Arc<Object>>),
         (new, parents): (&Descriptor, impl Iterator<Item = Arc<Object>>),
     ) -> Option<Self> {
-        let serves_them = old.parent.is_served_as(&new.parent);
-        if serves_them && old.finalizer == new.finalizer {
+        let serves_same_kind = old.parent.is_served_as(&new.parent);
+        if serves_same_kind && old.finalizer == new.finalizer {
             return None;
         }
         let (old, new) = (old.finalizer.clone(), new.finalizer.clone());
         let left = old.as_deref().map_or(0, |old| present.filter(|parent| holds(parent, old)).count());
-        // One that is being deleted gets none any more.
-        let is_given = |parent: &Arc<Object>, new: &str| !parent.deleting && !holds(parent, new);
-        let added = new.as_deref().map_or(0, |new| parents.filter(|parent| is_given(parent, new)).count());
-        let (kept, stranded) = if serves_them { (left, 0) } else { (0, left) };
+        // No finalizer is added to a parent that is being deleted.
+        let gets_finalizer = |parent: &Arc<Object>, new: &str| !parent.deleting && !holds(parent, new);
+        let added = new.as_deref().map_or(0, |new| parents.filter(|parent| gets_finalizer(parent, new)).count());
+        let (kept, stranded) = if serves_same_kind { (left, 0) } else { (0, left) };
         (old.is_some() || new.is_some()).then_some(Self { old, new, added, kept, stranded })
     }
 
-    /// Returns whether any parent would be written to, or keep a finalizer that no revision has.
+    /// Returns whether any parent would get the new finalizer or keep the old one.
     pub fn touches_any(&self) -> bool {
         self.added + self.kept + self.stranded > 0
     }
@@ -85,7 +85,8 @@ mod tests {
         Arc::new(Object::read(&serde_json::json!({ "metadata": metadata }).to_string(), &lens).unwrap())
     }
 
-    /// Added, kept and stranded, over the same parents unless the kind is another one.
+    /// Returns the numbers of added, kept and stranded finalizers. The new revision has the same parents unless its kind
+    /// differs.
     fn numbers(old: Option<&str>, (kind, new): (&str, Option<&str>)) -> Option<[usize; 3]> {
         let present = [
             parent(&[A], false),
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_finalizer_is_given_to_all_that_have_it_not_and_are_not_being_deleted() {
+    fn a_new_finalizer_is_added_to_all_parents_that_lack_it_and_are_not_being_deleted() {
         assert_eq!(numbers(None, ("Demo", Some(B))), Some([2, 0, 0]));
     }
 

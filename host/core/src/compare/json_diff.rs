@@ -1,70 +1,70 @@
-//! Lists the fields in which two JSON values differ, for people. Pure.
+//! Lists the fields in which two JSON values differ, for display. Pure.
 //!
-//! A plugin chooses how much there is of everything, so all of it is bounded: the length of a
-//! value, and how many fields are listed. What is beyond is counted.
+//! A plugin determines the size of the values, so the length of a shown value and the number of listed fields are bounded.
+//! Further fields are only counted.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The most characters of a value that are shown.
-const VALUE: usize = 200;
-/// The most characters of a path that are shown.
-const PATH: usize = 300;
-/// Replaces a value of a Secret that would be written.
+/// The maximum length of a shown value, in characters.
+const MAX_VALUE_CHARS: usize = 200;
+/// The maximum length of a shown path, in characters.
+const MAX_PATH_CHARS: usize = 300;
+/// Replaces a value of a Secret.
 pub const HIDDEN: &str = "(changed)";
-/// Replaces what a component chose after it had been shown Secrets: it may contain their bytes in any code.
+/// Replaces what a component chose after it had been shown Secrets, because it may contain their bytes in any encoding.
 pub const TAINTED: &str = "<hidden: this component was shown Secrets>";
-/// Replaces such a key in a path.
+/// Replaces a key that such a component chose, in a path.
 const TAINTED_KEY: &str = "<hidden>";
 
 /// A field that differs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Field {
-    /// Where, for example `spec.template.spec.containers[memcached].image`.
+    /// The path, for example `spec.template.spec.containers[memcached].image`.
     pub path: String,
-    /// What it was, as JSON text that may be cut; absent where there was none.
+    /// The old value, as JSON text that may be cut; absent where there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub old: Option<String>,
-    /// What it would be.
+    /// The new value, as JSON text that may be cut; absent where there would be none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new: Option<String>,
 }
 
-/// The fields that differ, as far as they are listed.
+/// The fields that differ, up to a maximum number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fields {
-    /// The listed ones.
+    /// The listed fields.
     pub listed: Vec<Field>,
-    /// How many are not.
+    /// The number of fields that are not listed.
     pub more: usize,
 }
 
-/// How to treat members.
+/// Rules for the members of the compared values.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rules<'a> {
-    /// Members of the value itself below which no value is shown.
+    /// Top-level members below which no value is shown.
     pub secret: &'a [&'a str],
     /// A member that is ignored, at any depth.
     pub ignored: &'a str,
-    /// Whether no value is shown, and of a path no key that the old value has not.
+    /// Whether to hide all values, and the keys in paths that the old value lacks.
     pub tainted: bool,
 }
 
-/// Compares two values; lists at most so many fields.
+/// Compares two values and lists at most `most` fields.
 pub fn compare(old: Option<&Value>, new: Option<&Value>, most: usize, rules: Rules<'_>) -> Fields {
     let mut walk = Walk { found: Fields::default(), most, rules };
     walk.value("", old, new, false);
     walk.found
 }
 
-/// A value as JSON text, cut where it is long.
+/// Returns a value as JSON text, cut if it is long.
 pub fn text(value: &Value) -> String {
-    cut(&value.to_string(), VALUE)
+    cut(&value.to_string(), MAX_VALUE_CHARS)
 }
 
-/// A text of at most so many characters, and a mark where it was cut.
+/// Cuts a text to at most `most` characters; an ellipsis marks the cut.
 pub fn cut(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),
@@ -94,8 +94,8 @@ impl Walk<'_> {
         let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
         for key in keys.into_iter().filter(|key| **key != *self.rules.ignored) {
             let secret = path.is_empty() && self.rules.secret.contains(&key.as_str());
-            let word = self.key(key, old.contains_key(key));
-            self.value(&member(path, word), old.get(key), new.get(key), hidden || secret);
+            let shown = self.key(key, old.contains_key(key));
+            self.value(&member(path, shown), old.get(key), new.get(key), hidden || secret);
         }
     }
 
@@ -112,11 +112,11 @@ impl Walk<'_> {
         for name in before.iter().chain(after.iter().filter(|name| !before.contains(name))) {
             let (was, is) = (find(&before, name), find(&after, name));
             let (was, is) = (was.and_then(|at| old.get(at)), is.and_then(|at| new.get(at)));
-            let word = self.key(name, was.is_some());
-            self.value(&format!("{path}[{word}]"), was, is, hidden);
+            let shown = self.key(name, was.is_some());
+            self.value(&format!("{path}[{shown}]"), was, is, hidden);
         }
         if listed == (self.found.listed.len(), self.found.more) {
-            let order = |names: &[&str]| Some(self.words(cut(&names.join(", "), VALUE)));
+            let order = |names: &[&str]| Some(self.text(cut(&names.join(", "), MAX_VALUE_CHARS)));
             self.list(path, order(&before), order(&after));
         }
     }
@@ -126,23 +126,23 @@ impl Walk<'_> {
     }
 
     fn shown(&self, value: &Value, hidden: bool) -> String {
-        if hidden { HIDDEN.to_owned() } else { self.words(text(value)) }
+        if hidden { HIDDEN.to_owned() } else { self.text(text(value)) }
     }
 
-    fn words(&self, words: String) -> String {
-        if self.rules.tainted { TAINTED.to_owned() } else { words }
+    fn text(&self, text: String) -> String {
+        if self.rules.tainted { TAINTED.to_owned() } else { text }
     }
 
     fn list(&mut self, path: &str, old: Option<String>, new: Option<String>) {
         if self.found.listed.len() < self.most {
-            self.found.listed.push(Field { path: cut(path, PATH), old, new });
+            self.found.listed.push(Field { path: cut(path, MAX_PATH_CHARS), old, new });
         } else {
             self.found.more += 1;
         }
     }
 }
 
-/// Returns a member's path. A key that has dots, such as a label's, is put in brackets.
+/// Returns a member's path. A key with dots, such as that of a label, is put in brackets.
 fn member(path: &str, key: &str) -> String {
     match (path, key.contains(['.', '['])) {
         ("", false) => key.to_owned(),
@@ -151,7 +151,7 @@ fn member(path: &str, key: &str) -> String {
     }
 }
 
-/// Returns the names of a list's elements, if all have different ones.
+/// Returns the names of a list's elements, if all of them have different names.
 fn names(list: &[Value]) -> Option<Vec<&str>> {
     let names: Option<Vec<&str>> = list.iter().map(|element| element.get("name")?.as_str()).collect();
     names.filter(|names| names.iter().collect::<BTreeSet<_>>().len() == names.len())
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_is_tainted_only_known_keys_are_reported() {
+    fn in_a_tainted_result_only_known_keys_are_reported() {
         let rules = Rules { tainted: true, ..Rules::default() };
         for (old, new, path) in [
             (json!({"a": {"b": 1}}), json!({"a": {"b": "hunter2"}}), "a.b"),
@@ -264,7 +264,7 @@ mod tests {
     fn a_long_value_is_cut_on_a_character_boundary() {
         let fields = compare(Some(&json!("é".repeat(500))), Some(&json!(1)), 1, Rules::default());
         let old = fields.listed[0].old.clone().unwrap();
-        assert_eq!(old.chars().count(), VALUE + 1);
+        assert_eq!(old.chars().count(), MAX_VALUE_CHARS + 1);
         assert!(old.ends_with('…'));
         assert_eq!(cut("abc", 3), "abc");
     }

@@ -1,7 +1,7 @@
 //! Compares the answers of two revisions for the same parent. Pure.
 //!
-//! Children are compared as they would be written, after the checks; if the old revision keeps all children or has
-//! failed, existing ones are compared by name only.
+//! Children are compared after the checks, as they would be written. If the old revision keeps all children or has failed, the
+//! existing children are compared by name only.
 
 pub mod finalizers;
 pub mod json_diff;
@@ -17,50 +17,50 @@ use crate::model::decision::{Decision, Event};
 use crate::model::kind::ObjectRef;
 use crate::model::object::APPLIED_ANNOTATION;
 
-/// The most fields of one object that are listed.
-const FIELDS: usize = 100;
-/// The most fields of one parent with all of its children that are listed.
-const FIELDS_IN_ALL: usize = 1_000;
-/// The most characters of a failure's or an Event's message.
-const MESSAGE: usize = 500;
+/// The maximum number of fields of one object that are listed.
+const MAX_FIELDS_PER_OBJECT: usize = 100;
+/// The maximum number of fields that are listed for all children of one parent.
+const MAX_FIELDS_PER_PARENT: usize = 1_000;
+/// The maximum length of a failure's or an Event's message, in characters.
+const MAX_MESSAGE_CHARS: usize = 500;
 
 /// The result of a revision for one parent.
 #[derive(Clone, Debug)]
 pub enum Side {
-    /// It is not called: the parent is being deleted and has no finalizer of it.
+    /// The revision is not called: the parent is being deleted and does not have the revision's finalizer.
     Idle,
-    /// It decided, and the decision is admitted.
+    /// The revision decided, and the decision is admitted.
     Decided(Box<Judged>, Basis),
-    /// It failed, or its decision is denied.
+    /// The revision failed, or its decision is denied.
     Failed(Failed),
 }
 
 /// The objects on which a decision is based.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
-    /// Watched objects alone.
+    /// Only watched objects.
     Watched,
-    /// Objects too that were fetched for it.
+    /// Watched objects, and objects that were fetched for the decision.
     Fetched,
 }
 
 /// Why a revision failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {
-    /// One PascalCase word.
+    /// The reason, one PascalCase word.
     pub reason: String,
-    /// In words.
+    /// The message.
     pub message: String,
 }
 
 impl Failed {
-    /// Builds it from one PascalCase word and a message, which is cut to a length that can be shown.
+    /// Builds a failure from a reason, one PascalCase word, and a message, which is cut to a length that can be shown.
     pub fn new(reason: &str, message: &str) -> Self {
-        Self { reason: reason.to_owned(), message: cut(message, MESSAGE) }
+        Self { reason: reason.to_owned(), message: cut(message, MAX_MESSAGE_CHARS) }
     }
 }
 
-/// Which object, in words.
+/// The name of an object, for display.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Named {
     /// For example `Deployment.apps`.
@@ -85,11 +85,11 @@ impl From<&ObjectRef> for Named {
 /// A child that would be changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
-    /// Which object.
+    /// The child.
     pub object: Named,
     /// The fields that differ.
     pub fields: Vec<Field>,
-    /// How many more differ.
+    /// The number of further fields that differ.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more: usize,
 }
@@ -153,7 +153,7 @@ impl Difference {
         }
     }
 
-    /// Hides what a component chose. Fields of objects are hidden already, as far as their paths are not known.
+    /// Hides everything that the new revision's component chose. In the fields of objects that is done already.
     fn hide(&mut self) {
         let hide = |text: &mut Option<String>| text.iter_mut().for_each(|text| TAINTED.clone_into(text));
         self.created.iter_mut().for_each(|child| TAINTED.clone_into(&mut child.name));
@@ -180,15 +180,15 @@ impl Difference {
     }
 }
 
-/// Returns what would change for a parent; none if nothing would. `there` are its existing children of the plugin;
-/// `may_prune` says which of them may be deleted. Where either revision was shown Secrets the result is `tainted`: the
-/// component may have put their bytes anywhere, in any code, so nothing is reported that it chose and that is not known from
-/// the old one's answer: no value, message, key or name.
+/// Returns what would change for a parent; `None` if nothing would. `existing` are the plugin's existing children of the
+/// parent; `may_prune` tells which of them may be deleted. If either revision was shown Secrets, the result is `tainted`: the
+/// component may have put bytes of a Secret anywhere, in any encoding. Then nothing is reported that the component chose
+/// and that is not known from the old revision's answer: no value, message, key or name.
 pub fn compare(
     parent: &ObjectRef,
     (old, new): (&Side, &Side),
     tainted: bool,
-    there: &[ObjectRef],
+    existing: &[ObjectRef],
     may_prune: impl Fn(&ObjectRef) -> bool,
 ) -> Option<Difference> {
     let none = Difference::none(parent);
@@ -197,19 +197,19 @@ pub fn compare(
         (Side::Failed(old), Side::Failed(new)) if old == new => return None,
         (_, Side::Failed(failed)) => found.new_failure = Some(failed.clone()),
         (_, Side::Idle) => {}
-        (_, Side::Decided(decided, _)) => compare_children(&mut found, (old, decided), tainted, there, may_prune),
+        (_, Side::Decided(decided, _)) => compare_children(&mut found, (old, decided), tainted, existing, may_prune),
     }
     match old {
         Side::Failed(failed) => found.old_failure = Some(failed.clone()),
         Side::Idle => {}
         Side::Decided(old, _) => {
             if let Side::Decided(new, _) = new {
-                compare_words(&mut found, old, new, tainted);
+                compare_statements(&mut found, old, new, tainted);
             }
         }
     }
     if !matches!(new, Side::Failed(_)) && !matches!(old, Side::Failed(_)) {
-        found.answer = other("answer", old.word(), new.word());
+        found.answer = changed("answer", old.answer(), new.answer());
     }
     if tainted {
         found.hide();
@@ -218,7 +218,8 @@ pub fn compare(
 }
 
 impl Side {
-    fn word(&self) -> Option<String> {
+    /// Describes the kind of answer.
+    fn answer(&self) -> Option<String> {
         let Side::Decided(judged, basis) = self else { return None };
         let children = if judged.desired.is_some() { "exactly" } else { "keep" };
         let fetched = if *basis == Basis::Fetched { ", after needs" } else { "" };
@@ -235,7 +236,7 @@ impl Side {
 
 type Identity<'a> = (&'a str, &'a str, Option<&'a str>, &'a str);
 
-/// Compares references without the version of their kinds.
+/// Returns the identity of an object without the API version of its kind.
 fn identity(reference: &ObjectRef) -> Identity<'_> {
     (&reference.kind.group, &reference.kind.kind, reference.namespace.as_deref(), &reference.name)
 }
@@ -244,15 +245,15 @@ fn compare_children(
     found: &mut Difference,
     (old, new): (&Side, &Judged),
     tainted: bool,
-    there: &[ObjectRef],
+    existing: &[ObjectRef],
     may_prune: impl Fn(&ObjectRef) -> bool,
 ) {
     let Some(wanted) = &new.desired else { return };
     let before: BTreeMap<Identity<'_>, (&ObjectRef, Option<&Desired>)> = match old.desired() {
         Some(desired) => desired.iter().map(|one| (identity(&one.reference), (&one.reference, Some(one)))).collect(),
-        None => there.iter().map(|one| (identity(one), (one, None))).collect(),
+        None => existing.iter().map(|one| (identity(one), (one, None))).collect(),
     };
-    let mut most = FIELDS_IN_ALL;
+    let mut most = MAX_FIELDS_PER_PARENT;
     for one in wanted {
         match before.get(&identity(&one.reference)) {
             None => found.created.push((&one.reference).into()),
@@ -277,54 +278,56 @@ fn compare_child(old: &Desired, new: &Desired, tainted: bool, most: &mut usize) 
     let is_secret = kind.is("", "Secret");
     let secret: &[&str] = if is_secret { &["data", "stringData"] } else { &[] };
     let rules = Rules { secret, ignored: APPLIED_ANNOTATION, tainted };
-    let fields = json_diff::compare(Some(&old.body), Some(&new.body), FIELDS.min(*most), rules);
+    let fields = json_diff::compare(Some(&old.body), Some(&new.body), MAX_FIELDS_PER_OBJECT.min(*most), rules);
     *most = most.saturating_sub(fields.listed.len());
     Some(Changed { object: (&new.reference).into(), fields: fields.listed, more: fields.more })
 }
 
-fn compare_words(found: &mut Difference, old: &Judged, new: &Judged, tainted: bool) {
+/// Compares everything of two decisions except the children: status, conditions, Events and requeue.
+fn compare_statements(found: &mut Difference, old: &Judged, new: &Judged, tainted: bool) {
     let rules = Rules { tainted, ..Rules::default() };
     let (old, new) = (&old.decision, &new.decision);
     let status = |decision: &Decision| decision.status.as_deref().and_then(|text| serde_json::from_str(text).ok());
     let (was, is): (Option<Value>, Option<Value>) = (status(old), status(new));
-    found.status = json_diff::compare(was.as_ref(), is.as_ref(), FIELDS, rules).listed;
+    found.status = json_diff::compare(was.as_ref(), is.as_ref(), MAX_FIELDS_PER_OBJECT, rules).listed;
     for field in &mut found.status {
-        // A status that is there or not as a whole has no path of its own.
+        // A status that exists on only one side has an empty path.
         if field.path.is_empty() {
             field.path = "status".to_owned();
         }
     }
     let (was, is) = (conditions(old), conditions(new));
-    found.conditions = json_diff::compare(Some(&was), Some(&is), FIELDS, rules).listed;
+    found.conditions = json_diff::compare(Some(&was), Some(&is), MAX_FIELDS_PER_OBJECT, rules).listed;
     found.events = compare_events(&old.events, &new.events);
     let after = |decision: &Decision| decision.requeue_after.map(|after| format!("{after:?}"));
-    found.requeue = other("requeue", after(old), after(new));
+    found.requeue = changed("requeue", after(old), after(new));
 }
 
-fn other(path: &str, old: Option<String>, new: Option<String>) -> Option<Field> {
+/// Returns a field if its values differ.
+fn changed(path: &str, old: Option<String>, new: Option<String>) -> Option<Field> {
     (old != new).then(|| Field { path: path.to_owned(), old, new })
 }
 
-/// Compares conditions by type; their order has no meaning.
+/// Returns the conditions by type, because their order has no meaning.
 fn conditions(decision: &Decision) -> Value {
     let stated = decision.conditions.iter().map(|condition| {
-        let said = json!({
+        let members = json!({
             "status": condition.status.as_str(),
             "reason": condition.reason,
             "message": condition.message,
         });
-        (condition.name.clone(), said)
+        (condition.name.clone(), members)
     });
     Value::Object(stated.collect::<Map<_, _>>())
 }
 
 fn compare_events(old: &[Event], new: &[Event]) -> Vec<Field> {
-    let words = |event: &Event| Some(format!("{} {}", event.severity.as_str(), cut(&event.message, MESSAGE)));
-    let gone = old.iter().filter(|event| !new.contains(event));
-    let gone = gone.map(|event| Field { path: event.reason.clone(), old: words(event), new: None });
-    let come = new.iter().filter(|event| !old.contains(event));
-    let come = come.map(|event| Field { path: event.reason.clone(), old: None, new: words(event) });
-    gone.chain(come).collect()
+    let text = |event: &Event| Some(format!("{} {}", event.severity.as_str(), cut(&event.message, MAX_MESSAGE_CHARS)));
+    let removed = old.iter().filter(|event| !new.contains(event));
+    let removed = removed.map(|event| Field { path: event.reason.clone(), old: text(event), new: None });
+    let added = new.iter().filter(|event| !old.contains(event));
+    let added = added.map(|event| Field { path: event.reason.clone(), old: None, new: text(event) });
+    removed.chain(added).collect()
 }
 
 fn is_zero(number: &usize) -> bool {
@@ -527,7 +530,7 @@ mod tests {
         };
         let found = found(&many(1), &many(2), &[]).unwrap();
         assert_eq!(found.changed.len(), 20);
-        assert_eq!(found.changed.iter().map(|changed| changed.fields.len()).sum::<usize>(), FIELDS_IN_ALL);
+        assert_eq!(found.changed.iter().map(|changed| changed.fields.len()).sum::<usize>(), MAX_FIELDS_PER_PARENT);
         assert_eq!((found.changed[0].more, found.changed[19].more), (50, 150));
     }
 
@@ -568,7 +571,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_where_there_was_none_breaks_and_its_end_does_not() {
+    fn a_new_failure_breaks_and_a_fixed_one_does_not() {
         let found_one = found(&said(|_| {}), &failed("x"), &[]).unwrap();
         assert!(found_one.breaks() && found_one.answer.is_none());
         let fixed = found(&failed("x"), &said(|_| {}), &[]).unwrap();

@@ -1,14 +1,14 @@
-//! The namespace of the host, closed to plugins by the API server as well. Pure.
+//! An admission policy by which the API server, too, denies plugins to write in the namespace of the host. Pure.
 //!
-//! RBAC only adds: rights in every namespace hold in the host's, too, and an account that may write a workload
-//! there may run it under the host's account, which may be every plugin. So an admission policy
-//! refuses what accounts of that namespace write there. It sees no reads.
+//! RBAC rights are additive: rights in all namespaces include the namespace of the host. An account that may create a
+//! workload there can run it under the host's account, which can impersonate every plugin. So an admission policy denies the
+//! writes of that namespace's accounts in it. Reads are not subject to admission.
 
 use serde_json::{Value, json};
 
 use crate::rbac::Installation;
 
-/// The `spec` of a ValidatingAdmissionPolicy: in this namespace only the host's own account writes.
+/// Returns the `spec` of a ValidatingAdmissionPolicy: of the accounts of this namespace only the host's may write in it.
 pub fn policy(installation: &Installation) -> Value {
     let Installation { namespace, account, .. } = installation;
     let accounts = format!("system:serviceaccount:{namespace}:");
@@ -29,7 +29,7 @@ pub fn policy(installation: &Installation) -> Value {
         ],
         "matchConstraints": {
             "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": namespace } },
-            // The selector lets pass whatever has no namespace, but for Namespaces themselves.
+            // The selector matches all cluster-scoped objects; only for Namespaces does it look at their labels.
             "resourceRules": [
                 rule(&["*"], &["*/*"], "Namespaced"),
                 rule(&[""], &["namespaces", "namespaces/*"], "Cluster"),
@@ -43,7 +43,7 @@ pub fn policy(installation: &Installation) -> Value {
     })
 }
 
-/// The `spec` of the binding without which a policy of this name does nothing.
+/// Returns the `spec` of the binding without which a policy has no effect.
 pub fn binding(policy: &str) -> Value {
     json!({ "policyName": policy, "validationActions": ["Deny"] })
 }
@@ -57,10 +57,10 @@ mod tests {
     }
 
     #[test]
-    fn it_is_about_every_account_of_the_namespace_but_the_hosts() {
+    fn the_policy_applies_to_every_account_of_the_namespace_except_the_hosts() {
         let policy = of("system", "host");
         let expression = |index: usize| policy["matchConditions"][index]["expression"].clone();
-        // The colon keeps out the accounts of a namespace that only begins like it.
+        // The colon excludes the accounts of namespaces whose names only begin with this one's.
         assert_eq!(expression(0), "request.userInfo.username.startsWith('system:serviceaccount:system:')");
         assert_eq!(expression(1), "request.userInfo.username != 'system:serviceaccount:system:host'");
         assert_eq!(policy["validations"][0]["expression"], "false");
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_about_everything_in_the_namespace_and_the_namespace_itself_and_nothing_else_of_the_cluster() {
+    fn the_policy_applies_to_everything_in_the_namespace_and_to_the_namespace_itself_only() {
         let constraints = of("system", "host")["matchConstraints"].clone();
         let labels = json!({ "kubernetes.io/metadata.name": "system" });
         assert_eq!(constraints["namespaceSelector"], json!({ "matchLabels": labels }));

@@ -1,4 +1,4 @@
-//! The objects that are printed, and the rules of roles that become such objects.
+//! The printed objects, and the rules from which Roles and ClusterRoles are built.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::model::kind::Kind;
 use crate::rbac::Installation;
 
-/// An object, and why it is there.
+/// A printed object, with a comment about its purpose.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Manifest {
@@ -69,11 +69,12 @@ pub(super) struct Subject {
 pub(super) const RBAC: &str = "rbac.authorization.k8s.io";
 pub(super) const RBAC_VERSION: &str = "rbac.authorization.k8s.io/v1";
 
-/// Rules by namespace; those without one hold everywhere.
+/// Rules by namespace; those without a namespace apply to the whole cluster.
 #[derive(Default)]
 pub(super) struct Rules(pub(super) BTreeMap<Option<String>, Vec<PolicyRule>>);
 
 impl Rules {
+    /// Adds verbs on a resource, merged into an existing rule for the same resource and names.
     pub(super) fn add(
         &mut self,
         scope: &Option<String>,
@@ -103,7 +104,7 @@ impl Rules {
         rule.verbs.dedup();
     }
 
-    /// A role and its binding for each namespace, or for the cluster.
+    /// Returns a role and its binding for each namespace, and for the cluster.
     pub(super) fn into_manifests(
         self,
         name: &str,
@@ -151,10 +152,10 @@ impl Manifest {
         }
     }
 
-    /// As a document of a YAML stream, with the comment above it.
+    /// Formats the object as a document of a YAML stream, with the comment above it.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the object cannot be serialised.
     pub fn to_yaml(&self) -> Result<String, String> {
         let object = serde_saphyr::to_string(self).map_err(|error| error.to_string())?;
         let comment: String = wrapped(&self.comment, 98).map(|line| format!("# {line}\n")).collect();
@@ -162,6 +163,7 @@ impl Manifest {
     }
 }
 
+/// Breaks a text into lines of at most `width` bytes.
 pub(super) fn wrapped(text: &str, width: usize) -> impl Iterator<Item = String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -1,20 +1,20 @@
-//! The rights that metrics need which are shown to those only whom the API server lets read them.
+//! The rights for secure metrics, which the host serves only to clients that the API server authorises.
 
 use std::collections::BTreeMap;
 
 use crate::rbac::Installation;
 use crate::rbac::manifest::{Manifest, PolicyRule, RBAC_VERSION, Rules};
 
-/// Returns the host's right to ask whose a token is and what that user may do, and a ClusterRole for those who scrape.
-pub fn reviewed(installation: &Installation) -> Vec<Manifest> {
-    let asks = |group: &str, resource: &str| PolicyRule {
+/// Returns the host's right to review tokens and access, and a ClusterRole for the clients that scrape metrics.
+pub fn manifests(installation: &Installation) -> Vec<Manifest> {
+    let creates = |group: &str, resource: &str| PolicyRule {
         api_groups: vec![group.to_owned()],
         resources: vec![resource.to_owned()],
         verbs: vec!["create"],
         ..PolicyRule::default()
     };
     let rules =
-        vec![asks("authentication.k8s.io", "tokenreviews"), asks("authorization.k8s.io", "subjectaccessreviews")];
+        vec![creates("authentication.k8s.io", "tokenreviews"), creates("authorization.k8s.io", "subjectaccessreviews")];
     let comment = "The host asks who wants to read its metrics (--metrics-secure), and whether that account may. Neither is stored.";
     let name = format!("{}-metrics-auth", installation.account);
     let mut manifests =
@@ -38,9 +38,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_host_may_ask_and_who_is_bound_to_the_reader_may_read() {
+    fn the_host_may_create_reviews_and_an_account_with_the_reader_role_may_read() {
         let installation = Installation { namespace: "system".into(), account: "host".into(), watched: Vec::new() };
-        let printed: Vec<_> = reviewed(&installation).iter().map(|object| object.to_yaml().unwrap()).collect();
+        let printed: Vec<_> = manifests(&installation).iter().map(|object| object.to_yaml().unwrap()).collect();
         let [role, binding, reader] = &*printed else { panic!("{printed:?}") };
         for part in ["name: host-metrics-auth", "tokenreviews", "subjectaccessreviews", "create"] {
             assert!(role.contains(part), "{role}");

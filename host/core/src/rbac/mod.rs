@@ -1,9 +1,9 @@
-//! Grants as RBAC: the accounts of a host and of its plugins, and exactly the rights that they
-//! need. What `hotshoe rbac` prints. Pure.
+//! Translates grants to RBAC, for `hotshoe rbac`: the accounts of a host and of its plugins, with exactly the rights that
+//! they need. Pure.
 //!
-//! RBAC knows neither labels of namespaces nor patterns of names, and nothing of the content of an
-//! object. There it gives more than the grant, and the host's own gate is alone; each such place
-//! is a [note](Rights::notes).
+//! RBAC supports neither namespace labels nor name patterns, and cannot restrict the content of an object. Where a grant does
+//! so, RBAC gives more rights than the grant, and only the host's own gate enforces the restriction. Each such case becomes
+//! a [note](Rights::notes).
 
 pub mod admission_policy;
 pub mod manifest;
@@ -18,69 +18,69 @@ use crate::model::decision::Descriptor;
 use crate::model::kind::Kind;
 use crate::rbac::manifest::{Manifest, PolicyRule, Rules};
 
-/// A plugin: what it is granted, and what it asks for.
+/// A plugin: its grant, and what it asks for.
 #[derive(Clone, Copy)]
 pub struct Plugin<'a> {
-    /// Its name, which is its account's.
+    /// The plugin's name, which is also that of its account.
     pub name: &'a str,
-    /// What it may do.
+    /// The plugin's grant.
     pub grant: &'a Grant,
-    /// What it is.
+    /// The plugin's descriptor.
     pub descriptor: &'a Descriptor,
-    /// Whether it removes the finalizers of plugins that it takes over from.
+    /// Whether the plugin removes the finalizers of plugins from which it takes over.
     pub removes_finalizers: bool,
-    /// Whether its parents are deleted when its `Plugin` object is.
+    /// Whether the plugin's parents are deleted together with its `Plugin` object.
     pub deletes_parents: bool,
-    /// The Secret with which its component is pulled.
+    /// The Secret with the credentials to pull the plugin's component.
     pub pull_secret: Option<&'a str>,
-    /// Whether a canary's share is of namespaces, by their labels.
+    /// Whether canaries of the plugin select namespaces by their labels.
     pub selects_namespaces: bool,
 }
 
-/// Where and as whom the host runs.
+/// The namespace and the account of a host, and the namespaces that it watches.
 #[derive(Clone, Debug)]
 pub struct Installation {
     /// The namespace of the host and of the plugins' accounts.
     pub namespace: String,
     /// The host's account.
     pub account: String,
-    /// The namespaces that the host watches; all, where none is named.
+    /// The namespaces that the host watches; empty for all namespaces.
     pub watched: Vec<String>,
 }
 
 /// A kind as an API server serves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// For example `deployments`.
+    /// The plural name, for example `deployments`.
     pub plural: String,
     /// Whether its objects have a namespace.
     pub namespaced: bool,
 }
 
-/// What is printed.
+/// The output of `hotshoe rbac`.
 #[derive(Debug)]
 pub struct Rights {
     /// Objects to apply, in this order.
     pub manifests: Vec<Manifest>,
-    /// What RBAC cannot say, for people.
+    /// Restrictions that RBAC cannot express, and warnings; for the administrator.
     pub notes: Vec<String>,
 }
 
-/// What follows the host's account in the name of the Role by which it acts as its plugins, as the name of a plugin
-/// follows it in that of the plugin's.
+/// The suffix in the name `ACCOUNT-impersonates` of the Role by which the host impersonates its plugins. The Roles of a
+/// plugin are named `ACCOUNT-PLUGIN`, so no plugin may have this name.
 pub const IMPERSONATES: &str = "impersonates";
 
-/// What the host does with Leases in its namespace.
-const LEASES: [&str; 5] = ["create", "get", "list", "update", "watch"];
+/// The verbs that the host needs on Leases in its namespace.
+const LEASE_VERBS: [&str; 5] = ["create", "get", "list", "update", "watch"];
 
-/// The namespace of Events about objects that have none.
+/// The namespace of Events about cluster-scoped objects.
 const DEFAULT_NAMESPACE: &str = "default";
 
+/// The labels by which Pod Security restricts a namespace.
 const POD_SECURITY: [&str; 3] =
     ["pod-security.kubernetes.io/enforce", "pod-security.kubernetes.io/audit", "pod-security.kubernetes.io/warn"];
 
-/// All kinds that the rights of a plugin are about; without a version where only its grant names
-/// it.
+/// Returns all kinds for which a plugin has rights. Kinds that only the grant names have no version.
 pub fn kinds(plugin: &Plugin<'_>) -> Vec<Kind> {
     let Descriptor { parent, owns, reads, .. } = plugin.descriptor;
     let asked = owns.iter().map(|owned| &owned.kind).chain(reads.iter().map(|read| &read.kind));
@@ -90,11 +90,11 @@ pub fn kinds(plugin: &Plugin<'_>) -> Vec<Kind> {
     kinds.into_iter().collect()
 }
 
-/// The rights of a host and of its plugins.
+/// Returns the rights of a host and of its plugins.
 pub fn rights(plugins: &[Plugin<'_>], installation: &Installation, served: &dyn Fn(&Kind) -> Served) -> Rights {
     let mut rights = Rights { manifests: accounts(plugins, installation), notes: Vec::new() };
-    // Before any right is there.
-    rights.manifests.extend(closing(installation));
+    // First, so that the namespace is protected before any right exists.
+    rights.manifests.extend(namespace_policy(installation));
     let name = format!("{}-{IMPERSONATES}", installation.account);
     rights.manifests.extend(impersonation(plugins, &name, installation));
     let mut host = host_rules(plugins, installation, served);
@@ -105,14 +105,14 @@ pub fn rights(plugins: &[Plugin<'_>], installation: &Installation, served: &dyn 
     rights
 }
 
-/// The rights of a host that follows `Plugin` objects, without those that each plugin needs.
+/// Returns the rights of a host that follows `Plugin` objects, without the rights that each plugin adds.
 pub fn rights_of_host(installation: &Installation) -> Rights {
     let mut rights = Rights { manifests: accounts(&[], installation), notes: Vec::new() };
-    rights.manifests.extend(closing(installation));
+    rights.manifests.extend(namespace_policy(installation));
     let mut rules = host_rules(&[], installation, &|_| Served { plural: String::new(), namespaced: false });
     add_leases(&mut rules, installation);
     if !installation.watched.is_empty() {
-        // Those about Plugin objects, which have no namespace.
+        // For Events about Plugin objects, which are cluster-scoped.
         add_events(&mut rules, &Some(DEFAULT_NAMESPACE.into()));
     }
     let plugin = Kind::new("hotshoe.dev", "v1alpha1", "Plugin");
@@ -121,16 +121,17 @@ pub fn rights_of_host(installation: &Installation) -> Rights {
     let own = Some(installation.namespace.clone());
     rules.add(&own, &Kind::new("", "v1", "ConfigMap"), "configmaps", &[], &["get", "list", "watch"]);
     let comment = "What a host does that follows Plugin objects: it says in them what became of each, and reads components in ConfigMaps of its own namespace.";
-    // Beside those of a host of files, which an installation may have had.
+    // Another name than that of the rights of a host that reads files, which the cluster may have from an earlier
+    // installation.
     let name = format!("{}.objects", installation.account);
     rights.manifests.extend(rules.into_manifests(&name, &installation.account, comment, installation));
     rights
 }
 
-/// The rights that one plugin adds to those of a host that follows `Plugin` objects.
+/// Returns the rights that one plugin adds to those of a host that follows `Plugin` objects.
 pub fn rights_of_plugin(plugin: Plugin<'_>, installation: &Installation, served: &dyn Fn(&Kind) -> Served) -> Rights {
     let mut rights = Rights { manifests: vec![account_of(plugin.name, installation)], notes: Vec::new() };
-    // No plugin has a name with a dot.
+    // With a dot, so that it cannot collide with the name of a plugin.
     let name = |what: &str| format!("{}-{}.{what}", installation.account, plugin.name);
     rights.manifests.extend(impersonation(&[plugin], &name(IMPERSONATES), installation));
     let mut host = host_rules(&[plugin], installation, served);
@@ -148,7 +149,7 @@ pub fn rights_of_plugin(plugin: Plugin<'_>, installation: &Installation, served:
 }
 
 impl Rights {
-    /// Adds what a plugin does by way of the host, and what RBAC cannot say of it.
+    /// Adds the rights of a plugin's account, and the notes about the plugin.
     fn add_plugin(&mut self, plugin: &Plugin<'_>, installation: &Installation, served: &dyn Fn(&Kind) -> Served) {
         self.notes.extend(secrets_of_host(plugin, installation));
         self.notes.extend(finalizers_of_host(plugin, installation));
@@ -181,7 +182,8 @@ fn accounts(plugins: &[Plugin<'_>], installation: &Installation) -> Vec<Manifest
     [namespace, host].into_iter().chain(plugins).collect()
 }
 
-fn closing(installation: &Installation) -> [Manifest; 2] {
+/// Returns the policy that denies writes in the host's namespace, and its binding.
+fn namespace_policy(installation: &Installation) -> [Manifest; 2] {
     let version = "admissionregistration.k8s.io/v1";
     let name = format!("{}-closes-{}", installation.account, installation.namespace);
     let comment = "Rights in every namespace hold in the host's, too, where a Pod could run under its account. So no account there but the host's own writes anything in it.";
@@ -210,10 +212,11 @@ fn impersonation(plugins: &[Plugin<'_>], name: &str, installation: &Installation
     rules.into_manifests(name, &installation.account, comment, installation)
 }
 
-/// Adds the rights by which several hosts share the work. RBAC knows no names for what is created, listed or watched.
+/// Adds the rights by which several hosts share the work. They are not restricted to names, because RBAC supports none for
+/// the verbs `create`, `list` and `watch`.
 fn add_leases(rules: &mut Rules, installation: &Installation) {
     let own = Some(installation.namespace.clone());
-    rules.add(&own, &Kind::new("coordination.k8s.io", "v1", "Lease"), "leases", &[], &LEASES);
+    rules.add(&own, &Kind::new("coordination.k8s.io", "v1", "Lease"), "leases", &[], &LEASE_VERBS);
 }
 
 fn host_rules(plugins: &[Plugin<'_>], installation: &Installation, served: &dyn Fn(&Kind) -> Served) -> Rules {
@@ -221,13 +224,13 @@ fn host_rules(plugins: &[Plugin<'_>], installation: &Installation, served: &dyn 
     let mut events: BTreeSet<Option<String>> = installation.watched_namespaces();
     for Plugin { grant, descriptor, removes_finalizers, deletes_parents, selects_namespaces, .. } in plugins {
         let parent = served(&descriptor.parent);
-        let holds = if descriptor.finalizer.is_some() || *removes_finalizers { &["patch"][..] } else { &[] };
+        let finalizer_verbs = if descriptor.finalizer.is_some() || *removes_finalizers { &["patch"][..] } else { &[] };
         for scope in installation.scopes(parent.namespaced) {
             let mut add = |resource: &str, verbs: &[&'static str]| {
                 rules.add(&scope, &descriptor.parent, resource, &[], verbs);
             };
             add(&parent.plural, &["get", "list", "watch"]);
-            add(&parent.plural, holds);
+            add(&parent.plural, finalizer_verbs);
             add(&parent.plural, if *deletes_parents { &["delete"][..] } else { &[] });
             if !descriptor.parent.is_builtin() {
                 add(&format!("{}/status", parent.plural), &["patch"]);
@@ -236,7 +239,7 @@ fn host_rules(plugins: &[Plugin<'_>], installation: &Installation, served: &dyn 
         if !parent.namespaced && !installation.watched.is_empty() {
             events.insert(Some(DEFAULT_NAMESPACE.into()));
         }
-        // After a conflict a child is read past the cache.
+        // The verb `get`, because after a conflict the host reads a child without the cache.
         let owned = descriptor.owns.iter().map(|owned| (&owned.kind, &["get", "list", "watch"][..]));
         let read = descriptor.reads.iter().map(|read| (&read.kind, &["list", "watch"][..]));
         for (kind, verbs) in owned.chain(read).filter(|(kind, _)| is_watched(kind, grant)) {
@@ -255,22 +258,24 @@ fn host_rules(plugins: &[Plugin<'_>], installation: &Installation, served: &dyn 
     rules
 }
 
-/// Adds the rights to record Events. A repeated one raises the count of the one that is there.
+/// Adds the rights to record Events. A repeated Event increases the count of the existing one.
 fn add_events(rules: &mut Rules, scope: &Option<String>) {
     rules.add(scope, &Kind::new("", "v1", "Event"), "events", &[], &["create", "get", "patch"]);
 }
 
-/// What a component asks for is its own word; only the administrator's makes a right of it.
+/// Returns whether the host watches a kind for a plugin. It does so only if the grant allows it, whatever the component asks
+/// for.
 fn is_watched(kind: &Kind, grant: &Grant) -> bool {
     grant.allows(Verb::List, kind) && grant.allows(Verb::Watch, kind)
 }
 
-/// A watch has no names, so an account that watches Secrets reads them all.
+/// Returns a note if the host watches Secrets: a watch cannot be restricted to names, so the host's account can read all of
+/// them.
 fn secrets_of_host(plugin: &Plugin<'_>, installation: &Installation) -> Option<String> {
     let Descriptor { parent, owns, reads, .. } = plugin.descriptor;
     let asked = owns.iter().map(|owned| &owned.kind).chain(reads.iter().map(|read| &read.kind));
     let asked = asked.filter(|kind| is_watched(kind, plugin.grant));
-    // Parents are watched whatever the grant says.
+    // The host watches parents whatever the grant says.
     std::iter::once(parent).chain(asked).find(|kind| kind.is("", "Secret"))?;
     let which = match installation.watched.as_slice() {
         [] => "of the cluster (--watch-namespace restricts that to namespaces)".to_owned(),
@@ -283,7 +288,8 @@ fn secrets_of_host(plugin: &Plugin<'_>, installation: &Installation) -> Option<S
     ))
 }
 
-/// Who may add a finalizer may change the whole object, and RBAC knows no labels.
+/// Returns a note if the host adds finalizers to objects of a kind of Kubernetes itself: the right to add a finalizer is the
+/// right to change the whole object, and RBAC cannot restrict it to the labels of a selector.
 fn finalizers_of_host(plugin: &Plugin<'_>, installation: &Installation) -> Option<String> {
     let Descriptor { parent, finalizer, .. } = plugin.descriptor;
     finalizer.as_ref().filter(|_| parent.is_builtin())?;
@@ -303,15 +309,15 @@ fn plugin_rules(
     let mut rules = Rules::default();
     for rule in &plugin.grant.rules {
         let kind = plugin.kind_of(rule);
-        if let Some((_, why)) = denied::reason(&kind) {
-            notes.push(format!("{}: {kind}: {why}, so its grant gives nothing", plugin.name));
+        if let Some((_, reason)) = denied::reason(&kind) {
+            notes.push(format!("{}: {kind}: {reason}, so its grant gives nothing", plugin.name));
             continue;
         }
         grant_rule(&mut rules, rule, &kind, plugin, installation, served);
         let never_written = denied::is_read_only(&kind) && rule.verbs.iter().any(|verb| !verb.reads());
         let read_only = never_written.then(|| "no plugin may write it, so its grant lets it be read only".to_owned());
-        let beyond = beyond_rbac(rule).chain(closed(rule, installation)).chain(read_only);
-        notes.extend(beyond.map(|what| format!("{}: {kind}: {what}", plugin.name)));
+        let found = beyond_rbac(rule).chain(in_host_namespace(rule, installation)).chain(read_only);
+        notes.extend(found.map(|what| format!("{}: {kind}: {what}", plugin.name)));
     }
     let parent = served(&plugin.descriptor.parent);
     for scope in installation.scopes(parent.namespaced) {
@@ -321,8 +327,8 @@ fn plugin_rules(
         if !plugin.descriptor.parent.is_builtin() {
             add("status", "patch");
         }
-        // A child that holds up its parent's deletion is a right over the parent, where a cluster
-        // asks.
+        // For `blockOwnerDeletion` in the owner references of children: clusters with the admission plugin
+        // OwnerReferencesPermissionEnforcement require this right.
         add("finalizers", "update");
     }
     rules
@@ -337,18 +343,18 @@ fn grant_rule(
     served: &dyn Fn(&Kind) -> Served,
 ) {
     let Served { plural, namespaced } = served(kind);
-    // What is written for a Namespace is written in that one, as far as the grant says `own`.
+    // With `own`, the children of a Namespace are written in that namespace.
     let are_namespaces =
         plugin.descriptor.parent.is("", "Namespace") && rule.namespaces == Namespaces::Keyword(Keyword::Own);
-    let parents = served(&plugin.descriptor.parent).namespaced || are_namespaces;
+    let has_parent_namespace = served(&plugin.descriptor.parent).namespaced || are_namespaces;
     let exact = if rule.names.iter().any(|name| name.contains('*')) { &[][..] } else { &rule.names };
     for verb in &rule.verbs {
         if !verb.reads() && denied::is_read_only(kind) {
             continue;
         }
-        let verbs = written(*verb, rule);
+        let verbs = api_verbs(*verb, rule);
         let reads = *verb == Verb::Get;
-        for scope in installation.scopes_of(&rule.namespaces, namespaced, parents, reads) {
+        for scope in installation.scopes_of(&rule.namespaces, namespaced, has_parent_namespace, reads) {
             if scope.as_ref() != Some(&installation.namespace) {
                 rules.add(&scope, kind, &plural, exact, verbs);
             }
@@ -356,9 +362,9 @@ fn grant_rule(
     }
 }
 
-/// What a verb of a grant is to the API server, when it is done in the plugin's name. Server-side
-/// apply is a patch, and a create as well where nothing is. Lists and watches are the host's.
-fn written(verb: Verb, rule: &Rule) -> &'static [&'static str] {
+/// Returns the API verbs that the plugin's account needs for a verb of a grant. A server-side apply is a patch, and also a
+/// create if the object does not exist. Lists and watches run under the host's account.
+fn api_verbs(verb: Verb, rule: &Rule) -> &'static [&'static str] {
     match verb {
         Verb::Get if rule.may_open(verb) => &["get"],
         Verb::Create => &["create", "patch"],
@@ -368,6 +374,7 @@ fn written(verb: Verb, rule: &Rule) -> &'static [&'static str] {
     }
 }
 
+/// Returns notes about the restrictions of a rule that RBAC cannot express.
 fn beyond_rbac(rule: &Rule) -> impl Iterator<Item = String> {
     let patterns = rule.names.iter().any(|name| name.contains('*'));
     let names = patterns.then(|| {
@@ -379,15 +386,16 @@ fn beyond_rbac(rule: &Rule) -> impl Iterator<Item = String> {
     names.into_iter().chain(namespaces)
 }
 
-fn closed(rule: &Rule, installation: &Installation) -> Option<String> {
+/// Returns a note if a rule names the namespace of the host.
+fn in_host_namespace(rule: &Rule, installation: &Installation) -> Option<String> {
     let Namespaces::Named(names) = &rule.namespaces else { return None };
     let Installation { namespace, .. } = installation;
-    let why = || format!("no plugin may touch the namespace of the host, so its grant gives nothing in {namespace}");
-    names.contains(namespace).then(why)
+    let note = || format!("no plugin may touch the namespace of the host, so its grant gives nothing in {namespace}");
+    names.contains(namespace).then(note)
 }
 
 impl Plugin<'_> {
-    /// The kind of a rule, which names no version.
+    /// Returns the kind of a rule, with the version from the descriptor, because rules have none.
     fn kind_of(&self, rule: &Rule) -> Kind {
         let owned = self.descriptor.owns.iter().map(|owned| &owned.kind);
         let mut known = owned.chain(self.descriptor.reads.iter().map(|read| &read.kind));
@@ -397,7 +405,7 @@ impl Plugin<'_> {
 }
 
 impl Installation {
-    /// The namespaces that are watched, or once all.
+    /// Returns the watched namespaces, or a single `None` for all namespaces.
     fn watched_namespaces(&self) -> BTreeSet<Option<String>> {
         match self.watched.as_slice() {
             [] => BTreeSet::from([None]),
@@ -405,24 +413,25 @@ impl Installation {
         }
     }
 
+    /// Returns the scopes of rights on all objects of a kind: the watched namespaces, or the cluster.
     fn scopes(&self, namespaced: bool) -> BTreeSet<Option<String>> {
         if namespaced { self.watched_namespaces() } else { BTreeSet::from([None]) }
     }
 
-    /// Where a rule holds. What is written for a parent in a namespace is written in that one.
+    /// Returns the scopes of a rule. With a parent in a namespace (`has_parent_namespace`), writes stay in that namespace.
     fn scopes_of(
         &self,
         namespaces: &Namespaces,
         namespaced: bool,
-        parents: bool,
+        has_parent_namespace: bool,
         reads: bool,
     ) -> BTreeSet<Option<String>> {
-        let beside_parent = parents && !reads;
+        let beside_parent = has_parent_namespace && !reads;
         match namespaces {
             Namespaces::Keyword(Keyword::Cluster) if !namespaced && beside_parent => BTreeSet::new(),
             Namespaces::Keyword(Keyword::Cluster) if !namespaced => BTreeSet::from([None]),
             _ if !namespaced => BTreeSet::new(),
-            Namespaces::Keyword(Keyword::Own) if !parents => BTreeSet::new(),
+            Namespaces::Keyword(Keyword::Own) if !has_parent_namespace => BTreeSet::new(),
             Namespaces::Keyword(Keyword::Own) => self.watched_namespaces(),
             Namespaces::Keyword(Keyword::Cluster) | Namespaces::Selected(_) if beside_parent => {
                 self.watched_namespaces()

@@ -67,7 +67,7 @@ impl World {
         (manifests.iter().map(|one| serde_json::to_value(one).unwrap()).collect(), notes)
     }
 
-    /// `namespace: group/resource [names] verbs` of every rule that an account has.
+    /// Returns `namespace: group/resource [names] verbs` for every rule of an account.
     fn rules_of(&self, account: &str) -> Vec<String> {
         let (manifests, _) = self.rights();
         let bindings = manifests.iter().filter(|one| one["subjects"][0]["name"] == account);
@@ -99,7 +99,7 @@ impl World {
         all
     }
 
-    /// The rules of the plugin, but for those over its parents.
+    /// Returns the rules of the plugin except those for its parents.
     fn granted(&self) -> Vec<String> {
         let mut rules = self.rules_of("demo");
         rules.retain(|rule| !rule.contains("c.example.com"));
@@ -137,7 +137,7 @@ fn the_host_watches_and_reports_and_writes_no_child() {
 }
 
 #[test]
-fn a_read_that_is_asked_for_and_not_granted_is_no_right_of_the_host() {
+fn the_host_has_no_right_to_a_read_that_is_not_granted() {
     let mut world = world(json!([{ "kind": "Pod", "verbs": ["get", "list"] }]));
     world.descriptor.owns[0].kind = Kind::new("", "v1", "Secret");
     assert_eq!(
@@ -216,7 +216,7 @@ fn a_plugin_of_namespaces_writes_in_each_and_nothing_of_their_status() {
 }
 
 #[test]
-fn a_finalizer_on_a_kind_of_kubernetes_itself_is_told_for_the_host_may_change_all_of_them() {
+fn a_finalizer_on_a_kind_of_kubernetes_itself_is_noted_because_the_host_may_change_all_its_objects() {
     let mut world = one(json!({ "kind": "LimitRange" }));
     world.descriptor.parent = Kind::new("", "v1", "ConfigMap");
     world.descriptor.finalizer = Some("plugin.hotshoe.dev/demo".into());
@@ -239,7 +239,7 @@ fn a_plugin_that_removes_the_finalizers_of_another_has_the_host_change_its_paren
 }
 
 #[test]
-fn verbs_are_what_the_host_does_in_the_plugins_name() {
+fn verbs_are_those_that_the_host_needs_on_behalf_of_the_plugin() {
     for (verb, expected) in [("get", "get"), ("create", "create,patch"), ("update", "patch"), ("delete", "delete")] {
         assert_eq!(one(json!({ "verbs": [verb] })).granted(), [format!("*: /configmaps {expected}")]);
     }
@@ -249,7 +249,7 @@ fn verbs_are_what_the_host_does_in_the_plugins_name() {
 }
 
 #[test]
-fn each_namespaces_of_a_rule_becomes_the_narrowest_role_that_covers_it() {
+fn the_namespaces_of_a_rule_become_the_narrowest_roles_that_cover_them() {
     let write = "create,delete,patch";
     let of = |namespaces: Value, kind: &str, watched: &[&str]| {
         let mut world = one(json!({ "namespaces": namespaces, "kind": kind }));
@@ -317,7 +317,7 @@ fn a_plugin_whose_parents_are_secrets_gives_the_host_all_of_them_to_read_and_a_w
 }
 
 #[test]
-fn a_rule_for_the_closed_namespace_is_reported() {
+fn a_rule_for_the_hosts_namespace_is_reported() {
     let (_, notes) = one(json!({ "namespaces": ["a", "system"] })).rights();
     assert_eq!(
         notes,
@@ -327,7 +327,7 @@ fn a_rule_for_the_closed_namespace_is_reported() {
 }
 
 #[test]
-fn what_no_grant_opens_is_not_printed() {
+fn rights_that_no_grant_can_give_are_not_printed() {
     let world = world(json!([{ "group": "rbac.authorization.k8s.io", "kind": "Role", "verbs": ["create"] }]));
     let (manifests, notes) = world.rights();
     assert!(!manifests.iter().any(|one| one["rules"].to_string().contains("rbac.authorization")));
@@ -335,7 +335,7 @@ fn what_no_grant_opens_is_not_printed() {
 }
 
 #[test]
-fn of_what_no_plugin_writes_the_right_to_read_is_printed() {
+fn for_read_only_kinds_only_the_right_to_read_is_printed() {
     let rule = json!({ "group": "networking.k8s.io", "kind": "IngressClass", "verbs": ["get", "create", "update", "delete"], "namespaces": "cluster" });
     let (manifests, notes) = world(json!([rule])).rights();
     let rules = manifests.iter().flat_map(|one| one["rules"].as_array().cloned().unwrap_or_default());
@@ -348,7 +348,7 @@ fn of_what_no_plugin_writes_the_right_to_read_is_printed() {
 }
 
 #[test]
-fn the_namespace_of_the_host_is_closed_before_there_is_any_right() {
+fn the_policy_for_the_hosts_namespace_comes_before_any_right() {
     let (manifests, _) = world(json!([])).rights();
     let of = |kind: &str| manifests.iter().position(|one| one["kind"] == kind).unwrap();
     let (policy, binding) = (of("ValidatingAdmissionPolicy"), of("ValidatingAdmissionPolicyBinding"));
@@ -372,7 +372,7 @@ fn accounts_have_no_token_and_the_namespace_is_restricted() {
 }
 
 #[test]
-fn all_kinds_are_asked_about_once() {
+fn each_kind_is_listed_once() {
     let world = world(json!([
         { "group": "apps", "kind": "Deployment", "verbs": ["get"] },
         { "kind": "Secret", "verbs": ["get"] },
@@ -397,7 +397,7 @@ fn yaml_has_its_comment_above() {
 }
 
 #[test]
-fn a_plugin_beside_a_host_of_objects_has_its_own_account_and_lets_the_host_be_it_and_read_its_pull_secret() {
+fn a_plugin_object_adds_an_account_that_the_host_may_impersonate_and_the_right_to_read_its_pull_secret() {
     let world = world(json!([]));
     let plugin = Plugin { pull_secret: Some("registry"), deletes_parents: true, ..world.plugin() };
     let rights = rights_of_plugin(plugin, &world.installation, &served);
@@ -410,7 +410,7 @@ fn a_plugin_beside_a_host_of_objects_has_its_own_account_and_lets_the_host_be_it
 }
 
 #[test]
-fn a_host_of_objects_may_follow_plugins_and_no_workload() {
+fn a_host_that_follows_objects_may_watch_plugins_and_no_workloads() {
     let text: String = rights_of_host(&world(json!([])).installation)
         .manifests
         .iter()
@@ -425,7 +425,7 @@ fn a_host_of_objects_may_follow_plugins_and_no_workload() {
 }
 
 #[test]
-fn a_host_of_objects_in_some_namespaces_records_the_events_about_plugins_in_default() {
+fn a_host_that_follows_objects_in_some_namespaces_records_events_about_plugins_in_default() {
     let mut world = world(json!([]));
     world.installation.watched = vec!["a".into()];
     let rights = rights_of_host(&world.installation);
