@@ -128,7 +128,7 @@ fn check_reference(reference: &ObjectRef) -> Result<(), AnswerError> {
         return Ok(());
     }
     let shown = sanitize::clean(format!("{} {reference}", kind.api_version()), MAX_NAME_BYTES);
-    Err(invalid(format!("{shown:?} names no object that can be")))
+    Err(invalid(format!("{shown:?} is not a valid reference to an object")))
 }
 
 fn check_json(what: &str, text: &str, limits: &Limits) -> Result<(), AnswerError> {

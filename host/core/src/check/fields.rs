@@ -35,7 +35,7 @@ pub(super) fn check_child(body: &Map<String, Value>, reference: &ObjectRef, most
     let cap = FIELDS_PER_CHILD.cap as usize;
     let raise = if fields <= cap { ", or raise the limit" } else { "" };
     let message = format!(
-        "{reference}: it has {fields} fields (keys and list elements), more than limits.{} ({most}); each costs the API server time and memory, however short it is: say it in fewer and longer ones, or in several objects{raise}",
+        "{reference}: it has {fields} fields (keys and list elements), more than limits.{} ({most}); each costs the API server time and memory, however short it is: use fewer and longer fields, or several objects{raise}",
         FIELDS_PER_CHILD.name
     );
     Err(Violation::new("too-many-fields", message))
@@ -50,7 +50,7 @@ pub(super) fn check_total(fields: usize, parent: &ObjectRef) -> Result<(), Viola
         return Ok(());
     }
     let message = format!(
-        "{parent}: its children have {fields} fields (keys and list elements) in all, more than {DECISION_FIELDS}; say it in fewer and longer ones"
+        "{parent}: its children have {fields} fields (keys and list elements) in all, more than {DECISION_FIELDS}; use fewer and longer fields"
     );
     Err(Violation::new("too-many-fields", message))
 }

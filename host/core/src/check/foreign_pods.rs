@@ -19,7 +19,9 @@ pub fn check(kind: &Kind, body: &Value, open: bool) -> Checked {
         return Ok(());
     }
     let Some(path) = find(body, "") else { return Ok(()) };
-    let message = format!("{path} would run as another component makes of it, and is not judged");
+    let message = format!(
+        "{path} names a container image, and the host cannot check the Pods that another component makes of this object"
+    );
     Err(Violation::new("foreign-pods", message).fixed_by(grant_change("foreignPods", true.into())).into())
 }
 

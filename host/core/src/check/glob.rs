@@ -34,7 +34,7 @@ pub fn validate_names(field: &str, patterns: &[String]) -> Result<(), String> {
     // A pattern that matches any valid name also matches the one in which `a` replaces the star.
     match patterns.iter().find(|pattern| !is_subdomain(&pattern.replace('*', "a"))) {
         Some(pattern) => Err(format!(
-            "{field} has {pattern:?}, which no object is named; names have lower-case letters, digits, `-` and `.`"
+            "{field} has {pattern:?}, which matches no valid name; names have lower-case letters, digits, `-` and `.`"
         )),
         None => Ok(()),
     }

@@ -55,7 +55,7 @@ pub struct Judged {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Inadmissible {
     /// The answer belongs to another function than the called one.
-    #[error("{0} answered as another function does")]
+    #[error("{0} returned the answer of another function")]
     WrongFunction(&'static str),
     /// The answer breaks rules.
     #[error(transparent)]

@@ -92,7 +92,7 @@ pub struct Charge {
 /// The refusal of memory to a plugin that would hold more than it may hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{more} bytes more would be held for it, but it holds {held} and may hold {may} of the {most} that all plugins share ({by_plugin}); have it return less and ask for fewer fields, or give the host more memory: raise the limit of its container, or `--memory`"
+    "the plugin needs {more} more bytes of memory, but it holds {held} and may hold {may} of the {most} that all plugins share ({by_plugin}); have it return less and ask for fewer fields, or give the host more memory: raise the limit of its container, or `--memory`"
 )]
 #[expect(missing_docs, reason = "the message names each field")]
 pub struct NoShare {
@@ -117,7 +117,7 @@ impl fmt::Display for ByPlugin {
         }
         match self.0.len().saturating_sub(MAX_NAMED_PLUGINS) {
             0 => Ok(()),
-            others => write!(f, ", and {others} others less"),
+            others => write!(f, ", and {others} others hold less"),
         }
     }
 }
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn of_many_plugins_the_heaviest_are_named() {
         let named = ByPlugin(["a", "b", "c", "d", "e"].map(|name| (name.into(), 1)).to_vec()).to_string();
-        assert_eq!(named, "a 1, b 1, c 1, and 2 others less");
+        assert_eq!(named, "a 1, b 1, c 1, and 2 others hold less");
     }
 
     /// Generates steps: a plugin, a number of bytes, and whether the plugin releases them instead of asking for them.

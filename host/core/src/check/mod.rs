@@ -106,7 +106,7 @@ pub fn check(
         fields += more;
         if desired.iter().any(|other| other.reference == next.reference) {
             let message = format!("{}: it is in the answer twice", next.reference);
-            violations.add(violation("duplicate-child", message).answer("leave one of both out"));
+            violations.add(violation("duplicate-child", message).answer("leave one of the two out"));
         }
         desired.push(next);
     }
@@ -219,7 +219,7 @@ fn resolve(reference: &ObjectRef, context: &Context<'_>) -> Result<(ObjectRef, b
 /// When one of them is not.
 pub fn check_name(reference: &ObjectRef) -> Result<(), Violation> {
     let valid = is_subdomain(&reference.name) && reference.namespace.as_deref().is_none_or(is_subdomain);
-    let message = || format!("{reference}: that is no valid name");
+    let message = || format!("{reference}: its name or its namespace is not valid");
     let change = "name it and its namespace with lower-case letters, digits, `-` and `.`";
     if valid { Ok(()) } else { Err(violation("name", message()).answer(change)) }
 }

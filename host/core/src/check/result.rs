@@ -82,7 +82,7 @@ pub fn may_exceed(closed: &[Box<str>], desired: &Desired) -> bool {
 /// When the grant does not allow something in the object. Names the field manager that set it, where one is known.
 pub fn check(object: &ObjectRef, json: &str, context: &Context<'_>) -> Checked {
     let whole: Value = serde_json::from_str(json)
-        .map_err(|error| Violation::new("json", format!("{object}: what would result cannot be read: {error}")))?;
+        .map_err(|error| Violation::new("json", format!("{object}: the resulting object cannot be read: {error}")))?;
     let checked = checked_part(&object.kind, &whole);
     let namespaced = object.namespace.is_some();
     let request = Request { parent: context.parent, object, namespaced, access: Access::Result(&checked) };
@@ -139,7 +139,7 @@ fn with_owner(violation: Violation, json: &str, object: &Value, own: &str) -> Vi
     let mut names: Vec<&str> = found.map(|owner| owner.manager.as_str()).filter(|name| *name != own).collect();
     names.dedup();
     let who = match names.is_empty() {
-        true => "a mutating webhook or another that owns no fields".to_owned(),
+        true => "a mutating webhook or another writer that owns no fields".to_owned(),
         false => format!("the field manager {}", names.join(" and ")),
     };
     let message = format!("{} (in the live object, set by {who}; this plugin's code would get it)", violation.message);

@@ -29,7 +29,7 @@ pub fn check(status: Option<&str>, conditions: &[Condition]) -> Result<Map<Strin
                 .add(violation(format!("the condition {RECONCILED} is the host's")).answer("give it another type"));
         } else if conditions.iter().take(index).any(|other| other.name == condition.name) {
             let duplicate = violation(format!("the condition {} is stated twice", condition.name));
-            violations.add(duplicate.answer("leave one of both out"));
+            violations.add(duplicate.answer("leave one of the two out"));
         }
     }
     violations.finish(members)
@@ -45,7 +45,7 @@ pub fn check_owner(decision: &Decision, parent: &Kind) -> Result<(), Violation> 
     if !parent.is_builtin() || (decision.status.is_none() && decision.conditions.is_empty()) {
         return Ok(());
     }
-    let message = format!("that of a {parent} belongs to Kubernetes' own controllers, where it has any");
+    let message = format!("the status of a {parent} belongs to Kubernetes' own controllers");
     Err(violation(message).answer("leave status and conditions out, and emit Events"))
 }
 

@@ -110,7 +110,7 @@ type Step<'a> = (&'a dyn Fn(&Rule) -> bool, &'a dyn Fn(Option<usize>) -> Violati
 fn check_namespace(request: &Request<'_>) -> Result<(), Violation> {
     let Request { parent, object, namespaced, access } = request;
     if *namespaced != object.namespace.is_some() {
-        let has = if *namespaced { "belongs into a namespace" } else { "has no namespace" };
+        let has = if *namespaced { "needs a namespace" } else { "has no namespace" };
         return Err(violation("scope", object, &format!("an object of this kind {has}")));
     }
     let leaves = parent.namespace.is_some() && parent.namespace != object.namespace;

@@ -192,22 +192,22 @@ impl Rule {
         let remove = || hint(kind).unwrap_or_else(|| "remove it".to_owned());
         if pods && pvc::is_claim(kind) && !pvc::has_only_claim_items(kind, &self.pods) {
             return Err(format!(
-                "pods is said of {kind}, which makes no Pods; leave claimSources and annotations of it"
+                "pods is set for {kind}, which makes no Pods; keep only claimSources and annotations of it"
             ));
         }
         if pods && !pvc::is_claim(kind) && !pod::makes_pods(kind) {
-            return Err(format!("pods is said of {}, which makes no Pods; {}", in_full(kind), remove()));
+            return Err(format!("pods is set for {}, which makes no Pods; {}", in_full(kind), remove()));
         }
         if services && !service::is_service(kind) {
-            return Err(format!("services is said of {}, another kind than Service; {}", in_full(kind), remove()));
+            return Err(format!("services is set for {}, which is not a Service; {}", in_full(kind), remove()));
         }
         if self.prune_data && !self.is_about_data() && !kind.is(DELETES_CLAIMS.0, DELETES_CLAIMS.1) {
-            let remedy = hint(kind).unwrap_or_else(|| "remove it, or say holdsData: true".to_owned());
-            return Err(format!("pruneData is said of {}, which holds no data; {remedy}", in_full(kind)));
+            let remedy = hint(kind).unwrap_or_else(|| "remove it, or set holdsData: true".to_owned());
+            return Err(format!("pruneData is set for {}, which holds no data; {remedy}", in_full(kind)));
         }
         if self.foreign_pods && pod::makes_pods(kind) {
             return Err(format!(
-                "foreignPods is said of {}, whose Pods are judged by `pods`; remove it",
+                "foreignPods is set for {}, whose Pods are checked against `pods`; remove it",
                 in_full(kind)
             ));
         }

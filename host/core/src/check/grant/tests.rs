@@ -414,7 +414,7 @@ fn a_rule_without_a_sensible_meaning_is_named() {
         (json!({ "kind": "Pod", "verbs": [], "pods": { "secrets": ["**"] } }), "pods.secrets has"),
         (json!({ "kind": "Secret", "verbs": [], "pods": { "hostPID": true } }), "no Pods"),
         (json!({ "kind": "PersistentVolumeClaim", "verbs": [], "pods": { "hostPID": true } }), "no Pods"),
-        (json!({ "kind": "Pod", "verbs": [], "services": { "clusterIP": true } }), "another kind than Service"),
+        (json!({ "kind": "Pod", "verbs": [], "services": { "clusterIP": true } }), "which is not a Service"),
         (json!({ "kind": "Service", "verbs": [], "services": { "annotations": [""] } }), "services.annotations has"),
         (
             json!({ "kind": "Service", "verbs": [], "services": { "types": ["Nodeport"] } }),
@@ -425,7 +425,7 @@ fn a_rule_without_a_sensible_meaning_is_named() {
         (json!({ "kind": "Pod", "verbs": [], "namespaces": ["cluster"] }), "metadata.name: cluster}}"),
         (json!({ "kind": "Pod", "verbs": [], "namespaces": { "matchLabels": { "a b": "c" } } }), "\"a b\""),
         (json!({ "kind": "Pod", "verbs": [], "namespaces": { "matchLabels": { "a": "b c" } } }), "\"b c\""),
-        (json!({ "kind": "ConfigMap", "verbs": [], "pruneData": true }), "pruneData is said of the kind \"ConfigMap\""),
+        (json!({ "kind": "ConfigMap", "verbs": [], "pruneData": true }), "pruneData is set for the kind \"ConfigMap\""),
     ] {
         let error = error(rule);
         assert!(error.contains(says), "{error}");
@@ -455,8 +455,8 @@ fn a_kind_that_differs_from_a_known_one_in_case_or_group_is_named_with_it() {
         ("apps/v1", "StatefulSet", json!({}), "group has \"apps/v1\"; a group is written without a version"),
         ("", "widget", json!({}), "kind has \"widget\""),
         ("g", "Widget", json!({ "pods": { "hostPID": true } }), "makes no Pods; remove it"),
-        ("", "ConfigMap", json!({ "pruneData": true }), "holds no data; remove it, or say holdsData: true"),
-        ("apps", "Deployment", json!({ "foreignPods": true }), "whose Pods are judged by `pods`"),
+        ("", "ConfigMap", json!({ "pruneData": true }), "holds no data; remove it, or set holdsData: true"),
+        ("apps", "Deployment", json!({ "foreignPods": true }), "whose Pods are checked against `pods`"),
         ("", "PersistentVolumeClaim", json!({ "pods": { "adopt": true } }), "claimSources and annotations"),
     ] {
         let mut rule = json!({ "group": group, "kind": kind, "verbs": ["get"] });
