@@ -10,7 +10,7 @@ use crate::sandbox::cases::Case;
 use crate::sandbox::revision::Revision;
 use hotshoe_core::check;
 use hotshoe_core::check::grant::Grant;
-use hotshoe_core::check::{Context, Inadmissible, Present};
+use hotshoe_core::check::{Context, Inadmissible, ObservedState};
 use hotshoe_core::model::decision::{Answer, Call, Descriptor, Observation};
 use hotshoe_core::model::sanitize::clean;
 
@@ -63,7 +63,7 @@ fn judge(
         label_of: Box::new(|_, _| None),
     };
     let children: Vec<_> = observation.children.iter().map(|child| child.reference.clone()).collect();
-    let denied = check::judge(call, answer, Present { children: &children, room: None }, &context).err();
+    let denied = check::admit(call, answer, ObservedState { children: &children, room: None }, &context).err();
     match denied.and_then(|denied| certain(denied, &config.grant)) {
         Some(denied) => Err(denied),
         None => Ok(()),

@@ -234,7 +234,7 @@ impl SharedWatch {
 
     /// Whether it notes what is closed to plugins in its objects: children of which a result is judged.
     fn notes_closed(&self) -> bool {
-        self.scope.selector == PLUGIN_LABEL && result::is_judged(&self.scope.kind)
+        self.scope.selector == PLUGIN_LABEL && result::is_checked(&self.scope.kind)
     }
 
     /// Whether the metadata of its objects is all that is looked at.

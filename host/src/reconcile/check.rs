@@ -18,7 +18,7 @@ use crate::reconcile::pass::Pass;
 use crate::sandbox::revision::Revision;
 use hotshoe_core::check;
 use hotshoe_core::check::memory_quota::{Quota, Room};
-use hotshoe_core::check::{Desired, Inadmissible, Judged, Present, Stage};
+use hotshoe_core::check::{AdmittedDecision, Desired, Inadmissible, ObservedState, Stage};
 use hotshoe_core::diff;
 use hotshoe_core::diff::Plan;
 use hotshoe_core::diff::associative_lists::AssociativeLists;
@@ -59,7 +59,7 @@ impl Gate {
     ///
     /// # Errors
     /// Why it may not.
-    pub fn judge(&self, answer: Answer) -> Result<Judged, Inadmissible> {
+    pub fn judge(&self, answer: Answer) -> Result<AdmittedDecision, Inadmissible> {
         let observed = &*self.observed;
         let rules = Rules {
             plugin: &self.plugin,
@@ -70,8 +70,8 @@ impl Gate {
         let context = context_of(rules, &observed.shown.parent.reference, &observed.parent.uid);
         let (parent, children) = (&*observed.parent, &observed.children);
         let room = Room { shared: &self.plugin.memory, parent, children, quota: self.quota };
-        let present = Present { children: &observed.references(), room: Some(room) };
-        check::judge(self.call, answer, present, &context)
+        let state = ObservedState { children: &observed.references(), room: Some(room) };
+        check::admit(self.call, answer, state, &context)
     }
 }
 
@@ -136,7 +136,7 @@ impl Check {
                 Ok(Checked { stage: Stage::Decided, decision, target: Target::InSync, intent })
             }
             answer => {
-                let Judged { stage, decision, desired } = self.gate.judge(answer)?;
+                let AdmittedDecision { stage, decision, desired } = self.gate.judge(answer)?;
                 let target = desired.map_or(Target::Keep, |desired| Target::Exactly(self.plan(desired)));
                 Ok(Checked { stage, decision, target, intent })
             }

@@ -14,7 +14,7 @@ use crate::reconcile::parent_state::ParentState;
 use crate::reconcile::{decide, finalize};
 use crate::sandbox::error::CallError;
 use crate::shadow::summary::Times;
-use hotshoe_core::check::Judged;
+use hotshoe_core::check::AdmittedDecision;
 use hotshoe_core::check::status::check_owner;
 use hotshoe_core::compare::json_diff::TAINTED;
 use hotshoe_core::compare::{Basis, Failed, Side};
@@ -33,7 +33,7 @@ pub(crate) struct Said<T> {
 }
 
 /// The checked answer; none if the revision is not called.
-pub(crate) type Judgement = Option<Said<Judged>>;
+pub(crate) type Judgement = Option<Said<AdmittedDecision>>;
 
 /// An answer with a fingerprint of the children in it.
 #[derive(PartialEq)]

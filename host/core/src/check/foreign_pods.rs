@@ -100,7 +100,7 @@ mod tests {
         ] {
             assert_eq!(message("Rollout", &body, false), None, "{body}");
         }
-        let judged = json!({ "spec": { "template": { "spec": { "containers": [{ "image": "a" }] } } } });
-        assert_eq!(check(&Kind::new("apps", "v1", "Deployment"), &judged, false), Ok(()));
+        let deployment = json!({ "spec": { "template": { "spec": { "containers": [{ "image": "a" }] } } } });
+        assert_eq!(check(&Kind::new("apps", "v1", "Deployment"), &deployment, false), Ok(()));
     }
 }

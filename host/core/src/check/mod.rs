@@ -4,6 +4,7 @@
 //! its namespace, owner reference, labels and digest.
 
 pub mod access_request;
+pub mod admission;
 pub mod answer;
 pub mod denied;
 pub mod fields;
@@ -13,7 +14,6 @@ pub mod foreign_pods;
 pub mod glob;
 pub mod grant;
 pub mod json_cursor;
-pub mod judge;
 pub mod memory_quota;
 pub mod memory_share;
 pub mod parent_kind;
@@ -25,7 +25,7 @@ pub mod service;
 pub mod status;
 pub mod violation;
 
-pub use crate::check::judge::{Inadmissible, Judged, Present, Stage, judge};
+pub use crate::check::admission::{AdmittedDecision, Inadmissible, ObservedState, Stage, admit};
 pub use crate::check::violation::{Denial, Violation};
 
 use std::collections::HashSet;

@@ -285,17 +285,17 @@ mod tests {
     #[test]
     fn a_claims_own_annotations_are_checked_like_those_of_a_template() {
         let annotated = |key: &str| json!({ "metadata": { "annotations": { key: "a" } } });
-        let judged = |group: &str, kind: &str, key: &str, open: Value| {
+        let checked = |group: &str, kind: &str, key: &str, open: Value| {
             broken(group, kind, "shop", &annotated(key), &open, false)
         };
-        let claim = |key: &str, open: Value| judged("", "PersistentVolumeClaim", key, open);
+        let claim = |key: &str, open: Value| checked("", "PersistentVolumeClaim", key, open);
         let import = "cdi.kubevirt.io/storage.import.endpoint";
         assert_eq!(claim(import, json!({})), Some("pod-annotation"));
         assert_eq!(claim(import, json!({ "annotations": ["cdi.kubevirt.io/*"] })), None);
         assert_eq!(claim("note", json!({})), None);
         assert_eq!(claim("io.kubernetes.cri-o.Devices", json!({})), Some("pod-annotation"));
         assert_eq!(claim("hotshoe.dev/applied", json!({})), None, "the host's own");
-        assert_eq!(judged("apps", "StatefulSet", import, json!({})), None, "a set is no claim");
+        assert_eq!(checked("apps", "StatefulSet", import, json!({})), None, "a set is no claim");
         let mut filled = annotated("note");
         filled["spec"] = json!({ "volumeName": "s" });
         assert_eq!(broken("", "PersistentVolumeClaim", "any", &filled, &json!({}), false), Some("claim-source"));

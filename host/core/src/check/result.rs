@@ -32,14 +32,14 @@ const TOKEN_CONFIG_MAPS: [&str; 2] = ["kube-root-ca.crt", "openshift-service-ca.
 const NODE_VOLUME_PREFIX: &str = "the node's files as volume ";
 
 /// Returns whether results of this kind are checked.
-pub fn is_judged(kind: &Kind) -> bool {
+pub fn is_checked(kind: &Kind) -> bool {
     pod::makes_pods(kind) || service::is_service(kind) || pvc::is_claim(kind)
 }
 
 /// Lists what a live object has that a plugin may set only with an item of its grant. The items are texts that are only
 /// compared with each other.
 pub fn closed(kind: &Kind, json: &str) -> Box<[Box<str>]> {
-    if !is_judged(kind) {
+    if !is_checked(kind) {
         return Box::default();
     }
     let Ok(object) = serde_json::from_str::<Parts>(json).map(Parts::into_object) else { return more_than_listed() };
@@ -64,7 +64,7 @@ fn more_than_listed() -> Box<[Box<str>]> {
 /// others have added may mount already.
 pub fn may_exceed(closed: &[Box<str>], desired: &Desired) -> bool {
     let (kind, body) = (&desired.reference.kind, &*desired.body);
-    if !is_judged(kind) {
+    if !is_checked(kind) {
         return false;
     }
     let asked = match check_without_grant(kind, body) {
@@ -107,7 +107,7 @@ fn check_without_grant(kind: &Kind, object: &Value) -> Checked {
 /// the object they are needed. The exception are the node's files, where each mount is checked by the name of its volume.
 fn items(kind: &Kind, object: &Value, denial: &Denial) -> Vec<Box<str>> {
     let item = |violation: &Violation| match &violation.fix {
-        Some(Fix::Grant(opening)) => format!("{} {:?}", violation.rule, opening.items).into(),
+        Some(Fix::Grant(change)) => format!("{} {:?}", violation.rule, change.items).into(),
         _ => format!("{} {}", violation.rule, violation.message).into(),
     };
     let spec =
@@ -290,7 +290,7 @@ mod tests {
     }
 
     /// Checks a result under a grant on its kind with the items `more`.
-    fn judged(object: &ObjectRef, body: &Value, more: Value) -> Checked {
+    fn checked(object: &ObjectRef, body: &Value, more: Value) -> Checked {
         let mut rule = json!({ "group": &*object.kind.group, "kind": &*object.kind.kind, "verbs": ["update"] });
         rule.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
         let rules = serde_json::from_value(json!([rule])).unwrap();
@@ -309,7 +309,7 @@ mod tests {
     }
 
     fn broken(object: &ObjectRef, body: &Value, more: Value) -> Option<&'static str> {
-        judged(object, body, more).err().map(|denial| denial.rule())
+        checked(object, body, more).err().map(|denial| denial.rule())
     }
 
     fn desired(object: &ObjectRef, body: Value) -> Desired {
@@ -332,7 +332,7 @@ mod tests {
         let fields = json!({ "f:spec": { "f:template": { "f:spec": { "f:hostPID": {} } } } });
         let body =
             owned_by("old-operator", fields, template(json!({ "hostPID": true, "serviceAccountName": "admin" })));
-        let reasons = judged(&deployment, &body, json!({})).unwrap_err().reasons();
+        let reasons = checked(&deployment, &body, json!({})).unwrap_err().reasons();
         for words in [
             "spec.template.spec.hostPID is not granted (in the live object, set by the field manager old-operator",
             "pods: {hostPID: true}",
@@ -342,7 +342,7 @@ mod tests {
             assert!(reasons.contains(words), "{words}: {reasons}");
         }
         let doubled = template(json!({ "serviceAccountName": "admin", "serviceAccount": "admin" }));
-        assert_eq!(judged(&deployment, &doubled, json!({})).unwrap_err().count(), 1, "one field of two names");
+        assert_eq!(checked(&deployment, &doubled, json!({})).unwrap_err().count(), 1, "one field of two names");
         let open = json!({ "pods": { "hostPID": true, "serviceAccounts": ["admin"] } });
         assert_eq!(broken(&deployment, &body, open), None);
     }
@@ -423,7 +423,7 @@ mod tests {
     fn ordinary_objects_and_other_kinds_need_no_check() {
         let secretive = template(json!({ "volumes": [{ "name": "v", "secret": { "secretName": "s" } }] }));
         let map = reference("", "ConfigMap");
-        assert!(closed(&map.kind, &secretive.to_string()).is_empty() && !is_judged(&map.kind));
+        assert!(closed(&map.kind, &secretive.to_string()).is_empty() && !is_checked(&map.kind));
         assert!(!may_exceed(&["anything".into()], &desired(&map, secretive.clone())));
         assert_eq!(broken(&map, &secretive, json!({})), None);
         let deployment = reference("apps", "Deployment");
@@ -442,6 +442,6 @@ mod tests {
         let live = closed(&deployment.kind, &many.to_string());
         assert!(may_exceed(&live, &desired(&deployment, many)));
         assert!(may_exceed(&closed(&deployment.kind, "{"), &desired(&deployment, json!({}))));
-        assert_eq!(judged(&deployment, &json!({}), json!({})), Ok(()));
+        assert_eq!(checked(&deployment, &json!({}), json!({})), Ok(()));
     }
 }

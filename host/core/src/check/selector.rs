@@ -74,7 +74,7 @@ mod tests {
     use crate::check::access_request::Access;
     use crate::model::kind::{Kind, ObjectRef};
 
-    fn judged(group: &str, kind: &str, name: &str, body: &Value, adopt: bool) -> Checked {
+    fn checked(group: &str, kind: &str, name: &str, body: &Value, adopt: bool) -> Checked {
         let named = |group: &str, kind: &str, name: &str| ObjectRef {
             kind: Kind::new(group, "v1", kind),
             namespace: Some("n".into()),
@@ -87,7 +87,7 @@ mod tests {
 
     /// Returns the first rule that a child of the parent `shop` breaks.
     fn broken(group: &str, kind: &str, name: &str, body: &Value, adopt: bool) -> Option<&'static str> {
-        judged(group, kind, name, body, adopt).err().map(|violation| violation.rule())
+        checked(group, kind, name, body, adopt).err().map(|violation| violation.rule())
     }
 
     const ADOPTION: Option<&str> = Some("pod-adoption");
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_refusal_says_what_to_do() {
-        let message = judged("apps", "ReplicaSet", "any", &json!({}), false).unwrap_err().to_string();
+        let message = checked("apps", "ReplicaSet", "any", &json!({}), false).unwrap_err().to_string();
         assert!(message.contains("\"shop\"") && message.contains("pods: {adopt: true}"), "{message}");
     }
 }

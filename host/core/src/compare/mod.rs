@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::check::{Desired, Judged};
+use crate::check::{AdmittedDecision, Desired};
 use crate::compare::json_diff::{Field, Rules, TAINTED, cut};
 use crate::model::decision::{Decision, Event};
 use crate::model::kind::ObjectRef;
@@ -30,7 +30,7 @@ pub enum Side {
     /// The revision is not called: the parent is being deleted and does not have the revision's finalizer.
     Idle,
     /// The revision decided, and the decision is admitted.
-    Decided(Box<Judged>, Basis),
+    Decided(Box<AdmittedDecision>, Basis),
     /// The revision failed, or its decision is denied.
     Failed(Failed),
 }
@@ -220,15 +220,15 @@ pub fn compare(
 impl Side {
     /// Describes the kind of answer.
     fn answer(&self) -> Option<String> {
-        let Side::Decided(judged, basis) = self else { return None };
-        let children = if judged.desired.is_some() { "exactly" } else { "keep" };
+        let Side::Decided(admitted, basis) = self else { return None };
+        let children = if admitted.desired.is_some() { "exactly" } else { "keep" };
         let fetched = if *basis == Basis::Fetched { ", after needs" } else { "" };
-        Some(format!("{}: {children}{fetched}", judged.stage.as_str()))
+        Some(format!("{}: {children}{fetched}", admitted.stage.as_str()))
     }
 
     fn desired(&self) -> Option<&[Desired]> {
         match self {
-            Side::Decided(judged, _) => judged.desired.as_deref(),
+            Side::Decided(admitted, _) => admitted.desired.as_deref(),
             Side::Idle | Side::Failed(_) => None,
         }
     }
@@ -243,7 +243,7 @@ fn identity(reference: &ObjectRef) -> Identity<'_> {
 
 fn compare_children(
     found: &mut Difference,
-    (old, new): (&Side, &Judged),
+    (old, new): (&Side, &AdmittedDecision),
     tainted: bool,
     existing: &[ObjectRef],
     may_prune: impl Fn(&ObjectRef) -> bool,
@@ -284,7 +284,7 @@ fn compare_child(old: &Desired, new: &Desired, tainted: bool, most: &mut usize) 
 }
 
 /// Compares everything of two decisions except the children: status, conditions, Events and requeue.
-fn compare_statements(found: &mut Difference, old: &Judged, new: &Judged, tainted: bool) {
+fn compare_statements(found: &mut Difference, old: &AdmittedDecision, new: &AdmittedDecision, tainted: bool) {
     let rules = Rules { tainted, ..Rules::default() };
     let (old, new) = (&old.decision, &new.decision);
     let status = |decision: &Decision| decision.status.as_deref().and_then(|text| serde_json::from_str(text).ok());
@@ -355,7 +355,7 @@ mod tests {
     }
 
     fn decided(decision: Decision, desired: Option<Vec<Desired>>) -> Side {
-        Side::Decided(Box::new(Judged { stage: Stage::Decided, decision, desired }), Basis::Watched)
+        Side::Decided(Box::new(AdmittedDecision { stage: Stage::Decided, decision, desired }), Basis::Watched)
     }
 
     fn children(desired: Vec<Desired>) -> Side {
@@ -440,7 +440,7 @@ mod tests {
     #[test]
     fn clean_up_that_is_done_earlier_is_another_kind_of_answer() {
         let cleanup = |stage, basis| {
-            Side::Decided(Box::new(Judged { stage, decision: Decision::default(), desired: None }), basis)
+            Side::Decided(Box::new(AdmittedDecision { stage, decision: Decision::default(), desired: None }), basis)
         };
         let found =
             found(&cleanup(Stage::Waiting, Basis::Watched), &cleanup(Stage::Done, Basis::Fetched), &[]).unwrap();

@@ -11,7 +11,7 @@ use crate::model::kind::ObjectRef;
 
 /// The observed state that an answer is checked against.
 #[derive(Clone, Copy)]
-pub struct Present<'a> {
+pub struct ObservedState<'a> {
     /// The observed children.
     pub children: &'a [ObjectRef],
     /// The memory that the host has left; absent where no host runs.
@@ -42,7 +42,7 @@ impl Stage {
 
 /// An admitted answer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Judged {
+pub struct AdmittedDecision {
     /// The progress that the answer reports.
     pub stage: Stage,
     /// The decision.
@@ -70,14 +70,19 @@ pub enum Inadmissible {
 /// # Errors
 /// When the answer does not belong to `call`, breaks rules (all of them are listed), or needs more memory than the host has
 /// left.
-pub fn judge(call: Call, answer: Answer, present: Present<'_>, context: &Context<'_>) -> Result<Judged, Inadmissible> {
+pub fn admit(
+    call: Call,
+    answer: Answer,
+    observed: ObservedState<'_>,
+    context: &Context<'_>,
+) -> Result<AdmittedDecision, Inadmissible> {
     let (stage, decision) = staged(call, answer)?;
     let mut violations = Violations::default();
     if let Err(denial) = status::check(decision.status.as_deref(), &decision.conditions) {
         violations.extend(denial);
     }
     violations.note(status::check_owner(&decision, &context.parent.kind).map_err(Denial::from));
-    let desired = match check_children(call, &decision, present, context) {
+    let desired = match check_children(call, &decision, observed, context) {
         Ok(desired) => desired,
         Err(denial) => {
             violations.extend(denial);
@@ -85,10 +90,10 @@ pub fn judge(call: Call, answer: Answer, present: Present<'_>, context: &Context
         }
     };
     let desired = violations.finish(desired)?;
-    if let Some(room) = present.room {
+    if let Some(room) = observed.room {
         memory_quota::check(context.parent, &decision, desired.as_deref().unwrap_or_default(), room)?;
     }
-    Ok(Judged { stage, decision, desired })
+    Ok(AdmittedDecision { stage, decision, desired })
 }
 
 fn staged(call: Call, answer: Answer) -> Result<(Stage, Decision), Inadmissible> {
@@ -104,12 +109,12 @@ fn staged(call: Call, answer: Answer) -> Result<(Stage, Decision), Inadmissible>
 fn check_children(
     call: Call,
     decision: &Decision,
-    present: Present<'_>,
+    observed: ObservedState<'_>,
     context: &Context<'_>,
 ) -> Result<Option<Vec<Desired>>, Denial> {
     match call {
-        Call::Reconcile => check(decision, present.children, context),
-        Call::Finalize => check_cleanup(decision, present.children, context),
+        Call::Reconcile => check(decision, observed.children, context),
+        Call::Finalize => check_cleanup(decision, observed.children, context),
     }
 }
 
@@ -160,8 +165,8 @@ mod tests {
         Decision { children: Children::Exactly(children.to_vec()), ..Decision::default() }
     }
 
-    /// Judges an answer for a parent that has one child, the ConfigMap `old`.
-    fn judged(call: Call, answer: Answer, room: Option<Quota>) -> Result<Judged, Inadmissible> {
+    /// Checks an answer for a parent that has one child, the ConfigMap `old`.
+    fn admitted(call: Call, answer: Answer, room: Option<Quota>) -> Result<AdmittedDecision, Inadmissible> {
         let rules = json!([{ "kind": "ConfigMap", "verbs": ["create", "update", "delete"] }]);
         let rules = serde_json::from_value(rules).unwrap();
         let grant = Grant { rules, prune_all: false, host_namespace: "host".into() };
@@ -190,11 +195,11 @@ mod tests {
         let (shared, children, observed) =
             (Account::default(), [reference("ConfigMap", "old")], ObservedChildren::new());
         let room = room.map(|quota| Room { shared: &shared, parent: &parent, children: &observed, quota });
-        judge(call, answer, Present { children: &children, room }, &context)
+        admit(call, answer, ObservedState { children: &children, room }, &context)
     }
 
     fn denial(call: Call, answer: Answer) -> Denial {
-        match judged(call, answer, None).unwrap_err() {
+        match admitted(call, answer, None).unwrap_err() {
             Inadmissible::Denied(denial) => denial,
             other => panic!("{other}"),
         }
@@ -208,7 +213,7 @@ mod tests {
             (Call::Finalize, Answer::Waiting(decision.clone()), Stage::Waiting),
             (Call::Finalize, Answer::Done(decision.clone()), Stage::Done),
         ] {
-            assert_eq!(judged(call, answer, None).unwrap().stage, stage);
+            assert_eq!(admitted(call, answer, None).unwrap().stage, stage);
         }
         for (call, answer) in [
             (Call::Finalize, Answer::Decided(decision.clone())),
@@ -216,7 +221,7 @@ mod tests {
             (Call::Reconcile, Answer::Done(decision)),
             (Call::Reconcile, Answer::Needs(Vec::new())),
         ] {
-            let error = judged(call, answer, None).unwrap_err();
+            let error = admitted(call, answer, None).unwrap_err();
             assert!(matches!(error, Inadmissible::WrongFunction(_)), "{error}");
         }
     }
@@ -273,7 +278,7 @@ mod tests {
 
     #[test]
     fn clean_up_may_change_and_delete_children_and_creates_none() {
-        assert!(judged(Call::Finalize, Answer::Done(exactly(&[])), None).is_ok());
+        assert!(admitted(Call::Finalize, Answer::Done(exactly(&[])), None).is_ok());
         assert_eq!(denial(Call::Reconcile, Answer::Decided(exactly(&[]))).rule(), "prune-all");
         let created =
             denial(Call::Finalize, Answer::Waiting(exactly(&["a", "old", "b"].map(|name| child(name, "{}")))));
@@ -283,8 +288,8 @@ mod tests {
     #[test]
     fn a_decision_that_the_host_has_no_memory_for_is_not_admitted_though_it_breaks_no_rule() {
         let large = exactly(&[child("new", &json!({ "data": { "a": "x".repeat(2_000) } }).to_string())]);
-        let judged = |room| judged(Call::Reconcile, Answer::Decided(large.clone()), room);
-        assert!(matches!(judged(Some(ROOM)), Err(Inadmissible::NoRoom(_))));
-        assert!(judged(None).is_ok());
+        let admitted = |room| admitted(Call::Reconcile, Answer::Decided(large.clone()), room);
+        assert!(matches!(admitted(Some(ROOM)), Err(Inadmissible::NoRoom(_))));
+        assert!(admitted(None).is_ok());
     }
 }
