@@ -120,7 +120,7 @@ fn note(grant: &Grant, verb: Verb, kind: &Kind, asked: bool, given: bool) -> Str
     }
     let rules: Vec<_> = grant.rules.iter().filter(|rule| rule.is_for(verb, kind)).collect();
     let mut notes = Vec::new();
-    let may_open = rules.iter().any(|rule| rule.may_open(verb));
+    let may_open = rules.iter().any(|rule| rule.can_grant(verb));
     match (asked, given) {
         (_, false) if may_open => notes.push("missing: the namespace of the host is closed to plugins".to_owned()),
         (_, false) if !rules.is_empty() => notes.push("missing: Secrets are read by name only; add `names`".to_owned()),

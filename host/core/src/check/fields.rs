@@ -89,8 +89,8 @@ mod tests {
         assert_eq!(check_child(&of(7), &map(), 7), Ok(7));
         let denied = check_child(&of(8), &map(), 7).unwrap_err();
         assert_eq!(denied.rule, "too-many-fields");
-        for said in ["ConfigMap n/bulk", "has 8 fields", "limits.fieldsPerChild (7)", "raise the limit"] {
-            assert!(denied.message.contains(said), "{denied}");
+        for part in ["ConfigMap n/bulk", "has 8 fields", "limits.fieldsPerChild (7)", "raise the limit"] {
+            assert!(denied.message.contains(part), "{denied}");
         }
         let denied = check_child(&of(110_000), &map(), 7).unwrap_err();
         assert!(!denied.message.contains("raise"), "no limit can be so high: {denied}");

@@ -790,7 +790,7 @@ mod tests {
 
     #[test]
     fn nulls_are_found_at_any_depth() {
-        for (said, left) in [
+        for (value, left) in [
             (json!(null), None),
             (json!([]), Some(json!([]))),
             (json!([null]), Some(json!([]))),
@@ -801,8 +801,8 @@ mod tests {
             (json!({ "a": { "b": [] } }), Some(json!({ "a": { "b": [] } }))),
             (json!([0, false, "", {}]), Some(json!([0, false, "", {}]))),
         ] {
-            let body = maps().body(&map(&json!({ "field": said }).to_string()));
-            assert_eq!(body.get("field"), left.as_ref(), "{said}");
+            let body = maps().body(&map(&json!({ "field": value }).to_string()));
+            assert_eq!(body.get("field"), left.as_ref(), "{value}");
         }
     }
 

@@ -253,11 +253,11 @@ fn compare_children(
         Some(desired) => desired.iter().map(|one| (identity(&one.reference), (&one.reference, Some(one)))).collect(),
         None => existing.iter().map(|one| (identity(one), (one, None))).collect(),
     };
-    let mut most = MAX_FIELDS_PER_PARENT;
+    let mut remaining = MAX_FIELDS_PER_PARENT;
     for one in wanted {
         match before.get(&identity(&one.reference)) {
             None => found.created.push((&one.reference).into()),
-            Some((_, Some(old))) => found.changed.extend(compare_child(old, one, tainted, &mut most)),
+            Some((_, Some(old))) => found.changed.extend(compare_child(old, one, tainted, &mut remaining)),
             Some((_, None)) => {}
         }
     }
@@ -270,7 +270,7 @@ fn compare_children(
     }
 }
 
-fn compare_child(old: &Desired, new: &Desired, tainted: bool, most: &mut usize) -> Option<Changed> {
+fn compare_child(old: &Desired, new: &Desired, tainted: bool, remaining: &mut usize) -> Option<Changed> {
     if old.digest == new.digest {
         return None;
     }
@@ -278,8 +278,8 @@ fn compare_child(old: &Desired, new: &Desired, tainted: bool, most: &mut usize) 
     let is_secret = kind.is("", "Secret");
     let secret: &[&str] = if is_secret { &["data", "stringData"] } else { &[] };
     let rules = Rules { secret, ignored: APPLIED_ANNOTATION, tainted };
-    let fields = json_diff::compare(Some(&old.body), Some(&new.body), MAX_FIELDS_PER_OBJECT.min(*most), rules);
-    *most = most.saturating_sub(fields.listed.len());
+    let fields = json_diff::compare(Some(&old.body), Some(&new.body), MAX_FIELDS_PER_OBJECT.min(*remaining), rules);
+    *remaining = remaining.saturating_sub(fields.listed.len());
     Some(Changed { object: (&new.reference).into(), fields: fields.listed, more: fields.more })
 }
 
@@ -362,7 +362,7 @@ mod tests {
         decided(Decision::default(), Some(desired))
     }
 
-    fn said(change: impl FnOnce(&mut Decision)) -> Side {
+    fn deciding(change: impl FnOnce(&mut Decision)) -> Side {
         let mut decision = Decision::default();
         change(&mut decision);
         decided(decision, None)
@@ -422,7 +422,7 @@ mod tests {
     fn where_the_old_answer_keeps_its_children_the_observed_ones_count() {
         let there = [reference("Service", "a"), reference("Service", "b")];
         let new = children(vec![child("Service", "b", json!(1)), child("Service", "c", json!(1))]);
-        for old in [said(|_| {}), failed("x")] {
+        for old in [deciding(|_| {}), failed("x")] {
             let found = found(&old, &new, &there).unwrap();
             assert_eq!((names(&found.created), names(&found.deleted)), (vec!["c"], vec!["a"]));
             assert!(found.changed.is_empty());
@@ -432,7 +432,7 @@ mod tests {
     #[test]
     fn an_answer_that_keeps_deletes_nothing_and_is_another_kind_of_answer() {
         let old = children(vec![child("Service", "a", json!(1))]);
-        let found = found(&old, &said(|_| {}), &[reference("Service", "a")]).unwrap();
+        let found = found(&old, &deciding(|_| {}), &[reference("Service", "a")]).unwrap();
         assert!(found.deleted.is_empty());
         assert_eq!(found.answer, Some(field("answer", Some("decided: exactly"), Some("decided: keep"))));
     }
@@ -542,11 +542,11 @@ mod tests {
             reason: "R".into(),
             message: message.into(),
         };
-        let old = said(|decision| {
+        let old = deciding(|decision| {
             decision.status = Some(r#"{"nodes":["a"],"ready":1}"#.into());
             decision.conditions = vec![condition("A", "one"), condition("B", "same")];
         });
-        let new = said(|decision| {
+        let new = deciding(|decision| {
             decision.status = Some(r#"{"nodes":["a"],"ready":2}"#.into());
             decision.conditions = vec![condition("B", "same"), condition("A", "two")];
         });
@@ -559,8 +559,8 @@ mod tests {
     #[test]
     fn events_and_the_requeue_are_reported() {
         let event = |message: &str| Event { severity: Severity::Normal, reason: "R".into(), message: message.into() };
-        let old = said(|decision| decision.events = vec![event("both"), event("old")]);
-        let new = said(|decision| {
+        let old = deciding(|decision| decision.events = vec![event("both"), event("old")]);
+        let new = deciding(|decision| {
             decision.events = vec![event("new"), event("both")];
             decision.requeue_after = Some(Duration::from_secs(5));
         });
@@ -572,9 +572,9 @@ mod tests {
 
     #[test]
     fn a_new_failure_breaks_and_a_fixed_one_does_not() {
-        let found_one = found(&said(|_| {}), &failed("x"), &[]).unwrap();
+        let found_one = found(&deciding(|_| {}), &failed("x"), &[]).unwrap();
         assert!(found_one.breaks() && found_one.answer.is_none());
-        let fixed = found(&failed("x"), &said(|_| {}), &[]).unwrap();
+        let fixed = found(&failed("x"), &deciding(|_| {}), &[]).unwrap();
         assert!(!fixed.breaks() && fixed.old_failure.is_some());
         assert!(!found(&failed("x"), &failed("y"), &[]).unwrap().breaks());
     }

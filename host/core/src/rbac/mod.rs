@@ -366,7 +366,7 @@ fn grant_rule(
 /// create if the object does not exist. Lists and watches run under the host's account.
 fn api_verbs(verb: Verb, rule: &Rule) -> &'static [&'static str] {
     match verb {
-        Verb::Get if rule.may_open(verb) => &["get"],
+        Verb::Get if rule.can_grant(verb) => &["get"],
         Verb::Create => &["create", "patch"],
         Verb::Update => &["patch"],
         Verb::Delete => &["delete"],

@@ -81,7 +81,7 @@ impl Grant {
         let loses_data = verb == Verb::Delete && self.rules.iter().any(is_about_data);
         let steps: [Step<'_>; 5] = [
             (&|rule| rule.is_for(verb, &object.kind), &|_| self.not_granted(&[verb], object)),
-            (&|rule| rule.may_open(verb), &|rule| unnamed_secret(object, rule)),
+            (&|rule| rule.can_grant(verb), &|rule| unnamed_secret(object, rule)),
             (&|rule| rule.covers_name(&object.name), &|rule| other_name(verb, object, rule)),
             (&|rule| rule.namespaces.cover(parent, object, label_of), &|_| other_namespace(verb, request)),
             (&|rule| !loses_data || rule.prune_data, &|rule| holds_data(object, rule)),

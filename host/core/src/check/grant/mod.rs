@@ -33,9 +33,9 @@ pub struct Grant {
 impl Grant {
     /// Returns whether a rule grants the verb for at least some objects of the kind.
     pub fn allows(&self, verb: Verb, kind: &Kind) -> bool {
-        let opens = |rule: &Rule| rule.is_for(verb, kind) && rule.may_open(verb) && !self.is_closed(rule);
+        let grants = |rule: &Rule| rule.is_for(verb, kind) && rule.can_grant(verb) && !self.is_closed(rule);
         let is_closed = denied::reason(kind).is_some() || (!verb.reads() && denied::is_read_only(kind));
-        !is_closed && self.rules.iter().any(opens)
+        !is_closed && self.rules.iter().any(grants)
     }
 
     /// Returns whether a rule applies only in the namespace of the host, to which no plugin has access.

@@ -40,8 +40,8 @@ pub struct Rule {
     /// whether it may have its claims deleted with it.
     #[serde(default)]
     pub prune_data: bool,
-    /// Whether objects of a custom kind may say which containers run: another component makes Pods of them, and nothing
-    /// in those is judged.
+    /// Whether objects of a custom kind may set container images: another component makes Pods of these objects, and
+    /// the host does not check those Pods.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub foreign_pods: bool,
     /// What the Pods of such objects may use beyond what is harmless.
@@ -128,7 +128,7 @@ impl Rule {
     }
 
     /// Returns whether the rule can grant the verb: reading Secrets is granted only by name.
-    pub fn may_open(&self, verb: Verb) -> bool {
+    pub fn can_grant(&self, verb: Verb) -> bool {
         !self.names.is_empty() || !verb.reads() || (self.group.as_str(), self.kind.as_str()) != SECRET
     }
 

@@ -25,16 +25,18 @@ pub struct Pods {
     /// Where claims are filled from: names in `dataSource` and `dataSourceRef`, and volumes in
     /// `volumeName`. Of a PersistentVolumeClaim this and `annotations` are the only items.
     pub claim_sources: Vec<String>,
-    /// What others made: a controller of Pods whose selector has neither its parent's name as a value
-    /// nor its own that begins with it, and a Job with `manualSelector`, take all that match and may
-    /// delete them: a Deployment ReplicaSets, and the others Pods.
+    /// Objects of others: a controller adopts everything that its selector matches, and may delete it. Without this
+    /// item its selector must have a label whose value is the name of the parent, or that of the controller if it
+    /// begins with the parent's, and a Job may not set `manualSelector`. A Deployment adopts ReplicaSets, the other
+    /// controllers adopt Pods.
     pub adopt: bool,
     /// Paths of the node's files that are there, to be read; what lies below them as well. A socket below
     /// them can be connected to though it is mounted read-only, so `/`, `/run` and `/var` are as much as
     /// the node.
     pub host_path: Vec<String>,
-    /// To write there, too, to have the kubelet make what is missing, and to ask for sockets and devices. It
-    /// is as much as the node: through a link that a Pod makes there, the next one mounts whatever it likes.
+    /// Writing to the paths of `hostPath`, having the kubelet create missing ones, and using sockets and devices. It is
+    /// as powerful as access to the whole node: through a symbolic link that a Pod creates there, the next Pod can
+    /// mount any path.
     pub host_path_writable: bool,
     /// Annotations whose key has a dot or a slash, such as `prometheus.io/scrape`, on Pods and claims and in what those
     /// are made of: they mean something to another component, which may do for them what is closed here.
