@@ -1,4 +1,5 @@
-//! Decides whether an answer is admitted. The same rules apply to a reconcile, a clean-up, a shadow run and `hotshoe test`.
+//! Decides whether an answer is admitted. The same rules apply to a reconcile, a clean-up, a shadow run and `hotshoe
+//! test`.
 //!
 //! All or nothing: one broken rule denies the whole decision, including its status.
 
@@ -68,8 +69,8 @@ pub enum Inadmissible {
 /// Checks an answer and completes its children.
 ///
 /// # Errors
-/// When the answer does not belong to `call`, breaks rules (all of them are listed), or needs more memory than the host has
-/// left.
+/// When the answer does not belong to `call`, breaks rules (all of them are listed), or needs more memory than the host
+/// has left.
 pub fn admit(
     call: Call,
     answer: Answer,
@@ -118,8 +119,8 @@ fn check_children(
     }
 }
 
-/// Checks the children of a clean-up. A clean-up may change and delete children; a child that it created would outlive the
-/// parent. Deleting all children is the purpose of a clean-up, so it does not need `pruneAll`.
+/// Checks the children of a clean-up. A clean-up may change and delete children; a child that it created would outlive
+/// the parent. Deleting all children is the purpose of a clean-up, so it does not need `pruneAll`.
 fn check_cleanup(
     decision: &Decision,
     children: &[ObjectRef],

@@ -152,8 +152,8 @@ fn check_event(event: Event) -> Result<Event, AnswerError> {
     Ok(Event { reason: reason(event.reason)?, message: sanitize::clean(event.message, EVENT_MESSAGE), ..event })
 }
 
-/// Checks a reason against the schema of `metav1.Condition`: the API server would reject the whole status because of one
-/// invalid reason.
+/// Checks a reason against the schema of `metav1.Condition`: the API server would reject the whole status because of
+/// one invalid reason.
 fn reason(reason: String) -> Result<String, AnswerError> {
     let is_letter = |first: Option<char>| first.is_some_and(|c| c.is_ascii_alphabetic());
     let valid = reason.len() <= REASON

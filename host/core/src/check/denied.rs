@@ -1,5 +1,5 @@
-//! Accesses that no grant can allow, because with them a plugin could escalate its own privileges, act as another account,
-//! or stop the host. Pure.
+//! Accesses that no grant can allow, because with them a plugin could escalate its own privileges, act as another
+//! account, or stop the host. Pure.
 
 use serde_json::Value;
 
@@ -68,8 +68,8 @@ pub fn check(request: &Request<'_>, host_namespace: &str) -> Result<(), Violatio
     }
     match request.access {
         Access::Apply(body) | Access::Create(body) => denied_body(&object.kind, body).map_or(Ok(()), refuse),
-        // A resulting object may have what these rules deny, because the API server and its controllers set some of it: a
-        // volume's claim, a namespace's finalizer.
+        // A resulting object may have what these rules deny, because the API server and its controllers set some of it:
+        // a volume's claim, a namespace's finalizer.
         Access::Read | Access::Delete | Access::Result(_) => Ok(()),
     }
 }
@@ -119,8 +119,8 @@ fn denied_body(kind: &Kind, body: &Value) -> Option<(&'static str, &'static str)
     None
 }
 
-/// Returns whether a value has a field that names a Secret. The fields of the various storage systems differ, but all end
-/// in the same words.
+/// Returns whether a value has a field that names a Secret. The fields of the various storage systems differ, but all
+/// end in the same words.
 fn names_a_secret(value: &Value) -> bool {
     let ends = |key: &str| ["secretref", "secretname"].iter().any(|end| key.to_ascii_lowercase().ends_with(end));
     match value {
@@ -141,8 +141,8 @@ fn uses_node_files(body: &Value) -> bool {
         .any(|spec| ["hostPath", "local"].iter().any(|field| members_ignoring_case(spec, field).next().is_some()))
 }
 
-/// Returns the members with this name in any case. The API server compares names case-sensitively, but a webhook that it
-/// calls may not.
+/// Returns the members with this name in any case. The API server compares names case-sensitively, but a webhook that
+/// it calls may not.
 fn members_ignoring_case<'a>(object: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
     let members = object.as_object().into_iter().flatten();
     members.filter(move |(key, _)| key.eq_ignore_ascii_case(field)).map(|(_, value)| value)

@@ -1,8 +1,8 @@
 //! Limits the number of fields of desired children, because a field costs the API server more than its bytes do.
 //!
 //! The API server keeps an entry in `managedFields` for each applied field, and compares the field sets of all field
-//! managers. A ConfigMap with a hundred thousand two-byte keys is far below any limit on bytes, but takes the API server
-//! seconds of processor time and gigabytes of memory.
+//! managers. A ConfigMap with a hundred thousand two-byte keys is far below any limit on bytes, but takes the API
+//! server seconds of processor time and gigabytes of memory.
 
 use serde_json::{Map, Value};
 

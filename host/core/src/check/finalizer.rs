@@ -1,8 +1,8 @@
 //! Decides which finalizers a plugin may hold, and which of the finalizers on an object it may have removed. Pure.
 //!
-//! A component chooses its finalizer, and the host removes it with the host's own account. So a finalizer is allowed only if
-//! its name carries the plugin's name, or if the administrator lists it in the plugin's `plugin.yaml`. A finalizer that
-//! another field manager set, according to `managedFields`, stays.
+//! A component chooses its finalizer, and the host removes it with the host's own account. So a finalizer is allowed
+//! only if its name carries the plugin's name, or if the administrator lists it in the plugin's `plugin.yaml`. A
+//! finalizer that another field manager set, according to `managedFields`, stays.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,8 +28,8 @@ pub fn domain(group: &str) -> &str {
     if group.is_empty() { CORE_DOMAIN } else { group }
 }
 
-/// Returns the name of the plugin that a finalizer carries. `DOMAIN/PLUGIN` and `DOMAIN/PLUGIN.ANYTHING` belong to `PLUGIN`
-/// alone, because the name of a plugin has no dot.
+/// Returns the name of the plugin that a finalizer carries. `DOMAIN/PLUGIN` and `DOMAIN/PLUGIN.ANYTHING` belong to
+/// `PLUGIN` alone, because the name of a plugin has no dot.
 pub fn carried_name(finalizer: &str) -> Option<&str> {
     let (_, name) = finalizer.split_once('/')?;
     name.split('.').next().filter(|plugin| !plugin.is_empty())
@@ -57,8 +57,8 @@ pub struct AllowedFinalizers {
 }
 
 impl AllowedFinalizers {
-    /// Validates the finalizers in a plugin's `plugin.yaml`. `predecessors` are the field managers of the plugins from which
-    /// it takes over.
+    /// Validates the finalizers in a plugin's `plugin.yaml`. `predecessors` are the field managers of the plugins from
+    /// which it takes over.
     ///
     /// # Errors
     /// When a finalizer is invalid or there are too many; the message is for the administrator.
@@ -85,10 +85,10 @@ impl AllowedFinalizers {
         self.carries_its_name(finalizer) || self.find(finalizer).is_some()
     }
 
-    /// Returns the field manager that set a finalizer of an object, if that was another one than the host on behalf of this
-    /// plugin or of a plugin from which it takes over. Returns `None` where the plugin may have the finalizer removed. That
-    /// includes a finalizer without a known setter, for example after `managedFields` was lost: then `plugin.yaml` alone
-    /// decides.
+    /// Returns the field manager that set a finalizer of an object, if that was another one than the host on behalf of
+    /// this plugin or of a plugin from which it takes over. Returns `None` where the plugin may have the finalizer
+    /// removed. That includes a finalizer without a known setter, for example after `managedFields` was lost: then
+    /// `plugin.yaml` alone decides.
     pub fn set_by_another<'o>(&self, object: &'o Object, finalizer: &str) -> Option<&'o str> {
         if self.carries_its_name(finalizer) {
             return None;
@@ -103,15 +103,15 @@ impl AllowedFinalizers {
         self.named.iter().find(|named| named.name == finalizer)
     }
 
-    /// Returns whether a finalizer carries this plugin's name. Such a finalizer is the plugin's whoever set it: an object that
-    /// was restored from a backup has another field manager.
+    /// Returns whether a finalizer carries this plugin's name. Such a finalizer is the plugin's whoever set it: an
+    /// object that was restored from a backup has another field manager.
     fn carries_its_name(&self, finalizer: &str) -> bool {
         carried_name(finalizer) == Some(&*self.plugin)
     }
 }
 
-/// The holder of each finalizer among the plugins of a host. No two plugins share one: it would be removed for both when
-/// the first is done.
+/// The holder of each finalizer among the plugins of a host. No two plugins share one: it would be removed for both
+/// when the first is done.
 #[derive(Debug, Default)]
 pub struct Holders(Mutex<BTreeMap<String, Arc<str>>>);
 

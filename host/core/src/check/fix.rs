@@ -51,8 +51,8 @@ impl fmt::Display for Fix {
 }
 
 impl Fix {
-    /// Returns a new grant of these verbs on a kind. Secrets are granted by name, so a grant of them gets a placeholder for
-    /// the name.
+    /// Returns a new grant of these verbs on a kind. Secrets are granted by name, so a grant of them gets a placeholder
+    /// for the name.
     pub fn new_grant(kind: Kind, verbs: &[Verb]) -> Self {
         let verbs: Vec<&str> = verbs.iter().map(|verb| verb.as_str()).collect();
         let mut items = vec![("verbs", json!(verbs))];
@@ -115,8 +115,8 @@ fn add(members: &mut Map<String, Value>, key: &str, value: &Value) {
 /// The identity of a grant: its index in `spec.grants`, absent for a new grant, and its kind.
 type GrantId = (Option<usize>, Kind);
 
-/// Returns the part of `plugin.yaml` that fixes all violations that a grant can fix, ready to be pasted; `None` if there
-/// are none.
+/// Returns the part of `plugin.yaml` that fixes all violations that a grant can fix, ready to be pasted; `None` if
+/// there are none.
 pub fn plugin_yaml<'a>(fixes: impl Iterator<Item = &'a Fix>, grant: &Grant) -> Option<String> {
     let mut keys = String::new();
     let mut rules: Vec<(GrantId, Map<String, Value>)> = Vec::new();

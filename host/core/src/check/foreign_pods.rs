@@ -1,6 +1,6 @@
-//! Checks objects of other operators that say which containers run: a Rollout, a Workflow, a Knative Service. The host does
-//! not know which Pods the other operator makes of such an object, so a plugin that sets an image in one is as powerful as
-//! that operator. Pure.
+//! Checks objects of other operators that say which containers run: a Rollout, a Workflow, a Knative Service. The host
+//! does not know which Pods the other operator makes of such an object, so a plugin that sets an image in one is as
+//! powerful as that operator. Pure.
 
 use serde_json::Value;
 
@@ -9,8 +9,8 @@ use crate::check::pod;
 use crate::check::violation::{Checked, Violation};
 use crate::model::kind::Kind;
 
-/// Checks that an object sets no container image, unless the grant allows it (`open`). Kinds whose Pods are checked by the
-/// rules of [`pod`] pass.
+/// Checks that an object sets no container image, unless the grant allows it (`open`). Kinds whose Pods are checked by
+/// the rules of [`pod`] pass.
 ///
 /// # Errors
 /// When the object sets a container image.

@@ -1,5 +1,5 @@
-//! Walks untrusted JSON and keeps track of the path: a value of an unexpected type is denied with its path, never skipped.
-//! Pure.
+//! Walks untrusted JSON and keeps track of the path: a value of an unexpected type is denied with its path, never
+//! skipped. Pure.
 
 use std::rc::Rc;
 
@@ -55,8 +55,8 @@ impl<'a> Cursor<'a> {
     /// Returns the member of an object with this key, if any.
     ///
     /// # Errors
-    /// When the value is not an object, or has a member whose key differs from this one only in case: the API server would
-    /// not confuse the two, but nothing should rely on that.
+    /// When the value is not an object, or has a member whose key differs from this one only in case: the API server
+    /// would not confuse the two, but nothing should rely on that.
     pub fn child(&self, key: &str) -> Result<Option<Cursor<'a>>, Denial> {
         let members = self.object()?;
         let member =
@@ -101,7 +101,8 @@ impl<'a> Cursor<'a> {
         Ok(elements.iter().enumerate().map(element))
     }
 
-    /// Returns the outermost objects of a value of any type: the value itself, or the objects in its lists, however nested.
+    /// Returns the outermost objects of a value of any type: the value itself, or the objects in its lists, however
+    /// nested.
     pub fn objects(&self) -> Vec<Cursor<'a>> {
         match self.value {
             Value::Object(_) => vec![self.clone()],

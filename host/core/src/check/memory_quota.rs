@@ -1,8 +1,9 @@
-//! Memory quota: rejects a decision if caching its children would exceed `limits.heldBytes`, or if caching its children and
-//! the parent's status would exceed the plugin's part of the memory that all plugins [share](super::memory_share). Pure.
+//! Memory quota: rejects a decision if caching its children would exceed `limits.heldBytes`, or if caching its children
+//! and the parent's status would exceed the plugin's part of the memory that all plugins [share](super::memory_share).
+//! Pure.
 //!
-//! A plugin that may create ConfigMaps and asks for their `data` determines how much the host caches: up to a megabyte for
-//! each child, and hundreds of children for each parent.
+//! A plugin that may create ConfigMaps and asks for their `data` determines how much the host caches: up to a megabyte
+//! for each child, and hundreds of children for each parent.
 
 use crate::check::Desired;
 use crate::check::memory_share::{Account, NoShare};
@@ -48,8 +49,8 @@ pub struct Quota {
     pub answer: usize,
 }
 
-/// Checks that the growth caused by a decision fits into the plugin's quota and into the memory that all plugins share. A
-/// decision that does not grow anything always fits.
+/// Checks that the growth caused by a decision fits into the plugin's quota and into the memory that all plugins share.
+/// A decision that does not grow anything always fits.
 ///
 /// # Errors
 /// When the decision does not fit.

@@ -1,9 +1,11 @@
-//! The memory that all plugins share: accounts for what each plugin holds, and decides which plugin may hold more. Pure.
+//! The memory that all plugins share: accounts for what each plugin holds, and decides which plugin may hold more.
+//! Pure.
 //!
-//! Each plugin has limits of its own, but their sum may exceed the container's memory. Then the kernel would kill the host
-//! and all plugins with it. So one half of the memory is divided equally: within its share a plugin is never refused,
-//! whatever the others do. Of the other half a plugin may hold at most as much as it leaves free. So the plugin that
-//! holds most is refused first, the sum never exceeds the memory, and a plugin that comes late still finds room.
+//! Each plugin has limits of its own, but their sum may exceed the container's memory. Then the kernel would kill the
+//! host and all plugins with it. So one half of the memory is divided equally: within its share a plugin is never
+//! refused, whatever the others do. Of the other half a plugin may hold at most as much as it leaves free. So the
+//! plugin that holds most is refused first, the sum never exceeds the memory, and a plugin that comes late still finds
+//! room.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -122,8 +124,8 @@ impl fmt::Display for ByPlugin {
     }
 }
 
-/// Returns how much a plugin may hold. `own` is what the plugin holds now, `others` what each other plugin holds now, and
-/// `most` what all plugins together may hold.
+/// Returns how much a plugin may hold. `own` is what the plugin holds now, `others` what each other plugin holds now,
+/// and `most` what all plugins together may hold.
 pub fn may_hold(own: usize, others: &[usize], most: usize) -> usize {
     let plugins = others.len() + 1;
     let share = most / (2 * plugins);
@@ -242,9 +244,9 @@ impl Drop for Charge {
     }
 }
 
-/// Returns what all plugins together may hold, for a given memory limit of the host's process: three quarters of it. The
-/// rest is for the host itself and for memory that is not accounted: lists and replies that are being read, bodies of
-/// writes, and what the allocator keeps.
+/// Returns what all plugins together may hold, for a given memory limit of the host's process: three quarters of it.
+/// The rest is for the host itself and for memory that is not accounted: lists and replies that are being read, bodies
+/// of writes, and what the allocator keeps.
 pub fn budget(limit: Size) -> usize {
     limit.bytes() / 4 * 3
 }
@@ -328,7 +330,7 @@ mod tests {
         }
 
         #[test]
-        fn a_plugin_that_holds_more_has_less_room(held in prop::collection::vec(0_usize..500, 2..8), most in 1_usize..2_000) {
+        fn who_holds_more_has_less_room(held in prop::collection::vec(0_usize..500, 2..8), most in 1_usize..2_000) {
             let room = |plugin: usize| {
                 let others: Vec<_> = (0..held.len()).filter(|other| *other != plugin).map(|other| held[other]).collect();
                 may_hold(held[plugin], &others, most).saturating_sub(held[plugin])

@@ -88,8 +88,8 @@ impl ParentKind {
         }
     }
 
-    /// Returns whether all objects of a kind of Kubernetes itself are parents only because neither a selector nor namespaces
-    /// are given.
+    /// Returns whether all objects of a kind of Kubernetes itself are parents only because neither a selector nor
+    /// namespaces are given.
     pub fn selects_all_by_default(&self) -> bool {
         self.selector.is_none() && self.namespaces.is_none() && self.as_kind().is_builtin()
     }

@@ -13,8 +13,8 @@ use crate::check::violation::{Checked, all};
 use crate::model::kind::Kind;
 use crate::model::parent_label;
 
-/// Fields of a claim's spec that are known to be harmless: none of them gives the claim a volume that it could not also get
-/// without the field. A selector only narrows the choice.
+/// Fields of a claim's spec that are known to be harmless: none of them gives the claim a volume that it could not also
+/// get without the field. A selector only narrows the choice.
 const HARMLESS_SPEC_FIELDS: [&str; 6] =
     ["accessModes", "resources", "selector", "storageClassName", "volumeAttributesClassName", "volumeMode"];
 
@@ -29,8 +29,8 @@ pub fn has_only_claim_items(kind: &Kind, open: &Pods) -> bool {
     is_claim(kind) && *open == Pods { claim_sources, annotations, ..Pods::default() }
 }
 
-/// Checks that the claims of an object ask for no more than the grant allows (`open`). `may_lose` is whether the claims' data
-/// may be deleted.
+/// Checks that the claims of an object ask for no more than the grant allows (`open`). `may_lose` is whether the
+/// claims' data may be deleted.
 ///
 /// # Errors
 /// When a field is not allowed. Lists these fields by their paths.
@@ -112,9 +112,9 @@ fn ensure_source(name: &Cursor<'_>, open: &Pods) -> Checked {
     name.ensure_listed(granted, "claim-source", "pods.claimSources", text)
 }
 
-/// Checks the name of a StatefulSet's claim template. Its claims are named `TEMPLATE-SET-NUMBER`, and an existing claim with
-/// that name is used as it is, whichever object owns it. So the name must be granted, or the set must be named after its
-/// parent. A template name with a `-` could contain the beginning of another set's name.
+/// Checks the name of a StatefulSet's claim template. Its claims are named `TEMPLATE-SET-NUMBER`, and an existing claim
+/// with that name is used as it is, whichever object owns it. So the name must be granted, or the set must be named
+/// after its parent. A template name with a `-` could contain the beginning of another set's name.
 fn check_template_name(request: &Request<'_>, template: &Cursor<'_>, open: &Pods) -> Checked {
     let Some(name) = template.descendant(&["metadata", "name"])? else {
         return Err(template.refuse("field-shape", "has no metadata.name"));

@@ -1,15 +1,16 @@
-//! Checks the object that results from a write: the plugin's answer together with what others have set in the live object.
-//! A Pod runs the plugin's code with all of it, so the same rules apply to the result as to an answer. Pure.
+//! Checks the object that results from a write: the plugin's answer together with what others have set in the live
+//! object. A Pod runs the plugin's code with all of it, so the same rules apply to the result as to an answer. Pure.
 //!
-//! The check has two steps, so that ordinary writes cost nothing. [`closed`] lists what a live child has that a plugin may
-//! set only with an item of its grant. If the answer has all of that itself, the result cannot have anything that was not
-//! checked with the answer. Otherwise ([`may_exceed`]) the host asks the API server what would result, and [`check`] checks
-//! it. The whole live object counts, and not only what other field managers own, because what a mutating webhook adds has
-//! no owner.
+//! The check has two steps, so that ordinary writes cost nothing. [`closed`] lists what a live child has that a plugin
+//! may set only with an item of its grant. If the answer has all of that itself, the result cannot have anything that
+//! was not checked with the answer. Otherwise ([`may_exceed`]) the host asks the API server what would result, and
+//! [`check`] checks it. The whole live object counts, and not only what other field managers own, because what a
+//! mutating webhook adds has no owner.
 //!
-//! What gives nothing to the plugin's code is not checked in a result: what the API server and its controllers fill in, what
-//! an apply cannot change or replaces as a whole, and labels and annotations, for which their setters are responsible. Of
-//! the annotations only those count on which the container runtime of a node acts as on a field of the Pod.
+//! What gives nothing to the plugin's code is not checked in a result: what the API server and its controllers fill in,
+//! what an apply cannot change or replaces as a whole, and labels and annotations, for which their setters are
+//! responsible. Of the annotations only those count on which the container runtime of a node acts as on a field of the
+//! Pod.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -59,9 +60,9 @@ fn more_than_listed() -> Box<[Box<str>]> {
     Box::new(["more than is listed".into()])
 }
 
-/// Returns whether the result of applying `desired` may have something that was not checked with the answer: the live object
-/// has an item of `closed` that the answer has not, or the answer adds a volume of the node's files, which a container that
-/// others have added may mount already.
+/// Returns whether the result of applying `desired` may have something that was not checked with the answer: the live
+/// object has an item of `closed` that the answer has not, or the answer adds a volume of the node's files, which a
+/// container that others have added may mount already.
 pub fn may_exceed(closed: &[Box<str>], desired: &Desired) -> bool {
     let (kind, body) = (&desired.reference.kind, &*desired.body);
     if !is_checked(kind) {
@@ -103,8 +104,9 @@ fn check_without_grant(kind: &Kind, object: &Value) -> Checked {
     Rule::new(kind).check_body(&request, &checked)
 }
 
-/// Lists the items that a grant needs for an object. Items of a grant apply to all containers, so it does not matter where in
-/// the object they are needed. The exception are the node's files, where each mount is checked by the name of its volume.
+/// Lists the items that a grant needs for an object. Items of a grant apply to all containers, so it does not matter
+/// where in the object they are needed. The exception are the node's files, where each mount is checked by the name of
+/// its volume.
 fn items(kind: &Kind, object: &Value, denial: &Denial) -> Vec<Box<str>> {
     let item = |violation: &Violation| match &violation.fix {
         Some(Fix::Grant(change)) => format!("{} {:?}", violation.rule, change.items).into(),
@@ -117,8 +119,8 @@ fn items(kind: &Kind, object: &Value, denial: &Denial) -> Vec<Box<str>> {
     denial.violations().iter().map(item).chain(node_volumes).collect()
 }
 
-/// Drops the violations for unknown fields that no field manager selected by `counts` has set: a newer API server has filled
-/// these fields in.
+/// Drops the violations for unknown fields that no field manager selected by `counts` has set: a newer API server has
+/// filled these fields in.
 fn without_defaults(denial: Denial, json: &str, object: &Value, counts: impl Fn(&str) -> bool) -> Option<Denial> {
     let listed = denial.violations();
     if listed.len() < denial.count() || listed.iter().all(|violation| violation.rule != UNKNOWN_FIELD) {
@@ -205,8 +207,8 @@ fn checked_part_of_claim(object: &Value) -> Value {
     json!({ "spec": spec.unwrap_or_else(|| json!({})) })
 }
 
-/// Returns the spec of a Service without what the API server allocates, and without the class of its load balancer, which is
-/// immutable once set.
+/// Returns the spec of a Service without what the API server allocates, and without the class of its load balancer,
+/// which is immutable once set.
 fn checked_part_of_service(object: &Value) -> Value {
     let filled_in = ["clusterIP", "clusterIPs", "loadBalancerClass"];
     let spec = object.get("spec").map(|spec| with_members(spec, |field| !filled_in.contains(&field)));
@@ -222,8 +224,8 @@ fn checked_part_of_template(template: &Value, is_pod: bool) -> Value {
     if let Some(spec) = template.get("spec") {
         // Admission and the scheduler set these in a Pod, and an apply cannot change them.
         let filled_in: &[&str] = if is_pod { &["nodeName", "priorityClassName"] } else { &[] };
-        // The kubelet pulls images with the Secrets and shows them to no container; an apply cannot change the ephemeral
-        // containers, in which users debug.
+        // The kubelet pulls images with the Secrets and shows them to no container; an apply cannot change the
+        // ephemeral containers, in which users debug.
         let not_checked = ["imagePullSecrets", "ephemeralContainers"];
         let mut spec = with_members(spec, |field| !not_checked.contains(&field) && !filled_in.contains(&field));
         normalise_defaults(&mut spec);
@@ -239,8 +241,8 @@ fn with_members(value: &Value, keep: impl Fn(&str) -> bool) -> Value {
     Value::Object(kept.map(|(key, value)| (key.clone(), value.clone())).collect())
 }
 
-/// Adds the settings that the rules demand of answers but not of containers that others have added, and removes what the API
-/// server fills in by itself.
+/// Adds the settings that the rules demand of answers but not of containers that others have added, and removes what
+/// the API server fills in by itself.
 fn normalise_defaults(spec: &mut Value) {
     let Value::Object(members) = spec else { return };
     members.insert("automountServiceAccountToken".into(), false.into());

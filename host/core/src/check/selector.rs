@@ -1,8 +1,8 @@
 //! Checks the selectors of workload controllers. Pure.
 //!
-//! A controller adopts all Pods that its selector matches and that no other controller owns, whichever tenant they belong
-//! to; if there are too many, it deletes some. A Deployment adopts ReplicaSets in the same way, and a StatefulSet adopts the
-//! Pods `SET-NUMBER`, where the plugin chooses the name of the set.
+//! A controller adopts all Pods that its selector matches and that no other controller owns, whichever tenant they
+//! belong to; if there are too many, it deletes some. A Deployment adopts ReplicaSets in the same way, and a
+//! StatefulSet adopts the Pods `SET-NUMBER`, where the plugin chooses the name of the set.
 
 use serde_json::Value;
 
@@ -12,7 +12,8 @@ use crate::check::pod::grant::Pods;
 use crate::check::violation::{Checked, Violation};
 use crate::model::parent_label;
 
-/// Checks that an object adopts only what belongs to its parent, unless the grant allows more (`open`). Other kinds pass.
+/// Checks that an object adopts only what belongs to its parent, unless the grant allows more (`open`). Other kinds
+/// pass.
 ///
 /// # Errors
 /// When the selector may match what belongs to others.
@@ -46,7 +47,8 @@ fn check_job(root: &Cursor<'_>, path: &[&str], open: &Pods) -> Checked {
     }
 }
 
-/// Checks that at least one label names the parent or the child. One is enough, because a selector's labels must all match.
+/// Checks that at least one label names the parent or the child. One is enough, because a selector's labels must all
+/// match.
 fn ensure_own(request: &Request<'_>, labels: Option<Cursor<'_>>, open: &Pods) -> Checked {
     let (parent, child) = (&*request.parent.name, &*request.object.name);
     let label = parent_label::parent_label(parent);

@@ -1,5 +1,5 @@
-//! Checks that a Service asks only for an address inside the cluster, unless the grant allows more. Annotations for load
-//! balancers and name servers are checked as well. Pure.
+//! Checks that a Service asks only for an address inside the cluster, unless the grant allows more. Annotations for
+//! load balancers and name servers are checked as well. Pure.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -119,8 +119,8 @@ fn check_field(field: &str, value: &Cursor<'_>, open: &Services) -> Checked {
     }
 }
 
-/// Returns whether a Service asks for no particular address: `None` makes it headless, and an empty string asks for a free
-/// address.
+/// Returns whether a Service asks for no particular address: `None` makes it headless, and an empty string asks for a
+/// free address.
 fn is_unspecific(address: &str) -> bool {
     address.is_empty() || address == "None"
 }

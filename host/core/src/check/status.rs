@@ -8,8 +8,8 @@ use crate::model::kind::Kind;
 
 /// The host's condition that tells whether the last decision could be applied.
 pub const RECONCILED: &str = "Reconciled";
-/// The condition that nothing is retried until the parent changes. The host sets it, and plugins may set it too. The name is
-/// that of kstatus, which tools that wait for objects know.
+/// The condition that nothing is retried until the parent changes. The host sets it, and plugins may set it too. The
+/// name is that of kstatus, which tools that wait for objects know.
 pub const STALLED: &str = "Stalled";
 
 /// Checks a plugin's status and conditions, and returns the members of the status.

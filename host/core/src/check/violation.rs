@@ -73,8 +73,8 @@ impl Denial {
         &self.violations
     }
 
-    /// Returns the part of `plugin.yaml` that fixes all violations that a grant can fix, ready to be pasted into the file
-    /// with `grant`; `None` if there are none.
+    /// Returns the part of `plugin.yaml` that fixes all violations that a grant can fix, ready to be pasted into the
+    /// file with `grant`; `None` if there are none.
     pub fn plugin_yaml(&self, grant: &Grant) -> Option<String> {
         fix::plugin_yaml(self.violations.iter().filter_map(|violation| violation.fix.as_ref()), grant)
     }

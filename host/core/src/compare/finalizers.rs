@@ -1,5 +1,5 @@
-//! Compares the finalizers of two revisions: which parents would get the new finalizer, and which would keep the old one. No
-//! decision shows this, because the host adds and removes finalizers. Pure.
+//! Compares the finalizers of two revisions: which parents would get the new finalizer, and which would keep the old
+//! one. No decision shows this, because the host adds and removes finalizers. Pure.
 
 use std::sync::Arc;
 
@@ -18,17 +18,17 @@ pub struct FinalizerChange {
     pub new: Option<String>,
     /// The number of parents to which the new finalizer would be added.
     pub added: usize,
-    /// The number of parents that would keep the old finalizer until they are deleted; then the host removes it. If there are
-    /// any, the new revision requires approval.
-    pub kept: usize,
-    /// The number of parents that would keep the old finalizer for ever, because the new revision serves another kind. If
+    /// The number of parents that would keep the old finalizer until they are deleted; then the host removes it. If
     /// there are any, the new revision requires approval.
+    pub kept: usize,
+    /// The number of parents that would keep the old finalizer for ever, because the new revision serves another kind.
+    /// If there are any, the new revision requires approval.
     pub stranded: usize,
 }
 
 impl FinalizerChange {
-    /// Compares the active revision with a new one, each with its parents. Returns `None` if kind and finalizer stay the
-    /// same.
+    /// Compares the active revision with a new one, each with its parents. Returns `None` if kind and finalizer stay
+    /// the same.
     pub fn between(
         (old, present): (&Descriptor, impl Iterator<Item = Arc<Object>>),
         (new, parents): (&Descriptor, impl Iterator<Item = Arc<Object>>),
@@ -85,8 +85,8 @@ mod tests {
         Arc::new(Object::read(&serde_json::json!({ "metadata": metadata }).to_string(), &lens).unwrap())
     }
 
-    /// Returns the numbers of added, kept and stranded finalizers. The new revision has the same parents unless its kind
-    /// differs.
+    /// Returns the numbers of added, kept and stranded finalizers. The new revision has the same parents unless its
+    /// kind differs.
     fn numbers(old: Option<&str>, (kind, new): (&str, Option<&str>)) -> Option<[usize; 3]> {
         let present = [
             parent(&[A], false),

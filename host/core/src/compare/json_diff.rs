@@ -1,7 +1,7 @@
 //! Lists the fields in which two JSON values differ, for display. Pure.
 //!
-//! A plugin determines the size of the values, so the length of a shown value and the number of listed fields are bounded.
-//! Further fields are only counted.
+//! A plugin determines the size of the values, so the length of a shown value and the number of listed fields are
+//! bounded. Further fields are only counted.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 //! Compares the answers of two revisions for the same parent. Pure.
 //!
-//! Children are compared after the checks, as they would be written. If the old revision keeps all children or has failed, the
-//! existing children are compared by name only.
+//! Children are compared after the checks, as they would be written. If the old revision keeps all children or has
+//! failed, the existing children are compared by name only.
 
 pub mod finalizers;
 pub mod json_diff;
@@ -180,10 +180,10 @@ impl Difference {
     }
 }
 
-/// Returns what would change for a parent; `None` if nothing would. `existing` are the plugin's existing children of the
-/// parent; `may_prune` tells which of them may be deleted. If either revision was shown Secrets, the result is `tainted`: the
-/// component may have put bytes of a Secret anywhere, in any encoding. Then nothing is reported that the component chose
-/// and that is not known from the old revision's answer: no value, message, key or name.
+/// Returns what would change for a parent; `None` if nothing would. `existing` are the plugin's existing children of
+/// the parent; `may_prune` tells which of them may be deleted. If either revision was shown Secrets, the result is
+/// `tainted`: the component may have put bytes of a Secret anywhere, in any encoding. Then nothing is reported that the
+/// component chose and that is not known from the old revision's answer: no value, message, key or name.
 pub fn compare(
     parent: &ObjectRef,
     (old, new): (&Side, &Side),

@@ -1,8 +1,8 @@
 //! Remembers the associative lists: those whose elements have owners of their own (list type `set` or `map`). Pure.
 //!
 //! An empty associative list has no owner in `managedFields`, so an apply of it leaves no trace and cannot be undone by
-//! others. An `atomic` list has an owner even when it is empty. Without a schema, only the reply to an apply shows of which
-//! type a list is.
+//! others. An `atomic` list has an owner even when it is empty. Without a schema, only the reply to an apply shows of
+//! which type a list is.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -12,8 +12,8 @@ use serde_json::Value;
 use crate::diff::walk_covered;
 use crate::model::kind::Kind;
 
-/// The maximum number of lists that are remembered. A plugin determines the keys on the path to a list, and so the number of
-/// lists. The type of a list that is not remembered is learned again by an apply that changes nothing.
+/// The maximum number of lists that are remembered. A plugin determines the keys on the path to a list, and so the
+/// number of lists. The type of a list that is not remembered is learned again by an apply that changes nothing.
 const MAX_KNOWN_LISTS: usize = 4096;
 
 /// The path of a field, the same for all elements of the lists on the path.
@@ -56,8 +56,8 @@ pub struct AssociativeLists {
 }
 
 impl AssociativeLists {
-    /// Learns from the reply to an apply of `desired` which of its empty lists have no owner; `fields` are the fields that we
-    /// own according to the reply.
+    /// Learns from the reply to an apply of `desired` which of its empty lists have no owner; `fields` are the fields
+    /// that we own according to the reply.
     pub fn learn(&mut self, kind: &Kind, desired: &Value, fields: &str) {
         let known = std::cell::RefCell::new(std::mem::take(&mut self.known));
         walk_covered(fields, desired, &|path, is_owned| {

@@ -26,8 +26,8 @@ struct Known {
 }
 
 impl DesiredBefore {
-    /// Returns the hashes of the children that are desired now, and for each child the fields that differ from before; `None`
-    /// for a child that was not desired before. `hasher` must be the same each time.
+    /// Returns the hashes of the children that are desired now, and for each child the fields that differ from before;
+    /// `None` for a child that was not desired before. `hasher` must be the same each time.
     pub fn next(&self, desired: &[Desired], hasher: &RandomState) -> (Self, Vec<Option<Vec<String>>>) {
         let before: HashMap<u64, &Known> = self.0.iter().map(|known| (known.child, known)).collect();
         let one = |one: &Desired| {
@@ -47,8 +47,8 @@ impl DesiredBefore {
     }
 }
 
-/// Returns the desired leaves that another field manager took over by an edit. Empty lists without an owner are named only
-/// if nothing else was taken over, because an empty associative list never has an owner.
+/// Returns the desired leaves that another field manager took over by an edit. Empty lists without an owner are named
+/// only if nothing else was taken over, because an empty associative list never has an owner.
 pub fn taken_over(fields: Option<&str>, desired: &Value) -> Vec<String> {
     let mut taken = Taken::default();
     if let Some(fields) = fields.and_then(|fields| FieldSet::read(fields).ok()) {

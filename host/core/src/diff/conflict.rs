@@ -25,11 +25,11 @@ pub fn reverted_fields(managers: &[FieldManager], manager: &str, desired: &Value
     (!found.is_empty()).then(|| found.join(", "))
 }
 
-/// Returns the fields of other field managers because of which the API server rejects `desired`, each with its owner. These
-/// are fields in the same structs as desired fields that `manager` does not own (any more), and they match one of the
-/// paths in the API server's error, `refused`. An example is a union: another manager sets `seccompProfile.type` to
-/// `Localhost`, and `localhostProfile` with it. An apply of another type leaves `localhostProfile` in place and is rejected
-/// because of it.
+/// Returns the fields of other field managers because of which the API server rejects `desired`, each with its owner.
+/// These are fields in the same structs as desired fields that `manager` does not own (any more), and they match one of
+/// the paths in the API server's error, `refused`. An example is a union: another manager sets `seccompProfile.type` to
+/// `Localhost`, and `localhostProfile` with it. An apply of another type leaves `localhostProfile` in place and is
+/// rejected because of it.
 pub fn blocking_fields(
     managers: &[FieldManager],
     manager: &str,
@@ -101,8 +101,8 @@ fn is_empty_list(value: &Value) -> bool {
     value.as_array().is_some_and(Vec::is_empty)
 }
 
-/// Names the fields of others in a part of the object in which we own nothing. Names the whole part if others own it as an
-/// atomic value, or if it has no owner.
+/// Names the fields of others in a part of the object in which we own nothing. Names the whole part if others own it as
+/// an atomic value, or if it has no owner.
 fn find_owned(others: &Others<'_, '_>, desired: &Value, path: String, found: &mut Vec<String>) {
     let before = found.len();
     if let Value::Object(members) = desired

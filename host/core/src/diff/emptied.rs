@@ -1,21 +1,22 @@
 //! Finds maps and lists that are desired to be empty and hold what we applied before. Pure.
 //!
-//! An apply that removes the last member of a map, or the last element of an associative list, leaves `null` or no field at
-//! all. A schema rejects that, or fills in a default, which can mean the opposite of empty. So such a map or list is
-//! emptied before the apply.
+//! An apply that removes the last member of a map, or the last element of an associative list, leaves `null` or no
+//! field at all. A schema rejects that, or fills in a default, which can mean the opposite of empty. So such a map or
+//! list is emptied before the apply.
 
 use serde_json::Value;
 
 use crate::diff::repair::Repair;
 use crate::model::managed_fields::FieldSet;
 
-/// Returns whether we own something in an object or list that is desired to be empty; `fields` are the fields that we own.
+/// Returns whether we own something in an object or list that is desired to be empty; `fields` are the fields that we
+/// own.
 pub fn is_needed(fields: &str, desired: &Value) -> bool {
     FieldSet::read(fields).is_ok_and(|fields| any(&fields, desired, None, &mut |_| true))
 }
 
-/// Returns the repairs that empty the objects and lists in which everything is ours. Where others own something, it stays,
-/// and the apply removes ours.
+/// Returns the repairs that empty the objects and lists in which everything is ours. Where others own something, it
+/// stays, and the apply removes ours.
 pub fn repairs(fields: &str, desired: &Value, live: &Value) -> Vec<Repair> {
     let mut repairs = Vec::new();
     if let Ok(fields) = FieldSet::read(fields) {
@@ -27,9 +28,9 @@ pub fn repairs(fields: &str, desired: &Value, live: &Value) -> Vec<Repair> {
     repairs
 }
 
-/// Calls `found` for each object or list that is desired to be empty and in which something is ours, until `found` returns
-/// true; returns whether it did. `found` gets the repair, if everything there is ours in `live`, the live value and its
-/// pointer.
+/// Calls `found` for each object or list that is desired to be empty and in which something is ours, until `found`
+/// returns true; returns whether it did. `found` gets the repair, if everything there is ours in `live`, the live value
+/// and its pointer.
 fn any(
     node: &FieldSet<'_>,
     desired: &Value,

@@ -1,7 +1,7 @@
 //! Hands over the fields that one plugin applied to another plugin, in `managedFields`. Pure.
 //!
-//! Afterwards a field that the new plugin leaves out of an apply is removed, as if the new plugin had set it. Without the
-//! hand-over, a field that the old plugin applied would never be removed.
+//! Afterwards a field that the new plugin leaves out of an apply is removed, as if the new plugin had set it. Without
+//! the hand-over, a field that the old plugin applied would never be removed.
 
 use serde_json::{Map, Value};
 
@@ -9,8 +9,8 @@ use crate::diff::repair::Repair;
 
 const MANAGED_FIELDS: &str = "/metadata/managedFields";
 
-/// Returns `managedFields` in which `to` has applied everything that the managers `from` applied; `None` if they applied
-/// nothing. Updates by `from` are dropped, because no apply could remove fields that are owned by an update.
+/// Returns `managedFields` in which `to` has applied everything that the managers `from` applied; `None` if they
+/// applied nothing. Updates by `from` are dropped, because no apply could remove fields that are owned by an update.
 pub fn hand_over(live: &Value, from: &[String], to: &str) -> Option<Repair> {
     let entries = live.pointer(MANAGED_FIELDS)?.as_array()?;
     let is_from = |entry: &Value| from.iter().any(|manager| entry["manager"] == **manager);
@@ -32,8 +32,8 @@ fn is_apply(entry: &Value) -> bool {
     entry["operation"] == "Apply"
 }
 
-/// Merges an entry into that of `to` for the same subresource, because the API server keeps only one apply entry of a field
-/// manager, even if their versions differ.
+/// Merges an entry into that of `to` for the same subresource, because the API server keeps only one apply entry of a
+/// field manager, even if their versions differ.
 fn add(kept: &mut Vec<Value>, entry: &Value, to: &str) {
     let is_same =
         |known: &&mut Value| known["manager"] == to && is_apply(known) && known["subresource"] == entry["subresource"];
@@ -53,8 +53,8 @@ fn add(kept: &mut Vec<Value>, entry: &Value, to: &str) {
     }
 }
 
-/// Merges two sets of fields in the format of `fieldsV1`: an empty node stands for the field itself, which is written as `.`
-/// in a node that has others below it.
+/// Merges two sets of fields in the format of `fieldsV1`: an empty node stands for the field itself, which is written
+/// as `.` in a node that has others below it.
 fn merge(fields: &mut Value, others: &Value) {
     let (Value::Object(fields), Value::Object(others)) = (fields, others) else { return };
     let is_leaf = |node: &Map<String, Value>| node.is_empty();

@@ -3,8 +3,8 @@
 //!
 //! The API server tracks the owner of each field: when another writer edits a field, the field disappears from our
 //! server-side-apply entry in `managedFields`. So a child is in sync when that entry covers every desired leaf and the
-//! annotation `hotshoe.dev/applied` equals the desired digest. Defaults and quantities need no comparison, and what others
-//! add stays.
+//! annotation `hotshoe.dev/applied` equals the desired digest. Defaults and quantities need no comparison, and what
+//! others add stays.
 
 pub mod associative_lists;
 pub mod changed_fields;
@@ -57,8 +57,8 @@ pub struct Plan {
     pub prune: Vec<(Kind, Arc<Object>)>,
 }
 
-/// An apply after which our field manager does not own every desired field, according to the reply. Applying the same again
-/// while the ownership is unchanged would start a fight with the manager that took the field.
+/// An apply after which our field manager does not own every desired field, according to the reply. Applying the same
+/// again while the ownership is unchanged would start a fight with the manager that took the field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsettled {
     /// The digest of the applied child.
@@ -67,8 +67,8 @@ pub struct Unsettled {
     pub fields: Option<Box<str>>,
 }
 
-/// Plans the writes that lead from the observed to the desired children. Only children that one of `plugins` created are
-/// pruned: the plugin itself, and those whose children it takes over.
+/// Plans the writes that lead from the observed to the desired children. Only children that one of `plugins` created
+/// are pruned: the plugin itself, and those whose children it takes over.
 pub fn plan(
     desired: Vec<Desired>,
     observed: &ObservedChildren,
@@ -96,7 +96,8 @@ pub fn plan(
     plan
 }
 
-/// Returns whether a live child is as desired. A child that is created once is always in sync, however others changed it.
+/// Returns whether a live child is as desired. A child that is created once is always in sync, however others changed
+/// it.
 pub fn in_sync(desired: &Desired, live: &Object, manager: &str, lists: &AssociativeLists) -> bool {
     if desired.is_created_once {
         return true;
@@ -145,8 +146,8 @@ fn covers_members(
     })
 }
 
-/// Returns whether a node of `fieldsV1` covers a desired value. A leaf covers its whole subtree. Without a node nothing is
-/// covered, except empty lists that never have one.
+/// Returns whether a node of `fieldsV1` covers a desired value. A leaf covers its whole subtree. Without a node nothing
+/// is covered, except empty lists that never have one.
 fn covers_value(node: Option<&FieldSet<'_>>, desired: &Value, path: &Path<'_>, empty: EmptyList<'_>) -> bool {
     match desired {
         Value::Array(elements) if elements.is_empty() => empty(path, node.is_some()),
@@ -167,8 +168,8 @@ pub fn exceeds(fields: &str, desired: &Value) -> bool {
     FieldSet::read(fields).map_or(true, |fields| node_exceeds(&fields, desired))
 }
 
-/// Returns whether a node covers the whole desired value. A leaf covers its whole subtree: a scalar, or an atomic map or
-/// list.
+/// Returns whether a node covers the whole desired value. A leaf covers its whole subtree: a scalar, or an atomic map
+/// or list.
 pub fn node_covers(node: &FieldSet<'_>, desired: &Value) -> bool {
     covers_value(Some(node), desired, &Path::ROOT, &|_, is_owned| is_owned)
 }

@@ -1,8 +1,8 @@
 //! Removes what a repair leaves behind in `managedFields`. Pure.
 //!
-//! A repair is a JSON patch, which makes us the owner of its fields by an *update*. Fields that we own by an update stay when
-//! a later apply leaves them out. So our own update entry is dropped, after an apply that owns the same fields. The
-//! entries of other field managers are never changed.
+//! A repair is a JSON patch, which makes us the owner of its fields by an *update*. Fields that we own by an update
+//! stay when a later apply leaves them out. So our own update entry is dropped, after an apply that owns the same
+//! fields. The entries of other field managers are never changed.
 
 use serde_json::Value;
 
@@ -10,8 +10,8 @@ use crate::diff::repair::Repair;
 
 const MANAGED_FIELDS: &str = "/metadata/managedFields";
 
-/// Returns `managedFields` without the updates by `manager`; `None` if there are no such updates, or if `manager` has applied
-/// nothing.
+/// Returns `managedFields` without the updates by `manager`; `None` if there are no such updates, or if `manager` has
+/// applied nothing.
 pub fn without_edits(live: &Value, manager: &str) -> Option<Repair> {
     let entries = live.pointer(MANAGED_FIELDS)?.as_array()?;
     let has_applied = entries.iter().any(|entry| entry["manager"] == manager && entry["operation"] == "Apply");

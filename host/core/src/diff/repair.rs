@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use crate::model::managed_fields::FieldSet;
 
-/// The maximum number of pairs of list elements that are compared. The plugin determines the length of the desired lists,
-/// and whoever edits the object that of the live ones.
+/// The maximum number of pairs of list elements that are compared. The plugin determines the length of the desired
+/// lists, and whoever edits the object that of the live ones.
 const MAX_PAIRS: usize = 4096;
 
 /// A value to be replaced before an apply can reach the desired state.
@@ -19,9 +19,9 @@ pub struct Repair {
     pub value: Value,
 }
 
-/// Returns the repairs of list elements of ours in which another writer changed a key. To the API server our element is gone
-/// and the edited one belongs to the other writer, so no apply removes it. The edited element is found by the fields that
-/// it still has in common with ours; if none is found, the whole list is replaced by the desired one.
+/// Returns the repairs of list elements of ours in which another writer changed a key. To the API server our element is
+/// gone and the edited one belongs to the other writer, so no apply removes it. The edited element is found by the
+/// fields that it still has in common with ours; if none is found, the whole list is replaced by the desired one.
 pub fn repairs(fields: &str, desired: &Value, live: &Value) -> Vec<Repair> {
     let mut repairs = Vec::new();
     if let Ok(fields) = FieldSet::read(fields) {
@@ -71,8 +71,8 @@ fn find_repairs_of_elements(
     restore(elements, lost, live_elements, indices.into_iter().flatten().collect(), pointer, found);
 }
 
-/// Restores the lost elements of a list, including everything below them. Each is restored in place of the element to which
-/// it was edited; `known` are the indices of the live elements that are still ours.
+/// Restores the lost elements of a list, including everything below them. Each is restored in place of the element to
+/// which it was edited; `known` are the indices of the live elements that are still ours.
 fn restore(
     elements: &[Value],
     lost: Vec<&Value>,
@@ -97,8 +97,8 @@ fn restore(
     }
 }
 
-/// Returns for each lost element the live element to which it was edited, with its index; `None` if that is unknown for one
-/// of them.
+/// Returns for each lost element the live element to which it was edited, with its index; `None` if that is unknown for
+/// one of them.
 fn edited<'v>(
     lost: &[&Value],
     live_elements: &'v [Value],

@@ -1,8 +1,8 @@
 //! Builds a parent's status as it will be written: what the plugin stated, with the times and generations that the host
 //! sets. Runs between *check* and *apply*; pure.
 //!
-//! `lastTransitionTime` is carried over from the newest known version and changes only together with the condition's status.
-//! Taken from a stale copy, it would make every write differ.
+//! `lastTransitionTime` is carried over from the newest known version and changes only together with the condition's
+//! status. Taken from a stale copy, it would make every write differ.
 
 use serde_json::{Map, Value, json};
 
@@ -14,9 +14,9 @@ use crate::model::object::{HOST_MANAGER, Object};
 
 /// Returns the body of a server-side apply of the status: `{"status": {…}}`.
 ///
-/// `parent` is the newest known version, `generation` the one on which the decision is based, and `now` is in RFC 3339 with
-/// whole seconds. If the plugin states no status, the fields that `manager` owns are repeated, because a server-side apply
-/// removes the fields that it leaves out.
+/// `parent` is the newest known version, `generation` the one on which the decision is based, and `now` is in RFC 3339
+/// with whole seconds. If the plugin states no status, the fields that `manager` owns are repeated, because a
+/// server-side apply removes the fields that it leaves out.
 ///
 /// # Errors
 /// When the plugin's status is not a JSON object, or states what only the host may state.
@@ -48,8 +48,8 @@ fn of_members(status: Map<String, Value>) -> Value {
     Map::from_iter([("status".to_owned(), status.into())]).into()
 }
 
-/// Returns a status whose apply removes all fields of its field manager. It contains an empty list, because when an apply
-/// removes the last member of an object, the API server turns the object into `null` and then rejects it.
+/// Returns a status whose apply removes all fields of its field manager. It contains an empty list, because when an
+/// apply removes the last member of an object, the API server turns the object into `null` and then rejects it.
 pub fn cleared() -> Value {
     json!({ "status": { "conditions": [] } })
 }
@@ -63,8 +63,8 @@ pub fn owns_any_field(parent: &Object, manager: &str) -> bool {
     owned(parent, manager).is_some_and(|fields| has_fields(&fields))
 }
 
-/// Returns whether the status has a condition of the host. If the list of conditions is atomic, `fieldsV1` cannot tell it
-/// from an associative list in which the host owns nothing; then the list counts as the host's if it has no other
+/// Returns whether the status has a condition of the host. If the list of conditions is atomic, `fieldsV1` cannot tell
+/// it from an associative list in which the host owns nothing; then the list counts as the host's if it has no other
 /// conditions than the host's.
 pub fn has_host_condition(parent: &Object) -> bool {
     owns_any_field(parent, HOST_MANAGER) || (owned(parent, HOST_MANAGER).is_some() && has_host_conditions_alone(parent))
@@ -77,7 +77,8 @@ fn has_host_conditions_alone(parent: &Object) -> bool {
         && live.iter().all(|one| named(one, RECONCILED) || named(one, STALLED))
 }
 
-/// Returns whether the host's condition reports a failure. The condition may also exist only to name the deciding revision.
+/// Returns whether the host's condition reports a failure. The condition may also exist only to name the deciding
+/// revision.
 pub fn states_failure(parent: &Object) -> bool {
     let is =
         |condition: &Value, field: &str, expected: &str| condition.get(field).and_then(Value::as_str) == Some(expected);
@@ -127,7 +128,8 @@ pub fn host_conditions(conditions: &[Condition], parent: &Object, now: &str) -> 
     of_members(Map::from_iter([("conditions".to_owned(), stamped.collect())]))
 }
 
-/// Returns whether the live status is as desired: each desired member has its value, and `manager` owns no field beyond them.
+/// Returns whether the live status is as desired: each desired member has its value, and `manager` owns no field beyond
+/// them.
 pub fn is_current(desired: &Value, parent: &Object, manager: &str) -> bool {
     let is_empty = desired.get("status").and_then(Value::as_object).is_none_or(Map::is_empty);
     let Some(fields) = parent.owned_fields(manager, true) else { return is_empty };
@@ -165,8 +167,8 @@ fn stamp(condition: &Condition, live: &[Value], generation: i64, now: &str) -> V
     })
 }
 
-/// Returns whether `live` has at least what is desired: others may have added members, even to objects of ours. Each desired
-/// condition must be in the live list.
+/// Returns whether `live` has at least what is desired: others may have added members, even to objects of ours. Each
+/// desired condition must be in the live list.
 fn holds(live: &Value, desired: &Value) -> bool {
     match (live, desired) {
         (Value::Object(live), Value::Object(desired)) => desired.iter().all(|(key, value)| {

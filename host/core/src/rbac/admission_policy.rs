@@ -1,14 +1,15 @@
 //! An admission policy by which the API server, too, denies plugins to write in the namespace of the host. Pure.
 //!
 //! RBAC rights are additive: rights in all namespaces include the namespace of the host. An account that may create a
-//! workload there can run it under the host's account, which can impersonate every plugin. So an admission policy denies the
-//! writes of that namespace's accounts in it. Reads are not subject to admission.
+//! workload there can run it under the host's account, which can impersonate every plugin. So an admission policy
+//! denies the writes of that namespace's accounts in it. Reads are not subject to admission.
 
 use serde_json::{Value, json};
 
 use crate::rbac::Installation;
 
-/// Returns the `spec` of a ValidatingAdmissionPolicy: of the accounts of this namespace only the host's may write in it.
+/// Returns the `spec` of a ValidatingAdmissionPolicy: of the accounts of this namespace only the host's may write in
+/// it.
 pub fn policy(installation: &Installation) -> Value {
     let Installation { namespace, account, .. } = installation;
     let accounts = format!("system:serviceaccount:{namespace}:");

@@ -1,9 +1,9 @@
-//! Translates grants to RBAC, for `hotshoe rbac`: the accounts of a host and of its plugins, with exactly the rights that
-//! they need. Pure.
+//! Translates grants to RBAC, for `hotshoe rbac`: the accounts of a host and of its plugins, with exactly the rights
+//! that they need. Pure.
 //!
-//! RBAC supports neither namespace labels nor name patterns, and cannot restrict the content of an object. Where a grant does
-//! so, RBAC gives more rights than the grant, and only the host's own gate enforces the restriction. Each such case becomes
-//! a [note](Rights::notes).
+//! RBAC supports neither namespace labels nor name patterns, and cannot restrict the content of an object. Where a
+//! grant does so, RBAC gives more rights than the grant, and only the host's own gate enforces the restriction. Each
+//! such case becomes a [note](Rights::notes).
 
 pub mod admission_policy;
 pub mod manifest;
@@ -212,8 +212,8 @@ fn impersonation(plugins: &[Plugin<'_>], name: &str, installation: &Installation
     rules.into_manifests(name, &installation.account, comment, installation)
 }
 
-/// Adds the rights by which several hosts share the work. They are not restricted to names, because RBAC supports none for
-/// the verbs `create`, `list` and `watch`.
+/// Adds the rights by which several hosts share the work. They are not restricted to names, because RBAC supports none
+/// for the verbs `create`, `list` and `watch`.
 fn add_leases(rules: &mut Rules, installation: &Installation) {
     let own = Some(installation.namespace.clone());
     rules.add(&own, &Kind::new("coordination.k8s.io", "v1", "Lease"), "leases", &[], &LEASE_VERBS);
@@ -263,14 +263,14 @@ fn add_events(rules: &mut Rules, scope: &Option<String>) {
     rules.add(scope, &Kind::new("", "v1", "Event"), "events", &[], &["create", "get", "patch"]);
 }
 
-/// Returns whether the host watches a kind for a plugin. It does so only if the grant allows it, whatever the component asks
-/// for.
+/// Returns whether the host watches a kind for a plugin. It does so only if the grant allows it, whatever the component
+/// asks for.
 fn is_watched(kind: &Kind, grant: &Grant) -> bool {
     grant.allows(Verb::List, kind) && grant.allows(Verb::Watch, kind)
 }
 
-/// Returns a note if the host watches Secrets: a watch cannot be restricted to names, so the host's account can read all of
-/// them.
+/// Returns a note if the host watches Secrets: a watch cannot be restricted to names, so the host's account can read
+/// all of them.
 fn secrets_of_host(plugin: &Plugin<'_>, installation: &Installation) -> Option<String> {
     let Descriptor { parent, owns, reads, .. } = plugin.descriptor;
     let asked = owns.iter().map(|owned| &owned.kind).chain(reads.iter().map(|read| &read.kind));
@@ -288,8 +288,8 @@ fn secrets_of_host(plugin: &Plugin<'_>, installation: &Installation) -> Option<S
     ))
 }
 
-/// Returns a note if the host adds finalizers to objects of a kind of Kubernetes itself: the right to add a finalizer is the
-/// right to change the whole object, and RBAC cannot restrict it to the labels of a selector.
+/// Returns a note if the host adds finalizers to objects of a kind of Kubernetes itself: the right to add a finalizer
+/// is the right to change the whole object, and RBAC cannot restrict it to the labels of a selector.
 fn finalizers_of_host(plugin: &Plugin<'_>, installation: &Installation) -> Option<String> {
     let Descriptor { parent, finalizer, .. } = plugin.descriptor;
     finalizer.as_ref().filter(|_| parent.is_builtin())?;
@@ -362,8 +362,8 @@ fn grant_rule(
     }
 }
 
-/// Returns the API verbs that the plugin's account needs for a verb of a grant. A server-side apply is a patch, and also a
-/// create if the object does not exist. Lists and watches run under the host's account.
+/// Returns the API verbs that the plugin's account needs for a verb of a grant. A server-side apply is a patch, and
+/// also a create if the object does not exist. Lists and watches run under the host's account.
 fn api_verbs(verb: Verb, rule: &Rule) -> &'static [&'static str] {
     match verb {
         Verb::Get if rule.can_grant(verb) => &["get"],
@@ -418,7 +418,8 @@ impl Installation {
         if namespaced { self.watched_namespaces() } else { BTreeSet::from([None]) }
     }
 
-    /// Returns the scopes of a rule. With a parent in a namespace (`has_parent_namespace`), writes stay in that namespace.
+    /// Returns the scopes of a rule. With a parent in a namespace (`has_parent_namespace`), writes stay in that
+    /// namespace.
     fn scopes_of(
         &self,
         namespaces: &Namespaces,

@@ -23,8 +23,8 @@ impl Grant {
         self.check_verbs(request.access.verbs(), request, label_of)
     }
 
-    /// Checks that the plugin may be shown an object that the host lists and watches for it: a child, or an object of a kind
-    /// that the plugin declares to read. That also requires the verbs `list` and `watch`.
+    /// Checks that the plugin may be shown an object that the host lists and watches for it: a child, or an object of a
+    /// kind that the plugin declares to read. That also requires the verbs `list` and `watch`.
     ///
     /// # Errors
     /// As for [`Self::authorise`].
@@ -33,8 +33,8 @@ impl Grant {
         self.check_verbs(&[Verb::List, Verb::Watch], request, label_of)
     }
 
-    /// Checks that each verb is granted. Verbs that no rule grants on the kind are reported together, because one line of
-    /// `plugin.yaml` can grant them all.
+    /// Checks that each verb is granted. Verbs that no rule grants on the kind are reported together, because one line
+    /// of `plugin.yaml` can grant them all.
     fn check_verbs(&self, verbs: &[Verb], request: &Request<'_>, label_of: &LabelOf<'_>) -> Checked {
         let kind = &request.object.kind;
         let is_granted = |verb: &Verb| self.rules.iter().any(|rule| rule.is_for(*verb, kind));
@@ -67,8 +67,8 @@ impl Grant {
         violation("not-granted", object, &message).fixed_by(grant_change(kind, rule, "verbs", verbs.into()))
     }
 
-    /// Checks that a rule grants the verb on this object and allows its body. `body_rule` caches a rule that allows the body,
-    /// so that the body is not checked again for the next verb.
+    /// Checks that a rule grants the verb on this object and allows its body. `body_rule` caches a rule that allows the
+    /// body, so that the body is not checked again for the next verb.
     fn check_verb<'r>(
         &'r self,
         verb: Verb,
@@ -101,12 +101,13 @@ impl Grant {
     }
 }
 
-/// One step of the check of a rule, and the violation to report if no rule passes this step. The violation takes the index
-/// of the first rule that passed all steps before. The steps run for each object that is shown, so they allocate nothing.
+/// One step of the check of a rule, and the violation to report if no rule passes this step. The violation takes the
+/// index of the first rule that passed all steps before. The steps run for each object that is shown, so they allocate
+/// nothing.
 type Step<'a> = (&'a dyn Fn(&Rule) -> bool, &'a dyn Fn(Option<usize>) -> Violation);
 
-/// Checks the scope of an object, and that a child is in the namespace of its parent, because owner references do not cross
-/// namespaces. A namespace on a cluster-scoped object would have no effect (CVE-2026-22872).
+/// Checks the scope of an object, and that a child is in the namespace of its parent, because owner references do not
+/// cross namespaces. A namespace on a cluster-scoped object would have no effect (CVE-2026-22872).
 fn check_namespace(request: &Request<'_>) -> Result<(), Violation> {
     let Request { parent, object, namespaced, access } = request;
     if *namespaced != object.namespace.is_some() {
@@ -173,8 +174,8 @@ fn other_name(verb: Verb, object: &ObjectRef, rule: Option<usize>) -> Violation 
     violation("name-not-granted", object, &message).fixed_by(fix)
 }
 
-/// Reports a namespace that no rule covers. The fix is a new grant, because a rule with `own` cannot name other namespaces
-/// too.
+/// Reports a namespace that no rule covers. The fix is a new grant, because a rule with `own` cannot name other
+/// namespaces too.
 fn other_namespace(verb: Verb, request: &Request<'_>) -> Violation {
     let Request { object, parent, .. } = request;
     let (verb, kind) = (verb.as_str(), &object.kind);

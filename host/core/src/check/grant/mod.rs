@@ -1,9 +1,10 @@
 //! Defines what a plugin may read and write, according to the administrator's grants in `plugin.yaml`.
 //!
-//! One pure function, [`Grant::authorise`], authorises every read and every write of a plugin. It checks the final object:
-//! after its scope has been discovered, its namespace filled in and its body stamped. What no grant can allow is in
-//! [`denied`]. The rules for Pods are in [`pod`](crate::check::pod), those for claims in [`pvc`](crate::check::pvc), for
-//! selectors in [`selector`](crate::check::selector), and for Services in [`service`](crate::check::service).
+//! One pure function, [`Grant::authorise`], authorises every read and every write of a plugin. It checks the final
+//! object: after its scope has been discovered, its namespace filled in and its body stamped. What no grant can allow
+//! is in [`denied`]. The rules for Pods are in [`pod`](crate::check::pod), those for claims in
+//! [`pvc`](crate::check::pvc), for selectors in [`selector`](crate::check::selector), and for Services in
+//! [`service`](crate::check::service).
 
 mod authorise;
 mod rule;
@@ -54,8 +55,8 @@ impl Grant {
     }
 }
 
-/// Returns the rights that a plugin asks for and is not granted, such as `create, delete on Deployment.apps`; `None` where
-/// all of them are granted. Asking alone grants nothing.
+/// Returns the rights that a plugin asks for and is not granted, such as `create, delete on Deployment.apps`; `None`
+/// where all of them are granted. Asking alone grants nothing.
 pub fn lacking(descriptor: &Descriptor, grant: &Grant) -> Option<String> {
     let of_kind = |(kind, verbs): (Kind, Vec<Verb>)| {
         let missing = verbs.into_iter().filter(|verb| !grant.allows(*verb, &kind));

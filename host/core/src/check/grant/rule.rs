@@ -220,7 +220,8 @@ fn in_full(kind: &Kind) -> String {
     format!("the kind {:?} of the group {:?}", &*kind.kind, &*kind.group)
 }
 
-/// Returns a question that names the known kind which was probably meant: one that differs only in its group or in case.
+/// Returns a question that names the known kind which was probably meant: one that differs only in its group or in
+/// case.
 fn hint(kind: &Kind) -> Option<String> {
     let mut known = HOLDS_DATA.iter().chain(&[DELETES_CLAIMS, ("", "Service")]);
     let similar = known.find(|(_, name)| name.eq_ignore_ascii_case(&kind.kind));

@@ -145,8 +145,8 @@ impl Pods {
         }))
     }
 
-    /// Checks the handler of a probe or hook. The kubelet connects from the node, so it may reach hosts that the Pod itself
-    /// cannot reach.
+    /// Checks the handler of a probe or hook. The kubelet connects from the node, so it may reach hosts that the Pod
+    /// itself cannot reach.
     fn check_handler(&self, handler: &str, value: &Cursor<'_>) -> Checked {
         match handler {
             "exec" | "grpc" | "sleep" => Ok(()),

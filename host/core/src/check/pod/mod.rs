@@ -1,7 +1,8 @@
 //! Checks what Pods ask for, in every kind that makes Pods from a template. Pure.
 //!
-//! A Pod runs code of the plugin's choice with whatever the Pod asks for, so by default it may ask for nothing: fields that
-//! are known to be harmless pass, each other field needs its own item in the grant, and unknown fields are denied by name.
+//! A Pod runs code of the plugin's choice with whatever the Pod asks for, so by default it may ask for nothing: fields
+//! that are known to be harmless pass, each other field needs its own item in the grant, and unknown fields are denied
+//! by name.
 
 pub mod containers;
 pub mod grant;
@@ -98,21 +99,22 @@ pub fn check(kind: &Kind, body: &Value, open: &Pods) -> Checked {
     all([job_metadata, metadata, spec])
 }
 
-/// Returns the path to the Pod template in objects of this kind: `None` for kinds that make no Pods, and empty for Pods.
+/// Returns the path to the Pod template in objects of this kind: `None` for kinds that make no Pods, and empty for
+/// Pods.
 pub fn template_of(kind: &Kind) -> Option<&'static [&'static str]> {
     let of_kind = TEMPLATES.iter().find(|(group, name, _)| kind.is(group, name));
     of_kind.map(|(_, _, path)| *path)
 }
 
 /// Returns whether a program may act on an annotation: its key has a dot or a slash. A slash is not required, because
-/// container runtimes act on keys such as `io.kubernetes.cri-o.Devices` and `run.oci.hooks.stdout`. Annotations with the
-/// host's prefix do not count: plugins cannot set them.
+/// container runtimes act on keys such as `io.kubernetes.cri-o.Devices` and `run.oci.hooks.stdout`. Annotations with
+/// the host's prefix do not count: plugins cannot set them.
 pub fn addresses_a_program(annotation: &str) -> bool {
     annotation.contains(['/', '.']) && !annotation.starts_with(HOST_PREFIX)
 }
 
-/// Returns whether the container runtime of a node may act on an annotation as on a field of the Pod: keys without a slash,
-/// and the keys for devices and for security profiles.
+/// Returns whether the container runtime of a node may act on an annotation as on a field of the Pod: keys without a
+/// slash, and the keys for devices and for security profiles.
 pub fn addresses_the_runtime(annotation: &str) -> bool {
     let is_profile = LEGACY_PROFILES.iter().any(|prefix| annotation.starts_with(prefix));
     addresses_a_program(annotation)

@@ -1,4 +1,5 @@
-//! Checks the security contexts of a Pod and of its containers. A part of [the rules for Pods](crate::check::pod); pure.
+//! Checks the security contexts of a Pod and of its containers. A part of [the rules for Pods](crate::check::pod);
+//! pure.
 
 use crate::check::glob;
 use crate::check::json_cursor::Cursor;

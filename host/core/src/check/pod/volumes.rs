@@ -1,5 +1,5 @@
-//! Checks the volumes of a Pod: Secrets, claims, and files of the node. A part of [the rules for Pods](crate::check::pod);
-//! pure.
+//! Checks the volumes of a Pod: Secrets, claims, and files of the node. A part of [the rules for
+//! Pods](crate::check::pod); pure.
 
 use crate::check::glob;
 use crate::check::json_cursor::Cursor;
@@ -69,8 +69,8 @@ impl Pods {
         }))
     }
 
-    /// Checks an ephemeral volume. The name of its claim needs no check: it is derived from the Pod's name, and the Pod does
-    /// not start if a claim with that name belongs to another object.
+    /// Checks an ephemeral volume. The name of its claim needs no check: it is derived from the Pod's name, and the Pod
+    /// does not start if a claim with that name belongs to another object.
     fn check_ephemeral(&self, volume: &Cursor<'_>) -> Checked {
         all(volume.members()?.map(|(field, value)| match field {
             "volumeClaimTemplate" => pvc::check_template(&value, self),
@@ -105,8 +105,8 @@ impl Pods {
         let wanted = path.text()?;
         let granted = !has_parent_component(wanted) && self.host_path.iter().any(|open| lies_in(wanted, open));
         let listed = path.ensure_listed(granted, "pod-host-path", "pods.hostPath", wanted);
-        // With other types the kubelet creates a missing path as root on the node, or the path is a socket or device, which
-        // accepts writes even if mounted read-only.
+        // With other types the kubelet creates a missing path as root on the node, or the path is a socket or device,
+        // which accepts writes even if mounted read-only.
         let Some(kind) = volume.child("type")? else { return listed };
         let is_readable = ["", "Directory", "File"].contains(&kind.text()?);
         let written =
@@ -114,8 +114,8 @@ impl Pods {
         all([listed, written])
     }
 
-    /// Checks that volumes of the node's files are mounted read-only unless writing is granted: a symbolic link that a Pod
-    /// creates in such a path leads the next mount out of that path.
+    /// Checks that volumes of the node's files are mounted read-only unless writing is granted: a symbolic link that a
+    /// Pod creates in such a path leads the next mount out of that path.
     pub(crate) fn check_mounts(&self, spec: &Cursor<'_>) -> Checked {
         let node_volumes = if self.host_path_writable { Vec::new() } else { names_of_node_paths(spec)? };
         if node_volumes.is_empty() {
@@ -135,8 +135,8 @@ impl Pods {
         found.finish(())
     }
 
-    /// Checks the Secrets that volumes of third parties name. The fields differ and may be at any depth, but all end in the
-    /// same words.
+    /// Checks the Secrets that volumes of third parties name. The fields differ and may be at any depth, but all end in
+    /// the same words.
     fn check_references(&self, volume: &Cursor<'_>) -> Checked {
         all(volume.members()?.map(|(field, value)| {
             let field = field.to_ascii_lowercase();
