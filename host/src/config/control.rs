@@ -78,8 +78,8 @@ impl Rollout {
             }
             _ => return Err("canary must have exactly one of percent and namespaces".to_owned()),
         };
-        let duration = wanted.duration.map_or(canary::DURATION, |span| span.0);
-        let (least, most) = (canary::LEAST, canary::MOST);
+        let duration = wanted.duration.map_or(canary::DEFAULT_DURATION, |span| span.0);
+        let (least, most) = (canary::MIN_DURATION, canary::MAX_DURATION);
         if !(least..=most).contains(&duration) {
             let minutes = most.as_secs() / 60;
             return Err(format!("duration is {duration:?}, but {least:?} to {minutes}m can be given"));

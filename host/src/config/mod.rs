@@ -546,7 +546,7 @@ mod tests {
         let with = |rollout: &str| parse(&PLUGIN.replace("spec:\n", &format!("spec:\n  rollout: {rollout}\n")));
         let rollout = |text: &str| with(text).unwrap().control.rollout.unwrap();
         let tenth = rollout("{canary: {percent: 10}}");
-        assert_eq!((tenth.share, tenth.duration), (Share::Percent(10), canary::DURATION));
+        assert_eq!((tenth.share, tenth.duration), (Share::Percent(10), canary::DEFAULT_DURATION));
         let named = rollout("{canary: {namespaces: {matchLabels: {tier: canary}}}, duration: 90s}");
         assert_eq!((named.share.to_string(), named.duration.as_secs()), ("namespaces with tier=canary".to_owned(), 90));
         assert_eq!(with("{canary: {percent: 10}}").unwrap().digest, parse(PLUGIN).unwrap().digest);
