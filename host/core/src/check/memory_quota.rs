@@ -8,7 +8,7 @@ use crate::check::Desired;
 use crate::check::memory_share::{Account, NoShare};
 use crate::model::decision::Decision;
 use crate::model::kind::ObjectRef;
-use crate::model::object::{BESIDE, Object, ObservedChildren};
+use crate::model::object::{OBJECT_OVERHEAD_BYTES, Object, ObservedChildren};
 
 /// A decision that the host has no room in memory for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -86,7 +86,7 @@ fn growth(desired: &Desired, children: &ObservedChildren) -> usize {
     if known.is_some_and(|child| child.applied.as_deref() == Some(&*desired.digest)) {
         return 0;
     }
-    let wanted = BESIDE + desired.body.to_string().len();
+    let wanted = OBJECT_OVERHEAD_BYTES + desired.body.to_string().len();
     wanted.saturating_sub(known.map_or(0, |child| child.held()))
 }
 
@@ -124,7 +124,7 @@ mod tests {
         });
         let json = json!({ "metadata": metadata, "data": &intent.body["data"] }).to_string();
         let object = Arc::new(Object::read(&json, &lens).unwrap());
-        assert!(object.held() > BESIDE + intent.body["data"]["text"].as_str().unwrap().len());
+        assert!(object.held() > OBJECT_OVERHEAD_BYTES + intent.body["data"]["text"].as_str().unwrap().len());
         vec![(intent.reference.kind.clone(), object)]
     }
 

@@ -9,7 +9,7 @@
 //! No share takes room from another: a user who sends many components to be tried evicts neither active code nor what a
 //! rollback needs. The whole is the size that the administrator gave, but no more than the volume has.
 
-use crate::model::limits::{MARKS_BYTES, Size};
+use crate::model::limits::{HISTORY_BYTES, Size};
 
 /// A part of the cache directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Share {
     pub fn bound(self, whole: Size, volume: Option<Volume>, held: u64) -> u64 {
         let Some(volume) = volume else { return self.of(whole.0) };
         let share = self.of(whole.0.min(volume.total));
-        share.min(held.saturating_add(volume.free.saturating_sub(MARKS_BYTES.0)))
+        share.min(held.saturating_add(volume.free.saturating_sub(HISTORY_BYTES.0)))
     }
 }
 
