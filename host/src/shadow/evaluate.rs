@@ -1,4 +1,4 @@
-//! Evaluates one revision on one parent: observe, decide and check as for a reconcile, without side effects.
+//! Evaluates one revision for one parent: observe, decide and check as for a reconcile, but without side effects.
 
 use std::sync::Arc;
 
@@ -22,34 +22,34 @@ use hotshoe_core::model::decision::{Answer, Call};
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::Object;
 
-/// What a revision says about a parent, as far as it is checked.
+/// The answer of a revision for a parent, before or after the checks.
 pub(crate) struct Said<T> {
-    /// What it was shown at first.
+    /// What the revision was shown first.
     pub(crate) observed: Arc<Observed>,
     /// The answer, and what it is based on.
     pub(crate) answer: Result<(T, Basis), Error>,
-    /// Whether it was shown Secrets. Then their bytes may be anywhere in the answer.
+    /// Whether the revision was shown Secrets. Then their bytes may be anywhere in the answer.
     pub(crate) tainted: bool,
 }
 
-/// The checked answer; none if the revision is not called.
+/// The checked answer; none if the revision is not called for the parent.
 pub(crate) type Judgement = Option<Said<Judged>>;
 
-/// An answer with a fingerprint of the children in it.
+/// An unchecked answer with a fingerprint of its desired children.
 #[derive(PartialEq)]
 struct Unchecked {
     answer: Answer,
     children: u64,
 }
 
-/// A revision's answer about a parent, unchecked.
+/// The unchecked answer of a revision for a parent.
 pub(crate) struct Looked {
-    /// None if it is not called.
+    /// None if the revision is not called for the parent.
     said: Option<Said<Unchecked>>,
 }
 
 impl Looked {
-    /// Asks a revision about a parent, if there is one.
+    /// Calls a revision for a parent, if there is one.
     pub(crate) async fn at(
         controller: &Controller,
         revision: &ActiveRevision,
@@ -88,7 +88,7 @@ impl Looked {
         matches!(&self.said, Some(Said { answer: Err(Error::Call(CallError::DeadlineExceeded(_))), .. }))
     }
 
-    /// Returns whether another revision answered the same, over the same number of children.
+    /// Returns whether another revision gave the same answer, for the same number of observed children.
     pub(crate) fn is_as(&self, other: &Self) -> bool {
         match (&self.said, &other.said) {
             (
@@ -99,8 +99,8 @@ impl Looked {
         }
     }
 
-    /// Returns whether all that it desires is in place already, by the same rules as when the active revision desired
-    /// it: the checks would have the same result.
+    /// Returns whether all desired children are in place already, and were applied under the same rules for the active
+    /// revision, so that the checks would have the same result.
     pub(crate) fn is_in_place(
         &self,
         controller: &Controller,
@@ -117,7 +117,7 @@ impl Looked {
             && check_owner(decision, present.parent_kind()).is_ok()
     }
 
-    /// Checks the answer, where the plugin was called.
+    /// Checks the answer, if the revision was called.
     pub(crate) async fn judged(self, controller: &Controller, revision: &ActiveRevision) -> Judgement {
         let Said { observed, answer, tainted } = self.said?;
         let answer = match answer {
@@ -146,7 +146,7 @@ pub(crate) fn is_tainted(judgement: &Judgement) -> bool {
     judgement.as_ref().is_some_and(|said| said.tainted)
 }
 
-/// Returns why a revision failed, without what it chose if it was shown Secrets.
+/// Returns why a revision failed. If it was shown Secrets, the text that the revision chose is left out.
 pub(crate) fn words(error: &Error, tainted: bool) -> String {
     if tainted { format!("{}: {TAINTED}", error.reason()) } else { error.to_string() }
 }
