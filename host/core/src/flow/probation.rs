@@ -80,7 +80,7 @@ pub enum Beginning {
 
 /// The verdict that the active revision should be rolled back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Relapse {
+pub struct RollbackVerdict {
     /// The reason, for the administrator.
     pub why: String,
     /// The last parents on which it failed, if that is the reason. If the revision before it fails on them too, it is
@@ -105,7 +105,7 @@ struct Inner {
     /// Whether a verdict was given; then no other is given for it.
     has_verdict: bool,
     /// The verdict, until it is taken.
-    verdict: Option<Relapse>,
+    verdict: Option<RollbackVerdict>,
 }
 
 impl Probation {
@@ -156,7 +156,7 @@ impl Probation {
         if inner.digest == Some(digest) {
             inner.now.add(time);
             let why = inner.now.too_slow(&inner.before);
-            self.judge(inner, now, why.map(Relapse::of))
+            self.judge(inner, now, why.map(RollbackVerdict::of))
         } else {
             false
         }
@@ -171,7 +171,7 @@ impl Probation {
             inner.now.failures += 1;
             inner.note_failed_on(parent);
             let why = inner.now.fails_more(&inner.before).map(|why| failure_reason(&why, parent, error));
-            let verdict = why.map(|why| Relapse { why, failed_on: inner.failed_on.clone() });
+            let verdict = why.map(|why| RollbackVerdict { why, failed_on: inner.failed_on.clone() });
             self.judge(inner, now, verdict)
         } else {
             false
@@ -180,12 +180,12 @@ impl Probation {
 
     /// Records that the circuit of this revision opened. Returns whether there is a new verdict.
     #[must_use = "a new verdict is to be reported"]
-    pub fn shut_off(&self, now: Instant, digest: Digest) -> bool {
+    pub fn circuit_opened(&self, now: Instant, digest: Digest) -> bool {
         let inner = self.lock();
         if inner.digest == Some(digest) {
             let last = inner.failed_on.last().map(|parent| format!(", at last on {parent}")).unwrap_or_default();
             let why = format!("it failed or used up its time again and again{last}, so that its circuit opened");
-            let verdict = Relapse { why, failed_on: inner.failed_on.clone() };
+            let verdict = RollbackVerdict { why, failed_on: inner.failed_on.clone() };
             self.judge(inner, now, Some(verdict))
         } else {
             false
@@ -195,7 +195,7 @@ impl Probation {
     /// Records that this revision flapped on a parent; `endless` if it does so again and again. With many parents each
     /// flaps less often, but all together more often. Returns whether there is a new verdict.
     #[must_use = "a new verdict is to be reported"]
-    pub fn changed_its_mind(&self, now: Instant, digest: Digest, parent: &Key, endless: bool) -> bool {
+    pub fn flapped(&self, now: Instant, digest: Digest, parent: &Key, endless: bool) -> bool {
         let mut inner = self.lock();
         if inner.digest != Some(digest) {
             return false;
@@ -209,7 +209,7 @@ impl Probation {
             )),
             None => None,
         };
-        self.judge(inner, now, why.map(Relapse::of))
+        self.judge(inner, now, why.map(RollbackVerdict::of))
     }
 
     /// Records that the rollback failed. After a pause the revision is compared again, so that the rollback is retried.
@@ -235,11 +235,11 @@ impl Probation {
     }
 
     /// Returns the verdict that the active revision should be rolled back; only once.
-    pub fn take_verdict(&self) -> Option<Relapse> {
+    pub fn take_verdict(&self) -> Option<RollbackVerdict> {
         self.lock().verdict.take()
     }
 
-    fn judge(&self, mut inner: MutexGuard<'_, Inner>, now: Instant, verdict: Option<Relapse>) -> bool {
+    fn judge(&self, mut inner: MutexGuard<'_, Inner>, now: Instant, verdict: Option<RollbackVerdict>) -> bool {
         let on_probation = inner.until.is_some_and(|until| now < until) && inner.from.is_none_or(|from| from <= now);
         let is_new = on_probation && !inner.has_verdict && verdict.is_some();
         if is_new {
@@ -254,7 +254,7 @@ impl Probation {
     }
 }
 
-impl Relapse {
+impl RollbackVerdict {
     /// Builds a verdict whose reason is not a failure on some parent.
     fn of(why: String) -> Self {
         Self { why, failed_on: Vec::new() }
@@ -389,7 +389,7 @@ mod tests {
         call(&probation, now, "new", true, FAST);
         let why = "5 of its first 5 calls failed; of 100 calls before it 0 did; the last on default/cache: it trapped";
         let failed_on = vec![Key::new(Some("default"), "cache")];
-        assert_eq!(probation.lock().verdict, Some(Relapse { why: why.to_owned(), failed_on }));
+        assert_eq!(probation.lock().verdict, Some(RollbackVerdict { why: why.to_owned(), failed_on }));
     }
 
     #[test]
@@ -419,9 +419,9 @@ mod tests {
     fn a_revision_that_flaps_is_rolled_back() {
         let (probation, now) = after(0);
         let cache = Key::new(Some("default"), "cache");
-        let _ = probation.changed_its_mind(now, Digest::of(b"new"), &cache, false);
+        let _ = probation.flapped(now, Digest::of(b"new"), &cache, false);
         assert_eq!(verdict(&probation), None, "once is no reason");
-        let _ = probation.changed_its_mind(now, Digest::of(b"new"), &cache, true);
+        let _ = probation.flapped(now, Digest::of(b"new"), &cache, true);
         assert!(verdict(&probation).unwrap().contains("default/cache differently again and again"));
     }
 
@@ -431,7 +431,7 @@ mod tests {
         for round in 0..rounds {
             for parent in 0..parents {
                 let key = Key::new(Some("default"), &format!("cache-{parent}"));
-                let _ = probation.changed_its_mind(now + each * round as u32, Digest::of(b"new"), &key, false);
+                let _ = probation.flapped(now + each * round as u32, Digest::of(b"new"), &key, false);
             }
         }
         verdict(&probation)
@@ -506,7 +506,7 @@ mod tests {
         for _ in 0..100 {
             call(&probation, now, "old", true, SLOW);
         }
-        let _ = probation.changed_its_mind(now, Digest::of(b"old"), &Key::new(Some("default"), "cache"), true);
+        let _ = probation.flapped(now, Digest::of(b"old"), &Key::new(Some("default"), "cache"), true);
         assert_eq!(verdict(&probation), None);
         assert_eq!(probation.lock().now, CallStats::default());
     }
@@ -543,9 +543,9 @@ mod tests {
     fn a_revision_whose_circuit_opens_is_rolled_back() {
         let (probation, now) = after(0);
         call(&probation, now, "new", true, FAST);
-        let _ = probation.shut_off(now, Digest::of(b"old"));
+        let _ = probation.circuit_opened(now, Digest::of(b"old"));
         assert_eq!(verdict(&probation), None, "that was another revision");
-        let _ = probation.shut_off(now, Digest::of(b"new"));
+        let _ = probation.circuit_opened(now, Digest::of(b"new"));
         assert!(verdict(&probation).unwrap().contains("at last on default/cache, so that its circuit opened"));
     }
 
@@ -556,7 +556,7 @@ mod tests {
         fail();
         probation.end();
         fail();
-        let _ = probation.shut_off(now, Digest::of(b"new"));
+        let _ = probation.circuit_opened(now, Digest::of(b"new"));
         assert_eq!(verdict(&probation), None);
     }
 

@@ -155,13 +155,13 @@ pub const BREAKER_OPEN_MAX: Duration = Duration::from_secs(1_800);
 pub const SLOW: Duration = Duration::from_millis(10);
 /// While other plugins are called, a slow call pauses for this many times as long as it runs, and so does
 /// compiling: each gets an eighth of a processor.
-pub const REST: u32 = 7;
+pub const PAUSE_FACTOR: u32 = 7;
 /// The niceness of slow calls and of compiling: they get a tenth of the processor time of the threads that
 /// serve watches and writes.
 pub const NICENESS: i32 = 10;
 /// The wall-clock time of a call as a multiple of its [`CALL_TIME`], and of compiling as a multiple of its
 /// [`COMPILE_TIME`]: enough for its pauses, and as long again for waiting.
-pub const WALL_TIME: u32 = 2 * (REST + 1);
+pub const WALL_TIME: u32 = 2 * (PAUSE_FACTOR + 1);
 /// Native stack of a guest, in bytes. The compiled code of all plugins depends on it, so it cannot be
 /// overridden.
 pub const WASM_STACK: usize = 512 * 1024;
