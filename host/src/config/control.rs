@@ -72,7 +72,7 @@ impl Rollout {
             }
             manifest::Canary { percent: None, namespaces: Some(selector) } => {
                 if selector.is_empty() {
-                    return Err("canary.namespaces names no label, so that every namespace were meant; name some in matchLabels".to_owned());
+                    return Err("canary.namespaces names no label, which would select every namespace; name some in matchLabels".to_owned());
                 }
                 selector.validate().map_err(|error| format!("canary.namespaces: {error}"))?;
                 Share::Namespaces(selector.clone())

@@ -214,13 +214,13 @@ impl PluginConfig {
         };
         ensure!(
             changed.name == self.name,
-            "{origin} names the plugin {} now, which is another than {}; start the host again to have it, or give it its name back",
+            "{origin} now names the plugin {}, but the host runs it as {}; start the host again to use the new name, or restore the old one",
             changed.name,
             self.name
         );
         ensure!(
             changed.shard_by == self.shard_by,
-            "{origin} has another spec.shardBy now, which all hosts of a Lease must agree on; stop them all and start them again to have it, or give it its value back"
+            "{origin} now has another spec.shardBy, but all hosts of a Lease must have the same; stop all hosts and start them again to use the new value, or restore the old one"
         );
         Ok(changed)
     }
@@ -265,7 +265,10 @@ impl PluginConfig {
         let finalizers = Entitled::new(&plugin.metadata.name, spec.finalizers, predecessors.managers())
             .map_err(|error| anyhow!("spec.finalizers: {error}"))?;
         let max_losing = spec.swap.max_losing.unwrap_or(MAX_LOSING);
-        ensure!(max_losing <= 100, "spec.swap.maxLosing is {max_losing}, but is of 100 parents; lower it");
+        ensure!(
+            max_losing <= 100,
+            "spec.swap.maxLosing is {max_losing}, but it is a percentage of the parents; lower it to at most 100"
+        );
         let name: Arc<str> = plugin.metadata.name.into();
         Ok(Self {
             memory: host.memory.account(&name),
@@ -430,7 +433,7 @@ fn configuration(
         ensure!(!members.contains_key(member), "config.{member} is given both in values and in fromEnv; keep one");
         ensure!(
             glob::matches_any(allowed, variable),
-            "config.fromEnv.{member} uses the variable {variable}, which this host keeps from plugins; allow it with `hotshoe run --allow-env {variable} --allow-env '{}'`, for what is allowed there takes the place of what was before",
+            "config.fromEnv.{member} uses the variable {variable}, which this host keeps from plugins; allow it with `hotshoe run --allow-env {variable} --allow-env '{}'`, because the flag replaces what was allowed before",
             allowed.join(",")
         );
         if let Some(value) = env(variable) {

@@ -53,7 +53,7 @@ impl Leaving<'_> {
             Ok(Some((resource, holders))) => self.decide(&resource, holders).await,
             Err(why) => waits(
                 "ParentsUnknown",
-                format!("which parents have its finalizer cannot be found out: {why}; it is tried again"),
+                format!("the host cannot find out which parents have its finalizer: {why}; it tries again"),
                 true,
             ),
         }
@@ -94,7 +94,7 @@ impl Leaving<'_> {
             DeletionPolicy::Block if holders.is_empty() => Progress::Done,
             DeletionPolicy::Block => {
                 let message = format!(
-                    "{} have its finalizer; delete them, or set spec.deletionPolicy to orphan, which takes it off, or to delete, which deletes all parents",
+                    "{} have its finalizer; delete them, or set spec.deletionPolicy to orphan, which removes the finalizer, or to delete, which deletes all parents",
                     some(resource, &holders)
                 );
                 waits("ParentsRemain", message, true)
@@ -116,7 +116,7 @@ impl Leaving<'_> {
                 return failed(&error);
             }
         }
-        waits("Orphaning", format!("its finalizer is taken off {}", some(resource, holders)), false)
+        waits("Orphaning", format!("its finalizer is being removed from {}", some(resource, holders)), false)
     }
 
     async fn delete(&self, resource: &Resource, holders: Vec<Key>) -> Progress {

@@ -202,10 +202,10 @@ impl Probation {
         }
         let why = match inner.flaps.add(now, parent) {
             _ if endless => {
-                Some(format!("it decides {parent} differently again and again, though that does not change"))
+                Some(format!("its decision for {parent} changes again and again although the object does not"))
             }
             Some(parents) => Some(format!(
-                "it decides {parents} objects differently again and again, {parent} among them, though they do not change"
+                "its decisions for {parents} objects, {parent} among them, change again and again although the objects do not"
             )),
             None => None,
         };
@@ -321,8 +321,8 @@ impl CallStats {
         is_worse.then(|| {
             let (failures, calls) = (self.failures, self.calls);
             let was = match before.calls {
-                0 => "how often the one before it failed is not known".to_owned(),
-                calls => format!("of {calls} calls before it {} did", before.failures),
+                0 => "the failures of the revision before it are not known".to_owned(),
+                calls => format!("with the revision before it, {} of {calls} did", before.failures),
             };
             format!("{failures} of its first {calls} calls failed; {was}")
         })
@@ -333,7 +333,9 @@ impl CallStats {
         let (mean, was) = (self.mean(), before.mean());
         let is_worse =
             self.calls.min(before.calls) >= MIN_CALLS && mean > ACCEPTABLE_CALL_TIME && mean > was * MAX_SLOWDOWN;
-        is_worse.then(|| format!("a call of it takes {mean:.1?} of a processor; before it one took {was:.1?}"))
+        is_worse.then(|| {
+            format!("a call takes {mean:.1?} of processor time; with the revision before it, a call took {was:.1?}")
+        })
     }
 
     fn share(&self) -> f64 {
@@ -387,7 +389,7 @@ mod tests {
         }
         assert_eq!(verdict(&probation), None, "four failures prove nothing");
         call(&probation, now, "new", true, FAST);
-        let why = "5 of its first 5 calls failed; of 100 calls before it 0 did; the last on default/cache: it trapped";
+        let why = "5 of its first 5 calls failed; with the revision before it, 0 of 100 did; the last on default/cache: it trapped";
         let failed_on = vec![Key::new(Some("default"), "cache")];
         assert_eq!(probation.lock().verdict, Some(RollbackVerdict { why: why.to_owned(), failed_on }));
     }
@@ -407,7 +409,7 @@ mod tests {
         for _ in 0..MIN_CALLS {
             call(&probation, now, "new", false, SLOW);
         }
-        assert!(verdict(&probation).unwrap().starts_with("a call of it takes 60.0ms"));
+        assert!(verdict(&probation).unwrap().starts_with("a call takes 60.0ms"));
         let (probation, now) = after(0);
         for _ in 0..100 {
             call(&probation, now, "new", false, 20 * FAST);
@@ -422,7 +424,7 @@ mod tests {
         let _ = probation.flapped(now, Digest::of(b"new"), &cache, false);
         assert_eq!(verdict(&probation), None, "once is no reason");
         let _ = probation.flapped(now, Digest::of(b"new"), &cache, true);
-        assert!(verdict(&probation).unwrap().contains("default/cache differently again and again"));
+        assert!(verdict(&probation).unwrap().contains("its decision for default/cache changes again and again"));
     }
 
     /// Returns the verdict after this many rounds, in each of which the decision changes for every one of the parents.
@@ -440,7 +442,7 @@ mod tests {
     #[test]
     fn a_revision_that_flaps_on_a_thousand_parents_is_rolled_back_though_each_is_seldom_reconciled() {
         let why = after_rounds(40, 1_000, Duration::from_secs(2)).unwrap();
-        assert!(why.starts_with("it decides 1000 objects differently again and again, default/cache-"), "{why}");
+        assert!(why.starts_with("its decisions for 1000 objects, default/cache-"), "{why}");
     }
 
     #[test]
@@ -483,7 +485,11 @@ mod tests {
         for _ in 0..MIN_CALLS {
             call(&probation, now, "newer", false, SLOW);
         }
-        assert!(verdict(&probation).unwrap().contains("before it one took 50.0µs"), "{:?}", verdict(&probation));
+        assert!(
+            verdict(&probation).unwrap().contains("with the revision before it, a call took 50.0µs"),
+            "{:?}",
+            verdict(&probation)
+        );
     }
 
     #[test]
@@ -497,7 +503,7 @@ mod tests {
         for _ in 0..MIN_FAILURES {
             call(&probation, now, "newer", true, FAST);
         }
-        assert!(verdict(&probation).unwrap().contains("of 100 calls before it 0 did"));
+        assert!(verdict(&probation).unwrap().contains("with the revision before it, 0 of 100 did"));
     }
 
     #[test]
@@ -568,7 +574,7 @@ mod tests {
         fail(now + PROBATION / 2);
         assert_eq!(verdict(&probation), None, "it is over");
         fail(now);
-        assert!(verdict(&probation).unwrap().contains("how often the one before it failed is not known"));
+        assert!(verdict(&probation).unwrap().contains("the failures of the revision before it are not known"));
     }
 
     #[test]
@@ -577,7 +583,7 @@ mod tests {
         let (probation, now) = (Probation::default(), Instant::now());
         begin(&probation, now, "new", Beginning::Resumed(PROBATION / 2, before));
         (0..MIN_CALLS).for_each(|_| call(&probation, now, "new", false, SLOW));
-        assert!(verdict(&probation).unwrap().contains("before it one took 50.0"));
+        assert!(verdict(&probation).unwrap().contains("with the revision before it, a call took 50.0"));
     }
 
     #[test]
@@ -597,7 +603,9 @@ mod tests {
         probation.compare_with(CallStats { calls: 100, failures: 8, time: 100 * FAST });
         call(&probation, later, "canary", true, FAST);
         assert!(
-            verdict(&probation).unwrap().starts_with("6 of its first 7 calls failed; of 100 calls before it 8 did")
+            verdict(&probation)
+                .unwrap()
+                .starts_with("6 of its first 7 calls failed; with the revision before it, 8 of 100 did")
         );
     }
 
