@@ -12,7 +12,7 @@ use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
 use crate::reconcile::observe::{context, unix_millis};
 use crate::reconcile::parent_state::ParentState;
-use crate::shadow::evaluate::{Judgement, Looked, Said, words};
+use crate::shadow::evaluate::{CheckedAnswer, Evaluated, UncheckedAnswer, failure_message};
 use crate::shadow::summary::Times;
 use hotshoe_core::check;
 use hotshoe_core::model::kind::{Kind, ObjectRef};
@@ -115,18 +115,19 @@ impl Found {
         new: &ActiveRevision,
         key: &Key,
         memory: &ParentState,
-        answer: &Judgement,
+        answer: &CheckedAnswer,
     ) -> Self {
         let mut found = Self { key: key.clone(), losing: None, failing: None, overdue: false };
         match answer {
             None => {}
-            Some(Said { answer: Ok(_), .. }) => {
+            Some(Evaluated { answer: Ok(_), .. }) => {
                 found.losing = lost(controller, new, answer).first().map(ToString::to_string);
             }
             // A transient error of the API server is no fault of the revision.
-            Some(Said { answer: Err(Error::Api(error)), .. }) if error.is_transient() => {}
-            Some(Said { answer: Err(error), tainted, .. }) => {
-                found.failing = (memory.failures == 0).then(|| sanitize::clean(words(error, *tainted), MAX_TEXT_BYTES));
+            Some(Evaluated { answer: Err(Error::Api(error)), .. }) if error.is_transient() => {}
+            Some(Evaluated { answer: Err(error), tainted, .. }) => {
+                found.failing =
+                    (memory.failures == 0).then(|| sanitize::clean(failure_message(error, *tainted), MAX_TEXT_BYTES));
             }
         }
         found
@@ -137,11 +138,11 @@ impl Found {
     pub(crate) fn excuse_losing(
         &mut self,
         controller: &Controller,
-        (new, said): (&ActiveRevision, &Judgement),
-        (present, before): (&ActiveRevision, &Judgement),
+        (new, answer): (&ActiveRevision, &CheckedAnswer),
+        (present, before): (&ActiveRevision, &CheckedAnswer),
     ) {
         let go_anyway = lost(controller, present, before);
-        let first = lost(controller, new, said).into_iter().find(|child| !go_anyway.contains(child));
+        let first = lost(controller, new, answer).into_iter().find(|child| !go_anyway.contains(child));
         self.losing = first.map(|child| child.to_string());
     }
 
@@ -207,19 +208,28 @@ impl Survey {
 
 async fn look(controller: &Controller, present: &ActiveRevision, new: &ActiveRevision, parent: Arc<Object>) -> Found {
     let memory = controller.recall(&parent);
-    let looked = Looked::at(controller, new, Some(parent.clone()), &memory, unix_millis(), &mut Times::default()).await;
-    let overdue = looked.is_overdue();
-    if looked.is_in_place(controller, present, new, &memory) {
+    let unchecked =
+        UncheckedAnswer::ask(controller, new, Some(parent.clone()), &memory, unix_millis(), &mut Times::default())
+            .await;
+    let overdue = unchecked.is_overdue();
+    if unchecked.is_in_place(controller, present, new, &memory) {
         return Found { key: parent.key.clone(), losing: None, failing: None, overdue };
     }
-    let said = looked.judged(controller, new).await;
-    let mut found = Found::of(controller, new, &parent.key, &memory, &said);
+    let answer = unchecked.checked(controller, new).await;
+    let mut found = Found::of(controller, new, &parent.key, &memory, &answer);
     found.overdue = overdue;
     if found.loses_of_canary(controller, &parent) {
-        let before =
-            Looked::at(controller, present, Some(parent.clone()), &memory, unix_millis(), &mut Times::default()).await;
-        let before = before.judged(controller, present).await;
-        found.excuse_losing(controller, (new, &said), (present, &before));
+        let before = UncheckedAnswer::ask(
+            controller,
+            present,
+            Some(parent.clone()),
+            &memory,
+            unix_millis(),
+            &mut Times::default(),
+        )
+        .await;
+        let before = before.checked(controller, present).await;
+        found.excuse_losing(controller, (new, &answer), (present, &before));
     }
     if found.failing.is_some() {
         // After a start of the host, the active revision may not have been called for this parent yet.
@@ -231,25 +241,26 @@ async fn look(controller: &Controller, present: &ActiveRevision, new: &ActiveRev
 /// Returns whether a revision fails on a parent, or desires a child that was just refused.
 async fn fails(controller: &Controller, revision: &ActiveRevision, parent: Arc<Object>) -> bool {
     let memory = controller.recall(&parent);
-    let looked = Looked::at(controller, revision, Some(parent), &memory, unix_millis(), &mut Times::default()).await;
-    is_failure(&looked.judged(controller, revision).await, &memory)
+    let unchecked =
+        UncheckedAnswer::ask(controller, revision, Some(parent), &memory, unix_millis(), &mut Times::default()).await;
+    is_failure(&unchecked.checked(controller, revision).await, &memory)
 }
 
 /// Returns whether an answer is a failure of the revision, or desires a child that was just refused.
-pub(crate) fn is_failure(answer: &Judgement, memory: &ParentState) -> bool {
+pub(crate) fn is_failure(answer: &CheckedAnswer, memory: &ParentState) -> bool {
     match answer {
         None => false,
-        Some(Said { answer: Ok((judged, _)), .. }) => {
+        Some(Evaluated { answer: Ok((judged, _)), .. }) => {
             judged.desired.iter().flatten().any(|one| memory.refused.has_refused(one))
         }
-        Some(Said { answer: Err(error), .. }) => error.is_the_plugins(),
+        Some(Evaluated { answer: Err(error), .. }) => error.is_the_plugins(),
     }
 }
 
 /// Returns the children that would be deleted; none for a parent that is being deleted, as all of its children go
 /// anyway.
-fn lost(controller: &Controller, revision: &ActiveRevision, answer: &Judgement) -> Vec<ObjectRef> {
-    let Some(Said { observed, answer: Ok((judged, _)), .. }) = answer else { return Vec::new() };
+fn lost(controller: &Controller, revision: &ActiveRevision, answer: &CheckedAnswer) -> Vec<ObjectRef> {
+    let Some(Evaluated { observed, answer: Ok((judged, _)), .. }) = answer else { return Vec::new() };
     let Some(desired) = judged.desired.as_ref().filter(|_| !observed.parent.deleting) else { return Vec::new() };
     let context = context(controller, revision, observed);
     let is_gone = |kind: &Kind, child: &Object| {
