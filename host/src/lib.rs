@@ -10,11 +10,11 @@
 //!
 //! | folder | what lives there | imports |
 //! |---|---|---|
-//! | [`cli`] | the command line, one file a verb | all below |
+//! | [`cli`] | the command line, one file for each verb | all below |
 //! | [`server`] | metrics, health, readiness; an administrator's commands on a socket | fleet and below |
 //! | [`fleet`] | the plugins of a host, as files or `Plugin` objects name them | rollout and below |
 //! | [`rollout`] | which revision is active, and how another replaces it | shadow and below |
-//! | [`shadow`] | two revisions asked about one parent | reconcile and below |
+//! | [`shadow`] | calls two revisions for one parent and compares their answers | reconcile and below |
 //! | [`reconcile`] | observe, decide, check, apply, report | cluster and below |
 //! | [`cluster`] | all contact with the API server; the only place for `kube` | telemetry and below |
 //! | [`config`] | flags, environment, `plugin.yaml` and `Plugin` objects, validated | registry, sandbox, core |

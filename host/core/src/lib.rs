@@ -6,8 +6,8 @@
 //!                ◀── rbac
 //! ```
 //!
-//! Nothing in here does I/O, awaits, or knows a Kubernetes client or wasmtime: Cargo keeps it so, for none
-//! of them is among the dependencies.
+//! Nothing in here does I/O, awaits, or knows a Kubernetes client or wasmtime. Cargo enforces this, for none of them is
+//! among the dependencies.
 
 pub mod check;
 pub mod compare;

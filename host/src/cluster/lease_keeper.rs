@@ -415,7 +415,7 @@ fn failure(step: Step, error: &ApiError) -> Failure {
         409 => Failure::Conflict,
         // What was to be changed is gone.
         404 if error.is_gone() && step != Step::Create => Failure::Conflict,
-        _ if error.is_transient() => Failure::Passing(error.retry_after),
+        _ if error.is_transient() => Failure::Transient(error.retry_after),
         _ => Failure::Refused,
     }
 }
@@ -431,8 +431,8 @@ mod tests {
         assert_eq!(failure(Step::Renew, &error(404)), Failure::Conflict);
         assert_eq!(failure(Step::Create, &error(404)), Failure::Refused, "the namespace is missing");
         assert_eq!(failure(Step::Renew, &error(403)), Failure::Refused);
-        assert_eq!(failure(Step::Renew, &error(0)), Failure::Passing(None));
+        assert_eq!(failure(Step::Renew, &error(0)), Failure::Transient(None));
         let wait = Some(Duration::from_secs(7));
-        assert_eq!(failure(Step::Renew, &ApiError { retry_after: wait, ..error(429) }), Failure::Passing(wait));
+        assert_eq!(failure(Step::Renew, &ApiError { retry_after: wait, ..error(429) }), Failure::Transient(wait));
     }
 }

@@ -77,7 +77,7 @@ impl Keeper {
             (404, _) => {
                 format!("; create the namespace {namespace}, or name that of the host with --service-account-namespace")
             }
-            (429, Failure::Passing(Some(pause))) => {
+            (429, Failure::Transient(Some(pause))) => {
                 format!("; the API server is overloaded and asks to wait {} s, which this host does", pause.as_secs())
             }
             (0 | 429 | 500.., _) => "; it is tried again".to_owned(),

@@ -1,5 +1,5 @@
-//! Where the component of a plugin may be: a file, or what is fetched into one. Nothing is looked up here, for what is not
-//! built or fetched yet will be there while the host runs.
+//! The paths at which the component of a plugin may be: a file, or the file into which it is fetched. The file system
+//! is not looked at, because a component that is not built or fetched yet may be there later, while the host runs.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -10,10 +10,10 @@ use crate::config::{HostSettings, Origin, folders};
 use crate::registry::ImageRef;
 use hotshoe_core::model::digest::Digest;
 
-/// Returns where the component may be.
+/// Returns the paths at which the component may be.
 ///
 /// # Errors
-/// When the source is not exactly one, or none that such a plugin can have.
+/// When the source does not name exactly one place, or one that such a plugin cannot have.
 pub(super) fn places(
     name: &str,
     source: &Source,
@@ -34,11 +34,12 @@ pub(super) fn places(
         (Origin::File(path), Some(file), _) => Ok(candidates(path, file)),
         (Origin::Object { .. }, Some(file), _) => files_of_host(name, file, &host.files),
         (_, None, Some(fetched)) => {
-            // A component that was fetched by other rules is no component by these.
+            // The rules, such as who must have signed an image, are part of the name: a component that was fetched by
+            // other rules must not be used.
             let rules = Digest::of(&serde_json::to_vec(source)?);
             Ok(vec![fetched.join(format!("{name}-{rules}.wasm"))])
         }
-        // Commands for a plugin's author look at what is built here.
+        // Without a cache, as for the commands of a plugin's author, the component is the one that is built locally.
         (Origin::File(path), None, None) => Ok(candidates(path, &format!("{name}.wasm"))),
         (Origin::Object { .. }, None, None) => {
             bail!("components cannot be fetched without a cache directory; name one with --cache")
@@ -46,7 +47,7 @@ pub(super) fn places(
     }
 }
 
-/// Returns where a file of the host may be that an object names.
+/// Returns the paths at which a file of the host may be that a `Plugin` object names.
 fn files_of_host(name: &str, file: &str, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let path = Path::new(file);
     let is_plain = !path.components().any(|part| matches!(part, Component::ParentDir));
@@ -58,7 +59,7 @@ fn files_of_host(name: &str, file: &str, folder: &Path) -> anyhow::Result<Vec<Pa
     Ok(folders.map(|below| folder.join(below).join(file)).to_vec())
 }
 
-/// Returns the places beside `plugin.yaml`, and among the build products of its project.
+/// Returns the paths beside `plugin.yaml` and among the build products of its project.
 fn candidates(plugin_yaml: &Path, file: &str) -> Vec<PathBuf> {
     let folder = plugin_yaml.parent().unwrap_or(Path::new(""));
     let mut candidates = vec![folder.join(file)];

@@ -1,5 +1,5 @@
-//! What an administrator wants of a plugin's revisions: which is active, how another takes over, and whether anything is
-//! reconciled at all.
+//! The administrator's control over a plugin's revisions: which one is active, how another one takes over, and whether
+//! parents are reconciled at all.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use anyhow::{anyhow, ensure};
 use crate::config::manifest::{self, DigestPrefix, Mode, PluginSpec};
 use hotshoe_core::flow::canary::{self, Share};
 
-/// What an administrator wants of a plugin's revisions; none of it changes what a revision decides.
+/// The administrator's control over a plugin's revisions. It does not change what a revision decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Control {
     /// When another component takes over.
@@ -19,15 +19,16 @@ pub struct Control {
     pub approve: Option<DigestPrefix>,
     /// Which revision is to be active.
     pub revision: Option<DigestPrefix>,
-    /// How another component takes over; for all parents at once where nothing is said.
+    /// How another component takes over; none if for all parents at once.
     pub rollout: Option<Rollout>,
 }
 
 impl Control {
-    /// Takes out what does not change what a revision decides, so that a change of it decides nothing again.
+    /// Moves the control keys out of a spec. They do not change what a revision decides, so a change of them must not
+    /// change the digest of the spec and so reconcile all parents again.
     ///
     /// # Errors
-    /// When a digest is none, or a canary cannot be so.
+    /// When a digest or a canary is invalid.
     pub(super) fn take(spec: &mut PluginSpec) -> anyhow::Result<Self> {
         let control = Self {
             mode: std::mem::take(&mut spec.mode),
@@ -52,9 +53,9 @@ impl Control {
 /// How another component takes over, validated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rollout {
-    /// The parents that it decides for first.
+    /// The parents that the component decides for first.
     pub share: Share,
-    /// How long it decides for them alone.
+    /// How long it decides for these parents alone.
     pub duration: Duration,
 }
 
@@ -71,15 +72,15 @@ impl Rollout {
             }
             manifest::Canary { percent: None, namespaces: Some(selector) } => {
                 if selector.is_empty() {
-                    return Err("canary.namespaces names no label, so that every namespace were meant; name some in matchLabels".to_owned());
+                    return Err("canary.namespaces names no label, which would select every namespace; name some in matchLabels".to_owned());
                 }
                 selector.validate().map_err(|error| format!("canary.namespaces: {error}"))?;
                 Share::Namespaces(selector.clone())
             }
             _ => return Err("canary must have exactly one of percent and namespaces".to_owned()),
         };
-        let duration = wanted.duration.map_or(canary::DURATION, |span| span.0);
-        let (least, most) = (canary::LEAST, canary::MOST);
+        let duration = wanted.duration.map_or(canary::DEFAULT_DURATION, |span| span.0);
+        let (least, most) = (canary::MIN_DURATION, canary::MAX_DURATION);
         if !(least..=most).contains(&duration) {
             let minutes = most.as_secs() / 60;
             return Err(format!("duration is {duration:?}, but {least:?} to {minutes}m can be given"));

@@ -1,4 +1,4 @@
-//! `plugin.yaml` as it comes from the disk: read with a bound, and what is wrong with it said in one line.
+//! Reads `plugin.yaml` up to a maximum size, and reports what is wrong with it in one line.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -11,24 +11,24 @@ use crate::config::folders;
 use crate::sandbox::safe_file;
 use hotshoe_core::model::limits::Size;
 
-/// What it is called in a plugin's folder.
+/// The name of the file in a plugin's folder.
 pub const NAME: &str = "plugin.yaml";
-/// A larger one is not read.
-pub const MOST: Size = Size(1 << 20);
+/// The maximum size of the file.
+pub const MAX_SIZE: Size = Size(1 << 20);
 
-/// Reads a file, no more of it than a `plugin.yaml` may have.
+/// Reads a file of at most the size of a `plugin.yaml`.
 ///
 /// # Errors
 /// When it is no regular file, too large, or no text.
 pub fn read(path: &Path) -> anyhow::Result<String> {
     let shown = path.display();
-    let bytes = safe_file::read_whole(path, MOST)
+    let bytes = safe_file::read_whole(path, MAX_SIZE)
         .with_context(|| missing(path))?
-        .with_context(|| format!("{shown} has more than the {MOST} bytes that are read"))?;
+        .with_context(|| format!("{shown} has more than the {MAX_SIZE} bytes that are read"))?;
     String::from_utf8(bytes).with_context(|| format!("{shown} is no text"))
 }
 
-/// A plugin's folder was meant, or its file.
+/// Returns a message about a missing file, where a plugin's folder or its file was expected.
 fn missing(path: &Path) -> String {
     let folder = if path.ends_with(NAME) { path.parent().unwrap_or(path) } else { path };
     match folder.exists() {
@@ -37,22 +37,22 @@ fn missing(path: &Path) -> String {
     }
 }
 
-/// What the text says.
+/// Parses the text of a file.
 ///
 /// # Errors
-/// What is wrong and where, without the lines of the file: there may be values in them that are not
-/// everybody's. The parser's own words for it are advice to programmers.
+/// Returns what is wrong and where, without the lines of the file, which may have confidential values. The parser's own
+/// messages are not used as they are, for they give advice to programmers.
 pub fn parse<T: DeserializeOwned>(text: &str, path: &Path) -> anyhow::Result<T> {
     serde_saphyr::from_str(text).map_err(|error| {
-        let options = serde_saphyr::render_options! { formatter: &Words, snippets: SnippetMode::Off };
+        let options = serde_saphyr::render_options! { formatter: &Messages, snippets: SnippetMode::Off };
         anyhow!("{} is no valid Plugin: {}", path.display(), error.render_with_options(options))
     })
 }
 
-/// The parser's words for people, but for names of types, and for what reads as advice.
-struct Words;
+/// The parser's messages for users, except those that name types or read as advice to programmers.
+struct Messages;
 
-impl MessageFormatter for Words {
+impl MessageFormatter for Messages {
     fn format_message<'a>(&self, error: &'a Error) -> Cow<'a, str> {
         match error {
             Error::DuplicateMappingKey { key: Some(key), .. } => format!("the key `{key}` is there twice").into(),
@@ -107,7 +107,7 @@ mod tests {
             std::fs::write(&path, bytes).unwrap();
             path
         };
-        let most = MOST.bytes();
+        let most = MAX_SIZE.bytes();
         assert_eq!(read(&file("whole", &vec![b'a'; most])).unwrap().len(), most);
         let pipe = dir.path().join("pipe");
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();

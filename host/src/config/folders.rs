@@ -1,4 +1,4 @@
-//! Which plugins there are in a folder: the default where none is named, and what to name where one is not found.
+//! Finds plugins in folders: the default if none is named, and suggestions if one is not found.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 
 use crate::config::file;
 
-/// Where a repository has its plugins.
+/// The folder of the plugins in a project.
 const PLUGINS: &str = "plugins";
 
-/// Where a project has the components that are built, and with it hosts.
+/// The folder of built components in a project, from which hosts read them.
 const PRODUCTS: &str = "target/plugins";
 
-/// What a crate or a workspace of crates is known by.
+/// The file that marks a crate or a workspace of crates.
 const CRATE: &str = "Cargo.toml";
 
-/// The contract, which every project of plugins has a copy of.
+/// The contract, of which every project of plugins has a copy.
 const CONTRACT: &str = "wit/world.wit";
 
 /// Returns whether this is a project: a folder with plugins and the contract, as `hotshoe new` makes it.
@@ -29,10 +29,10 @@ pub fn project_of(plugin: &Path) -> Option<&Path> {
     plugins.parent().filter(|project| is_project(project))
 }
 
-/// Returns the root of what a plugin's folder, which is absolute, belongs to: its project, or else the outermost of the
-/// folders above, without a gap, that have a `Cargo.toml`: guests are a workspace inside another one, and share its
-/// `target`. Never above a folder of another user, nor one like `/tmp`: what lies there anybody may have put there, and a
-/// component that is found is run with the plugin's grant.
+/// Returns the root of a plugin's folder, which must be absolute: its project, or else the outermost folder above it
+/// that has a `Cargo.toml`, if all folders between have one as well. Guests can be a workspace inside another one, and
+/// share its `target`. The search never goes above a folder of another user or one like `/tmp`: anyone may have put
+/// files there, and a component that is found is run with the plugin's grant.
 pub fn root_of(plugin: &Path) -> &Path {
     let owner = fs::metadata(plugin).map(|metadata| metadata.uid()).ok();
     let ours: Vec<&Path> =
@@ -44,13 +44,13 @@ pub fn root_of(plugin: &Path) -> &Path {
     crates.last().unwrap_or(plugin)
 }
 
-/// Returns whether a folder is this user's, and not one where everybody may put files of their own.
+/// Returns whether a folder belongs to this user, and is not one like `/tmp` where all users may create files.
 fn is_of(owner: u32, folder: &Path) -> bool {
     let is_for_all = |mode: u32| mode & 0o1002 == 0o1002;
     fs::metadata(folder).is_ok_and(|metadata| metadata.uid() == owner && !is_for_all(metadata.mode()))
 }
 
-/// Returns where the components are built of the plugins that a folder of one belongs to.
+/// Returns the folder of built components of the project that a plugin's folder belongs to.
 pub fn products_of(plugin: &Path) -> PathBuf {
     root_of(plugin).join(PRODUCTS)
 }
@@ -66,7 +66,7 @@ pub fn plugins_in(dir: &Path) -> Vec<PathBuf> {
 /// Returns the only plugin at this place: this folder itself, or the one in its `plugins`.
 ///
 /// # Errors
-/// Which there are, where that is not one.
+/// When there is no plugin, or more than one; the error names them.
 pub fn only_plugin(here: &Path) -> anyhow::Result<PathBuf> {
     if here.join(file::NAME).is_file() {
         return Ok(here.to_owned());
@@ -84,7 +84,7 @@ pub fn only_plugin(here: &Path) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// Says which plugins there are beside a folder that is none.
+/// Returns a message that names the plugins beside a folder that is no plugin.
 pub fn beside(missing: &Path) -> String {
     let dir = missing.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let found = plugins_in(dir);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_only_plugin_is_the_default_and_of_several_one_is_to_be_named() {
+    fn the_only_plugin_is_the_default_and_of_several_one_must_be_named() {
         let one = place(&["redis"]);
         assert_eq!(only_plugin(one.path()).unwrap(), one.path().join("plugins/redis"));
         assert_eq!(only_plugin(&one.path().join("plugins/redis")).unwrap(), one.path().join("plugins/redis"));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_where_everybody_may_put_files_is_no_root() {
+    fn a_folder_where_all_users_may_create_files_is_no_root() {
         use std::os::unix::fs::PermissionsExt;
         let (dir, plugin) = workspace();
         for (mode, is_root) in [(0o1777, false), (0o775, true), (0o1777, false), (0o777, true)] {
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_of_another_user_is_no_root_and_ends_the_way_up() {
+    fn a_folder_of_another_user_is_no_root_and_ends_the_search() {
         if !rustix::process::geteuid().is_root() {
             return;
         }
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn beside_a_folder_that_is_no_plugin_those_that_are_plugins_are_named() {
+    fn for_a_folder_that_is_no_plugin_the_plugins_beside_it_are_named() {
         let dir = place(&["redis", "nginx"]);
         let found = beside(&dir.path().join("plugins/ngnix"));
         assert!(found.starts_with("there are ") && found.contains("plugins/nginx, "), "{found}");

@@ -1,5 +1,5 @@
-//! The `Plugin` object: what an administrator says about a plugin. One schema for the file
-//! `plugin.yaml` and for the cluster object.
+//! The `Plugin` object, in which an administrator describes a plugin. The file `plugin.yaml` and the
+//! object in the cluster have the same schema.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -192,7 +192,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Returns whether exactly one place is named, and nothing beside it that only an image has.
+    /// Returns whether exactly one place is named, and keys for images only beside an image.
     pub fn is_one(&self) -> bool {
         let named = [self.file.is_some(), self.config_map.is_some(), self.oci.is_some()];
         let of_image = [self.pull_secret.is_some(), self.ca_bundle.is_some(), self.plain_http, self.verify.is_some()];
@@ -200,15 +200,15 @@ impl Source {
         count == 1 && (self.oci.is_some() || !of_image.contains(&true))
     }
 
-    /// Returns how often a tag is looked up.
+    /// Returns how often the registry is asked what a tag means.
     pub fn interval(&self) -> Duration {
-        self.interval.map_or(INTERVAL, |interval| interval.0.max(LEAST_INTERVAL))
+        self.interval.map_or(DEFAULT_INTERVAL, |interval| interval.0.max(MIN_INTERVAL))
     }
 }
 
-/// How often a tag is looked up, unless said otherwise, and at most.
-const INTERVAL: Duration = Duration::from_secs(60);
-const LEAST_INTERVAL: Duration = Duration::from_secs(10);
+/// The default and the shortest time between two look-ups of a tag.
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
+const MIN_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A key of a ConfigMap.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -261,7 +261,7 @@ impl DeletionPolicy {
 pub struct DigestPrefix(#[schemars(regex(pattern = r"^(sha256:)?[0-9a-fA-F]{8,64}$"))] String);
 
 impl DigestPrefix {
-    /// Returns whether a digest begins so.
+    /// Returns whether a digest begins with this prefix.
     pub fn is_of(&self, digest: Digest) -> bool {
         digest.full().starts_with(&self.hex())
     }
@@ -271,7 +271,7 @@ impl DigestPrefix {
         self.0.strip_prefix("sha256:").unwrap_or(&self.0).to_ascii_lowercase()
     }
 
-    /// Returns whether it can be the beginning of a digest and of no other by chance.
+    /// Returns whether the prefix is hexadecimal, and long enough that no two digests have it by chance.
     pub fn is_valid(&self) -> bool {
         let hex = self.hex();
         (8..=64).contains(&hex.len()) && hex.bytes().all(|digit| digit.is_ascii_hexdigit())

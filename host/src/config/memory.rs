@@ -1,4 +1,5 @@
-//! How much memory the host may have: what it is told, the limit of its cgroup, or what the machine has.
+//! Finds how much memory the host may use: the value of `--memory`, the limit of its cgroup, or all that the machine
+//! has.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,23 +9,23 @@ use hotshoe_core::model::limits::Size;
 /// Where limits of cgroups are mounted.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// How much memory the host may have, and who says so.
+/// The memory that the host may use, and where the limit comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryLimit {
-    /// How much.
+    /// The limit.
     pub size: Size,
-    /// Who says so.
+    /// Where the limit comes from.
     pub source: Source,
 }
 
-/// Who limits the host's memory.
+/// Where a limit of the host's memory comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// `--memory`.
     Flag,
-    /// The container, or whatever else the cgroup is of.
+    /// The cgroup, usually that of the container.
     Cgroup,
-    /// Nobody: it is the machine's.
+    /// No limit: the memory of the machine.
     Machine,
 }
 
@@ -40,7 +41,7 @@ impl fmt::Display for MemoryLimit {
 }
 
 impl MemoryLimit {
-    /// Returns the smallest of what applies; nothing where the system does not say.
+    /// Returns the flag if it is given, or else the smallest limit that applies; none where the system does not tell.
     pub fn find(flag: Option<Size>) -> Option<Self> {
         if let Some(size) = flag {
             return Some(Self { size, source: Source::Flag });
@@ -55,8 +56,8 @@ impl MemoryLimit {
     }
 }
 
-/// Returns the smallest limit of a process's cgroups and of those above them, which bind it as well. In a container the
-/// path may be that of the machine, while only the container's own cgroup is mounted: then that is the root.
+/// Returns the smallest limit of a process's cgroups and of those above them, which bind the process as well. In a
+/// container the path may be that on the machine, while only the container's own cgroup is mounted, as the root.
 fn of_cgroups(cgroups: &str, read: &dyn Fn(&Path) -> Option<String>) -> Option<Size> {
     let files = cgroups.lines().filter_map(|line| {
         let mut fields = line.splitn(3, ':');
@@ -75,7 +76,7 @@ fn of_cgroups(cgroups: &str, read: &dyn Fn(&Path) -> Option<String>) -> Option<S
     limits.min_by_key(|limit| limit.0)
 }
 
-/// `max` is none.
+/// Parses a limit; `max` is none.
 fn bytes(text: &str) -> Option<Size> {
     text.trim().parse().ok().map(Size)
 }
@@ -101,13 +102,13 @@ mod tests {
     fn the_limit_of_a_container_is_found_in_both_versions() {
         assert_eq!(found("0::/\n", &[("memory.max", "536870912\n")]), Some(Size(536_870_912)));
         let version_1 = "12:cpu,cpuacct:/kubepods/a\n4:memory:/kubepods/a\n1:name=systemd:/kubepods/a\n0::/\n";
-        // Where a container sees the path of the machine and the files of its own.
+        // A container may see the path on the machine, but only the files of its own cgroup.
         assert_eq!(found(version_1, &[("memory/memory.limit_in_bytes", "1024\n")]), Some(Size(1024)));
         assert_eq!(found(version_1, &[("memory/kubepods/a/memory.limit_in_bytes", "4096\n")]), Some(Size(4096)));
     }
 
     #[test]
-    fn a_limit_further_up_binds_as_well() {
+    fn a_limit_of_a_cgroup_above_binds_as_well() {
         let files = [("a/b/memory.max", "max\n"), ("a/memory.max", "2048\n"), ("memory.max", "4096\n")];
         assert_eq!(found("0::/a/b\n", &files), Some(Size(2048)));
     }

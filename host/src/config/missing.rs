@@ -1,4 +1,4 @@
-//! The lines that `plugin.yaml` lacks for what a component asks for, ready to be pasted.
+//! The lines that `plugin.yaml` lacks to grant what a component asks for, ready to be pasted.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use hotshoe_core::check::fix::{self, Fix};
 use hotshoe_core::check::grant;
 use hotshoe_core::model::decision::Descriptor;
 
-/// Returns what is missing in `spec` as YAML, to be pasted; nothing where all is granted or no grant can give it.
+/// Returns what is missing in `spec` as YAML, ready to be pasted; none if everything is granted, or cannot be granted.
 pub fn block(plugin: &PluginConfig, descriptor: &Descriptor) -> Option<String> {
     let (parent, finalizer) = (parent(plugin, descriptor), finalizer(plugin, descriptor));
     fix::plugin_yaml(parent.iter().chain(&finalizer).chain(&grants(plugin, descriptor)), &plugin.grant)

@@ -42,24 +42,24 @@ use hotshoe_core::model::names;
 use hotshoe_core::model::predecessors::Predecessors;
 use hotshoe_core::rbac;
 
-/// Where `/metrics`, `/healthz` and `/readyz` are served.
+/// The default address of `/metrics`, `/healthz` and `/readyz`.
 pub const LISTEN: &str = "127.0.0.1:8080";
 /// The namespace of the host and of the plugins' ServiceAccounts.
 pub const HOST_NAMESPACE: &str = "hotshoe-system";
-/// The soonest and the latest that a plugin can ask to decide again. It chooses the number, so it
-/// is clamped: 0 would be a loop, and the largest would overflow the clock.
+/// The shortest and the longest time after which a plugin can ask to be called again. The plugin chooses the number, so
+/// it is clamped: 0 would make a busy loop, and the largest would overflow the clock.
 pub const REQUEUE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(24 * 3600));
-/// How many reconciles of one plugin run at once; the writes of all of them share a lower bound.
+/// How many reconciles of one plugin run at once. The concurrent writes of all plugins have a limit of their own.
 pub const CONCURRENCY: usize = 10;
-/// Of how many parents in 100 another component may delete children unasked.
+/// The default of the percentage of parents of which another component may delete children without approval.
 pub const MAX_LOSING: u8 = 10;
 
 /// The variables of the host's environment that a plugin's configuration may use, unless `--allow-env` names
 /// others: names of images, which are no secrets.
 pub const ALLOW_ENV: [&str; 2] = ["*_IMAGE", "RELATED_IMAGE_*"];
 
-/// Names that are the host's own or everybody's ServiceAccount, or whose Role would have the name of the one by which
-/// the host acts as its plugins.
+/// Names that a plugin cannot have: those of the host itself and of the default ServiceAccount, and a name for which
+/// the plugin's Role would have the name of the Role that lets the host impersonate its plugins.
 const RESERVED_NAMES: [&str; 4] = ["hotshoe", "default", "status", rbac::IMPERSONATES];
 
 /// A plugin, as the administrator described it, validated.
@@ -67,25 +67,25 @@ const RESERVED_NAMES: [&str; 4] = ["hotshoe", "default", "status", rbac::IMPERSO
 pub struct PluginConfig {
     /// Its name.
     pub name: Arc<str>,
-    /// What describes it.
+    /// The file or object that describes it.
     pub origin: Origin,
     /// Where its component comes from.
     pub source: Source,
-    /// Where its component may be, now or once it is built or fetched.
+    /// The paths at which its component may be, now or once it is built or fetched.
     pub component: Vec<PathBuf>,
-    /// What an administrator wants of its revisions.
+    /// The administrator's control over its revisions.
     pub control: Control,
-    /// What becomes of parents when it is removed.
+    /// What happens to parents when it is removed.
     pub deletion_policy: DeletionPolicy,
     /// Its configuration, a JSON object.
     pub config: Arc<str>,
-    /// Of which kind its parents may be, where that is said.
+    /// The kind of its parents, if its description names one.
     pub parent: Option<ParentKind>,
-    /// Of which kind the parents of the host's other plugins are.
+    /// The kinds of the parents of all plugins of the host.
     pub parentage: Arc<ParentKinds>,
-    /// Which finalizers it may hold.
+    /// The finalizers that it may hold.
     pub finalizers: AllowedFinalizers,
-    /// Which plugin of the host has which finalizers.
+    /// Which plugin of the host holds which finalizers.
     pub holders: Arc<Holders>,
     /// What it may do.
     pub grant: Grant,
@@ -93,23 +93,23 @@ pub struct PluginConfig {
     pub predecessors: Predecessors,
     /// Whether it takes over children of its parents that no plugin made.
     pub adopts: bool,
-    /// What it may use up.
+    /// Its limits.
     pub limits: Limits,
-    /// What the host holds in memory for it.
+    /// The account of the memory that the host holds for it.
     pub memory: Account,
-    /// When a parent is tried again whose reconcile failed, and how often.
+    /// When and how often a parent is tried again after its reconcile failed.
     pub retry: RetryPolicy,
-    /// Of how many parents in 100 another component may delete children unasked.
+    /// The percentage of parents of which another component may delete children without approval.
     pub max_losing: u8,
     /// What is spread over the shards of several hosts.
     pub shard_by: ShardBy,
     /// A warning for each member of its configuration whose variable is not set.
     pub unset: Vec<String>,
-    /// Of all that is said, however it is written: two of one digest mean the same.
+    /// The digest of the description, however it is written: two with the same digest mean the same.
     pub digest: Digest,
 }
 
-/// What describes a plugin.
+/// The file or object that describes a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// A `plugin.yaml`.
@@ -142,25 +142,25 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What the host says about all of its plugins.
+/// The settings of the host for all of its plugins.
 #[derive(Clone, Debug)]
 pub struct HostSettings {
     /// The namespace of the host and of the plugins' ServiceAccounts.
     pub namespace: Arc<str>,
     /// The variables of the environment that a configuration may use; each has one `*` at most.
     pub allow_env: Vec<String>,
-    /// Of which kind the parents of each plugin are.
+    /// The kind of each plugin's parents.
     pub parentage: Arc<ParentKinds>,
-    /// Which plugin has which finalizers.
+    /// Which plugin holds which finalizers.
     pub holders: Arc<Holders>,
     /// The memory that all plugins share.
     pub memory: Arc<SharedMemory>,
-    /// Whether a component is activated when its file changes. Otherwise a reload activates it. Those of `Plugin` objects
-    /// always are.
+    /// Whether a component is activated when its file changes. Otherwise a reload activates it. Components of `Plugin`
+    /// objects are always activated when they change.
     pub follow: bool,
     /// The folder of the files that `Plugin` objects name.
     pub files: PathBuf,
-    /// The folder of components that are fetched; none where nothing can be kept.
+    /// The folder of fetched components; none without a cache directory.
     pub fetched: Option<PathBuf>,
 }
 
@@ -183,7 +183,7 @@ impl PluginConfig {
     /// Reads `plugin.yaml`, or the one in a folder.
     ///
     /// # Errors
-    /// When it cannot be read, has unknown keys, or says something impossible.
+    /// When it cannot be read, has unknown keys, or is invalid.
     pub fn read(path: &Path, host: &HostSettings) -> anyhow::Result<Self> {
         let path = if path.is_dir() { path.join(file::NAME) } else { path.to_owned() };
         Self::parse(&file::read(&path)?, &path, host, &environment)
@@ -192,17 +192,17 @@ impl PluginConfig {
     /// Reads a `Plugin` object of this uid, as JSON without its status and most of its metadata.
     ///
     /// # Errors
-    /// When it has unknown keys, or says something impossible.
+    /// When it has unknown keys, or is invalid.
     pub fn of_object(json: &[u8], uid: &Arc<str>, host: &HostSettings) -> anyhow::Result<Self> {
         let plugin: manifest::Plugin = serde_json::from_slice(json).context("the Plugin cannot be read")?;
         let origin = Origin::Object { name: plugin.metadata.name.as_str().into(), uid: uid.clone() };
         Self::validate(plugin, origin, host, &environment)
     }
 
-    /// The same plugin, as its file or object describes it now.
+    /// Returns the same plugin, as its file or object describes it now.
     ///
     /// # Errors
-    /// When it has unknown keys, says something impossible, or describes another plugin.
+    /// When it has unknown keys, is invalid, or describes another plugin.
     pub fn changed(&self, text: &[u8], host: &HostSettings) -> anyhow::Result<Self> {
         let origin = &self.origin;
         let changed = match origin {
@@ -214,13 +214,13 @@ impl PluginConfig {
         };
         ensure!(
             changed.name == self.name,
-            "{origin} names the plugin {} now, which is another than {}; start the host again to have it, or give it its name back",
+            "{origin} now names the plugin {}, but the host runs it as {}; start the host again to use the new name, or restore the old one",
             changed.name,
             self.name
         );
         ensure!(
             changed.shard_by == self.shard_by,
-            "{origin} has another spec.shardBy now, which all hosts of a Lease must agree on; stop them all and start them again to have it, or give it its value back"
+            "{origin} now has another spec.shardBy, but all hosts of a Lease must have the same; stop all hosts and start them again to use the new value, or restore the old one"
         );
         Ok(changed)
     }
@@ -265,7 +265,10 @@ impl PluginConfig {
         let finalizers = AllowedFinalizers::new(&plugin.metadata.name, spec.finalizers, predecessors.managers())
             .map_err(|error| anyhow!("spec.finalizers: {error}"))?;
         let max_losing = spec.swap.max_losing.unwrap_or(MAX_LOSING);
-        ensure!(max_losing <= 100, "spec.swap.maxLosing is {max_losing}, but is of 100 parents; lower it");
+        ensure!(
+            max_losing <= 100,
+            "spec.swap.maxLosing is {max_losing}, but it is a percentage of the parents; lower it to at most 100"
+        );
         let name: Arc<str> = plugin.metadata.name.into();
         Ok(Self {
             memory: host.memory.account(&name),
@@ -292,8 +295,8 @@ impl PluginConfig {
         })
     }
 
-    /// What a component asks for and is not given, in words; none where all is given. Asking gives
-    /// nothing.
+    /// Returns a message that names what a component asks for and is not granted; none if everything is granted. Asking
+    /// alone grants nothing.
     pub fn lacking(&self, descriptor: &Descriptor) -> Option<String> {
         let parent = self.parent_lacking(&descriptor.parent);
         let rival = self.predecessors.names().iter().find(|name| self.parentage.has(name)).map(|rival| {
@@ -305,8 +308,8 @@ impl PluginConfig {
         (!lacking.is_empty()).then(|| lacking.join("; "))
     }
 
-    /// What is asked for and not given, of a component's finalizer alone: it carries the plugin's name, or stands in
-    /// `spec.finalizers`, and no other plugin of the host has it.
+    /// Returns why a component may not hold the finalizer that it asks for; none if it may. A finalizer must carry the
+    /// plugin's name or stand in `spec.finalizers`, and no other plugin of the host may have it.
     pub fn finalizer_lacking(&self, descriptor: &Descriptor) -> Option<String> {
         let finalizer = descriptor.finalizer.as_deref()?;
         let carried = finalizer::carried_name(finalizer).filter(|name| **name != *self.name);
@@ -322,18 +325,18 @@ impl PluginConfig {
         Some(format!("the finalizer {finalizer}, {why}"))
     }
 
-    /// What `describe` asks for must have been given.
+    /// Checks that everything that `describe` asks for is granted.
     ///
     /// # Errors
-    /// What is asked for and not given, with the rules to add.
+    /// Returns what is asked for and not granted, with the rules to add.
     pub fn ensure_granted(&self, descriptor: &Descriptor) -> Result<(), LoadError> {
         let Some(lacking) = self.lacking(descriptor) else { return Ok(()) };
         let add = missing::line(self, descriptor).map(|rules| format!("; add to spec.grants: {rules}"));
         Err(LoadError::NotGranted(lacking + &add.unwrap_or_default()))
     }
 
-    /// Returns which names the plugin has, where its folder in `plugins` or its component has another than
-    /// `plugin.yaml`.
+    /// Returns a warning if the plugin's folder in `plugins` or its component has another name than `plugin.yaml` gives
+    /// the plugin.
     pub fn names_differ(&self, component: &str) -> Option<String> {
         let folder = self.origin.file().and_then(Path::parent);
         let folder = folder.filter(|folder| folder.parent().is_some_and(|above| above.ends_with("plugins")));
@@ -350,45 +353,46 @@ impl PluginConfig {
         })
     }
 
-    /// Which objects are parents, by their labels; all where nothing is said.
+    /// Returns the label selector of parents; empty if the description has none.
     pub fn parent_selector(&self) -> LabelSelector {
         self.parent.as_ref().and_then(|parent| parent.selector.clone()).unwrap_or_default()
     }
 
-    /// In which namespaces parents are; in all where nothing is said.
+    /// Returns the namespaces of parents; none if they may be in every namespace.
     pub fn parent_namespaces(&self) -> Option<BTreeSet<String>> {
         Some(self.parent.as_ref()?.namespaces.as_ref()?.iter().cloned().collect())
     }
 
-    /// Whether only some objects of the parents' kind are parents.
+    /// Returns whether only some objects of the parents' kind are parents.
     pub fn selects_parents(&self) -> bool {
         !self.parent_selector().is_empty() || self.parent_namespaces().is_some()
     }
 
-    /// Whether a child with this label of the host's is this plugin's: it made it, or takes it over.
+    /// Returns whether a child with this value of the plugin label belongs to this plugin: the plugin made it, or takes
+    /// it over.
     pub fn has_made(&self, label: Option<&str>) -> bool {
         label.is_some_and(|made_by| *made_by == *self.name || self.predecessors.has(made_by))
     }
 
-    /// What is asked for and not given, of a component's parent alone.
+    /// Returns why a component may not have its parent kind; none if it may.
     pub fn parent_lacking(&self, parent: &Kind) -> Option<String> {
         self.parentage.lacking(&self.name, self.parent.as_ref(), parent)
     }
 
-    /// A name for what this host remembers of the plugin: two of one name in different places are
-    /// different plugins, and what decided in one `cluster` says nothing of another.
+    /// Returns the name under which this host stores what it remembers of the plugin. Two plugins of the same name that
+    /// are described in different places are different plugins, and so are those of different clusters.
     pub fn place(&self, cluster: &[u8], namespace: Option<&str>) -> String {
         let origin = match &self.origin {
             Origin::File(path) => std::path::absolute(path).unwrap_or_else(|_| path.clone()).into_os_string(),
             Origin::Object { uid, .. } => OsString::from(&**uid),
         };
         let digest = Sha256::new().chain_update(origin.as_encoded_bytes()).chain_update(cluster);
-        // A host of all namespaces has none of its own.
+        // A host that watches all namespaces has no namespace here.
         let digest = digest.chain_update(namespace.unwrap_or_default()).finalize();
         format!("{}-{digest:.8x}", self.name)
     }
 
-    /// Returns what describes it, for a sentence.
+    /// Returns what describes it, as a part of a sentence.
     pub fn described_in(&self) -> &'static str {
         match self.origin {
             Origin::File(_) => "plugin.yaml",
@@ -396,29 +400,29 @@ impl PluginConfig {
         }
     }
 
-    /// The component's file, as it is found now.
+    /// Returns the path at which the component is found now.
     pub fn component_path(&self) -> &Path {
         followed_file::chosen(&self.component)
     }
 }
 
-/// A variable of the host's environment, which does not change while it runs.
+/// Returns a variable of the host's environment, which does not change while it runs.
 fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// The name becomes a ServiceAccount, a label value and part of a field manager.
+/// Checks a plugin's name, which becomes the name of a ServiceAccount, a label value and part of a field manager.
 fn check_name(name: &str) -> anyhow::Result<()> {
-    let valid = names::is_label(name);
-    ensure!(valid, "metadata.name {name:?} is no DNS label of at most 63 characters; choose another");
+    let is_valid = names::is_label(name);
+    ensure!(is_valid, "metadata.name {name:?} is no DNS label of at most 63 characters; choose another");
     if RESERVED_NAMES.contains(&name) {
         bail!("metadata.name {name:?} is reserved; choose another");
     }
     Ok(())
 }
 
-/// The host's environment has its credentials in it, or may one day, so a plugin's configuration
-/// takes only what plugins may know.
+/// Returns a plugin's configuration. The host's environment may have credentials, so the configuration takes only
+/// variables that plugins may know.
 fn configuration(
     config: &manifest::Config,
     allowed: &[String],
@@ -429,7 +433,7 @@ fn configuration(
         ensure!(!members.contains_key(member), "config.{member} is given both in values and in fromEnv; keep one");
         ensure!(
             glob::matches_any(allowed, variable),
-            "config.fromEnv.{member} uses the variable {variable}, which this host keeps from plugins; allow it with `hotshoe run --allow-env {variable} --allow-env '{}'`, for what is allowed there takes the place of what was before",
+            "config.fromEnv.{member} uses the variable {variable}, which this host keeps from plugins; allow it with `hotshoe run --allow-env {variable} --allow-env '{}'`, because the flag replaces what was allowed before",
             allowed.join(",")
         );
         if let Some(value) = env(variable) {
@@ -439,7 +443,7 @@ fn configuration(
     Ok(Value::Object(members).to_string())
 }
 
-/// A plugin may do without, so it is no error.
+/// Returns a warning for each variable that is not set. This is no error, for a plugin may work without it.
 fn unset(config: &manifest::Config, env: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
     let unset = config.from_env.iter().filter(|(_, variable)| env(variable).is_none());
     unset
@@ -473,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn the_configuration_is_what_is_written_and_what_the_environment_says() {
+    fn the_configuration_has_fixed_values_and_values_of_the_environment() {
         let plugin = parse(PLUGIN).unwrap();
         assert_eq!(&*plugin.config, r#"{"image":"memcached:1","size":1}"#);
         assert_eq!(plugin.component[0], Path::new("plugins/memcached/memcached.wasm"));
@@ -542,11 +546,11 @@ mod tests {
     }
 
     #[test]
-    fn a_rollout_has_one_share_and_a_time_within_bounds_and_changes_nothing_that_is_decided_by() {
+    fn a_rollout_has_one_share_and_a_bounded_duration_and_does_not_change_the_digest() {
         let with = |rollout: &str| parse(&PLUGIN.replace("spec:\n", &format!("spec:\n  rollout: {rollout}\n")));
         let rollout = |text: &str| with(text).unwrap().control.rollout.unwrap();
         let tenth = rollout("{canary: {percent: 10}}");
-        assert_eq!((tenth.share, tenth.duration), (Share::Percent(10), canary::DURATION));
+        assert_eq!((tenth.share, tenth.duration), (Share::Percent(10), canary::DEFAULT_DURATION));
         let named = rollout("{canary: {namespaces: {matchLabels: {tier: canary}}}, duration: 90s}");
         assert_eq!((named.share.to_string(), named.duration.as_secs()), ("namespaces with tier=canary".to_owned(), 90));
         assert_eq!(with("{canary: {percent: 10}}").unwrap().digest, parse(PLUGIN).unwrap().digest);
@@ -593,7 +597,7 @@ mod tests {
     }
 
     #[test]
-    fn grants_without_the_new_words_mean_the_parents_namespace_and_nothing_more() {
+    fn a_grant_without_namespaces_means_the_parents_namespace_and_nothing_more() {
         let plugin = parse(PLUGIN).unwrap();
         let rule = &plugin.grant.rules[0];
         assert_eq!(rule.namespaces, Namespaces::Keyword(Keyword::Own));
@@ -645,7 +649,7 @@ mod tests {
     }
 
     #[test]
-    fn when_what_failed_is_tried_again_is_said_within_bounds_and_a_change_of_it_is_another_plugin_yaml() {
+    fn the_retry_policy_is_bounded_and_changes_the_digest() {
         let with = |retry: &str| parse(&PLUGIN.replace("  grants:", &format!("  retry: {retry}\n  grants:")));
         let plugin = with("{baseDelay: 500ms, maxDelay: 2m, maxTries: 4}").unwrap();
         let said = RetryPolicy {
@@ -672,7 +676,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_of_a_plugin_has_a_schema() {
+    fn a_plugin_has_a_schema() {
         let schema = serde_json::to_string(&schemars::schema_for!(manifest::Plugin)).unwrap();
         for word in ["matchLabels", "serviceAccountToken", "externalIPs", "fromEnv"] {
             assert!(schema.contains(word), "{word} is not in {schema}");
@@ -757,7 +761,7 @@ mod tests {
     }
 
     #[test]
-    fn children_are_taken_over_from_named_plugins_that_this_host_has_not() {
+    fn children_are_taken_over_from_named_plugins_unless_this_host_runs_them() {
         let with = |said: &str| parse(&PLUGIN.replace("  grants:", &format!("  takesOverFrom: {said}\n  grants:")));
         let plugin = with("[{plugin: cache, finalizer: cache.example.com/old}]").unwrap();
         for (label, is_ours) in
@@ -825,7 +829,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lacking_is_the_parent_and_the_rights() {
+    fn a_lacking_parent_and_lacking_rights_are_named() {
         let descriptor = Descriptor {
             name: "d".into(),
             version: "1".into(),

@@ -14,7 +14,7 @@ pub const GROUP: &str = "hotshoe.dev";
 pub const VERSION: &str = "v1alpha1";
 /// Its plural name, as it stands in paths.
 pub const PLURAL: &str = "plugins";
-/// The finalizer by which the host has a plugin stay until its parents can do without it.
+/// The finalizer by which the host keeps a `Plugin` object until its parents no longer need the plugin.
 pub const FINALIZER: &str = "hotshoe.dev/plugin";
 
 /// What the host says about a plugin.
@@ -208,7 +208,8 @@ pub fn definition() -> Result<Value, Error> {
     Ok(definition)
 }
 
-/// Removes the defaults of a schema: they are the host's, and change with it, while what an API server fills in stays.
+/// Removes the defaults of a schema. The host applies its defaults itself: they change with its version, while a
+/// default that the API server fills in would stay in the object.
 fn without_defaults(schema: &mut Value) {
     match schema {
         Value::Object(members) => {

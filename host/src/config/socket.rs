@@ -1,15 +1,15 @@
-//! Where a host's socket is, where none is named: `8080.sock` of a host that listens on port 8080. Several hosts of one
+//! The default path of a host's socket: `8080.sock` for a host that listens on port 8080. Several hosts of one
 //! user on one machine listen on different ports, so each has a socket of its own.
 
 use std::path::{Path, PathBuf};
 
 use crate::sandbox::compile::cache_dir;
 
-/// What every host's socket ends with.
+/// The extension of every host's socket.
 const EXTENSION: &str = "sock";
 
-/// Returns the directory of the sockets of this user's hosts. A command finds it by the same variables as the host, so
-/// it depends on no flag; in a Pod, `HOTSHOE_CACHE` is all there is.
+/// Returns the directory of the sockets of this user's hosts. A command must find it without the flags of the host, so
+/// it depends on environment variables only. In a Pod, only `HOTSHOE_CACHE` is set.
 pub fn directory() -> Option<PathBuf> {
     directory_by(|variable| std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from))
 }
@@ -26,7 +26,7 @@ pub fn of_port(directory: &Path, port: u16) -> PathBuf {
     directory.join(port.to_string()).with_extension(EXTENSION)
 }
 
-/// Returns the sockets in a directory, by name; those of hosts that were killed are still there.
+/// Returns the sockets in a directory, sorted by name. Sockets of hosts that were killed may be among them.
 pub fn sockets_in(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
     let paths = entries.map(|entry| entry.path());
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_directory_is_of_the_session_or_in_the_cache_that_the_environment_names() {
+    fn the_directory_is_the_runtime_directory_or_in_the_cache_that_the_environment_names() {
         let by = |known: &[(&str, &str)]| {
             let found = |wanted: &str| known.iter().find(|(name, _)| *name == wanted).map(|(_, path)| path.into());
             directory_by(found)

@@ -1,16 +1,16 @@
-//! Which of several plugins has its parents, where their kinds and selectors overlap: the one whose object is older. Two
-//! that wrote to the same objects would undo each other's work. Pure.
+//! Decides which of several plugins serves its parents if their kinds and selectors overlap: the one whose object is
+//! older. Two plugins that wrote to the same objects would revert each other's writes. Pure.
 
 use hotshoe_core::check::parent_kind::ParentKind;
 
-/// What a plugin wants to have as its parents.
+/// A plugin's claim to its parents.
 #[derive(Clone, Debug)]
 pub struct Claim<'a> {
     /// The plugin's name.
     pub name: &'a str,
     /// When its object was created, as Kubernetes writes it.
     pub created: &'a str,
-    /// Its parents, where the object names them.
+    /// Its parents, if the object names their kind.
     pub parent: Option<&'a ParentKind>,
 }
 
@@ -27,8 +27,8 @@ impl Claim<'_> {
     }
 }
 
-/// Returns the plugin that has the parents, or some of them, that this one wants: the oldest of those that do and that
-/// are not kept from theirs themselves.
+/// Returns the plugin that already serves some of the parents that this one claims: the oldest with an overlapping
+/// claim that is not kept from its own parents by another plugin.
 pub fn holder<'a>(claims: &'a [Claim<'a>], of: &Claim<'_>) -> Option<&'a str> {
     let is_older = |other: &&Claim<'_>| other.name != of.name && other.is_before(of) && other.overlaps(of);
     let mut older: Vec<&Claim<'_>> = claims.iter().filter(is_older).collect();
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn the_older_of_two_has_the_parents_and_the_newer_waits_for_it() {
+    fn the_older_of_two_serves_the_parents_and_the_newer_waits() {
         let (all, a, b) = (parent("Cache", ""), parent("Cache", "a"), parent("Cache", "b"));
         let claim = |name, created, parent| Claim { name, created, parent };
         let claims = [
@@ -68,14 +68,14 @@ mod tests {
     }
 
     #[test]
-    fn of_two_of_one_second_the_name_decides() {
+    fn of_two_that_were_created_in_the_same_second_the_name_decides() {
         let kind = parent("Cache", "");
         let claims = ["b", "a"].map(|name| Claim { name, created: "1", parent: Some(&kind) });
         assert_eq!([holder(&claims, &claims[0]), holder(&claims, &claims[1])], [Some("a"), None]);
     }
 
     #[test]
-    fn one_that_is_kept_from_its_parents_keeps_no_other_from_them() {
+    fn a_plugin_that_waits_for_an_older_one_keeps_no_other_waiting() {
         let (a, both, b) = (parent("Cache", "a"), parent("Cache", ""), parent("Cache", "b"));
         let claim = |name, created, parent| Claim { name, created, parent: Some(parent) };
         let claims = [claim("first", "1", &a), claim("second", "2", &both), claim("third", "3", &b)];

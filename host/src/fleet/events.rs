@@ -1,17 +1,17 @@
-//! The Events about a `Plugin` object: what of a change of its status an administrator wants to find in
+//! The Events about a `Plugin` object: the changes of its status that an administrator wants to find in
 //! `kubectl describe plugin`. Pure.
 
 use crate::config::plugin_resource::{Condition, PluginStatus};
 use hotshoe_core::model::decision::{Event, Severity};
 use hotshoe_core::model::sanitize;
 
-/// The longest message of an Event, bytes: what the API server accepts of new clients.
-const MESSAGE: usize = 1_024;
-/// What `Ready` says on the way to a state, and what `Reconciling` says while nothing has come of it.
-const PASSING: [&str; 4] = ["Starting", "NotReady", "Fetching", "Activating"];
+/// The maximum length of an Event's message, in bytes: what the API server accepts of new clients.
+const MAX_MESSAGE_BYTES: usize = 1_024;
+/// Reasons of `Ready` and `Reconciling` that only mark progress towards a state, and so are no Event.
+const TRANSIENT_REASONS: [&str; 4] = ["Starting", "NotReady", "Fetching", "Activating"];
 
-/// Returns the Events about a change from one status to the next: each condition that came true, or another reason or
-/// component for it.
+/// Returns the Events about a change from one status to the next: one for each condition that became true, or that is
+/// true for another reason or component than before.
 pub(super) fn of_change(before: &PluginStatus, next: &PluginStatus) -> Vec<Event> {
     let has_other_component = before.digest != next.digest;
     let waits_for = |status: &PluginStatus| status.pending.as_ref().and_then(|pending| pending.digest.clone());
@@ -27,16 +27,16 @@ pub(super) fn of_change(before: &PluginStatus, next: &PluginStatus) -> Vec<Event
             _ => has_other_pending,
         };
         if !is_known || is_about_another {
-            let message = sanitize::clean(condition.message.clone(), MESSAGE);
+            let message = sanitize::clean(condition.message.clone(), MAX_MESSAGE_BYTES);
             found.push(Event { severity, reason: condition.reason.clone(), message });
         }
     }
     found
 }
 
-/// Returns how grave it is what a condition says; none where it is no news, or another condition says it.
+/// Returns the type of the Event about a condition; none if it is no news, or if another condition says the same.
 fn severity(condition: &Condition, status: &PluginStatus) -> Option<Severity> {
-    if PASSING.contains(&&*condition.reason) {
+    if TRANSIENT_REASONS.contains(&&*condition.reason) {
         return None;
     }
     match (&*condition.type_, &*condition.status) {
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_component_that_becomes_active_is_an_event_and_the_way_there_is_none() {
+    fn a_component_that_becomes_active_is_an_event_and_its_progress_is_none() {
         let starting = status("", &[("Ready", false, "Starting"), ("Reconciling", true, "Activating")]);
         assert!(events(&PluginStatus::default(), &starting).is_empty());
         let first = status("a", &[("Ready", true, "Active"), ("Reconciling", false, "Settled")]);
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stalls_is_a_warning_once_for_each_component_whichever_conditions_say_it() {
+    fn a_stalled_plugin_is_one_warning_for_each_component_even_if_two_conditions_say_it() {
         let fine = status("a", &[("Ready", true, "Active"), ("Stalled", false, "Settled")]);
         let waits = |digest: &str| PluginStatus {
             pending: Some(Pending { digest: Some(digest.to_owned()), ..Pending::default() }),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_that_serves_no_longer_is_a_warning_unless_that_is_wanted() {
+    fn a_plugin_that_stops_serving_is_a_warning_unless_an_administrator_stopped_it() {
         let fine = status("a", &[("Ready", true, "Active")]);
         let open = status("a", &[("Ready", false, "CircuitOpen"), ("Stalled", false, "Settled")]);
         assert_eq!(events(&fine, &open), ["Warning CircuitOpen: Ready for CircuitOpen"]);

@@ -1,14 +1,14 @@
 //! The plugins of a host: those of the files that it was started with, or those that
-//! [`Plugin` objects](objects) describe, which come, change and go while it runs.
+//! [`Plugin` objects](objects) describe, which are created, changed and deleted while it runs.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `objects.rs` | follows the objects: starts and stops plugins, and writes what became of each |
-//! | `claim.rs` | which of two plugins with the same parents works |
-//! | `removal.rs` | what happens to parents before a plugin goes |
-//! | `status.rs` | the status of an object, of what is known of its plugin |
-//! | `events.rs` | the Events about an object, of how its status changes |
-//! | `verdict.rs` | runs a component in the shadow that waits for an approval |
+//! | `objects.rs` | watches the objects: starts and stops plugins, and writes the status of each |
+//! | `claim.rs` | which of two plugins with the same parents serves them |
+//! | `removal.rs` | what happens to parents before a plugin is removed |
+//! | `status.rs` | the status of an object, from the state of its plugin |
+//! | `events.rs` | the Events about an object, from the changes of its status |
+//! | `verdict.rs` | runs a component that waits for approval in the shadow of the active one |
 
 pub mod claim;
 mod events;
@@ -31,32 +31,32 @@ pub struct Fleet(RwLock<State>);
 #[derive(Default)]
 struct State {
     running: BTreeMap<Arc<str>, Arc<ManagedPlugin>>,
-    /// Why it is not known yet which plugins there are.
+    /// Why the plugins are not known yet; none once they are.
     unknown: Option<String>,
 }
 
 impl Fleet {
-    /// Builds it from the plugins of files.
+    /// Creates a fleet of the plugins of files.
     pub fn of(plugins: impl IntoIterator<Item = Arc<ManagedPlugin>>) -> Self {
         let running = plugins.into_iter().map(|plugin| (plugin.controller.name.clone(), plugin)).collect();
         Self(RwLock::new(State { running, unknown: None }))
     }
 
-    /// Builds it before it is known which plugins there are.
+    /// Creates a fleet whose plugins are not known yet.
     pub fn unknown() -> Self {
         let unknown = Some("the Plugin objects are being listed".to_owned());
         Self(RwLock::new(State { unknown, ..State::default() }))
     }
 
-    /// Returns all of them.
+    /// Returns all plugins.
     pub fn all(&self) -> Vec<Arc<ManagedPlugin>> {
         self.0.read().running.values().cloned().collect()
     }
 
-    /// Returns the one of this name.
+    /// Returns the plugin with this name.
     ///
     /// # Errors
-    /// Which there are.
+    /// When there is no such plugin; the error names those that there are.
     pub fn find(&self, name: &str) -> Result<Arc<ManagedPlugin>, String> {
         let state = self.0.read();
         state.running.get(name).cloned().ok_or_else(|| {
@@ -68,9 +68,9 @@ impl Fleet {
         })
     }
 
-    /// Returns the plugins that keep the host from being ready. Of those of files each that has no active revision, or
-    /// does not see all that it asks for. Of those of objects only the ones that will soon be ready by themselves: one that
-    /// cannot start must not have a Deployment wait for ever, and its object says why.
+    /// Returns the plugins that keep the host from being ready. A plugin of a file does if it has no active revision,
+    /// or not all of its watches are synced. A plugin of an object does only while it starts: one that cannot start
+    /// must not block the rollout of the host's Deployment forever, and its object says why.
     pub fn unready(&self) -> Vec<String> {
         let plugins = self.all();
         let unready = plugins.iter().filter(|plugin| match plugin.plugin().origin.file() {
@@ -80,12 +80,12 @@ impl Fleet {
         unready.map(|plugin| plugin.controller.name.to_string()).collect()
     }
 
-    /// Returns why it is not known which plugins there are.
+    /// Returns why the plugins are not known; none if they are.
     pub fn unknown_because(&self) -> Option<String> {
         self.0.read().unknown.clone()
     }
 
-    fn know(&self, unknown: Option<String>) {
+    fn set_unknown(&self, unknown: Option<String>) {
         let mut state = self.0.write();
         if state.unknown != unknown {
             state.unknown = unknown;

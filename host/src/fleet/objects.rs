@@ -1,5 +1,4 @@
-//! Follows `Plugin` objects: starts, changes and stops plugins by what they say, and writes what became of each into its
-//! status.
+//! Watches `Plugin` objects: starts, changes and stops plugins as the objects describe, and writes the status of each.
 //!
 //! ```text
 //! object ──▶ is it valid? ──▶ are its parents free? ──▶ runs; changes go to its rollout
@@ -7,8 +6,8 @@
 //! object is being deleted ──▶ parents as spec.deletionPolicy says ──▶ stopped, and the object may go
 //! ```
 //!
-//! Level-triggered: each pass compares all objects with the plugins that run. A pass is made when an object changes, and
-//! once in a second, for what is known of plugins changes too.
+//! Level-triggered: each pass compares all objects with the plugins that run. A pass is made when an object changes,
+//! and once a second, because the state of plugins changes as well.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,12 +41,13 @@ use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::label_selector::LabelSelector;
 use hotshoe_core::model::object::{HOST_MANAGER, Object};
 
-/// How often what is known of plugins is looked at.
-const LOOK: Duration = Duration::from_secs(1);
-/// How long a status, or a finalizer, that could not be written is not written again, and parents are not listed again.
-const REST: Duration = Duration::from_secs(10);
+/// The time between two passes while no object changes.
+const PASS_INTERVAL: Duration = Duration::from_secs(1);
+/// The pause after a failed write of a status or finalizer, and between two lists of the parents of a plugin that
+/// cannot be removed yet.
+const RETRY_PAUSE: Duration = Duration::from_secs(10);
 
-/// Follows the objects of a cluster.
+/// The `Plugin` objects of a cluster, and the plugins that run for them.
 pub struct Objects {
     shared: Arc<Shared>,
     fleet: Arc<Fleet>,
@@ -55,12 +55,12 @@ pub struct Objects {
     watch: Arc<SharedWatch>,
     woken: Arc<Notify>,
     running: BTreeMap<Arc<str>, Running>,
-    /// The objects as they were read, by age: each is read once for each of its versions.
+    /// The parsed objects, the oldest first. Each version of an object is parsed only once.
     described: Vec<Arc<Described>>,
-    /// Objects that could not be written to, and until when they rest.
-    resting: BTreeMap<Arc<str>, Instant>,
-    /// What kept plugins from going when all parents were listed last, which is done again after a while, or when the object
-    /// changes: its version, and until when.
+    /// Objects that could not be written to, and when the next write may be tried.
+    retry_at: BTreeMap<Arc<str>, Instant>,
+    /// What kept plugins from being removed when their parents were listed last: the version of the object, when the
+    /// list expires, and the reason. The parents are listed again after that time, or when the object changes.
     leaving: BTreeMap<Arc<str>, (u64, Instant, Standing)>,
 }
 
@@ -69,20 +69,20 @@ struct Running {
     uid: Arc<str>,
     plugin: Arc<ManagedPlugin>,
     definition: watch::Sender<Arc<[u8]>>,
-    /// What the definition says; none where it cannot be used.
+    /// The digest and control of the definition; none if it is invalid.
     wanted: Option<(Digest, Control)>,
     verdicts: Verdicts,
 }
 
-/// An object, and what it says.
+/// An object and its parsed content.
 struct Described {
     object: Arc<Object>,
     created: String,
-    /// What describes the plugin, as JSON.
+    /// The description of the plugin, as JSON.
     json: Arc<[u8]>,
-    /// The same, read; or why it cannot be.
+    /// The parsed description, or why it cannot be parsed.
     plugin: Result<Plugin, String>,
-    /// The status that the object has.
+    /// The status in the object.
     status: PluginStatus,
 }
 
@@ -93,24 +93,24 @@ impl Objects {
         let woken = Arc::new(Notify::new());
         let wakes = woken.clone();
         let watch = plugin_object::watch(&shared.watches, &resource, labels, Arc::new(move |_| wakes.notify_one()));
-        let (running, resting, leaving) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { shared, fleet, resource, watch, woken, running, described: Vec::new(), resting, leaving }
+        let (running, retry_at, leaving) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { shared, fleet, resource, watch, woken, running, described: Vec::new(), retry_at, leaving }
     }
 
-    /// Follows them until the process ends.
+    /// Makes passes until the process ends.
     pub async fn run(mut self) {
-        let mut looks = tokio::time::interval(LOOK);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ticks = tokio::time::interval(PASS_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut was_synced = false;
         loop {
             tokio::select! {
                 () = self.woken.notified() => {}
-                _ = looks.tick() => {}
+                _ = ticks.tick() => {}
             }
             let health = self.watch.health();
             was_synced |= health == Health::Synced;
-            self.fleet.know(unseen(&health, was_synced));
-            // What runs goes on while the objects cannot be seen.
+            self.fleet.set_unknown(unknown_because(&health, was_synced));
+            // Running plugins go on while the objects cannot be watched.
             if health == Health::Synced {
                 self.pass().await;
             }
@@ -119,14 +119,14 @@ impl Objects {
 
     async fn pass(&mut self) {
         let objects = self.read();
-        self.stop_those_without_an_object(&objects).await;
+        self.stop_plugins_without_object(&objects).await;
         for described in &objects {
             let standing = self.advance(described, &objects).await;
             self.report(described, standing.as_ref()).await;
         }
     }
 
-    /// Reads the objects that have changed.
+    /// Parses the objects that have changed, and returns all.
     fn read(&mut self) -> Vec<Arc<Described>> {
         let before = std::mem::take(&mut self.described);
         let read = |object: Arc<Object>| {
@@ -138,8 +138,8 @@ impl Objects {
         self.described.clone()
     }
 
-    /// Stops the plugins whose objects are gone, or are others of the same name by now.
-    async fn stop_those_without_an_object(&mut self, objects: &[Arc<Described>]) {
+    /// Stops the plugins whose objects were deleted, or deleted and created again.
+    async fn stop_plugins_without_object(&mut self, objects: &[Arc<Described>]) {
         let has_object = |name: &str, uid: &str| {
             objects.iter().any(|described| described.name() == name && *described.object.uid == *uid)
         };
@@ -149,18 +149,18 @@ impl Objects {
             self.stop(&name).await;
         }
         let is_there = |name: &Arc<str>| objects.iter().any(|described| *described.name() == **name);
-        self.resting.retain(|name, until| *until > Instant::now() && is_there(name));
+        self.retry_at.retain(|name, until| *until > Instant::now() && is_there(name));
         self.leaving.retain(|name, _| is_there(name));
     }
 
-    /// Has a plugin run as its object says. Returns why it does not, or not for much longer.
+    /// Runs a plugin as its object describes. Returns why it does not run, or is about to be removed.
     async fn advance(&mut self, described: &Described, objects: &[Arc<Described>]) -> Option<Standing> {
         if described.object.deleting {
             return self.remove(described).await;
         }
         let plugin = match &described.plugin {
             Ok(plugin) => plugin,
-            // One that runs goes on by what its object said before.
+            // A plugin that runs goes on as its object described it before.
             Err(why) => return Some(invalid(why)),
         };
         if let Some(older) = self.holder(described, objects) {
@@ -177,16 +177,17 @@ impl Objects {
         if !described.has_finalizer() {
             self.add_finalizer(described).await;
         }
-        let works = self.permit(described.name()).is_some();
+        let holds_lease = self.permit(described.name()).is_some();
         match self.running.get_mut(described.name()) {
             Some(running) => {
                 running.redefine(described, &self.shared);
-                if !works {
-                    // The host that works for the plugin judges its revisions, and this one may have to go on.
+                if !holds_lease {
+                    // The host that holds the Lease may have rolled a revision back. This one must follow, for it may
+                    // have to take over.
                     if let Some(earlier) = running.plugin.learn_history(described.history()).await {
                         let plugin = running.plugin.clone();
                         let back = AdminCommand::RollBack(Some(earlier.full()));
-                        // What comes of it is in the log and the status.
+                        // The result is in the log and the status.
                         tokio::spawn(async move { drop(plugin.carry_out(back).await) });
                     }
                 }
@@ -230,7 +231,7 @@ impl Objects {
         }
         let policy = described.plugin.as_ref().map(|plugin| plugin.spec.deletion_policy).unwrap_or_default();
         if policy == DeletionPolicy::Orphan && self.finalizers_are_reported(described) {
-            // Or it would add its finalizer again, on any host.
+            // A running plugin would add its finalizer to parents again, on any host.
             self.stop(&name).await;
         }
         let permit = self.permit(&name)?;
@@ -253,7 +254,7 @@ impl Objects {
         match leaving.advance().await {
             Progress::Waits(standing) => {
                 if standing.stalls {
-                    self.leaving.insert(name.into(), (version, Instant::now() + REST, standing.clone()));
+                    self.leaving.insert(name.into(), (version, Instant::now() + RETRY_PAUSE, standing.clone()));
                 }
                 Some(standing)
             }
@@ -267,30 +268,32 @@ impl Objects {
         }
     }
 
-    /// Returns whether all finalizers that parents may have are in the status, where they are known without the plugin.
+    /// Returns whether the status has all finalizers that parents may have, so that they are known without the plugin.
     fn finalizers_are_reported(&self, described: &Described) -> bool {
         let reported = |finalizer: &String| described.status.finalizers.contains(finalizer);
         self.running.get(described.name()).is_none_or(|running| running.plugin.finalizers().iter().all(reported))
     }
 
     async fn add_finalizer(&mut self, described: &Described) {
-        let Some(permit) = self.permit(described.name()).filter(|_| !self.rests(described.name())) else { return };
+        let Some(permit) = self.permit(described.name()).filter(|_| !self.waits_for_retry(described.name())) else {
+            return;
+        };
         let (cluster, resource, object) = (&self.shared.cluster, &self.resource, &described.object);
         let added = plugin_object::add_finalizer(cluster, resource, object, FINALIZER, &permit).await;
         self.learn(described.name(), added);
     }
 
-    /// Returns the permit to write to an object: the host that works for the plugin has it.
+    /// Returns the permit to write to an object, if this host holds the Lease of the plugin.
     fn permit(&self, name: &str) -> Option<Permit> {
         let shards = self.shared.leases.shards();
         shards.permit(shards.of_plugin(name))
     }
 
-    /// Writes what became of a plugin, where its object does not say so yet.
+    /// Writes the status of a plugin if it has changed.
     async fn report(&mut self, described: &Described, standing: Option<&Standing>) {
         let name = described.name();
         let Some(permit) = self.permit(name) else { return };
-        if self.rests(name) || (described.object.deleting && !described.has_finalizer()) {
+        if self.waits_for_retry(name) || (described.object.deleting && !described.has_finalizer()) {
             return;
         }
         let known = self.running.get_mut(name).map(Running::known);
@@ -308,7 +311,7 @@ impl Objects {
         self.learn(name, written);
     }
 
-    /// Records what a status says that the one before it did not.
+    /// Records Events about what is new in a status.
     fn record_events(&self, described: &Described, next: &PluginStatus, permit: &Permit) {
         for event in of_change(&described.status, next) {
             let note = Note {
@@ -319,38 +322,39 @@ impl Objects {
                 event,
                 permit: permit.clone(),
             };
-            // Where too many of its Events wait, the status says it all the same.
+            // The Event may be dropped if too many are queued; the status has the same information.
             self.shared.recorder.record(note);
         }
     }
 
-    fn rests(&self, name: &str) -> bool {
-        self.resting.get(name).is_some_and(|until| *until > Instant::now())
+    fn waits_for_retry(&self, name: &str) -> bool {
+        self.retry_at.get(name).is_some_and(|until| *until > Instant::now())
     }
 
-    /// Stores the object of a reply, so that the next pass knows what was written.
+    /// Stores the object of a reply, so that the next pass knows what was written. After a failure, pauses further
+    /// writes to the object.
     fn learn(&mut self, name: &str, reply: Result<String, ApiError>) {
         match reply {
             Ok(object) => drop(self.watch.learn(&object, (HOST_MANAGER, Role::Parent))),
-            // Another has changed it, or it is gone: the watch will show that.
+            // The object was changed or deleted meanwhile: the watch will show that.
             Err(error) if error.code == 409 || error.is_gone() => {}
             Err(error) => {
                 tracing::warn!(
                     plugin = name,
-                    "the Plugin object cannot be written to: {error}; it is tried again in {REST:?}"
+                    "the Plugin object cannot be written to: {error}; it is tried again in {RETRY_PAUSE:?}"
                 );
-                let rest = error.retry_after.unwrap_or_default().max(REST);
-                self.resting.insert(name.into(), Instant::now() + rest);
+                let pause = error.retry_after.unwrap_or_default().max(RETRY_PAUSE);
+                self.retry_at.insert(name.into(), Instant::now() + pause);
             }
         }
     }
 }
 
-/// Returns why it is not known which plugins there are, in words.
-fn unseen(health: &Health, was_synced: bool) -> Option<String> {
+/// Returns why the plugins of the host are not known; none if they are.
+fn unknown_because(health: &Health, was_synced: bool) -> Option<String> {
     match health {
         Health::Synced => None,
-        // Those that were seen run.
+        // The plugins that were seen are running.
         _ if was_synced => None,
         Health::Starting => Some("the Plugin objects are being listed".to_owned()),
         Health::Failing(why) | Health::Silent(why) => Some(why.clone()),
@@ -362,7 +366,7 @@ fn invalid(why: &str) -> Standing {
 }
 
 impl Running {
-    /// Hands what the object says now to the rollout, where that is another thing.
+    /// Passes the description of the object to the rollout, if it has changed.
     fn redefine(&mut self, described: &Described, shared: &Shared) {
         if **self.definition.borrow() != *described.json {
             let wanted = PluginConfig::of_object(&described.json, &self.uid, &shared.host).ok();
@@ -418,7 +422,7 @@ impl Described {
         self.object.finalizers.iter().any(|present| **present == *FINALIZER)
     }
 
-    /// Returns whether it is being deleted and no longer the host's concern.
+    /// Returns whether the object is being deleted, and the host has removed its finalizer.
     fn is_gone(&self) -> bool {
         self.object.deleting && !self.has_finalizer()
     }
@@ -428,7 +432,7 @@ impl Described {
         Claim { name: self.name(), created: &self.created, parent }
     }
 
-    /// Returns what the host remembers of the plugin's revisions; what cannot be read is forgotten.
+    /// Returns the history of the plugin's revisions in the status, without entries that cannot be parsed.
     fn history(&self) -> Vec<Entry> {
         self.status.history.iter().filter_map(|entry| serde_json::from_value(entry.clone()).ok()).collect()
     }

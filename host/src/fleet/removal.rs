@@ -1,13 +1,13 @@
-//! What happens to parents before a plugin goes whose object is deleted, as `spec.deletionPolicy` says:
+//! Removes a plugin whose object is being deleted. `spec.deletionPolicy` says what happens to its parents before:
 //!
 //! ```text
 //! block    the plugin stays and serves until no parent has its finalizer
-//! orphan   the plugin ends, and its finalizer is taken off every parent
-//! delete   every parent is deleted, and the plugin goes once they are gone
+//! orphan   the plugin is stopped, and its finalizer is removed from every parent
+//! delete   every parent is deleted, and the plugin is removed once they are gone
 //! ```
 //!
-//! A parent without the plugin's finalizer needs nothing of it, so where there is no finalizer, `block` and `orphan` let
-//! it go at once.
+//! A parent without the plugin's finalizer does not need the plugin, so if no parent has it, `block` and `orphan`
+//! remove the plugin at once.
 
 use std::sync::Arc;
 
@@ -22,44 +22,45 @@ use crate::rollout::managed_plugin::{ManagedPlugin, Shared};
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::object::Key;
 
-/// So many parents are written to in one round.
-const ROUND: usize = 50;
+/// The maximum number of parents that are written to in one pass.
+const PARENTS_PER_PASS: usize = 50;
 
-/// A plugin that is to go.
+/// A plugin that is to be removed.
 pub(super) struct Leaving<'a> {
     pub(super) shared: &'a Arc<Shared>,
     pub(super) policy: DeletionPolicy,
     /// The plugin, while it runs.
     pub(super) plugin: Option<&'a Arc<ManagedPlugin>>,
-    /// What was known of it last.
+    /// The last known status of the plugin.
     pub(super) status: &'a PluginStatus,
-    /// By which parents are written to.
+    /// The permit to write to parents.
     pub(super) permit: &'a Permit,
 }
 
-/// What is left to do.
+/// How far the removal is.
 pub(super) enum Progress {
-    /// Nothing: it can go.
+    /// The plugin can be removed.
     Done,
-    /// Parents are in the way.
+    /// Parents still need the plugin.
     Waits(Standing),
 }
 
 impl Leaving<'_> {
-    /// Does what can be done now.
+    /// Does what can be done in this pass.
     pub(super) async fn advance(&self) -> Progress {
         match self.parents().await {
             Ok(None) => Progress::Done,
             Ok(Some((resource, holders))) => self.decide(&resource, holders).await,
             Err(why) => waits(
                 "ParentsUnknown",
-                format!("which parents have its finalizer cannot be found out: {why}; it is tried again"),
+                format!("the host cannot find out which parents have its finalizer: {why}; it tries again"),
                 true,
             ),
         }
     }
 
-    /// Returns the parents that have a finalizer of the plugin's, and their kind. None where there is no such kind.
+    /// Returns the kind of the parents, and the parents that have a finalizer of the plugin. None if the kind does not
+    /// exist.
     async fn parents(&self) -> Result<Option<(Arc<Resource>, Vec<Key>)>, String> {
         let Some(kind) = self.kind() else { return Ok(None) };
         let (finalizers, watches) = (self.finalizers(), &self.shared.watches);
@@ -93,7 +94,7 @@ impl Leaving<'_> {
             DeletionPolicy::Block if holders.is_empty() => Progress::Done,
             DeletionPolicy::Block => {
                 let message = format!(
-                    "{} have its finalizer; delete them, or set spec.deletionPolicy to orphan, which takes it off, or to delete, which deletes all parents",
+                    "{} have its finalizer; delete them, or set spec.deletionPolicy to orphan, which removes the finalizer, or to delete, which deletes all parents",
                     some(resource, &holders)
                 );
                 waits("ParentsRemain", message, true)
@@ -109,13 +110,13 @@ impl Leaving<'_> {
 
     async fn orphan(&self, resource: &Resource, holders: &[Key]) -> Progress {
         let finalizers = self.finalizers();
-        for key in holders.iter().take(ROUND) {
+        for key in holders.iter().take(PARENTS_PER_PASS) {
             let cluster = &self.shared.cluster;
             if let Err(error) = parent::release(cluster, resource, key, &finalizers, self.permit).await {
                 return failed(&error);
             }
         }
-        waits("Orphaning", format!("its finalizer is taken off {}", some(resource, holders)), false)
+        waits("Orphaning", format!("its finalizer is being removed from {}", some(resource, holders)), false)
     }
 
     async fn delete(&self, resource: &Resource, holders: Vec<Key>) -> Progress {
@@ -135,7 +136,7 @@ impl Leaving<'_> {
         }
         let there =
             parents.iter().filter_map(|key| active.parents.watch.cache.get(key)).filter(|parent| !parent.deleting);
-        for parent in there.take(ROUND) {
+        for parent in there.take(PARENTS_PER_PASS) {
             let cluster = &self.shared.cluster;
             if let Err(error) = parent::delete(cluster, resource, &parent.key, self.permit).await {
                 return failed(&error);
@@ -159,7 +160,7 @@ fn waits(reason: &'static str, message: String, stalls: bool) -> Progress {
     Progress::Waits(Standing { reason, message, stalls })
 }
 
-/// Says how many there are, and names the first.
+/// Returns a text with the number of objects and the name of the first.
 fn some(resource: &Resource, keys: &[Key]) -> String {
     let first = keys.first().map(|key| format!(", the first of them {key}")).unwrap_or_default();
     format!("{} objects of the kind {}{first}", keys.len(), resource.kind)

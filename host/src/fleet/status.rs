@@ -1,4 +1,4 @@
-//! The status of a `Plugin` object, of what is known of its plugin. Pure.
+//! Computes the status of a `Plugin` object from the state of its plugin. Pure.
 
 use crate::cluster::events;
 use crate::config::plugin_resource::{
@@ -12,48 +12,48 @@ use crate::sandbox::error::Reason;
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::sanitize;
 
-/// So many revisions are listed.
-const REVISIONS: usize = 20;
-/// The longest message of a condition, bytes.
-const MESSAGE: usize = 2_000;
-/// The longest message of a line of the history, bytes.
-const LINE: usize = 300;
+/// The maximum number of revisions in the status.
+const MAX_REVISIONS: usize = 20;
+/// The maximum length of a condition's message, in bytes.
+const MAX_MESSAGE_BYTES: usize = 2_000;
+/// The maximum length of a message in the history, in bytes.
+const MAX_HISTORY_MESSAGE_BYTES: usize = 300;
 
-/// What is known of a plugin that runs.
+/// The state of a plugin that runs.
 #[derive(Clone, Debug)]
 pub struct Known {
-    /// What it says of itself.
+    /// The status that the plugin itself reports.
     pub status: status::PluginStatus,
     /// What happened to its revisions, the newest last.
     pub history: Vec<Entry>,
-    /// What is known of a component that is fetched; none where it is a file.
+    /// The state of a component that is fetched; none if it is a file.
     pub fetched: Option<Fetched>,
-    /// Why what is wanted of its revisions cannot be done.
+    /// Why the control over its revisions cannot be carried out.
     pub control_failing: Option<String>,
     /// The finalizers that its parents may have.
     pub finalizers: Vec<String>,
-    /// The kind of its parents, where a revision is active.
+    /// The kind of its parents, if a revision is active.
     pub parent: Option<Kind>,
     /// Whether it is paused.
     pub is_paused: bool,
-    /// Whether what the object says is what it does.
+    /// Whether the plugin runs as the object describes it now.
     pub is_current: bool,
-    /// What would change if the component were active that waits.
+    /// What would change if the component that waits for approval were active.
     pub verdict: Option<Verdict>,
 }
 
-/// Why a plugin does not run, or not for much longer: one word, and words.
+/// Why a plugin does not run, or is about to be removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// One PascalCase word.
+    /// The reason of the conditions, one PascalCase word.
     pub reason: &'static str,
     /// What happened, and what to do next.
     pub message: String,
-    /// Whether something has to be changed for it to end.
+    /// Whether an administrator has to change something before the plugin can go on.
     pub stalls: bool,
 }
 
-/// Returns the status of an object of this generation.
+/// Returns the next status of an object of this generation.
 pub fn of(
     before: &PluginStatus,
     generation: i64,
@@ -66,7 +66,7 @@ pub fn of(
     next.observed_generation = if is_seen { generation } else { before.observed_generation };
     match known {
         Some(known) => describe(&mut next, known),
-        // What the host must not forget stays while it does not run.
+        // The host must not forget these while the plugin does not run.
         None => {
             (next.finalizers, next.parent) = (before.finalizers.clone(), before.parent.clone());
             (next.history, next.revisions) = (before.history.clone(), before.revisions.clone());
@@ -113,8 +113,10 @@ fn describe(next: &mut PluginStatus, known: &Known) {
     });
     next.revisions = revisions(known);
     next.finalizers = known.finalizers.clone();
-    let remembered =
-        history.iter().map(|entry| Entry { message: sanitize::clean(entry.message.clone(), LINE), ..entry.clone() });
+    let remembered = history.iter().map(|entry| Entry {
+        message: sanitize::clean(entry.message.clone(), MAX_HISTORY_MESSAGE_BYTES),
+        ..entry.clone()
+    });
     next.history = remembered.filter_map(|entry| serde_json::to_value(entry).ok()).collect();
 }
 
@@ -122,13 +124,13 @@ fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Returns what became of each component last, the newest first.
+/// Returns the last state of each component, the newest first.
 fn revisions(known: &Known) -> Vec<RevisionStatus> {
-    // The history has no word of a canary until it ends.
+    // A canary is in the history only once it has ended.
     let mut found: Vec<RevisionStatus> = known.status.canary.iter().map(revision_of_canary).collect();
     for entry in known.history.iter().rev() {
         let digest = entry.digest.full();
-        if found.len() == REVISIONS || found.iter().any(|revision| revision.digest == digest) {
+        if found.len() == MAX_REVISIONS || found.iter().any(|revision| revision.digest == digest) {
             continue;
         }
         let is_active = known.status.digest == Some(entry.digest);
@@ -145,7 +147,7 @@ fn revisions(known: &Known) -> Vec<RevisionStatus> {
             version: entry.version.clone(),
             state: state.to_owned(),
             time: i64::try_from(entry.at).ok().and_then(events::at).unwrap_or_default(),
-            message: sanitize::clean(entry.message.clone(), LINE),
+            message: sanitize::clean(entry.message.clone(), MAX_HISTORY_MESSAGE_BYTES),
         });
     }
     found
@@ -161,7 +163,7 @@ fn revision_of_canary(canary: &status::CanaryStatus) -> RevisionStatus {
     }
 }
 
-/// What a condition says: its status, one word, and words.
+/// The status, reason and message of a condition.
 type Said = (bool, &'static str, String);
 
 fn ready(known: Option<&Known>, standing: Option<&Standing>) -> Said {
@@ -224,7 +226,7 @@ fn stalled(known: Option<&Known>, standing: Option<&Standing>) -> Said {
         return (true, "RevisionUnavailable", why.clone());
     }
     match &known.status.refused {
-        // What an administrator wants to wait is no failure.
+        // A component that waits because the administrator pinned a revision is no failure.
         Some(refused) if refused.reason != Reason::RevisionPinned => {
             (true, refused.reason.as_str(), refused.message.clone())
         }
@@ -245,7 +247,7 @@ fn condition(
         type_: type_.to_owned(),
         status: status.to_owned(),
         reason: reason.to_owned(),
-        message: sanitize::clean(message, MESSAGE),
+        message: sanitize::clean(message, MAX_MESSAGE_BYTES),
         last_transition_time: known.map_or_else(|| now.to_owned(), |known| known.last_transition_time.clone()),
         observed_generation: observed,
     }
@@ -263,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_that_does_not_run_says_why_and_forgets_nothing() {
+    fn a_plugin_that_does_not_run_has_a_reason_and_keeps_its_history() {
         let before = PluginStatus {
             finalizers: vec!["example.com/a".to_owned()],
             history: vec![serde_json::json!({ "event": "Activated" })],
@@ -280,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_by_itself_is_reconciling_and_not_stalled() {
+    fn a_state_that_ends_by_itself_is_reconciling_and_not_stalled() {
         let leaving = Standing { reason: "DeletingParents", message: "3 are being deleted".to_owned(), stalls: false };
         let status = of(&PluginStatus::default(), 1, None, Some(&leaving), "now");
         assert_eq!(said(&status, "Reconciling").0, "True");
@@ -288,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn times_move_only_when_the_status_of_a_condition_does() {
+    fn transition_times_change_only_with_the_status_of_a_condition() {
         let standing = |reason| Standing { reason, message: String::new(), stalls: true };
         let first = of(&PluginStatus::default(), 1, None, Some(&standing("InvalidSpec")), "1");
         let second = of(&first, 2, None, Some(&standing("ParentsTaken")), "2");
@@ -318,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_canary_is_a_revision_of_its_own_and_what_the_object_waits_for() {
+    fn a_canary_is_listed_as_a_revision_and_makes_the_object_reconciling() {
         let (digest, since, until) = ("cd".repeat(32), "2026-11-25T04:00:00Z", "2026-11-25T04:10:00Z");
         let canary = json!({
             "digest": digest, "version": "2", "share": "10%", "parents": 3, "since": since, "until": until, "waitsFor": null

@@ -1,5 +1,5 @@
-//! Runs a component that waits for an approval in the shadow of the active one, once for each pair of the two, and sums
-//! up what would change.
+//! Runs a component that waits for approval in the shadow of the active one, once for each pair of components, and
+//! summarizes what would change.
 
 use std::sync::Arc;
 
@@ -17,24 +17,24 @@ use hotshoe_core::compare::{Difference, Named};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::sanitize;
 
-/// So many differences are shown.
-const SAMPLE: usize = 10;
-/// The longest of them, bytes.
-const LINE: usize = 400;
-/// Lines of the run that wait to be read.
-const LINES: usize = 16;
+/// The maximum number of differences in a verdict.
+const MAX_SAMPLE: usize = 10;
+/// The maximum length of a difference, in bytes.
+const MAX_DIFFERENCE_BYTES: usize = 400;
+/// How many lines of the run may wait to be read.
+const QUEUED_LINES: usize = 16;
 
-/// What is compared, and what came of it.
+/// The components that are compared, and the result.
 #[derive(Default)]
 pub(super) struct Verdicts {
-    /// The component that waits, and the active one.
+    /// The component that waits for approval, and the active one.
     pair: Option<(Digest, Digest)>,
     found: Arc<Mutex<Option<Verdict>>>,
     task: Option<AbortOnDropHandle<()>>,
 }
 
 impl Verdicts {
-    /// Returns the verdict on a component that waits, and begins to find it out if it is not known.
+    /// Returns the verdict on the component that waits for approval, if it is known. Otherwise starts the run.
     pub(super) fn of(&mut self, plugin: &Arc<ManagedPlugin>) -> Option<Verdict> {
         let waiting = plugin.controller.slot.refused().filter(|refused| refused.can_be_approved())?.digest?;
         let active = plugin.controller.active()?.revision.digest();
@@ -62,13 +62,13 @@ async fn run(plugin: &Arc<ManagedPlugin>, waiting: Digest, active: Digest) -> Ve
 
 async fn compare(plugin: &Arc<ManagedPlugin>, waiting: Digest, verdict: &mut Verdict) -> Result<(), String> {
     let bytes = component(plugin, waiting).await?;
-    let in_words = |error: NotRun| error.to_string();
-    let shadow = Turn::begin(plugin).map_err(in_words)?.load(bytes).await.map_err(in_words)?;
-    let (send, mut lines) = mpsc::channel(LINES);
+    let message = |error: NotRun| error.to_string();
+    let shadow = Turn::begin(plugin).map_err(message)?.load(bytes).await.map_err(message)?;
+    let (send, mut lines) = mpsc::channel(QUEUED_LINES);
     let read = async {
         while let Some(line) = lines.recv().await {
             match line {
-                Line::Parent(difference) if verdict.sample.len() < SAMPLE => {
+                Line::Parent(difference) if verdict.sample.len() < MAX_SAMPLE => {
                     verdict.sample.push(in_one_line(&difference))
                 }
                 Line::Parent(_) | Line::Progress { .. } => {}
@@ -80,7 +80,7 @@ async fn compare(plugin: &Arc<ManagedPlugin>, waiting: Digest, verdict: &mut Ver
     Ok(())
 }
 
-/// Reads the component that waits; its file may hold another by now.
+/// Reads the component that waits for approval. Its file may have another component by now.
 async fn component(plugin: &ManagedPlugin, waiting: Digest) -> Result<Vec<u8>, String> {
     let config = plugin.plugin();
     let (path, most) = (config.component_path().to_owned(), config.limits.component_bytes);
@@ -102,7 +102,8 @@ fn add(verdict: &mut Verdict, summary: &Summary) {
     verdict.incomplete = summary.stopped.clone();
 }
 
-/// Says in one line what would change for a parent. What came of a Secret is hidden in it already.
+/// Returns in one line what would change for a parent. Values that depend on a Secret are already hidden in the
+/// difference.
 fn in_one_line(difference: &Difference) -> String {
     let mut text = named(&difference.parent);
     for (what, children) in
@@ -125,7 +126,7 @@ fn in_one_line(difference: &Difference) -> String {
     if let Some(failed) = &difference.new_failure {
         text += &format!("; fails: {}: {}", failed.reason, failed.message);
     }
-    sanitize::clean(text, LINE)
+    sanitize::clean(text, MAX_DIFFERENCE_BYTES)
 }
 
 fn named(Named { kind, namespace, name }: &Named) -> String {

@@ -338,7 +338,7 @@ impl Controller {
         self.metrics.opened(&self.name);
         if let Some(decided) = decided {
             let digest = decided.revision.digest();
-            self.judge(digest, |probation| probation.shut_off(Instant::now(), digest));
+            self.judge(digest, |probation| probation.circuit_opened(Instant::now(), digest));
             decided.revision.forget_waiting();
         }
     }

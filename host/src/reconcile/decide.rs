@@ -143,7 +143,7 @@ pub fn note(pass: &mut Pass<'_>, observed: &Observed, answer: Intent) {
     if churn.is_new(now) {
         let (digest, endless) = (active.revision.digest(), churn.is_endless(now));
         let parent = &observed.parent.key;
-        controller.judge(digest, |probation| probation.changed_its_mind(now, digest, parent, endless));
+        controller.judge(digest, |probation| probation.flapped(now, digest, parent, endless));
     }
 }
 

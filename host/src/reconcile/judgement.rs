@@ -2,7 +2,7 @@
 
 use tokio::sync::Notify;
 
-use hotshoe_core::flow::probation::{Probation, Relapse};
+use hotshoe_core::flow::probation::{Probation, RollbackVerdict};
 
 /// The judgement on the active revision, or on a canary.
 #[derive(Default)]
@@ -21,7 +21,7 @@ impl Judgement {
     }
 
     /// Waits until the revision should be rolled back, and returns why; once for a revision.
-    pub async fn relapsed(&self) -> Relapse {
+    pub async fn relapsed(&self) -> RollbackVerdict {
         loop {
             if let Some(verdict) = self.probation.take_verdict() {
                 return verdict;

@@ -31,7 +31,7 @@ use crate::shadow::impact;
 use crate::telemetry::swap_timer::Stopwatch;
 use hotshoe_core::flow::canary::{Progress, Share, Waits};
 use hotshoe_core::flow::circuit_breaker::State;
-use hotshoe_core::flow::probation::{Beginning, Relapse};
+use hotshoe_core::flow::probation::{Beginning, RollbackVerdict};
 use hotshoe_core::model::digest::Digest;
 
 /// What is to be done with a canary now.
@@ -191,8 +191,8 @@ impl ManagedPlugin {
     }
 
     /// Rolls the canary back because it does worse than the active revision. `offered` is the last component of the source.
-    pub(crate) async fn roll_back_canary(&self, relapse: Relapse, offered: Option<Digest>) {
-        let (controller, Relapse { why, failed_on }) = (&self.controller, relapse);
+    pub(crate) async fn roll_back_canary(&self, relapse: RollbackVerdict, offered: Option<Digest>) {
+        let (controller, RollbackVerdict { why, failed_on }) = (&self.controller, relapse);
         let (Some(canary), Some(active)) = (controller.canary.current(), controller.active()) else { return };
         let (plugin, digest, before) = (&*controller.name, canary.digest(), active.revision.digest());
         let asked = tokio::time::timeout(ROLLBACK, impact::fails_on_all(controller, &active, &failed_on));

@@ -22,7 +22,7 @@ pub enum Definition {
 impl Definition {
     /// Follows a `plugin.yaml`.
     pub fn file(path: &Path) -> Self {
-        Self::File(Box::new(FollowedFile::file(path, file::MOST)))
+        Self::File(Box::new(FollowedFile::file(path, file::MAX_SIZE)))
     }
 
     /// Waits until it says something that was not returned before.

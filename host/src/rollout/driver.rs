@@ -33,7 +33,7 @@ use crate::sandbox::candidate::Candidate;
 use crate::sandbox::error::LoadError;
 use crate::sandbox::followed_file;
 use crate::sandbox::followed_file::FollowedFile;
-use hotshoe_core::flow::probation::Relapse;
+use hotshoe_core::flow::probation::RollbackVerdict;
 
 /// How long an activation is not replaced by that of a newer component: if components come faster than they compile,
 /// none would ever be activated. Of those that come meanwhile only the last is kept.
@@ -147,7 +147,7 @@ impl Driver {
     }
 
     /// A canary was verified beside the revision that is rolled back now, so it begins anew afterwards.
-    fn relapse(&mut self, relapse: Relapse) {
+    fn relapse(&mut self, relapse: RollbackVerdict) {
         self.step(Event::Relapsed(relapse));
         if self.plugin.controller.canary.current().is_some() {
             self.component.offer_again();
@@ -155,7 +155,7 @@ impl Driver {
     }
 
     /// Rolls back a canary. A newer component that is being activated meanwhile goes on.
-    async fn relapse_of_canary(&mut self, relapse: Relapse) {
+    async fn relapse_of_canary(&mut self, relapse: RollbackVerdict) {
         self.plugin.roll_back_canary(relapse, self.component.offered()).await;
     }
 

@@ -32,7 +32,7 @@ use crate::sandbox::candidate::Candidate;
 use crate::sandbox::code_cache::Purpose;
 use crate::sandbox::error::LoadError;
 use crate::sandbox::revision::{Loaded, Revision};
-use crate::shadow::evaluate::{self, Looked};
+use crate::shadow::evaluate::{self, UncheckedAnswer};
 use crate::shadow::impact::{self, Found, OVERDUE, Survey};
 use crate::shadow::summary::{Counts, Measured, Summary, Times};
 use hotshoe_core::check;
@@ -190,12 +190,12 @@ impl Shadow {
         let now = unix_millis();
         // At once: to wake a thread, and to be woken by it, takes longer than a short call.
         let (old, new) = tokio::join!(
-            Looked::at(controller, &self.old, before, &memory, now, &mut run.old),
-            Looked::at(controller, &self.new, Some(parent.clone()), &memory, now, &mut run.new),
+            UncheckedAnswer::ask(controller, &self.old, before, &memory, now, &mut run.old),
+            UncheckedAnswer::ask(controller, &self.new, Some(parent.clone()), &memory, now, &mut run.new),
         );
         run.overdue += usize::from(new.is_overdue());
-        let is_same = old.is_as(&new) && self.has_the_same_rules();
-        let new = new.judged(controller, &self.new).await;
+        let is_same = old.is_same_as(&new) && self.has_the_same_rules();
+        let new = new.checked(controller, &self.new).await;
         let mut found = Found::of(controller, &self.new, key, &memory, &new);
         if is_same {
             run.survey.add(&found);
@@ -203,7 +203,7 @@ impl Shadow {
             run.counts.count(&side, &side, None);
             return None;
         }
-        let old = old.judged(controller, &self.old).await;
+        let old = old.checked(controller, &self.old).await;
         found.excuse(impact::is_failure(&old, &memory));
         if found.loses_of_canary(controller, &parent) {
             found.excuse_losing(controller, (&self.new, &new), (&self.old, &old));
@@ -211,11 +211,11 @@ impl Shadow {
         run.survey.add(&found);
         let tainted = evaluate::is_tainted(&old) || evaluate::is_tainted(&new);
         let (old, new) = (evaluate::side(old), evaluate::side(new));
-        let there = evaluate::there(&self.new, &parent);
+        let prunable = evaluate::prunable_children(&self.new, &parent);
         let reference = self.new.resource().reference(key);
         let context = context_of(Rules::of(controller, &self.new), &reference, &parent.uid);
         let may_prune = |child: &ObjectRef| check::check_prune(child, &context).is_ok();
-        let difference = compare::compare(&reference, (&old, &new), tainted, &there, may_prune);
+        let difference = compare::compare(&reference, (&old, &new), tainted, &prunable, may_prune);
         run.counts.count(&old, &new, difference.as_ref());
         difference
     }

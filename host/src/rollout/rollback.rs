@@ -16,7 +16,7 @@ use crate::sandbox::error::{LoadError, Reason};
 use crate::sandbox::revision::Revision;
 use crate::shadow::impact;
 use crate::telemetry::swap_timer::Stopwatch;
-use hotshoe_core::flow::probation::Relapse;
+use hotshoe_core::flow::probation::RollbackVerdict;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::object::Key;
 
@@ -28,9 +28,9 @@ const NOT_KEPT: &str = "it is not kept any more; build it again and reload it (`
 impl ManagedPlugin {
     /// Rolls back from the active revision, which is not activated again by itself. A rollback that fails is tried
     /// again while the revision keeps doing worse. `offered` is the last component of the file.
-    pub(crate) async fn roll_back_from(self: Arc<Self>, relapse: Relapse, offered: Option<Digest>) {
+    pub(crate) async fn roll_back_from(self: Arc<Self>, relapse: RollbackVerdict, offered: Option<Digest>) {
         let Some(bad) = self.controller.active().map(|active| active.revision.clone()) else { return };
-        let (plugin, Relapse { why, failed_on }) = (&*self.controller.name, relapse);
+        let (plugin, RollbackVerdict { why, failed_on }) = (&*self.controller.name, relapse);
         let before = match self.predecessor(bad.digest()).await {
             Ok(before) => before,
             Err(lost) => {

@@ -15,7 +15,7 @@
 //! What a component comes to at the end is no stage of this: it is active, or refused for a
 //! [`Reason`](crate::sandbox::error::Reason) that says whether it can be approved.
 
-use hotshoe_core::flow::probation::Relapse;
+use hotshoe_core::flow::probation::RollbackVerdict;
 
 /// What is under way for one plugin; at most one revision at a time is on its way to be active.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) enum Stage {
     /// The component that was offered is loaded, verified and activated.
     Activating,
     /// The active revision does worse than the one before it, which is activated again.
-    RollingBack(Relapse),
+    RollingBack(RollbackVerdict),
     /// An administrator asked for an earlier revision, which is activated again.
     Returning(Interrupted),
 }
@@ -36,7 +36,7 @@ pub(crate) enum Stage {
 pub(crate) enum Interrupted {
     Nothing,
     Activation,
-    Rollback(Relapse),
+    Rollback(RollbackVerdict),
 }
 
 /// What happens to a rollout.
@@ -47,7 +47,7 @@ pub(crate) enum Event {
     /// `plugin.yaml` says something else.
     FileChanged,
     /// The active revision does worse than the one before it.
-    Relapsed(Relapse),
+    Relapsed(RollbackVerdict),
     /// An administrator asks for an earlier revision that there is.
     RollbackAsked,
     /// What was under way has ended.
@@ -144,8 +144,8 @@ impl Interrupted {
 mod tests {
     use super::*;
 
-    fn relapse(why: &str) -> Relapse {
-        Relapse { why: why.to_owned(), failed_on: Vec::new() }
+    fn relapse(why: &str) -> RollbackVerdict {
+        RollbackVerdict { why: why.to_owned(), failed_on: Vec::new() }
     }
 
     fn stages() -> Vec<Stage> {
@@ -164,7 +164,7 @@ mod tests {
     /// What follows, in the words of the table.
     fn words(Next { stage, work, offers }: Next) -> String {
         let offers = if offers { ", offer" } else { "" };
-        let of = |relapse: Relapse| relapse.why;
+        let of = |relapse: RollbackVerdict| relapse.why;
         let stage = match stage {
             Stage::Idle => "idle".to_owned(),
             Stage::Activating => "activating".to_owned(),

@@ -16,7 +16,7 @@ use crate::rollout::managed_plugin::{ManagedPlugin, Step};
 use crate::sandbox::cases::{Case, Verdict};
 use crate::sandbox::error::LoadError;
 use crate::sandbox::revision::Revision;
-use crate::shadow::evaluate::words;
+use crate::shadow::evaluate::failure_message;
 use crate::shadow::impact;
 use crate::shadow::impact::{Objection, Survey};
 use hotshoe_core::compare::finalizers::FinalizerChange;
@@ -170,7 +170,7 @@ async fn call_about(controller: &Controller, new: &ActiveRevision, parent: Arc<O
     }
     let tainted = decide::shows_secrets(&observed.shown);
     let Err(aborted) = new.revision.decide(call, observed.shown).await else { return Ok(()) };
-    let why = words(&aborted.into(), tainted);
+    let why = failure_message(&aborted.into(), tainted);
     Err(format!("it fails on the first parents that it is asked about: {name}: {why}"))
 }
 

@@ -31,7 +31,7 @@ use crate::sandbox::confinement::confine;
 use crate::sandbox::engine;
 use crate::sandbox::error::LoadError;
 use crate::sandbox::executor::OtherCalls;
-use hotshoe_core::model::limits::{Limits, NICENESS, REST, Size, Span, WALL_TIME};
+use hotshoe_core::model::limits::{Limits, NICENESS, PAUSE_FACTOR, Size, Span, WALL_TIME};
 
 /// The hidden command of the child.
 pub const VERB: &str = "compile-component";
@@ -193,8 +193,8 @@ impl Drop for Paused {
     }
 }
 
-/// Stops the child while plugins are called, [`REST`] times as long as it ran. That is the time that it had a processor:
-/// on a machine that is busy otherwise it would hardly ever be done.
+/// Stops the child while plugins are called, [`PAUSE_FACTOR`] times as long as it ran. That is the time that it had a
+/// processor: on a machine that is busy otherwise it would hardly ever be done.
 async fn take_turns(child: Paused, mut others: OtherCalls) -> Infallible {
     let mut known = Duration::ZERO;
     loop {
@@ -204,7 +204,7 @@ async fn take_turns(child: Paused, mut others: OtherCalls) -> Infallible {
         known = ran;
         if others.are_called() && !turn.is_zero() {
             child.signal(Signal::STOP);
-            tokio::time::sleep(turn * REST).await;
+            tokio::time::sleep(turn * PAUSE_FACTOR).await;
             child.signal(Signal::CONT);
         }
     }

@@ -13,7 +13,7 @@ use wasmtime::{ResourceLimiter, Store, Trap, UpdateDeadline};
 use crate::sandbox::executor;
 use crate::sandbox::executor::{OtherCalls, SlowCall};
 use hotshoe_core::check::memory_share::{Account, Charge, NoShare, Part};
-use hotshoe_core::model::limits::{CALL_MEMORY, LOG_LINE, Limits, REST, SLOW, WALL_TIME};
+use hotshoe_core::model::limits::{CALL_MEMORY, LOG_LINE, Limits, PAUSE_FACTOR, SLOW, WALL_TIME};
 use hotshoe_core::model::sanitize;
 
 /// The period of the epoch clock, and so the precision of deadlines. A slow call also runs this long between two pauses.
@@ -110,7 +110,7 @@ impl Slow {
     fn pause(&mut self) {
         let used = processor_time().saturating_sub(self.paused);
         if self.others.as_mut().is_some_and(OtherCalls::are_called) {
-            std::thread::sleep(used * REST);
+            std::thread::sleep(used * PAUSE_FACTOR);
         }
         self.paused = processor_time();
     }

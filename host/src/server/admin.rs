@@ -1,6 +1,6 @@
-//! Answers an administrator's commands: `status`, and about one plugin `reload`, `rollback`, `approve`, `history` and
-//! `shadow`. They change which revision is active, and show what is in objects, so they are served on the host's
-//! socket alone.
+//! Answers an administrator's commands: `status`, and for one plugin `reload`, `rollback`, `approve`, `history` and
+//! `shadow`. They change which revision is active and show the content of objects, so they are served only on the
+//! host's socket.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -25,12 +25,12 @@ use crate::server::About;
 use crate::server::verb::AdminVerb;
 
 /// How much of an unwanted body is read, and for how long.
-const DRAINED: usize = 8 << 20;
-const DRAIN: Duration = Duration::from_secs(5);
-/// How long a component may take to come in.
-const ARRIVES: Duration = Duration::from_secs(60);
-/// How many lines of a shadow run wait for who reads them.
-const LINES: usize = 16;
+const MAX_DRAINED_BYTES: usize = 8 << 20;
+const MAX_DRAIN_TIME: Duration = Duration::from_secs(5);
+/// How long the upload of a component may take.
+const UPLOAD_TIME: Duration = Duration::from_secs(60);
+/// How many lines of a shadow run may wait for their reader.
+const QUEUED_LINES: usize = 16;
 
 /// The answer to `/status`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -42,17 +42,17 @@ pub struct HostStatus {
     pub context: String,
     /// Whether every plugin is ready, and every Lease can be used.
     pub ready: bool,
-    /// Why it is not known which plugins there are, where `Plugin` objects say so.
+    /// Why the plugins of the host are not known, if `Plugin` objects describe them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown: Option<String>,
-    /// The Leases by which several hosts share the work; none where this is to be the only one.
+    /// The Leases by which several hosts share the work; none for a single host.
     #[serde(default)]
     pub leases: Vec<LeaseStatus>,
     /// The plugins.
     pub plugins: Vec<PluginStatus>,
 }
 
-/// An error in words, in the place of whatever was asked for.
+/// The answer to a request that failed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Problem {
     /// What happened, to what, and what to do next.
@@ -86,25 +86,25 @@ async fn status(State(about): State<About>) -> Json<HostStatus> {
     })
 }
 
-/// Who still sends when the answer comes does not read it, so what is not wanted is read and
-/// dropped; no more of it than a component has by far, and not for long.
+/// Reads and drops a body that is not wanted, because a client that is still sending may not read the answer. The limit
+/// is far above the size of a usual component, and the time is short.
 async fn drain(body: Body) {
     let all = async {
         let (mut body, mut length) = (body.into_data_stream(), 0);
         while let Some(Ok(bytes)) = body.next().await
-            && length < DRAINED
+            && length < MAX_DRAINED_BYTES
         {
             length += bytes.len();
         }
     };
-    drop(timeout(DRAIN, all).await);
+    drop(timeout(MAX_DRAIN_TIME, all).await);
 }
 
 fn problem(status: StatusCode, error: String) -> Response {
     (status, Json(Problem { error })).into_response()
 }
 
-/// Which revision is meant.
+/// The query that names a revision.
 #[derive(Deserialize)]
 struct Revision {
     digest: Option<String>,
@@ -144,7 +144,7 @@ async fn carry_out(State(about): State<About>, Path(name): Path<String>, command
 /// The query of `/shadow`.
 #[derive(Deserialize)]
 struct Wanted {
-    /// Whether to send the progress of the run, too.
+    /// Whether to send the progress of the run as well.
     #[serde(default)]
     progress: bool,
 }
@@ -158,13 +158,13 @@ async fn shadow(
     let plugin = match about.fleet.find(&name) {
         Ok(plugin) => plugin,
         Err(unknown) => {
-            // Who still writes when the answer comes may not read it.
+            // A client that is still sending may not read the answer.
             drain(body).await;
             return problem(StatusCode::NOT_FOUND, unknown);
         }
     };
     let run = async {
-        // Before the body: who has to wait does not fill the memory meanwhile.
+        // Before the body is read, so that components of waiting clients do not fill the memory.
         let turn = match Turn::begin(&plugin) {
             Ok(turn) => turn,
             Err(busy) => {
@@ -177,7 +177,7 @@ async fn shadow(
     };
     match run.await {
         Ok(shadow) => {
-            let (send, lines) = mpsc::channel(LINES);
+            let (send, lines) = mpsc::channel(QUEUED_LINES);
             tokio::spawn(shadow.run(send));
             let content_type = [(header::CONTENT_TYPE, "application/jsonl")];
             (content_type, as_lines(lines, wanted.progress)).into_response()
@@ -189,7 +189,7 @@ async fn shadow(
 /// Reads a component from the body, while other runs are refused.
 async fn component(body: Body, limit: u64) -> Result<Bytes, NotRun> {
     let all = to_bytes(body, usize::try_from(limit).unwrap_or(usize::MAX));
-    let read = timeout(ARRIVES, all).await.map_err(|_| NotRun::Late(ARRIVES))?;
+    let read = timeout(UPLOAD_TIME, all).await.map_err(|_| NotRun::Late(UPLOAD_TIME))?;
     read.map_err(|_| NotRun::NotRead { limit })
 }
 
@@ -203,7 +203,8 @@ fn status_of(error: &NotRun) -> StatusCode {
     }
 }
 
-/// A body of one JSON document a line. When its reader goes, so does the receiver, and the run ends.
+/// Returns a body with one JSON document in each line. When the client disconnects, the receiver is dropped, and the
+/// run ends.
 fn as_lines(lines: mpsc::Receiver<Line>, progress: bool) -> Body {
     let next = move |mut lines: mpsc::Receiver<Line>| async move {
         loop {
@@ -211,7 +212,7 @@ fn as_lines(lines: mpsc::Receiver<Line>, progress: bool) -> Body {
             if matches!(line, Line::Progress { .. }) && !progress {
                 continue;
             }
-            // What we say ourselves is always JSON.
+            // These types can always be serialized.
             let text = serde_json::to_string(&line).unwrap_or_default() + "\n";
             return Some((Ok::<_, Infallible>(text), lines));
         }
@@ -226,7 +227,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_component_that_does_not_come_in_is_not_waited_for_for_ever() {
+    async fn the_upload_of_a_component_is_bounded_in_time() {
         let begun = stream::iter([Ok::<_, Infallible>(Bytes::from_static(b"begun"))]);
         let late = component(Body::from_stream(begun.chain(stream::pending())), 10).await.unwrap_err();
         assert_eq!(status_of(&late), StatusCode::REQUEST_TIMEOUT, "{late}");
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_component_that_is_larger_than_may_be_is_not_read() {
+    async fn a_component_above_the_limit_is_not_read() {
         assert_eq!(component(Body::from("0123456789"), 10).await.unwrap().len(), 10);
         let refused = component(Body::from("0123456789a"), 10).await.unwrap_err();
         assert_eq!(status_of(&refused), StatusCode::PAYLOAD_TOO_LARGE, "{refused}");

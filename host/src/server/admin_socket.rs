@@ -1,5 +1,6 @@
-//! The Unix socket on which a host answers an administrator's commands. Its directory is open to the host's user alone:
-//! who may enter it may command the host, wherever else an address of this machine is forwarded or proxied from.
+//! The Unix socket on which a host answers an administrator's commands. Only the host's user may enter its directory,
+//! and whoever may enter it may command the host. A TCP port would also be open to everyone to whom an address of this
+//! machine is forwarded or proxied.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -15,45 +16,45 @@ use crate::sandbox::safe_file;
 
 const ROOT: u32 = 0;
 
-/// The socket of a host, as long as it runs.
+/// The socket of a running host.
 #[derive(Debug)]
 pub struct AdminSocket {
     listener: UnixListener,
     path: PathBuf,
-    /// Held for as long as the socket is there: the kernel frees it however the process ends, so a socket without it is
-    /// that of a dead host.
+    /// Held for as long as the socket exists. The kernel releases the lock however the process ends, so a socket
+    /// without a locked file belongs to a dead host.
     _lock: HostLock,
 }
 
-/// Why a socket cannot be had.
+/// Why a host cannot listen on a socket.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    /// Another host has it.
+    /// Another host listens on it.
     #[error("another host (process {owner}) answers on {path}; stop it, or name another socket with --socket", path = .path.display())]
     InUse {
-        /// Its process id, as it wrote it.
+        /// The process id of the other host, as it wrote it.
         owner: String,
         /// The socket.
         path: PathBuf,
     },
-    /// Its place has another file, which is left alone.
+    /// There is another file at the path, which is left alone.
     #[error("{path} is no socket of a dead host; remove it, or name another socket with --socket", path = .path.display())]
     Taken {
         /// The file.
         path: PathBuf,
     },
-    /// It cannot be made.
+    /// The socket cannot be created.
     #[error("cannot listen on {path}: {source}; name another socket with --socket", path = .path.display())]
     Unusable {
         /// The socket.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
 }
 
 impl AdminSocket {
-    /// Listens on a socket, in the place of one that a dead host left. A directory that is missing is made.
+    /// Listens on a socket, and replaces one that a dead host left. Creates a missing directory.
     ///
     /// # Errors
     /// When another host listens there, others may enter the directory, or it cannot be written.
@@ -72,13 +73,13 @@ impl AdminSocket {
         Ok(Self { listener, path, _lock: lock })
     }
 
-    /// Returns where it is.
+    /// Returns the path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// Removes the socket of a dead host: nobody has its lock, and nobody answers.
+/// Removes the socket of a dead host. The caller holds the lock, and no process answers on the socket.
 fn remove_stale(path: &Path) -> Result<(), SocketError> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() && StdUnixStream::connect(path).is_err() => {
@@ -109,14 +110,15 @@ impl Listener for AdminSocket {
     }
 }
 
-/// Whether a user may command a host. The directory keeps others out already, unless the host's user opened it.
+/// Returns whether a user may command a host. The directory keeps other users out already, unless the host's user
+/// opened it.
 fn may_command(user: u32, user_of_host: u32) -> bool {
     user == user_of_host || user == ROOT
 }
 
 impl Drop for AdminSocket {
     fn drop(&mut self) {
-        // Where it stays, the next host replaces it.
+        // If this fails, the next host replaces the socket.
         drop(fs::remove_file(&self.path));
     }
 }
@@ -135,8 +137,8 @@ mod tests {
         assert!(refused.contains("8080.sock") && refused.contains("--socket"), "{refused}");
         StdUnixStream::connect(&path).unwrap();
         drop(live);
-        assert!(!path.exists(), "a host that ends takes its socket along");
-        // What a host that is killed leaves behind.
+        assert!(!path.exists(), "a host that ends removes its socket");
+        // A host that is killed leaves its socket behind.
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         assert!(path.exists() && StdUnixStream::connect(&path).is_err());
         let next = AdminSocket::bind(&path).unwrap();
@@ -144,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_the_hosts_user_may_enter_where_its_socket_is() {
+    async fn only_the_hosts_user_may_enter_the_directory_of_its_socket() {
         let dir = tempfile::tempdir().unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         let socket = AdminSocket::bind(&dir.path().join("closed/host.sock")).unwrap();
@@ -158,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_dead_hosts_socket_stays() {
+    async fn a_file_that_is_no_socket_of_a_dead_host_stays() {
         let dir = tempfile::tempdir().unwrap();
         let [file, other] = ["file.sock", "other.sock"].map(|name| dir.path().join(name));
         fs::set_permissions(dir.path(), Permissions::from_mode(0o700)).unwrap();

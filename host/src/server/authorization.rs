@@ -1,5 +1,5 @@
-//! Lets only those read the metrics whom the API server lets: it says whose the bearer token is, and whether that user
-//! may `get` the path. What it allowed holds for a minute.
+//! Authorizes requests for metrics by asking the API server: a TokenReview says whose the bearer token is, and a
+//! SubjectAccessReview whether that user may `get` the path. A positive answer is cached for a minute.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -18,14 +18,14 @@ use crate::cluster::access_review::{Access, may_get};
 use crate::cluster::client::Cluster;
 
 /// How long the API server is not asked again about a token that it allowed.
-const HOLDS: Duration = Duration::from_secs(60);
-/// How many allowed tokens are remembered: more than there are who scrape, and no more than little memory.
-const REMEMBERED: usize = 64;
-/// How many unknown tokens the API server is asked about in a second. A stranger may send as many as it likes, and each
-/// costs the API server two requests.
-const UNKNOWN: NonZeroU32 = NonZeroU32::new(5).unwrap();
+const CACHED_FOR: Duration = Duration::from_secs(60);
+/// The maximum number of cached tokens: more than there are scrapers, but little memory.
+const MAX_CACHED: usize = 64;
+/// How many unknown tokens the API server is asked about in a second. Any client can send as many tokens as it likes,
+/// and each costs the API server two requests.
+const UNKNOWN_PER_SECOND: NonZeroU32 = NonZeroU32::new(5).unwrap();
 
-/// Asks the API server, and remembers whom it allowed.
+/// Asks the API server about tokens, and caches those that it allows.
 pub(super) struct Authorizer {
     cluster: Cluster,
     allowed: Mutex<Allowed>,
@@ -34,10 +34,10 @@ pub(super) struct Authorizer {
 
 impl Authorizer {
     pub(super) fn new(cluster: Cluster) -> Self {
-        Self { cluster, allowed: Mutex::default(), unknown: RateLimiter::direct(Quota::per_second(UNKNOWN)) }
+        Self { cluster, allowed: Mutex::default(), unknown: RateLimiter::direct(Quota::per_second(UNKNOWN_PER_SECOND)) }
     }
 
-    /// Returns why a request is refused, if it is.
+    /// Returns the response to a request that is refused; none if it is allowed.
     async fn refusal(&self, headers: &HeaderMap, path: &str) -> Option<(StatusCode, &'static str)> {
         let Some(token) = bearer(headers) else {
             return Some((StatusCode::UNAUTHORIZED, "a bearer token is needed\n"));
@@ -45,8 +45,8 @@ impl Authorizer {
         let digest = Sha256::digest(token).into();
         match self.allowed.lock().standing(&digest, Instant::now()) {
             Standing::Allowed => return None,
-            // Who was allowed before does not wait behind strangers.
-            Standing::Lapsed => {}
+            // A token that was allowed before is not rate-limited together with unknown ones.
+            Standing::Expired => {}
             Standing::Unknown if self.unknown.check().is_ok() => {}
             Standing::Unknown => return Some((StatusCode::TOO_MANY_REQUESTS, "too many unknown tokens; try again\n")),
         }
@@ -68,7 +68,7 @@ impl Authorizer {
     }
 }
 
-/// Refuses requests of those who may not read.
+/// Refuses unauthorized requests.
 pub(super) async fn required(State(authorizer): State<Arc<Authorizer>>, request: Request, next: Next) -> Response {
     match authorizer.refusal(request.headers(), request.uri().path()).await {
         None => next.run(request).await,
@@ -79,46 +79,46 @@ pub(super) async fn required(State(authorizer): State<Arc<Authorizer>>, request:
     }
 }
 
-/// The token of a request, if it has one.
+/// Returns the bearer token of a request, if it has one.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.trim().split_once(' ')?;
     let token = token.trim();
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-/// The digest of a token: the token itself is not kept.
+/// The digest of a token. The token itself is not kept in memory.
 type TokenDigest = [u8; 32];
 
-/// What is known of a token.
+/// The state of a token in the cache.
 #[derive(Debug, PartialEq, Eq)]
 enum Standing {
     Allowed,
-    /// It was allowed, and is to be asked about again.
-    Lapsed,
+    /// The token was allowed, but the API server must be asked again.
+    Expired,
     Unknown,
 }
 
-/// The tokens that were allowed when last asked about, and when that was.
+/// The tokens that the API server allowed, and when it did.
 #[derive(Default)]
 struct Allowed(HashMap<TokenDigest, Instant>);
 
 impl Allowed {
     fn standing(&self, token: &TokenDigest, now: Instant) -> Standing {
         match self.0.get(token) {
-            Some(since) if now.saturating_duration_since(*since) < HOLDS => Standing::Allowed,
-            Some(_) => Standing::Lapsed,
+            Some(since) if now.saturating_duration_since(*since) < CACHED_FOR => Standing::Allowed,
+            Some(_) => Standing::Expired,
             None => Standing::Unknown,
         }
     }
 
-    /// Remembers or forgets a token; where there are too many, the one that was allowed longest ago goes.
+    /// Caches or drops a token. If there are too many, drops the one that was allowed longest ago.
     fn learn(&mut self, token: TokenDigest, is_allowed: bool, now: Instant) {
         if !is_allowed {
             self.0.remove(&token);
             return;
         }
         self.0.insert(token, now);
-        if self.0.len() > REMEMBERED {
+        if self.0.len() > MAX_CACHED {
             let oldest = self.0.iter().min_by_key(|(_, since)| **since).map(|(token, _)| *token);
             oldest.and_then(|oldest| self.0.remove(&oldest));
         }
@@ -134,31 +134,31 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allowed_holds_for_a_while_and_what_is_not_is_asked_about_each_time() {
+    fn a_positive_answer_is_cached_for_a_while_and_a_negative_one_is_not() {
         let (mut allowed, now) = (Allowed::default(), Instant::now());
         assert_eq!(allowed.standing(&token(1), now), Standing::Unknown);
         allowed.learn(token(1), true, now);
         allowed.learn(token(2), false, now);
-        assert_eq!(allowed.standing(&token(1), now + HOLDS / 2), Standing::Allowed);
+        assert_eq!(allowed.standing(&token(1), now + CACHED_FOR / 2), Standing::Allowed);
         assert_eq!(allowed.standing(&token(2), now), Standing::Unknown);
-        assert_eq!(allowed.standing(&token(1), now + HOLDS), Standing::Lapsed);
-        allowed.learn(token(1), false, now + HOLDS);
-        assert_eq!(allowed.standing(&token(1), now + HOLDS), Standing::Unknown);
+        assert_eq!(allowed.standing(&token(1), now + CACHED_FOR), Standing::Expired);
+        allowed.learn(token(1), false, now + CACHED_FOR);
+        assert_eq!(allowed.standing(&token(1), now + CACHED_FOR), Standing::Unknown);
     }
 
     #[test]
-    fn only_so_many_tokens_are_remembered_the_newest() {
+    fn only_the_newest_tokens_are_cached() {
         let (mut allowed, now) = (Allowed::default(), Instant::now());
-        for number in 0..REMEMBERED + 3 {
+        for number in 0..MAX_CACHED + 3 {
             allowed.learn(token(number), true, now + Duration::from_millis(number as u64));
         }
-        assert_eq!(allowed.0.len(), REMEMBERED);
+        assert_eq!(allowed.0.len(), MAX_CACHED);
         assert_eq!(allowed.standing(&token(2), now), Standing::Unknown);
         assert_eq!(allowed.standing(&token(3), now), Standing::Allowed);
     }
 
     #[test]
-    fn a_token_is_that_of_the_scheme_bearer() {
+    fn only_tokens_of_the_scheme_bearer_are_accepted() {
         let given = |value: &'static str| {
             let headers = HeaderMap::from_iter([(header::AUTHORIZATION, header::HeaderValue::from_static(value))]);
             bearer(&headers).map(str::to_owned)

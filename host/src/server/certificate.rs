@@ -1,5 +1,5 @@
-//! The certificate of the metrics: from files that are read again when they change, or one that nobody has signed, which
-//! encrypts all the same. As with controller-runtime, who scrapes then does not verify it.
+//! The certificate of the metrics: either from files, which are read again when they change, or a self-signed one. A
+//! self-signed certificate only encrypts: as with controller-runtime, scrapers do not verify it.
 
 use std::fmt;
 use std::io;
@@ -19,13 +19,13 @@ use tokio_rustls::TlsAcceptor;
 use crate::sandbox::safe_file;
 use hotshoe_core::model::limits::Size;
 
-/// The names that cert-manager, and `kubectl create secret tls`, give the files.
-const CERTIFICATE: &str = "tls.crt";
-const KEY: &str = "tls.key";
-/// More than a long chain has.
-const LARGEST: Size = Size(1 << 20);
-/// How often files are looked at.
-const LOOK: Duration = Duration::from_secs(5);
+/// The names of the files, as cert-manager and `kubectl create secret tls` have them.
+const CERTIFICATE_FILE: &str = "tls.crt";
+const KEY_FILE: &str = "tls.key";
+/// The maximum size of a file, more than a long chain needs.
+const MAX_FILE_SIZE: Size = Size(1 << 20);
+/// How often the files are read.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Why there is no certificate.
 #[derive(Debug, thiserror::Error)]
@@ -35,26 +35,26 @@ pub enum CertificateError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
-    /// A file is no PEM of what it should be.
+    /// A file is not PEM, or has something else in it.
     #[error("{path} cannot be used: {source}; it must be PEM", path = .path.display())]
     NoPem {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: pem::Error,
     },
-    /// The two do not go together, or TLS cannot use them.
+    /// The key does not belong to the certificate, or TLS cannot use them.
     #[error("the certificate cannot be used: {0}; tls.key must be the key of tls.crt")]
     Unusable(#[from] rustls::Error),
-    /// None could be made.
+    /// No self-signed certificate could be made.
     #[error("no certificate can be made: {0}; give one with --metrics-cert-dir")]
     NotMade(#[from] rcgen::Error),
 }
 
-/// The certificate that is used now.
+/// The certificate that is in use.
 struct Current {
     key: ArcSwap<CertifiedKey>,
 }
@@ -66,11 +66,11 @@ struct Files {
     key: Vec<u8>,
 }
 
-/// Returns what accepts connections with the certificate of a folder, which is followed until the process ends, or with
-/// one of its own.
+/// Returns a TLS acceptor. It uses the certificate of a folder, which is followed until the process ends, or without a
+/// folder a self-signed one.
 ///
 /// # Errors
-/// When there is none that can be used.
+/// When there is no certificate that can be used.
 pub(super) fn acceptor(folder: Option<&Path>) -> Result<TlsAcceptor, CertificateError> {
     let provider = Arc::new(ring::default_provider());
     let current = match folder {
@@ -88,11 +88,12 @@ pub(super) fn acceptor(folder: Option<&Path>) -> Result<TlsAcceptor, Certificate
     Ok(Arc::new(config).into())
 }
 
-/// Uses what the files hold when they change. One that cannot be used is reported once, and the last good one stays.
+/// Uses the certificate in the files whenever they change. A certificate that cannot be used is reported once, and the
+/// last good one stays in use.
 async fn follow(folder: PathBuf, mut seen: Files, current: Arc<Current>, provider: Arc<CryptoProvider>) {
     let mut reported = None;
     loop {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
         let place = folder.clone();
         let Ok(read) = tokio::task::spawn_blocking(move || Files::read(&place)).await else { return };
         let renewed = read.and_then(|files| match files == seen {
@@ -121,11 +122,11 @@ impl Files {
     fn read(folder: &Path) -> Result<Self, CertificateError> {
         let read = |name: &str| {
             let path = folder.join(name);
-            let bytes = safe_file::read_whole(&path, LARGEST)
-                .and_then(|bytes| bytes.ok_or_else(|| io::Error::other(format!("it is larger than {LARGEST}"))));
+            let bytes = safe_file::read_whole(&path, MAX_FILE_SIZE)
+                .and_then(|bytes| bytes.ok_or_else(|| io::Error::other(format!("it is larger than {MAX_FILE_SIZE}"))));
             bytes.map_err(|source| CertificateError::Unreadable { path, source })
         };
-        Ok(Self { certificate: read(CERTIFICATE)?, key: read(KEY)? })
+        Ok(Self { certificate: read(CERTIFICATE_FILE)?, key: read(KEY_FILE)? })
     }
 
     fn parse(&self, folder: &Path, provider: &CryptoProvider) -> Result<Arc<CertifiedKey>, CertificateError> {
@@ -134,8 +135,8 @@ impl Files {
             move |source| CertificateError::NoPem { path, source }
         };
         let chain = CertificateDer::pem_slice_iter(&self.certificate).collect::<Result<Vec<_>, _>>();
-        let chain = chain.map_err(no_pem(CERTIFICATE))?;
-        let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(no_pem(KEY))?;
+        let chain = chain.map_err(no_pem(CERTIFICATE_FILE))?;
+        let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(no_pem(KEY_FILE))?;
         Ok(Arc::new(CertifiedKey::from_der(chain, key, provider)?))
     }
 }
@@ -163,8 +164,8 @@ mod tests {
     use super::*;
 
     fn put(folder: &Path, certificate: &[u8], key: &[u8]) {
-        std::fs::write(folder.join(CERTIFICATE), certificate).unwrap();
-        std::fs::write(folder.join(KEY), key).unwrap();
+        std::fs::write(folder.join(CERTIFICATE_FILE), certificate).unwrap();
+        std::fs::write(folder.join(KEY_FILE), key).unwrap();
     }
 
     /// A certificate in PEM, with its key.
@@ -186,13 +187,13 @@ mod tests {
         tokio::spawn(follow(dir.path().to_owned(), files, current.clone(), provider.clone()));
         // The key of another certificate.
         put(dir.path(), &second[0], &first[1]);
-        tokio::time::sleep(3 * LOOK).await;
+        tokio::time::sleep(3 * POLL_INTERVAL).await;
         assert_eq!(used(), before);
         put(dir.path(), &second[0], &second[1]);
         let deadline = std::time::Instant::now() + Duration::from_secs(60);
         while used() == before {
             assert!(std::time::Instant::now() < deadline, "the new certificate is not used");
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 

@@ -1,6 +1,6 @@
-//! The connections to a port of the host. Any client that reaches it may open them, so they are bounded in number, in
-//! memory and in time. Where all places are taken, the oldest connection gives its own up to who comes: a kubelet or
-//! Prometheus says at once what it wants, and who holds many connections and says nothing keeps nobody out.
+//! The connections to a port of the host. Any client that reaches the port can open them, so they are bounded in
+//! number, in memory and in time. If there are too many, the oldest connection is closed for a new one. A kubelet or
+//! Prometheus sends its request at once, so an attacker that holds many idle connections cannot keep them out.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,21 +15,21 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-/// What one port grants its clients.
+/// The bounds of the connections to one port.
 #[derive(Clone, Copy)]
 struct Bounds {
-    /// So many are served at once.
+    /// How many connections are served at once.
     connections: usize,
-    /// How long a request's headers may take to come in.
+    /// How long the headers of a request may take to arrive.
     headers: Duration,
-    /// How long a connection may take in all. What it gets is short, but its reader may stop.
-    whole: Duration,
+    /// How long a connection may last in all. The answer is short, but the client may stop reading.
+    total: Duration,
 }
 
 /// A scrape takes milliseconds, a probe less.
-const BOUNDS: Bounds = Bounds { connections: 128, headers: Duration::from_secs(5), whole: Duration::from_secs(30) };
-/// What is kept of a request's headers, bytes.
-const BUFFER: usize = 16 * 1024;
+const BOUNDS: Bounds = Bounds { connections: 128, headers: Duration::from_secs(5), total: Duration::from_secs(30) };
+/// The maximum size of a request's headers, in bytes.
+const MAX_HEADER_BYTES: usize = 16 * 1024;
 
 /// Serves until the process ends, in plain text or by TLS.
 pub(super) async fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, routes: Router) {
@@ -38,25 +38,25 @@ pub(super) async fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, route
 
 async fn serve_within(bounds: Bounds, mut listener: TcpListener, tls: Option<TlsAcceptor>, routes: Router) {
     let mut http = Builder::new();
-    // One request each, so that no idle connection keeps a place.
-    http.keep_alive(false).max_buf_size(BUFFER).timer(TokioTimer::new()).header_read_timeout(bounds.headers);
+    // One request for each connection, so that no idle connection occupies a place.
+    http.keep_alive(false).max_buf_size(MAX_HEADER_BYTES).timer(TokioTimer::new()).header_read_timeout(bounds.headers);
     let mut places = Places { most: bounds.connections, taken: VecDeque::new() };
     loop {
         let (stream, _) = Listener::accept(&mut listener).await;
         places.make_room();
         let (http, service) = (http.clone(), TowerToHyperService::new(routes.clone()));
-        // A peer that breaks off, or is too slow, needs no answer.
+        // A client that disconnects, or is too slow, needs no answer.
         let serving = match tls.clone() {
             None => {
                 let connection = http.serve_connection(TokioIo::new(stream), service);
-                tokio::spawn(async move { drop(timeout(bounds.whole, connection).await) })
+                tokio::spawn(async move { drop(timeout(bounds.total, connection).await) })
             }
             Some(tls) => {
                 let connection = async move {
                     let Ok(Ok(stream)) = timeout(bounds.headers, tls.accept(stream)).await else { return };
                     drop(http.serve_connection(TokioIo::new(stream), service).await);
                 };
-                tokio::spawn(async move { drop(timeout(bounds.whole, connection).await) })
+                tokio::spawn(async move { drop(timeout(bounds.total, connection).await) })
             }
         };
         places.taken.push_back(serving.abort_handle());
@@ -94,7 +94,7 @@ mod tests {
     const UNFINISHED: &str = "GET / HTTP/1.1\r\nHost: localhost\r\n";
     /// Longer than any test takes.
     const LONG: Duration = Duration::from_secs(60);
-    const PATIENT: Bounds = Bounds { connections: 2, headers: LONG, whole: LONG };
+    const PATIENT: Bounds = Bounds { connections: 2, headers: LONG, total: LONG };
 
     async fn server(bounds: Bounds) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -106,12 +106,12 @@ mod tests {
 
     async fn sent(server: SocketAddr, text: &str) -> TcpStream {
         let mut stream = TcpStream::connect(server).await.unwrap();
-        // Who is refused meanwhile cannot send the rest.
+        // If the server closes the connection meanwhile, the rest cannot be sent.
         drop(stream.write_all(text.as_bytes()).await);
         stream
     }
 
-    /// All that the server says until it closes the connection.
+    /// Returns all that the server sends until it closes the connection.
     async fn answer(mut stream: TcpStream) -> String {
         let mut said = Vec::new();
         drop(timeout(LONG / 2, stream.read_to_end(&mut said)).await.expect("the connection stays open"));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn headers_that_do_not_come_to_an_end_are_not_waited_for() {
+    async fn headers_that_never_end_are_not_waited_for() {
         let server = server(Bounds { headers: Duration::from_millis(20), ..PATIENT }).await;
         for text in [UNFINISHED, ""] {
             assert!(!answer(sent(server, text).await).await.contains("200"));
@@ -127,30 +127,30 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_does_not_read_the_answer_keeps_no_connection() {
-        let bounds = Bounds { whole: Duration::from_millis(50), ..PATIENT };
+    async fn a_client_that_does_not_read_the_answer_is_disconnected() {
+        let bounds = Bounds { total: Duration::from_millis(50), ..PATIENT };
         let server = server(bounds).await;
         assert_eq!(answer(sent(server, UNFINISHED).await).await, "", "though its headers may take longer");
     }
 
     #[tokio::test]
-    async fn headers_that_are_larger_than_is_kept_are_refused() {
+    async fn headers_that_are_too_large_are_refused() {
         let server = server(PATIENT).await;
-        let long = format!("{UNFINISHED}Cookie: {}", "a".repeat(4 * BUFFER));
+        let long = format!("{UNFINISHED}Cookie: {}", "a".repeat(4 * MAX_HEADER_BYTES));
         let said = answer(sent(server, &long).await).await;
-        // What it has not read resets the connection, which may come before the answer.
+        // Closing with unread bytes resets the connection, and the reset may arrive before the answer.
         assert!(said.is_empty() || said.starts_with("HTTP/1.1 431"), "{said}");
     }
 
     #[tokio::test]
-    async fn connections_that_say_nothing_keep_nobody_waiting() {
+    async fn idle_connections_keep_no_client_waiting() {
         let server = server(PATIENT).await;
         let mut idle = Vec::new();
         for text in ["", UNFINISHED, "", UNFINISHED, ""] {
             idle.push(sent(server, text).await);
         }
         assert!(answer(sent(server, REQUEST).await).await.ends_with("ok"));
-        // The oldest made room: of two places, one was the request's.
+        // The oldest ones were closed: one of the two places was used by the request.
         idle.truncate(4);
         for stream in idle {
             assert_eq!(answer(stream).await, "");
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_was_answered_keeps_no_place() {
+    async fn a_connection_that_was_answered_occupies_no_place() {
         let server = server(PATIENT).await;
         let mut waiting = sent(server, UNFINISHED).await;
         for _ in 0..3 {

@@ -2,12 +2,12 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `public.rs` | what every client of a port may ask for |
-//! | `connections.rs` | their connections, which are bounded |
-//! | `authorization.rs`, `certificate.rs` | who may read the metrics, and TLS, where that is asked for |
-//! | `admin.rs` | the commands, which change what is active and show what is in objects |
-//! | `admin_socket.rs` | the socket, in a directory of the host's user alone |
-//! | `verb.rs` | the commands as paths, for both ends |
+//! | `public.rs` | the routes for every client of a port |
+//! | `connections.rs` | bounds the connections to the ports |
+//! | `authorization.rs`, `certificate.rs` | who may read the metrics, and TLS, if configured |
+//! | `admin.rs` | the commands, which change which revision is active and show the content of objects |
+//! | `admin_socket.rs` | the socket, in a directory that only the host's user may enter |
+//! | `verb.rs` | the paths of the commands, for server and command line |
 
 pub mod admin;
 pub mod admin_socket;
@@ -45,23 +45,24 @@ pub struct About {
     pub context: String,
 }
 
-/// How metrics are served to those only whom the API server lets read them.
+/// How metrics are served only to clients that the API server authorizes.
 pub struct SecureMetrics {
-    /// The cluster that is asked.
+    /// The cluster whose API server is asked.
     pub cluster: Cluster,
-    /// The folder of `tls.crt` and `tls.key`; without it, the host makes a certificate.
+    /// The folder with `tls.crt` and `tls.key`; if there is none, the host makes a self-signed certificate.
     pub certificate: Option<PathBuf>,
 }
 
 /// The ports of a host.
 pub struct Ports {
     listener: TcpListener,
-    /// Of probes alone, where they have one: who fills the other port then keeps no probe waiting.
+    /// The port of the probes, if they have one of their own. Then a client that fills the other port keeps no probe
+    /// waiting.
     probes: Option<TcpListener>,
 }
 
 impl Ports {
-    /// Listens, before anything is served; who connects meanwhile waits.
+    /// Begins to listen, before anything is served. A client that connects meanwhile waits.
     ///
     /// # Errors
     /// When an address cannot be bound.
@@ -74,19 +75,19 @@ impl Ports {
         Ok(Self { listener, probes })
     }
 
-    /// Returns where metrics are served.
+    /// Returns the address at which metrics are served.
     ///
     /// # Errors
-    /// When the operating system does not say it.
+    /// When the operating system does not report the address.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves until the process ends. What is asked of `secure` metrics a kubelet cannot give, so its probes have a port
-    /// of their own then.
+    /// Serves until the process ends. With `secure` metrics every client needs a token. A kubelet has none, so the
+    /// probes then need a port of their own.
     ///
     /// # Errors
-    /// When there is no certificate, or the operating system does not say where it listens.
+    /// When there is no certificate, or the operating system does not report an address.
     pub fn serve(self, secure: Option<SecureMetrics>, about: About) -> anyhow::Result<()> {
         let (address, mut served) = (self.address()?, "/metrics");
         let mut routes = public::metrics(about.clone());
@@ -127,7 +128,7 @@ async fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
 pub fn serve_commands(socket: AdminSocket, about: About) {
     tracing::info!("an administrator's commands reach this host on {}", socket.path().display());
     tokio::spawn(async move {
-        // It has no end, and so no error.
+        // Serving never ends, so there is no error.
         drop(axum::serve(socket, admin::routes(about)).await);
     });
 }

@@ -1,5 +1,5 @@
-//! Answers what every client of a port may ask for: metrics, health and readiness. A stranger learns that a plugin is not
-//! ready, and not why: files and the API server's words are for who may ask `hotshoe status`.
+//! Serves metrics, health and readiness to every client of a port. Such a client learns that a plugin is not ready, but
+//! not why: paths of files and messages of the API server are only shown by `hotshoe status`.
 
 use std::time::Instant;
 
@@ -39,8 +39,8 @@ async fn scraped(State(about): State<About>) -> Response {
     ([(header::CONTENT_TYPE, content_type)], about.metrics.encode()).into_response()
 }
 
-/// Answers whether every plugin is [ready](crate::fleet::Fleet::unready) and every Lease can be used; otherwise which is not. A
-/// host that stands by is ready.
+/// Answers whether every plugin is [ready](crate::fleet::Fleet::unready) and every Lease can be used, and otherwise
+/// names those that are not. A standby host is ready.
 async fn ready(State(about): State<About>) -> (StatusCode, String) {
     if about.fleet.unknown_because().is_some() {
         return (

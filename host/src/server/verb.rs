@@ -1,15 +1,15 @@
-//! The admin commands as paths: the server routes them, and the command line asks for them.
+//! The paths of the admin commands: the server routes them, and the command line requests them.
 
 /// An admin command about one plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdminVerb {
-    /// Activates the component that its file holds.
+    /// Activates the component that the plugin's file has now.
     Reload,
     /// Activates an earlier revision.
     Rollback,
     /// Activates a component that requires approval or was rolled back.
     Approve,
-    /// Shows what was active, and what became of it.
+    /// Shows the earlier revisions and what happened to each.
     History,
     /// Runs a component in the shadow of the active revision.
     Shadow,
@@ -31,7 +31,7 @@ impl AdminVerb {
         format!("/{}/{{plugin}}", self.as_str())
     }
 
-    /// Returns the path of the command for a plugin, perhaps for one of its revisions.
+    /// Returns the path of the command for a plugin, and optionally for one of its revisions.
     pub fn path(self, plugin: &str, digest: Option<&str>) -> String {
         let digits = |digest: &str| {
             let digits = digest.strip_prefix("sha256:").unwrap_or(digest);
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_digest_is_asked_for_by_its_digits() {
+    fn the_path_has_only_the_digits_of_a_digest() {
         let rollback = |digest| AdminVerb::Rollback.path("memcached", Some(digest));
         assert_eq!(rollback("sha256:3f2a91c0"), "/rollback/memcached?digest=3f2a91c0");
         assert_eq!(rollback("3f2a&x=1"), "/rollback/memcached?digest=3f2ax1");

@@ -1,4 +1,4 @@
-//! Evaluates one revision on one parent: observe, decide and check as for a reconcile, without side effects.
+//! Evaluates one revision for one parent: observe, decide and check as for a reconcile, but without side effects.
 
 use std::sync::Arc;
 
@@ -22,35 +22,35 @@ use hotshoe_core::model::decision::{Answer, Call};
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::Object;
 
-/// What a revision says about a parent, as far as it is checked.
-pub(crate) struct Said<T> {
-    /// What it was shown at first.
+/// The answer of a revision for a parent, before or after the checks.
+pub(crate) struct Evaluated<T> {
+    /// What the revision was shown first.
     pub(crate) observed: Arc<Observed>,
     /// The answer, and what it is based on.
     pub(crate) answer: Result<(T, Basis), Error>,
-    /// Whether it was shown Secrets. Then their bytes may be anywhere in the answer.
+    /// Whether the revision was shown Secrets. Then their bytes may be anywhere in the answer.
     pub(crate) tainted: bool,
 }
 
-/// The checked answer; none if the revision is not called.
-pub(crate) type Judgement = Option<Said<AdmittedDecision>>;
+/// The checked answer; none if the revision is not called for the parent.
+pub(crate) type CheckedAnswer = Option<Evaluated<AdmittedDecision>>;
 
-/// An answer with a fingerprint of the children in it.
+/// An unchecked answer with a fingerprint of its desired children.
 #[derive(PartialEq)]
 struct Unchecked {
     answer: Answer,
     children: u64,
 }
 
-/// A revision's answer about a parent, unchecked.
-pub(crate) struct Looked {
-    /// None if it is not called.
-    said: Option<Said<Unchecked>>,
+/// The unchecked answer of a revision for a parent.
+pub(crate) struct UncheckedAnswer {
+    /// None if the revision is not called for the parent.
+    evaluated: Option<Evaluated<Unchecked>>,
 }
 
-impl Looked {
-    /// Asks a revision about a parent, if there is one.
-    pub(crate) async fn at(
+impl UncheckedAnswer {
+    /// Calls a revision for a parent, if there is one.
+    pub(crate) async fn ask(
         controller: &Controller,
         revision: &ActiveRevision,
         parent: Option<Arc<Object>>,
@@ -58,14 +58,16 @@ impl Looked {
         now: u64,
         times: &mut Times,
     ) -> Self {
-        let Some(parent) = parent else { return Self { said: None } };
+        let Some(parent) = parent else { return Self { evaluated: None } };
         if parent.deleting && !finalize::asks_for_clean_up(revision, &parent) {
-            return Self { said: None };
+            return Self { evaluated: None };
         }
         let call = call_of(&parent);
         let mut observed = observe_at(revision, parent, state, now);
         if let Some(denied) = observed.denied.take() {
-            return Self { said: Some(Said { observed: Arc::new(observed), answer: Err(denied), tainted: false }) };
+            return Self {
+                evaluated: Some(Evaluated { observed: Arc::new(observed), answer: Err(denied), tainted: false }),
+            };
         }
         let shown = observed.shown.clone();
         let mut fetched = decide::Fetched::default();
@@ -79,28 +81,32 @@ impl Looked {
         let basis = if fetched.any { Basis::Fetched } else { Basis::Watched };
         let tainted = fetched.secrets || decide::shows_secrets(&observed.shown);
         Self {
-            said: Some(Said { observed: Arc::new(observed), answer: answer.map(|answer| (answer, basis)), tainted }),
+            evaluated: Some(Evaluated {
+                observed: Arc::new(observed),
+                answer: answer.map(|answer| (answer, basis)),
+                tainted,
+            }),
         }
     }
 
     /// Returns whether the call used up its time.
     pub(crate) fn is_overdue(&self) -> bool {
-        matches!(&self.said, Some(Said { answer: Err(Error::Call(CallError::DeadlineExceeded(_))), .. }))
+        matches!(&self.evaluated, Some(Evaluated { answer: Err(Error::Call(CallError::DeadlineExceeded(_))), .. }))
     }
 
-    /// Returns whether another revision answered the same, over the same number of children.
-    pub(crate) fn is_as(&self, other: &Self) -> bool {
-        match (&self.said, &other.said) {
+    /// Returns whether another revision gave the same answer, for the same number of observed children.
+    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
+        match (&self.evaluated, &other.evaluated) {
             (
-                Some(Said { observed, answer: Ok(answer), .. }),
-                Some(Said { observed: beside, answer: Ok(other), .. }),
+                Some(Evaluated { observed, answer: Ok(answer), .. }),
+                Some(Evaluated { observed: beside, answer: Ok(other), .. }),
             ) => answer == other && observed.children.len() == beside.children.len(),
             _ => false,
         }
     }
 
-    /// Returns whether all that it desires is in place already, by the same rules as when the active revision desired
-    /// it: the checks would have the same result.
+    /// Returns whether all desired children are in place already, and were applied under the same rules for the active
+    /// revision, so that the checks would have the same result.
     pub(crate) fn is_in_place(
         &self,
         controller: &Controller,
@@ -108,8 +114,8 @@ impl Looked {
         new: &ActiveRevision,
         state: &ParentState,
     ) -> bool {
-        let Some(Said { observed, answer: Ok((said, _)), .. }) = &self.said else { return false };
-        let Unchecked { answer: Answer::Decided(decision), children } = said else { return false };
+        let Some(Evaluated { observed, answer: Ok((unchecked, _)), .. }) = &self.evaluated else { return false };
+        let Unchecked { answer: Answer::Decided(decision), children } = unchecked else { return false };
         let about = InSync { basis: present.basis, manager: controller.writer.manager(), desired: *children };
         present.plugin.digest == new.plugin.digest
             && present.revision.descriptor().owns == new.revision.descriptor().owns
@@ -117,9 +123,9 @@ impl Looked {
             && check_owner(decision, present.parent_kind()).is_ok()
     }
 
-    /// Checks the answer, where the plugin was called.
-    pub(crate) async fn judged(self, controller: &Controller, revision: &ActiveRevision) -> Judgement {
-        let Said { observed, answer, tainted } = self.said?;
+    /// Checks the answer, if the revision was called.
+    pub(crate) async fn checked(self, controller: &Controller, revision: &ActiveRevision) -> CheckedAnswer {
+        let Evaluated { observed, answer, tainted } = self.evaluated?;
         let answer = match answer {
             Ok((Unchecked { answer, .. }, basis)) => {
                 let gate = Gate::of(controller, revision, call_of(&observed.parent), &observed);
@@ -128,26 +134,26 @@ impl Looked {
             }
             Err(error) => Err(error),
         };
-        Some(Said { observed, answer, tainted })
+        Some(Evaluated { observed, answer, tainted })
     }
 }
 
 /// Returns an answer as one side of a comparison.
-pub(crate) fn side(judgement: Judgement) -> Side {
-    match judgement {
+pub(crate) fn side(checked: CheckedAnswer) -> Side {
+    match checked {
         None => Side::Idle,
-        Some(Said { answer: Ok((judged, basis)), .. }) => Side::Decided(Box::new(judged), basis),
-        Some(Said { answer: Err(error), .. }) => Side::Failed(Failed::new(error.reason(), &error.to_string())),
+        Some(Evaluated { answer: Ok((judged, basis)), .. }) => Side::Decided(Box::new(judged), basis),
+        Some(Evaluated { answer: Err(error), .. }) => Side::Failed(Failed::new(error.reason(), &error.to_string())),
     }
 }
 
 /// Returns whether a revision was shown Secrets.
-pub(crate) fn is_tainted(judgement: &Judgement) -> bool {
-    judgement.as_ref().is_some_and(|said| said.tainted)
+pub(crate) fn is_tainted(checked: &CheckedAnswer) -> bool {
+    checked.as_ref().is_some_and(|evaluated| evaluated.tainted)
 }
 
-/// Returns why a revision failed, without what it chose if it was shown Secrets.
-pub(crate) fn words(error: &Error, tainted: bool) -> String {
+/// Returns why a revision failed. If it was shown Secrets, the text that the revision chose is left out.
+pub(crate) fn failure_message(error: &Error, tainted: bool) -> String {
     if tainted { format!("{}: {TAINTED}", error.reason()) } else { error.to_string() }
 }
 
@@ -156,8 +162,8 @@ fn call_of(parent: &Object) -> Call {
 }
 
 /// Returns the observed children of a parent that the plugin may prune.
-pub(crate) fn there(active: &ActiveRevision, parent: &Object) -> Vec<ObjectRef> {
+pub(crate) fn prunable_children(active: &ActiveRevision, parent: &Object) -> Vec<ObjectRef> {
     let children = active.children_of(parent);
-    let there = children.iter().filter(|(_, child)| !child.deleting);
-    there.map(|(kind, child)| view::reference(kind, &child.key)).collect()
+    let prunable = children.iter().filter(|(_, child)| !child.deleting);
+    prunable.map(|(kind, child)| view::reference(kind, &child.key)).collect()
 }

@@ -1,5 +1,5 @@
-//! What a revision would break, asked of it alone before it is activated: children that it would
-//! delete, and parents on which it fails. Nothing is compared, so it needs half the time of a run.
+//! Finds what a revision would break before it is activated: children that it would delete, and parents on which it
+//! fails. Only the new revision is called, so this takes half the time of a shadow run.
 
 use std::sync::Arc;
 
@@ -12,50 +12,51 @@ use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
 use crate::reconcile::observe::{context, unix_millis};
 use crate::reconcile::parent_state::ParentState;
-use crate::shadow::evaluate::{Judgement, Looked, Said, words};
+use crate::shadow::evaluate::{CheckedAnswer, Evaluated, UncheckedAnswer, failure_message};
 use crate::shadow::summary::Times;
 use hotshoe_core::check;
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::object::{Key, Object};
 use hotshoe_core::model::sanitize;
 
-/// While one parent is decided, the next are observed and the last checked.
-const AT_ONCE: usize = 4;
-/// Ends a run after so many calls that use up their whole time: ten thousand would last an hour.
+/// How many parents are evaluated at once: while the revision is called for one, the next are observed and the previous
+/// ones are checked.
+const CONCURRENT_PARENTS: usize = 4;
+/// The number of calls that use up their time after which a run ends: ten thousand such calls would take an hour.
 pub(crate) const OVERDUE: usize = 20;
-/// The most that is said of a parent, bytes.
-const WORDS: usize = 500;
+/// The maximum length of the text about a parent, in bytes.
+const MAX_TEXT_BYTES: usize = 500;
 
 /// What a revision would break.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
-    /// How many parents there are.
+    /// The number of parents.
     pub parents: usize,
-    /// How many were looked at: fewer only where the revision used up its time again and again.
+    /// The number of parents for which the revision was called: fewer only if it used up its time again and again.
     pub looked_at: usize,
-    /// Parents of which an existing child of the plugin's would be deleted.
+    /// Parents of which an existing child would be deleted.
     pub losing: Noted,
     /// Parents on which it fails and the active revision does not.
     pub failing: Noted,
 }
 
-/// So many parents, and the first in words: the others mostly have the same to say.
+/// The number of affected parents, and a text about the first: those about the others are mostly the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Noted {
-    /// How many.
+    /// The number of parents.
     pub count: usize,
-    /// The first, for example `default/cache: Service default/cache-service`.
+    /// The first parent and what happens to it, for example `default/cache: Service default/cache-service`.
     pub first: Option<String>,
 }
 
 impl Noted {
-    fn note(&mut self, parent: &Key, words: &str) {
+    fn note(&mut self, parent: &Key, text: &str) {
         self.count += 1;
-        self.first.get_or_insert_with(|| format!("{parent}: {words}"));
+        self.first.get_or_insert_with(|| format!("{parent}: {text}"));
     }
 
-    /// The first, and how many more, as the end of a sentence; nothing where the first is not known.
-    fn in_words(&self) -> String {
+    /// Returns the first and the number of further ones as the end of a sentence; nothing if the first is not known.
+    fn sentence_end(&self) -> String {
         match (&self.first, self.count.saturating_sub(1)) {
             (None, _) => String::new(),
             (Some(first), 0) => format!(": {first}"),
@@ -67,23 +68,23 @@ impl Noted {
 /// Why a revision requires approval.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Objection {
-    /// In words.
+    /// The reason.
     pub why: String,
-    /// Whether that is because it fails: who approves it all the same knows that it does.
+    /// Whether the reason is that it fails. Then an administrator who approves it knows that it does.
     pub fails: bool,
 }
 
 impl Survey {
-    /// Returns why the revision requires approval: it fails where the active one does not, deletes children of
-    /// more than so many parents of 100, or took too long for all of them to be looked at.
+    /// Returns why the revision requires approval: it fails where the active one does not, would delete children of
+    /// more than `max_losing` percent of the parents, or took so long that it was not called for all of them.
     pub fn objection(&self, max_losing: u8) -> Option<Objection> {
         let Survey { parents, looked_at, losing, failing } = self;
         let fails = failing.count > 0;
         let why = if fails {
-            let (count, first) = (failing.count, failing.in_words());
+            let (count, first) = (failing.count, failing.sentence_end());
             format!("it fails on {count} of {parents} parents that the active revision serves{first}")
         } else if losing.count * 100 > parents * usize::from(max_losing) {
-            let (count, first) = (losing.count, losing.in_words());
+            let (count, first) = (losing.count, losing.sentence_end());
             format!(
                 "it would delete children of {count} of {parents} parents, more than {max_losing} of 100 (spec.swap.maxLosing){first}"
             )
@@ -98,7 +99,7 @@ impl Survey {
     }
 }
 
-/// What a revision would break about one parent.
+/// What a revision would break for one parent.
 pub(crate) struct Found {
     key: Key,
     losing: Option<String>,
@@ -107,49 +108,50 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Judges what a new revision answers about a parent. The active revision's part is settled by
-    /// [`Self::excuse`].
+    /// Evaluates the answer of a new revision for a parent. Failures that the active revision has as well are removed
+    /// later by [`Self::excuse`].
     pub(crate) fn of(
         controller: &Controller,
         new: &ActiveRevision,
         key: &Key,
         memory: &ParentState,
-        answer: &Judgement,
+        answer: &CheckedAnswer,
     ) -> Self {
         let mut found = Self { key: key.clone(), losing: None, failing: None, overdue: false };
         match answer {
             None => {}
-            Some(Said { answer: Ok(_), .. }) => {
+            Some(Evaluated { answer: Ok(_), .. }) => {
                 found.losing = lost(controller, new, answer).first().map(ToString::to_string);
             }
-            // What the API server did not answer now says nothing of the revision.
-            Some(Said { answer: Err(Error::Api(error)), .. }) if error.is_transient() => {}
-            Some(Said { answer: Err(error), tainted, .. }) => {
-                found.failing = (memory.failures == 0).then(|| sanitize::clean(words(error, *tainted), WORDS));
+            // A transient error of the API server is no fault of the revision.
+            Some(Evaluated { answer: Err(Error::Api(error)), .. }) if error.is_transient() => {}
+            Some(Evaluated { answer: Err(error), tainted, .. }) => {
+                found.failing =
+                    (memory.failures == 0).then(|| sanitize::clean(failure_message(error, *tainted), MAX_TEXT_BYTES));
             }
         }
         found
     }
 
-    /// Forgets the children that the active revision would delete, too: those of a parent of the canary that it alone
-    /// desires. They go with the canary, whatever follows it.
+    /// Removes the children that the active revision would delete as well: those that only the canary desires for one
+    /// of its parents. They are deleted when the canary ends, whichever revision follows.
     pub(crate) fn excuse_losing(
         &mut self,
         controller: &Controller,
-        (new, said): (&ActiveRevision, &Judgement),
-        (present, before): (&ActiveRevision, &Judgement),
+        (new, answer): (&ActiveRevision, &CheckedAnswer),
+        (present, before): (&ActiveRevision, &CheckedAnswer),
     ) {
         let go_anyway = lost(controller, present, before);
-        let first = lost(controller, new, said).into_iter().find(|child| !go_anyway.contains(child));
+        let first = lost(controller, new, answer).into_iter().find(|child| !go_anyway.contains(child));
         self.losing = first.map(|child| child.to_string());
     }
 
-    /// Returns whether it would delete children of a parent that the canary decides for.
+    /// Returns whether the revision would delete children of a parent that the canary decides for.
     pub(crate) fn loses_of_canary(&self, controller: &Controller, parent: &Object) -> bool {
         self.losing.is_some() && controller.canary.current().is_some_and(|canary| canary.has(parent))
     }
 
-    /// Forgets that the new revision fails where the active one fails, too.
+    /// Removes the failure of the new revision if the active one fails as well.
     pub(crate) fn excuse(&mut self, active_fails: bool) {
         if active_fails {
             self.failing = None;
@@ -157,21 +159,21 @@ impl Found {
     }
 }
 
-/// Asks a revision that is not active about every parent that is there.
+/// Calls a revision that is not active for every parent.
 pub async fn survey(controller: &Controller, present: &ActiveRevision, new: &ActiveRevision) -> Survey {
     let mut keys = new.parents.watch.cache.keys();
-    // In one order, so that the same is said of the same.
+    // Sorted, so that the text about the first parent is the same each time.
     keys.sort_unstable();
     let mut survey = Survey::default();
     let (mut running, mut overdue) = (FuturesOrdered::new(), 0);
     let mut parents = keys.iter().filter_map(|key| new.parents.watch.cache.get(key));
     loop {
-        while running.len() < AT_ONCE && overdue < OVERDUE {
+        while running.len() < CONCURRENT_PARENTS && overdue < OVERDUE {
             let Some(parent) = parents.next() else { break };
             running.push_back(look(controller, present, new, parent));
         }
         let Some(found) = running.next().await else {
-            // Those that are gone by now are no parents any more.
+            // Parents that were deleted meanwhile no longer count.
             survey.parents = survey.looked_at + parents.count();
             return survey;
         };
@@ -180,7 +182,7 @@ pub async fn survey(controller: &Controller, present: &ActiveRevision, new: &Act
     }
 }
 
-/// Whether a revision fails, too, on all of these parents that are there; not where none is.
+/// Returns whether a revision fails on all of these parents that still exist; false if none does.
 pub async fn fails_on_all(controller: &Controller, revision: &ActiveRevision, parents: &[Key]) -> bool {
     let there: Vec<_> = parents.iter().filter_map(|key| revision.parents.watch.cache.get(key)).collect();
     for parent in &there {
@@ -192,62 +194,73 @@ pub async fn fails_on_all(controller: &Controller, revision: &ActiveRevision, pa
 }
 
 impl Survey {
-    /// Adds what the revision would break about one parent.
+    /// Adds what the revision would break for one parent.
     pub(crate) fn add(&mut self, found: &Found) {
         self.looked_at += 1;
-        if let Some(words) = &found.losing {
-            self.losing.note(&found.key, words);
+        if let Some(text) = &found.losing {
+            self.losing.note(&found.key, text);
         }
-        if let Some(words) = &found.failing {
-            self.failing.note(&found.key, words);
+        if let Some(text) = &found.failing {
+            self.failing.note(&found.key, text);
         }
     }
 }
 
 async fn look(controller: &Controller, present: &ActiveRevision, new: &ActiveRevision, parent: Arc<Object>) -> Found {
     let memory = controller.recall(&parent);
-    let looked = Looked::at(controller, new, Some(parent.clone()), &memory, unix_millis(), &mut Times::default()).await;
-    let overdue = looked.is_overdue();
-    if looked.is_in_place(controller, present, new, &memory) {
+    let unchecked =
+        UncheckedAnswer::ask(controller, new, Some(parent.clone()), &memory, unix_millis(), &mut Times::default())
+            .await;
+    let overdue = unchecked.is_overdue();
+    if unchecked.is_in_place(controller, present, new, &memory) {
         return Found { key: parent.key.clone(), losing: None, failing: None, overdue };
     }
-    let said = looked.judged(controller, new).await;
-    let mut found = Found::of(controller, new, &parent.key, &memory, &said);
+    let answer = unchecked.checked(controller, new).await;
+    let mut found = Found::of(controller, new, &parent.key, &memory, &answer);
     found.overdue = overdue;
     if found.loses_of_canary(controller, &parent) {
-        let before =
-            Looked::at(controller, present, Some(parent.clone()), &memory, unix_millis(), &mut Times::default()).await;
-        let before = before.judged(controller, present).await;
-        found.excuse_losing(controller, (new, &said), (present, &before));
+        let before = UncheckedAnswer::ask(
+            controller,
+            present,
+            Some(parent.clone()),
+            &memory,
+            unix_millis(),
+            &mut Times::default(),
+        )
+        .await;
+        let before = before.checked(controller, present).await;
+        found.excuse_losing(controller, (new, &answer), (present, &before));
     }
     if found.failing.is_some() {
-        // After a start the active revision may not have tried yet.
+        // After a start of the host, the active revision may not have been called for this parent yet.
         found.excuse(fails(controller, present, parent).await);
     }
     found
 }
 
-/// Returns whether a revision fails on a parent, or wants what was just refused.
+/// Returns whether a revision fails on a parent, or desires a child that was just refused.
 async fn fails(controller: &Controller, revision: &ActiveRevision, parent: Arc<Object>) -> bool {
     let memory = controller.recall(&parent);
-    let looked = Looked::at(controller, revision, Some(parent), &memory, unix_millis(), &mut Times::default()).await;
-    is_failure(&looked.judged(controller, revision).await, &memory)
+    let unchecked =
+        UncheckedAnswer::ask(controller, revision, Some(parent), &memory, unix_millis(), &mut Times::default()).await;
+    is_failure(&unchecked.checked(controller, revision).await, &memory)
 }
 
-/// Returns whether an answer is a failure of the revision, or wants what was just refused.
-pub(crate) fn is_failure(answer: &Judgement, memory: &ParentState) -> bool {
+/// Returns whether an answer is a failure of the revision, or desires a child that was just refused.
+pub(crate) fn is_failure(answer: &CheckedAnswer, memory: &ParentState) -> bool {
     match answer {
         None => false,
-        Some(Said { answer: Ok((judged, _)), .. }) => {
+        Some(Evaluated { answer: Ok((judged, _)), .. }) => {
             judged.desired.iter().flatten().any(|one| memory.refused.has_refused(one))
         }
-        Some(Said { answer: Err(error), .. }) => error.is_the_plugins(),
+        Some(Evaluated { answer: Err(error), .. }) => error.is_the_plugins(),
     }
 }
 
-/// The children that would be deleted. Of a parent that is being deleted they all are to go.
-fn lost(controller: &Controller, revision: &ActiveRevision, answer: &Judgement) -> Vec<ObjectRef> {
-    let Some(Said { observed, answer: Ok((judged, _)), .. }) = answer else { return Vec::new() };
+/// Returns the children that would be deleted; none for a parent that is being deleted, as all of its children go
+/// anyway.
+fn lost(controller: &Controller, revision: &ActiveRevision, answer: &CheckedAnswer) -> Vec<ObjectRef> {
+    let Some(Evaluated { observed, answer: Ok((judged, _)), .. }) = answer else { return Vec::new() };
     let Some(desired) = judged.desired.as_ref().filter(|_| !observed.parent.deleting) else { return Vec::new() };
     let context = context(controller, revision, observed);
     let is_gone = |kind: &Kind, child: &Object| {
@@ -264,17 +277,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_lines_are_counted_and_equal_ones_printed_once() {
+    fn all_parents_are_counted_and_the_first_is_named() {
         let mut noted = Noted::default();
-        for (number, words) in [": n/p0: why", ": n/p0: why; and 1 more", ": n/p0: why; and 2 more"].iter().enumerate()
-        {
+        for (number, text) in [": n/p0: why", ": n/p0: why; and 1 more", ": n/p0: why; and 2 more"].iter().enumerate() {
             noted.note(&Key::new(Some("n"), &format!("p{number}")), "why");
-            assert_eq!((noted.count, &*noted.in_words()), (number + 1, *words));
+            assert_eq!((noted.count, &*noted.sentence_end()), (number + 1, *text));
         }
-        assert_eq!(Noted::default().in_words(), "");
+        assert_eq!(Noted::default().sentence_end(), "");
     }
 
-    /// The rollout runs on a task of its own.
+    /// The rollout needs this, for it runs on a task of its own.
     #[expect(dead_code, reason = "that it compiles is the test")]
     fn a_survey_can_be_sent(controller: &Controller, active: &ActiveRevision) -> impl Send {
         survey(controller, active, active)
@@ -289,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_revision_that_deletes_children_of_too_many_waits() {
+    fn a_revision_that_deletes_children_of_too_many_parents_waits() {
         assert_eq!(found(5, 0).objection(10), None);
         let Objection { why, fails } = found(6, 0).objection(10).unwrap();
         assert!(why.contains("6 of 50") && why.contains("default/cache") && !fails, "{why}");
@@ -298,13 +310,13 @@ mod tests {
     }
 
     #[test]
-    fn a_revision_that_fails_where_the_present_one_does_not_waits() {
+    fn a_revision_that_fails_where_the_active_one_does_not_waits() {
         let Objection { why, fails } = found(0, 1).objection(100).unwrap();
         assert!(why.starts_with("it fails on 1 of 50") && fails, "{why}");
     }
 
     #[test]
-    fn a_revision_that_could_not_be_asked_about_every_parent_waits() {
+    fn a_revision_that_could_not_be_called_for_every_parent_waits() {
         let ended_early = Survey { looked_at: 20, ..found(0, 0) };
         let Objection { why, fails } = ended_early.objection(100).unwrap();
         assert!(why.starts_with("only 20 of 50") && !fails, "{why}");

@@ -1,4 +1,4 @@
-//! Two revisions asked about one parent, and what their answers would change. Nothing is written.
+//! Calls two revisions for the same parent, and finds what their answers would change. Nothing is written.
 
 pub mod evaluate;
 pub mod impact;

@@ -1,4 +1,4 @@
-//! What a run came to, in numbers.
+//! The results of a shadow run, in numbers.
 
 use std::time::Duration;
 
@@ -10,41 +10,41 @@ use hotshoe_core::compare::finalizers::FinalizerChange;
 use hotshoe_core::compare::{Difference, Side};
 use hotshoe_core::model::digest::Digest;
 
-/// What a run came to.
+/// The summary of a shadow run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
     /// The plugin.
     pub plugin: String,
-    /// What was found.
+    /// The counts.
     #[serde(flatten)]
     pub counts: Counts,
-    /// What would become of finalizers; none where the new revision has the active one's.
+    /// How finalizers would change; none if both revisions have the same.
     pub finalizer: Option<FinalizerChange>,
     /// The active revision.
     pub old: Measured,
-    /// The one that was run in its shadow.
+    /// The revision that was run in the shadow of the active one.
     pub new: Measured,
     /// How long the run took, without loading.
     pub seconds: f64,
-    /// Why not every parent was looked at.
+    /// Why the run ended before all parents were compared.
     pub stopped: Option<String>,
-    /// Why a reload would not activate it.
+    /// Why a reload would not activate the new revision.
     #[serde(default)]
     pub refused: Option<Refused>,
 }
 
-/// What was found.
+/// The counts of parents, children and failures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Counts {
-    /// Parents that were looked at.
+    /// Parents for which the revisions were compared.
     pub parents: usize,
-    /// Those for which nothing would change.
+    /// Parents for which nothing would change.
     pub unchanged: usize,
-    /// Those for which something would; not those for which only the new revision fails.
+    /// Parents for which something would change, without those for which only the new revision fails.
     pub changed: usize,
-    /// What would become of children.
+    /// How children would change.
     pub children: ChildCounts,
     /// Parents of which a child would be deleted.
     pub parents_losing_children: usize,
@@ -54,27 +54,27 @@ pub struct Counts {
     pub failures: FailureCounts,
 }
 
-/// What would become of children.
+/// How children would change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChildCounts {
-    /// Would be made.
+    /// Children that would be created.
     pub created: usize,
-    /// Would be written otherwise.
+    /// Children that would be written with another content.
     pub changed: usize,
-    /// Would be deleted.
+    /// Children that would be deleted.
     pub deleted: usize,
-    /// Would stay, and no longer be wanted.
+    /// Children that would no longer be desired, but stay.
     pub left: usize,
 }
 
 /// Parents for which a revision fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureCounts {
-    /// The new one fails, the old one does not.
+    /// Only the new revision fails.
     pub new: usize,
-    /// Both fail.
+    /// Both revisions fail.
     pub both: usize,
-    /// The old one fails, the new one does not.
+    /// Only the old revision fails.
     pub fixed: usize,
 }
 
@@ -89,7 +89,7 @@ impl Counts {
             _ => {}
         }
         let Some(difference) = difference else { return self.unchanged += 1 };
-        // Where it fails nothing is written.
+        // If the new revision fails, nothing would be written.
         if difference.breaks() {
             return;
         }
@@ -103,28 +103,28 @@ impl Counts {
     }
 }
 
-/// A revision and what its calls took.
+/// A revision and the costs of its calls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Measured {
     /// Its digest.
     pub digest: Digest,
-    /// Its version, as it says.
+    /// The version in its descriptor.
     pub version: String,
-    /// How many calls there were.
+    /// The number of calls.
     pub calls: usize,
-    /// Half of the calls took no longer, microseconds.
+    /// The median time of a call, in microseconds.
     pub p50_micros: u32,
-    /// 99 of 100 calls took no longer.
+    /// The 99th percentile of the time of a call, in microseconds.
     pub p99_micros: u32,
-    /// None took longer.
+    /// The longest time of a call, in microseconds.
     pub max_micros: u32,
-    /// The most memory of a call, bytes.
+    /// The most memory that a call used, in bytes.
     pub memory_bytes: usize,
 }
 
 impl Measured {
-    /// What the calls of a revision took.
+    /// Summarizes the calls of a revision.
     pub fn of(revision: &Revision, mut times: Times) -> Self {
         times.micros.sort_unstable();
         Self {
@@ -139,7 +139,7 @@ impl Measured {
     }
 }
 
-/// What calls took: 4 bytes each.
+/// The times of calls, 4 bytes for each, and the most memory that one used.
 #[derive(Clone, Debug, Default)]
 pub struct Times {
     micros: Vec<u32>,
@@ -153,7 +153,7 @@ impl Times {
         self.memory = self.memory.max(memory);
     }
 
-    /// Of sorted times, the one that so many of 100 do not pass.
+    /// Returns the time that `percent` of the calls do not exceed. The times must be sorted.
     fn percentile(&self, percent: usize) -> u32 {
         let rank = (self.micros.len() * percent).div_ceil(100);
         self.micros.get(rank.saturating_sub(1)).copied().unwrap_or(0)
@@ -168,7 +168,7 @@ mod tests {
     use hotshoe_core::compare::Failed;
 
     #[test]
-    fn a_parent_on_which_only_the_new_one_fails_is_counted_as_that_alone() {
+    fn a_parent_on_which_only_the_new_revision_fails_is_counted_as_a_failure_only() {
         let failed = Failed { reason: "Trapped".to_owned(), message: "it trapped".to_owned() };
         let parent = json!({ "kind": "Demo.example.com", "namespace": "n", "name": "a" });
         let difference = json!({ "parent": parent, "newFailure": failed });

@@ -1,11 +1,11 @@
-//! Counts the calls and failures of each revision of a plugin, so that a dashboard can compare the active one with
-//! the one before it: no total can, because a rate over a swap mixes both.
+//! Counts the calls and failures of each revision of a plugin, so that a dashboard can compare the active revision with
+//! the one before it. Totals do not allow that, because a rate over a swap mixes both.
 //!
-//! A digest is a label without bound, because every reload makes another one. So no more than two
-//! revisions of a plugin have series here, the active one and the one before it or its canary, and the
-//! series of older ones are removed. What was counted of them is still in the totals of
-//! [`metrics`](crate::telemetry::metrics), which have no digest for the same reason and for another: a rate
-//! must not break off at a swap. `hotshoe_plugin_info` says which revision a total is about:
+//! The digest is a label of unbounded cardinality, because every reload may bring another one. So at most two revisions
+//! of a plugin have series here: the active one, and its canary or the one before it. The series of older ones are
+//! removed. Their calls and failures are still in the totals of [`metrics`](crate::telemetry::metrics). The totals have
+//! no digest for the same reason and for another one: a rate must not break off at a swap. `hotshoe_plugin_info` tells
+//! which revision is active:
 //!
 //! ```text
 //! rate(controller_runtime_reconcile_errors_total[5m]) * on(controller) group_left(digest) hotshoe_plugin_info
@@ -26,10 +26,10 @@ use prometheus_client::registry::Registry;
 use crate::sandbox::revision::Revision;
 use hotshoe_core::model::digest::Digest;
 
-/// How many revisions of a plugin have series.
-const SHOWN: usize = 2;
+/// The maximum number of revisions of a plugin that have series.
+const MAX_REVISIONS: usize = 2;
 
-/// The revision that decides for a plugin.
+/// The labels of `hotshoe_plugin_info`: the active revision of a plugin.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Deciding {
     controller: String,
@@ -37,7 +37,7 @@ struct Deciding {
     version: String,
 }
 
-/// By revision and how a call ended.
+/// Labels for a revision and how a call ended.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ByEnd {
     controller: String,
@@ -45,7 +45,7 @@ struct ByEnd {
     result: &'static str,
 }
 
-/// By revision and reason.
+/// Labels for a revision and a reason.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ByReason {
     controller: String,
@@ -56,9 +56,9 @@ struct ByReason {
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The plugin answered, if only that it cannot decide.
+    /// The plugin answered, even if only that it cannot decide.
     Answered,
-    /// It came to nothing: a trap, a limit, or an answer that cannot be read.
+    /// The call failed: by a trap, a limit, or an answer that cannot be read.
     Aborted,
 }
 
@@ -66,7 +66,7 @@ impl End {
     const ALL: [End; 2] = [End::Answered, End::Aborted];
 }
 
-/// What is counted of the revisions of every plugin.
+/// The metrics by revision of every plugin.
 pub struct RevisionMetrics {
     info: Family<Deciding, Gauge>,
     calls: Family<ByEnd, Histogram, fn() -> Histogram>,
@@ -78,9 +78,9 @@ pub struct RevisionMetrics {
 struct Shown {
     digest: Digest,
     version: String,
-    /// Its series by [`End`], for they are looked up at every call.
+    /// Its series by [`End`], kept here because each call needs one.
     calls: [Histogram; 2],
-    /// Those that it has failed for so far.
+    /// The reasons for which it has failed so far.
     reasons: BTreeSet<&'static str>,
 }
 
@@ -111,12 +111,13 @@ impl RevisionMetrics {
         );
     }
 
-    /// A revision is about to decide.
+    /// Notes that a revision is about to become active.
     pub fn decides(&self, plugin: &str, revision: &Revision) {
         self.present(plugin, revision.digest(), &revision.descriptor().version);
     }
 
-    /// A revision is about to decide for some parents beside the active one. It takes the place of the one before that.
+    /// Notes that a revision is about to become the canary. Its series replace those of the revision before the active
+    /// one.
     pub fn decides_too(&self, plugin: &str, revision: &Revision) {
         self.beside(plugin, revision.digest(), &revision.descriptor().version);
     }
@@ -129,7 +130,7 @@ impl RevisionMetrics {
             None => self.begin(plugin, digest, version),
         };
         revisions.insert(1.min(revisions.len()), present);
-        for old in revisions.drain(SHOWN.min(revisions.len())..) {
+        for old in revisions.drain(MAX_REVISIONS.min(revisions.len())..) {
             self.remove(plugin, &old);
         }
     }
@@ -146,7 +147,7 @@ impl RevisionMetrics {
         };
         self.info.get_or_create(&present.deciding(plugin)).set(1);
         revisions.insert(0, present);
-        for old in revisions.drain(SHOWN.min(revisions.len())..) {
+        for old in revisions.drain(MAX_REVISIONS.min(revisions.len())..) {
             self.remove(plugin, &old);
         }
     }
@@ -156,7 +157,7 @@ impl RevisionMetrics {
         Shown { digest, version: version.to_owned(), calls, reasons: BTreeSet::new() }
     }
 
-    /// A call ended. One of an older revision, which ended late, is not counted here.
+    /// Counts a call that ended. A late call of a revision without series is not counted here.
     pub fn called(&self, plugin: &str, digest: Digest, end: End, time: Duration) {
         let mut shown = self.lock();
         if let Some(revision) = find(&mut shown, plugin, digest) {
@@ -169,7 +170,7 @@ impl RevisionMetrics {
         }
     }
 
-    /// A reconcile failed.
+    /// Counts a reconcile that failed.
     pub fn failed(&self, plugin: &str, digest: Digest, reason: &'static str) {
         let mut shown = self.lock();
         if let Some(revision) = find(&mut shown, plugin, digest) {
@@ -178,7 +179,7 @@ impl RevisionMetrics {
         }
     }
 
-    /// Ends the series of a plugin that is removed.
+    /// Removes the series of a plugin that is removed.
     pub fn forget(&self, plugin: &str) {
         let revisions = self.lock().remove(plugin).unwrap_or_default();
         for revision in &revisions {
@@ -196,7 +197,7 @@ impl RevisionMetrics {
         }
     }
 
-    /// What a panic leaves under this lock is at worst a series too many.
+    /// Locks the revisions. A panic under this lock leaves at worst one series too many.
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<Shown>>> {
         self.shown.lock()
     }
@@ -243,14 +244,14 @@ mod tests {
         text
     }
 
-    /// The lines with values about a revision.
+    /// Returns the lines with values about a revision.
     fn lines_about(metrics: &RevisionMetrics, digest: Digest) -> Vec<String> {
         let label = format!("digest=\"{digest}\"");
         rendered(metrics).lines().filter(|line| line.contains(&label)).map(str::to_owned).collect()
     }
 
     #[test]
-    fn a_canary_has_series_beside_the_active_revision_and_takes_the_place_of_the_one_before_that() {
+    fn the_series_of_a_canary_replace_those_of_the_revision_before_the_active_one() {
         let metrics = RevisionMetrics::default();
         let [before, active, canary] = ["before", "active", "canary"].map(digest);
         metrics.present("demo", before, "1");
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_counted_names_the_revision_as_people_do() {
+    fn series_name_the_revision_by_its_short_digest() {
         let metrics = RevisionMetrics::default();
         metrics.present("memcached", digest("a"), "0.1.0");
         metrics.called("memcached", digest("a"), End::Answered, CALL);
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_revision_that_decides_has_an_info() {
+    fn only_the_active_revision_has_an_info() {
         let metrics = RevisionMetrics::default();
         for (name, version) in [("a", "1"), ("b", "2"), ("a", "1")] {
             metrics.present("memcached", digest(name), version);

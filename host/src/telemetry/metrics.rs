@@ -1,6 +1,6 @@
-//! The metrics of a host, in one table. The names are controller-runtime's where it has one,
-//! so that dashboards and alerts made for operators work. Metrics by revision are in
-//! [`by_revision`](crate::telemetry::by_revision), which says why the totals here are not.
+//! The metrics of a host, in one table. They have the names of controller-runtime where it has the same metric,
+//! so that dashboards and alerts for operators work. Metrics by revision are in
+//! [`by_revision`](crate::telemetry::by_revision), which explains why the totals here have no digest.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -26,7 +26,7 @@ pub struct ByController {
     controller: String,
 }
 
-/// By plugin and how it ended.
+/// By plugin and how a reconcile ended.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct ByResult {
     controller: String,
@@ -54,7 +54,7 @@ pub struct ByStage {
     stage: &'static str,
 }
 
-/// By plugin and what memory is held for.
+/// By plugin and purpose of the memory.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct ByPart {
     controller: String,
@@ -67,7 +67,7 @@ pub struct ByName {
     name: String,
 }
 
-/// By plugin and the rule of the gate.
+/// By plugin and the rule that was violated.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct ByRule {
     controller: String,
@@ -240,7 +240,7 @@ fn call_times() -> Histogram {
     Histogram::new(exponential_buckets(0.000_01, 2.0, 16))
 }
 
-/// From 20 µs to 10 s: a stage may be a store of a pointer, or the compiler.
+/// From 20 µs to 10 s: a stage may only store a pointer, or run the compiler.
 fn swap_times() -> Histogram {
     Histogram::new(exponential_buckets(0.000_02, 2.0, 20))
 }
@@ -279,7 +279,7 @@ impl Metrics {
         self.revisions.decides(plugin, revision);
     }
 
-    /// A revision is about to decide for some parents beside the one that decides for the rest.
+    /// Shows which revision is the canary from now on.
     pub fn decides_too(&self, plugin: &str, revision: &Revision) {
         self.revisions.decides_too(plugin, revision);
     }
@@ -296,12 +296,12 @@ impl Metrics {
         self.deleting.get_or_create(&by(plugin)).set(i64::try_from(parents).unwrap_or(i64::MAX));
     }
 
-    /// Records how many parents of a plugin are stalled.
+    /// Sets how many parents of a plugin are stalled.
     pub fn stalled(&self, plugin: &str, parents: usize) {
         self.stalled.get_or_create(&by(plugin)).set(i64::try_from(parents).unwrap_or(i64::MAX));
     }
 
-    /// Sets what the host holds in memory for a plugin, and what it may.
+    /// Sets how much memory the host holds for a plugin, and how much it may hold.
     pub fn memory(&self, plugin: &str, memory: &Account) {
         let gauge = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
         for part in PARTS {
@@ -313,7 +313,7 @@ impl Metrics {
         }
     }
 
-    /// Sets whether a Lease is held, and for how many seconds its holder still has it.
+    /// Sets whether this host holds a Lease, and how many seconds are left until the Lease expires.
     pub fn lease(&self, name: &str, held: bool, seconds: Option<u64>) {
         let labels = ByName { name: name.into() };
         self.leases_held.get_or_create(&labels).set(i64::from(held));
@@ -343,8 +343,7 @@ impl Metrics {
         }
     }
 
-    /// Ends the series that say how a plugin is, because it is removed. What was counted of it stays, as counters never
-    /// go down.
+    /// Removes the gauges of a plugin that is removed. Its counters stay, because counters must never go down.
     pub fn forget(&self, plugin: &str) {
         for gauge in [&self.depth, &self.active, &self.deleting, &self.stalled, &self.memory_limits] {
             gauge.remove(&by(plugin));
@@ -373,7 +372,7 @@ impl Metrics {
         self.delayed_writes.get_or_create(&by(plugin)).inc();
     }
 
-    /// Counts a write without an answer that was held against its plugin.
+    /// Counts an unanswered write that counts as a failure of its plugin.
     pub fn unanswered(&self, plugin: &str) {
         self.unanswered_writes.get_or_create(&by(plugin)).inc();
     }
@@ -388,7 +387,7 @@ impl Metrics {
         self.lines_dropped.get_or_create(&by(plugin)).inc_by(count);
     }
 
-    /// Counts a violation of a rule of the gate.
+    /// Counts a violation of a rule of the checks.
     pub fn denied(&self, plugin: &str, rule: &'static str) {
         self.denials.get_or_create(&ByRule { controller: plugin.into(), rule }).inc();
     }
@@ -413,7 +412,7 @@ mod tests {
     use crate::telemetry::swap_timer::Stage;
 
     #[test]
-    fn metrics_have_the_names_that_boards_know() {
+    fn metrics_have_the_names_that_dashboards_expect() {
         let metrics = Metrics::default();
         metrics.reconciled("memcached", "success", Duration::from_millis(3));
         metrics.failed("memcached", Digest::of(b""), "Trapped");

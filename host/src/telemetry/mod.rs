@@ -1,4 +1,4 @@
-//! Everything that is counted.
+//! The metrics of the host.
 
 pub mod by_revision;
 pub mod metrics;

@@ -1,6 +1,6 @@
-//! Times a swap, from the digest of another revision being known until its first decision, stage by stage. The
-//! benchmark of swaps reads `hotshoe_swap_stage_seconds` to name the stage that grew. Pure but for the clock and a
-//! lock.
+//! Measures the time of a swap stage by stage, from when the digest of the new revision is known to its first decision.
+//! The benchmark of swaps reads `hotshoe_swap_stage_seconds` to name the stage that became slower. Pure except for the
+//! clock and a lock.
 
 use std::time::{Duration, Instant};
 
@@ -8,25 +8,25 @@ use parking_lot::Mutex;
 
 use hotshoe_core::model::digest::Digest;
 
-/// What a component goes through, in this order.
+/// The stages of a swap, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Looked at from outside, loaded from the cache or compiled, asked to describe itself.
+    /// The component is inspected, loaded from the cache or compiled, and called for its descriptor.
     Load,
-    /// Tried on the cases that it carries.
+    /// The test cases in the component are run.
     Cases,
-    /// Its watches are opened and synced.
+    /// The watches of the new revision are opened and synced.
     Watches,
-    /// Asked about every parent.
+    /// The new revision is called for every parent.
     Survey,
-    /// Replacing the active revision. No reconcile runs meanwhile.
+    /// The active revision is replaced. No reconcile runs meanwhile.
     Publish,
-    /// Until it has decided.
+    /// The time until the first decision of the new revision.
     Decision,
 }
 
 impl Stage {
-    /// As the metric has it.
+    /// Returns the value of the metric's label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Load => "load",
@@ -39,7 +39,7 @@ impl Stage {
     }
 }
 
-/// Times one swap.
+/// The stopwatch of one swap.
 #[derive(Clone, Debug)]
 pub struct Stopwatch {
     began: Instant,
@@ -48,25 +48,25 @@ pub struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// The digest is known now.
+    /// Starts the stopwatch, once the digest is known.
     pub fn start() -> Self {
         let now = Instant::now();
         Self { began: now, lap: now, stages: Vec::new() }
     }
 
-    /// How long it took so far.
+    /// Returns the time since the start.
     pub fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// A stage is over.
+    /// Records that a stage is over.
     pub fn over(&mut self, stage: Stage) {
         let now = Instant::now();
         self.stages.push((stage, now.duration_since(self.lap)));
         self.lap = now;
     }
 
-    /// The stages that are over, and how long each took.
+    /// Returns the stages that are over, and how long each took.
     pub fn stages(&self) -> &[(Stage, Duration)] {
         &self.stages
     }
@@ -77,13 +77,13 @@ impl Stopwatch {
 pub struct FirstDecision(Mutex<Option<(Digest, Stopwatch)>>);
 
 impl FirstDecision {
-    /// A revision was published whose first decision is due.
+    /// Notes that a revision was published whose first decision is due.
     pub fn await_first(&self, digest: Digest, stopwatch: Stopwatch) {
         *self.0.lock() = Some((digest, stopwatch));
     }
 
-    /// A revision has decided; its stopwatch if that was the first time. An older one, of a
-    /// reconcile that began before, is not meant.
+    /// Notes that a revision has decided. Returns its stopwatch if this was its first decision. A late decision of an
+    /// older revision is ignored.
     pub fn decided(&self, digest: Digest) -> Option<Stopwatch> {
         let (_, mut stopwatch) = self.0.lock().take_if(|(new, _)| *new == digest)?;
         stopwatch.over(Stage::Decision);

@@ -9,7 +9,7 @@ use crate::check::Desired;
 use crate::check::memory_share::{Account, NoShare};
 use crate::model::decision::Decision;
 use crate::model::kind::ObjectRef;
-use crate::model::object::{BESIDE, Object, ObservedChildren};
+use crate::model::object::{OBJECT_OVERHEAD_BYTES, Object, ObservedChildren};
 
 /// The reason why a decision does not fit into the host's memory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -87,7 +87,7 @@ fn growth(desired: &Desired, children: &ObservedChildren) -> usize {
     if known.is_some_and(|child| child.applied.as_deref() == Some(&*desired.digest)) {
         return 0;
     }
-    let largest = BESIDE + desired.body.to_string().len();
+    let largest = OBJECT_OVERHEAD_BYTES + desired.body.to_string().len();
     largest.saturating_sub(known.map_or(0, |child| child.held()))
 }
 
@@ -125,7 +125,7 @@ mod tests {
         });
         let json = json!({ "metadata": metadata, "data": &desired.body["data"] }).to_string();
         let object = Arc::new(Object::read(&json, &lens).unwrap());
-        assert!(object.held() > BESIDE + desired.body["data"]["text"].as_str().unwrap().len());
+        assert!(object.held() > OBJECT_OVERHEAD_BYTES + desired.body["data"]["text"].as_str().unwrap().len());
         vec![(desired.reference.kind.clone(), object)]
     }
 

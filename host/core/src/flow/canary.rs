@@ -1,8 +1,8 @@
 //! Which parents a canary decides for, and when it ends. Pure.
 //!
-//! A canary is a new revision that decides for a share of the parents while the active one decides for the rest. It is
-//! judged by [`probation`](crate::flow::probation) as after a swap. Here is what is left: whose turn it is to decide
-//! about a parent, and when the rest follows.
+//! A canary is a new revision that decides for a share of the parents while the active one decides for the rest.
+//! [`probation`](crate::flow::probation) compares it with the active one, as after a swap. This module chooses the
+//! revision for each parent, and says when the canary takes over the rest.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,17 +11,18 @@ use crate::model::digest::Digest;
 use crate::model::label_selector::LabelSelector;
 use crate::model::object::Object;
 
-/// How long a canary lasts at least, unless said otherwise.
-pub const DURATION: Duration = Duration::from_secs(600);
-/// Less would judge nothing.
-pub const LEAST: Duration = Duration::from_secs(1);
-/// More is no roll-out any more: a week.
-pub const MOST: Duration = Duration::from_secs(7 * 24 * 3600);
+/// How long a canary lasts at least, by default.
+pub const DEFAULT_DURATION: Duration = Duration::from_secs(600);
+/// The shortest duration that can be asked for. A shorter canary would prove nothing.
+pub const MIN_DURATION: Duration = Duration::from_secs(1);
+/// The longest duration that can be asked for: a week.
+pub const MAX_DURATION: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// The parents that a canary decides for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Share {
-    /// So many of 100, by a hash of the component's digest and the parent's uid: the same for as long as both are.
+    /// A percentage, by a hash of the component's digest and the parent's uid: a parent stays in or out of the share
+    /// for as long as both stay the same.
     Percent(u8),
     /// Those in namespaces with these labels.
     Namespaces(LabelSelector),
@@ -39,7 +40,7 @@ impl Share {
         }
     }
 
-    /// Returns the selector of namespaces, if it is one.
+    /// Returns the selector, if the share is chosen by namespaces.
     pub fn namespaces(&self) -> Option<&LabelSelector> {
         match self {
             Self::Percent(_) => None,
@@ -57,13 +58,13 @@ impl fmt::Display for Share {
     }
 }
 
-/// Returns a number below 100 for a parent. Another component gives other numbers, so that it is not always the same
-/// parents that meet a new one first.
+/// Returns a number below 100 for a parent. The number depends on the component, so that not always the same parents
+/// are the first to get a new one.
 fn percentile(canary: Digest, uid: &str) -> u32 {
     canary.and(uid.as_bytes()).remainder(100)
 }
 
-/// What is known of a canary when it is looked at.
+/// The state of a canary, from which the host decides whether it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// For how long it has decided.
@@ -72,9 +73,9 @@ pub struct Progress {
     pub parents: usize,
     /// Whether it has decided about one of them.
     pub has_decided: bool,
-    /// Whether its circuit is closed, so that it is called.
+    /// Whether its circuit is closed.
     pub is_called: bool,
-    /// Whether an administrator wants nothing to be reconciled.
+    /// Whether an administrator has paused the plugin.
     pub is_paused: bool,
 }
 
@@ -92,7 +93,7 @@ pub enum Waits {
 }
 
 impl Waits {
-    /// Returns what a canary waits for whose time is over, in words.
+    /// Returns a message that says why a canary goes on though its time is over.
     pub fn overdue(self) -> Option<&'static str> {
         match self {
             Self::Time => None,
@@ -104,8 +105,8 @@ impl Waits {
 }
 
 impl Progress {
-    /// Returns why the canary does not decide for all parents yet; none where it is time. One without parents has proved
-    /// nothing and can prove nothing: it is then activated as it would be without a canary.
+    /// Returns why the canary does not decide for all parents yet; none once it should. A canary without parents cannot
+    /// prove anything, so it is activated after its time as it would be without a canary.
     pub fn waits(&self, duration: Duration) -> Option<Waits> {
         if self.lasted < duration {
             return Some(Waits::Time);
@@ -143,7 +144,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(32))]
 
         #[test]
-        fn of_ten_thousand_parents_a_share_has_about_as_many_as_it_says(component: u64, percent in 1_u8..100) {
+        fn a_share_has_about_its_percentage_of_ten_thousand_parents(component: u64, percent in 1_u8..100) {
             let (canary, share) = (Digest::of(&component.to_be_bytes()), Share::Percent(percent));
             let among = (0..10_000_u64).filter(|number| share.has(canary, &uid(*number), None)).count();
             let expected = usize::from(percent) * 100;
@@ -160,10 +161,10 @@ mod tests {
     }
 
     #[test]
-    fn another_component_meets_other_parents_first() {
+    fn another_component_is_tried_on_other_parents_first() {
         let share = Share::Percent(10);
-        let of = |words: &str| -> Vec<u64> {
-            (0..10_000).filter(|number| share.has(Digest::of(words.as_bytes()), &uid(*number), None)).collect()
+        let of = |component: &str| -> Vec<u64> {
+            (0..10_000).filter(|number| share.has(Digest::of(component.as_bytes()), &uid(*number), None)).collect()
         };
         let (one, other) = (of("one"), of("other"));
         let both = one.iter().filter(|number| other.contains(number)).count();

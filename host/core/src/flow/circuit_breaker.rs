@@ -1,5 +1,5 @@
 //! The circuit breaker of a plugin: a plugin that keeps failing is not called for a while, so that
-//! it costs the host and the others nothing.
+//! it costs the host and the other plugins nothing.
 //!
 //! ```text
 //!            STRIKES more bad calls than good ones within WINDOW
@@ -10,13 +10,13 @@
 //!     └───────────────────────────────────────────────────────── half-open ───┘
 //! ```
 //!
-//! A call that uses up its time counts for more than one, and a good call removes one strike. A
-//! parent that has not failed as it is now may be tried even while the circuit is open, one at a time
-//! and each once: a single parent that no plugin can serve must not keep the others from being served.
-//! The more of these trials fail in a row, the rarer they become, or a client that keeps changing a parent would
-//! keep a broken plugin busy. A new revision begins with a closed circuit.
+//! A call that uses up its time counts as several strikes, and a good call removes one strike. A parent that has not
+//! failed since it changed last may be tried even while the circuit is open, one such parent at a time and each once: a
+//! single parent that no plugin can serve must not keep the others from being served. The more of these trials fail in
+//! a row, the rarer they become. Otherwise a client that keeps changing a parent would keep a broken plugin busy. A new
+//! revision begins with a closed circuit.
 //!
-//! Between *observe* and *decide*; it does not await.
+//! Used between *observe* and *decide*; it does not await.
 
 use std::collections::VecDeque;
 use std::iter;
@@ -27,13 +27,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::limits::{BREAKER_OPEN, BREAKER_OPEN_MAX, BREAKER_OVERDUE, BREAKER_STRIKES, BREAKER_WINDOW};
 
-/// Between two trials at first; each bad one doubles that.
+/// The initial time between two trials; each bad trial doubles it.
 const TRIAL_GAP: Duration = Duration::from_millis(250);
-/// The most between two trials.
-const TRIAL_GAP_MAX: Duration = Duration::from_secs(10);
+/// The longest time between two trials.
+const MAX_TRIAL_GAP: Duration = Duration::from_secs(10);
 /// The pause after a bad trial, as a multiple of its duration: a plugin that loops on each new parent must not have
 /// a processor to itself.
-const TRIAL_REST: u32 = 3;
+const TRIAL_PAUSE_FACTOR: u32 = 3;
 
 /// The circuit breaker of one plugin.
 #[derive(Debug, Default)]
@@ -45,8 +45,8 @@ pub struct Breaker {
 struct Inner {
     strikes: VecDeque<Instant>,
     open: Option<Open>,
-    /// Counts the revisions and the times that the circuit was closed, so that a call of before
-    /// says nothing about what is after.
+    /// Counts the revisions and the times that the circuit was closed, so that the result of a call from
+    /// an earlier era is ignored.
     era: u64,
 }
 
@@ -55,22 +55,22 @@ struct Open {
     until: Instant,
     period: Duration,
     trying: bool,
-    /// When the next trial may be.
+    /// When the next trial may begin.
     next: Instant,
-    /// Between this trial and the next if it is bad.
+    /// The time between this trial and the next if it is bad.
     gap: Duration,
-    /// The end of the line of parents with a time for their next try, so that they do not all come
-    /// at once.
+    /// The latest time that a waiting parent was given for its next try. Each further one is given a later
+    /// time, so that they do not all come at once.
     line: Instant,
 }
 
-/// The parent for which the plugin is to be called.
+/// What the breaker needs to know about the parent for which the plugin is to be called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// Whether the parent has failed as it is now.
+    /// Whether the parent has failed since it changed last.
     pub failed: bool,
-    /// The time of the next try that the parent was given. One that comes earlier keeps its place, so that asking often does
-    /// not lengthen the line.
+    /// The time for its next try that the parent was given. A parent that asks before that time keeps its place, so
+    /// that asking often does not lengthen the line.
     pub place: Option<Instant>,
 }
 
@@ -78,16 +78,16 @@ pub struct Standing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// It is.
+    /// It may.
     Closed,
     /// The next call is a trial.
     HalfOpen,
-    /// It is not.
+    /// It may not.
     Open,
 }
 
 impl State {
-    /// As in `hotshoe status` and the metric's label.
+    /// Returns the state as in `hotshoe status` and the metric's label.
     pub fn as_str(self) -> &'static str {
         match self {
             State::Closed => "closed",
@@ -105,7 +105,7 @@ pub struct BreakerStatus {
     pub state: State,
     /// Recent bad calls minus the good ones since.
     pub strikes: usize,
-    /// Seconds for which it stays open.
+    /// Seconds for which the circuit stays open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<u64>,
 }
@@ -123,11 +123,11 @@ pub struct Trial<'a> {
 /// How a verdict changed the circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turned {
-    /// Nothing.
+    /// It did not change.
     No,
-    /// It is closed again: parents that waited may be decided.
+    /// It is closed again: the plugin may be called for parents that waited.
     Closed,
-    /// It is open, for this long.
+    /// It is open for this long.
     Open(Duration),
 }
 
@@ -135,7 +135,7 @@ impl Breaker {
     /// Asks to call the plugin for a parent.
     ///
     /// # Errors
-    /// When to come again.
+    /// Returns the time for the next try.
     pub fn admit(&self, now: Instant, standing: Standing) -> Result<Trial<'_>, Instant> {
         let mut inner = self.lock();
         let decisive = match &mut inner.open {
@@ -154,7 +154,7 @@ impl Breaker {
         *inner = Inner { era: inner.era + 1, ..Inner::default() };
     }
 
-    /// Returns its state.
+    /// Returns the state of the circuit.
     pub fn shown(&self, now: Instant) -> BreakerStatus {
         let mut inner = self.lock();
         inner.expire(now);
@@ -172,7 +172,7 @@ impl Breaker {
         }
     }
 
-    /// Every change under this lock is a few moves of numbers, so what a panic leaves is usable.
+    /// Locks the state. The code under this lock only assigns numbers, so the state stays usable even after a panic.
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock()
     }
@@ -195,10 +195,10 @@ impl Open {
         self.line
     }
 
-    /// A trial that took this long was bad.
-    fn rest(&mut self, took: Duration, now: Instant) {
-        self.next = self.next.max(now + self.gap.max(took * TRIAL_REST));
-        self.gap = (self.gap * 2).min(TRIAL_GAP_MAX);
+    /// Delays the next trial after a bad one that took this long.
+    fn delay_next_trial(&mut self, took: Duration, now: Instant) {
+        self.next = self.next.max(now + self.gap.max(took * TRIAL_PAUSE_FACTOR));
+        self.gap = (self.gap * 2).min(MAX_TRIAL_GAP);
     }
 }
 
@@ -224,12 +224,12 @@ impl Inner {
     fn bad(&mut self, decisive: bool, strikes: usize, took: Duration, now: Instant) -> Turned {
         self.expire(now);
         if let Some(open) = self.open.as_mut().filter(|_| decisive) {
-            open.rest(took, now);
+            open.delay_next_trial(took, now);
         }
         let strikes = strikes.min(BREAKER_STRIKES - self.strikes.len());
         self.strikes.extend(iter::repeat_n(now, strikes));
         match &mut self.open {
-            // What was tried before its time proves nothing new.
+            // A trial before the end of the open period does not lengthen it.
             Some(open) if decisive && open.until <= now => {
                 open.period = (open.period * 2).min(BREAKER_OPEN_MAX);
                 open.until = now + open.period;
@@ -257,7 +257,7 @@ impl Trial<'_> {
         std::ptr::eq(self.breaker, breaker)
     }
 
-    /// Reports a good call: the plugin decided, or returned why it could not.
+    /// Reports a good call: the plugin returned a decision, or a reason why it cannot decide.
     pub fn passed(self) -> Turned {
         let mut inner = self.breaker.lock();
         if inner.era == self.era { inner.good(self.decisive) } else { Turned::No }
@@ -265,15 +265,15 @@ impl Trial<'_> {
 
     /// Reports a bad call: it failed, or its answer was denied.
     pub fn failed(self, now: Instant) -> Turned {
-        self.counts(1, now)
+        self.strike(1, now)
     }
 
     /// Reports a bad call that used up its time, which costs more than any other failure.
     pub fn overdue(self, now: Instant) -> Turned {
-        self.counts(BREAKER_OVERDUE, now)
+        self.strike(BREAKER_OVERDUE, now)
     }
 
-    fn counts(self, strikes: usize, now: Instant) -> Turned {
+    fn strike(self, strikes: usize, now: Instant) -> Turned {
         let mut inner = self.breaker.lock();
         let took = now.saturating_duration_since(self.began);
         if inner.era == self.era { inner.bad(self.decisive, strikes, took, now) } else { Turned::No }
@@ -281,7 +281,7 @@ impl Trial<'_> {
 }
 
 impl Drop for Trial<'_> {
-    /// Without a verdict, another may be tried.
+    /// Allows another trial, if this one ended without a verdict.
     fn drop(&mut self) {
         let mut inner = self.breaker.lock();
         let mine = self.decisive && inner.era == self.era;
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_strikes_open_it() {
+    fn enough_strikes_open_it() {
         let now = Instant::now();
         let breaker = opened(now);
         assert_eq!(breaker.shown(now).state, State::Open);
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn strikes_that_are_long_ago_do_not_count() {
+    fn old_strikes_do_not_count() {
         let (breaker, now) = (Breaker::default(), Instant::now());
         for strike in 0..20 {
             let at = now + BREAKER_WINDOW / 4 * strike;
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_while_it_is_half_open_and_one_good_trial_closes_it() {
+    fn after_the_open_period_it_is_half_open_and_one_good_trial_closes_it() {
         let start = Instant::now();
         let breaker = opened(start);
         let now = start + BREAKER_OPEN;
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn each_bad_trial_doubles_the_while_up_to_a_bound() {
+    fn each_bad_trial_doubles_the_open_period_up_to_a_bound() {
         let mut now = Instant::now();
         let breaker = opened(now);
         let mut period = BREAKER_OPEN;
@@ -373,12 +373,16 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_that_has_not_failed_is_tried_while_it_is_open_but_not_often() {
+    fn a_parent_that_has_not_failed_is_tried_while_the_circuit_is_open_but_not_often() {
         let start = Instant::now();
         let breaker = opened(start);
         assert!(breaker.admit(start, NEW).is_err(), "it was called just now");
         let now = after(start, 1);
-        assert_eq!(breaker.admit(now, NEW).unwrap().failed(now), Turned::No, "no longer for that");
+        assert_eq!(
+            breaker.admit(now, NEW).unwrap().failed(now),
+            Turned::No,
+            "this bad trial does not lengthen the open period"
+        );
         let line: Vec<_> = (0..3).map(|_| breaker.admit(now, NEW).unwrap_err()).collect();
         assert_eq!(line, [now + 2 * TRIAL_GAP, now + 3 * TRIAL_GAP, now + 4 * TRIAL_GAP], "they wait in line");
         assert_eq!(breaker.admit(line[0], NEW).unwrap().passed(), Turned::Closed);
@@ -397,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn the_more_trials_are_bad_the_less_often_there_is_one() {
+    fn bad_trials_make_further_trials_rarer() {
         let start = Instant::now();
         let breaker = opened(start);
         let tick = TRIAL_GAP / 10;
@@ -411,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn trials_that_use_up_their_time_are_far_between() {
+    fn a_trial_that_takes_long_is_followed_by_a_long_pause() {
         let start = Instant::now();
         let breaker = opened(start);
         let now = after(start, 1);
@@ -423,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_that_comes_when_due_is_tried_in_the_end() {
+    fn every_parent_that_comes_when_it_is_due_is_tried_in_the_end() {
         let start = Instant::now();
         let breaker = opened(start);
         let mut line: Vec<(Instant, usize)> = (0..20).map(|parent| (start, parent)).collect();
@@ -431,7 +435,7 @@ mod tests {
         while tried.len() < 20 {
             line.sort();
             let (now, parent) = line.remove(0);
-            assert!(now < start + 21 * TRIAL_GAP_MAX, "{line:?}");
+            assert!(now < start + 21 * MAX_TRIAL_GAP, "{line:?}");
             match breaker.admit(now, NEW) {
                 Ok(trial) => tried.push((parent, trial.failed(now))),
                 Err(again) => line.push((again, parent)),
@@ -440,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_without_a_verdict_makes_room_for_another() {
+    fn a_trial_that_ends_without_a_verdict_allows_another() {
         let start = Instant::now();
         let breaker = opened(start);
         let now = start + BREAKER_OPEN;

@@ -1,9 +1,9 @@
-//! Slows down the repair of a child that another writer changes again and again. Each repair is a write, and
-//! each write may wake the other writer, so two that never agree go round as fast as the API server lets them.
+//! Slows down the repair of a child that another writer changes again and again. Each repair is a write, and each write
+//! may wake the other writer, so two writers that never agree would loop as fast as the API server lets them.
 //!
-//! Beside *apply*; pure. An edit by hand is reverted at once each time; with a controller that always
-//! answers there is no end to it: a budget distinguishes them. Once it is used up, the same desired state waits
-//! longer and longer before it is applied to the same child again. The state here ends with the contention.
+//! Used by *apply*; pure. The host repairs an edit by hand at once, but a controller that reverts each repair would
+//! keep it busy forever. A budget tells the two apart: once it is used up, the same desired state waits longer and
+//! longer before it is applied to the same child again. The state in this module is dropped when the contention ends.
 
 use std::hash::{BuildHasher, RandomState};
 use std::mem;
@@ -13,26 +13,26 @@ use crate::check::Desired;
 use crate::diff::{Apply, Plan};
 use crate::flow::backoff::doubled;
 
-/// The budget for applying one desired state to one child. It refills as time goes by.
+/// The budget for applying one desired state to one child. It refills over time.
 const ALLOWANCE: Duration = Duration::from_secs(360);
-/// What one apply costs: sixty at once, then ten a minute.
-const APPLY: Duration = Duration::from_secs(6);
+/// The cost of one apply, which makes the budget sixty at once, then ten a minute.
+const APPLY_COST: Duration = Duration::from_secs(6);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// What was applied lately to the children of one parent, at most one desired state for each. It is kept as
-/// fingerprints, since there is one for each child and hardly any is looked at again.
+/// The desired states that were applied lately to the children of one parent, at most one for each child. Only
+/// fingerprints are kept, to save memory: there is one for each child, and hardly any is looked at again.
 #[derive(Clone, Debug, Default)]
 pub struct Contention(Vec<Applied>);
 
 #[derive(Clone, Debug)]
 struct Applied {
-    /// Fingerprint of which child.
+    /// Fingerprint of the child's reference.
     child: u64,
-    /// Fingerprint of what was applied to it.
+    /// Fingerprint of the desired state that was applied.
     intent: u64,
-    /// When its budget is full again, and this is forgotten.
-    whole: Instant,
+    /// When its budget is full again, and this entry is dropped.
+    full_at: Instant,
     /// Set once its budget is used up.
     slowed: Option<Box<Slowed>>,
 }
@@ -43,31 +43,31 @@ struct Slowed {
     pauses: u32,
     /// When it may be applied again.
     due: Option<Instant>,
-    /// The message that is reported, once the child was changed during a pause.
+    /// The message that is reported; set once the child was changed during a pause.
     reported: Option<String>,
 }
 
 impl Contention {
-    /// Records that a desired state was applied to a child. `hasher` is the same each time.
+    /// Records that a desired state was applied to a child. The caller must pass the same `hasher` each time.
     pub fn applied(&mut self, desired: &Desired, now: Instant, hasher: &RandomState) {
         let (child, intent) = Self::of(desired, hasher);
         let known = self.0.iter().position(|one| one.child == child).map(|index| self.0.remove(index));
-        let known = known.filter(|one| one.intent == intent && one.whole > now);
-        let applied = known.unwrap_or(Applied { child, intent, whole: now, slowed: None });
+        let known = known.filter(|one| one.intent == intent && one.full_at > now);
+        let applied = known.unwrap_or(Applied { child, intent, full_at: now, slowed: None });
         self.0.reserve_exact(1);
-        self.0.push(applied.once_more(now));
+        self.0.push(applied.charge(now));
     }
 
-    /// Removes from a plan what has to wait, and returns it. Forgets what no longer needs a repair: what is due and not
-    /// in the plan.
+    /// Removes the applies that have to wait from a plan, and returns them. Ends the contention over a desired state
+    /// that no longer needs a repair: one that is due and not in the plan.
     pub fn delay(&mut self, plan: &mut Plan, now: Instant, hasher: &RandomState) -> Vec<Apply> {
-        self.0.retain(|one| one.whole > now);
+        self.0.retain(|one| one.full_at > now);
         if self.is_over() {
             return Vec::new();
         }
         let planned: Vec<_> = plan.apply.iter().map(|apply| Self::of(&apply.desired, hasher)).collect();
         for one in self.0.iter_mut().filter(|one| one.is_due(now) && !planned.contains(&(one.child, one.intent))) {
-            one.rest();
+            one.end();
         }
         let is_due = |apply: &Apply| {
             let intent = Self::of(&apply.desired, hasher);
@@ -83,12 +83,12 @@ impl Contention {
         self.slowed().all(|slowed| slowed.due.is_none())
     }
 
-    /// Returns whether nothing that waits is due.
+    /// Returns whether no delayed apply is due.
     pub fn none_due(&self, now: Instant) -> bool {
         self.slowed().filter_map(|slowed| slowed.due).all(|due| due > now)
     }
 
-    /// Returns the time until the next one is due.
+    /// Returns the time until the next delayed apply is due.
     pub fn next_due(&self, now: Instant) -> Option<Duration> {
         self.slowed().filter_map(|slowed| slowed.due).map(|due| due.saturating_duration_since(now)).min()
     }
@@ -101,15 +101,15 @@ impl Contention {
     }
 
     /// Sets the message that reports the contention over a desired state.
-    pub fn set_message(&mut self, desired: &Desired, words: &str, hasher: &RandomState) {
+    pub fn set_message(&mut self, desired: &Desired, message: &str, hasher: &RandomState) {
         let intent = Self::of(desired, hasher);
         let found = self.0.iter_mut().find(|one| (one.child, one.intent) == intent);
         if let Some(slowed) = found.and_then(|one| one.slowed.as_mut()) {
-            slowed.reported = Some(words.to_owned());
+            slowed.reported = Some(message.to_owned());
         }
     }
 
-    /// Returns the messages that are reported for as long as the contention lasts.
+    /// Returns the messages to report for as long as the contention lasts.
     pub fn message(&self) -> Option<String> {
         let reported: Vec<&str> = self.slowed().filter_map(|slowed| slowed.reported.as_deref()).collect();
         (!reported.is_empty()).then(|| reported.join("; "))
@@ -125,15 +125,15 @@ impl Contention {
 }
 
 impl Applied {
-    fn once_more(mut self, now: Instant) -> Self {
-        self.whole += APPLY;
-        if self.whole > now + ALLOWANCE {
+    fn charge(mut self, now: Instant) -> Self {
+        self.full_at += APPLY_COST;
+        if self.full_at > now + ALLOWANCE {
             let slowed = self.slowed.get_or_insert_default();
             let due = now + doubled(FIRST_PAUSE, slowed.pauses, LONGEST_PAUSE);
             slowed.pauses = slowed.pauses.saturating_add(1);
             slowed.due = Some(due);
-            // What passes in the pause is no rest.
-            self.whole = due + ALLOWANCE;
+            // The budget does not refill during the pause.
+            self.full_at = due + ALLOWANCE;
         }
         self
     }
@@ -142,7 +142,7 @@ impl Applied {
         self.slowed.as_ref().and_then(|slowed| slowed.due).is_none_or(|due| due <= now)
     }
 
-    fn rest(&mut self) {
+    fn end(&mut self) {
         if let Some(slowed) = &mut self.slowed {
             (slowed.due, slowed.reported) = (None, None);
         }
@@ -168,11 +168,11 @@ mod tests {
         Desired { reference, body: Arc::new(json!({})), digest: digest.into(), is_created_once: false }
     }
 
-    /// With a hasher of its own.
+    /// A contention with a hasher of its own.
     #[derive(Default)]
-    struct Tried(Contention, RandomState);
+    struct Hashed(Contention, RandomState);
 
-    impl Tried {
+    impl Hashed {
         fn applied(&mut self, desired: &Desired, now: Instant) {
             self.0.applied(desired, now, &self.1);
         }
@@ -181,8 +181,8 @@ mod tests {
             self.0.delay(plan, now, &self.1).len()
         }
 
-        fn set_message(&mut self, desired: &Desired, words: &str) {
-            self.0.set_message(desired, words, &self.1);
+        fn set_message(&mut self, desired: &Desired, message: &str) {
+            self.0.set_message(desired, message, &self.1);
         }
 
         fn is_reported(&self, desired: &Desired) -> bool {
@@ -195,16 +195,16 @@ mod tests {
         Plan { apply: vec![apply], prune: Vec::new() }
     }
 
-    fn is_delayed(contention: &mut Tried, desired: &Desired, now: Instant) -> bool {
+    fn is_delayed(contention: &mut Hashed, desired: &Desired, now: Instant) -> bool {
         let mut plan = plan(desired);
         let delayed = contention.delay(&mut plan, now);
         assert_eq!(delayed + plan.apply.len(), 1);
         plan.apply.is_empty()
     }
 
-    /// When a desired state is applied in so much time, where another writer undoes it at once each time.
+    /// Returns when a desired state is applied within this time, if another writer reverts it at once each time.
     fn applies(lasting: Duration) -> Vec<Duration> {
-        let (mut contention, desired, begin) = (Tried::default(), desired_child("a", "d"), Instant::now());
+        let (mut contention, desired, begin) = (Hashed::default(), desired_child("a", "d"), Instant::now());
         let (mut at, mut passed) = (Vec::new(), Duration::ZERO);
         while passed < lasting {
             let now = begin + passed;
@@ -219,13 +219,13 @@ mod tests {
 
     #[test]
     fn a_dozen_edits_a_minute_are_each_repaired_at_once() {
-        let (mut contention, desired, mut now) = (Tried::default(), desired_child("a", "d"), Instant::now());
+        let (mut contention, desired, mut now) = (Hashed::default(), desired_child("a", "d"), Instant::now());
         for _ in 0..120 {
             assert!(!is_delayed(&mut contention, &desired, now));
             contention.applied(&desired, now);
             now += 6 * SECOND;
         }
-        let (mut contention, now) = (Tried::default(), Instant::now());
+        let (mut contention, now) = (Hashed::default(), Instant::now());
         for _ in 0..AT_ONCE {
             assert!(!is_delayed(&mut contention, &desired, now));
             contention.applied(&desired, now);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn who_always_answers_is_answered_more_and_more_seldom_and_never_given_up() {
+    fn a_writer_that_always_reverts_is_answered_ever_more_rarely_but_never_given_up_on() {
         let at = applies(Duration::from_secs(600));
         let in_the_first = at.iter().filter(|at| **at < 60 * SECOND).count();
         assert!((66..=68).contains(&in_the_first), "{at:?}");
@@ -245,16 +245,16 @@ mod tests {
 
     #[test]
     fn once_the_other_manager_stops_edits_are_soon_repaired_at_once_again() {
-        let (mut contention, desired, now) = (Tried::default(), desired_child("a", "d"), Instant::now());
+        let (mut contention, desired, now) = (Hashed::default(), desired_child("a", "d"), Instant::now());
         (0..=AT_ONCE).for_each(|_| contention.applied(&desired, now));
         assert!(is_delayed(&mut contention, &desired, now) && contention.0.none_due(now) && !contention.0.is_over());
-        contention.set_message(&desired, "it is undone");
-        assert_eq!(contention.0.message().as_deref(), Some("it is undone"));
+        contention.set_message(&desired, "it is reverted");
+        assert_eq!(contention.0.message().as_deref(), Some("it is reverted"));
         let due = now + contention.0.next_due(now).unwrap();
-        assert!(!contention.0.none_due(due), "it is to be looked at");
+        assert!(!contention.0.none_due(due), "an apply is due");
         assert_eq!(contention.delay(&mut Plan::default(), due), 0);
         assert!(contention.0.is_over() && contention.0.message().is_none() && contention.0.next_due(due).is_none());
-        let later = due + APPLY;
+        let later = due + APPLY_COST;
         assert!(!is_delayed(&mut contention, &desired, later));
         contention.applied(&desired, later);
         assert!(contention.0.is_over());
@@ -264,10 +264,10 @@ mod tests {
 
     #[test]
     fn a_pause_without_contention_is_not_reported_and_a_report_lasts_between_two_pauses() {
-        let (mut contention, desired, now) = (Tried::default(), desired_child("a", "d"), Instant::now());
+        let (mut contention, desired, now) = (Hashed::default(), desired_child("a", "d"), Instant::now());
         (0..=AT_ONCE).for_each(|_| contention.applied(&desired, now));
         assert!(!contention.is_reported(&desired) && contention.0.message().is_none());
-        contention.set_message(&desired, "it is undone");
+        contention.set_message(&desired, "it is reverted");
         let due = now + FIRST_PAUSE;
         assert!(!is_delayed(&mut contention, &desired, due));
         contention.applied(&desired, due);
@@ -277,9 +277,9 @@ mod tests {
 
     #[test]
     fn another_desired_child_does_not_wait() {
-        let (mut contention, now) = (Tried::default(), Instant::now());
+        let (mut contention, now) = (Hashed::default(), Instant::now());
         (0..=AT_ONCE).for_each(|_| contention.applied(&desired_child("a", "d"), now));
-        contention.set_message(&desired_child("a", "d"), "it is undone");
+        contention.set_message(&desired_child("a", "d"), "it is reverted");
         assert!(!is_delayed(&mut contention, &desired_child("b", "d"), now));
         assert!(!is_delayed(&mut contention, &desired_child("a", "other"), now));
         contention.applied(&desired_child("a", "other"), now);

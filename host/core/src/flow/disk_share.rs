@@ -1,4 +1,4 @@
-//! How much of the cache directory is for what, and what goes when there is no more room.
+//! Divides the cache directory into shares, and chooses the files to evict from a full one.
 //!
 //! | share | of the whole | what is always stored |
 //! |---|---|---|
@@ -6,10 +6,10 @@
 //! | code of revisions that are to be active | a half | that of the active revisions |
 //! | code that was only tried, as by a shadow run | a sixth | nothing |
 //!
-//! No share takes from another: who sends many components to be tried removes neither active code nor what a rollback
-//! needs. The whole is what the administrator gave, and no more than the volume has.
+//! No share takes room from another: a user who sends many components to be tried evicts neither active code nor what a
+//! rollback needs. The whole is the size that the administrator gave, but no more than the volume has.
 
-use crate::model::limits::{MARKS_BYTES, Size};
+use crate::model::limits::{HISTORY_BYTES, Size};
 
 /// A part of the cache directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,12 +31,12 @@ impl Share {
         }
     }
 
-    /// Returns how many bytes the share may have, when it has `held` now. On a full volume that is what it has: the
-    /// bound is never lower only because others filled the disk.
+    /// Returns how many bytes the share may have, when it holds `held` now. On a full volume the result is `held`:
+    /// other programs that fill the disk must not evict what is stored already.
     pub fn bound(self, whole: Size, volume: Option<Volume>, held: u64) -> u64 {
         let Some(volume) = volume else { return self.of(whole.0) };
         let share = self.of(whole.0.min(volume.total));
-        share.min(held.saturating_add(volume.free.saturating_sub(MARKS_BYTES.0)))
+        share.min(held.saturating_add(volume.free.saturating_sub(HISTORY_BYTES.0)))
     }
 }
 
@@ -49,29 +49,30 @@ pub struct Volume {
     pub free: u64,
 }
 
-/// A file of a share. Times are compared only.
+/// A file of a share. Its time is only compared with those of other files.
 #[derive(Clone, Debug)]
 pub struct Stored<T, Time> {
     /// Which file.
     pub file: T,
-    /// Its bytes on the disk.
+    /// Its size on the disk, in bytes.
     pub bytes: u64,
     /// When it was used last.
     pub used: Time,
-    /// Whether it stays in any case.
+    /// Whether it must not be evicted.
     pub is_needed: bool,
 }
 
-/// What makes room in a share.
+/// The files to remove to make room in a share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Eviction<T> {
-    /// What has to go.
+    /// The files to remove.
     pub files: Vec<T>,
-    /// Whether there is room enough then.
+    /// Whether there is enough room once they are removed.
     pub suffices: bool,
 }
 
-/// Returns what goes so that `more` bytes fit into `bound`: what was used least recently, and nothing that is needed.
+/// Returns the files to evict so that `more` bytes fit into `bound`: the least recently used ones, and none that is
+/// needed.
 pub fn make_room<T, Time: Ord>(mut stored: Vec<Stored<T, Time>>, more: u64, bound: u64) -> Eviction<T> {
     let mut held: u64 = stored.iter().map(|stored| stored.bytes).sum();
     stored.retain(|stored| !stored.is_needed);
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_least_recently_goes_first_and_no_more_than_must() {
+    fn the_least_recently_used_is_evicted_first_and_no_more_than_necessary() {
         let files = [(10, 3, false), (10, 1, false), (10, 2, false)];
         let evicted = |more, bound| make_room(stored(&files), more, bound);
         assert_eq!(evicted(10, 40), Eviction { files: vec![], suffices: true });
@@ -118,14 +119,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_needed_stays_and_counts() {
+    fn a_needed_file_is_not_evicted_but_counts() {
         let files = [(20, 1, true), (10, 2, false)];
         assert_eq!(make_room(stored(&files), 10, 30), Eviction { files: vec![1], suffices: true });
         assert_eq!(make_room(stored(&files), 20, 30), Eviction { files: vec![1], suffices: false });
     }
 
     #[test]
-    fn a_full_disk_of_others_takes_nothing_from_what_is_held() {
+    fn a_disk_that_others_filled_evicts_nothing() {
         let full = Some(Volume { total: 1000 * GIB, free: 0 });
         for share in SHARES {
             assert_eq!(share.bound(CACHE_BYTES, full, 5 * MIB), 5 * MIB, "{share:?}");
@@ -163,7 +164,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_share_never_outgrows_its_bound_but_for_what_is_needed(
+        fn a_share_never_outgrows_its_bound_except_by_needed_files(
             files in prop::collection::vec((0u64..100, 0u64..10, any::<bool>()), 0..20),
             more in 0u64..200,
             bound in 0u64..1000,

@@ -1,4 +1,4 @@
-//! A queue that is fair between groups: plugins, or the namespaces of one.
+//! A queue that is fair between groups: between plugins, or between the namespaces of one plugin.
 //!
 //! Each group has a queue of its own, and queues take turns: a group with much to do delays only itself.
 
@@ -22,7 +22,7 @@ impl<G, T> Default for FairQueue<G, T> {
 }
 
 impl<G: Clone + Eq + Hash, T> FairQueue<G, T> {
-    /// Appends an item to those of its group.
+    /// Appends an item to the queue of its group.
     pub fn push(&mut self, group: &G, item: T) {
         let queue = self.queues.entry(group.clone()).or_default();
         if queue.is_empty() {
@@ -38,7 +38,7 @@ impl<G: Clone + Eq + Hash, T> FairQueue<G, T> {
         self.take(group)
     }
 
-    /// Removes the next item of a group, which with that has had its turn.
+    /// Removes the next item of a group. This counts as the group's turn.
     pub fn pop_of<Q: Eq + Hash + ?Sized>(&mut self, group: &Q) -> Option<(G, T)>
     where
         G: Borrow<Q>,
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_group_is_next_but_one() {
+    fn a_group_that_comes_late_is_served_after_one_more_item() {
         let mut turns = Plugins::default();
         (0..500).for_each(|_| turns.push(&"many".into(), "many"));
         assert_eq!(turns.pop(), Some(("many".into(), "many")));
@@ -127,7 +127,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn who_comes_to_the_front_of_its_group_waits_for_one_item_of_each_other_group(
+        fn the_first_item_of_a_group_waits_for_at_most_one_item_of_each_other_group(
             acts in prop::collection::vec(prop::option::weighted(0.6, 0_u8..6), 1..200),
         ) {
             let mut queue = FairQueue::default();

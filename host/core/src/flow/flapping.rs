@@ -1,25 +1,25 @@
-//! Slows down a plugin that flaps: one whose desired state of a parent keeps changing while the parent does
-//! not. Each change is a write, and each write wakes the plugin again, so one that never comes to an end
-//! goes round as fast as the API server lets it.
+//! Slows down a plugin that flaps: its desired state for a parent keeps changing although the parent does not. Each
+//! change is a write, and each write wakes the plugin again, so such a plugin would loop as fast as the API server lets
+//! it.
 //!
-//! Beside *decide*; pure. Rollouts that go forward in steps change the desired state too, many times, but not
-//! for ever at full speed: a budget distinguishes them. A change back to the state before is no step of a rollout,
-//! and costs more.
+//! Used by *decide*; pure. A rollout in steps changes the desired state many times as well, but not forever at full
+//! speed. A budget tells the two apart. A reversal, a change back to the previous state, is no step of a rollout and
+//! costs more.
 
 use std::time::{Duration, Instant};
 
 use crate::flow::backoff::doubled;
 
-/// The budget for changes. It refills as time goes by.
+/// The budget for changes. It refills over time.
 const ALLOWANCE: Duration = Duration::from_secs(120);
-/// What a change costs: a hundred and twenty at once, then one a second.
-const CHANGE: Duration = Duration::from_secs(1);
-/// What a change back costs: ten at once, then five a minute.
-const TURN: Duration = Duration::from_secs(12);
-/// The changes back that never cause a pause, however slow they are.
-const TURNS: u32 = 10;
-/// Changes longer ago than this are forgotten.
-const FORGOTTEN: Duration = Duration::from_secs(600);
+/// The cost of a change, which makes the budget a hundred and twenty at once, then one a second.
+const CHANGE_COST: Duration = Duration::from_secs(1);
+/// The cost of a reversal, which makes the budget ten at once, then five a minute.
+const REVERSAL_COST: Duration = Duration::from_secs(12);
+/// The number of reversals that cause no pause by themselves, however slow they are.
+const FREE_REVERSALS: u32 = 10;
+/// After this time without a change the history is forgotten.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
@@ -30,55 +30,55 @@ pub struct Intent {
     pub children: u64,
     /// The fields of its own status that the plugin reads.
     pub feedback: u64,
-    /// All that was observed but the parent. A status that follows a change there, such as Pods that come and go, is
-    /// no flapping.
+    /// Everything that was observed except the parent. A status that follows a change there, such as Pods that come and
+    /// go, is no flapping.
     pub about: u64,
 }
 
 /// The history of the desired state of one parent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Churn {
-    /// Fingerprint of what was decided on: the parent and the revision.
+    /// Fingerprint of the parent and the revision that decided.
     basis: u64,
     /// The last desired state.
     intent: Intent,
-    /// The different states before it.
+    /// The desired state before the last change.
     before: Intent,
-    /// How often the state changed back since the basis changed.
-    turns: u32,
+    /// The number of reversals since the basis changed.
+    reversals: u32,
     /// When the state changed last.
     at: Option<Instant>,
     /// When the budget is full again.
-    whole: Option<Instant>,
+    full_at: Option<Instant>,
 }
 
 impl Intent {
     /// Returns whether the desired state changed since `earlier`.
-    fn differ_from(&self, earlier: &Intent) -> bool {
+    fn differs_from(&self, earlier: &Intent) -> bool {
         self.children != earlier.children || (self.about == earlier.about && self.feedback != earlier.feedback)
     }
 }
 
 impl Churn {
-    /// Records one more decision.
+    /// Returns the history with one more decision.
     #[must_use]
     pub fn then(self, basis: u64, intent: Intent, now: Instant) -> Self {
-        let forgotten = self.at.is_some_and(|at| now.saturating_duration_since(at) > FORGOTTEN);
+        let forgotten = self.at.is_some_and(|at| now.saturating_duration_since(at) > FORGOTTEN_AFTER);
         if self.basis != basis || forgotten {
             return Self { basis, intent, ..Self::default() };
         }
-        if !intent.differ_from(&self.intent) {
+        if !intent.differs_from(&self.intent) {
             return Self { intent, ..self };
         }
-        let turned = !intent.differ_from(&self.before);
-        let cost = if turned { TURN } else { CHANGE };
-        let whole = self.whole.map_or(now, |whole| whole.max(now)) + cost;
-        let turns = self.turns + u32::from(turned);
-        Self { basis, intent, before: self.intent, turns, at: Some(now), whole: Some(whole) }
+        let is_reversal = !intent.differs_from(&self.before);
+        let cost = if is_reversal { REVERSAL_COST } else { CHANGE_COST };
+        let full_at = self.full_at.map_or(now, |full_at| full_at.max(now)) + cost;
+        let reversals = self.reversals + u32::from(is_reversal);
+        Self { basis, intent, before: self.intent, reversals, at: Some(now), full_at: Some(full_at) }
     }
 
-    /// Records a decision that a timer of the plugin asked for. The passing of time is a reason to decide differently, so
-    /// a change back costs no more than any other change.
+    /// Returns the history with one more decision that a timer of the plugin asked for. The passing of time is a reason
+    /// to decide differently, so a reversal costs no more than any other change.
     #[must_use]
     pub fn then_on_time(self, basis: u64, intent: Intent, now: Instant) -> Self {
         Self { before: Intent::default(), ..self }.then(basis, intent, now)
@@ -89,21 +89,21 @@ impl Churn {
         self.at == Some(now)
     }
 
-    /// Returns whether the desired state changed just now, and more often than any rollout changes it.
+    /// Returns whether the desired state changed just now and the budget is used up: no rollout changes it so often.
     pub fn is_endless(&self, now: Instant) -> bool {
-        self.is_new(now) && self.overdrawn().is_some_and(|until| now < until)
+        self.is_new(now) && self.overdrawn_until().is_some_and(|until| now < until)
     }
 
-    /// Returns the pause before the parent is decided again, if its basis is still the same.
+    /// Returns the pause before the plugin is called for the parent again, if the basis is still the same.
     pub fn pause(&self, now: Instant, basis: impl FnOnce() -> u64) -> Option<Duration> {
-        let beyond = self.turns.checked_sub(TURNS);
+        let beyond = self.reversals.checked_sub(FREE_REVERSALS);
         let slowed = beyond.and_then(|beyond| Some(self.at? + doubled(FIRST_PAUSE, beyond, LONGEST_PAUSE)));
-        let left = slowed.max(self.overdrawn())?.checked_duration_since(now)?;
+        let left = slowed.max(self.overdrawn_until())?.checked_duration_since(now)?;
         (!left.is_zero() && self.basis == basis()).then_some(left)
     }
 
-    fn overdrawn(&self) -> Option<Instant> {
-        self.whole?.checked_sub(ALLOWANCE)
+    fn overdrawn_until(&self) -> Option<Instant> {
+        self.full_at?.checked_sub(ALLOWANCE)
     }
 }
 
@@ -113,7 +113,7 @@ mod tests {
 
     const BASIS: u64 = 1;
 
-    /// Desired states that follow one another after so long each, and when the last one came.
+    /// Returns the history of desired states that follow one another at this interval, and the time of the last one.
     fn after(intent: impl IntoIterator<Item = u64>, each: Duration) -> (Churn, Instant) {
         let mut now = Instant::now() + 2 * ALLOWANCE;
         let mut churn = Churn::default();
@@ -140,7 +140,7 @@ mod tests {
         Intent { children, ..Intent::default() }
     }
 
-    fn rest((churn, now): &(Churn, Instant)) -> Option<Duration> {
+    fn pause_after((churn, now): &(Churn, Instant)) -> Option<Duration> {
         churn.pause(*now, || BASIS)
     }
 
@@ -149,24 +149,24 @@ mod tests {
     }
 
     #[test]
-    fn a_roll_out_in_many_steps_is_no_churn() {
-        let steps = after(10..510, CHANGE);
-        assert_eq!(rest(&steps), None);
+    fn a_rollout_in_many_steps_is_not_slowed_down() {
+        let steps = after(10..510, CHANGE_COST);
+        assert_eq!(pause_after(&steps), None);
         assert!(!steps.0.is_endless(steps.1));
         let at_once = after(10..120, Duration::ZERO);
-        assert_eq!(rest(&at_once), None);
+        assert_eq!(pause_after(&at_once), None);
     }
 
     #[test]
     fn decisions_that_differ_each_time_are_slowed_down_to_one_a_second() {
         let counter = after(10..200, Duration::from_millis(5));
-        assert!(rest(&counter) >= Some(CHANGE));
+        assert!(pause_after(&counter) >= Some(CHANGE_COST));
         assert!(counter.0.is_endless(counter.1));
     }
 
     #[test]
     fn flapping_is_slowed_down_more_and_more() {
-        let flips = |times| rest(&after(back_and_forth(times), Duration::from_secs(20)));
+        let flips = |times| pause_after(&after(back_and_forth(times), Duration::from_secs(20)));
         assert_eq!(flips(11), None);
         assert_eq!(flips(12), Some(FIRST_PAUSE));
         assert_eq!(flips(14), Some(4 * FIRST_PAUSE));
@@ -188,7 +188,7 @@ mod tests {
         assert!(churn.pause(now, || BASIS).is_some());
         assert_eq!(churn.pause(now, || BASIS + 1), None);
         assert_eq!(churn.then(BASIS + 1, of(10), now).pause(now, || BASIS + 1), None);
-        let later = now + 2 * FORGOTTEN;
+        let later = now + 2 * FORGOTTEN_AFTER;
         assert_eq!(churn.then(BASIS, of(10), later).pause(later, || BASIS), None);
     }
 
@@ -204,15 +204,15 @@ mod tests {
     }
 
     #[test]
-    fn another_word_about_something_else_is_no_change_of_mind_and_about_the_same_it_is() {
-        let words = |about: fn(u64) -> u64| {
+    fn a_status_that_changes_with_what_was_observed_is_no_flapping_and_without_it_is() {
+        let pause = |about: fn(u64) -> u64| {
             let (mut churn, now) = (Churn::default(), Instant::now() + 2 * ALLOWANCE);
             for number in 0..100 {
                 churn = churn.then(BASIS, Intent { children: 1, feedback: number % 2, about: about(number) }, now);
             }
             churn.pause(now, || BASIS)
         };
-        assert_eq!(words(|number| number % 2), None, "it is about Pods that come and go");
-        assert!(words(|_| 1) > Some(FIRST_PAUSE), "it answers itself");
+        assert_eq!(pause(|number| number % 2), None, "it follows Pods that come and go");
+        assert!(pause(|_| 1) > Some(FIRST_PAUSE), "it reacts to its own status");
     }
 }

@@ -1,93 +1,94 @@
-//! One Lease as one of several hosts sees it: when it may be taken, when it is renewed, and until when its holder may
-//! write. Pure: who calls it says what time it is, and sends what it asks for.
+//! The state machine of one Lease in one of several hosts: when the host may take the Lease, when it renews it, and
+//! until when it may write. Pure: the caller passes the time and sends the requests.
 //!
 //! ```text
 //! held by another ──unchanged for its duration──▶ take it ──▶ held here ──every RENEW──▶ renew it
 //!        ▲                                                       │
-//!        └────────── seen with another holder, or late ◀─────────┘
+//!        └──────── seen with another holder, or expired ◀────────┘
 //! ```
 //!
-//! No clock of another machine is read. As in client-go, a Lease has expired when it was not *changed* for its duration
-//! by the own clock, and its `renewTime` is compared with nothing but itself. The holder counts from when it *sent* its
-//! last renewal, which is before anyone can have seen it, and stops [`MARGIN`] early. So no two hosts may write at once,
-//! however long requests, replies and watches take, and whatever the wall clocks say; the margin is for clocks that do
-//! not run at the same speed.
+//! A host never compares its clock with that of another machine. As in client-go, a Lease has expired when it did not
+//! *change* for its duration by the host's own clock; its `renewTime` is only compared with its own earlier value. The
+//! holder counts from when it *sent* its last renewal, which is before any other host can have seen it, and stops
+//! [`MARGIN`] early. So no two hosts may write at once, however long requests, replies and watches take, and whatever
+//! the wall clocks say. The margin is for clocks that do not run at the same speed.
 //!
-//! A Lease that is deleted, or loses its holder by another hand than the holder's, counts as held for as long as it
-//! would have been: its holder may not have seen that yet. For the same reason a host that creates a Lease writes
-//! nothing before its own watch shows the new one, and with it whether there was another in between.
+//! A Lease that is deleted, or whose holder is removed by someone other than the holder, counts as held until it would
+//! have expired: its holder may not have seen the change yet. For the same reason a host that creates a Lease writes
+//! nothing before its own watch shows the new Lease, and so whether there was another Lease in between.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::flow::backoff::{SOON, doubled, soon};
 
-/// How long a Lease is its holder's after the last renewal.
+/// How long a Lease is held after the last renewal.
 pub const DURATION: Duration = Duration::from_secs(10);
 /// How often it is renewed.
 pub const RENEW: Duration = Duration::from_secs(3);
-/// How long before the end its holder stops to write.
+/// How long before the Lease expires its holder stops writing.
 pub const MARGIN: Duration = Duration::from_secs(1);
-/// A Lease that claims a longer duration, by hand, is waited for no longer than this.
-const LONGEST: Duration = Duration::from_secs(60);
-/// How long a Lease that was given up for another host is left to that one.
-const OFFER: Duration = Duration::from_secs(3);
-/// Of several hosts, one that holds this many more Leases waits for so many times this before it takes another.
+/// The longest time that a host waits for a Lease to expire. Someone may have given it a longer duration by hand.
+const MAX_DURATION: Duration = Duration::from_secs(60);
+/// How long a Lease that was given up for one host is left to that host.
+const OFFER_TIME: Duration = Duration::from_secs(3);
+/// For each Lease that a host holds already, it waits this long before it takes a free one, so that hosts with fewer
+/// Leases go first.
 const HANDICAP: Duration = Duration::from_millis(200);
 /// The longest such wait.
-const HANDICAP_MOST: Duration = Duration::from_secs(1);
-/// The longest pause after refusals, which do not pass by themselves.
-const REFUSED_MOST: Duration = Duration::from_secs(10);
+const MAX_HANDICAP: Duration = Duration::from_secs(1);
+/// The longest pause after refused requests, which will not succeed by themselves.
+const MAX_REFUSED_PAUSE: Duration = Duration::from_secs(10);
 /// The longest pause that the API server may ask for.
-const ASKED_MOST: Duration = Duration::from_secs(300);
+const MAX_ASKED_PAUSE: Duration = Duration::from_secs(300);
 
-/// What a Lease says.
+/// The content of a Lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// The object's version, which grows.
+    /// The resource version of the object, which grows with every change.
     pub version: u64,
     /// Who holds it.
     pub holder: Option<Arc<str>>,
-    /// The time of the last renewal, which is another one each time.
+    /// The time of the last renewal, which differs from renewal to renewal.
     pub renewed: String,
     /// How often its holder has changed.
     pub transitions: i32,
     /// For how long it is held.
     pub duration: Option<Duration>,
-    /// Which host has given it up, where none holds it.
+    /// Which host gave it up, if no host holds it.
     pub released_by: Option<Arc<str>>,
-    /// For whom it was given up.
+    /// For which host it was given up.
     pub offered_to: Option<Arc<str>>,
-    /// Who asks its holder to give it up.
+    /// Which host asks the holder to give it up.
     pub wanted_by: Option<Arc<str>>,
 }
 
 impl Record {
-    /// Returns whether the holder has done nothing between the two. What others add to the object is no renewal.
-    fn is_as(&self, other: &Self) -> bool {
+    /// Returns whether the holder did nothing between the two versions. What others add to the object is no renewal.
+    fn has_same_renewal(&self, other: &Self) -> bool {
         (&self.holder, &self.renewed, self.transitions, &self.released_by)
             == (&other.holder, &other.renewed, other.transitions, &other.released_by)
     }
 
     fn duration(&self) -> Duration {
-        self.duration.unwrap_or(DURATION).clamp(DURATION, LONGEST)
+        self.duration.unwrap_or(DURATION).clamp(DURATION, MAX_DURATION)
     }
 }
 
-/// What was seen of a Lease, and since when.
+/// The last seen content of a Lease, and since when the Lease has had it.
 #[derive(Clone, Debug)]
 pub struct Sighting {
     record: Option<Record>,
     since: Instant,
-    /// Until when it may still be used by a holder that it no longer names.
+    /// Until when a holder that the Lease no longer names may still write.
     used_until: Option<Instant>,
 }
 
 impl Sighting {
-    /// Sees a Lease, or that there is none, for the first time.
+    /// Notes a Lease, or that there is none, for the first time.
     pub fn first(record: Option<Record>, now: Instant) -> Self {
         let mut sighting = Self { record: None, since: now, used_until: None };
-        // Where it has lost its holder is not known.
+        // It is not known when this Lease lost its holder.
         let is_abandoned =
             record.as_ref().is_some_and(|record| record.holder.is_none() && record.released_by.is_none());
         sighting.used_until = is_abandoned.then(|| now + DURATION);
@@ -95,10 +96,10 @@ impl Sighting {
         sighting
     }
 
-    /// Sees a Lease again, as host `me`.
+    /// Notes a Lease again, as host `me`.
     pub fn see(&mut self, record: Option<Record>, me: &str, now: Instant) {
         let is_same = match (&self.record, &record) {
-            (Some(before), Some(record)) => before.is_as(record),
+            (Some(before), Some(record)) => before.has_same_renewal(record),
             (before, record) => before.is_none() && record.is_none(),
         };
         if !is_same {
@@ -108,7 +109,7 @@ impl Sighting {
         self.record = record;
     }
 
-    /// Returns until when a holder that is no longer named may write, where it was not that one that changed the Lease.
+    /// Returns until when a holder that is no longer named may write, if it did not give the Lease up itself.
     fn still_used(&self, record: Option<&Record>, me: &str, now: Instant) -> Option<Instant> {
         let is_known = |record: &Record| {
             let known = self.record.as_ref().map(|known| (&known.renewed, known.transitions));
@@ -119,23 +120,23 @@ impl Sighting {
             (Some(record), _) if !is_known(record) => Some(now + DURATION),
             (_, Some(holder)) if **holder == *me => None,
             (Some(_), Some(_)) => Some(self.free_from()),
-            // Who held it last may not have been seen.
+            // Another host may have held it between the last sighting and the deletion.
             (None, Some(_)) => Some(now + DURATION),
             (_, None) => self.used_until,
         }
     }
 
-    /// Returns what it says.
+    /// Returns the content of the Lease.
     pub fn record(&self) -> Option<&Record> {
         self.record.as_ref()
     }
 
-    /// Returns who holds it by its own words.
+    /// Returns the holder that the Lease names, even if it has expired.
     pub fn holder(&self) -> Option<&Arc<str>> {
         self.record.as_ref()?.holder.as_ref()
     }
 
-    /// Returns from when on it may be taken, as far as was seen.
+    /// Returns from when on the Lease may be taken, by what was seen so far.
     pub fn free_from(&self) -> Instant {
         match &self.record {
             Some(record) if record.holder.is_some() => self.since + record.duration(),
@@ -143,7 +144,7 @@ impl Sighting {
         }
     }
 
-    /// Returns who holds it and has not let it expire.
+    /// Returns the holder, unless the Lease has expired.
     pub fn live_holder(&self, now: Instant) -> Option<&Arc<str>> {
         self.holder().filter(|_| now < self.free_from())
     }
@@ -152,73 +153,73 @@ impl Sighting {
 /// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing until this time, or until something is seen.
+    /// Do nothing until this time, or until a change is seen.
     Wait(Option<Instant>),
     /// Read the Lease.
     Read,
-    /// Create it, held here.
+    /// Create the Lease, held by this host.
     Create,
-    /// Write that it is held here.
+    /// Write that this host holds the Lease.
     Take,
-    /// Renew it.
+    /// Renew the Lease.
     Renew,
 }
 
-/// What a request to the API server came to that was not accepted.
+/// How a request to the API server failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The Lease is another one by now.
+    /// The Lease was changed meanwhile.
     Conflict,
-    /// It may pass by itself, but not before this time where the API server names one.
-    Passing(Option<Duration>),
-    /// It does not pass by itself.
+    /// A transient failure. The API server may have named a time to wait.
+    Transient(Option<Duration>),
+    /// A failure that will not go away by itself.
     Refused,
 }
 
-/// A Lease that was created here.
+/// A Lease that this host created.
 #[derive(Clone, Copy, Debug)]
 struct Created {
     version: u64,
-    /// Whether the watch has shown one of another host since.
+    /// Whether the watch has shown an earlier Lease of another host since.
     follows_another: bool,
 }
 
-/// One Lease, and what this host has of it.
+/// The state of one Lease in this host.
 #[derive(Debug)]
 pub struct Lease {
     me: Arc<str>,
     /// None until the first sighting.
     seen: Option<Sighting>,
-    /// When the last renewal was sent that was accepted; none while it is not held here.
+    /// When the last accepted renewal was sent; none while this host does not hold the Lease.
     sent: Option<Instant>,
-    /// From when on writes may leave; at once, where it is none.
-    from: Option<Instant>,
-    /// What was created here and not shown by the watch yet.
+    /// From when on this host may write; none if it may at once.
+    writes_from: Option<Instant>,
+    /// The Lease that this host created, until the watch shows it.
     created: Option<Created>,
-    /// How often it has begun to be held here.
+    /// How often this host has begun to hold the Lease.
     term: u64,
-    /// The newest version that was seen, of its deletion too.
+    /// The newest version that was seen, that of a deletion included.
     newest: u64,
-    /// When that was seen, by the watch or as the answer to a write; none at first.
+    /// When the newest version was seen, by the watch or as the answer to a write; none at first.
     changed: Option<Instant>,
-    /// The newest version that the watch has shown; it shows all of them in order.
+    /// The newest version that the watch has shown; the watch shows all versions in order.
     shown: u64,
     /// Until when the last other holder may write.
     others_until: Option<Instant>,
-    /// Whether what was seen is known not to be the newest.
+    /// Whether the Lease is known to have changed since it was last seen.
     is_stale: bool,
     failures: u32,
     not_before: Option<Instant>,
 }
 
 impl Lease {
-    /// Begins without any knowledge.
+    /// Creates the state of a Lease that was not seen yet.
     pub fn new(me: Arc<str>) -> Self {
         Self {
             me,
             seen: None,
             sent: None,
-            from: None,
+            writes_from: None,
             created: None,
             term: 0,
             newest: 0,
@@ -231,22 +232,23 @@ impl Lease {
         }
     }
 
-    /// Returns what was seen of it.
+    /// Returns what was seen of the Lease.
     pub fn seen(&self) -> Option<&Sighting> {
         self.seen.as_ref()
     }
 
-    /// Returns until when writes may leave; none while it is not held here.
+    /// Returns until when this host may write; none while it does not hold the Lease.
     pub fn deadline(&self) -> Option<Instant> {
         self.sent.map(|sent| sent + (DURATION - MARGIN))
     }
 
-    /// Returns whether it is held here, and writes may leave.
+    /// Returns whether this host holds the Lease and may write.
     pub fn is_held(&self, now: Instant) -> bool {
-        self.is_mine(now) && self.from.is_none_or(|from| from <= now)
+        self.is_mine(now) && self.writes_from.is_none_or(|from| from <= now)
     }
 
-    /// Returns how often it has begun to be held here. What was decided in one term is not written in the next.
+    /// Returns how often this host has begun to hold the Lease. What was decided in one term must not be written in the
+    /// next.
     pub fn term(&self) -> u64 {
         self.term
     }
@@ -255,15 +257,15 @@ impl Lease {
         self.deadline().is_some_and(|deadline| now < deadline)
     }
 
-    /// Notes what a watch shows, which may be older than what is known.
+    /// Notes what a watch shows. That may be older than what is known.
     pub fn watched(&mut self, record: Record, now: Instant) {
         self.shown = self.shown.max(record.version);
         if let Some(created) = &mut self.created {
             if record.version < created.version {
                 created.follows_another |= record.holder.as_ref() != Some(&self.me);
             } else {
-                // Who had the one before may not have seen yet that it is gone.
-                self.from = self.from.filter(|_| created.follows_another);
+                // The holder of the earlier Lease may not have seen its deletion yet.
+                self.writes_from = self.writes_from.filter(|_| created.follows_another);
                 self.created = None;
             }
         }
@@ -273,7 +275,8 @@ impl Lease {
         }
     }
 
-    /// Notes that a watch shows its deletion. Another host may create it now, so it is no longer held here.
+    /// Notes that a watch shows the deletion of the Lease. Another host may create it now, so this host no longer holds
+    /// it.
     pub fn deleted(&mut self, version: u64, now: Instant) {
         self.shown = self.shown.max(version);
         if self.seen.is_none() || version >= self.newest {
@@ -282,7 +285,7 @@ impl Lease {
         }
     }
 
-    /// Notes that a list is without it, which may be older than what is known.
+    /// Notes that a list does not contain the Lease. The list may be older than what is known.
     pub fn unlisted(&mut self, now: Instant) {
         match self.seen {
             None => self.see(None, now),
@@ -290,9 +293,9 @@ impl Lease {
         }
     }
 
-    /// Notes what the API server answered to a read that was sent at `sent`. That is the newest whatever its version, for
-    /// versions begin again when the cluster is restored; but not where a change was seen since, which the answer may
-    /// be older than. Returns whether the answer counts.
+    /// Notes the API server's answer to a read that was sent at `sent`. The answer counts as the newest state whatever
+    /// its version, because versions begin again when a cluster is restored. But if a change was seen since the read
+    /// was sent, the answer may be older than that, and is ignored. Returns whether the answer counts.
     pub fn read(&mut self, record: Option<Record>, sent: Instant, now: Instant) -> bool {
         self.is_stale = false;
         let has_changed = self.changed.is_some_and(|changed| changed >= sent);
@@ -319,7 +322,8 @@ impl Lease {
         }
     }
 
-    /// Notes that a step was accepted that was sent at `sent`. Where it was not held here all the time, a term begins.
+    /// Notes that the API server accepted a step that was sent at `sent`. Begins a term, unless this host has held the
+    /// Lease all the time.
     pub fn accepted(&mut self, step: Step, record: Record, sent: Instant, now: Instant) {
         let (was_mine, version) = (self.is_mine(now), record.version);
         (self.failures, self.not_before) = (0, None);
@@ -327,16 +331,16 @@ impl Lease {
             (self.is_stale, self.newest, self.changed) = (false, version, Some(now));
             self.see(Some(record), now);
         } else if self.seen.as_ref().and_then(Sighting::holder) != Some(&self.me) {
-            // The watch was faster, and shows that it was taken away since.
+            // The watch was faster, and has shown that another host took the Lease since.
             return;
         }
         if !was_mine {
             self.term += 1;
-            self.from = self.from.max(self.others_until);
+            self.writes_from = self.writes_from.max(self.others_until);
         }
         if step == Step::Create && version > self.shown {
-            let follows_another = self.from.is_some_and(|from| from > now);
-            self.from = Some(now + DURATION);
+            let follows_another = self.writes_from.is_some_and(|from| from > now);
+            self.writes_from = Some(now + DURATION);
             self.created = Some(Created { version, follows_another });
         }
         self.sent = Some(sent);
@@ -348,45 +352,45 @@ impl Lease {
         let pause = match failure {
             Failure::Conflict => {
                 self.is_stale = true;
-                // The first read is due at once; whom conflicts meet again and again reads less often.
+                // The first read is due at once; after repeated conflicts the reads become rarer.
                 soon(self.failures).saturating_sub(SOON)
             }
-            Failure::Passing(asked) => asked.unwrap_or_default().min(ASKED_MOST).max(soon(self.failures)),
-            Failure::Refused => doubled(2 * SOON, self.failures, REFUSED_MOST),
+            Failure::Transient(asked) => asked.unwrap_or_default().min(MAX_ASKED_PAUSE).max(soon(self.failures)),
+            Failure::Refused => doubled(2 * SOON, self.failures, MAX_REFUSED_PAUSE),
         };
         self.not_before = Some(now + pause);
     }
 
-    /// Ends what this host has of it: it was too late, or gives it up. Its permits end with that.
+    /// Ends the term of this host, which was too late or gives the Lease up. The permits of the term end with it.
     pub fn end(&mut self) {
-        self.others_until = self.others_until.max(self.from);
-        (self.sent, self.from, self.created) = (None, None, None);
+        self.others_until = self.others_until.max(self.writes_from);
+        (self.sent, self.writes_from, self.created) = (None, None, None);
     }
 
-    /// Returns what to do next. A host that holds `held` Leases lets others go first where one is free.
+    /// Returns what to do next. The more Leases this host holds (`held`), the longer it leaves a free one to others.
     pub fn next(&self, held: usize, now: Instant) -> Step {
         let Some(seen) = &self.seen else { return Step::Wait(None) };
         let (step, due) = match seen.record() {
             _ if self.is_stale => (Step::Read, now),
             None => (Step::Create, seen.free_from() + handicap(held)),
             Some(record) if record.holder.as_ref() == Some(&self.me) => {
-                // Where it is not held although it says so, an answer was lost, or came too late.
+                // If this host does not hold a Lease that names it, an answer was lost, or came too late.
                 (Step::Renew, self.sent.filter(|_| self.is_mine(now)).map_or(now, |sent| sent + RENEW))
             }
             Some(record) => {
                 let is_left_to_another = record.offered_to.as_ref().is_some_and(|other| *other != self.me);
-                let offer = if is_left_to_another && record.holder.is_none() { OFFER } else { Duration::ZERO };
+                let offer = if is_left_to_another && record.holder.is_none() { OFFER_TIME } else { Duration::ZERO };
                 (Step::Take, seen.free_from() + offer + handicap(held))
             }
         };
         let due = self.not_before.map_or(due, |not_before| due.max(not_before));
-        let begins = self.from.filter(|from| *from > now);
+        let begins = self.writes_from.filter(|from| *from > now);
         if due <= now { step } else { Step::Wait(Some(begins.map_or(due, |begins| begins.min(due)))) }
     }
 }
 
 fn handicap(held: usize) -> Duration {
-    (HANDICAP * u32::try_from(held).unwrap_or(u32::MAX).min(100)).min(HANDICAP_MOST)
+    (HANDICAP * u32::try_from(held).unwrap_or(u32::MAX).min(100)).min(MAX_HANDICAP)
 }
 
 #[cfg(test)]
@@ -415,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_is_not_there_is_created_and_renewed() {
+    fn a_missing_lease_is_created_and_renewed() {
         let now = Instant::now();
         let mut lease = Lease::new("me".into());
         assert_eq!(lease.next(0, now), Step::Wait(None), "it was not looked for yet");
@@ -434,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn who_creates_a_lease_after_one_that_was_deleted_by_hand_lets_its_holder_stop_first() {
+    fn a_host_that_creates_a_lease_after_one_that_was_deleted_by_hand_lets_its_holder_stop_first() {
         let now = Instant::now();
         let mut lease = Lease::new("me".into());
         lease.unlisted(now);
@@ -443,7 +447,7 @@ mod tests {
         lease.deleted(3, now + MOMENT);
         lease.watched(record("me", 5), now + MOMENT);
         assert!(!lease.is_held(now + MOMENT));
-        assert_eq!(lease.next(0, now + RENEW), Step::Renew, "it is kept meanwhile");
+        assert_eq!(lease.next(0, now + RENEW), Step::Renew, "the host renews it meanwhile");
         lease.accepted(Step::Renew, record("me", 6), now + RENEW, now + RENEW);
         lease.accepted(Step::Renew, record("me", 7), now + 2 * RENEW, now + 2 * RENEW);
         assert!(!lease.is_held(now + DURATION - MOMENT) && lease.is_held(now + DURATION));
@@ -462,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_add_to_a_lease_does_not_make_it_last() {
+    fn what_others_add_to_a_lease_does_not_renew_it() {
         let now = Instant::now();
         let mut lease = held_by("other", now);
         lease.watched(Record { version: 9, wanted_by: Some("me".into()), ..record("other", 0) }, now + RENEW);
@@ -475,7 +479,10 @@ mod tests {
         let mut lease = held_by("other", now);
         lease.watched(Record { released_by: Some("other".into()), ..record("", 1) }, now + MOMENT);
         assert_eq!(lease.next(0, now + MOMENT), Step::Take);
-        assert!(matches!(lease.next(2, now + MOMENT), Step::Wait(Some(_))), "who holds others lets one go first");
+        assert!(
+            matches!(lease.next(2, now + MOMENT), Step::Wait(Some(_))),
+            "a host that holds others lets other hosts go first"
+        );
     }
 
     #[test]
@@ -485,7 +492,10 @@ mod tests {
             |to: &str| Record { released_by: Some("other".into()), offered_to: Some(to.into()), ..record("", 1) };
         let mut lease = held_by("other", now);
         lease.watched(given("third"), now);
-        assert_eq!((lease.next(0, now), lease.next(0, now + OFFER)), (Step::Wait(Some(now + OFFER)), Step::Take));
+        assert_eq!(
+            (lease.next(0, now), lease.next(0, now + OFFER_TIME)),
+            (Step::Wait(Some(now + OFFER_TIME)), Step::Take)
+        );
         let mut lease = held_by("other", now);
         lease.watched(given("me"), now);
         assert_eq!(lease.next(0, now), Step::Take);
@@ -510,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_whose_lease_is_deleted_or_cleared_by_hand_has_it_again_at_once() {
+    fn a_holder_whose_lease_is_deleted_or_cleared_by_hand_takes_it_again_at_once() {
         let now = Instant::now();
         for cleared in [None, Some(Record { version: 9, ..record("", 1) })] {
             let mut lease = held_by("me", now);
@@ -525,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sees_another_holder_stops_at_once_and_takes_the_lease_again_when_that_one_does_not_renew_it() {
+    fn a_host_that_sees_another_holder_stops_at_once_and_takes_the_lease_again_once_it_expires() {
         let now = Instant::now();
         let mut lease = held_by("me", now);
         assert_eq!(lease.next(0, now), Step::Renew, "its answer was lost");
@@ -536,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_that_is_behind_takes_nothing_away() {
+    fn a_watch_that_is_behind_does_not_end_a_term() {
         let now = Instant::now();
         let mut lease = held_by("other", now);
         let then = now + DURATION;
@@ -552,7 +562,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_to_a_read_that_is_older_than_what_the_watch_has_shown_since_does_not_count() {
+    fn a_read_that_is_older_than_what_the_watch_has_shown_since_does_not_count() {
         let now = Instant::now();
         let released = |version| Record { released_by: Some("other".into()), version, ..record("", 1) };
         for answer in [Some(released(3)), None] {
@@ -581,12 +591,12 @@ mod tests {
     }
 
     #[test]
-    fn the_api_server_is_not_asked_more_often_than_it_wants() {
+    fn requests_that_fail_are_repeated_with_the_pauses_that_the_api_server_asks_for() {
         let now = Instant::now();
         let mut lease = held_by("me", now);
-        lease.failed(Failure::Passing(Some(Duration::from_secs(7))), now);
+        lease.failed(Failure::Transient(Some(Duration::from_secs(7))), now);
         assert_eq!(lease.next(0, now), Step::Wait(Some(now + Duration::from_secs(7))));
-        for failure in [Failure::Conflict, Failure::Passing(None), Failure::Refused] {
+        for failure in [Failure::Conflict, Failure::Transient(None), Failure::Refused] {
             let mut lease = held_by("me", now);
             let mut then = now;
             for _ in 0..20 {
@@ -600,14 +610,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_duration_that_was_written_by_hand_is_not_waited_for() {
+    fn a_duration_that_was_written_by_hand_is_bounded() {
         let now = Instant::now();
         let mut lease = Lease::new("me".into());
         let (day, none) = (Some(Duration::from_secs(86_400)), Some(Duration::ZERO));
         lease.watched(Record { duration: day, ..record("stranger", 0) }, now);
-        assert_eq!(lease.next(0, now), Step::Wait(Some(now + LONGEST)));
+        assert_eq!(lease.next(0, now), Step::Wait(Some(now + MAX_DURATION)));
         lease.watched(Record { duration: none, ..record("stranger", 1) }, now);
-        assert_eq!(lease.next(0, now), Step::Wait(Some(now + DURATION)), "nor is a short one believed");
+        assert_eq!(lease.next(0, now), Step::Wait(Some(now + DURATION)), "a shorter one is not believed either");
     }
 
     /// A host of the simulation, with a clock of its own.
@@ -617,7 +627,7 @@ mod tests {
         zero: Instant,
         /// How many parts in ten thousand its clock is fast.
         fast: u32,
-        /// Until when it does not run at all, as if it were stopped, milliseconds.
+        /// Until when the process is stopped, in milliseconds.
         frozen: u64,
         is_asking: bool,
     }
@@ -628,19 +638,19 @@ mod tests {
         }
     }
 
-    /// What is under way.
+    /// A message that is under way.
     #[derive(Clone, Debug)]
     enum Message {
-        /// A request of a host: what it does, to which version, and when it was sent by the clock of the host.
+        /// A request of a host: the step, the version that it expects, and when it was sent by the clock of the host.
         Ask(usize, Step, u64, Instant),
-        /// Its answer: the record where it was accepted or read.
+        /// The answer to a request: the record, if the request was accepted or was a read.
         Answer(usize, Step, Option<Option<Record>>, Instant),
         /// What a watch shows to a host.
         Shown(usize, Option<Record>, u64),
     }
 
     #[derive(Clone, Debug)]
-    enum Act {
+    enum Action {
         Pass(u64),
         Freeze(usize, u64),
         Delete,
@@ -649,14 +659,14 @@ mod tests {
         GiveUp(usize),
     }
 
-    fn acts() -> impl Strategy<Value = Vec<Act>> {
+    fn acts() -> impl Strategy<Value = Vec<Action>> {
         let act = prop_oneof![
-            12 => (1_u64..4_000).prop_map(Act::Pass),
-            2 => (0_usize..3, 1_u64..25_000).prop_map(|(host, time)| Act::Freeze(host, time)),
-            1 => Just(Act::Delete),
-            1 => Just(Act::Clear),
-            1 => Just(Act::Edit),
-            1 => (0_usize..3).prop_map(Act::GiveUp),
+            12 => (1_u64..4_000).prop_map(Action::Pass),
+            2 => (0_usize..3, 1_u64..25_000).prop_map(|(host, time)| Action::Freeze(host, time)),
+            1 => Just(Action::Delete),
+            1 => Just(Action::Clear),
+            1 => Just(Action::Edit),
+            1 => (0_usize..3).prop_map(Action::GiveUp),
         ];
         prop::collection::vec(act, 1..60)
     }
@@ -680,7 +690,7 @@ mod tests {
             let delay = self.delays[usize::try_from(self.sequence).unwrap() % self.delays.len()];
             let mut due = self.now + delay;
             if let Message::Shown(host, ..) = message {
-                // A watch has an order.
+                // A watch keeps the order of events.
                 due = due.max(self.shown[host]);
                 self.shown[host] = due;
             }
@@ -735,7 +745,7 @@ mod tests {
             }
         }
 
-        /// Who may write now.
+        /// Returns the hosts that may write now.
         fn writers(&self) -> Vec<usize> {
             let may_write = |host: &Host| host.lease.is_held(host.clock(self.now));
             (0..self.hosts.len()).filter(|host| may_write(&self.hosts[*host])).collect()
@@ -777,25 +787,25 @@ mod tests {
             Ok(())
         }
 
-        fn act(&mut self, act: &Act) -> Result<(), TestCaseError> {
+        fn act(&mut self, act: &Action) -> Result<(), TestCaseError> {
             match *act {
-                Act::Pass(time) => return self.pass(self.now + time),
-                // Never for a shorter time than before: what waits for it is shown in its order.
-                Act::Freeze(host, time) => {
+                Action::Pass(time) => return self.pass(self.now + time),
+                // Never ends earlier than an earlier freeze: what was sent to the host meanwhile must keep its order.
+                Action::Freeze(host, time) => {
                     let host = &mut self.hosts[host];
                     host.frozen = host.frozen.max(self.now + time);
                 }
-                Act::Delete if self.stored.is_some() => self.store(None),
-                Act::Clear => {
+                Action::Delete if self.stored.is_some() => self.store(None),
+                Action::Clear => {
                     let cleared = self.stored.clone().map(|stored| Record { holder: None, ..stored });
                     self.store(cleared);
                 }
-                Act::Edit if self.stored.is_some() => {
+                Action::Edit if self.stored.is_some() => {
                     let edited = Record { holder: Some("stranger".into()), ..self.stored.clone().unwrap_or_default() };
                     self.store(Some(edited));
                 }
-                Act::Delete | Act::Edit => {}
-                Act::GiveUp(host) => {
+                Action::Delete | Action::Edit => {}
+                Action::GiveUp(host) => {
                     let (me, clock) = (self.hosts[host].lease.me.clone(), self.hosts[host].clock(self.now));
                     let Host { frozen, is_asking, lease, .. } = &self.hosts[host];
                     if *frozen > self.now || *is_asking || !lease.is_held(clock) {
@@ -815,7 +825,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_two_hosts_may_write_at_once_whatever_clocks_requests_and_people_do(
+        fn no_two_hosts_may_write_at_once_whatever_clocks_requests_and_users_do(
             acts in acts(),
             delays in prop::collection::vec(prop_oneof![3 => 0_u64..50, 1 => 0_u64..15_000], 1..40),
             clocks in prop::collection::vec((0_u64..1_000_000, 0_u32..200), 3),
@@ -836,7 +846,7 @@ mod tests {
             for act in &acts {
                 world.act(act)?;
             }
-            // Once nothing more happens, one of them works.
+            // Once nothing more happens, exactly one of them may write.
             world.delays = vec![5];
             world.pass(world.now + 120_000)?;
             prop_assert_eq!(world.writers().len(), 1);

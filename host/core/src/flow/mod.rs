@@ -1,5 +1,5 @@
-//! When to hold back, and whose turn it is: circuit breaker, fair queue, flapping, contention, probation, canary, backoff,
-//! tries, rate limits, writes without an answer, room on the disk; which of several hosts may write: leases and shards.
+//! Flow control: circuit breaker, fair queue, flapping, contention, probation, canary, backoff, tries, rate limits,
+//! unanswered writes, room on the disk; and which of several hosts may write: leases and shards.
 
 pub mod backoff;
 pub mod canary;

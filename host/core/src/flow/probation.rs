@@ -1,11 +1,11 @@
-//! Judges whether a revision that has just become active does worse than the one before it.
+//! Decides whether a revision that has just become active does worse than the one before it.
 //!
-//! For a while after a swap its failures, call times and flapping are compared with those of its predecessor. Past a
-//! threshold the verdict is to roll back, with a reason for people. Pure but for the lock;
-//! `rollout` rolls back, and asks the predecessor first whether it does better on what the new one failed on.
+//! For ten minutes after a swap its failures, call times and flapping are compared with those of its predecessor. Past
+//! a threshold the verdict is to roll back, with a reason for the administrator. Pure except for the lock; `rollout`
+//! rolls back, but first checks whether the predecessor does better on the parents that the new revision failed on.
 //!
-//! It buys a rollback within seconds, without an administrator. The circuit breaker alone would stop a bad
-//! revision, but leave its parents unserved until one comes.
+//! So a bad revision is rolled back within seconds, without an administrator. The circuit breaker alone would stop it,
+//! but leave its parents unserved until an administrator acts.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -20,32 +20,33 @@ use crate::model::sanitize;
 
 /// How long a new revision is compared with the one before it.
 const PROBATION: Duration = Duration::from_secs(600);
-/// How long a canary is compared with the active revision: until it ends, so longer than any does.
-const BESIDE: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
-/// Pause after a failed rollback before the revision is evaluated again.
-const REST: Duration = Duration::from_secs(60);
-/// Fewer failures prove nothing.
+/// How long a canary is compared with the active revision: until the canary ends, so longer than any canary lasts.
+const CANARY_PROBATION: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+/// The pause after a failed rollback before the revision is compared again.
+const RETRY_PAUSE: Duration = Duration::from_secs(60);
+/// The number of failures below which no revision is rolled back: fewer prove nothing.
 const MIN_FAILURES: u32 = 5;
-/// The share of failed calls may double and grow by this much.
-const MORE_FAILURES: f64 = 0.05;
-/// Fewer calls say nothing about time, neither of one revision nor of the other.
+/// The share of failed calls may double and then grow by this much.
+const FAILURE_MARGIN: f64 = 0.05;
+/// The number of calls that each of the two revisions must have before their call times are compared.
 const MIN_CALLS: u32 = 10;
-/// How often a revision may change its decision for each parent that stays as it is, on average and at once…
-const CHANGES: f64 = 30.0;
-/// …and then once in this time.
-const CHANGE: Duration = Duration::from_secs(30);
-/// With fewer parents, each counts by itself.
-const MANY: usize = 20;
-/// A call may take this much longer than before…
-const SLOWER: u32 = 5;
-/// …or as long as this, whatever was before.
-const ALWAYS_FAST: Duration = Duration::from_millis(10);
-/// The most parents that are remembered on which it failed.
-const FAILED_ON: usize = 8;
-/// The longest reason, bytes.
-const WORDS: usize = 1_000;
-/// After so many calls older ones count half, so that the distant past does not count.
-const REMEMBERED: u32 = 2_000;
+/// How often a revision may change its decision on average for each parent that does not change: this many times at
+/// once…
+const CHANGES_AT_ONCE: f64 = 30.0;
+/// …and then once in this interval.
+const CHANGE_INTERVAL: Duration = Duration::from_secs(30);
+/// The number of flapping parents from which they count together. With fewer, each counts by itself.
+const MIN_FLAPPING_PARENTS: usize = 20;
+/// A call may take this many times as long as before…
+const MAX_SLOWDOWN: u32 = 5;
+/// …or at least this long, however fast the revision before was.
+const ACCEPTABLE_CALL_TIME: Duration = Duration::from_millis(10);
+/// The most parents to remember on which a revision failed.
+const MAX_FAILED_PARENTS: usize = 8;
+/// The maximum length of a reason, in bytes.
+const MAX_REASON_BYTES: usize = 1_000;
+/// After this many calls the counts are halved, so that recent calls weigh more than old ones.
+const MAX_COUNTED_CALLS: u32 = 2_000;
 
 /// Counts and times of the calls of one revision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,25 +65,26 @@ pub struct Probation {
 /// How a revision became active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beginning {
-    /// In place of another one, with which it is compared.
+    /// In place of another revision, with which it is compared.
     OnProbation,
-    /// Again after a restart: how long it had been on probation, and the calls of the one that it is compared with.
+    /// Again after a restart: how long it had been on probation, and the calls of the revision that it is compared
+    /// with.
     Resumed(Duration, CallStats),
-    /// Beside the active one, as its canary: the calls of that one, with which it is compared until it ends.
+    /// As a canary beside the active revision: the calls of the active one, with which it is compared until it ends.
     Beside(CallStats),
-    /// Without comparison: there was none before it, or its failures are known and approved.
+    /// Without comparison: there was no revision before it, or its failures are known and approved.
     Unjudged,
-    /// By a rollback. The calls of the one in between count for nothing.
+    /// By a rollback. The calls of the revision that was rolled back are ignored.
     Return,
 }
 
 /// The verdict that the active revision should be rolled back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Relapse {
-    /// Why, for people.
+pub struct RollbackVerdict {
+    /// The reason, for the administrator.
     pub why: String,
-    /// The parents on which it failed, if that is why, as many as are remembered. If the one before it fails on them
-    /// too, it is no worse.
+    /// The last parents on which it failed, if that is the reason. If the revision before it fails on them too, it is
+    /// no worse.
     pub failed_on: Vec<Key>,
 }
 
@@ -92,21 +94,22 @@ struct Inner {
     digest: Option<Digest>,
     before: CallStats,
     now: CallStats,
-    /// The parents on which it failed, the last one last.
+    /// The parents on which it failed, the most recent one last.
     failed_on: Vec<Key>,
     /// How often it flapped.
-    unrest: Unrest,
-    /// When it is judged again after a failed rollback.
+    flaps: Flaps,
+    /// When the comparison begins again after a failed rollback.
     from: Option<Instant>,
     /// The end of its probation; none if it is not on probation.
     until: Option<Instant>,
-    /// The verdict to roll it back; no other is given meanwhile.
-    is_judged: bool,
-    verdict: Option<Relapse>,
+    /// Whether a verdict was given; then no other is given for it.
+    has_verdict: bool,
+    /// The verdict, until it is taken.
+    verdict: Option<RollbackVerdict>,
 }
 
 impl Probation {
-    /// Begins with another active revision.
+    /// Begins the probation of a revision that has become active.
     pub fn begin(&self, now: Instant, digest: Digest, beginning: Beginning) {
         let mut inner = self.lock();
         let before = match beginning {
@@ -117,7 +120,7 @@ impl Probation {
         let until = match beginning {
             Beginning::OnProbation => Some(now + PROBATION),
             Beginning::Resumed(since, _) => Some(now + PROBATION.saturating_sub(since)),
-            Beginning::Beside(_) => Some(now + BESIDE),
+            Beginning::Beside(_) => Some(now + CANARY_PROBATION),
             Beginning::Unjudged | Beginning::Return => None,
         };
         *inner = Inner { digest: Some(digest), before, until, ..Inner::default() };
@@ -128,12 +131,13 @@ impl Probation {
         self.lock().known()
     }
 
-    /// Compares the revision with these calls from now on: those of the active one go on beside its canary.
+    /// Compares the revision with these calls from now on. The active revision is still called beside its canary, so
+    /// its calls change.
     pub fn compare_with(&self, before: CallStats) {
         self.lock().before = before;
     }
 
-    /// Returns whether the revision has decided about a parent: a call of it was good.
+    /// Returns whether the revision has decided about a parent: whether one of its calls was good.
     pub fn has_decided(&self) -> bool {
         let inner = self.lock();
         inner.now.calls > inner.now.failures
@@ -144,7 +148,7 @@ impl Probation {
         self.lock().before
     }
 
-    /// Records a call of this revision, and its processor time.
+    /// Records a call of this revision and its processor time. Returns whether there is a new verdict.
     #[must_use = "a new verdict is to be reported"]
     pub fn called(&self, now: Instant, digest: Digest, time: Duration) -> bool {
         let mut inner = self.lock();
@@ -152,35 +156,36 @@ impl Probation {
         if inner.digest == Some(digest) {
             inner.now.add(time);
             let why = inner.now.too_slow(&inner.before);
-            self.judge(inner, now, why.map(Relapse::of))
+            self.judge(inner, now, why.map(RollbackVerdict::of))
         } else {
             false
         }
     }
 
-    /// Records that a call of this revision failed on a parent, or that its answer was denied.
+    /// Records that a call of this revision failed on a parent, or that its answer was denied. Returns whether there is
+    /// a new verdict.
     #[must_use = "a new verdict is to be reported"]
     pub fn failed(&self, now: Instant, digest: Digest, parent: &Key, error: &dyn fmt::Display) -> bool {
         let mut inner = self.lock();
         if inner.digest == Some(digest) {
             inner.now.failures += 1;
             inner.note_failed_on(parent);
-            let why = inner.now.fails_more(&inner.before).map(|why| said(&why, parent, error));
-            let verdict = why.map(|why| Relapse { why, failed_on: inner.failed_on.clone() });
+            let why = inner.now.fails_more(&inner.before).map(|why| failure_reason(&why, parent, error));
+            let verdict = why.map(|why| RollbackVerdict { why, failed_on: inner.failed_on.clone() });
             self.judge(inner, now, verdict)
         } else {
             false
         }
     }
 
-    /// Records that the circuit of this revision opened.
+    /// Records that the circuit of this revision opened. Returns whether there is a new verdict.
     #[must_use = "a new verdict is to be reported"]
-    pub fn shut_off(&self, now: Instant, digest: Digest) -> bool {
+    pub fn circuit_opened(&self, now: Instant, digest: Digest) -> bool {
         let inner = self.lock();
         if inner.digest == Some(digest) {
             let last = inner.failed_on.last().map(|parent| format!(", at last on {parent}")).unwrap_or_default();
             let why = format!("it failed or used up its time again and again{last}, so that its circuit opened");
-            let verdict = Relapse { why, failed_on: inner.failed_on.clone() };
+            let verdict = RollbackVerdict { why, failed_on: inner.failed_on.clone() };
             self.judge(inner, now, Some(verdict))
         } else {
             false
@@ -188,38 +193,39 @@ impl Probation {
     }
 
     /// Records that this revision flapped on a parent; `endless` if it does so again and again. With many parents each
-    /// flaps less often, but all together more often.
+    /// flaps less often, but all together more often. Returns whether there is a new verdict.
     #[must_use = "a new verdict is to be reported"]
-    pub fn changed_its_mind(&self, now: Instant, digest: Digest, parent: &Key, endless: bool) -> bool {
+    pub fn flapped(&self, now: Instant, digest: Digest, parent: &Key, endless: bool) -> bool {
         let mut inner = self.lock();
         if inner.digest != Some(digest) {
             return false;
         }
-        let why = match inner.unrest.grows(now, parent) {
+        let why = match inner.flaps.add(now, parent) {
             _ if endless => {
-                Some(format!("it decides {parent} differently again and again, though that does not change"))
+                Some(format!("its decision for {parent} changes again and again although the object does not"))
             }
             Some(parents) => Some(format!(
-                "it decides {parents} objects differently again and again, {parent} among them, though they do not change"
+                "its decisions for {parents} objects, {parent} among them, change again and again although the objects do not"
             )),
             None => None,
         };
-        self.judge(inner, now, why.map(Relapse::of))
+        self.judge(inner, now, why.map(RollbackVerdict::of))
     }
 
-    /// Records that the rollback failed. After a pause the revision is judged again, so that the rollback is retried.
+    /// Records that the rollback failed. After a pause the revision is compared again, so that the rollback is retried.
     pub fn resume(&self, now: Instant) {
         let mut inner = self.lock();
-        (inner.from, inner.until) = (Some(now + REST), Some(now + REST + PROBATION));
-        inner.is_judged = false;
+        (inner.from, inner.until) = (Some(now + RETRY_PAUSE), Some(now + RETRY_PAUSE + PROBATION));
+        inner.has_verdict = false;
     }
 
-    /// Records that the revision before the active one fails on the same parents. Only failures from now on count.
+    /// Drops the verdict, because the revision before the active one fails on the same parents. Only failures from now
+    /// on count.
     pub fn excuse(&self) {
         let mut inner = self.lock();
         inner.now.failures = 0;
         inner.failed_on.clear();
-        inner.is_judged = false;
+        inner.has_verdict = false;
     }
 
     /// Ends the probation of the active revision.
@@ -228,28 +234,28 @@ impl Probation {
         (inner.until, inner.verdict) = (None, None);
     }
 
-    /// Returns the verdict that the active revision should be rolled back; once for a revision.
-    pub fn take_verdict(&self) -> Option<Relapse> {
+    /// Returns the verdict that the active revision should be rolled back; only once.
+    pub fn take_verdict(&self) -> Option<RollbackVerdict> {
         self.lock().verdict.take()
     }
 
-    fn judge(&self, mut inner: MutexGuard<'_, Inner>, now: Instant, verdict: Option<Relapse>) -> bool {
+    fn judge(&self, mut inner: MutexGuard<'_, Inner>, now: Instant, verdict: Option<RollbackVerdict>) -> bool {
         let on_probation = inner.until.is_some_and(|until| now < until) && inner.from.is_none_or(|from| from <= now);
-        let is_new = on_probation && !inner.is_judged && verdict.is_some();
+        let is_new = on_probation && !inner.has_verdict && verdict.is_some();
         if is_new {
-            (inner.is_judged, inner.verdict) = (true, verdict);
+            (inner.has_verdict, inner.verdict) = (true, verdict);
         }
         is_new
     }
 
-    /// Every change under this lock is a few moves of numbers, so what a panic leaves is usable.
+    /// Locks the state. The code under this lock only assigns values, so the state stays usable even after a panic.
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock()
     }
 }
 
-impl Relapse {
-    /// Builds a verdict whose reason is no failure.
+impl RollbackVerdict {
+    /// Builds a verdict whose reason is not a failure on some parent.
     fn of(why: String) -> Self {
         Self { why, failed_on: Vec::new() }
     }
@@ -257,26 +263,26 @@ impl Relapse {
 
 /// Counts how often a revision flapped.
 #[derive(Debug, Default)]
-struct Unrest {
+struct Flaps {
     parents: HashSet<Key>,
-    /// The changes that are not forgotten yet.
+    /// The number of changes, less those that have expired.
     changes: f64,
     at: Option<Instant>,
 }
 
-impl Unrest {
-    /// The number of parents that flap endlessly.
-    fn grows(&mut self, now: Instant, parent: &Key) -> Option<usize> {
+impl Flaps {
+    /// Adds a change. Returns the number of flapping parents, if there are many and they change too often.
+    fn add(&mut self, now: Instant, parent: &Key) -> Option<usize> {
         self.parents.insert(parent.clone());
         let (parents, since) = (self.parents.len(), self.at.map_or(Duration::ZERO, |at| now - at));
-        let forgotten = since.div_duration_f64(CHANGE) * parents as f64;
-        (self.changes, self.at) = ((self.changes - forgotten).max(0.0) + 1.0, Some(now));
-        (parents >= MANY && self.changes > CHANGES * parents as f64).then_some(parents)
+        let expired = since.div_duration_f64(CHANGE_INTERVAL) * parents as f64;
+        (self.changes, self.at) = ((self.changes - expired).max(0.0) + 1.0, Some(now));
+        (parents >= MIN_FLAPPING_PARENTS && self.changes > CHANGES_AT_ONCE * parents as f64).then_some(parents)
     }
 }
 
 impl Inner {
-    /// The calls to compare another revision with. Where there are too few, the revision before has more.
+    /// Returns the calls to compare another revision with: those of the revision before, where this one has too few.
     fn known(&self) -> CallStats {
         let has_enough = self.now.calls >= MIN_CALLS || self.now.calls > self.before.calls;
         if has_enough { self.now } else { self.before }
@@ -284,15 +290,15 @@ impl Inner {
 
     fn note_failed_on(&mut self, parent: &Key) {
         self.failed_on.retain(|known| known != parent);
-        if self.failed_on.len() == FAILED_ON {
+        if self.failed_on.len() == MAX_FAILED_PARENTS {
             self.failed_on.remove(0);
         }
         self.failed_on.push(parent.clone());
     }
 }
 
-fn said(why: &str, parent: &Key, error: &dyn fmt::Display) -> String {
-    sanitize::clean(format!("{why}; the last on {parent}: {error}"), WORDS)
+fn failure_reason(why: &str, parent: &Key, error: &dyn fmt::Display) -> String {
+    sanitize::clean(format!("{why}; the last on {parent}: {error}"), MAX_REASON_BYTES)
 }
 
 impl CallStats {
@@ -302,31 +308,34 @@ impl CallStats {
     }
 
     fn add(&mut self, time: Duration) {
-        if self.calls >= REMEMBERED {
+        if self.calls >= MAX_COUNTED_CALLS {
             *self = Self { calls: self.calls / 2, failures: self.failures / 2, time: self.time / 2 };
         }
         self.calls += 1;
         self.time += time;
     }
 
-    /// Returns why its failures are more than before.
+    /// Returns the reason, if a larger share of calls fails than before.
     fn fails_more(&self, before: &CallStats) -> Option<String> {
-        let much = self.failures >= MIN_FAILURES && self.share() > 2.0 * before.share() + MORE_FAILURES;
-        much.then(|| {
+        let is_worse = self.failures >= MIN_FAILURES && self.share() > 2.0 * before.share() + FAILURE_MARGIN;
+        is_worse.then(|| {
             let (failures, calls) = (self.failures, self.calls);
             let was = match before.calls {
-                0 => "how often the one before it failed is not known".to_owned(),
-                calls => format!("of {calls} calls before it {} did", before.failures),
+                0 => "the failures of the revision before it are not known".to_owned(),
+                calls => format!("with the revision before it, {} of {calls} did", before.failures),
             };
             format!("{failures} of its first {calls} calls failed; {was}")
         })
     }
 
-    /// Returns why its calls are slower than before.
+    /// Returns the reason, if calls are much slower than before.
     fn too_slow(&self, before: &CallStats) -> Option<String> {
         let (mean, was) = (self.mean(), before.mean());
-        let much = self.calls.min(before.calls) >= MIN_CALLS && mean > ALWAYS_FAST && mean > was * SLOWER;
-        much.then(|| format!("a call of it takes {mean:.1?} of a processor; before it one took {was:.1?}"))
+        let is_worse =
+            self.calls.min(before.calls) >= MIN_CALLS && mean > ACCEPTABLE_CALL_TIME && mean > was * MAX_SLOWDOWN;
+        is_worse.then(|| {
+            format!("a call takes {mean:.1?} of processor time; with the revision before it, a call took {was:.1?}")
+        })
     }
 
     fn share(&self) -> f64 {
@@ -345,7 +354,7 @@ mod tests {
     const FAST: Duration = Duration::from_micros(50);
     const SLOW: Duration = Duration::from_millis(60);
 
-    /// A revision after one that was called a hundred times, of which so many failed.
+    /// Returns the probation of a new revision. The one before was called a hundred times, and this many calls failed.
     fn after(failures: u32) -> (Probation, Instant) {
         let (probation, now) = (Probation::default(), Instant::now());
         begin(&probation, now, "old", Beginning::Unjudged);
@@ -378,15 +387,15 @@ mod tests {
         for _ in 0..4 {
             call(&probation, now, "new", true, FAST);
         }
-        assert_eq!(verdict(&probation), None, "four prove nothing");
+        assert_eq!(verdict(&probation), None, "four failures prove nothing");
         call(&probation, now, "new", true, FAST);
-        let why = "5 of its first 5 calls failed; of 100 calls before it 0 did; the last on default/cache: it trapped";
+        let why = "5 of its first 5 calls failed; with the revision before it, 0 of 100 did; the last on default/cache: it trapped";
         let failed_on = vec![Key::new(Some("default"), "cache")];
-        assert_eq!(probation.lock().verdict, Some(Relapse { why: why.to_owned(), failed_on }));
+        assert_eq!(probation.lock().verdict, Some(RollbackVerdict { why: why.to_owned(), failed_on }));
     }
 
     #[test]
-    fn one_that_fails_as_often_as_its_predecessor_stays() {
+    fn a_revision_that_fails_as_often_as_its_predecessor_stays() {
         let (probation, now) = after(30);
         for number in 0..100 {
             call(&probation, now, "new", number % 2 == 0, FAST);
@@ -400,7 +409,7 @@ mod tests {
         for _ in 0..MIN_CALLS {
             call(&probation, now, "new", false, SLOW);
         }
-        assert!(verdict(&probation).unwrap().starts_with("a call of it takes 60.0ms"));
+        assert!(verdict(&probation).unwrap().starts_with("a call takes 60.0ms"));
         let (probation, now) = after(0);
         for _ in 0..100 {
             call(&probation, now, "new", false, 20 * FAST);
@@ -412,19 +421,19 @@ mod tests {
     fn a_revision_that_flaps_is_rolled_back() {
         let (probation, now) = after(0);
         let cache = Key::new(Some("default"), "cache");
-        let _ = probation.changed_its_mind(now, Digest::of(b"new"), &cache, false);
-        assert_eq!(verdict(&probation), None, "once is no wonder");
-        let _ = probation.changed_its_mind(now, Digest::of(b"new"), &cache, true);
-        assert!(verdict(&probation).unwrap().contains("default/cache differently again and again"));
+        let _ = probation.flapped(now, Digest::of(b"new"), &cache, false);
+        assert_eq!(verdict(&probation), None, "once is no reason");
+        let _ = probation.flapped(now, Digest::of(b"new"), &cache, true);
+        assert!(verdict(&probation).unwrap().contains("its decision for default/cache changes again and again"));
     }
 
-    /// After so many changes for each of so many parents, a second for each round.
+    /// Returns the verdict after this many rounds, in each of which the decision changes for every one of the parents.
     fn after_rounds(rounds: u64, parents: usize, each: Duration) -> Option<String> {
         let (probation, now) = after(0);
         for round in 0..rounds {
             for parent in 0..parents {
                 let key = Key::new(Some("default"), &format!("cache-{parent}"));
-                let _ = probation.changed_its_mind(now + each * round as u32, Digest::of(b"new"), &key, false);
+                let _ = probation.flapped(now + each * round as u32, Digest::of(b"new"), &key, false);
             }
         }
         verdict(&probation)
@@ -433,17 +442,17 @@ mod tests {
     #[test]
     fn a_revision_that_flaps_on_a_thousand_parents_is_rolled_back_though_each_is_seldom_reconciled() {
         let why = after_rounds(40, 1_000, Duration::from_secs(2)).unwrap();
-        assert!(why.starts_with("it decides 1000 objects differently again and again, default/cache-"), "{why}");
+        assert!(why.starts_with("its decisions for 1000 objects, default/cache-"), "{why}");
     }
 
     #[test]
-    fn one_that_rolls_all_out_in_twenty_steps_stays() {
+    fn a_revision_that_rolls_out_a_change_in_twenty_steps_stays() {
         assert_eq!(after_rounds(20, 1_000, Duration::from_secs(1)), None);
         assert_eq!(after_rounds(20, 30, Duration::ZERO), None);
     }
 
     #[test]
-    fn the_first_revision_and_one_that_proved_itself_are_not_on_probation() {
+    fn the_first_revision_and_one_whose_probation_is_over_are_not_rolled_back() {
         let (probation, now) = (Probation::default(), Instant::now());
         begin(&probation, now, "new", Beginning::Unjudged);
         for _ in 0..100 {
@@ -458,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn a_revision_with_few_calls_is_not_judged_by_their_time() {
+    fn call_times_are_not_compared_where_one_revision_has_too_few_calls() {
         let (probation, now) = (Probation::default(), Instant::now());
         begin(&probation, now, "old", Beginning::Unjudged);
         begin(&probation, now, "new", Beginning::OnProbation);
@@ -476,11 +485,15 @@ mod tests {
         for _ in 0..MIN_CALLS {
             call(&probation, now, "newer", false, SLOW);
         }
-        assert!(verdict(&probation).unwrap().contains("before it one took 50.0µs"), "{:?}", verdict(&probation));
+        assert!(
+            verdict(&probation).unwrap().contains("with the revision before it, a call took 50.0µs"),
+            "{:?}",
+            verdict(&probation)
+        );
     }
 
     #[test]
-    fn failures_of_a_bad_revision_do_not_excuse_those_after_the_rollback() {
+    fn failures_of_a_revision_that_was_rolled_back_do_not_excuse_those_of_the_next_one() {
         let (probation, now) = after(0);
         for _ in 0..MIN_CALLS {
             call(&probation, now, "new", true, FAST);
@@ -490,22 +503,22 @@ mod tests {
         for _ in 0..MIN_FAILURES {
             call(&probation, now, "newer", true, FAST);
         }
-        assert!(verdict(&probation).unwrap().contains("of 100 calls before it 0 did"));
+        assert!(verdict(&probation).unwrap().contains("with the revision before it, 0 of 100 did"));
     }
 
     #[test]
-    fn what_the_one_before_it_still_does_is_not_counted() {
+    fn late_calls_of_the_revision_before_do_not_count() {
         let (probation, now) = after(0);
         for _ in 0..100 {
             call(&probation, now, "old", true, SLOW);
         }
-        let _ = probation.changed_its_mind(now, Digest::of(b"old"), &Key::new(Some("default"), "cache"), true);
+        let _ = probation.flapped(now, Digest::of(b"old"), &Key::new(Some("default"), "cache"), true);
         assert_eq!(verdict(&probation), None);
         assert_eq!(probation.lock().now, CallStats::default());
     }
 
     #[test]
-    fn a_revision_whose_rollback_failed_is_judged_again_after_a_pause() {
+    fn a_revision_whose_rollback_failed_is_compared_again_after_a_pause() {
         let (probation, now) = after(0);
         let fail = |now: Instant| (0..MIN_FAILURES).for_each(|_| call(&probation, now, "new", true, FAST));
         fail(now);
@@ -513,14 +526,14 @@ mod tests {
         fail(now);
         assert_eq!(verdict(&probation), None, "it is being rolled back");
         probation.resume(now);
-        fail(now + REST / 2);
+        fail(now + RETRY_PAUSE / 2);
         assert_eq!(verdict(&probation), None);
-        fail(now + REST);
+        fail(now + RETRY_PAUSE);
         assert!(verdict(&probation).is_some());
     }
 
     #[test]
-    fn one_that_is_excused_is_judged_by_what_it_does_from_then_on() {
+    fn only_failures_after_an_excuse_count() {
         let (probation, now) = after(0);
         let fail = |times: u32| (0..times).for_each(|_| call(&probation, now, "new", true, FAST));
         fail(MIN_FAILURES);
@@ -536,45 +549,45 @@ mod tests {
     fn a_revision_whose_circuit_opens_is_rolled_back() {
         let (probation, now) = after(0);
         call(&probation, now, "new", true, FAST);
-        let _ = probation.shut_off(now, Digest::of(b"old"));
-        assert_eq!(verdict(&probation), None, "that was another");
-        let _ = probation.shut_off(now, Digest::of(b"new"));
+        let _ = probation.circuit_opened(now, Digest::of(b"old"));
+        assert_eq!(verdict(&probation), None, "that was another revision");
+        let _ = probation.circuit_opened(now, Digest::of(b"new"));
         assert!(verdict(&probation).unwrap().contains("at last on default/cache, so that its circuit opened"));
     }
 
     #[test]
-    fn a_revision_whose_probation_has_ended_is_not_judged() {
+    fn a_revision_whose_probation_was_ended_is_not_rolled_back() {
         let (probation, now) = after(0);
         let fail = || (0..MIN_FAILURES).for_each(|_| call(&probation, now, "new", true, FAST));
         fail();
         probation.end();
         fail();
-        let _ = probation.shut_off(now, Digest::of(b"new"));
+        let _ = probation.circuit_opened(now, Digest::of(b"new"));
         assert_eq!(verdict(&probation), None);
     }
 
     #[test]
-    fn one_that_was_on_probation_when_the_host_ended_is_so_for_the_rest_of_it() {
+    fn a_probation_goes_on_after_a_restart_of_the_host() {
         let (probation, now) = (Probation::default(), Instant::now());
         begin(&probation, now, "new", Beginning::Resumed(PROBATION / 2, CallStats::default()));
         let fail = |now: Instant| (0..MIN_FAILURES).for_each(|_| call(&probation, now, "new", true, FAST));
         fail(now + PROBATION / 2);
         assert_eq!(verdict(&probation), None, "it is over");
         fail(now);
-        assert!(verdict(&probation).unwrap().contains("how often the one before it failed is not known"));
+        assert!(verdict(&probation).unwrap().contains("the failures of the revision before it are not known"));
     }
 
     #[test]
-    fn a_revision_that_became_slow_is_compared_with_the_one_before_it_also_after_a_restart() {
+    fn call_times_are_compared_with_the_revision_before_also_after_a_restart() {
         let before = after(0).0.before();
         let (probation, now) = (Probation::default(), Instant::now());
         begin(&probation, now, "new", Beginning::Resumed(PROBATION / 2, before));
         (0..MIN_CALLS).for_each(|_| call(&probation, now, "new", false, SLOW));
-        assert!(verdict(&probation).unwrap().contains("before it one took 50.0"));
+        assert!(verdict(&probation).unwrap().contains("with the revision before it, a call took 50.0"));
     }
 
     #[test]
-    fn a_canary_is_compared_with_what_the_active_revision_does_meanwhile_for_as_long_as_it_lasts() {
+    fn a_canary_is_compared_with_the_active_revision_for_as_long_as_it_lasts() {
         let (probation, now) = (Probation::default(), Instant::now());
         begin(&probation, now, "canary", Beginning::Beside(CallStats::default()));
         assert!(!probation.has_decided());
@@ -590,21 +603,23 @@ mod tests {
         probation.compare_with(CallStats { calls: 100, failures: 8, time: 100 * FAST });
         call(&probation, later, "canary", true, FAST);
         assert!(
-            verdict(&probation).unwrap().starts_with("6 of its first 7 calls failed; of 100 calls before it 8 did")
+            verdict(&probation)
+                .unwrap()
+                .starts_with("6 of its first 7 calls failed; with the revision before it, 8 of 100 did")
         );
     }
 
     #[test]
-    fn so_many_parents_are_remembered_and_each_once() {
+    fn the_last_failed_parents_are_remembered_and_each_once() {
         let (probation, now) = after(0);
-        for number in 0..FAILED_ON + 2 {
+        for number in 0..MAX_FAILED_PARENTS + 2 {
             for _ in 0..2 {
                 let parent = Key::new(None, &format!("p{number}"));
                 let _ = probation.failed(now, Digest::of(b"new"), &parent, &"it trapped");
             }
         }
         let failed_on: Vec<_> = probation.lock().failed_on.iter().map(|parent| parent.name.to_string()).collect();
-        let last: Vec<_> = (2..FAILED_ON + 2).map(|number| format!("p{number}")).collect();
+        let last: Vec<_> = (2..MAX_FAILED_PARENTS + 2).map(|number| format!("p{number}")).collect();
         assert_eq!(failed_on, last);
     }
 

@@ -1,5 +1,5 @@
-//! Limits Events and log lines over time. Each call has its own limit as well, but a plugin chooses how often it is
-//! called.
+//! Limits Events and log lines over time. There is a limit for each call as well, but a plugin can make the host call
+//! it as often as it likes.
 
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use parking_lot::Mutex;
 
-/// The time between two reports of what was dropped.
-const REPORT: Duration = Duration::from_secs(10);
+/// The time between two reports of dropped output.
+const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A token bucket of one plugin's output.
 pub struct OutputLimit {
@@ -23,14 +23,14 @@ struct Dropped {
 }
 
 impl OutputLimit {
-    /// Creates a limit of so much in a second, with a burst.
+    /// Creates a limit of `per_second`, with a burst.
     pub fn new(per_second: u32, burst: u32) -> Self {
         let cells = |amount: u32| NonZeroU32::new(amount).unwrap_or(NonZeroU32::MIN);
         let quota = Quota::per_second(cells(per_second)).allow_burst(cells(burst));
         Self { bucket: RateLimiter::direct(quota), dropped: Mutex::default() }
     }
 
-    /// Returns whether so much may be written now.
+    /// Returns whether this amount may be written now.
     pub fn allows(&self, amount: usize) -> bool {
         match NonZeroU32::new(u32::try_from(amount).unwrap_or(u32::MAX)) {
             None => true,
@@ -38,11 +38,11 @@ impl OutputLimit {
         }
     }
 
-    /// Records that so much was dropped. Returns the sum since the last report, if a report is due.
+    /// Records that this amount was dropped. Returns the sum since the last report, if a report is due.
     pub fn dropped(&self, amount: u64, now: Instant) -> Option<u64> {
         let mut dropped = self.dropped.lock();
         dropped.unreported += amount;
-        if dropped.reported.is_some_and(|reported| now.saturating_duration_since(reported) < REPORT) {
+        if dropped.reported.is_some_and(|reported| now.saturating_duration_since(reported) < REPORT_INTERVAL) {
             return None;
         }
         dropped.reported = Some(now);
@@ -75,7 +75,7 @@ mod tests {
     fn dropped_lines_are_reported_at_once_and_then_summed_up() {
         let (limit, start) = (OutputLimit::new(1, 1), Instant::now());
         assert_eq!(limit.dropped(1, start), Some(1));
-        assert!((1..=98).all(|_| limit.dropped(1, start + REPORT / 2).is_none()));
-        assert_eq!(limit.dropped(2, start + REPORT), Some(100));
+        assert!((1..=98).all(|_| limit.dropped(1, start + REPORT_INTERVAL / 2).is_none()));
+        assert_eq!(limit.dropped(2, start + REPORT_INTERVAL), Some(100));
     }
 }

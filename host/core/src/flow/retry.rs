@@ -1,6 +1,6 @@
 //! When, and how often, a parent is tried again whose reconcile failed: `spec.retry` of a `plugin.yaml`. Pure.
 //!
-//! The words are controller-runtime's for its rate limiter, and kopf's `backoff` and `retries`.
+//! `baseDelay` and `maxDelay` are named as in controller-runtime's rate limiter; kopf has `backoff` and `retries`.
 
 use std::time::Duration;
 
@@ -10,25 +10,25 @@ use serde::{Deserialize, Serialize};
 use crate::flow::backoff::doubled;
 use crate::model::quantity::Span;
 
-/// Before the second try.
+/// The default delay before the second try.
 pub const BASE_DELAY: Span = Span::millis(1_000);
-/// Between two tries, however many there were.
+/// The default of the longest delay between two tries.
 pub const MAX_DELAY: Span = Span::millis(300_000);
-/// Less would be a loop.
+/// The shortest delay that can be given. A shorter one would make a busy loop.
 const LEAST_DELAY: Span = Span::millis(100);
-/// The most that any delay may be: what a plugin or the API server asks for is no longer, either.
+/// The longest delay that can be given. A delay that a plugin or the API server asks for is cut to it as well.
 pub const LONGEST_DELAY: Span = Span::millis(3_600_000);
-/// What only a person is likely to fix waits so many times as long.
-const SLOWLY: u32 = 10;
+/// The factor of the delay after an error that only a user is likely to fix.
+const SLOW_FACTOR: u32 = 10;
 
 /// When a parent is tried again whose reconcile failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Before the second try; twice as long before each later one.
+    /// The delay before the second try; it doubles before each later one.
     pub base_delay: Duration,
-    /// The longest that it grows to.
+    /// The longest delay.
     pub max_delay: Duration,
-    /// How many tries there are before the parent is stalled; without an end where none is said.
+    /// The number of tries after which the parent is stalled; unlimited where none is given.
     pub max_tries: Option<u32>,
 }
 
@@ -47,22 +47,22 @@ pub struct RetryOverrides {
 
 /// A retry policy that is not allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the fields are the words of the message")]
+#[expect(missing_docs, reason = "the fields are parts of the message")]
 pub enum RetryError {
-    /// It would be a loop.
+    /// The delay would make a busy loop.
     #[error(
         "retry.{name} is {said}, but at least {LEAST_DELAY} must be given; raise it, or leave it out for the default"
     )]
     TooShort { name: &'static str, said: Span },
-    /// It would look as if nothing happened any more.
+    /// The delay is so long that retries would seem to have ended.
     #[error(
         "retry.{name} is {said}, but at most {LONGEST_DELAY} can be given; lower it, or leave it out for the default"
     )]
     TooLong { name: &'static str, said: Span },
-    /// The delay would shrink.
+    /// The longest delay is shorter than the first one.
     #[error("retry.maxDelay is {max}, less than retry.baseDelay, which is {base}; raise the one, or lower the other")]
     Shrinks { base: Span, max: Span },
-    /// Nothing would be tried at all.
+    /// The parent would not be tried at all.
     #[error(
         "retry.maxTries is 0, but the first decision is a try, too; give at least 1, or leave it out to try without an end"
     )]
@@ -86,17 +86,17 @@ impl RetryPolicy {
         Ok(Self { base_delay: base.0, max_delay: max.0, max_tries: wanted.max_tries })
     }
 
-    /// Returns how long after so many tries the next is made.
+    /// Returns the delay before the next try, after this many tries.
     pub fn delay(&self, tries: u32) -> Duration {
         doubled(self.base_delay, tries.saturating_sub(1), self.max_delay)
     }
 
-    /// Returns the same for what only a person is likely to fix.
+    /// Returns the delay before the next try after an error that only a user is likely to fix.
     pub fn slow_delay(&self, tries: u32) -> Duration {
-        doubled(SLOWLY * self.base_delay, tries.saturating_sub(1), self.max_delay)
+        doubled(SLOW_FACTOR * self.base_delay, tries.saturating_sub(1), self.max_delay)
     }
 
-    /// Returns whether so many tries were all.
+    /// Returns whether no try is left after this many.
     pub fn is_exhausted(&self, tries: u32) -> bool {
         self.max_tries.is_some_and(|most| tries >= most)
     }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_word_the_delay_doubles_from_a_second_to_five_minutes_and_there_is_no_last_try() {
+    fn by_default_the_delay_doubles_from_a_second_to_five_minutes_and_tries_are_unlimited() {
         let policy = RetryPolicy::with(&RetryOverrides::default()).unwrap();
         assert_eq!(policy, RetryPolicy::default());
         assert_eq!(seconds(&policy, &[0, 1, 2, 3, 9, 10, u32::MAX]), [1, 1, 2, 4, 256, 300, 300]);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_try_is_the_one_that_is_named() {
+    fn tries_are_exhausted_after_the_number_that_is_given() {
         let policy = RetryPolicy::with(&overrides(None, None, Some(3))).unwrap();
         assert_eq!([1, 2, 3, 4].map(|tries| policy.is_exhausted(tries)), [false, false, true, true]);
     }
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_named_with_what_to_do() {
+    fn an_impossible_value_is_refused_with_a_message_that_names_it() {
         for (wanted, says) in [
             (overrides(Some(0), None, None), "retry.baseDelay is 0ms, but at least 100ms"),
             (overrides(None, Some(99), None), "retry.maxDelay is 99ms, but at least 100ms"),

@@ -1,14 +1,14 @@
-//! Which shard a parent belongs to, and how several hosts come to hold about as many shards each. Pure.
+//! Assigns names to shards, and balances the shards between several hosts. Pure.
 //!
-//! A host that holds at least two shards fewer than another asks that one for a shard; the other gives it up where that
-//! is true by what it sees, too. So a host that comes gets its share, one shard after the other, and where the numbers
-//! differ by one at most nothing moves.
+//! A host that holds at least two shards fewer than another asks that host for a shard. The other host gives the shard
+//! up if it sees the same difference. So a new host gets its share, one shard after the other, and where the numbers
+//! differ by at most one, nothing moves.
 
 use std::collections::BTreeMap;
 
 use sha2::{Digest, Sha256};
 
-/// Returns the shard of a name among so many. It is the same in every host and version.
+/// Returns the shard of a name, out of `shards`. Every host and every version of it returns the same.
 pub fn shard_of(name: &str, shards: usize) -> usize {
     let digest = Sha256::digest(name.as_bytes());
     let number = digest.iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
@@ -16,18 +16,19 @@ pub fn shard_of(name: &str, shards: usize) -> usize {
     usize::try_from(number % shards).unwrap_or_default()
 }
 
-/// Returns the shard to ask its holder for; none while a shard is free, which can be taken without asking.
+/// Returns the shard that this host asks another host for; none while a shard is free, which can be taken without
+/// asking.
 pub fn wanted(holders: &[Option<&str>], me: &str) -> Option<usize> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for holder in holders {
         *counts.entry((*holder)?).or_default() += 1;
     }
     let mine = counts.get(me).copied().unwrap_or_default();
-    let (most, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+    let (richest, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
     if count < mine + 2 {
         return None;
     }
-    holders.iter().rposition(|holder| *holder == Some(most))
+    holders.iter().rposition(|holder| *holder == Some(richest))
 }
 
 /// Returns whether this host gives up one of its shards for another host that asks for it.

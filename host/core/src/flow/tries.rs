@@ -1,45 +1,46 @@
-//! How often one parent was tried since it was reconciled last or changed, and whether that was the last try. Pure.
+//! Counts the failed tries of one parent since its last success or change, and whether the host has stopped retrying
+//! it. Pure.
 
 /// The tries of one parent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tries {
-    made: u32,
-    /// Fingerprint of what is tried: the parent but its status, the plugin, its configuration and its grant.
-    about: u64,
+    failed: u32,
+    /// Fingerprint of what is tried: the parent without its status, the plugin, its configuration and its grant.
+    basis: u64,
     stalled: Option<Stalled>,
 }
 
-/// A parent that is not tried again before it changes.
+/// Why a parent is not tried again before it changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stalled {
     /// Why the last try failed, in one word.
     pub reason: &'static str,
-    /// Fingerprint of the labels and annotations at that time. To touch one is how a person asks for another try.
+    /// Fingerprint of the labels and annotations at that time. A user asks for another try by changing one of them.
     marks: u64,
 }
 
 impl Tries {
-    /// Begins anew where what is tried has changed. Returns whether the parent was stalled until now.
-    pub fn begin(&mut self, about: u64, marks: u64) -> bool {
+    /// Resets the count where what is tried has changed. Returns whether the parent was stalled until now.
+    pub fn begin(&mut self, basis: u64, marks: u64) -> bool {
         let is_touched = self.stalled.is_some_and(|stalled| stalled.marks != marks);
-        if self.about == about && !is_touched {
+        if self.basis == basis && !is_touched {
             return false;
         }
-        let before = std::mem::replace(self, Self { about, ..Self::default() });
+        let before = std::mem::replace(self, Self { basis, ..Self::default() });
         before.stalled.is_some()
     }
 
-    /// Counts a try that failed.
+    /// Counts a failed try.
     pub fn count(&mut self) {
-        self.made = self.made.saturating_add(1);
+        self.failed = self.failed.saturating_add(1);
     }
 
-    /// Returns how many failed.
+    /// Returns how many tries failed.
     pub fn made(&self) -> u32 {
-        self.made
+        self.failed
     }
 
-    /// Notes whether the last try was the last, and why it failed.
+    /// Stalls the parent for this reason, or records that it is not stalled.
     pub fn stall(&mut self, reason: Option<&'static str>, marks: u64) {
         self.stalled = reason.map(|reason| Stalled { reason, marks });
     }
@@ -51,7 +52,7 @@ impl Tries {
 
     /// Forgets the failures: the parent was reconciled.
     pub fn succeed(&mut self) {
-        (self.made, self.stalled) = (0, None);
+        (self.failed, self.stalled) = (0, None);
     }
 }
 
@@ -81,7 +82,7 @@ mod tests {
     #[test]
     fn to_touch_a_label_or_annotation_asks_a_stalled_object_for_another_try_and_no_other() {
         let mut tries = tried(3);
-        assert!(!tries.begin(1, 2), "others may touch it every second");
+        assert!(!tries.begin(1, 2), "other controllers may change its annotations every second");
         assert_eq!(tries.made(), 3);
         tries.stall(Some("Trapped"), 2);
         assert!(!tries.begin(1, 2));

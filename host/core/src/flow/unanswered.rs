@@ -1,8 +1,8 @@
-//! Writes that the API server did not answer in time: which of them are held against the plugin that they were made
+//! Decides which writes that the API server did not answer in time count as failures of the plugin that they were made
 //! for.
 //!
-//! One plugin's large writes may take an API server so long that they all time out, and so may those of the plugins
-//! beside it, whose writes are small. And an API server that is away answers nobody.
+//! A plugin's large writes may keep the API server so busy that they all time out. Then the small writes of other
+//! plugins time out as well, which is not their fault. And an API server that is down answers no request at all.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -10,30 +10,31 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-/// A write of more bytes than this may be what keeps the API server busy.
-const LARGE: usize = 64 * 1024;
+/// A write of more bytes than this may itself be what keeps the API server busy.
+const LARGE_WRITE_BYTES: usize = 64 * 1024;
 
-/// For how long a write without an answer is shown.
-const SHOWN: Duration = Duration::from_secs(600);
+/// For how long an unanswered write is shown in the status.
+const SHOWN_FOR: Duration = Duration::from_secs(600);
 
-/// The most that are counted.
-const COUNTED: usize = 1_000;
+/// The most unanswered writes that are counted.
+const MAX_COUNTED: usize = 1_000;
 
-/// A write without an answer.
+/// A write that was not answered in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unanswered {
     /// When it was sent.
     pub sent: Instant,
-    /// When it was given up.
+    /// When the host stopped waiting for the answer.
     pub ended: Instant,
-    /// Its body, bytes.
+    /// The size of its body, in bytes.
     pub bytes: usize,
 }
 
-/// When the API server last answered, and last let wait, by the plugin for which it was asked; `""` is the host itself.
+/// When the API server last answered a request and last failed to answer a write, for each plugin; `""` is the host
+/// itself.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
-    /// The last answer to any request.
+    /// When it last answered any request.
     answered: Option<Instant>,
     writes: BTreeMap<Arc<str>, Writes>,
 }
@@ -56,7 +57,7 @@ impl Answers {
         self.of(plugin).answered = Some(now);
     }
 
-    /// Notes a write without an answer.
+    /// Notes a write that was not answered in time.
     pub fn missed(&mut self, plugin: &Arc<str>, now: Instant) {
         self.of(plugin).unanswered = Some(now);
     }
@@ -65,11 +66,11 @@ impl Answers {
         self.writes.entry(plugin.clone()).or_default()
     }
 
-    /// Returns whether a write without an answer is held against its plugin: the API server has answered since, and the
-    /// write is large, or those of other plugins are all answered.
+    /// Returns whether an unanswered write counts as a failure of its plugin: the API server has answered some request
+    /// since, and the write is large or other plugins wrote at the same time and all of their writes are answered.
     pub fn blame(&self, plugin: &str, write: Unanswered) -> bool {
-        let is_away = self.answered.is_none_or(|answered| answered < write.ended);
-        !is_away && (write.bytes > LARGE || self.others_are_answered(plugin, write.sent))
+        let is_down = self.answered.is_none_or(|answered| answered < write.ended);
+        !is_down && (write.bytes > LARGE_WRITE_BYTES || self.others_are_answered(plugin, write.sent))
     }
 
     fn others_are_answered(&self, plugin: &str, since: Instant) -> bool {
@@ -83,39 +84,39 @@ impl Answers {
     }
 }
 
-/// The last writes of a plugin that were held against it.
+/// The recent unanswered writes that count as failures of a plugin.
 #[derive(Debug, Default)]
 pub struct Held {
     times: VecDeque<Instant>,
     last: Box<str>,
 }
 
-/// The same, as `status` shows it.
+/// [`Held`] as `hotshoe status` shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HeldStatus {
-    /// How many in the last ten minutes.
+    /// The number of such writes in the last ten minutes.
     pub count: usize,
-    /// What the last one was.
+    /// The object of the last one.
     pub last: String,
-    /// How many seconds ago that was.
+    /// How many seconds ago the last one was.
     pub seconds: u64,
 }
 
 impl Held {
-    /// Adds one.
+    /// Adds a write of this object.
     pub fn add(&mut self, what: &str, now: Instant) {
-        if self.times.len() == COUNTED {
+        if self.times.len() == MAX_COUNTED {
             self.times.pop_front();
         }
         self.times.push_back(now);
         self.last = what.into();
     }
 
-    /// Returns those of the last ten minutes, if there are any.
+    /// Returns the writes of the last ten minutes, if there are any.
     pub fn shown(&self, now: Instant) -> Option<HeldStatus> {
         let age = |time: &Instant| now.saturating_duration_since(*time);
-        let count = self.times.iter().filter(|time| age(time) < SHOWN).count();
+        let count = self.times.iter().filter(|time| age(time) < SHOWN_FOR).count();
         let seconds = self.times.back().map(age)?.as_secs();
         (count > 0).then(|| HeldStatus { count, last: self.last.to_string(), seconds })
     }
@@ -137,19 +138,19 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_blamed_while_the_api_server_answers_nobody() {
-        let (start, large) = (Instant::now(), LARGE + 1);
+    fn no_plugin_is_blamed_while_the_api_server_answers_no_request() {
+        let (start, large) = (Instant::now(), LARGE_WRITE_BYTES + 1);
         assert!(!Answers::default().blame("a", write(start, large)));
         let mut answers = Answers::default();
         answers.wrote(&"b".into(), start + seconds(1));
         answers.missed(&"a".into(), start + WAIT);
-        assert!(!answers.blame("a", write(start, large)), "it went away meanwhile");
+        assert!(!answers.blame("a", write(start, large)), "the API server went down meanwhile");
         answers.read(start + WAIT + seconds(1));
-        assert!(answers.blame("a", write(start, large)), "it is there");
+        assert!(answers.blame("a", write(start, large)), "the API server is up");
     }
 
     #[test]
-    fn a_small_write_is_blamed_where_those_of_others_are_answered() {
+    fn a_small_write_is_blamed_where_all_writes_of_other_plugins_are_answered() {
         let start = Instant::now();
         let mut answers = Answers::default();
         answers.missed(&"a".into(), start + WAIT);
@@ -158,12 +159,12 @@ mod tests {
         answers.wrote(&"b".into(), start + seconds(1));
         assert!(answers.blame("a", write(start, 1_000)));
         answers.missed(&"c".into(), start + seconds(2));
-        assert!(!answers.blame("a", write(start, 1_000)), "others wait in vain, too");
-        assert!(answers.blame("a", write(start, LARGE + 1)), "this may be why");
+        assert!(!answers.blame("a", write(start, 1_000)), "another plugin has no answer either");
+        assert!(answers.blame("a", write(start, LARGE_WRITE_BYTES + 1)), "a large write may be the cause");
     }
 
     #[test]
-    fn what_others_met_before_it_was_sent_says_nothing() {
+    fn answers_to_other_plugins_before_the_write_was_sent_do_not_count() {
         let start = Instant::now();
         let mut answers = Answers::default();
         answers.wrote(&"b".into(), start);
@@ -175,16 +176,16 @@ mod tests {
     }
 
     #[test]
-    fn what_was_held_against_a_plugin_is_shown_for_ten_minutes() {
+    fn writes_that_count_against_a_plugin_are_shown_for_ten_minutes() {
         let (mut held, start) = (Held::default(), Instant::now());
         assert_eq!(held.shown(start), None);
         held.add("ConfigMap n/a", start);
         held.add("ConfigMap n/b", start + seconds(5));
         let shown = held.shown(start + seconds(8)).unwrap();
         assert_eq!(shown, HeldStatus { count: 2, last: "ConfigMap n/b".to_owned(), seconds: 3 });
-        assert_eq!(held.shown(start + SHOWN + seconds(1)).unwrap().count, 1);
-        assert_eq!(held.shown(start + SHOWN + seconds(5)), None);
-        (0..2 * COUNTED).for_each(|_| held.add("ConfigMap n/c", start));
-        assert_eq!(held.times.len(), COUNTED);
+        assert_eq!(held.shown(start + SHOWN_FOR + seconds(1)).unwrap().count, 1);
+        assert_eq!(held.shown(start + SHOWN_FOR + seconds(5)), None);
+        (0..2 * MAX_COUNTED).for_each(|_| held.add("ConfigMap n/c", start));
+        assert_eq!(held.times.len(), MAX_COUNTED);
     }
 }

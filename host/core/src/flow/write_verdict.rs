@@ -1,40 +1,43 @@
-//! What became of a decision's writes, as a verdict for the [circuit breaker](crate::flow::circuit_breaker).
+//! Turns the outcome of a decision's writes into a verdict for the [circuit breaker](crate::flow::circuit_breaker).
 
 use std::time::Instant;
 
 use crate::flow::circuit_breaker::{Trial, Turned};
 
-/// A child that was refused as invalid so often in a row is not desired by mistake.
+/// After this many refusals as invalid in a row, the plugin keeps returning the child in spite of what it is shown.
 pub const INVALID_REPEATED: u32 = 2;
 
-/// What became of the writes of a decision.
+/// The outcome of a decision's writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// Whether a write without an answer is [held against the plugin](crate::flow::unanswered::Answers::blame).
+    /// Whether an unanswered write [counts as the plugin's failure](crate::flow::unanswered::Answers::blame).
     pub is_held: bool,
-    /// Whether the plugin was called because it had asked for that, and not for a change or a retry of the host's.
+    /// Whether the plugin was called because it had asked to be called again, not because of a change or a retry by the
+    /// host.
     pub is_own_time: bool,
-    /// How often in a row one of the desired children was refused as invalid, from every client and at any time.
+    /// How often in a row one of the desired children was refused as invalid: the API server would refuse it from any
+    /// client and at any time.
     pub invalid: u32,
 }
 
-/// What a decision counts for.
+/// How a decision counts for the circuit breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// A good call.
     Good,
-    /// A bad call: the plugin has itself called again and again, is shown the refusal and answers the same.
+    /// A bad call: the plugin asks to be called again and again, sees the refusal and answers the same.
     Bad,
-    /// As much as a call that used up its time: it costs the API server more than that.
+    /// As bad as a call that used up its time, for it costs the API server even more.
     Overdue,
 }
 
 impl Written {
-    /// Returns what the decision counts for.
+    /// Returns how the decision counts.
     pub fn verdict(self) -> Verdict {
         match self {
             Self { is_held: true, .. } => Verdict::Overdue,
-            // One that a user's words make invalid is retried in the host's own time, which is no fault of the plugin.
+            // A child that is invalid because of what a user wrote is retried at the host's pace, so it is no fault of
+            // the plugin.
             Self { is_own_time: true, invalid: INVALID_REPEATED.., .. } => Verdict::Bad,
             _ => Verdict::Good,
         }
@@ -42,7 +45,7 @@ impl Written {
 }
 
 impl Verdict {
-    /// Reports it.
+    /// Reports the verdict to the circuit breaker.
     pub fn report(self, trial: Trial<'_>, now: Instant) -> Turned {
         match self {
             Verdict::Good => trial.passed(),
@@ -59,7 +62,7 @@ mod tests {
     use super::*;
     use crate::flow::circuit_breaker::{Breaker, Standing, State};
 
-    /// The state after so many calls, one in a second.
+    /// Returns the state after this many calls, one in a second.
     fn after(calls: u64, written: impl Fn(u64) -> Written) -> State {
         let (breaker, start) = (Breaker::default(), Instant::now());
         for call in 0..calls {
@@ -87,13 +90,13 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_child_that_the_host_tries_again_in_its_own_time_never_does() {
+    fn an_invalid_child_that_the_host_retries_at_its_own_pace_never_opens_it() {
         assert_eq!(after(100, |_| Written { invalid: 9, ..Written::default() }), State::Closed);
         assert_eq!(after(100, |_| Written { is_own_time: true, invalid: 1, ..Written::default() }), State::Closed);
     }
 
     #[test]
-    fn writes_without_an_answer_open_it_though_most_are_answered() {
+    fn unanswered_writes_open_it_though_as_many_are_answered() {
         let held = |every: u64| move |call: u64| Written { is_held: call.is_multiple_of(every), ..Written::default() };
         assert_eq!(after(2, held(1)), State::Open);
         assert_eq!(after(20, held(2)), State::Open);

@@ -1,4 +1,4 @@
-//! What a plugin sees and what it may answer: the domain's own words, free of Kubernetes' client
+//! What a plugin sees and what it may answer: types of the domain, free of the Kubernetes client
 //! and of wasmtime.
 //!
 //! *observe* builds an [`Observation`], *decide* turns it into an [`Answer`], *check* makes
@@ -41,7 +41,7 @@ pub struct Refusal {
     pub code: u16,
     /// The API server's reason, or `Conflict` for an object that is not this parent's child.
     pub reason: String,
-    /// The API server's words.
+    /// The API server's message.
     pub message: String,
 }
 
@@ -54,7 +54,7 @@ pub struct Observation {
     pub children: Vec<Document>,
     /// One entry for each declared read and each requirement.
     pub related: Vec<Related>,
-    /// Kept until a write goes through or the desired child changes.
+    /// The children whose last write was refused. Each is kept until a write succeeds or the desired child changes.
     pub refusals: Vec<Refusal>,
     /// The plugin's configuration, a JSON object.
     pub config: Arc<str>,
@@ -68,13 +68,13 @@ pub struct Observation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Call {
-    /// The parent lives.
+    /// `reconcile`: the parent exists.
     Reconcile,
-    /// The parent is being deleted.
+    /// `finalize`: the parent is being deleted.
     Finalize,
 }
 
-/// What a plugin answered, of either function.
+/// The answer of a plugin, of either function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// `reconcile`: the desired state.
@@ -90,20 +90,20 @@ pub enum Answer {
 /// An object that a decision needs beyond the declared ones.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Requirement {
-    /// The key under which it comes back.
+    /// The key under which the object is returned.
     pub key: String,
-    /// Which object; without a namespace the parent's is meant.
+    /// Which object; in the parent's namespace if it names none.
     pub reference: ObjectRef,
 }
 
-/// The desired state, as the plugin decided it. Nothing of it is trusted before `check`.
+/// The desired state, as the plugin decided it. Nothing in it is trusted before `check`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
     /// The children.
     pub children: Children,
-    /// Status without conditions, a JSON object; absent leaves it alone.
+    /// Status without conditions, a JSON object; if absent, the status is not changed.
     pub status: Option<String>,
-    /// All conditions that the plugin states.
+    /// All conditions that the plugin sets.
     pub conditions: Vec<Condition>,
     /// Events about the parent.
     pub events: Vec<Event>,
@@ -121,13 +121,14 @@ impl Decision {
         hasher.hash_one(children)
     }
 
-    /// A number for what the plugin reads itself of the status that it states. The rest only says what comes and
-    /// goes, and wakes no reconcile.
+    /// Returns a fingerprint of the status fields that the plugin sets and also reads. The other fields only report,
+    /// and a change of them causes no reconcile.
     pub fn feedback(&self, read: Option<&Projection>, hasher: &impl BuildHasher) -> u64 {
         hasher.hash_one(read.and_then(|read| self.shown_status(read)))
     }
 
-    /// What a projection shows of a parent that has this status and nothing else, and of one that has these conditions.
+    /// Returns what a projection shows of an object that has only this status, and of one that has only these
+    /// conditions.
     fn shown_status(&self, read: &Projection) -> Option<[String; 2]> {
         let status = self.status.as_deref().unwrap_or("{}");
         let conditions = serde_json::to_string(&self.conditions).ok()?;
@@ -178,7 +179,7 @@ impl Truth {
     }
 }
 
-/// A condition as a plugin states it; the host adds times and generations.
+/// A condition as a plugin sets it; the host adds times and generations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Condition {
@@ -189,11 +190,11 @@ pub struct Condition {
     pub status: Truth,
     /// One PascalCase word.
     pub reason: String,
-    /// For people.
+    /// A message for users.
     pub message: String,
 }
 
-/// How loud an Event is.
+/// The type of an Event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Severity {
     /// As expected.
@@ -220,23 +221,23 @@ pub struct Event {
     pub severity: Severity,
     /// One PascalCase word.
     pub reason: String,
-    /// For people.
+    /// A message for users.
     pub message: String,
 }
 
-/// The plugin says why there is no decision.
+/// The reason that a plugin gives for not deciding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// Try again, after the given time or with back-off.
     Retry {
-        /// Why.
+        /// The reason.
         message: String,
-        /// When.
+        /// The time until the next try.
         after: Option<Duration>,
     },
     /// No retry until parent, configuration, grant or plugin changes.
     Reject {
-        /// Why.
+        /// The reason.
         message: String,
         /// The field of the parent that is at fault.
         field: Option<String>,
@@ -249,13 +250,14 @@ pub enum Failure {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Descriptor {
-    /// The plugin's own name; informative, the administrator's name counts.
+    /// The name that the component gives itself. It is only informative: the plugin runs under the administrator's
+    /// name.
     pub name: String,
     /// The plugin's version.
     pub version: String,
     /// The kind that it reconciles.
     pub parent: Kind,
-    /// Fields of the parent to be shown beside `spec`.
+    /// Fields of the parent that the plugin is shown beside `spec`.
     pub parent_fields: Vec<String>,
     /// Kinds of its children.
     pub owns: Vec<OwnedKind>,
@@ -272,12 +274,12 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
-    /// Whether it declares that it owns or reads objects of a kind.
+    /// Returns whether the plugin declares that it owns or reads objects of a kind.
     pub fn sees(&self, kind: &Kind) -> bool {
         self.owns.iter().any(|owned| owned.kind == *kind) || self.reads.iter().any(|read| read.kind == *kind)
     }
 
-    /// What the plugin is shown of what it says itself of a parent.
+    /// Returns the status fields of a parent that the plugin is shown; none if it is shown no status.
     pub fn own_status(&self) -> Option<Projection> {
         let is_status = |path: &&String| field_path::keys(path).is_ok_and(|keys| keys.first() == Some(&"status"));
         let read: Vec<&String> = self.parent_fields.iter().filter(is_status).collect();
@@ -289,11 +291,11 @@ impl Descriptor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WriteVerb {
-    /// Make new ones.
+    /// Create children.
     Create,
-    /// Change them.
+    /// Change children.
     Update,
-    /// Prune them.
+    /// Prune children.
     Delete,
 }
 
@@ -304,41 +306,41 @@ pub struct OwnedKind {
     pub kind: Kind,
     /// What the plugin wants to do with them.
     pub verbs: Vec<WriteVerb>,
-    /// The fields to be shown, as [paths](field_path).
+    /// The fields that the plugin is shown, as [paths](field_path).
     pub fields: Vec<String>,
 }
 
 impl OwnedKind {
-    /// Returns whether the plugin asks to create such children and not to change them, as one does whose children are
-    /// Jobs: what is there is left as it is.
+    /// Returns whether the plugin asks to create such children but not to change them, as for Jobs. Existing children
+    /// are then left as they are.
     pub fn is_created_once(&self) -> bool {
         self.verbs.contains(&WriteVerb::Create) && !self.verbs.contains(&WriteVerb::Update)
     }
 }
 
-/// How an object that is read but not owned belongs to a parent of the same namespace.
+/// How an object that is read but not owned is matched to a parent in the same namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum MatchRule {
-    /// The label of this key carries the parent's name; an empty key stands for every object in its namespace.
+    /// The label with this key has the parent's name as its value; an empty key matches every object in the namespace.
     ParentLabel(String),
-    /// The field of the parent at this [path](field_path) names it.
+    /// The field of the parent at this [path](field_path) has the object's name.
     ParentField(String),
 }
 
 /// A kind that is read but not owned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ReadKind {
-    /// The key under which its objects come.
+    /// The key under which the objects are passed to the plugin.
     pub key: String,
     /// The kind.
     pub kind: Kind,
-    /// A label selector that all of them fulfil; empty selects all.
+    /// A label selector for the objects; empty selects all.
     pub selector: String,
-    /// How they belong to a parent.
+    /// How the objects are matched to a parent.
     #[serde(rename = "match")]
     pub rule: MatchRule,
-    /// The fields to be shown, as [paths](field_path).
+    /// The fields that the plugin is shown, as [paths](field_path).
     pub fields: Vec<String>,
 }
 
@@ -348,7 +350,7 @@ mod tests {
 
     use super::*;
 
-    fn word(status: &str, message: &str, read: &[&str]) -> u64 {
+    fn feedback_of(status: &str, message: &str, read: &[&str]) -> u64 {
         let condition =
             Condition { name: "A".into(), status: Truth::True, reason: "R".into(), message: message.to_owned() };
         let decision = Decision { status: Some(status.into()), conditions: vec![condition], ..Decision::default() };
@@ -359,9 +361,9 @@ mod tests {
     #[test]
     fn of_a_status_only_what_the_plugin_reads_itself_is_feedback() {
         let of = |read: &[&str]| {
-            let first = word(r#"{"a":1,"b":1}"#, "x", read);
+            let first = feedback_of(r#"{"a":1,"b":1}"#, "x", read);
             [(r#"{"a":2,"b":1}"#, "x"), (r#"{"a":1,"b":2}"#, "x"), (r#"{"a":1,"b":1}"#, "y")]
-                .map(|(status, message)| word(status, message, read) != first)
+                .map(|(status, message)| feedback_of(status, message, read) != first)
         };
         assert_eq!(of(&[]), [false; 3]);
         assert_eq!(of(&["status.a"]), [true, false, false]);

@@ -1,4 +1,4 @@
-//! Which component it is: the SHA-256 of its bytes.
+//! The digest that identifies a component: the SHA-256 of its bytes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,35 +6,35 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
-/// The SHA-256 of a component. Displayed by its first 12 digits, which people compare.
+/// The SHA-256 of a component. Displayed as its first 12 digits, which are enough for users to compare.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// Of these bytes.
+    /// Returns the digest of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// Returns whether its hexadecimal digits begin so, with or without `sha256:`.
+    /// Returns whether its hexadecimal digits begin with this prefix, which may have `sha256:` before it.
     pub fn begins(&self, prefix: &str) -> bool {
         let prefix = prefix.strip_prefix("sha256:").unwrap_or(prefix);
         !prefix.is_empty() && self.full().starts_with(&prefix.to_ascii_lowercase())
     }
 
-    /// Returns the digest of this one and something else together.
+    /// Returns the digest of this digest and more bytes.
     pub fn and(&self, bytes: &[u8]) -> Self {
         Self(Sha256::new().chain_update(self.0).chain_update(bytes).finalize().into())
     }
 
-    /// Returns the remainder of its last four bytes, as one number, divided by another: evenly spread over digests, as far as
-    /// people can tell.
+    /// Returns the remainder of its last four bytes, read as one number, divided by `divisor`. The remainders of
+    /// different digests are spread evenly enough for choosing a share.
     pub fn remainder(&self, divisor: u32) -> u32 {
         let [.., a, b, c, d] = self.0;
         u32::from_be_bytes([a, b, c, d]) % divisor.max(1)
     }
 
-    /// All 64 hexadecimal digits.
+    /// Returns all 64 hexadecimal digits.
     pub fn full(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
@@ -67,7 +67,7 @@ impl<'de> Deserialize<'de> for Digest {
 impl FromStr for Digest {
     type Err = &'static str;
 
-    /// All 64 digits, with or without `sha256:` before them.
+    /// Parses all 64 digits, with or without `sha256:` before them.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let error = "a digest has 64 hexadecimal digits";
         let digits = text.strip_prefix("sha256:").unwrap_or(text);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_is_named_by_its_beginning() {
+    fn a_digest_is_found_by_its_beginning() {
         let digest = Digest::of(b"");
         assert!(["e3b0c442", "E3B0C442", "sha256:e3b0"].iter().all(|prefix| digest.begins(prefix)));
         assert!(["", "sha256:", "b0c4"].iter().all(|prefix| !digest.begins(prefix)));

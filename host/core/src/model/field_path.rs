@@ -3,16 +3,16 @@
 
 use serde_json::Value;
 
-/// The longest path, bytes.
-const LONGEST: usize = 512;
-/// The most keys in one.
-const DEEPEST: usize = 16;
+/// The maximum length of a path, in bytes.
+const MAX_PATH_BYTES: usize = 512;
+/// The maximum number of keys in a path.
+const MAX_KEYS: usize = 16;
 
-/// Why a text is no path.
+/// Why a text is not a path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WrongPath {
-    /// It is too long.
-    #[error("a path has at most {LONGEST} bytes and {DEEPEST} keys")]
+    /// The path is too long.
+    #[error("a path has at most {MAX_PATH_BYTES} bytes and {MAX_KEYS} keys")]
     TooLong,
     /// A key needs quotes.
     #[error("the key {0:?} needs quotes, as in metadata.annotations['example.com/size']")]
@@ -30,9 +30,9 @@ pub enum WrongPath {
 /// Returns the keys of a path.
 ///
 /// # Errors
-/// When it is none.
+/// When the text is not a path.
 pub fn keys(path: &str) -> Result<Vec<&str>, WrongPath> {
-    if path.len() > LONGEST {
+    if path.len() > MAX_PATH_BYTES {
         return Err(WrongPath::TooLong);
     }
     let (mut keys, mut rest) = (Vec::new(), path);
@@ -47,7 +47,7 @@ pub fn keys(path: &str) -> Result<Vec<&str>, WrongPath> {
             None => return Err(WrongPath::NotQuoted),
         };
     }
-    if keys.len() > DEEPEST { Err(WrongPath::TooLong) } else { Ok(keys) }
+    if keys.len() > MAX_KEYS { Err(WrongPath::TooLong) } else { Ok(keys) }
 }
 
 /// Returns the field of an object at a path, if it is there.
@@ -57,8 +57,8 @@ pub fn find<'v>(object: &'v Value, path: &str) -> Option<&'v Value> {
 
 fn quoted(rest: &str) -> Result<(&str, &str), WrongPath> {
     let inside = rest.strip_prefix("['").and_then(|rest| rest.split_once("']")).ok_or(WrongPath::NotQuoted)?;
-    let is_odd = |letter: char| letter.is_control() || letter == '\'';
-    if inside.0.is_empty() || inside.0.contains(is_odd) { Err(WrongPath::NotQuoted) } else { Ok(inside) }
+    let is_forbidden = |letter: char| letter.is_control() || letter == '\'';
+    if inside.0.is_empty() || inside.0.contains(is_forbidden) { Err(WrongPath::NotQuoted) } else { Ok(inside) }
 }
 
 fn plain(rest: &str) -> Result<(&str, &str), WrongPath> {
@@ -70,7 +70,7 @@ fn plain(rest: &str) -> Result<(&str, &str), WrongPath> {
     }
 }
 
-/// Whether a key needs no quotes.
+/// Returns whether a key needs no quotes.
 fn is_plain(key: &str) -> bool {
     !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_$".contains(&byte))
 }
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_path_is_refused_with_what_is_wrong_about_it() {
+    fn a_text_that_is_no_path_is_refused_with_the_reason() {
         for path in ["", ".", ".a", "a..b", "a.", "a.['b']"] {
             assert_eq!(keys(path), Err(WrongPath::NoKey), "{path}");
         }
@@ -140,7 +140,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_keys_are_a_path_names_them(names in some_keys()) {
+        fn every_list_of_keys_has_a_path(names in some_keys()) {
             let path = written(&names);
             prop_assert_eq!(keys(&path), Ok(names.iter().map(String::as_str).collect()));
         }

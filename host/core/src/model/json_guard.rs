@@ -1,6 +1,6 @@
-//! The shape of JSON that a plugin wrote, checked without building it: the first thing that
-//! happens to it, so that a later parser cannot be led into deep recursion or a quarrel
-//! about which of two equal keys counts.
+//! Checks the shape of JSON that a plugin wrote, without building a value. This is the first thing that happens to such
+//! JSON, so that no later parser can be led into deep recursion, and no two parsers can disagree about which of two
+//! equal keys counts.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -9,7 +9,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-use crate::model::limits::JSON_KEY;
+use crate::model::limits::MAX_JSON_KEY_BYTES;
 
 /// Below this many keys, comparing each with each is faster than hashing.
 const FEW_KEYS: usize = 24;
@@ -29,7 +29,8 @@ pub fn check_object(text: &str, depth: u32) -> Result<(), String> {
     shape.deserialize(&mut deserializer).and_then(|()| deserializer.end()).map_err(|error| error.to_string())
 }
 
-/// Visits a value and keeps nothing of it. `depth` is plugin-controlled, hence counted.
+/// Visits a value and keeps nothing of it. The plugin controls how deep the value is nested, so `depth` is counted
+/// down.
 struct Shape<'s, 'de> {
     depth: u32,
     /// The keys so far of this object and of those around it, outermost first.
@@ -44,7 +45,7 @@ impl<'s, 'de> Shape<'s, 'de> {
         }
     }
 
-    fn again(&mut self) -> Shape<'_, 'de> {
+    fn reborrow(&mut self) -> Shape<'_, 'de> {
         Shape { depth: self.depth, open: self.open }
     }
 }
@@ -90,7 +91,7 @@ impl<'de> Visitor<'de> for Shape<'_, 'de> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         let mut inner = self.deeper()?;
-        while items.next_element_seed(inner.again())?.is_some() {}
+        while items.next_element_seed(inner.reborrow())?.is_some() {}
         Ok(())
     }
 
@@ -98,13 +99,13 @@ impl<'de> Visitor<'de> for Shape<'_, 'de> {
         let mut inner = self.deeper()?;
         let mut seen = Keys { first: inner.open.len(), many: HashSet::new() };
         while let Some(Key(key)) = entries.next_key()? {
-            if key.len() > JSON_KEY {
-                return Err(A::Error::custom(format_args!("a key has more than {JSON_KEY} bytes")));
+            if key.len() > MAX_JSON_KEY_BYTES {
+                return Err(A::Error::custom(format_args!("a key has more than {MAX_JSON_KEY_BYTES} bytes")));
             }
             if let Err(key) = seen.insert(key, inner.open) {
                 return Err(A::Error::custom(format_args!("the key {key:?} is given twice in one object")));
             }
-            entries.next_value_seed(inner.again())?;
+            entries.next_value_seed(inner.reborrow())?;
         }
         inner.open.truncate(seen.first);
         Ok(())
@@ -117,14 +118,14 @@ struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// The keys of one object so far.
 struct Keys<'de> {
-    /// Where in the list of all that are open its own begin.
+    /// The index of its first key in the list of all open keys.
     first: usize,
-    /// Those that are too many for that.
+    /// The keys beyond the first [`FEW_KEYS`].
     many: HashSet<Cow<'de, str>>,
 }
 
 impl<'de> Keys<'de> {
-    /// Adds the key, or returns it if it is there already.
+    /// Adds a key, or returns it if the object has it already.
     fn insert(&mut self, key: Cow<'de, str>, open: &mut Vec<Cow<'de, str>>) -> Result<(), Cow<'de, str>> {
         if open.iter().skip(self.first).any(|other| *other == key) || self.many.contains(&key) {
             return Err(key);
@@ -196,7 +197,7 @@ mod tests {
 
     #[test]
     fn huge_keys_are_refused() {
-        let text = format!("{{\"{}\":1}}", "k".repeat(JSON_KEY + 1));
+        let text = format!("{{\"{}\":1}}", "k".repeat(MAX_JSON_KEY_BYTES + 1));
         assert!(check_object(&text, 64).is_err());
     }
 }

@@ -20,22 +20,22 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// A kind from its three parts.
+    /// Creates a kind from its three parts.
     pub fn new(group: &str, version: &str, kind: &str) -> Self {
         Self { group: group.into(), version: version.into(), kind: kind.into() }
     }
 
-    /// `group/version`, or `version` in the core group, as `apiVersion` has it.
+    /// Returns the `apiVersion`: `group/version`, or `version` in the core group.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// Whether it is this kind, in whatever version.
+    /// Returns whether it is the kind with this group and name, in any version.
     pub fn is(&self, group: &str, kind: &str) -> bool {
         (&*self.group, &*self.kind) == (group, kind)
     }
 
-    /// Whether it is a kind of Kubernetes itself, which has controllers of its own that write its status.
+    /// Returns whether it is a kind of Kubernetes itself. Controllers of Kubernetes write the status of such kinds.
     pub fn is_builtin(&self) -> bool {
         const GROUPS: [&str; 10] = [
             "discovery.k8s.io",
@@ -49,11 +49,11 @@ impl Kind {
             "storage.k8s.io",
             "storagemigration.k8s.io",
         ];
-        // Groups without a dot are reserved for it; `*.k8s.io` is also that of custom kinds, such as Gateways.
+        // Groups without a dot are reserved for Kubernetes; `*.k8s.io` also has custom kinds, such as Gateways.
         !self.group.contains('.') || GROUPS.contains(&&*self.group)
     }
 
-    /// Whether objects of this kind are objects of the other, if in another version.
+    /// Returns whether both are the same kind, in any version.
     pub fn is_served_as(&self, other: &Self) -> bool {
         self.is(&other.group, &other.kind)
     }
@@ -77,13 +77,13 @@ pub struct ObjectRef {
 }
 
 impl ObjectRef {
-    /// The namespace that is its own: the one that it is in, or, where it is a Namespace, the one that it is.
+    /// Returns the namespace that the object is in, or, for a Namespace, its own name.
     pub fn own_namespace(&self) -> Option<&Arc<str>> {
         let is_one = self.namespace.is_none() && self.kind.is("", "Namespace");
         self.namespace.as_ref().or(is_one.then_some(&self.name))
     }
 
-    /// Whether this is the name of that object, in whatever version.
+    /// Returns whether this refers to the object of that kind and key, in any version of the kind.
     pub fn is(&self, kind: &Kind, key: &Key) -> bool {
         self.kind.kind == kind.kind
             && self.kind.group == kind.group
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_of_kubernetes_itself_is_told_from_a_custom_one_by_its_group() {
+    fn built_in_kinds_are_recognized_by_their_group() {
         for group in ["", "apps", "batch", "policy", "networking.k8s.io", "storage.k8s.io"] {
             assert!(Kind::new(group, "v1", "Any").is_builtin(), "{group}");
         }

@@ -1,4 +1,4 @@
-//! Which objects are meant by their labels, as Kubernetes' `LabelSelector` says it. Pure.
+//! Selects objects by their labels, in the form of Kubernetes' `LabelSelector`. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::names::{is_plain, is_qualified};
 
-/// The most requirements of one selector: it becomes a part of a request's address.
-const REQUIREMENTS: usize = 32;
-/// A value that no selector names: none may begin so.
+/// The maximum number of requirements of one selector, which becomes a part of a request's URL.
+const MAX_REQUIREMENTS: usize = 32;
+/// A value that no selector can name, for the value of a label cannot begin with a slash.
 const UNNAMED: &str = "/";
-/// The most values of one requirement.
-const VALUES: usize = 32;
+/// The maximum number of values of one requirement.
+const MAX_VALUES: usize = 32;
 
 /// What the labels of an object must fulfil, all of it; an empty selector means every object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
@@ -54,36 +54,37 @@ pub enum LabelOperator {
 }
 
 impl LabelSelector {
-    /// Whether every object is meant.
+    /// Returns whether the selector selects every object.
     pub fn is_empty(&self) -> bool {
         self.match_labels.is_empty() && self.match_expressions.is_empty()
     }
 
-    /// The keys of all labels that it looks at.
+    /// Returns the keys of all labels that the selector depends on.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         let expressions = self.match_expressions.iter().map(|requirement| requirement.key.as_str());
         self.match_labels.keys().map(String::as_str).chain(expressions)
     }
 
-    /// Whether labels fulfil it; `label` gives the value of one.
+    /// Returns whether the selector matches an object; `label` returns the value of one of its labels.
     pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.match_labels.iter().all(|(key, value)| label(key) == Some(value))
             && self.match_expressions.iter().all(|requirement| requirement.is_met(label(&requirement.key)))
     }
 
-    /// Returns whether some labels may fulfil both this and another one.
+    /// Returns whether an object can match both this selector and another one.
     pub fn overlaps(&self, other: &Self) -> bool {
         let keys: BTreeSet<&str> = self.keys().chain(other.keys()).collect();
         keys.into_iter().all(|key| {
             let both = [self, other];
-            // Of one key a label has one value, which one of those that are named decides, or another, or none.
+            // The label with this key has a value that one of the selectors names, or another value, or is absent. Each
+            // case is tried.
             let named = both.iter().flat_map(|selector| selector.values_of(key)).map(Some);
             let others = [Some(UNNAMED), None];
             named.chain(others).any(|value| both.iter().all(|selector| selector.allows(key, value)))
         })
     }
 
-    /// Returns the values that it names for a key.
+    /// Returns the values that the selector names for a key.
     fn values_of<'a>(&'a self, key: &str) -> Vec<&'a str> {
         let expressions = self.match_expressions.iter().filter(|requirement| requirement.key == key);
         let expected = self.match_labels.get(key).into_iter();
@@ -99,13 +100,13 @@ impl LabelSelector {
                 .all(|requirement| requirement.is_met(value))
     }
 
-    /// Whether the API server accepts it.
+    /// Checks whether the API server accepts the selector.
     ///
     /// # Errors
-    /// What is wrong, in words for the administrator.
+    /// Returns what is wrong, for the administrator.
     pub fn validate(&self) -> Result<(), String> {
-        if self.match_labels.len() + self.match_expressions.len() > REQUIREMENTS {
-            return Err(format!("selector has more than {REQUIREMENTS} requirements"));
+        if self.match_labels.len() + self.match_expressions.len() > MAX_REQUIREMENTS {
+            return Err(format!("selector has more than {MAX_REQUIREMENTS} requirements"));
         }
         if let Some((key, value)) = self.match_labels.iter().find(|(key, value)| !is_qualified(key) || !is_value(value))
         {
@@ -118,7 +119,7 @@ impl LabelSelector {
 impl FromStr for LabelSelector {
     type Err = String;
 
-    /// Reads labels as kubectl does: `key=value`, several separated by commas.
+    /// Parses labels as kubectl does: `key=value`, several separated by commas.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let pair = |part: &str| {
             let (key, value) =
@@ -156,8 +157,8 @@ impl LabelRequirement {
             1.. if !takes_values => {
                 Err(format!("selector.matchExpressions has values for {key}, which {operator:?} does not take"))
             }
-            count if count > VALUES => {
-                Err(format!("selector.matchExpressions has more than {VALUES} values for {key}"))
+            count if count > MAX_VALUES => {
+                Err(format!("selector.matchExpressions has more than {MAX_VALUES} values for {key}"))
             }
             _ => Ok(()),
         }
@@ -168,7 +169,7 @@ fn is_value(value: &str) -> bool {
     value.is_empty() || is_plain(value)
 }
 
-/// As a request has it: `a=b,c in (d,e),f,!g`.
+/// Formats the selector as in a request: `a=b,c in (d,e),f,!g`.
 impl fmt::Display for LabelSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let labels = self.match_labels.iter().map(|(key, value)| format!("{key}={value}"));
@@ -193,7 +194,7 @@ impl fmt::Display for LabelRequirement {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn labels_are_read_as_kubectl_has_them() {
+    fn labels_are_parsed_as_by_kubectl() {
         let selector: LabelSelector = "team=a,example.com/tier=one".parse().unwrap();
         assert_eq!(selector.to_string(), "example.com/tier=one,team=a");
         for wrong in ["", "team", "team=a,", "a b=c"] {
@@ -245,14 +246,14 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_selector_means_every_object() {
+    fn an_empty_selector_selects_every_object() {
         let empty = LabelSelector::default();
         assert!(empty.is_empty() && matches(&empty, &[]) && matches(&empty, &[("a", "b")]));
         assert_eq!(empty.to_string(), "");
     }
 
     #[test]
-    fn all_of_it_must_hold() {
+    fn all_requirements_must_hold() {
         let both = selector(json!({
             "matchLabels": { "a": "1" },
             "matchExpressions": [{ "key": "b", "operator": "Exists" }],
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn each_operator_means_what_it_means_to_kubernetes() {
+    fn each_operator_has_the_meaning_of_kubernetes() {
         let none: &[(&str, &str)] = &[];
         for (operator, values, there, other, absent, text) in [
             ("In", json!(["x", "y"]), true, false, false, "k in (x,y)"),
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_api_server_would_refuse_is_said_before() {
+    fn what_the_api_server_would_refuse_is_refused_before() {
         let many: Vec<_> = (0..40).map(|n| format!("v{n}")).collect();
         let labels: BTreeMap<_, _> = (0..40).map(|n| (format!("k{n}"), "v")).collect();
         for (wrong, says) in [

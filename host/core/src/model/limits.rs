@@ -1,7 +1,7 @@
-//! Every limit that a plugin lives under. Ten are keys of `plugin.yaml`, each with a default and a cap that an
-//! administrator cannot pass; the rest are constants.
+//! All limits of a plugin. Ten are keys of `plugin.yaml`, each with a default and a cap that an administrator cannot
+//! exceed; the rest are constants.
 //!
-//! [`Limits`] are what one plugin got; [`Overrides`] are `spec.limits` of its `plugin.yaml`. The
+//! [`Limits`] are those of one plugin; [`Overrides`] are `spec.limits` of its `plugin.yaml`. The
 //! defaults are those that kept every hostile component of the test suite below 80 MB and half a
 //! second, with room for guests that carry a language runtime.
 
@@ -14,30 +14,30 @@ use serde::{Deserialize, Serialize};
 use crate::model::quantity::{GIB, KIB, MIB};
 pub use crate::model::quantity::{Size, Span};
 
-/// No memory of a guest that has one is smaller.
+/// The size of one page of linear memory, the smallest that a guest can use.
 const WASM_PAGE: u64 = 64 * KIB;
 
 /// The name, default and bounds of one limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound<T> {
-    /// As it is written in `plugin.yaml`, below `spec.limits`.
+    /// Its key in `plugin.yaml`, below `spec.limits`.
     pub name: &'static str,
-    /// The least that an override may ask for: what is less would let no plugin work, or mean another
-    /// thing than it says.
+    /// The smallest value that an override may have. With a smaller one no plugin would work, or the value would not
+    /// mean what it seems to.
     pub least: T,
-    /// Without an override.
+    /// The value without an override.
     pub default: T,
-    /// The most that an override may ask for.
+    /// The largest value that an override may have.
     pub cap: T,
 }
 
-/// Processor time for one call. Looked at in ticks of the epoch clock, so it ends a tick or two late.
+/// Processor time for one call. It is checked at ticks of the epoch clock, so a call ends a tick or two late.
 pub const CALL_TIME: Bound<Span> = bound("callTime", Span::millis(1), Span::millis(500), Span::millis(5_000));
 /// Linear memory of all memories of one call together. A Rust guest needs 2 MiB, one with a
 /// JavaScript or Python runtime 13 to 64 MiB.
 pub const MEMORY: Bound<Size> = bound("memory", Size(WASM_PAGE), Size(64 * MIB), Size(GIB));
-/// What a call may take of the memory that all plugins share however much its plugin holds already, so that it can still
-/// decide to hold less: as much as a guest with a JavaScript runtime needs.
+/// The memory that a call may take even if its plugin has used up its share of the memory of all plugins, so that the
+/// plugin can still decide to have fewer objects. It is as much as a guest with a JavaScript runtime needs.
 pub const CALL_MEMORY: Size = Size(16 * MIB);
 /// Elements of all tables of one call together, 8 bytes each.
 pub const TABLE_ELEMENTS: u32 = 100_000;
@@ -47,16 +47,16 @@ pub const INSTANCES: u32 = 64;
 pub const TABLES: u32 = 32;
 /// Memories of one call.
 pub const MEMORIES: u32 = 8;
-/// Calls of the host by the guest in one call. Without a bound a guest makes five million a second.
+/// Calls of host functions by the guest in one call. Without a bound a guest can make five million a second.
 pub const HOST_CALLS: u32 = 1_000;
-/// Bytes that the guest hands to the host: each answer, and all log lines of a call together.
+/// Bytes that the guest passes to the host: for each answer, and for all log lines of a call together.
 pub const BOUNDARY_BYTES: Size = Size(4 * MIB);
-/// Nesting of the JSON that a plugin returns; the gate takes no more of a child.
+/// Depth of the JSON that a plugin returns; the checks of a child accept no more.
 pub const JSON_DEPTH: u32 = 64;
-/// One desired child as JSON. An API server's default is 1.5 MiB, of etcd's.
+/// Bytes of one desired child as JSON. The default limit of an API server is that of etcd, 1.5 MiB.
 pub const OBJECT_BYTES: Size = Size(1_500_000);
-/// Desired children of one decision; with those that are no longer desired and may not be deleted, all
-/// that a parent may have where one is added.
+/// Desired children of one decision. A decision that adds one may also not lead to more children in all, including
+/// those that are no longer desired but may not be deleted.
 pub const CHILDREN: Bound<u32> = bound("children", 0, 500, 5_000);
 /// Fields of one desired child: keys and list elements, at every depth. The API server keeps each in `managedFields`: an
 /// apply of 3 takes it 2 ms of processor time, of 1,000 14 to 24 ms, of 10,000 140 to 290 ms, of 20,000 350 to 740 ms,
@@ -64,133 +64,136 @@ pub const CHILDREN: Bound<u32> = bound("children", 0, 500, 5_000);
 pub const FIELDS_PER_CHILD: Bound<u32> = bound("fieldsPerChild", 1, 10_000, 20_000);
 /// Fields of all desired children of one decision: five thousand children of 40 each.
 pub const DECISION_FIELDS: usize = 200_000;
-/// Log lines kept of one call; the rest is dropped and counted.
+/// Log lines that are kept of one call; further ones are dropped and counted.
 pub const LOG_LINES: u32 = 100;
-/// Bytes of log kept of one call.
+/// Bytes of log that are kept of one call.
 pub const LOG_BYTES: Size = Size(64 * KIB);
 /// Events of one decision.
 pub const EVENTS: u32 = 5;
-/// The status of one decision with its conditions, as JSON.
+/// Bytes of the status of one decision with its conditions, as JSON.
 pub const STATUS_BYTES: Size = Size(64 * KIB);
 /// Rounds of `needs` before one decision.
 pub const REQUEST_ROUNDS: u32 = 5;
-/// Objects that are fetched by `needs` for one decision, all rounds together, as JSON; one that is asked
-/// for twice counts twice. The host holds them for each parent that is being decided.
+/// Bytes of the objects that are fetched by `needs` for one decision in all rounds, as JSON; an object that is asked
+/// for twice counts twice. The host holds them for each parent that is being reconciled.
 pub const FETCHED_BYTES: Size = Size(8 * MIB);
-/// What the host holds in memory of a plugin's children, those of all parents together: the fields that it
-/// asked for, and a KiB for each beside them. A decision that would add to more is refused. With the default,
-/// that is a quarter of what the host's Pod may have.
+/// The memory that the host uses for a plugin's children, those of all parents together: the fields that the plugin
+/// asked for, and a KiB more for each child. A decision that would exceed it is refused. The default is a quarter of
+/// the memory of the host's Pod.
 pub const HELD_BYTES: Bound<Size> = bound("heldBytes", Size(0), Size(128 * MIB), Size(4 * GIB));
-/// Writes of children and status in a second, all parents together. More wait; a small API server
-/// takes about 700 of everybody's.
+/// Writes of children and status in a second, for all parents together. Further writes wait. A small API server
+/// takes about 700 in a second from all its clients.
 pub const WRITES_PER_SECOND: Bound<u32> = bound("writesPerSecond", 1, 500, 10_000);
-/// So many bytes of a write count as one more of [`WRITES_PER_SECOND`]: the API server needs as long for them as for an
-/// ordinary object, 2 ms.
+/// Each time a write has this many bytes, it counts as one more of [`WRITES_PER_SECOND`]: the API server needs as long
+/// for them as for an ordinary object, 2 ms.
 pub const BYTES_PER_TOKEN: usize = 32 * 1024;
-/// So many fields of a write count as one more, by the same measure.
+/// Each time a write has this many fields, it counts as one more, by the same measure.
 pub const FIELDS_PER_TOKEN: usize = 100;
-/// Objects that `needs` asks the API server for in a second, all parents together. More wait.
+/// Objects that `needs` reads from the API server in a second, for all parents together. Further reads wait.
 pub const READS_PER_SECOND: Bound<u32> = bound("readsPerSecond", 1, 500, 10_000);
-/// Deletions of children in a second, all parents together. More wait: what a plugin deletes by
-/// mistake, an administrator should have time to notice.
+/// Deletions of children in a second, for all parents together. Further deletions wait, so that an administrator has
+/// time to notice what a plugin deletes by mistake.
 pub const DELETIONS_PER_SECOND: Bound<u32> = bound("deletionsPerSecond", 1, 10, 1_000);
-/// The component's own size.
+/// The size of the component.
 pub const COMPONENT_BYTES: Bound<Size> = bound("componentBytes", Size(1), Size(32 * MIB), Size(256 * MIB));
-/// What it declares, with everything in it: types, imports, exports, functions, but not the functions'
-/// bodies and the data. While it is read the host needs up to 60 times as much memory for them.
+/// The size of a component's declarations, nested ones included: types, imports, exports and functions, but not the
+/// bodies of functions and the data. While the host parses them it needs up to 60 times as much memory.
 pub const DECLARATION_BYTES: Size = Size(MIB);
-/// Its types alone. The host keeps 100 times as much for them.
+/// The size of a component's types alone. The host keeps 100 times as much for them.
 pub const TYPE_BYTES: Size = Size(256 * KIB);
-/// The cases that it carries. Read, they take the host up to 40 times as much.
+/// The size of the test cases that a component carries. Parsed, they take the host up to 40 times as much memory.
 pub const CASE_BYTES: Size = Size(MIB);
-/// The native code that it is compiled to, 3 to 6 times its size. The host keeps all of it in memory, and
-/// at a swap four times as much: that of the revision at work, of the one before it, and of the new one
-/// as it came and as it is loaded. With the default, that is half of what the host's Pod may have.
+/// The size of the native code of a component, 3 to 6 times that of the component. The host keeps all of it in memory,
+/// and at a swap four times as much: the code of the active revision, of the one before it, and of the new one both as
+/// the compiler wrote it and as it is loaded. With the default, that is half of the memory of the host's Pod.
 pub const NATIVE_BYTES: Size = Size(64 * MIB);
-/// Processor time for compiling it. How long that takes depends on the code and on the processor, not on the
+/// Processor time for compiling a component. How long that takes depends on the code and on the processor, not on the
 /// size alone.
 pub const COMPILE_TIME: Bound<Span> =
     bound("compileTime", Span::millis(1), Span::millis(60_000), Span::millis(600_000));
-/// What the host's cache directory may hold unless `--cache-bytes` says otherwise: compiled code, and the components that
-/// are kept for a rollback. A revision of the default size has up to 96Mi, a usual one of Rust less than 1Mi.
+/// The default of `--cache-bytes`, the size of the host's cache directory: compiled code, and the components that are
+/// kept for a rollback. A revision of the default size has up to 96Mi, a usual one of Rust less than 1Mi.
 pub const CACHE_BYTES: Size = Size(GIB);
-/// The least that `--cache-bytes` may be: the history and the code of a few small plugins.
+/// The smallest value of `--cache-bytes`: enough for the history and the code of a few small plugins.
 pub const CACHE_BYTES_LEAST: Size = Size(16 * MIB);
-/// What compiled code and kept components leave free on the volume, so that a rollback can still be written down. A
-/// history has at most this, and usually a hundredth of it.
-pub const MARKS_BYTES: Size = Size(MIB);
-/// Address space of the process that compiles it.
+/// The room that compiled code and kept components leave free on the volume, so that a rollback can still be recorded
+/// in the history. A history has at most this size, and usually a hundredth of it.
+pub const HISTORY_BYTES: Size = Size(MIB);
+/// Address space of the process that compiles a component.
 pub const COMPILE_MEMORY: Size = Size(2 * GIB);
 
 /// How long a registry may take to accept a connection.
 pub const REGISTRY_CONNECT: Duration = Duration::from_secs(10);
-/// How long it may be silent.
+/// How long a registry may send nothing.
 pub const REGISTRY_SILENCE: Duration = Duration::from_secs(30);
-/// How long one answer of it may take; a component's limit of 32 MiB takes so long at 2 Mbit/s.
+/// How long one answer of a registry may take. A component of 32 MiB, the default limit, takes this long at 2 Mbit/s.
 pub const REGISTRY_TIME: Duration = Duration::from_secs(120);
-/// How long it may take until a component is here, with its signatures.
+/// How long the download of a component with its signatures may take.
 pub const PULL_TIME: Duration = Duration::from_secs(300);
-/// An image's manifest: what the distribution specification has registries accept.
+/// The size of an image's manifest: what the distribution specification requires registries to accept.
 pub const MANIFEST_BYTES: Size = Size(4 * MIB);
-/// A signature of an image, with what was signed. Bundles of cosign have about 10 KiB.
+/// The size of a signature of an image with its payload. Bundles of cosign have about 10 KiB.
 pub const SIGNATURE_BYTES: Size = Size(MIB);
-/// Signatures of one image that are looked at.
+/// Signatures of one image that are checked.
 pub const SIGNATURES: usize = 32;
-/// Address space of the process that pulls, beside three times the component.
+/// Address space of the process that pulls, in addition to three times the size of the component.
 pub const PULL_MEMORY: Size = Size(256 * MIB);
 
-/// So many bad calls more than good ones within [`BREAKER_WINDOW`] open the circuit.
+/// The number of strikes within [`BREAKER_WINDOW`] that opens the circuit. A bad call adds one, a good call removes
+/// one.
 pub const BREAKER_STRIKES: usize = 5;
-/// How many strikes a call counts for that used up its time.
+/// The number of strikes that a call adds if it uses up its time.
 pub const BREAKER_OVERDUE: usize = 3;
-/// For how long a bad call counts.
+/// How long a strike counts.
 pub const BREAKER_WINDOW: Duration = Duration::from_secs(60);
-/// How long the circuit is open at first; each bad trial after it doubles that.
+/// How long the circuit stays open at first; each bad trial after that doubles the time.
 pub const BREAKER_OPEN: Duration = Duration::from_secs(60);
-/// The longest that the circuit is open.
+/// The longest time that the circuit stays open.
 pub const BREAKER_OPEN_MAX: Duration = Duration::from_secs(1_800);
-/// A call that takes longer makes room for others. A Rust guest decides in microseconds,
+/// The time after which a call counts as slow and gives way to others. A Rust guest decides in microseconds,
 /// one with a language runtime in milliseconds.
 pub const SLOW: Duration = Duration::from_millis(10);
-/// While others are called, a slow call rests for so many times as long as it runs, and so does
+/// While other plugins are called, a slow call pauses for this many times as long as it runs, and so does
 /// compiling: each gets an eighth of a processor.
-pub const REST: u32 = 7;
-/// The niceness of slow calls and of compiling: a tenth of what the threads beside them get that
+pub const PAUSE_FACTOR: u32 = 7;
+/// The niceness of slow calls and of compiling: they get a tenth of the processor time of the threads that
 /// serve watches and writes.
 pub const NICENESS: i32 = 10;
-/// A call may take so many times its [`CALL_TIME`] by the clock on the wall, and compiling its
-/// [`COMPILE_TIME`]: what it rests, and as long again for when it has to wait.
-pub const WALL_TIME: u32 = 2 * (REST + 1);
-/// Native stack of a guest, bytes. It belongs to the compiled code of all plugins, so it cannot be
+/// The wall-clock time of a call as a multiple of its [`CALL_TIME`], and of compiling as a multiple of its
+/// [`COMPILE_TIME`]: enough for its pauses, and as long again for waiting.
+pub const WALL_TIME: u32 = 2 * (PAUSE_FACTOR + 1);
+/// Native stack of a guest, in bytes. The compiled code of all plugins depends on it, so it cannot be
 /// overridden.
 pub const WASM_STACK: usize = 512 * 1024;
-/// Conditions of one decision; more would not fit a readable status.
+/// Conditions of one decision; more would not make a readable status.
 pub const CONDITIONS: usize = 32;
 /// Requirements of one `needs`.
 pub const REQUIREMENTS: usize = 100;
-/// Events of a plugin in a second, all parents together; what is more is dropped. The host's own about it
-/// have as much again.
+/// Events of a plugin in a second, for all parents together; further ones are dropped. The host's own Events about the
+/// plugin have a limit of the same size.
 pub const EVENTS_PER_SECOND: u32 = 10;
-/// Events of a plugin at once: a few hundred parents that are deleted together lose none.
+/// The burst of a plugin's Events. None is lost if a few hundred parents are deleted together.
 pub const EVENTS_AT_ONCE: u32 = 200;
-/// Bytes of log of a plugin in a second, all parents together; lines beyond them are dropped. The host's own about
-/// its failures have as much again. They are written on the thread that serves watches and writes.
+/// Bytes of log of a plugin in a second, for all parents together; further lines are dropped. The host's own lines
+/// about the plugin's failures have a limit of the same size. All are written on the thread that serves watches and
+/// writes.
 pub const LOGGED_PER_SECOND: u32 = 64 * 1024;
-/// Bytes of log of a plugin at once.
+/// The burst of a plugin's log, in bytes.
 pub const LOGGED_AT_ONCE: u32 = 1024 * 1024;
-/// A key of a JSON object, bytes. The longest that Kubernetes knows have 317.
-pub const JSON_KEY: usize = 1024;
-/// A condition's message, bytes: the schema of `metav1.Condition`.
+/// The maximum length of a key of a JSON object, in bytes. The longest in Kubernetes have 317.
+pub const MAX_JSON_KEY_BYTES: usize = 1024;
+/// The maximum length of a condition's message, in bytes: the schema of `metav1.Condition`.
 pub const CONDITION_MESSAGE: usize = 32 * 1024;
-/// A condition's type, bytes: the schema of `metav1.Condition`.
+/// The maximum length of a condition's type, in bytes: the schema of `metav1.Condition`.
 pub const CONDITION_TYPE: usize = 316;
-/// An Event's message, bytes: the API server's bound.
+/// The maximum length of an Event's message, in bytes: the API server's bound.
 pub const EVENT_MESSAGE: usize = 1_000;
-/// The reason of a condition or an Event, bytes: the API server's bound for Events.
+/// The maximum length of the reason of a condition or an Event, in bytes: the API server's bound for Events.
 pub const REASON: usize = 128;
-/// The message of a failure, bytes; it becomes a condition's message with words of ours around it.
+/// The maximum length of the message of a failure, in bytes. The host adds text to it and makes it a condition's
+/// message.
 pub const FAILURE_MESSAGE: usize = 8 * 1024;
-/// One log line, bytes.
+/// The maximum length of one log line, in bytes.
 pub const LOG_LINE: usize = 8 * 1024;
 
 const fn bound<T>(name: &'static str, least: T, default: T, cap: T) -> Bound<T> {
@@ -198,15 +201,18 @@ const fn bound<T>(name: &'static str, least: T, default: T, cap: T) -> Bound<T> 
 }
 
 impl<T: Copy + PartialOrd + fmt::Display> Bound<T> {
-    /// The override where there is one, if it is within the bounds.
+    /// Returns the override if there is one, otherwise the default.
+    ///
+    /// # Errors
+    /// When the override is out of bounds.
     fn choose(&self, wanted: Option<T>) -> Result<T, LimitError> {
         let Some(wanted) = wanted else { return Ok(self.default) };
-        let (name, said) = (self.name, wanted.to_string());
+        let (name, given) = (self.name, wanted.to_string());
         if wanted > self.cap {
-            return Err(LimitError::TooMuch { name, wanted: said, cap: self.cap.to_string() });
+            return Err(LimitError::TooMuch { name, wanted: given, cap: self.cap.to_string() });
         }
         if wanted < self.least {
-            return Err(LimitError::TooLittle { name, wanted: said, least: self.least.to_string() });
+            return Err(LimitError::TooLittle { name, wanted: given, least: self.least.to_string() });
         }
         Ok(wanted)
     }
@@ -214,7 +220,7 @@ impl<T: Copy + PartialOrd + fmt::Display> Bound<T> {
 
 /// An override that is not allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the fields are the words of the message")]
+#[expect(missing_docs, reason = "the fields are parts of the message")]
 pub enum LimitError {
     /// More than its cap.
     #[error("limits.{name} is {wanted}, but at most {cap} can be given; lower it, or leave it out for the default")]
@@ -227,7 +233,7 @@ pub enum LimitError {
     TooLittle { name: &'static str, wanted: String, least: String },
 }
 
-/// Returns what may have been meant by nothing.
+/// Returns what to do instead for a limit that was probably set to 0 in order to forbid something.
 fn instead(name: &str) -> &'static str {
     match name {
         "deletionsPerSecond" => " (to forbid deletions, leave `delete` out of spec.grants)",
@@ -291,10 +297,11 @@ pub struct Overrides {
 }
 
 impl Limits {
-    /// Returns the defaults with these overrides. What the size of a component bounds grows with `componentBytes`.
+    /// Returns the defaults with these overrides. Limits that depend on the size of a component grow with
+    /// `componentBytes`.
     ///
     /// # Errors
-    /// Where an override is above its cap, or below its least.
+    /// Where an override is out of bounds.
     pub fn with(wanted: &Overrides) -> Result<Self, LimitError> {
         let component_bytes = COMPONENT_BYTES.choose(wanted.component_bytes)?;
         let larger = component_bytes.0.div_ceil(COMPONENT_BYTES.default.0).max(1);
@@ -320,8 +327,8 @@ impl Limits {
 }
 
 impl Limits {
-    /// Returns the most that the host holds in memory for a plugin within these limits, beside its parents: at a swap, in
-    /// one call, for one decision.
+    /// Returns the most memory that a plugin within these limits needs in the host, without its parents: that of a
+    /// swap, of its children, of one call, and of the objects fetched for one decision.
     pub fn memory_at_most(&self) -> Size {
         let parts = [4 * self.native_bytes.0, self.held_bytes.0, self.memory.0, self.fetched_bytes.0];
         Size(parts.into_iter().fold(0, u64::saturating_add))
@@ -378,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn overrides_are_written_in_kubernetes_words() {
+    fn overrides_are_written_in_the_notation_of_kubernetes() {
         let wanted: Overrides =
             serde_json::from_str(r#"{"callTime":"2s","memory":"128Mi","heldBytes":1000,"children":7}"#).unwrap();
         let limits = Limits::with(&wanted).unwrap();
@@ -389,8 +396,8 @@ mod tests {
         assert_eq!(limits.log_lines, LOG_LINES);
     }
 
-    /// Each limit: its least, its cap, what is just above that, and what is just below the least, if
-    /// anything is.
+    /// Returns, for each limit, its least, its cap, the value just above the cap, and the value just below the least,
+    /// if there is one.
     fn bounds() -> Vec<(&'static str, [Value; 3], Option<Value>)> {
         let count = |Bound { name, least, cap, .. }: Bound<u32>| {
             (name, [json!(least), json!(cap), json!(cap + 1)], least.checked_sub(1).map(|below| json!(below)))
@@ -411,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn each_limit_can_be_overridden_by_itself_and_within_its_bounds() {
+    fn each_limit_can_be_overridden_alone_within_its_bounds() {
         let defaults = json!(Limits::default());
         let keys = json!(Overrides::default());
         let keys: BTreeSet<_> = keys.as_object().unwrap().keys().cloned().collect();
@@ -424,8 +431,8 @@ mod tests {
                 expected[name] = wanted.clone();
                 let mut limits = json!(with(&wanted).unwrap());
                 if name == COMPONENT_BYTES.name {
-                    // What grows with it has a test of its own.
-                    OF_COMPONENTS.iter().for_each(|of_it| limits[of_it] = defaults[of_it].clone());
+                    // The limits that grow with it have a test of their own.
+                    GROW_WITH_COMPONENT.iter().for_each(|limit| limits[limit] = defaults[limit].clone());
                 }
                 assert_eq!(limits, expected, "{name}");
             }
@@ -437,10 +444,11 @@ mod tests {
         }
     }
 
-    const OF_COMPONENTS: [&str; 5] = ["declarationBytes", "typeBytes", "caseBytes", "nativeBytes", "compileMemory"];
+    const GROW_WITH_COMPONENT: [&str; 5] =
+        ["declarationBytes", "typeBytes", "caseBytes", "nativeBytes", "compileMemory"];
 
     #[test]
-    fn what_the_size_of_a_component_bounds_grows_with_it_and_never_shrinks() {
+    fn limits_of_a_component_grow_with_its_size_and_never_shrink() {
         let with =
             |size: &str| Limits::with(&serde_json::from_value(json!({ "componentBytes": size })).unwrap()).unwrap();
         for size in ["1", "1Mi", "32Mi"] {
@@ -456,8 +464,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_cannot_be_set() {
-        for name in OF_COMPONENTS.iter().chain(&["events", "statusBytes", "jsonDepth", "hostCalls"]) {
+    fn a_limit_without_a_key_cannot_be_overridden() {
+        for name in GROW_WITH_COMPONENT.iter().chain(&["events", "statusBytes", "jsonDepth", "hostCalls"]) {
             assert!(serde_json::from_value::<Overrides>(json!({ *name: 1 })).is_err(), "{name}");
         }
     }
@@ -472,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_as_a_limit_is_refused_where_it_would_mean_another_thing() {
+    fn zero_is_refused_where_it_would_not_mean_what_it_seems_to() {
         let refused = |text: &str| Limits::with(&serde_json::from_str(text).unwrap()).unwrap_err().to_string();
         assert_eq!(
             refused(r#"{"deletionsPerSecond":0}"#),
@@ -495,13 +503,13 @@ mod tests {
         assert!(4 * NATIVE_BYTES.0 <= limit.0 / 2, "{} at a swap, of {limit}", 4 * NATIVE_BYTES.0);
     }
 
-    /// A limit as the table for authors of plugins has it.
+    /// Returns the row of a limit in the table for authors of plugins.
     fn row<T: fmt::Display>(bound: &Bound<T>) -> String {
         format!("| `{}` | {} | {} |", bound.name, bound.default, bound.cap)
     }
 
     #[test]
-    fn the_page_for_authors_names_what_no_key_changes() {
+    fn the_page_for_authors_names_the_limits_without_a_key() {
         let page = include_str!("../../../../docs/src/reference/limits.md");
         let constants = [
             TABLE_ELEMENTS.to_string(),
@@ -524,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_for_authors_has_every_limit_as_it_is() {
+    fn the_table_for_authors_has_the_present_value_of_every_limit() {
         let page = include_str!("../../../../docs/src/reference/limits.md");
         let rows_below = |head: &str| {
             let table = page.lines().skip_while(|line| !line.starts_with(head));

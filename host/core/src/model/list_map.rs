@@ -1,9 +1,9 @@
-//! Which objects of two lists have the same keys: those of an associative list, and those that
+//! Finds the objects of two lists that have the same keys: the elements of an associative list, and the elements that
 //! `fieldsV1` names.
 //!
 //! Part of [`ownership`](crate::model::managed_fields); pure. Two objects agree when every key that both have is
-//! equal in both: one that is left out was filled in by the API server, such as a port's protocol. A
-//! plugin chooses how long its lists are, so long ones are not compared each with each.
+//! equal in both: a key that is left out is filled in by the API server, such as a port's protocol. A
+//! plugin chooses how long its lists are, so the elements of long lists are not compared each with each.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -12,26 +12,26 @@ use serde_json::{Map, Value};
 
 type Members = Map<String, Value>;
 
-/// As many are compared one by one; it is faster than a table of them.
-pub const FEW: usize = 16;
-/// The keys of one list; no schema has so many.
-pub const NAMES: usize = u32::BITS as usize;
-/// Tables of one list. A list with four keys that may each be left out needs 81 at the most; one that
-/// needs more was made up, and its elements are not found.
-const TABLES: usize = 81;
+/// Up to this many elements are compared one by one, which is faster than to build a table.
+pub const MAX_LINEAR_SEARCH: usize = 16;
+/// The maximum number of keys of one list; no schema has so many.
+pub const MAX_KEYS: usize = u32::BITS as usize;
+/// The maximum number of tables of one list. A list with four keys that may each be left out needs at most 81. A list
+/// that needs more is an attack, and its elements are not found.
+const MAX_TABLES: usize = 81;
 
-/// For each of `asked` the place of the first among `among` that agrees with it in the keys of these
-/// names. What is no object agrees with none.
+/// Returns, for each object of `asked`, the index of the first object of `among` that agrees with it in the keys with
+/// these names. An element that is no object agrees with none.
 pub fn places<'v>(
     names: &[&str],
     asked: impl IntoIterator<Item = Option<&'v Members>>,
     among: &[Option<&'v Members>],
 ) -> Vec<Option<usize>> {
     let asked = asked.into_iter();
-    if names.len() > NAMES {
+    if names.len() > MAX_KEYS {
         return asked.map(|_| None).collect();
     }
-    if among.len() <= FEW {
+    if among.len() <= MAX_LINEAR_SEARCH {
         let agrees = |one: &Members| among.iter().position(|other| other.is_some_and(|other| agree(names, one, other)));
         return asked.map(|one| agrees(one?)).collect();
     }
@@ -46,11 +46,11 @@ fn agree(names: &[&str], one: &Members, other: &Members) -> bool {
     })
 }
 
-/// A set of names, each by its bit.
+/// A set of names, one bit for each.
 type Names = u32;
 
-/// A list, grouped by which keys its objects have; each group with a table for each set of keys that
-/// was asked for.
+/// A list, grouped by the keys that its objects have. Each group has a table for each set of keys that was
+/// asked for.
 struct Index<'v, 'n> {
     names: &'n [&'n str],
     groups: BTreeMap<Names, Vec<(usize, &'v Members)>>,
@@ -73,7 +73,7 @@ impl<'v, 'n> Index<'v, 'n> {
         let mut first = None;
         for (group, objects) in &self.groups {
             let shared = group & has;
-            let full = self.tables.len() >= TABLES;
+            let full = self.tables.len() >= MAX_TABLES;
             let table = match self.tables.entry((*group, shared)) {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(_) if full => return None,
@@ -132,7 +132,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_first_that_agrees_is_found_however_long_the_list_is(asked in list(), among in list()) {
+        fn the_first_object_that_agrees_is_found_however_long_the_list_is(asked in list(), among in list()) {
             let (asked, among) = (objects(&asked), objects(&among));
             let one_by_one = asked.iter().map(|one| {
                 among.iter().position(|other| matches!((one, other), (Some(one), Some(other)) if agree(&KEYS, one, other)))
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_list_that_no_schema_allows_is_not_searched_for_long() {
-        let names: Vec<String> = (0..NAMES).map(|n| format!("key{n}")).collect();
+        let names: Vec<String> = (0..MAX_KEYS).map(|n| format!("key{n}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let some = |set: u32| {
             let members = names.iter().enumerate().filter(|(bit, _)| set >> bit & 1 == 1);
@@ -153,8 +153,8 @@ mod tests {
         let list = objects(&values);
         assert_eq!(places(&names, list.iter().copied(), &list).len(), list.len());
         let one = list.get(1..2).unwrap_or_default();
-        assert_eq!(places(&names, one.iter().copied(), one), [Some(0)], "so many keys may be");
-        let too_many = vec!["key"; NAMES + 1];
+        assert_eq!(places(&names, one.iter().copied(), one), [Some(0)], "the maximum of keys is allowed");
+        let too_many = vec!["key"; MAX_KEYS + 1];
         assert_eq!(places(&too_many, list.iter().copied().take(1), &list), [None]);
     }
 }

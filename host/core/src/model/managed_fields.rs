@@ -12,14 +12,14 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use crate::model::list_map;
-use crate::model::list_map::FEW;
+use crate::model::list_map::MAX_LINEAR_SEARCH;
 
-/// A node of the tree; where it has many members or values, they are in order. Keys are borrowed from the
+/// A node of the tree. Where it has many members or values, they are sorted. Keys are borrowed from the
 /// text where they have no escapes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct FieldSet<'a>(Vec<(Cow<'a, str>, FieldSet<'a>)>);
 
-/// What a node below another is.
+/// The step from a node to one below it.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step<'a> {
     /// A member of this name.
@@ -28,7 +28,7 @@ pub enum Step<'a> {
     Keyed(&'a str),
     /// An element of a set, JSON.
     Value(&'a str),
-    /// Nothing that is known.
+    /// An unknown kind of step.
     Other,
 }
 
@@ -36,12 +36,12 @@ impl<'a> FieldSet<'a> {
     /// Reads the tree.
     ///
     /// # Errors
-    /// When it is no JSON object of JSON objects.
+    /// When the text is not a JSON object of JSON objects.
     pub fn read(json: &'a str) -> serde_json::Result<Self> {
         serde_json::from_str(json)
     }
 
-    /// Whether it holds the field at a JSON pointer into an object, or a struct around it as one.
+    /// Returns whether the set has the field at a JSON pointer into an object, or covers a whole subtree around it.
     pub fn has(&self, object: &Value, pointer: &str) -> bool {
         let Some((_, path)) = pointer.split_once('/') else { return true };
         let (key, below) = path.find('/').map_or((path, ""), |end| path.split_at(end));
@@ -56,20 +56,20 @@ impl<'a> FieldSet<'a> {
         self.is_leaf() || step.is_some_and(|(value, node)| node.has(value, below))
     }
 
-    /// Whether the whole subtree is covered.
+    /// Returns whether the node covers its whole subtree.
     pub fn is_leaf(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The node of a member.
+    /// Returns the node of a member.
     pub fn member(&self, name: &str) -> Option<&FieldSet<'a>> {
         self.find(("f:", name))
     }
 
-    /// Whether each element of a list has a node, found by its keys or, where it is no object, by its value,
-    /// and this holds of both.
+    /// Returns whether each element of a list has a node, found by its keys or, if it is no object, by its value,
+    /// and `holds` is true of each element and its node.
     pub fn all_elements(&self, elements: &[Value], holds: impl Fn(&Value, &FieldSet<'a>) -> bool) -> bool {
-        if elements.len() * self.0.len() <= FEW {
+        if elements.len() * self.0.len() <= MAX_LINEAR_SEARCH {
             return elements.iter().all(|element| self.element(element).is_some_and(|below| holds(element, below)));
         }
         let keyed = self.keyed();
@@ -82,7 +82,7 @@ impl<'a> FieldSet<'a> {
         })
     }
 
-    /// The node of an element of a list, found by its keys or, where it is no object, by its value.
+    /// Returns the node of an element of a list, found by its keys or, if it is no object, by its value.
     pub fn element(&self, element: &Value) -> Option<&FieldSet<'a>> {
         match element {
             Value::Object(element) => self.0.iter().find(|(key, _)| has_keys(element, key)).map(|(_, below)| below),
@@ -94,7 +94,7 @@ impl<'a> FieldSet<'a> {
         self.find(("v:", &value.to_string()))
     }
 
-    /// The nodes of the elements of an associative list.
+    /// Returns the nodes of the elements of an associative list.
     pub fn keyed(&self) -> Keyed<'_, 'a> {
         let mut keyed = Keyed { keys: Vec::new(), nodes: Vec::new() };
         for (step, below) in self.steps() {
@@ -106,13 +106,13 @@ impl<'a> FieldSet<'a> {
         keyed
     }
 
-    /// All nodes but the bare existence of this one.
+    /// Returns all nodes below, except the lone `.` for the bare existence of this one.
     pub fn steps(&self) -> impl Iterator<Item = (Step<'_>, &FieldSet<'a>)> {
         self.0.iter().filter(|(key, _)| key != ".").map(|(key, below)| (step(key), below))
     }
 
     fn find(&self, wanted: (&str, &str)) -> Option<&FieldSet<'a>> {
-        if self.0.len() <= FEW {
+        if self.0.len() <= MAX_LINEAR_SEARCH {
             let is_it = |key: &str| key.strip_prefix(wanted.0) == Some(wanted.1);
             return self.0.iter().find(|(key, _)| is_it(key)).map(|(_, below)| below);
         }
@@ -121,21 +121,21 @@ impl<'a> FieldSet<'a> {
     }
 }
 
-/// The nodes of the elements of an associative list, the keys of each read once.
+/// The nodes of the elements of an associative list, with their keys parsed once.
 pub struct Keyed<'f, 'a> {
-    /// None of those that cannot be read.
+    /// The keys of each node; none where they cannot be parsed.
     keys: Vec<Option<Map<String, Value>>>,
-    /// The node of each.
+    /// The nodes, in the same order.
     pub nodes: Vec<&'f FieldSet<'a>>,
 }
 
 impl Keyed<'_, '_> {
-    /// For each element of a list which node is its: the first one whose keys it has.
+    /// Returns, for each element of a list, the index of its node: the first one whose keys it has.
     pub fn of_each(&self, elements: &[Value]) -> Vec<Option<usize>> {
         list_map::places(&self.names(), elements.iter().map(Value::as_object), &self.objects())
     }
 
-    /// For each node where in a list its element is: the first one that has its keys.
+    /// Returns, for each node, the index of its element in a list: the first one that has its keys.
     pub fn in_list(&self, elements: &[Value]) -> Vec<Option<usize>> {
         let elements: Vec<_> = elements.iter().map(Value::as_object).collect();
         list_map::places(&self.names(), self.objects(), &elements)
@@ -148,7 +148,7 @@ impl Keyed<'_, '_> {
     fn names(&self) -> Vec<&str> {
         let mut names = Vec::new();
         for name in self.keys.iter().flatten().flat_map(Map::keys) {
-            if !names.contains(&name.as_str()) && names.len() <= list_map::NAMES {
+            if !names.contains(&name.as_str()) && names.len() <= list_map::MAX_KEYS {
                 names.push(name.as_str());
             }
         }
@@ -165,7 +165,8 @@ fn step(key: &str) -> Step<'_> {
     }
 }
 
-/// Whether a list element has the keys of this node; one that it leaves out is the API server's to fill in.
+/// Returns whether a list element has the keys of this node. A key that the element leaves out is filled in by the API
+/// server, so it is not compared.
 fn has_keys(element: &Map<String, Value>, key: &str) -> bool {
     let Some(keys) = key.strip_prefix("k:") else { return false };
     let mut reader = serde_json::Deserializer::from_str(keys);
@@ -173,7 +174,8 @@ fn has_keys(element: &Map<String, Value>, key: &str) -> bool {
     agrees.is_ok_and(|agrees| agrees && reader.end().is_ok())
 }
 
-/// Compares keys with those of an element as they are read: each element meets each node, so no map is made of them.
+/// Compares keys with those of an element while they are parsed. Each element is compared with each node, so building a
+/// map each time would be too slow.
 struct KeysOf<'e>(&'e Map<String, Value>);
 
 impl<'de> DeserializeSeed<'de> for KeysOf<'_> {
@@ -201,7 +203,7 @@ impl<'de> Visitor<'de> for KeysOf<'_> {
     }
 }
 
-/// A value of a key, whose text is borrowed where it has no escapes.
+/// The value of a key. A text is borrowed where it has no escapes.
 #[derive(serde::Deserialize)]
 #[serde(untagged)]
 enum Scalar<'a> {
@@ -218,8 +220,8 @@ impl PartialEq<Value> for Scalar<'_> {
     }
 }
 
-/// The order of a key among its siblings. Elements by their keys keep their order: an element that matches two is
-/// the first.
+/// Returns the sort key of a node among its siblings. Nodes of elements keep their order, because of two nodes that
+/// match an element the first one counts.
 fn order(key: &str) -> (&str, &str) {
     match key.split_at_checked(2) {
         Some(("k:", _)) => ("k:", ""),
@@ -248,8 +250,8 @@ impl<'de> Visitor<'de> for FieldsVisitor {
         while let Some(key) = nodes.next_key::<crate::model::projection::Key<'de>>()? {
             below.push((key.0, nodes.next_value()?));
         }
-        // The API server sorts them, but not in all ways by their bytes.
-        if below.len() > FEW {
+        // The API server sorts them, but not in every case by their bytes.
+        if below.len() > MAX_LINEAR_SEARCH {
             below.sort_by(|(one, _), (other, _)| order(one).cmp(&order(other)));
         }
         Ok(FieldSet(below))
@@ -276,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_of_an_element_are_compared_by_their_values_and_those_it_leaves_out_are_not() {
+    fn the_keys_of_an_element_are_compared_by_value_except_those_that_it_leaves_out() {
         let element = json!({"text": "a\"ä", "number": 80, "flag": true, "list": [1, {"a": null}], "other": 1});
         let has = |keys: &str| has_keys(element.as_object().unwrap(), keys);
         for keys in [
@@ -305,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_found_by_its_pointer_also_in_what_is_owned_as_one() {
+    fn a_field_is_found_by_its_pointer_also_in_a_subtree_that_is_owned_as_a_whole() {
         let fields = FieldSet::read(FIELDS).unwrap();
         let object = json!({
             "spec": { "a/b": [{ "c": 1 }] }, "set": ["b", "a"], "other": 1,

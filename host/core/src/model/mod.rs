@@ -1,4 +1,4 @@
-//! The vocabulary of the host: objects, kinds, decisions, names, limits. It depends on nothing else.
+//! The data types of the host: objects, kinds, decisions, names, limits. This module depends on no other.
 
 pub mod decision;
 pub mod digest;

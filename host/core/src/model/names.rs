@@ -1,36 +1,37 @@
-//! The forms of Kubernetes' names, as far as a plugin or an administrator may say them. Pure.
+//! Validates names in the forms that Kubernetes prescribes, where a plugin or an administrator can choose them. Pure.
 
-/// At most this many characters in a DNS label, and in the last part of a qualified name.
-const LABEL: usize = 63;
-/// At most this many in a DNS subdomain.
-const SUBDOMAIN: usize = 253;
+/// The maximum number of characters in a DNS label, and in the last part of a qualified name.
+const MAX_LABEL: usize = 63;
+/// The maximum number of characters in a DNS subdomain.
+const MAX_SUBDOMAIN: usize = 253;
 
-/// A group of kinds; empty for the core group.
+/// Returns whether it is an API group; empty for the core group.
 pub fn is_group(group: &str) -> bool {
     group.is_empty() || is_subdomain(group)
 }
 
-/// A version such as `v1` or `v1alpha1`.
+/// Returns whether it is a version such as `v1` or `v1alpha1`.
 pub fn is_version(version: &str) -> bool {
     is_label(version)
 }
 
-/// A kind such as `Deployment`.
+/// Returns whether it is a kind such as `Deployment`.
 pub fn is_kind(kind: &str) -> bool {
-    kind.len() <= LABEL
+    kind.len() <= MAX_LABEL
         && kind.starts_with(|c: char| c.is_ascii_uppercase())
         && kind.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// RFC 1123 subdomain: lower-case labels between dots. Like the API server's, the names of most
-/// objects, this has a limit for the whole and none for each label.
+/// Returns whether it is an RFC 1123 subdomain, as the names of most objects are: lower-case labels between dots. As in
+/// the API server, only the whole has a maximum length, not each label.
 pub fn is_subdomain(name: &str) -> bool {
-    name.len() <= SUBDOMAIN && name.split('.').all(has_form_of_label)
+    name.len() <= MAX_SUBDOMAIN && name.split('.').all(has_form_of_label)
 }
 
-/// RFC 1123 label: lower-case letters, digits and `-` between them. The name of a namespace is one.
+/// Returns whether it is an RFC 1123 label, as the name of a namespace is: lower-case letters and digits, with `-`
+/// between them.
 pub fn is_label(label: &str) -> bool {
-    label.len() <= LABEL && has_form_of_label(label)
+    label.len() <= MAX_LABEL && has_form_of_label(label)
 }
 
 fn has_form_of_label(label: &str) -> bool {
@@ -41,7 +42,7 @@ fn has_form_of_label(label: &str) -> bool {
         && bytes.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-')
 }
 
-/// `name` or `prefix/name`, as labels, annotations, finalizers and conditions have it.
+/// Returns whether it is `name` or `prefix/name`, the form of labels, annotations, finalizers and conditions.
 pub fn is_qualified(name: &str) -> bool {
     match name.split_once('/') {
         None => is_plain(name),
@@ -49,23 +50,23 @@ pub fn is_qualified(name: &str) -> bool {
     }
 }
 
-/// Letters and digits at the ends, those and `-`, `_`, `.` between; also the form of a label's
-/// value, where that is not empty.
+/// Returns whether it has letters and digits at both ends, and only these and `-`, `_`, `.` between. This is also the
+/// form of a label's value that is not empty.
 pub fn is_plain(name: &str) -> bool {
     let bytes = name.as_bytes();
     let ends = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-    name.len() <= LABEL
+    name.len() <= MAX_LABEL
         && ends(bytes.first())
         && ends(bytes.last())
         && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
 }
 
-/// One to `limit` visible ASCII characters and no slash: fit for a log and for a path.
+/// Returns whether it is one to `limit` visible ASCII characters without a slash: safe in a log and in a path.
 pub fn is_visible(name: &str, limit: usize) -> bool {
     (1..=limit).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/')
 }
 
-/// A label selector as `kubectl -l` accepts it: `a=b,c!=d,e in (x,y),f,!g`. Empty selects all.
+/// Returns whether it is a label selector as `kubectl -l` accepts it: `a=b,c!=d,e in (x,y),f,!g`. Empty selects all.
 pub fn is_selector(selector: &str) -> bool {
     selector.is_empty() || split_requirements(selector).into_iter().all(|text| is_requirement(text.trim()))
 }

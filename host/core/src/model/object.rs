@@ -1,9 +1,9 @@
-//! An object of the cluster as the host holds it: what the host itself needs, typed, and the
+//! An object of the cluster as the host caches it: the fields that the host itself needs, typed, and the
 //! fields that plugins asked for as pruned JSON text.
 //!
-//! Part of *observe*: `cluster::watch` makes objects of watch events,
-//! `cluster::apply` of the replies to writes. Of everybody
-//! else's `managedFields` only who set a finalizer is kept; they are 40 % of an object's bytes.
+//! Part of *observe*: `cluster::watch` makes objects of watch events, `cluster::apply` of the replies to writes.
+//! `managedFields` are 40 % of an object's bytes, so of those of other field managers only the setters of finalizers
+//! are kept.
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -37,7 +37,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// A key from its parts.
+    /// Creates a key from its parts.
     pub fn new(namespace: Option<&str>, name: &str) -> Self {
         Self { namespace: namespace.map(Arc::from), name: name.into() }
     }
@@ -65,7 +65,7 @@ pub struct Controller {
     pub uid: Arc<str>,
 }
 
-/// An entry of `managedFields`: which fields one of our field managers applied.
+/// An entry of `managedFields`: the fields that one of the host's field managers applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ownership {
     /// The field manager.
@@ -76,12 +76,13 @@ pub struct Ownership {
     pub fields: Box<str>,
 }
 
-/// The longest name of any Kubernetes object, bytes.
-const NAME: usize = 253;
-/// A status as JSON text. Where plugins see the whole of it, it is held once.
+/// The maximum length of the name of a Kubernetes object, in bytes.
+const MAX_NAME_BYTES: usize = 253;
+
+/// A status as JSON text. Where plugins see the whole status, its text is kept only once, in the body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StatusText {
-    /// By itself.
+    /// A text of its own.
     Own(Box<str>),
     /// This part of the object's body.
     InBody(Range<usize>),
@@ -89,7 +90,7 @@ pub enum StatusText {
 
 impl StatusText {
     fn new(status: &str, body: &str) -> Self {
-        // Wherever it stands there, it is the same text.
+        // Any occurrence will do: it is the same text.
         match body.find(status) {
             Some(start) => Self::InBody(start..start + status.len()),
             None => Self::Own(status.into()),
@@ -97,8 +98,8 @@ impl StatusText {
     }
 }
 
-/// Memory of an object beside its texts, bytes.
-pub const BESIDE: usize = 1024;
+/// The memory of an object beside its texts, in bytes.
+pub const OBJECT_OVERHEAD_BYTES: usize = 1024;
 
 /// One object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,50 +118,50 @@ pub struct Object {
     pub deleting: bool,
     /// `metadata.finalizers`.
     pub finalizers: Box<[Box<str>]>,
-    /// The labels that the host looks at (see [`Lens`]).
+    /// The labels that the [`Lens`] keeps.
     pub labels: Box<[(Box<str>, Box<str>)]>,
     /// The annotation `hotshoe.dev/applied`.
     pub applied: Option<Box<str>>,
-    /// What our own field managers applied, on the object and on its `status` subresource.
+    /// What the host's own field managers applied, on the object and on its `status` subresource.
     pub ownership: Box<[Ownership]>,
-    /// By `managedFields`, which field manager set which of the finalizers: manager and finalizer.
+    /// Which field manager set which of the finalizers, by `managedFields`: pairs of manager and finalizer.
     pub setters: Box<[(Box<str>, Box<str>)]>,
     /// `status`, for parents.
     pub status: Option<StatusText>,
     /// A fingerprint of labels and annotations, for parents.
     pub marks: u64,
-    /// What it has that no plugin may set without an item of its grant, for children (see
+    /// For children, what the object has that a plugin may only set with an item of its grant (see
     /// [`check::result`](crate::check::result)).
     pub closed: Box<[Box<str>]>,
     /// What plugins see: a JSON object.
     pub body: Arc<str>,
 }
 
-/// What the host keeps of the objects of one kind.
+/// The parts of the objects of one kind that the host keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lens {
-    /// The fields for the plugins.
+    /// The fields that plugins see.
     pub projection: Projection,
-    /// Labels to be kept beside the plugin label.
+    /// Labels to keep beside the plugin label.
     pub labels: Vec<String>,
     /// Whether the whole status is kept beside the projection: for parents.
     pub status: bool,
 }
 
 impl Lens {
-    /// Whether nothing but the metadata of objects is looked at.
+    /// Returns whether only metadata is kept.
     pub fn is_of_metadata(&self) -> bool {
         !self.status && self.projection.is_of_metadata()
     }
 }
 
-/// How `fieldsV1` of who sets a finalizer has it.
+/// A text that `fieldsV1` of every setter of a finalizer contains.
 const FINALIZERS: &str = "\"f:finalizers\"";
 
 /// The host's own field manager.
 pub const HOST_MANAGER: &str = "hotshoe";
 
-/// The field manager of a plugin.
+/// Returns the field manager of a plugin.
 pub fn plugin_manager(plugin: &str) -> String {
     format!("{HOST_MANAGER}/{plugin}")
 }
@@ -252,12 +253,12 @@ impl Object {
         })
     }
 
-    /// The value of a label that the lens kept.
+    /// Returns the value of a label that the lens kept.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.labels.iter().find(|(k, _)| &**k == key).map(|(_, v)| &**v)
     }
 
-    /// Returns its memory, bytes, with its places in the indexes.
+    /// Returns the memory of the object in bytes, including its places in the indexes.
     pub fn held(&self) -> usize {
         let fields: usize = self.ownership.iter().map(|entry| entry.fields.len()).sum();
         let closed: usize = self.closed.iter().map(|item| item.len()).sum();
@@ -265,10 +266,10 @@ impl Object {
             Some(StatusText::Own(status)) => status.len(),
             Some(StatusText::InBody(_)) | None => 0,
         };
-        BESIDE + self.body.len() + status + fields + closed
+        OBJECT_OVERHEAD_BYTES + self.body.len() + status + fields + closed
     }
 
-    /// `status` as JSON text, for parents.
+    /// Returns `status` as JSON text, for parents.
     pub fn status(&self) -> Option<&str> {
         match self.status.as_ref()? {
             StatusText::Own(status) => Some(status),
@@ -276,23 +277,23 @@ impl Object {
         }
     }
 
-    /// The labels that objects are found by; the plugin's own label is not among them.
+    /// Returns the labels by which objects are indexed: all that are kept except the plugin label.
     pub fn indexed_labels(&self) -> impl Iterator<Item = &(Box<str>, Box<str>)> {
         self.labels.iter().filter(|(key, _)| &**key != PLUGIN_LABEL)
     }
 
-    /// Returns the name of an object that stands in a field, given by its [path](field_path). What is no name, and what is
-    /// too long for one, is none.
+    /// Returns the name of another object in the field at this [path](field_path); none if the value is not a string,
+    /// or empty, or too long for a name.
     pub fn name_at(&self, path: &str) -> Option<Arc<str>> {
         let mut json = &*self.body;
         for field in field_path::keys(path).ok()? {
             json = member(&serde_json::from_str(json).ok()?, field)?;
         }
         let projection::Key(name) = serde_json::from_str(json).ok()?;
-        (!name.is_empty() && name.len() <= NAME).then(|| name.into())
+        (!name.is_empty() && name.len() <= MAX_NAME_BYTES).then(|| name.into())
     }
 
-    /// `fieldsV1` of what a field manager of ours applied.
+    /// Returns `fieldsV1` of what one of the host's field managers applied.
     pub fn owned_fields(&self, manager: &str, status: bool) -> Option<&str> {
         let entry = self.ownership.iter().find(|entry| &*entry.manager == manager && entry.status == status)?;
         Some(&entry.fields)
@@ -303,7 +304,7 @@ impl Object {
         self.setters.iter().filter(move |(_, set)| **set == *finalizer).map(|(manager, _)| &**manager)
     }
 
-    /// The members of what plugins see, without the status.
+    /// Returns the members that plugins see, without the status.
     pub fn body_but_status(&self) -> Vec<(Cow<'_, str>, &str)> {
         let members: Option<Members<'_>> = serde_json::from_str(&self.body).ok();
         let members = members.into_iter().flat_map(|members| members.0);
@@ -311,19 +312,20 @@ impl Object {
     }
 }
 
-/// Who owns which fields of an object.
+/// A field manager of an object, and the fields that it owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldManager {
-    /// The field manager, ours or another.
+    /// The name of the field manager, the host's or another.
     pub manager: String,
-    /// Whether by server-side apply of the object itself, and not of a subresource.
+    /// Whether it owns them by server-side apply of the object itself, not of a subresource.
     pub applied: bool,
     /// `fieldsV1` as JSON text.
     pub fields: Box<str>,
 }
 
 impl FieldManager {
-    /// All of an object. A writer of a status may own annotations by that, as the Deployment controller does.
+    /// Returns all field managers of an object. An entry for a subresource may own fields outside of it: the Deployment
+    /// controller owns annotations by its writes of the status.
     ///
     /// # Errors
     /// When the text is not a Kubernetes object.
@@ -344,7 +346,7 @@ fn member<'a>(members: &Members<'a>, key: &str) -> Option<&'a str> {
 
 impl<'a> Metadata<'a> {
     /// # Errors
-    /// When a field that the host needs is missing or no such thing.
+    /// When a field that the host needs is missing or has the wrong type.
     fn of(object: &Opened<'a>) -> serde_json::Result<Self> {
         let members = object.metadata.as_ref().map_or(&[][..], |members| &members.0);
         Metadata::deserialize(MapDeserializer::new(members.iter().map(|(key, value)| (&**key, *value))))
@@ -360,7 +362,8 @@ impl<'a> Metadata<'a> {
         })
     }
 
-    /// Who set the finalizers that are there. Most objects have none, and most field managers set none.
+    /// Returns the setters of the finalizers. Most objects have no finalizer, and most field managers set none, so both
+    /// are skipped early.
     fn setters(&self) -> Box<[(Box<str>, Box<str>)]> {
         let mut setters = Vec::new();
         for entry in self.managed_fields.iter().filter(|_| !self.finalizers.is_empty()) {
@@ -403,7 +406,7 @@ impl<'a> Metadata<'a> {
 }
 
 impl ManagedFields<'_> {
-    /// The entry, if one of our managers applied it.
+    /// Returns the entry, if one of the host's field managers applied it.
     fn ours(&self) -> Option<Ownership> {
         let rest = self.manager.strip_prefix(HOST_MANAGER)?;
         let ours = self.operation == "Apply" && (rest.is_empty() || rest.starts_with('/'));
@@ -448,7 +451,7 @@ mod tests {
 
     #[test]
     fn a_name_in_a_field_is_found_by_its_path() {
-        let long = "x".repeat(NAME + 1);
+        let long = "x".repeat(MAX_NAME_BYTES + 1);
         let spec = format!(
             r#"{{"pod":"web-0","deep":{{"\u0065r":"x"}},"example.com/x":"y","count":3,"list":["a"],"none":"","long":"{long}"}}"#
         );
@@ -466,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_that_plugins_see_whole_is_held_once() {
+    fn a_status_that_plugins_see_whole_is_kept_once() {
         let json = r#"{"metadata":{"name":"a"},"spec":{"replicas":1},"status":{"ready":1,"word":"a long one"}}"#;
         let read = |fields: &[&str], status| {
             let lens = Lens { projection: Projection::new(fields), labels: Vec::new(), status };
@@ -483,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn who_set_a_finalizer_is_known_by_managed_fields() {
+    fn setters_of_finalizers_are_read_from_managed_fields() {
         let fields = |set: &str| format!(r#"{{"f:metadata":{{"f:finalizers":{{".":{{}},{set}}}}}}}"#);
         let (one, both) = (fields(r#""v:\"a/1\"":{}"#), fields(r#""v:\"a/1\"":{},"v:\"a/2\"":{}"#));
         let json = format!(
@@ -510,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_remembers_when_its_labels_or_annotations_change() {
+    fn marks_of_a_parent_change_with_its_labels_and_annotations() {
         let marks = |metadata: &str, status| {
             let json = format!(r#"{{"metadata":{{"name":"a",{metadata}}}}}"#);
             Object::read(&json, &Lens { status, ..lens() }).unwrap().marks
@@ -519,11 +522,11 @@ mod tests {
         assert_eq!(marks(plain, true), marks(r#""resourceVersion":"2""#, true));
         assert_ne!(marks(plain, true), marks(marked, true));
         assert_ne!(marks(marked, true), marks(r#""annotations":{"a":"c"}"#, true));
-        assert_eq!(marks(marked, false), 0, "no plugin asks that of a child");
+        assert_eq!(marks(marked, false), 0, "a child has no marks");
     }
 
     #[test]
-    fn an_object_without_anything_is_read() {
+    fn an_object_with_only_a_name_is_read() {
         let object = Object::read(r#"{"metadata":{"name":"a"}}"#, &lens()).unwrap();
         assert_eq!(object.resource_version, 0);
         assert!(object.controller.is_none());

@@ -2,13 +2,13 @@
 
 use sha2::{Digest, Sha256};
 
-/// Whether a name is that of a parent, or begins with it and `-`, as names of children do.
+/// Returns whether a name is that of a parent, or begins with that name and `-`, as names of children do.
 pub fn is_named_after(name: &str, parent: &str) -> bool {
     name.strip_prefix(parent).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
-/// A parent's name as a label value: label values end at 63 characters, so a longer name is cut
-/// and carries a hash of the whole.
+/// Returns a parent's name as a label value. Label values have at most 63 characters, so a longer name is shortened and
+/// ends with a hash of the whole name.
 pub fn parent_label(name: &str) -> String {
     if name.len() <= 63 {
         return name.to_owned();
@@ -18,7 +18,7 @@ pub fn parent_label(name: &str) -> String {
     format!("{}-{hash:.10x}", head.trim_end_matches(['-', '.']))
 }
 
-/// Whether a label value may be that of a longer name.
+/// Returns whether a label value may be a shortened name.
 pub fn is_shortened(label: &str) -> bool {
     let hash = label.rsplit_once('-').map_or("", |(_, hash)| hash);
     hash.len() == 10 && hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shortened_label_is_known_by_its_hash_however_little_is_left_of_the_name() {
+    fn a_shortened_label_is_recognized_by_its_hash_however_little_is_left_of_the_name() {
         for name in ["a".repeat(64), format!("a{}{}", "-.".repeat(30), "b".repeat(10))] {
             assert!(is_shortened(&parent_label(&name)), "{name}");
         }

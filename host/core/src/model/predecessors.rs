@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::model::names;
 use crate::model::object::plugin_manager;
 
-/// The most earlier names of one plugin.
-const MOST: usize = 16;
+/// The maximum number of earlier names of one plugin.
+const MAX_PREDECESSORS: usize = 16;
 
 /// A plugin that was here before, under another name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -28,13 +28,13 @@ pub struct Predecessors {
 }
 
 impl Predecessors {
-    /// Validates what `plugin.yaml` of this plugin says.
+    /// Validates the earlier names in the `plugin.yaml` of this plugin.
     ///
     /// # Errors
-    /// What is wrong, in words for the administrator.
+    /// Returns what is wrong, for the administrator.
     pub fn new(plugin: &str, predecessors: Vec<Predecessor>) -> Result<Self, String> {
-        if predecessors.len() > MOST {
-            return Err(format!("it has more than {MOST} plugins"));
+        if predecessors.len() > MAX_PREDECESSORS {
+            return Err(format!("it has more than {MAX_PREDECESSORS} plugins"));
         }
         for Predecessor { plugin: name, finalizer } in &predecessors {
             if !names::is_label(name) {
@@ -43,8 +43,8 @@ impl Predecessors {
             if name == plugin {
                 return Err(format!("it names the plugin itself; remove {name}"));
             }
-            let is_none = |finalizer: &&String| !finalizer.contains('/') || !names::is_qualified(finalizer);
-            if let Some(finalizer) = finalizer.as_ref().filter(is_none) {
+            let is_invalid = |finalizer: &&String| !finalizer.contains('/') || !names::is_qualified(finalizer);
+            if let Some(finalizer) = finalizer.as_ref().filter(is_invalid) {
                 return Err(format!("it has {finalizer:?}, which is no finalizer of the form DOMAIN/NAME"));
             }
         }
@@ -55,22 +55,22 @@ impl Predecessors {
         })
     }
 
-    /// Returns their names.
+    /// Returns the earlier names.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Returns their field managers.
+    /// Returns the field managers of the earlier plugins.
     pub fn managers(&self) -> &[String] {
         &self.managers
     }
 
-    /// Returns the finalizers that they had on parents, where they are named.
+    /// Returns the finalizers that the earlier plugins had on parents, as far as `plugin.yaml` names them.
     pub fn finalizers(&self) -> &[String] {
         &self.finalizers
     }
 
-    /// Returns whether one of them has this name.
+    /// Returns whether this is one of the earlier names.
     pub fn has(&self, name: &str) -> bool {
         self.names.iter().any(|known| known == name)
     }

@@ -1,7 +1,7 @@
-//! Which fields of an object are kept: the union of what the plugins asked to be shown.
+//! The fields of an object that are kept: the union of the fields that plugins asked for.
 //!
-//! Part of *observe*. What is not kept is neither cached nor crosses to a plugin, so that a change
-//! of it wakes no reconcile. Pure.
+//! Part of *observe*. A field that is not kept is neither cached nor passed to a plugin, so a change
+//! of it causes no reconcile. Pure.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,8 +12,8 @@ use serde_json::value::RawValue;
 
 use crate::model::field_path;
 
-/// Metadata that every plugin is shown. Not `resourceVersion`: it changes with every write of
-/// any plugin and would make equal observations differ.
+/// Metadata that every plugin is shown. `resourceVersion` is not among it: it changes with every write, so otherwise
+/// equal observations would differ.
 const ALWAYS: [&str; 5] =
     ["metadata.name", "metadata.namespace", "metadata.uid", "metadata.generation", "metadata.deletionTimestamp"];
 
@@ -27,14 +27,14 @@ type Fields = BTreeMap<Box<str>, Node>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Node {
-    /// Everything below.
+    /// Everything below the node.
     Whole,
-    /// Only these.
+    /// Only these fields.
     Only(Fields),
 }
 
 impl Projection {
-    /// The given paths beside the metadata that is always shown.
+    /// Creates a projection of the given paths and of the metadata that is always shown.
     pub fn new<P: AsRef<str>>(paths: &[P]) -> Self {
         let mut projection = Self::default();
         for path in ALWAYS {
@@ -46,24 +46,24 @@ impl Projection {
         projection
     }
 
-    /// Adds one path; a text that is none shows nothing.
+    /// Adds one path. A text that is no path adds nothing.
     pub fn add(&mut self, path: &str) {
         if let Ok(keys) = field_path::keys(path) {
             insert(&mut self.root, &keys);
         }
     }
 
-    /// What either of two shows.
+    /// Adds all fields of another projection.
     pub fn merge(&mut self, other: &Projection) {
         merge(&mut self.root, &other.root);
     }
 
-    /// Whether nothing but metadata is kept.
+    /// Returns whether only metadata is kept.
     pub fn is_of_metadata(&self) -> bool {
         self.root.keys().all(|key| **key == *"metadata")
     }
 
-    /// The kept part of a JSON object: its metadata, and then the rest in the order of the original.
+    /// Returns the kept part of a JSON object: its metadata, and then the rest in the order of the original.
     ///
     /// # Errors
     /// When `json` is not a JSON object.
@@ -71,7 +71,7 @@ impl Projection {
         self.project_opened(&serde_json::from_str(json)?)
     }
 
-    /// The same of an object that is open.
+    /// Returns the kept part of an object that is parsed already.
     pub fn project_opened(&self, object: &Opened<'_>) -> serde_json::Result<String> {
         let mut out = String::with_capacity(512);
         out.push('{');
@@ -140,7 +140,7 @@ fn write_whole(members: &Members<'_>, out: &mut String) -> serde_json::Result<()
 }
 
 fn write_key(key: &str, out: &mut String) -> serde_json::Result<()> {
-    // No value ends so, and an object begins so.
+    // A text that ends with `{` is an object without members so far: no value ends with it.
     if !out.ends_with('{') {
         out.push(',');
     }
@@ -155,7 +155,7 @@ fn write_key(key: &str, out: &mut String) -> serde_json::Result<()> {
     Ok(())
 }
 
-/// Writes what is kept below a member; false when it holds no members to choose from.
+/// Writes what is kept below a member. Returns false if its value is a scalar, from which nothing can be chosen.
 fn write_below(json: &str, fields: &Fields, out: &mut String) -> serde_json::Result<bool> {
     match json.as_bytes().first() {
         Some(b'{') => write_fields(json, fields, out)?,
@@ -182,12 +182,12 @@ fn write_elements(json: &str, fields: &Fields, out: &mut String) -> serde_json::
     Ok(())
 }
 
-/// The members of an object with those of its metadata: they are half of the text, and everybody looks into
-/// them, so that text is gone through once less.
+/// The members of an object, with those of its metadata parsed as well. The metadata are half of the text and are
+/// always needed, so parsing them at once saves a pass over the text.
 pub struct Opened<'a> {
-    /// Those of the metadata.
+    /// The members of `metadata`.
     pub metadata: Option<Members<'a>>,
-    /// All others.
+    /// All other members.
     pub rest: Members<'a>,
 }
 
@@ -218,7 +218,7 @@ impl<'de> Visitor<'de> for OpenedVisitor {
     }
 }
 
-/// The members of a JSON object, undecoded, in their order.
+/// The members of a JSON object in their order, with their values as text.
 pub struct Members<'a>(pub Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
@@ -245,7 +245,7 @@ impl<'de> Visitor<'de> for MembersVisitor {
     }
 }
 
-/// A key that borrows unless it has escapes.
+/// A key, borrowed from the text unless it has escapes.
 pub struct Key<'a>(pub Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Key<'a> {
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_what_was_asked_for_and_the_names() {
+    fn keeps_the_fields_that_were_asked_for_and_the_name() {
         let json = r#"{"kind":"Deployment","metadata":{"name":"a","resourceVersion":"7","labels":{"x":"y"}},"spec":{"replicas":2,"paused":true},"status":{"readyReplicas":1}}"#;
         assert_eq!(
             project(&["spec.replicas", "status"], json),

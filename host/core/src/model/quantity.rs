@@ -21,7 +21,7 @@ impl JsonSchema for Size {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        // Beside it, the API server accepts no `type`.
+        // The API server accepts no `type` beside this extension.
         json_schema!({ "x-kubernetes-int-or-string": true })
     }
 
@@ -31,12 +31,12 @@ impl JsonSchema for Size {
 }
 
 impl Size {
-    /// As a length in memory.
+    /// Returns the size as a length in memory.
     pub fn bytes(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
 
-    /// Reads it as Kubernetes writes it: bytes, or a number with `Ki`, `Mi` or `Gi`.
+    /// Parses a size in the notation of Kubernetes: bytes, or a number with `Ki`, `Mi` or `Gi`.
     pub fn parse(text: &str) -> Option<Self> {
         let (number, unit) = split_unit(text);
         let unit = match unit {

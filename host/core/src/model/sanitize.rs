@@ -1,13 +1,13 @@
-//! Words from a plugin, made fit for logs, Events, conditions and terminals.
+//! Makes a plugin's text safe for logs, Events, conditions and terminals.
 //!
-//! A plugin's text is shown to people who trust what they read: an escape sequence could rewrite
+//! A plugin's text is shown to users who trust what they read: an escape sequence could rewrite
 //! a terminal, a line break could forge a log line, and a bidirectional mark could turn words
-//! around. So all of these go, and what is too long is cut.
+//! around. So all of these are removed, and a text that is too long is cut.
 
 /// Marks a place where text was cut.
 const ELLIPSIS: &str = "…";
 
-/// `text` without control, escape and bidirectional characters, on one line, and of at most
+/// Returns `text` without control, escape and bidirectional characters, on one line, and cut to at most
 /// `limit` bytes (which must leave room for an ellipsis).
 pub fn clean(text: String, limit: usize) -> String {
     if text.len() <= limit && text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
@@ -16,7 +16,7 @@ pub fn clean(text: String, limit: usize) -> String {
     cut(visible(&text), limit)
 }
 
-/// `text` cut on a character boundary where it has more than `limit` bytes.
+/// Cuts `text` on a character boundary if it has more than `limit` bytes.
 fn cut(mut text: String, limit: usize) -> String {
     if text.len() > limit {
         text.truncate(text.floor_char_boundary(limit.saturating_sub(ELLIPSIS.len())));
@@ -43,8 +43,8 @@ fn visible(text: &str) -> String {
     clean
 }
 
-/// Bidirectional controls, zero-width characters and tags: they change how other words are read,
-/// and show nothing themselves.
+/// Returns whether it is a bidirectional control, a zero-width character or a tag: these are invisible, but
+/// change how other text is read.
 fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
@@ -61,14 +61,14 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_words_stay_as_they_are() {
+    fn ordinary_text_stays_as_it_is() {
         for text in ["", "Starting reconciliation", "trailing space ", "größer als 3 日本"] {
             assert_eq!(cleaned(text), text);
         }
     }
 
     #[test]
-    fn escapes_controls_and_bidirectional_marks_go() {
+    fn escapes_controls_and_bidirectional_marks_are_removed() {
         assert_eq!(cleaned("a\u{1b}[31;1mred\u{1b}[0m b\u{7}\u{0}c"), "ared bc");
         assert_eq!(cleaned("user\u{202e}gnp.exe\u{2066}"), "usergnp.exe");
         assert_eq!(cleaned("\u{9b}31m"), "31m");
@@ -88,7 +88,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_comes_in_one_short_visible_line_goes_out(text in ".*", limit in 3usize..64) {
+        fn any_text_becomes_one_short_visible_line(text in ".*", limit in 3usize..64) {
             let clean = clean(text, limit);
             prop_assert!(clean.len() <= limit);
             prop_assert!(!clean.chars().any(|c| c.is_control() || is_invisible(c)));
