@@ -69,13 +69,13 @@ impl Looked {
         }
         let shown = observed.shown.clone();
         let mut fetched = decide::Fetched::default();
-        let heard = |heard: decide::Heard<'_>| times.add(heard.elapsed, heard.memory);
+        let on_call = |report: decide::CallReport<'_>| times.add(report.elapsed, report.memory);
         let hasher = controller.hasher.clone();
         let then = move |answer: Answer| {
             let children = answer.decision().map(|decision| decision.desired_children(&hasher)).unwrap_or_default();
             Unchecked { answer, children }
         };
-        let answer = decide::ask(controller, revision, (call, then), shown, &mut fetched, heard).await;
+        let answer = decide::ask(controller, revision, (call, then), shown, &mut fetched, on_call).await;
         let basis = if fetched.any { Basis::Fetched } else { Basis::Watched };
         let tainted = fetched.secrets || decide::shows_secrets(&observed.shown);
         Self {

@@ -241,7 +241,7 @@ pub(crate) fn is_failure(answer: &Judgement, memory: &ParentState) -> bool {
         Some(Said { answer: Ok((judged, _)), .. }) => {
             judged.desired.iter().flatten().any(|one| memory.refused.has_refused(one))
         }
-        Some(Said { answer: Err(error), .. }) => error.is_the_plugins(),
+        Some(Said { answer: Err(error), .. }) => error.is_plugin_fault(),
     }
 }
 
