@@ -175,13 +175,13 @@ async fn write_children(pass: &mut Pass<'_>, observed: &Observed, planned: Plann
     let reference = pass.reference();
     let plugin = &pass.active.plugin;
     let context = context(pass.controller, pass.active, observed);
-    let judge = |child: &ObjectRef, json: &str| check::result::check(child, json, &context);
+    let check_result = |child: &ObjectRef, json: &str| check::result::check(child, json, &context);
     let parent = Parent {
         reference: &reference,
         uid: &observed.parent.uid,
         predecessors: &plugin.predecessors,
         adopts: plugin.adopts,
-        judge: &judge,
+        check_result: &check_result,
     };
     let children = pass.controller.writer.write(plan, &pass.active.owned, parent, pass.permit).await;
     for child in children {

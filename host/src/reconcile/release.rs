@@ -103,7 +103,7 @@ async fn prune(pass: &Pass<'_>) -> Result<(), Error> {
         uid: &parent.uid,
         predecessors: &active.plugin.predecessors,
         adopts: false,
-        judge: &|_, _| Ok(()),
+        check_result: &|_, _| Ok(()),
     };
     for child in controller.writer.write(plan, &active.owned, owner, pass.permit).await {
         match child.result {
