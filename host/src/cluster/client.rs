@@ -141,7 +141,7 @@ impl Cluster {
 }
 
 /// Runs a request as long as its permit is valid. A timer alone would not be enough: a process that was stopped
-/// (SIGSTOP) continues with whatever is ready first, and that may be the connection.
+/// for a while continues with whatever is ready first, and that may be the connection.
 async fn while_permitted<T>(permit: &Permit, request: impl Future<Output = T>) -> Option<T> {
     let mut request = std::pin::pin!(request);
     std::future::poll_fn(|context| match permit.is_over() {

@@ -1,5 +1,6 @@
 //! An index of the objects that name another object in one of their fields. A change of the named object finds them
-//! without a scan of all objects, which matters because others decide how often the named objects change.
+//! without a scan of all objects. A plugin chooses the field, and others choose how often the named objects change, so
+//! scans could keep the host busy.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};

@@ -327,7 +327,7 @@ fn count_invalid(pass: &Pass<'_>, error: &WriteError, written: &mut WriteOutcome
         && !std::mem::replace(&mut written.invalid, true)
     {
         let (now, digest, controller) = (Instant::now(), pass.active.revision.digest(), pass.controller);
-        controller.judge(digest, |probation| probation.failed(now, digest, &pass.parent.key, error));
+        controller.update_probation(digest, |probation| probation.failed(now, digest, &pass.parent.key, error));
     }
 }
 

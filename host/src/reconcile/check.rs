@@ -59,7 +59,7 @@ impl Gate {
     ///
     /// # Errors
     /// Why the answer is not admissible.
-    pub fn judge(&self, answer: Answer) -> Result<Judged, Inadmissible> {
+    pub fn check(&self, answer: Answer) -> Result<Judged, Inadmissible> {
         let observed = &*self.observed;
         let rules = Rules {
             plugin: &self.plugin,
@@ -136,7 +136,7 @@ impl Check {
                 Ok(Checked { stage: Stage::Decided, decision, target: Target::InSync, intent })
             }
             answer => {
-                let Judged { stage, decision, desired } = self.gate.judge(answer)?;
+                let Judged { stage, decision, desired } = self.gate.check(answer)?;
                 let target = desired.map_or(Target::Keep, |desired| Target::Exactly(self.plan(desired)));
                 Ok(Checked { stage, decision, target, intent })
             }

@@ -342,19 +342,19 @@ impl Controller {
         self.metrics.opened(&self.name);
         if let Some(decided) = decided {
             let digest = decided.revision.digest();
-            self.judge(digest, |probation| probation.shut_off(Instant::now(), digest));
+            self.update_probation(digest, |probation| probation.shut_off(Instant::now(), digest));
             decided.revision.forget_waiting();
         }
     }
 
     /// Records what a revision did with its probation, and wakes the rollout if that leads to a new verdict. A canary
     /// is compared with what the active revision has done so far.
-    pub fn judge(&self, digest: Digest, note: impl FnOnce(&Probation) -> bool) {
+    pub fn update_probation(&self, digest: Digest, update: impl FnOnce(&Probation) -> bool) {
         if self.canary.is(digest) {
             self.canary.judgement.probation.compare_with(self.judgement.probation.known());
-            self.canary.judgement.note(note);
+            self.canary.judgement.update(update);
         } else {
-            self.judgement.note(note);
+            self.judgement.update(update);
         }
     }
 

@@ -92,7 +92,7 @@ async fn call_once(
     let on_call = |report: CallReport<'_>| {
         let end = if report.failed { End::Aborted } else { End::Answered };
         controller.metrics.called(&controller.name, digest, end, report.elapsed);
-        controller.judge(digest, |probation| probation.called(Instant::now(), digest, report.used));
+        controller.update_probation(digest, |probation| probation.called(Instant::now(), digest, report.used));
         log(controller, active, &observed.shown.parent.reference, report.logs);
         note_dropped(controller, digest, report.dropped);
     };
@@ -108,7 +108,8 @@ fn settle_failed(pass: &Pass<'_>, trial: Trial<'_>, error: &Error) {
     let controller = pass.controller;
     if error.is_plugin_fault() {
         let digest = pass.active.revision.digest();
-        controller.judge(digest, |probation| probation.failed(Instant::now(), digest, &pass.parent.key, error));
+        controller
+            .update_probation(digest, |probation| probation.failed(Instant::now(), digest, &pass.parent.key, error));
     }
     match error {
         Error::Api(_) | Error::NotGranted(_) | Error::Call(CallError::Stopped) => drop(trial),
@@ -143,7 +144,7 @@ pub fn note_intent(pass: &mut Pass<'_>, observed: &Observed, answer: Intent) {
     if churn.is_new(now) {
         let (digest, endless) = (active.revision.digest(), churn.is_endless(now));
         let parent = &observed.parent.key;
-        controller.judge(digest, |probation| probation.changed_its_mind(now, digest, parent, endless));
+        controller.update_probation(digest, |probation| probation.changed_its_mind(now, digest, parent, endless));
     }
 }
 

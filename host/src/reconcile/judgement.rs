@@ -13,9 +13,9 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// Records what the revision did, and wakes [`Self::relapsed`] if that leads to a new verdict.
-    pub fn note(&self, note: impl FnOnce(&Probation) -> bool) {
-        if note(&self.probation) {
+    /// Records with the probation what the revision did, and wakes [`Self::relapsed`] if that leads to a new verdict.
+    pub fn update(&self, update: impl FnOnce(&Probation) -> bool) {
+        if update(&self.probation) {
             self.has_verdict.notify_one();
         }
     }

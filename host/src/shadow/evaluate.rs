@@ -123,7 +123,7 @@ impl Looked {
         let answer = match answer {
             Ok((Unchecked { answer, .. }, basis)) => {
                 let gate = Gate::of(controller, revision, call_of(&observed.parent), &observed);
-                let judged = revision.revision.work(move || gate.judge(answer.clone())).await;
+                let judged = revision.revision.work(move || gate.check(answer.clone())).await;
                 judged.map_err(Error::from).and_then(|judged| Ok((judged?, basis)))
             }
             Err(error) => Err(error),
