@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_names_its_revision_by_version_and_short_digest() {
+    fn an_event_names_its_revision_by_short_digest() {
         let event = parsed(&event_body(&note("", "it goes")));
         assert_eq!(event["metadata"]["annotations"], json!({ "hotshoe.dev/digest": "e3b0c44298fc" }));
         assert_eq!(event["reportingComponent"], "hotshoe.dev/memcached");

@@ -1,4 +1,5 @@
-//! The errors of a reconcile: the reasons that Events, conditions and metrics show for them, and when each is retried.
+//! The errors of a reconcile, or of the trial calls to a revision before it decides: the reasons that Events, conditions
+//! and metrics show for them, and when each is retried.
 
 use std::time::Duration;
 
