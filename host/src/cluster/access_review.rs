@@ -1,5 +1,5 @@
-//! Asks the API server who has a bearer token, and whether that user may read a path: TokenReview and
-//! SubjectAccessReview. Nothing is stored by either.
+//! Asks the API server which user a bearer token belongs to (TokenReview), and whether that user may read a path
+//! (SubjectAccessReview). Neither review stores anything.
 
 use http::Method;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus, UserInfo};
@@ -12,27 +12,27 @@ use crate::cluster::client::{ApiCall, Cluster};
 use crate::cluster::error::ApiError;
 use crate::cluster::identity::{Identity, Permit};
 
-/// What the API server says of a token.
+/// The access that a token's user has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Its user may read the path.
+    /// The user may read the path.
     Allowed,
-    /// Its user may not.
+    /// The user may not read the path.
     Forbidden,
-    /// It has no user.
+    /// The token belongs to no user.
     Unauthenticated,
 }
 
-/// An answer, of which the status is all that is read.
+/// An answer, of which only the status is read.
 #[derive(Deserialize)]
 struct Answer<S> {
     status: Option<S>,
 }
 
-/// Asks whether who has a token may `get` a path that is no resource's.
+/// Returns whether the user of a token may `get` a non-resource path.
 ///
 /// # Errors
-/// When the API server does not answer, or the host may not ask.
+/// When the API server does not answer, or the host may not create reviews.
 pub async fn may_get(cluster: &Cluster, token: &str, path: &str) -> Result<Access, ApiError> {
     let review =
         TokenReview { spec: TokenReviewSpec { token: token.to_owned(), audiences: None }, ..Default::default() };
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_right_is_asked_for_with_all_that_the_token_says_of_its_user() {
+    fn the_access_review_has_all_attributes_of_the_user_of_the_token() {
         let user = serde_json::json!({
             "username": "system:serviceaccount:monitoring:prometheus", "uid": "1",
             "groups": ["system:serviceaccounts"], "extra": { "pod": ["a"] },

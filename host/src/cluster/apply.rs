@@ -1,6 +1,6 @@
-//! Writes children; nothing else does, but for the [repairs](crate::cluster::repair) that an apply needs. Every write
-//! needs an identity and a permit, and every reply goes into the store, so that nothing is decided on a view older than
-//! our own writes.
+//! Writes children: all writes of children are made here, and in the [repairs](crate::cluster::repair) that an apply
+//! needs. Every write needs an identity and a permit. Every reply goes into the store, so that no decision is based on
+//! a view older than our own writes.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::cluster::client::{ApiCall, Cluster};
 use crate::cluster::discovery::{Kinds, Resource};
 use crate::cluster::error::ApiError;
 use crate::cluster::identity::{Identity, Permit};
-use crate::cluster::ownership::ours;
+use crate::cluster::ownership::claim;
 use crate::cluster::rate_limit::RateLimit;
 use crate::cluster::shared_watch::Role;
 use crate::cluster::view::View;
@@ -41,7 +41,7 @@ pub struct Writer {
     pub(super) plugin: String,
     pub(super) manager: String,
     pub(crate) rate_limit: RateLimit,
-    /// Why the last request as the plugin could not be made as the plugin.
+    /// Why the host may not impersonate the plugin, by the last request.
     pub(super) unable: Mutex<Option<String>>,
 }
 
@@ -50,9 +50,9 @@ pub struct Writer {
 pub struct ChildWrite {
     /// The child.
     pub reference: ObjectRef,
-    /// Digest of the desired child; empty for a deletion.
+    /// The digest of the desired child; empty for a deletion.
     pub digest: Box<str>,
-    /// The object as the API server has it now, nothing after a deletion, or the error.
+    /// The object as the API server has it now, `None` after a deletion, or the error.
     pub result: Result<Option<Arc<Object>>, WriteError>,
 }
 
@@ -61,14 +61,16 @@ pub struct ChildWrite {
 pub enum WriteError {
     /// The API server refused or did not answer.
     Api(Box<ApiError>),
-    /// An object of this name exists that is not this parent's child, or is another plugin's; it was not changed.
+    /// An object of this name exists that is not a child of this parent, or is one of another plugin. It was not
+    /// changed.
     Conflict {
-        /// What the object belongs to instead.
+        /// Who the object belongs to instead.
         holder: String,
     },
     /// The child of a former parent of this name is not garbage-collected yet.
     Collecting,
-    /// What others set in the child is not the plugin's to have, and would be its own by this write; nothing was written.
+    /// The write would put fields into the plugin's hands that others set and that are closed to plugins. Nothing was
+    /// written.
     Denied(Denial),
 }
 
@@ -84,22 +86,23 @@ impl From<Denial> for WriteError {
     }
 }
 
-/// Judges what results from a write, as the API server or a repair of ours makes it: the child and its JSON.
-pub type JudgeResult<'a> = dyn Fn(&ObjectRef, &str) -> Checked + Send + Sync + 'a;
+/// Checks the object that results from a write: takes the child and its JSON, as a dry run of the API server or a
+/// repair of ours produced it.
+pub type CheckResult<'a> = dyn Fn(&ObjectRef, &str) -> Checked + Send + Sync + 'a;
 
 /// The parent of the children that are written.
 #[derive(Clone, Copy)]
 pub struct Parent<'a> {
-    /// Its reference.
+    /// The reference of the parent.
     pub reference: &'a ObjectRef,
-    /// Its uid.
+    /// The uid of the parent.
     pub uid: &'a str,
-    /// The plugins whose children of it are taken over.
+    /// The plugins whose children of this parent are taken over.
     pub predecessors: &'a Predecessors,
-    /// Whether children of it that no plugin made are taken over.
+    /// Whether children of this parent that no plugin made are taken over.
     pub adopts: bool,
-    /// What may result.
-    pub judge: &'a JudgeResult<'a>,
+    /// Checks the object that a write results in.
+    pub check_result: &'a CheckResult<'a>,
 }
 
 /// What every write of one child needs: the store that learns the reply, how its kind is served, and the permit.
@@ -109,7 +112,7 @@ pub(super) struct Target<'a> {
     pub(super) resource: &'a Resource,
     pub(super) permit: &'a Permit,
     pub(super) predecessors: &'a Predecessors,
-    pub(super) judge: &'a JudgeResult<'a>,
+    pub(super) check_result: &'a CheckResult<'a>,
 }
 
 impl Writer {
@@ -119,12 +122,13 @@ impl Writer {
         Self { cluster, kinds, identity, plugin: plugin.to_owned(), manager, rate_limit, unable: Mutex::default() }
     }
 
-    /// Returns why the host may not act as the plugin, if so: then nothing of the plugin is written.
+    /// Returns why the host may not impersonate the plugin; `None` if it may. If it may not, nothing of the plugin is
+    /// written.
     pub fn unable(&self) -> Option<String> {
         self.unable.lock().clone()
     }
 
-    /// Returns whether a write without an answer is held against the plugin.
+    /// Returns whether an unanswered write counts against the plugin.
     pub fn is_to_blame(&self, write: Unanswered) -> bool {
         self.cluster.outage.blame(&self.plugin, write)
     }
@@ -150,8 +154,8 @@ impl Writer {
         let view = views.iter().find(|view| view.watch.scope.kind == reference.kind);
         let result = match (view, self.kinds.get(&reference.kind)) {
             (Some(view), Some(resource)) => {
-                let Parent { predecessors, judge, .. } = parent;
-                let target = Target { view, resource: &resource, permit, predecessors, judge };
+                let Parent { predecessors, check_result, .. } = parent;
+                let target = Target { view, resource: &resource, permit, predecessors, check_result };
                 self.apply(&apply, target, parent).await.map(Some)
             }
             // The check admits only kinds that are owned and known.
@@ -163,34 +167,36 @@ impl Writer {
     async fn apply(&self, apply: &Apply, target: Target<'_>, parent: Parent<'_>) -> Result<Arc<Object>, WriteError> {
         let key = check::key(&apply.desired.reference);
         let known = target.view.watch.cache.get(&key);
-        let error = match self.bring_about(apply, known.as_deref(), target).await {
+        let error = match self.apply_and_repair(apply, known.as_deref(), target).await {
             Ok(object) => return Ok(object),
             Err(WriteError::Api(error)) if error.code == 409 || !error.is_definite() => error,
             Err(error) => return Err(error),
         };
-        // A conflict is judged on the live object; after a write of unknown outcome it goes into the store.
+        // After a conflict, the live object shows whether the child is ours. After a write of unknown outcome, the live
+        // object goes into the store.
         let Some(live) = self.read_live(&key, target).await? else { return Err(WriteError::Api(error)) };
-        let precondition = match ours(&live, &apply.desired.digest, &self.manager, parent) {
+        let precondition = match claim(&live, &apply.desired.digest, &self.manager, parent) {
             Err(WriteError::Conflict { .. })
-                if self.lost_its_controller(&live) && self.is_no_older(&key, parent, target).await? =>
+                if self.lost_controller_reference(&live)
+                    && self.is_no_older_than_parent(&key, parent, target).await? =>
             {
                 Precondition::Uid(live.uid.clone())
             }
-            judged => judged?,
+            claimed => claimed?,
         };
         if error.code != 409 {
             return Err(WriteError::Api(error));
         }
         let apply = Apply { precondition, desired: apply.desired.clone() };
-        let applied = self.bring_about(&apply, Some(&live), target).await;
+        let applied = self.apply_and_repair(&apply, Some(&live), target).await;
         if matches!(applied, Err(WriteError::Api(_))) && live.label(PLUGIN_LABEL).is_none() {
             self.label_as_ours(&apply.desired.reference, &live, target).await?;
         }
         applied
     }
 
-    /// Labels a child of another operator that this plugin takes over and cannot apply: only children with our label
-    /// are watched and shown to the plugin. Not by an apply of the label alone, which would give up all our other
+    /// Labels a child of another operator that this plugin takes over but cannot apply: only children with our label
+    /// are watched and shown to the plugin. Does not apply the label alone, because that would give up all our other
     /// fields.
     async fn label_as_ours(&self, reference: &ObjectRef, live: &Object, target: Target<'_>) -> Result<(), ApiError> {
         let label = json!({ "metadata": { "uid": &*live.uid, "labels": { PLUGIN_LABEL: self.plugin } } });
@@ -224,11 +230,11 @@ impl Writer {
         self.learn(target.view, &reply).map_err(|error| unreadable(&apply.desired.reference, &error))
     }
 
-    /// Asks the API server what would result from an apply, and changes nothing.
+    /// Returns the object that would result from an apply, by a dry run.
     ///
     /// # Errors
-    /// What it would refuse the apply with.
-    pub(super) async fn foresee(&self, apply: &Apply, target: Target<'_>) -> Result<String, ApiError> {
+    /// The error with which the API server would refuse the apply.
+    pub(super) async fn dry_run(&self, apply: &Apply, target: Target<'_>) -> Result<String, ApiError> {
         self.send_apply(apply, apply_body::dry_query(&self.manager), target).await
     }
 
@@ -262,8 +268,8 @@ impl Writer {
         let view = views.iter().find(|view| view.watch.scope.kind == kind);
         let result = match (view, self.kinds.get(&kind)) {
             (Some(view), Some(resource)) => {
-                let Parent { predecessors, judge, .. } = parent;
-                let target = Target { view, resource: &resource, permit, predecessors, judge };
+                let Parent { predecessors, check_result, .. } = parent;
+                let target = Target { view, resource: &resource, permit, predecessors, check_result };
                 self.delete(&reference, &child, target).await
             }
             _ => Err(unknown_kind(&reference)),
@@ -271,7 +277,7 @@ impl Writer {
         ChildWrite { reference, digest: "".into(), result: result.map(|()| None).map_err(WriteError::from) }
     }
 
-    /// Deletes the version of the object that was observed, and no later one.
+    /// Deletes the observed version of an object, and no later one.
     async fn delete(&self, reference: &ObjectRef, child: &Object, target: Target<'_>) -> Result<(), ApiError> {
         let options = json!({
             "apiVersion": "v1",
@@ -323,7 +329,7 @@ impl Writer {
         };
         let reference = resource.reference(key);
         let live = view.watch.read(&reply).map_err(|error| unreadable(&reference, &error))?;
-        // Objects of others stay out of the store of our children.
+        // Objects without our label stay out of the store of our children.
         if live.label(PLUGIN_LABEL).is_some() {
             view.watch.store(live.clone());
         }
@@ -381,7 +387,7 @@ impl Writer {
         self.send(call, identity, permit).await
     }
 
-    /// Sends a request, and notes whether the host may act as the plugin.
+    /// Sends a request, and records whether the host may impersonate the plugin.
     pub(super) async fn send(
         &self,
         call: ApiCall<'_>,

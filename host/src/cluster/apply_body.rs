@@ -6,8 +6,9 @@
 //! the same with line breaks 67 kB and 111 µs (`yaml_parser_fetch_more_tokens` and `yaml_simple_key_is_valid` of
 //! `go.yaml.in/yaml/v2`).
 //!
-//! JSON is a subset of YAML but for some characters, which YAML 1.1 rejects or reads as line breaks, even between
-//! quotes. A plugin chooses the text, and what is written must be what was checked, so these are escaped.
+//! JSON is a subset of YAML except for some characters, which YAML 1.1 rejects or reads as line breaks, even between
+//! quotes. A plugin chooses the text, and the written object must be the one that was checked, so these characters are
+//! escaped.
 
 use std::io::{self, Write};
 
@@ -17,19 +18,19 @@ use serde_json::{Map, Value};
 
 use hotshoe_core::diff::Precondition;
 
-/// Returns the query of an apply. Forced, because a field that we set is ours. Without `fieldValidation`, because a
-/// field that is not in the schema is refused anyway: it could have no owner. All that it would add is a second pass
-/// over the body for duplicate keys, and no body that we write has any.
+/// Returns the query of an apply. The apply is forced, because a field that we set is ours. It has no
+/// `fieldValidation`, because a field that is not in the schema is refused anyway: it could have no owner. The
+/// validation would only add a second pass over the body for duplicate keys, which no body of ours has.
 pub fn query(manager: &str) -> String {
     format!("fieldManager={}&force=true&fieldValidation=Ignore", manager.replace('/', "%2F"))
 }
 
-/// Returns the query of an apply that changes nothing: its reply is what would result.
+/// Returns the query of an apply as a dry run: it changes nothing, and its reply is the object that would result.
 pub fn dry_query(manager: &str) -> String {
     query(manager) + "&dryRun=All"
 }
 
-/// Returns the query of an apply that is a conflict if another field manager owns a field of it.
+/// Returns the query of an apply that fails with a conflict if another field manager owns one of its fields.
 pub fn unforced_query(manager: &str) -> String {
     format!("fieldManager={}&fieldValidation=Ignore", manager.replace('/', "%2F"))
 }
@@ -43,7 +44,7 @@ pub fn conditional(body: &Value, precondition: &Precondition) -> Vec<u8> {
 pub fn write(body: &impl Serialize) -> Vec<u8> {
     let mut out = Vec::with_capacity(4096);
     // Writing JSON values into memory cannot fail.
-    drop(body.serialize(&mut serde_json::Serializer::with_formatter(&mut out, Lines)));
+    drop(body.serialize(&mut serde_json::Serializer::with_formatter(&mut out, LineBreaks)));
     out
 }
 
@@ -78,7 +79,7 @@ impl Serialize for ConditionalMetadata<'_> {
             metadata.serialize_entry(key, value)?;
         }
         match self.1 {
-            // Creates the object, and is a conflict if there is one: no object that exists has this version any more.
+            // Creates the object, and conflicts with an existing one: no existing object still has this version.
             Precondition::Absent => metadata.serialize_entry("resourceVersion", "1")?,
             Precondition::Uid(uid) => metadata.serialize_entry("uid", &**uid)?,
             Precondition::Version(uid, version) => {
@@ -90,9 +91,10 @@ impl Serialize for ConditionalMetadata<'_> {
     }
 }
 
-struct Lines;
+/// Formats JSON with a line break after each opening bracket.
+struct LineBreaks;
 
-impl Formatter for Lines {
+impl Formatter for LineBreaks {
     fn begin_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
         writer.write_all(b"[\n")
     }
@@ -105,9 +107,9 @@ impl Formatter for Lines {
         if fragment.bytes().all(|byte| byte < 0x7f) {
             return writer.write_all(fragment.as_bytes());
         }
-        for part in fragment.split_inclusive(is_read_otherwise) {
-            match part.chars().next_back().filter(|last| is_read_otherwise(*last)) {
-                Some(odd) => write!(writer, "{}\\u{:04x}", part.trim_end_matches(odd), u32::from(odd))?,
+        for part in fragment.split_inclusive(is_special_in_yaml) {
+            match part.chars().next_back().filter(|last| is_special_in_yaml(*last)) {
+                Some(special) => write!(writer, "{}\\u{:04x}", part.trim_end_matches(special), u32::from(special))?,
                 None => writer.write_all(part.as_bytes())?,
             }
         }
@@ -115,9 +117,9 @@ impl Formatter for Lines {
     }
 }
 
-/// Whether YAML 1.1 reads a character as something else or not at all: line breaks, the byte order mark, and what
+/// Returns whether YAML 1.1 reads a character differently or rejects it: line breaks, the byte order mark, and what
 /// `yaml_parser_update_buffer` rejects.
-fn is_read_otherwise(letter: char) -> bool {
+fn is_special_in_yaml(letter: char) -> bool {
     matches!(letter, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
 }
 
@@ -128,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_is_the_same_in_lines_and_no_bracket_has_anything_after_it_in_its_line() {
+    fn line_breaks_keep_the_object_and_follow_each_opening_bracket() {
         let body = json!({ "a": { "b": [1, [], "{[\n\"{"], "c": {} }, "d": null });
         let written = String::from_utf8(write(&body)).unwrap();
         assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), body);
@@ -136,12 +138,12 @@ mod tests {
     }
 
     #[test]
-    fn what_yaml_would_read_otherwise_is_escaped_in_keys_and_values_and_stays_the_same() {
-        for odd in ('\u{7f}'..='\u{9f}').chain(['\u{2028}', '\u{2029}', '\u{feff}', '\u{fffe}', '\u{ffff}']) {
-            let text = format!("{odd}a{odd}{odd}\n\"ä{odd}");
+    fn characters_that_yaml_reads_differently_are_escaped_in_keys_and_values() {
+        for special in ('\u{7f}'..='\u{9f}').chain(['\u{2028}', '\u{2029}', '\u{feff}', '\u{fffe}', '\u{ffff}']) {
+            let text = format!("{special}a{special}{special}\n\"ä{special}");
             let body = json!({ text.as_str(): [text] });
             let written = String::from_utf8(write(&body)).unwrap();
-            assert!(!written.contains(is_read_otherwise), "{written:?}");
+            assert!(!written.contains(is_special_in_yaml), "{written:?}");
             assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), body);
         }
         let plain = json!("a\u{a0}ä日\u{2027}\u{202a}\u{fffd}\u{1f600}\u{1fffe}");

@@ -19,10 +19,10 @@ use crate::cluster::outage::Outage;
 use crate::cluster::transport::Transport;
 use crate::cluster::write_slots::WriteSlots;
 
-/// A reply larger than this is not read: the API server's own limit on an object is 1.5 MiB.
-const MAX_REPLY: usize = 4 * 1024 * 1024;
-/// At most this many complaints of one refusal are kept.
-const CAUSES: usize = 16;
+/// The maximum size of a reply that is read, in bytes: the API server's own limit on an object is 1.5 MiB.
+const MAX_REPLY_BYTES: usize = 4 * 1024 * 1024;
+/// How many of the fields that one refusal complains about are kept.
+const MAX_FIELDS: usize = 16;
 /// Our name in the audit log, and as field manager of requests that name none.
 const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("hotshoe/", env!("CARGO_PKG_VERSION")));
 /// The name of the context inside a Pod.
@@ -54,16 +54,16 @@ pub struct Cluster {
     /// Distinguishes this cluster from others without a request: its address and its CA, for local clusters share an
     /// address. Empty inside a Pod, where there is only one cluster.
     pub identity: Arc<[u8]>,
-    /// Bounds the writes of the whole process.
+    /// Limits the writes in flight of the whole process.
     writes: Arc<WriteSlots>,
-    /// The plugin that writes count for; empty for the host's own.
+    /// The plugin that writes count for; empty for writes of the host itself.
     plugin: Arc<str>,
     /// The last outage of the API server.
     pub(super) outage: Arc<Outage>,
 }
 
 impl Cluster {
-    /// Reads the configuration; sends no request yet.
+    /// Creates a connection from the configuration. Sends no request yet.
     ///
     /// # Errors
     /// If there is no usable configuration.
@@ -80,7 +80,7 @@ impl Cluster {
         Ok(Self { client, metadata_client, transport, context, server, identity, writes, plugin, outage })
     }
 
-    /// Returns the same connection, whose writes count for a plugin.
+    /// Returns the same connection with writes that count for a plugin.
     pub fn of(&self, plugin: &str) -> Self {
         Self { plugin: plugin.into(), ..self.clone() }
     }
@@ -98,15 +98,17 @@ impl Cluster {
         let exchanged = while_permitted(permit, self.exchange(&mut call, identity));
         let result = match tokio::time::timeout(timeout, exchanged).await {
             Ok(Some(result)) => result,
-            Ok(None) => return Err(call.unanswered(PERMIT_EXPIRED, "the permit to write has ended meanwhile".into())),
+            Ok(None) => {
+                return Err(call.unanswered(PERMIT_EXPIRED, "the permit to write has ended before the answer".into()));
+            }
             Err(_) => Err(call.unanswered("Timeout", format!("no answer within {timeout:?}"))),
         };
         let written = (call.method != Method::GET).then_some((&self.plugin, sent, bytes));
-        self.outage.note_answer(result, written).map_err(|error| self.outage.judge(error))
+        self.outage.note_answer(result, written).map_err(|error| self.outage.mark_after_outage(error))
     }
 
-    /// Sends one request about a Lease, as the host. It needs no permit, for it is what permits are made of, and waits
-    /// for no other write.
+    /// Sends one request about a Lease, as the host. The request needs no permit, because permits follow from Leases,
+    /// and it does not wait for other writes.
     ///
     /// # Errors
     /// The API server's error, or that it did not answer in time.
@@ -115,7 +117,7 @@ impl Cluster {
             Ok(result) => result,
             Err(_) => Err(call.unanswered("Timeout", format!("no answer within {timeout:?}"))),
         };
-        self.outage.note_answer(result, None).map_err(|error| self.outage.judge(error))
+        self.outage.note_answer(result, None).map_err(|error| self.outage.mark_after_outage(error))
     }
 
     async fn exchange(&self, call: &mut ApiCall<'_>, identity: &Identity) -> Result<String, ApiError> {
@@ -124,7 +126,7 @@ impl Cluster {
         let request = request.map_err(|error| unreachable(&error))?;
         let response = self.transport.send(request).await.map_err(|error| unreachable(&*error))?;
         let (parts, body) = response.into_parts();
-        let bytes = Limited::new(body, MAX_REPLY)
+        let bytes = Limited::new(body, MAX_REPLY_BYTES)
             .collect()
             .await
             .map_err(|error| call.unanswered("Unreachable", error.to_string()))?
@@ -138,8 +140,8 @@ impl Cluster {
     }
 }
 
-/// Runs a request as long as its permit is valid. A timer alone would not do: a process that was stopped continues with
-/// whatever is ready first, and that may be the connection.
+/// Runs a request as long as its permit is valid. A timer alone would not be enough: a process that was stopped
+/// for a while continues with whatever is ready first, and that may be the connection.
 async fn while_permitted<T>(permit: &Permit, request: impl Future<Output = T>) -> Option<T> {
     let mut request = std::pin::pin!(request);
     std::future::poll_fn(|context| match permit.is_over() {
@@ -174,7 +176,7 @@ async fn load(options: &ConnectOptions) -> anyhow::Result<(kube::Config, String)
         Some(path) => Kubeconfig::read_from(path),
         None => Kubeconfig::read(),
     };
-    // Its message repeats that of its cause.
+    // Without the causes: the message of this error repeats them.
     let kubeconfig = kubeconfig.map_err(|error| anyhow::anyhow!("{error}"))?;
     let name = options.context.clone().or_else(|| kubeconfig.current_context.clone());
     let selected = KubeConfigOptions { context: options.context.clone(), ..Default::default() };
@@ -247,7 +249,7 @@ impl ApiCall<'_> {
         let fields = details.causes.iter().map(|cause| cause.field.clone()).filter(|field| !field.is_empty());
         let error = ApiError {
             retry_after: retry_after.or(details.retry_after_seconds.map(Duration::from_secs)),
-            fields: fields.take(CAUSES).collect(),
+            fields: fields.take(MAX_FIELDS).collect(),
             cause: details.causes.into_iter().map(|cause| cause.reason).find(|reason| !reason.is_empty()),
             ..ApiError::new(self.verb, self.target.to_string(), code, &status.reason, status.message)
         };
@@ -255,7 +257,7 @@ impl ApiCall<'_> {
     }
 }
 
-/// Formats an error with its causes, which hyper and kube leave out.
+/// Formats an error with its causes, which the messages of hyper and kube leave out.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -308,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_has_the_fields_that_it_is_about() {
+    fn a_refusal_names_the_fields_that_it_complains_about() {
         let body = r#"{"message":"no","reason":"Invalid","details":{"name":"web","causes":[
             {"reason":"","field":""},{"reason":"FieldValueInvalid","field":"spec.type"},{"reason":"FieldValueForbidden","field":"spec.a"}]}}"#;
         let error = refused(body);
@@ -331,9 +333,9 @@ mod tests {
     }
 
     #[test]
-    fn of_very_many_complaints_a_few_are_kept() {
+    fn only_a_few_of_very_many_fields_of_a_refusal_are_kept() {
         let causes = vec![r#"{"reason":"FieldValueInvalid","field":"spec.a"}"#; 10_000].join(",");
         let error = refused(&format!(r#"{{"details":{{"causes":[{causes}]}}}}"#));
-        assert_eq!(error.fields.len(), CAUSES);
+        assert_eq!(error.fields.len(), MAX_FIELDS);
     }
 }

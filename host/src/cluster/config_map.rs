@@ -8,12 +8,12 @@ use kube::runtime::watcher;
 use crate::cluster::client::{Cluster, chain};
 use crate::cluster::watch::Backoff;
 
-/// What there is of a component in a ConfigMap.
+/// The component in a ConfigMap, or why there is none.
 #[derive(Debug)]
 pub enum Found {
-    /// Its bytes, and the version of the ConfigMap.
+    /// The bytes of the component, and the version of the ConfigMap.
     Component(Vec<u8>, String),
-    /// Why there is none: in one word, and in words.
+    /// Why there is no component: a reason in PascalCase, and a message.
     Nothing(&'static str, String),
 }
 
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_component_is_what_stands_under_its_key_and_another_key_is_named() {
+    fn a_component_is_read_by_its_key_and_a_missing_key_is_named() {
         let data = BTreeMap::from([("a.wasm".to_owned(), ByteString(b"bytes".to_vec()))]);
         let object = || ConfigMap { binary_data: Some(data.clone()), ..ConfigMap::default() };
         assert!(matches!(component(object(), "one", "a.wasm"), Found::Component(bytes, _) if bytes == b"bytes"));

@@ -1,5 +1,5 @@
-//! Kinds as the API server serves them: plural, scope and status subresource. Without an API server, plural and scope
-//! by convention.
+//! Kinds as the API server serves them: plural, scope and status subresource. Without an API server, derives plural and
+//! scope by convention.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::object::Key;
 use hotshoe_core::rbac::Served;
 
-/// Kinds of Kubernetes itself that have no namespace. Kinds of others are assumed to have one.
+/// The built-in kinds without a namespace. All other kinds are assumed to have one.
 const WITHOUT_NAMESPACE: [&str; 22] = [
     "APIService",
     "CSIDriver",
@@ -51,7 +51,8 @@ pub struct Resource {
     pub plural: String,
     /// Whether its objects have a namespace.
     pub namespaced: bool,
-    /// Whether it has the `status` subresource, and that is not Kubernetes' own controllers' to write.
+    /// Whether the kind has a `status` subresource that a plugin may write: for built-in kinds, only Kubernetes' own
+    /// controllers write it.
     pub has_status: bool,
 }
 
@@ -76,7 +77,7 @@ impl Resource {
         }
     }
 
-    /// Converts it for the watch client.
+    /// Converts the resource for the watch client.
     pub fn to_api_resource(&self) -> ApiResource {
         ApiResource {
             group: self.kind.group.to_string(),
@@ -87,7 +88,7 @@ impl Resource {
         }
     }
 
-    /// Whether its status lacks the subresource by which it is written.
+    /// Returns whether the kind should have a `status` subresource and has none.
     pub fn lacks_status(&self) -> bool {
         !self.has_status && !self.kind.is_builtin()
     }
@@ -141,8 +142,8 @@ impl Kinds {
         }
     }
 
-    /// Discovers a kind again, for its CRD may have been deleted and created with other properties. If that fails, the
-    /// known kind stays.
+    /// Discovers a kind again, because its CRD may have been deleted and created with other properties. If that fails,
+    /// the known kind is kept.
     ///
     /// # Errors
     /// As for [`Kinds::find`].
@@ -174,8 +175,8 @@ async fn discover(cluster: &Cluster, kind: &Kind) -> Result<Resource, ApiError> 
 /// Returns the plural and scope that a kind most likely has.
 pub fn conventional(kind: &Kind) -> Served {
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind));
-    let native = !kind.group.contains('.') || kind.group.ends_with(".k8s.io");
-    Served { plural: resource.plural, namespaced: !native || !WITHOUT_NAMESPACE.contains(&&*kind.kind) }
+    let is_builtin = !kind.group.contains('.') || kind.group.ends_with(".k8s.io");
+    Served { plural: resource.plural, namespaced: !is_builtin || !WITHOUT_NAMESPACE.contains(&&*kind.kind) }
 }
 
 /// Returns the plural and scope of a kind, in any served version if it names none.

@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use hotshoe_core::flow::unanswered::Unanswered;
 
-/// What to do if a right is missing.
+/// The advice if a right is missing.
 pub const APPLY_RIGHTS: &str = "apply what `hotshoe rbac` prints for all plugins of this host";
 
-/// The reason of a write that did not leave, because its permit was over.
+/// The reason of a write that was not sent, or was cut off, because its permit was over.
 pub(super) const PERMIT_EXPIRED: &str = "PermitExpired";
 
-/// The longest reason of an Event, bytes: the API server's bound.
-const REASON: usize = 128;
+/// The maximum length of the reason of an Event, in bytes: the API server's limit.
+const MAX_REASON_BYTES: usize = 128;
 
-/// The API server's word for a field that is another field manager's.
+/// The API server's cause for a conflict with another field manager.
 const FIELD_CONFLICT: &str = "FieldManagerConflict";
 
-/// What a 404 means that is not about an object.
+/// The explanation of a 404 that is not about an object.
 const UNSERVED: &str =
     "the API server does not serve this kind, version or subresource: see its CustomResourceDefinition";
 
@@ -40,17 +40,18 @@ pub struct ApiError {
     pub cause: Option<String>,
     /// Paths of the fields that the API server complains about, such as `spec.type`.
     pub fields: Vec<String>,
-    /// The API server has just come back, and may allow in a moment what it forbids now.
+    /// Whether the API server has just come back, so that it may soon allow what it forbids now.
     pub after_outage: bool,
-    /// Its kind, version or subresource is not served at the moment.
+    /// Whether the kind, version or subresource is not served at the moment.
     pub unserved: bool,
-    /// It is a write that had no answer in time.
+    /// The details of a write that had no answer in time.
     pub unanswered: Option<Unanswered>,
 }
 
 impl ApiError {
-    /// Creates an error without details. A reason that is no single word, as an admission webhook may give, or is empty,
-    /// as if an object does not fit its type, is replaced: Events and plugins get it.
+    /// Creates an error without details. Events and plugins get the reason, so a reason that is not a single word is
+    /// replaced: an admission webhook may give several words, and an object that does not fit its type has an empty
+    /// reason.
     pub fn new(verb: &'static str, target: String, code: u16, reason: &str, message: String) -> Self {
         let reason = if is_word(reason) { reason } else { reason_of(code, &message) }.to_owned();
         Self {
@@ -68,8 +69,8 @@ impl ApiError {
         }
     }
 
-    /// Blames `conflict`, the fields of other field managers that make what was applied invalid, and not the plugin:
-    /// the object is valid without them.
+    /// Attributes the error to `conflict`, the fields of other field managers that make the applied object invalid, and
+    /// not to the plugin: the object is valid without these fields.
     #[must_use]
     pub fn because_of(self, conflict: &str) -> Self {
         let message = format!(
@@ -88,53 +89,57 @@ impl ApiError {
         Self { unserved: true, message, ..self }
     }
 
-    /// The permit was over, so another host may be the one to write.
+    /// Returns whether the permit was over, so that another host may be writing by now.
     pub fn is_of_permit(&self) -> bool {
         self.code == 0 && self.reason == PERMIT_EXPIRED
     }
 
-    /// The namespace of the object is being deleted: no fault of the plugin.
+    /// Returns whether the namespace of the object is being deleted, which is no fault of the plugin.
     pub fn is_namespace_terminating(&self) -> bool {
         self.code == 403 && self.cause.as_deref() == Some("NamespaceTerminating")
     }
 
-    /// There is no such object, or its kind is not served.
+    /// Returns whether there is no such object, or its kind is not served.
     pub fn is_not_found(&self) -> bool {
         self.code == 404
     }
 
-    /// The API server did not answer in time, or says that it could not. That it cannot be reached is another matter.
+    /// Returns whether the API server did not answer in time, or says that it could not. An unreachable API server does
+    /// not count.
     pub fn is_late(&self) -> bool {
         self.code == 504 || self.reason == "Timeout"
     }
 
-    /// The object is gone. A kind, version or subresource that is not served at the moment says nothing about it.
+    /// Returns whether the object is gone. If its kind, version or subresource is not served at the moment, that is
+    /// unknown.
     pub fn is_gone(&self) -> bool {
         self.code == 404 && !self.unserved
     }
 
-    /// A `test` of a JSON patch failed, because another writer was faster. The API server gives no cause for that, but
-    /// it does for a schema or a policy that refuses.
+    /// Returns whether a `test` of a JSON patch failed because another writer was faster. The API server gives no cause
+    /// for that; it does give one if a schema or a policy refuses the patch.
     pub fn is_failed_test(&self) -> bool {
         self.code == 422 && self.message.starts_with("the server rejected our request due to an error in our request")
     }
 
-    /// The host may not act as the plugin.
+    /// Returns whether the host may not impersonate the plugin.
     pub fn is_of_impersonation(&self) -> bool {
         self.lacks_rights() && self.message.contains("\" cannot impersonate")
     }
 
-    /// An account has no right to do this; quotas and policies refuse with the same code.
+    /// Returns whether the account lacks a right. Quotas and policies refuse with the same code, so the message
+    /// decides.
     fn lacks_rights(&self) -> bool {
         let (user, resource) = (": User \"", " resource \"");
-        let in_order = self
+        let is_about_rights = self
             .message
             .split_once(user)
             .is_some_and(|(_, rest)| rest.split_once("\" cannot ").is_some_and(|(_, rest)| rest.contains(resource)));
-        self.code == 403 && !self.after_outage && in_order
+        self.code == 403 && !self.after_outage && is_about_rights
     }
 
-    /// Returns what to do about it, if that is known, as the end of a sentence. The API server does not name the plugin.
+    /// Returns advice on the error as the end of a sentence, if there is any. Names the plugin, which the API server's
+    /// message does not.
     pub fn advice(&self, plugin: &str) -> Option<String> {
         match self.is_of_impersonation() {
             true => Some(format!("; the host may not act as the account of {plugin}: {APPLY_RIGHTS}")),
@@ -142,38 +147,39 @@ impl ApiError {
         }
     }
 
-    /// What was sent is invalid, from every client and at any time. What a policy or a webhook refuses may be valid for
-    /// others.
+    /// Returns whether the sent object is invalid for every client and at any time. An object that a policy or a
+    /// webhook refuses may be valid for other clients.
     pub fn is_invalid(&self) -> bool {
         let is_malformed = self.code == 400 && !self.message.starts_with("admission webhook");
         is_malformed || self.is_of_fields() || is_misfit(self.code, &self.message)
     }
 
-    /// A field of the resulting object is invalid. A policy refuses an object as a whole, and names no field.
+    /// Returns whether a field of the resulting object is invalid. A policy refuses the object as a whole, and names no
+    /// field.
     pub fn is_of_fields(&self) -> bool {
         self.code == 422 && self.cause.as_deref().is_some_and(|cause| cause.starts_with("FieldValue"))
     }
 
-    /// An apply that was not forced sets what another field manager owns.
+    /// Returns whether an apply that was not forced sets a field that another field manager owns.
     pub fn is_of_ownership(&self) -> bool {
         self.code == 409 && self.cause.as_deref() == Some(FIELD_CONFLICT)
     }
 
-    /// Whether it is certain that nothing was written.
+    /// Returns whether it is certain that nothing was written.
     pub fn is_definite(&self) -> bool {
         let refused = (400..500).contains(&self.code) && self.code != 408;
         refused || is_misfit(self.code, &self.message)
     }
 
-    /// Whether it may pass by itself: 5xx, 429, 409, timeouts, credentials that are being renewed, and an API server that
-    /// does not answer or has just come back.
+    /// Returns whether the error is transient: 5xx, 429, 409, timeouts, credentials that are being renewed, and an API
+    /// server that does not answer or has just come back.
     pub fn is_transient(&self) -> bool {
         !self.is_definite() || matches!(self.code, 401 | 409 | 429) || self.after_outage
     }
 }
 
-/// Whether what was sent does not fit its schema, which is a 500 for an apply, and stays one. A conversion webhook that
-/// does not answer is transient.
+/// Returns whether the sent object does not fit its schema. An apply gets a 500 for that, which is not transient. A
+/// conversion webhook that does not answer is transient.
 fn is_misfit(code: u16, message: &str) -> bool {
     let misfits = ["failed to create typed patch object (", "failed to convert new object ("];
     let is_one = misfits.iter().any(|misfit| message.starts_with(misfit));
@@ -181,10 +187,10 @@ fn is_misfit(code: u16, message: &str) -> bool {
 }
 
 fn is_word(reason: &str) -> bool {
-    (1..=REASON).contains(&reason.len()) && reason.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    (1..=MAX_REASON_BYTES).contains(&reason.len()) && reason.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// Returns the API server's word for a status code.
+/// Returns the API server's reason for a status code.
 fn reason_of(code: u16, message: &str) -> &'static str {
     match code {
         _ if is_misfit(code, message) => "Invalid",
@@ -234,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_no_schema_is_not_sent_again_as_it_is() {
+    fn an_object_that_fits_no_schema_is_invalid_and_not_retried_as_it_is() {
         let of = |message: &str| ApiError::new("apply", "a ConfigMap".into(), 500, "", message.into());
         let converted = "failed to convert new object (n/a; /v1, Kind=ConfigMap) to proper version: ";
         for misfit in ["failed to create typed patch object (n/a)", &format!("{converted}illegal base64 data")] {
@@ -248,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_denies_an_object_finds_fault_with_no_field() {
+    fn the_refusal_of_a_policy_does_not_make_an_object_invalid() {
         let refusal = |code, cause: Option<&str>| {
             let error = ApiError::new("apply", "a Deployment".into(), code, "Invalid", "no".into());
             ApiError { cause: cause.map(str::to_owned), ..error }
@@ -264,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_because_of_other_field_managers_is_no_fault_of_what_was_sent() {
+    fn a_refusal_because_of_other_field_managers_does_not_make_the_sent_object_invalid() {
         let refusal = ApiError::new("apply", "a Deployment".into(), 422, "Invalid", "no".into());
         let refusal = ApiError { cause: Some("FieldValueInvalid".into()), ..refusal };
         assert!(refusal.is_invalid());

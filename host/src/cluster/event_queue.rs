@@ -1,8 +1,8 @@
 //! Events that wait to be written. Pure.
 //!
-//! Plugins take turns, and so do the namespaces of a plugin. A namespace has one write at a time. One in which a write
-//! failed rests before the next, and all such namespaces together have one write at a time: whatever they do to their
-//! writers, such as a webhook that never answers, those of others stay free.
+//! Plugins take turns, and so do the namespaces of a plugin. A namespace has one write at a time. A namespace in which
+//! a write failed is paused before its next write, and all failing namespaces together have one write at a time: even
+//! if something there blocks each write, such as a webhook that never answers, the other write slots stay free.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use std::time::{Duration, Instant};
 
 use hotshoe_core::flow::backoff::soon;
 
-/// The most that are written at once; they share the host's slots for writes with all else.
-const AT_ONCE: usize = 4;
+/// How many Events are written at once. They share the host's write slots with all other writes.
+const MAX_WRITES: usize = 4;
 /// How many Events of one plugin in one namespace may wait.
-const OF_NAMESPACE: usize = 500;
+const MAX_PER_NAMESPACE: usize = 500;
 /// How many Events of one plugin may wait.
-const OF_PLUGIN: usize = 1000;
-/// How long the write of an Event is retried: longer than a restart of the API server takes, since a lost Event is
-/// not recorded again; no longer, since others of its namespace wait behind it.
-const TRIED: Duration = Duration::from_secs(30);
+const MAX_PER_PLUGIN: usize = 1000;
+/// How long the write of an Event is retried. Longer than a restart of the API server takes, because a lost Event is
+/// not recorded again; no longer than that, because other Events of its namespace wait behind it.
+const MAX_RETRY_TIME: Duration = Duration::from_secs(30);
 
-/// Items that wait, by plugin and namespace.
+/// Waiting items by plugin and namespace.
 pub(super) struct EventQueue<T> {
     plugins: HashMap<Arc<str>, Lanes<T>>,
     /// Plugins with waiting items, each once; the first is next.
     order: VecDeque<Arc<str>>,
-    /// Namespaces that are being written to or failed last; all others are not in it.
-    paces: HashMap<Arc<str>, Pace>,
+    /// Namespaces that are being written to, or whose last write failed. All others are absent.
+    states: HashMap<Arc<str>, NamespaceState>,
 }
 
 /// The items of one plugin.
@@ -38,17 +38,17 @@ struct Lanes<T> {
 
 struct Waiting<T> {
     item: T,
-    /// When it was tried first.
+    /// When the item was tried first.
     tried: Option<Instant>,
 }
 
-/// How a namespace is doing.
+/// The state of writes in a namespace.
 #[derive(Clone, Copy, Default)]
-struct Pace {
+struct NamespaceState {
     is_busy: bool,
     /// Failures in a row.
     failures: u32,
-    rests_until: Option<Instant>,
+    paused_until: Option<Instant>,
 }
 
 /// An item that is being written.
@@ -62,17 +62,17 @@ pub(super) struct Turn<T> {
 
 impl<T> Default for EventQueue<T> {
     fn default() -> Self {
-        Self { plugins: HashMap::new(), order: VecDeque::new(), paces: HashMap::new() }
+        Self { plugins: HashMap::new(), order: VecDeque::new(), states: HashMap::new() }
     }
 }
 
 impl<T> EventQueue<T> {
-    /// Adds an item; returns false, and drops it, if too many wait.
+    /// Adds an item. Drops it and returns `false` if too many items wait.
     pub(super) fn push(&mut self, plugin: &Arc<str>, namespace: &Arc<str>, item: T) -> bool {
         let lanes = self.plugins.get(plugin);
         let waiting = lanes.map_or(0, |lanes| lanes.lanes.values().map(VecDeque::len).sum());
         let here = lanes.and_then(|lanes| lanes.lanes.get(namespace)).map_or(0, VecDeque::len);
-        let has_room = waiting < OF_PLUGIN && here < OF_NAMESPACE;
+        let has_room = waiting < MAX_PER_PLUGIN && here < MAX_PER_NAMESPACE;
         if has_room {
             self.lane(plugin, namespace).push_back(Waiting { item, tried: None });
         }
@@ -81,11 +81,11 @@ impl<T> EventQueue<T> {
 
     /// Removes the next item whose turn it is.
     pub(super) fn next(&mut self, now: Instant) -> Option<Turn<T>> {
-        if self.running() >= AT_ONCE {
+        if self.running() >= MAX_WRITES {
             return None;
         }
-        let (paces, has_failing) = (&self.paces, self.has_failing());
-        let is_free = |namespace: &Arc<str>| paces.get(namespace).is_none_or(|pace| pace.is_free(has_failing, now));
+        let (states, has_failing) = (&self.states, self.has_failing());
+        let is_free = |namespace: &Arc<str>| states.get(namespace).is_none_or(|state| state.is_free(has_failing, now));
         let turn_of = |plugin: &Arc<str>| self.plugins.get(plugin)?.order.iter().position(is_free);
         let (place, lane) =
             self.order.iter().enumerate().find_map(|(place, plugin)| Some((place, turn_of(plugin)?)))?;
@@ -96,25 +96,25 @@ impl<T> EventQueue<T> {
             true => drop(self.plugins.remove(&plugin)),
             false => self.order.push_back(plugin.clone()),
         }
-        self.paces.entry(namespace.clone()).or_default().is_busy = true;
+        self.states.entry(namespace.clone()).or_default().is_busy = true;
         Some(Turn { item, plugin, namespace, began: now, tried: tried.unwrap_or(now) })
     }
 
-    /// Ends the turn of an item that is written, or given up for what is wrong with it alone.
+    /// Ends the turn of an item that is written, or dropped because of the item itself and not of its namespace.
     pub(super) fn end(&mut self, turn: Turn<T>) {
-        self.paces.remove(&turn.namespace);
+        self.states.remove(&turn.namespace);
     }
 
-    /// Ends the turn of an item whose write met something passing. It is first in its namespace again; returned if it was
-    /// tried for long enough.
+    /// Ends the turn of an item whose write failed for a transient reason. Puts the item first in its namespace again,
+    /// or returns it if it was tried for long enough.
     pub(super) fn fail(&mut self, turn: Turn<T>, now: Instant) -> Option<T> {
         let Turn { item, plugin, namespace, began, tried } = turn;
-        let pace = self.paces.entry(namespace.clone()).or_default();
-        pace.is_busy = false;
-        pace.failures = pace.failures.saturating_add(1);
-        // Who lets writers wait may have them for half of the time.
-        pace.rests_until = Some(now + soon(pace.failures).max(now.duration_since(began)));
-        if now.duration_since(tried) > TRIED {
+        let state = self.states.entry(namespace.clone()).or_default();
+        state.is_busy = false;
+        state.failures = state.failures.saturating_add(1);
+        // Pauses as long as the write took, so that a slow namespace occupies a writer for at most half of the time.
+        state.paused_until = Some(now + soon(state.failures).max(now.duration_since(began)));
+        if now.duration_since(tried) > MAX_RETRY_TIME {
             self.forget_idle();
             return Some(item);
         }
@@ -122,27 +122,28 @@ impl<T> EventQueue<T> {
         None
     }
 
-    /// Returns when the next namespace has rested and may be written to; none while that depends on a write that runs.
-    pub(super) fn next_rested(&self) -> Option<Instant> {
-        let is_running = self.has_failing() || self.running() >= AT_ONCE;
-        let rests = self.paces.values().filter(|pace| !pace.is_busy && !is_running);
-        rests.filter_map(|pace| pace.rests_until).min()
+    /// Returns when the pause of the next namespace ends, so that it may be written to; `None` while that depends on a
+    /// running write.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        let is_running = self.has_failing() || self.running() >= MAX_WRITES;
+        let paused = self.states.values().filter(|state| !state.is_busy && !is_running);
+        paused.filter_map(|state| state.paused_until).min()
     }
 
     fn running(&self) -> usize {
-        self.paces.values().filter(|pace| pace.is_busy).count()
+        self.states.values().filter(|state| state.is_busy).count()
     }
 
-    /// Whether a namespace is being written to that failed last.
+    /// Returns whether a namespace is being written to whose last write failed.
     fn has_failing(&self) -> bool {
-        self.paces.values().any(|pace| pace.is_busy && pace.failures > 0)
+        self.states.values().any(|state| state.is_busy && state.failures > 0)
     }
 
     /// Forgets the failures of namespaces in which nothing waits.
     fn forget_idle(&mut self) {
         let plugins = &self.plugins;
         let waits = |namespace: &Arc<str>| plugins.values().any(|lanes| lanes.lanes.contains_key(namespace));
-        self.paces.retain(|namespace, pace| pace.is_busy || waits(namespace));
+        self.states.retain(|namespace, state| state.is_busy || waits(namespace));
     }
 
     fn lane(&mut self, plugin: &Arc<str>, namespace: &Arc<str>) -> &mut VecDeque<Waiting<T>> {
@@ -164,7 +165,7 @@ impl<T> Default for Lanes<T> {
 }
 
 impl<T> Lanes<T> {
-    /// Removes the first item of the namespace at a place in the order, which with that has had its turn.
+    /// Removes the first item of the namespace at `place` in the order. The namespace has had its turn then.
     fn take(&mut self, place: usize) -> Option<(Arc<str>, Waiting<T>)> {
         let namespace = self.order.remove(place)?;
         let lane = self.lanes.get_mut(&namespace)?;
@@ -177,10 +178,10 @@ impl<T> Lanes<T> {
     }
 }
 
-impl Pace {
+impl NamespaceState {
     fn is_free(self, has_failing: bool, now: Instant) -> bool {
-        let is_rested = self.rests_until.is_none_or(|until| until <= now);
-        !self.is_busy && is_rested && !(has_failing && self.failures > 0)
+        let is_pause_over = self.paused_until.is_none_or(|until| until <= now);
+        !self.is_busy && is_pause_over && !(has_failing && self.failures > 0)
     }
 }
 
@@ -188,7 +189,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Namespaces that fail are called `bad…`; returns what is written, in order, until nothing waits.
+    /// Writes until nothing waits, and fails in namespaces called `bad…`. Returns the written items in order.
     fn written(queue: &mut EventQueue<&'static str>, mut now: Instant) -> Vec<&'static str> {
         let mut written = Vec::new();
         loop {
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn plugins_take_turns_and_so_do_their_namespaces_in_which_order_is_kept() {
+    fn plugins_and_their_namespaces_take_turns_and_order_in_a_namespace_is_kept() {
         let now = Instant::now();
         let mut queue = queue(&[
             ("a", "n", "a1"),
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_has_one_write_at_a_time_and_all_together_have_few() {
+    fn a_namespace_has_one_write_at_a_time_and_all_together_have_a_few() {
         let now = Instant::now();
         let mut queue = EventQueue::default();
         for namespace in 0..10 {
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn of_namespaces_that_failed_one_is_written_to_at_a_time_when_it_has_rested() {
+    fn failing_namespaces_are_written_to_one_at_a_time_and_after_a_pause() {
         let began = Instant::now();
         let mut queue = queue(&[("a", "bad1", "x"), ("a", "bad2", "y"), ("a", "bad3", "z")]);
         let late = began + Duration::from_secs(10);
@@ -267,52 +268,52 @@ mod tests {
         assert_eq!(turns.len(), 3, "they did not fail yet");
         turns.into_iter().for_each(|turn| assert!(queue.fail(turn, late).is_none()));
         assert!(queue.next(late).is_none());
-        assert_eq!(queue.next_rested(), Some(late + Duration::from_secs(10)), "as long as it kept a writer");
-        let rested = late + Duration::from_secs(10);
-        let turn = queue.next(rested).unwrap();
-        assert!(queue.next(rested).is_none() && queue.next_rested().is_none());
+        assert_eq!(queue.next_due(), Some(late + Duration::from_secs(10)), "as long as it kept a writer");
+        let after_pause = late + Duration::from_secs(10);
+        let turn = queue.next(after_pause).unwrap();
+        assert!(queue.next(after_pause).is_none() && queue.next_due().is_none());
         queue.end(turn);
-        assert!(queue.next(rested).is_some());
+        assert!(queue.next(after_pause).is_some());
     }
 
     #[test]
-    fn what_failed_is_first_again_until_it_was_tried_for_long() {
+    fn a_failed_item_stays_first_until_it_was_tried_for_long_enough() {
         let began = Instant::now();
         let mut queue = queue(&[("a", "n", "first"), ("a", "n", "second")]);
         let turn = queue.next(began).unwrap();
         assert_eq!(queue.fail(turn, began), None);
-        let late = began + TRIED + Duration::from_secs(1);
+        let late = began + MAX_RETRY_TIME + Duration::from_secs(1);
         let turn = queue.next(late).unwrap();
         assert_eq!((turn.item, queue.fail(turn, late)), ("first", Some("first")));
-        assert!(queue.next(late).is_none(), "it rests");
-        let turn = queue.next(late + TRIED).unwrap();
+        assert!(queue.next(late).is_none(), "its namespace is paused");
+        let turn = queue.next(late + MAX_RETRY_TIME).unwrap();
         assert_eq!(turn.item, "second");
         queue.end(turn);
-        assert!(queue.paces.is_empty() && queue.plugins.is_empty());
+        assert!(queue.states.is_empty() && queue.plugins.is_empty());
     }
 
     #[test]
-    fn the_failures_of_a_namespace_are_forgotten_with_the_last_that_waits() {
+    fn the_failures_of_a_namespace_are_forgotten_with_its_last_item() {
         let began = Instant::now();
         let mut queue = queue(&[("a", "n", "x")]);
         let turn = queue.next(began).unwrap();
         assert_eq!(queue.fail(turn, began), None);
-        assert_eq!(queue.paces.len(), 1);
-        let late = began + 2 * TRIED;
+        assert_eq!(queue.states.len(), 1);
+        let late = began + 2 * MAX_RETRY_TIME;
         let turn = queue.next(late).unwrap();
         assert_eq!(queue.fail(turn, late), Some("x"));
-        assert!(queue.paces.is_empty());
+        assert!(queue.states.is_empty());
     }
 
     #[test]
-    fn a_plugin_with_too_many_loses_its_own_and_leaves_room_for_other_namespaces() {
+    fn a_plugin_with_too_many_events_loses_only_its_own_and_keeps_room_for_other_namespaces() {
         let mut queue = EventQueue::default();
         let (loud, quiet): (Arc<str>, Arc<str>) = ("loud".into(), "quiet".into());
         let pushed = |queue: &mut EventQueue<()>, namespace: &str| {
-            (0..2 * OF_PLUGIN).filter(|_| queue.push(&loud, &namespace.into(), ())).count()
+            (0..2 * MAX_PER_PLUGIN).filter(|_| queue.push(&loud, &namespace.into(), ())).count()
         };
-        assert_eq!(pushed(&mut queue, "n"), OF_NAMESPACE);
-        assert_eq!(pushed(&mut queue, "m"), OF_PLUGIN - OF_NAMESPACE);
+        assert_eq!(pushed(&mut queue, "n"), MAX_PER_NAMESPACE);
+        assert_eq!(pushed(&mut queue, "m"), MAX_PER_PLUGIN - MAX_PER_NAMESPACE);
         assert_eq!(pushed(&mut queue, "o"), 0);
         assert!(queue.push(&quiet, &"n".into(), ()));
     }

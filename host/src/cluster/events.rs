@@ -1,11 +1,11 @@
 //! Kubernetes Events, written as the host.
 //!
 //! An Event's name is derived from the object's uid, the reason and the message, so that a repeat raises the count of
-//! the existing Event, after a restart of the host too. An annotation names the revision of the plugin that recorded
-//! it last; it is no part of the name, or each reload would record every Event anew. A task of its own writes them, so
-//! that no reconcile waits for one, except for those with which a clean-up begins. Plugins and namespaces
-//! [take turns](crate::cluster::event_queue). A transient failure is retried; if too many Events of a plugin wait, its
-//! newest are dropped.
+//! the existing Event, even after a restart of the host. An annotation names the revision of the plugin that recorded
+//! the Event last. The revision is no part of the name, or each reload would record every Event anew. A task of its own
+//! writes the Events, so that no reconcile waits for them, except for the Events with which a clean-up begins. Plugins
+//! and namespaces [take turns](crate::cluster::event_queue). A transient failure is retried; if too many Events of a
+//! plugin wait, its newest are dropped.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,25 +27,25 @@ use hotshoe_core::model::decision::Event;
 use hotshoe_core::model::digest::Digest as Revision;
 use hotshoe_core::model::kind::ObjectRef;
 
-/// The namespace of Events about cluster-scoped objects, as everywhere in Kubernetes.
+/// The namespace of Events about cluster-scoped objects, by the convention of Kubernetes.
 const DEFAULT_NAMESPACE: &str = "default";
-/// The revision that recorded it, as short as `hotshoe status` shows it.
+/// The annotation with the revision that recorded the Event, as short as `hotshoe status` shows it.
 const DIGEST_ANNOTATION: &str = "hotshoe.dev/digest";
 
 /// An Event to be written.
 #[derive(Clone, Debug)]
 pub struct Note {
-    /// The object that it is about.
+    /// The object that the Event is about.
     pub about: ObjectRef,
     /// The uid of that object.
     pub uid: String,
     /// The plugin that recorded it.
     pub plugin: Arc<str>,
-    /// The plugin's revision; none of a plugin that has none.
+    /// The plugin's revision; `None` if the plugin has no active revision.
     pub digest: Option<Revision>,
     /// Severity, reason and message.
     pub event: Event,
-    /// The right to write it. Where that ends first, the host that goes on with the object records it.
+    /// The right to write the Event. If it ends first, the host that takes over the object records the Event.
     pub permit: Permit,
 }
 
@@ -60,9 +60,9 @@ pub struct Recorder {
 #[derive(Default)]
 struct Waiting {
     notes: Mutex<EventQueue<Box<Note>>>,
-    /// Told of each that comes.
-    come: Notify,
-    /// Counts them, with those that are being written; changed under the lock of `notes`.
+    /// Notified of each new Event.
+    added: Notify,
+    /// The number of waiting Events and of those being written; changed under the lock of `notes`.
     unwritten: watch::Sender<usize>,
 }
 
@@ -73,28 +73,29 @@ impl Waiting {
         let has_room = notes.push(&plugin, &namespace, Box::new(note));
         if has_room {
             self.unwritten.send_modify(|count| *count += 1);
-            self.come.notify_one();
+            self.added.notify_one();
         }
         has_room
     }
 
     /// Waits until all Events are written or dropped.
-    async fn empty(&self) {
-        // The sender is here, so it cannot be gone.
+    async fn until_empty(&self) {
+        // The sender lives in self, so the channel is open.
         drop(self.unwritten.subscribe().wait_for(|count| *count == 0).await);
     }
 
-    /// Ends the turn of an Event. One that met something passing comes again, unless it was tried for long enough.
+    /// Ends the turn of an Event. After a transient error the Event is queued again, unless it was tried for long
+    /// enough.
     fn end(&self, turn: Turn<Box<Note>>, written: Result<(), ApiError>) {
         let mut notes = self.notes.lock();
         match written {
             Err(error) if error.is_of_permit() => notes.end(turn),
             Err(error) if error.is_transient() => {
                 let Some(note) = notes.fail(turn, Instant::now()) else { return };
-                not_written(&note, &error);
+                log_lost(&note, &error);
             }
             Err(error) => {
-                not_written(&turn.item, &error);
+                log_lost(&turn.item, &error);
                 notes.end(turn);
             }
             Ok(()) => notes.end(turn),
@@ -107,22 +108,22 @@ impl Waiting {
     }
 
     /// Waits until another Event may be due.
-    async fn come_or_rested(&self) {
-        let rested = self.notes.lock().next_rested();
-        let rested = async {
-            match rested {
+    async fn until_due(&self) {
+        let due = self.notes.lock().next_due();
+        let due = async {
+            match due {
                 Some(until) => tokio::time::sleep_until(until.into()).await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
-            () = self.come.notified() => {}
-            () = rested => {}
+            () = self.added.notified() => {}
+            () = due => {}
         }
     }
 }
 
-/// Writes Events as they come, a few at once.
+/// Writes Events as they are recorded, a few at once.
 async fn write_all(cluster: Cluster, waiting: Arc<Waiting>) {
     let mut writes = FuturesUnordered::new();
     loop {
@@ -135,7 +136,7 @@ async fn write_all(cluster: Cluster, waiting: Arc<Waiting>) {
         }
         tokio::select! {
             Some((turn, written)) = writes.next() => waiting.end(turn, written),
-            () = waiting.come_or_rested() => {}
+            () = waiting.until_due() => {}
         }
     }
 }
@@ -149,35 +150,35 @@ impl Recorder {
         recorder
     }
 
-    /// Waits until all recorded Events are written or given up.
+    /// Waits until all recorded Events are written or dropped.
     pub async fn flush(&self) {
-        self.waiting.empty().await;
+        self.waiting.until_empty().await;
     }
 
     /// Writes an Event now, unless it exists.
     ///
     /// # Errors
-    /// Transient ones; others would be the same next time, and are logged.
+    /// A transient error. Other errors would be the same next time, and are only logged.
     pub async fn ensure(&self, note: &Note) -> Result<(), ApiError> {
         match create(&self.cluster, note).await {
             Err(error) if error.code == 409 => Ok(()),
             Err(error) if error.is_transient() => Err(error),
             Err(error) => {
-                not_written(note, &error);
+                log_lost(note, &error);
                 Ok(())
             }
             Ok(()) => Ok(()),
         }
     }
 
-    /// Queues an Event; returns false if too many of its plugin wait.
+    /// Queues an Event; returns `false` if too many of its plugin wait.
     pub fn record(&self, note: Note) -> bool {
         self.waiting.push(note)
     }
 }
 
-/// Logs an Event that was given up; not in a namespace that is being deleted, where it would go, too.
-fn not_written(note: &Note, error: &ApiError) {
+/// Logs an Event that was dropped. Not in a namespace that is being deleted: the Event would be deleted with it.
+fn log_lost(note: &Note, error: &ApiError) {
     if !error.is_namespace_terminating() {
         tracing::warn!(plugin = &*note.plugin, digest = note.digest.map(tracing::field::display), object = %note.about, reason = note.event.reason, "an Event was not written: {error}");
     }
@@ -231,7 +232,7 @@ fn path(note: &Note, name: Option<&str>) -> String {
     }
 }
 
-/// Returns `<object>.<hash>`, as `kubectl` users know it.
+/// Returns the name `<object>.<hash>`, the format that `kubectl` users know.
 fn name(note: &Note) -> String {
     let Note { uid, event: Event { reason, message, .. }, .. } = note;
     let hash = Sha256::digest(format!("{uid}\0{reason}\0{message}"));
@@ -284,7 +285,7 @@ pub fn at(seconds: i64) -> Option<String> {
     Some(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
 }
 
-/// How many seconds after the epoch a time is that was written so.
+/// Returns the seconds after the epoch of a time in the format of Kubernetes.
 pub fn seconds(time: &str) -> Option<i64> {
     Some(time.parse::<k8s_openapi::jiff::Timestamp>().ok()?.as_second())
 }
@@ -322,46 +323,47 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_flush_waits_for_the_one_that_is_being_written() {
+    async fn a_flush_waits_for_the_event_that_is_being_written() {
         let waiting = Waiting::default();
-        waiting.empty().await;
+        waiting.until_empty().await;
         assert!(waiting.push(note("", "it goes")));
         let turn = waiting.next().unwrap();
-        let mut flush = Box::pin(waiting.empty());
+        let mut flush = Box::pin(waiting.until_empty());
         assert!(futures::poll!(&mut flush).is_pending());
         waiting.end(turn, Ok(()));
         flush.await;
     }
 
     #[tokio::test]
-    async fn a_flush_waits_for_one_that_comes_again_and_not_for_one_that_is_wrong() {
+    async fn a_flush_waits_for_an_event_that_is_retried_and_not_for_an_invalid_one() {
         let waiting = Waiting::default();
         let error = |code| ApiError::new("record", "an Event".into(), code, "", String::new());
         assert!(waiting.push(note("", "it goes")));
         waiting.end(waiting.next().unwrap(), Err(error(500)));
-        assert!(futures::poll!(Box::pin(waiting.empty())).is_pending());
-        assert!(waiting.next().is_none(), "it rests");
-        waiting.come_or_rested().await;
-        waiting.come_or_rested().await;
+        assert!(futures::poll!(Box::pin(waiting.until_empty())).is_pending());
+        assert!(waiting.next().is_none(), "its namespace is paused");
+        waiting.until_due().await;
+        waiting.until_due().await;
         waiting.end(waiting.next().unwrap(), Err(error(422)));
-        waiting.empty().await;
+        waiting.until_empty().await;
     }
 
-    /// The namespaces of Events that an API server admits, in order. It fails in those called `bad…`.
+    /// Serves an API server that fails in namespaces called `bad…`. Returns the namespaces of the Events that it
+    /// receives, in order.
     async fn api_server() -> (Cluster, tokio::sync::mpsc::UnboundedReceiver<String>) {
-        let (admitted, heard) = tokio::sync::mpsc::unbounded_channel();
+        let (sender, received) = tokio::sync::mpsc::unbounded_channel();
         let record = move |Path(namespace): Path<String>| async move {
             let is_bad = namespace.starts_with("bad");
-            drop(admitted.send(namespace));
+            drop(sender.send(namespace));
             if is_bad { (StatusCode::INTERNAL_SERVER_ERROR, "{}") } else { (StatusCode::CREATED, "{}") }
         };
         let server = axum::Router::new().route("/api/v1/namespaces/{namespace}/events", post(record));
-        (Cluster::serving(server).await, heard)
+        (Cluster::serving(server).await, received)
     }
 
     #[tokio::test]
     async fn namespaces_in_which_events_fail_do_not_hold_up_others_of_any_plugin() {
-        let (cluster, mut heard) = api_server().await;
+        let (cluster, mut received) = api_server().await;
         let recorder = Recorder::start(cluster);
         let in_namespace = |plugin: &str, namespace: &str, number: usize| {
             let about = ObjectRef { namespace: Some(namespace.into()), ..note("", "").about };
@@ -377,7 +379,7 @@ mod tests {
         let all_good = async {
             let mut good = 0;
             while good < 40 {
-                good += usize::from(heard.recv().await.unwrap() == "good");
+                good += usize::from(received.recv().await.unwrap() == "good");
             }
         };
         tokio::time::timeout(Duration::from_secs(10), all_good).await.unwrap();
@@ -385,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_names_its_revision_by_version_and_short_digest() {
+    fn an_event_names_its_revision_by_short_digest() {
         let event = parsed(&event_body(&note("", "it goes")));
         assert_eq!(event["metadata"]["annotations"], json!({ "hotshoe.dev/digest": "e3b0c44298fc" }));
         assert_eq!(event["reportingComponent"], "hotshoe.dev/memcached");

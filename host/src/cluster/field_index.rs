@@ -1,5 +1,6 @@
-//! The objects that name another in one of their fields, by that name: a change of the other finds them without a look
-//! at each. A plugin chooses the field, and who changes the others how often that is.
+//! An index of the objects that name another object in one of their fields. A change of the named object finds them
+//! without a scan of all objects. A plugin chooses the field, and others choose how often the named objects change, so
+//! scans could keep the host busy.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -8,44 +9,44 @@ use hashbrown::HashMap;
 
 use hotshoe_core::model::object::{Key, Object};
 
-/// The objects of a store by the name in one of their fields.
+/// Indexes the objects of a store by the name in one of their fields.
 pub(super) struct FieldIndex {
-    /// The path of the field. The index is of no use once its readers have dropped it.
+    /// The path of the field. The index is unused once all its readers have dropped the path.
     path: Weak<str>,
     naming: HashMap<Named, BTreeSet<Key>>,
     names: HashMap<Key, Named>,
-    /// How many objects were looked at.
+    /// How many objects were read.
     #[cfg(test)]
-    looks: usize,
+    reads: usize,
 }
 
-/// What is named: it lies in the namespace of those that name it.
+/// The namespace and name of a named object. It is in the namespace of the objects that name it.
 type Named = (Option<Arc<str>>, Arc<str>);
 
 impl FieldIndex {
-    /// Creates the index of these objects.
+    /// Creates an index of objects.
     pub(super) fn new<'a>(path: &Arc<str>, objects: impl Iterator<Item = &'a Arc<Object>>) -> Self {
         let mut index = Self {
             path: Arc::downgrade(path),
             naming: HashMap::new(),
             names: HashMap::new(),
             #[cfg(test)]
-            looks: 0,
+            reads: 0,
         };
         objects.for_each(|object| index.add(object));
         index
     }
 
-    /// Returns the path, unless nobody uses it any more.
+    /// Returns the path, unless the index is unused.
     pub(super) fn path(&self) -> Option<Arc<str>> {
         self.path.upgrade()
     }
 
-    /// Adds an object that is not there.
+    /// Adds an object that is not in the index.
     pub(super) fn add(&mut self, object: &Object) {
         #[cfg(test)]
         {
-            self.looks += 1;
+            self.reads += 1;
         }
         let Some(name) = self.path().and_then(|path| object.name_at(&path)) else { return };
         let named = (object.key.namespace.clone(), name);
@@ -64,7 +65,7 @@ impl FieldIndex {
         }
     }
 
-    /// Returns the objects that name another, sorted.
+    /// Returns the keys of the objects that name another, sorted.
     pub(super) fn naming(&self, other: &Key) -> Vec<Key> {
         let named = (other.namespace.clone(), other.name.clone());
         self.naming.get(&named).into_iter().flatten().cloned().collect()
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_a_named_object_looks_at_no_parent_and_finds_those_that_name_it() {
+    fn a_named_object_finds_the_parents_that_name_it_without_reading_any() {
         let parents: Vec<_> = (0..1_000)
             .map(|number| {
                 let pod = if number % 500 == 0 { "wanted".to_owned() } else { format!("pod-{number}") };
@@ -104,19 +105,19 @@ mod tests {
             .collect();
         let path: Arc<str> = "spec.pod".into();
         let index = FieldIndex::new(&path, parents.iter());
-        assert_eq!(index.looks, 1_000);
+        assert_eq!(index.reads, 1_000);
         for _ in 0..100 {
             assert_eq!(index.naming(&key("n", "wanted")), [key("n", "p000"), key("n", "p500")]);
         }
-        assert!(index.naming(&key("m", "wanted")).is_empty(), "it lies elsewhere");
-        assert_eq!(index.looks, 1_000);
+        assert!(index.naming(&key("m", "wanted")).is_empty(), "it is in another namespace");
+        assert_eq!(index.reads, 1_000);
     }
 
     #[test]
-    fn an_index_that_nobody_uses_is_dropped() {
+    fn an_unused_index_is_dropped() {
         let cache = Store::default();
         let path = cache.index_by("spec.pod");
-        assert!(Arc::ptr_eq(&path, &cache.index_by("spec.pod")), "it is there once");
+        assert!(Arc::ptr_eq(&path, &cache.index_by("spec.pod")), "there is only one index");
         assert_eq!(cache.indexes(), 1);
         drop(path);
         let other = cache.index_by("spec.node");
@@ -129,7 +130,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_index_finds_what_a_look_at_each_finds(steps in prop::collection::vec((0_u8..6, names(), any::<bool>()), 1..60)) {
+        fn the_index_finds_the_same_as_a_scan(steps in prop::collection::vec((0_u8..6, names(), any::<bool>()), 1..60)) {
             let cache = Store::default();
             let early = cache.index_by("spec.pod");
             for (version, (number, pod, deleted)) in (1..).zip(&steps) {
@@ -142,11 +143,11 @@ mod tests {
             }
             for namespace in ["m", "n"] {
                 for name in ["a", "b", "aa", "ab", "ba", "bb"] {
-                    let is_it = |object: &Object| {
+                    let names_it = |object: &Object| {
                         object.key.namespace.as_deref() == Some(namespace)
                             && object.name_at("spec.pod").as_deref() == Some(name)
                     };
-                    let mut scanned: Vec<_> = cache.all(is_it).iter().map(|object| object.key.clone()).collect();
+                    let mut scanned: Vec<_> = cache.all(names_it).iter().map(|object| object.key.clone()).collect();
                     scanned.sort();
                     prop_assert_eq!(cache.naming(&early, &key(namespace, name)), scanned);
                 }

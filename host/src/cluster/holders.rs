@@ -1,4 +1,5 @@
-//! Lists all objects of a kind past the watches, for what no watch shows: objects without the labels that it selects.
+//! Finds the objects with certain finalizers by a list of all objects of a kind: a watch does not show objects without
+//! the labels that it selects.
 
 use kube::api::{Api, ListParams};
 
@@ -11,18 +12,18 @@ use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::object::{Key, Lens, Object};
 use hotshoe_core::model::projection::Projection;
 
-/// Objects in one page: of each only the metadata is sent, and nothing is kept.
-const PAGE: u32 = 500;
+/// The number of objects in one page. It can be high: only the metadata of each object is sent, and nothing is kept.
+const PAGE_SIZE: u32 = 500;
 
 impl Watches {
-    /// Returns the keys of the objects of a kind with such finalizers, in the namespaces that are watch.
+    /// Returns the keys of the objects of a kind whose finalizers satisfy `holds`, in the watched namespaces.
     ///
     /// # Errors
-    /// What the API server answered, if no list.
+    /// The API server's error.
     pub async fn holders(&self, resource: &Resource, holds: impl Fn(&[Box<str>]) -> bool) -> Result<Vec<Key>, String> {
         let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
         let all: Api<RawObject> = api(&self.cluster.metadata_client, resource, self.namespace());
-        let (mut page, mut holders) = (ListParams::default().limit(PAGE), Vec::new());
+        let (mut page, mut holders) = (ListParams::default().limit(PAGE_SIZE), Vec::new());
         loop {
             let list = all.list(&page).await.map_err(|error| chain(&error))?;
             let objects = list.items.iter().filter_map(|raw| Object::read(raw.json(), &lens).ok());
@@ -34,7 +35,7 @@ impl Watches {
         }
     }
 
-    /// Whether an object is among the parents of another plugin.
+    /// Returns whether an object is a parent of another plugin.
     pub fn is_parent_of_another(&self, plugin: &str, kind: &Kind, key: &Key) -> bool {
         let has_it = |watch: &SharedWatch| {
             watch.scope.kind.is_served_as(kind) && watch.has_other_parents(plugin) && watch.cache.get(key).is_some()

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// The longest that one write may take; a slower server counts as unavailable.
+/// The timeout of one write; a slower server counts as unavailable.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How much of a permit must be left for a request to be sent at all.
-const MARGIN: Duration = Duration::from_millis(500);
+/// The remaining time that a permit must have for a request to be sent at all.
+const MIN_REMAINING: Duration = Duration::from_millis(500);
 
 /// The account that a request is made with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,20 +37,20 @@ impl Identity {
 
 /// The right to write until a deadline, which moves as long as the lease behind it is renewed in time.
 ///
-/// Every write needs one, so that none outlives the lease by which one of several hosts is the only writer. Once it was
-/// too late to write, the permit is over for good: another host may have written meanwhile, and what was decided before
-/// is decided again under the next permit.
+/// Every write needs a permit, so that no write outlives the lease by which one of several hosts is the only writer.
+/// Once a permit was too close to its deadline, it is over for good: another host may have written meanwhile, and
+/// everything has to be decided again under the next permit.
 #[derive(Clone, Debug)]
 pub struct Permit {
-    /// None where this process is the only writer.
+    /// `None` if this process is the only writer.
     term: Option<Arc<Term>>,
 }
 
-/// One uninterrupted time in which a lease is held.
+/// One uninterrupted period in which a lease is held.
 #[derive(Debug)]
 struct Term {
     number: u64,
-    /// None once it is over.
+    /// The end of the term; `None` once it is over.
     deadline: Mutex<Option<Instant>>,
 }
 
@@ -65,47 +65,47 @@ impl Permit {
         Self { term: Some(Arc::new(Term { number, deadline: Mutex::new(Some(deadline)) })) }
     }
 
-    /// Returns the number of its term; 0 where it does not end.
+    /// Returns the number of the term; 0 for a permit that does not end.
     pub fn term(&self) -> u64 {
         self.term.as_ref().map_or(0, |term| term.number)
     }
 
-    /// Moves the end, unless it is over by now. Returns whether it is not.
+    /// Moves the deadline, unless the permit is over by now. Returns whether the permit is still valid.
     pub(super) fn extend(&self, to: Instant) -> bool {
         let Some(term) = &self.term else { return true };
         let mut deadline = term.deadline.lock();
-        let is_valid = left(*deadline, Instant::now()).is_some();
+        let is_valid = remaining(*deadline, Instant::now()).is_some();
         *deadline = is_valid.then_some(to);
         is_valid
     }
 
-    /// Ends it now.
+    /// Ends the permit now.
     pub(super) fn end(&self) {
         if let Some(term) = &self.term {
             *term.deadline.lock() = None;
         }
     }
 
-    /// Returns until when writes may leave; none where that has no end, or has come to its end.
+    /// Returns the deadline for writes; `None` if the permit does not end, or is over.
     pub fn deadline(&self) -> Option<Instant> {
         *self.term.as_ref()?.deadline.lock()
     }
 
-    /// Returns whether no write may leave any more.
+    /// Returns whether no write may be sent any more.
     pub fn is_over(&self) -> bool {
         self.timeout().is_none()
     }
 
-    /// Returns how long a write may take that starts now; `None` if it must not start.
+    /// Returns the timeout of a write that starts now; `None` if no write may start.
     pub fn timeout(&self) -> Option<Duration> {
         let Some(term) = &self.term else { return Some(WRITE_TIMEOUT) };
-        let left = left(*term.deadline.lock(), Instant::now())?;
-        Some(left.min(WRITE_TIMEOUT))
+        let remaining = remaining(*term.deadline.lock(), Instant::now())?;
+        Some(remaining.min(WRITE_TIMEOUT))
     }
 }
 
-fn left(deadline: Option<Instant>, now: Instant) -> Option<Duration> {
-    deadline?.checked_duration_since(now)?.checked_sub(MARGIN)
+fn remaining(deadline: Option<Instant>, now: Instant) -> Option<Duration> {
+    deadline?.checked_duration_since(now)?.checked_sub(MIN_REMAINING)
 }
 
 #[cfg(test)]
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_permit_near_its_end_allows_no_write() {
-        assert_eq!(Permit::until(1, Instant::now() + MARGIN / 2).timeout(), None);
+        assert_eq!(Permit::until(1, Instant::now() + MIN_REMAINING / 2).timeout(), None);
         assert_eq!(Permit::until(1, Instant::now()).timeout(), None);
     }
 
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_permit_that_was_over_once_is_over_for_all_who_have_it() {
+    fn a_permit_that_was_over_once_stays_over_in_all_copies() {
         let (now, soon) = (Instant::now(), Duration::from_secs(3));
         let permit = Permit::until(7, now + soon);
         let copy = permit.clone();

@@ -1,23 +1,23 @@
 //! Keeps the Leases of a host: one for each shard, in the namespace of the host.
 //!
 //! ```text
-//! watch of the Leases ─▶ what was seen ─▶ next step ─▶ request ─▶ the permit of the shard
+//! watch of the Leases ─▶ observed state ─▶ next step ─▶ request ─▶ the permit of the shard
 //! ```
 //!
 //! | file | contents |
 //! |---|---|
 //! | `lease.rs` | the tasks |
-//! | `lease_keeper.rs` | what they do |
-//! | `lease_object.rs` | what is read from a Lease and written into it |
-//! | `lease_status.rs` | what the status, the log and the metrics say of them |
+//! | `lease_keeper.rs` | the steps of the tasks |
+//! | `lease_object.rs` | the content of a Lease |
+//! | `lease_status.rs` | the status, the log lines and the metrics of the Leases |
 //!
-//! [`hotshoe_core::flow::lease`] decides; here are the requests. A Lease that is held here is renewed by one request
-//! every three seconds, and one of another host costs none beyond the watch. Where there are several shards, a host
-//! that holds at least two fewer than another asks that one for a shard, in an annotation of its Lease, and the other
-//! gives one up: it lets what runs in that shard end, and releases the Lease.
+//! [`hotshoe_core::flow::lease`] decides; this module sends the requests. A Lease that this host holds is renewed by
+//! one request every three seconds; a Lease of another host costs no request beyond the watch. If there are several
+//! shards, a host that holds at least two fewer than another asks the other for a shard, by an annotation of the Lease.
+//! The other host drains that shard and releases its Lease.
 //!
-//! Deleting or editing a Lease by hand is survived, but the API server knows no fencing: a write that had left in time
-//! may arrive late.
+//! Hosts survive that a Lease is deleted or edited by hand. But the API server has no fencing: a write that was sent in
+//! time may arrive late.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -45,34 +45,34 @@ use crate::cluster::watch::{Backoff, WATCH_SECONDS};
 use hotshoe_core::flow::lease::{Lease, RENEW};
 use hotshoe_core::model::parent_label::parent_label;
 
-/// The longest that each of the last requests of a host may take.
-const LAST: Duration = Duration::from_secs(2);
+/// The timeout of each request by which a host that ends releases its Leases.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Which Leases a host keeps, and what it writes into them.
 #[derive(Clone, Debug)]
 pub struct LeaseSettings {
     /// The namespace of the host.
     pub namespace: String,
-    /// The name of the Lease, to which the number of the shard is added where there are several.
+    /// The name of the Lease. If there are several shards, the number of the shard is appended.
     pub name: String,
-    /// How many shards there are.
+    /// The number of shards.
     pub shards: usize,
     /// The plugins of this host.
     pub plugins: Vec<String>,
-    /// Those whose parents are spread over the shards, each by itself.
+    /// The plugins whose parents are spread over the shards one by one.
     pub spread: Vec<String>,
 }
 
 /// The Leases of a host.
 pub struct Leases {
-    /// None where the host is the only one.
+    /// `None` if the host is the only one.
     keeper: Option<Arc<Keeper>>,
     tasks: Mutex<Vec<AbortOnDropHandle<()>>>,
     shards: Arc<Shards>,
 }
 
 impl LeaseSettings {
-    /// Describes how parents are spread, which hosts that work side by side must agree on.
+    /// Describes how parents are spread over shards. Hosts that work side by side must agree on it.
     fn sharding(&self) -> String {
         match self.shards {
             0 | 1 => "1".to_owned(),
@@ -89,7 +89,7 @@ impl LeaseSettings {
     }
 }
 
-/// Returns the name of this process among all hosts: that of its machine, or Pod, and a random part.
+/// Returns the name of this process among all hosts: the name of its machine or Pod, and a random part.
 fn identity() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = if name.trim().is_empty() { "host" } else { name.trim() };
@@ -97,12 +97,12 @@ fn identity() -> String {
 }
 
 impl Leases {
-    /// Returns those of a host that is the only one: none.
+    /// Returns the Leases of a host that is the only one: it keeps none.
     pub fn none() -> Self {
         Self { keeper: None, tasks: Mutex::default(), shards: Arc::new(Shards::alone()) }
     }
 
-    /// Begins to keep Leases.
+    /// Starts the tasks that keep the Leases.
     pub fn keep(cluster: Cluster, settings: LeaseSettings, recorder: Recorder) -> Self {
         let shards = Arc::new(Shards::new(settings.shards));
         let holder = Holder {
@@ -117,8 +117,8 @@ impl Leases {
                 lease: Lease::new(holder.identity.clone()),
                 object: None,
                 problem: None,
-                ends: false,
-                named: None,
+                is_ending: false,
+                logged_holder: None,
             }),
         };
         let slots = (0..shards.count()).map(slot).collect();
@@ -130,9 +130,9 @@ impl Leases {
             slots,
             others: Mutex::default(),
             watch_problem: Mutex::default(),
-            news: watch::Sender::new(()),
+            changes: watch::Sender::new(()),
             recorder,
-            asked: Mutex::default(),
+            last_asked: Mutex::default(),
         });
         let mut tasks = vec![tokio::spawn(follow(keeper.clone()))];
         tasks.extend((0..shards.count()).map(|shard| tokio::spawn(keep(keeper.clone(), shard))));
@@ -143,23 +143,24 @@ impl Leases {
         Self { keeper: Some(keeper), tasks: Mutex::new(tasks), shards }
     }
 
-    /// Returns the shards that they are about.
+    /// Returns the shards of the Leases.
     pub fn shards(&self) -> Arc<Shards> {
         self.shards.clone()
     }
 
-    /// Returns whether this host knows of others by Leases.
+    /// Returns whether this host coordinates with others by Leases.
     pub fn are_kept(&self) -> bool {
         self.keeper.is_some()
     }
 
-    /// Returns how each Lease is; nothing where there is none.
+    /// Returns the status of each Lease; nothing if the host keeps none.
     pub fn status(&self) -> Vec<LeaseStatus> {
         let Some(keeper) = &self.keeper else { return Vec::new() };
         (0..keeper.slots.len()).map(|shard| keeper.status(shard)).collect()
     }
 
-    /// Returns who writes for a shard instead of this host; none where it is this one.
+    /// Returns why this host does not write for a shard, such as the host that does; `None` if this host holds the
+    /// shard.
     pub fn standing_by(&self, shard: usize) -> Option<String> {
         let status = self.keeper.as_ref().filter(|keeper| shard < keeper.slots.len())?.status(shard);
         let LeaseStatus { name, held, holder, problem, .. } = status;
@@ -173,12 +174,12 @@ impl Leases {
         })
     }
 
-    /// Ends the renewals and gives the Leases up, so that another host has them at once. Only where nothing that was
-    /// begun under them still runs.
+    /// Ends the renewals and releases the Leases, so that another host can take them at once. To be called only when no
+    /// reconcile that began under them is still running.
     pub async fn release(&self) {
         self.tasks.lock().clear();
         let Some(keeper) = &self.keeper else { return };
-        join_all((0..keeper.slots.len()).map(|shard| keeper.release(shard, None, LAST))).await;
+        join_all((0..keeper.slots.len()).map(|shard| keeper.release(shard, None, RELEASE_TIMEOUT))).await;
     }
 }
 
@@ -201,7 +202,7 @@ async fn follow(keeper: Arc<Keeper>) {
                 backoff.wait().await;
             }
         }
-        keeper.news.send_replace(());
+        keeper.changes.send_replace(());
     }
 }
 
@@ -211,9 +212,9 @@ async fn keep(keeper: Arc<Keeper>, shard: usize) {
 }
 
 async fn keep_for_ever(keeper: &Keeper, shard: usize) -> Infallible {
-    let mut news = keeper.news.subscribe();
+    let mut changes = keeper.changes.subscribe();
     loop {
-        news.mark_unchanged();
+        changes.mark_unchanged();
         match keeper.next(shard, Instant::now()) {
             Next::Ask(step) => keeper.ask(shard, step).await,
             Next::GiveUp(to) => keeper.give_up(shard, to.as_deref()).await,
@@ -225,8 +226,8 @@ async fn keep_for_ever(keeper: &Keeper, shard: usize) -> Infallible {
                     }
                 };
                 tokio::select! {
-                    // The sender is the keeper's, so it cannot be gone.
-                    _ = news.changed() => {}
+                    // The keeper holds the sender, so the channel is open.
+                    _ = changes.changed() => {}
                     () = due => {}
                 }
             }
@@ -234,7 +235,7 @@ async fn keep_for_ever(keeper: &Keeper, shard: usize) -> Infallible {
     }
 }
 
-/// Asks other hosts for shards, as long as one of them has at least two more.
+/// Asks other hosts for shards, as long as another host holds at least two more than this one.
 async fn balance(keeper: Arc<Keeper>) {
     loop {
         tokio::time::sleep(RENEW).await;
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_agree_on_how_parents_are_spread_whatever_the_order_of_their_plugins() {
+    fn hosts_agree_on_the_sharding_whatever_the_order_of_their_plugins() {
         assert_eq!(settings(2, &["b", "a"]).sharding(), settings(2, &["a", "b"]).sharding());
         assert_ne!(settings(2, &["a"]).sharding(), settings(2, &[]).sharding());
         assert_ne!(settings(2, &[]).sharding(), settings(3, &[]).sharding());
@@ -274,8 +275,8 @@ mod tests {
         assert_eq!((settings(1, &[]).name_of(0), settings(2, &[]).name_of(1)), ("hotshoe".into(), "hotshoe-1".into()));
     }
 
-    /// An API server that answers every write of a Lease with a status, and counts them.
-    async fn keeps_where_writes_are(status: StatusCode, headers: &'static [(&'static str, &'static str)]) -> Trial {
+    /// Keeps Leases at an API server that answers every write of a Lease with this status, and counts the writes.
+    async fn keep_with_writes_refused(status: StatusCode, headers: &'static [(&'static str, &'static str)]) -> Trial {
         let writes = Arc::new(AtomicUsize::new(0));
         let counted = writes.clone();
         let listed = |query: RawQuery| async move {
@@ -318,26 +319,26 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_overloaded_api_server_is_left_alone_for_as_long_as_it_asks() {
-        let trial = keeps_where_writes_are(StatusCode::TOO_MANY_REQUESTS, &[("retry-after", "30")]).await;
+    async fn an_overloaded_api_server_gets_no_request_for_as_long_as_it_asks() {
+        let trial = keep_with_writes_refused(StatusCode::TOO_MANY_REQUESTS, &[("retry-after", "30")]).await;
         let status = trial.problem().await;
         let problem = status.problem.unwrap();
         assert!(problem.contains("asks to wait 30 s") && problem.contains("not now"), "{problem}");
-        assert!(!status.held && !status.unusable, "it passes by itself");
+        assert!(!status.held && !status.unusable, "it is transient");
         tokio::time::sleep(Duration::from_secs(3)).await;
         assert_eq!(trial.writes.load(Ordering::Relaxed), 1);
         assert!(trial.leases.shards().enter(0).is_none(), "without a Lease nothing begins");
     }
 
     #[tokio::test]
-    async fn a_right_or_a_namespace_that_is_missing_is_named_and_asked_for_ever_more_seldom() {
+    async fn a_missing_right_or_namespace_is_named_and_retried_less_and_less_often() {
         for (code, words) in
             [(StatusCode::FORBIDDEN, "hotshoe rbac"), (StatusCode::NOT_FOUND, "create the namespace system")]
         {
-            let trial = keeps_where_writes_are(code, &[]).await;
+            let trial = keep_with_writes_refused(code, &[]).await;
             let status = trial.problem().await;
             assert!(status.problem.as_ref().is_some_and(|problem| problem.contains(words)), "{status:?}");
-            assert!(status.unusable, "it does not pass by itself");
+            assert!(status.unusable, "it is permanent");
             tokio::time::sleep(Duration::from_secs(3)).await;
             assert!(trial.writes.load(Ordering::Relaxed) <= 3);
         }

@@ -1,5 +1,5 @@
-//! Keeps the Lease of each shard: takes in what is seen, carries out the next step, and makes the permits of the shards
-//! what the Leases say.
+//! Keeps the Lease of each shard: records the observed Leases, carries out the next step, and updates the permits of
+//! the shards accordingly.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -21,29 +21,29 @@ use crate::cluster::shards::Shards;
 use hotshoe_core::flow::lease::{Failure, Lease, RENEW, Sighting, Step};
 use hotshoe_core::flow::shards;
 
-/// The longest that one request may take, so that there is time for another before the Lease ends.
-const REQUEST: Duration = Duration::from_secs(4);
-/// How long Events of a shard that is given up may take to be written.
-const LAST_EVENTS: Duration = Duration::from_secs(1);
-/// How long a host waits for a shard that it asked for, before it asks again.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The timeout of one request: short enough for another request before the Lease ends.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
+/// How long to wait until the Events of a shard that is given up are written.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a host waits for a shard that it asked for before it asks again.
+const ASK_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
-/// What keeps the Leases of a host.
+/// Keeps the Leases of a host.
 pub(super) struct Keeper {
     pub(super) cluster: Cluster,
     pub(super) settings: LeaseSettings,
     pub(super) holder: Holder,
     pub(super) shards: Arc<Shards>,
     pub(super) slots: Vec<Slot>,
-    /// Leases of the group that are no shard of this host's: of hosts that spread the parents differently.
+    /// Leases of the group that belong to no shard of this host: those of hosts that spread the parents differently.
     pub(super) others: Mutex<HashMap<String, (Sighting, String)>>,
     /// What is wrong with the watch.
     pub(super) watch_problem: Mutex<Option<Problem>>,
-    /// Changed with everything that is seen.
-    pub(super) news: watch::Sender<()>,
+    /// Changed whenever a Lease is observed.
+    pub(super) changes: watch::Sender<()>,
     pub(super) recorder: Recorder,
     /// When this host last asked another for a shard.
-    pub(super) asked: Mutex<Option<Instant>>,
+    pub(super) last_asked: Mutex<Option<Instant>>,
 }
 
 /// One Lease.
@@ -52,20 +52,20 @@ pub(super) struct Slot {
     pub(super) state: Mutex<State>,
 }
 
-/// What is known of one Lease.
+/// The known state of one Lease.
 pub(super) struct State {
     pub(super) lease: Lease,
-    /// The object as it was seen last.
+    /// The newest observed version of the object.
     pub(super) object: Option<Object>,
     pub(super) problem: Option<Problem>,
-    /// Whether it is being given up.
-    pub(super) ends: bool,
-    /// The other holder that the log has named.
-    pub(super) named: Option<Arc<str>>,
+    /// Whether the Lease is being given up.
+    pub(super) is_ending: bool,
+    /// The other holder that was logged last.
+    pub(super) logged_holder: Option<Arc<str>>,
 }
 
 impl State {
-    /// Notes the answer to a read that was sent at `sent`; none, where there is no Lease.
+    /// Records the answer to a read that was sent at `sent`; `None` if there is no Lease.
     fn read(&mut self, object: Option<Object>, sent: Instant, now: Instant) {
         if self.lease.read(object.as_ref().map(lease_object::record), sent, now) {
             self.object = object;
@@ -76,7 +76,7 @@ impl State {
 /// What a keeper does next about one Lease.
 pub(super) enum Next {
     Wait(Option<Instant>),
-    /// For another host, where that has asked for it.
+    /// Give the Lease up, for another host if that has asked for it.
     GiveUp(Option<Arc<str>>),
     Ask(Step),
 }
@@ -149,25 +149,29 @@ impl Keeper {
         }
     }
 
-    /// Makes the permit of a shard what its Lease says, and logs who works for it where that has changed.
+    /// Updates the permit of a shard to the state of its Lease, and logs a change of the holder.
     fn settle(&self, shard: usize, state: &mut State, now: Instant) {
         let name = self.full_name(shard);
         match state.lease.deadline().filter(|_| state.lease.is_held(now)) {
             Some(deadline) => {
                 if self.shards.hold(shard, state.lease.term(), deadline) {
-                    (state.ends, state.named) = (false, None);
-                    tracing::info!(lease = name, host = &*self.holder.identity, "this host holds the Lease, and works");
+                    (state.is_ending, state.logged_holder) = (false, None);
+                    tracing::info!(
+                        lease = name,
+                        host = &*self.holder.identity,
+                        "this host holds the Lease and is active"
+                    );
                 }
             }
             None => {
                 if self.shards.lose(shard) {
-                    state.ends = false;
+                    state.is_ending = false;
                     tracing::warn!(
                         lease = name,
-                        "this host no longer holds the Lease, so it writes nothing; it stands by with full caches until it has it again"
+                        "this host no longer holds the Lease, so it writes nothing; it stands by with full caches until it holds the Lease again"
                     );
                 }
-                self.name_holder(&name, state, now);
+                self.log_holder(&name, state, now);
             }
         }
     }
@@ -179,23 +183,23 @@ impl Keeper {
         self.settle(shard, &mut state, now);
         let is_held = state.lease.is_held(now);
         if let Some((name, until, yields)) = conflicting {
-            if is_held && yields && !state.ends {
-                state.ends = true;
+            if is_held && yields && !state.is_ending {
+                state.is_ending = true;
                 return Next::GiveUp(None);
             }
             let text = format!(
-                "another host spreads the parents over shards in another way, by the Lease {name}: stop all hosts before you change --shards, or spec.shardBy of a plugin, and start them again"
+                "another host, which holds the Lease {name}, spreads the parents over shards in another way: stop all hosts before you change --shards, or spec.shardBy of a plugin, and start them again"
             );
-            self.note_problem(shard, &mut state, Some(Problem { text, stays: false }));
+            self.note_problem(shard, &mut state, Some(Problem { text, is_permanent: false }));
             if !is_held {
                 return Next::Wait(Some(until));
             }
         }
         let wanted_by = state.lease.seen().and_then(Sighting::record).and_then(|record| record.wanted_by.clone());
-        if let Some(to) = wanted_by.filter(|_| is_held && !state.ends) {
+        if let Some(to) = wanted_by.filter(|_| is_held && !state.is_ending) {
             let holders: Vec<Option<&str>> = holders.iter().map(Option::as_deref).collect();
             if shards::gives_up(&holders, &self.holder.identity, &to) {
-                state.ends = true;
+                state.is_ending = true;
                 return Next::GiveUp(Some(to));
             }
         }
@@ -206,26 +210,26 @@ impl Keeper {
         }
     }
 
-    /// Returns who holds each shard and has not let it expire.
+    /// Returns the holder of each shard, unless its Lease has expired.
     fn holders(&self, now: Instant) -> Vec<Option<Arc<str>>> {
         let holder = |slot: &Slot| slot.state.lock().lease.seen().and_then(|seen| seen.live_holder(now)).cloned();
         self.slots.iter().map(holder).collect()
     }
 
-    /// Returns the Lease of a host that spreads the parents in another way, when it is to be looked at again, and
-    /// whether it is this host that ends where both began at once.
+    /// Returns the Lease of a host that spreads the parents in another way, when that Lease is free, and whether this
+    /// host is the one that yields if both began at once.
     fn conflicting(&self, now: Instant) -> Option<(String, Instant, bool)> {
         let others = self.others.lock();
         let mut live = others
             .iter()
             .filter(|(_, (seen, sharding))| *sharding != self.holder.sharding && seen.live_holder(now).is_some());
-        let named =
+        let conflicting =
             live.next().map(|(name, (seen, theirs))| (name.clone(), seen.free_from(), *theirs < self.holder.sharding));
         drop(others);
-        named.or_else(|| self.conflicting_shard(now))
+        conflicting.or_else(|| self.conflicting_shard(now))
     }
 
-    /// The same among those that have the names of this host's shards.
+    /// Does the same among the Leases that have the names of this host's shards.
     fn conflicting_shard(&self, now: Instant) -> Option<(String, Instant, bool)> {
         self.slots.iter().find_map(|slot| {
             let state = slot.state.lock();
@@ -247,8 +251,9 @@ impl Keeper {
         };
         let before = object.as_ref().filter(|_| step != Step::Create);
         let held = lease_object::held(before, &self.settings.namespace, &slot.name, &self.holder);
-        // A renewal that is late is of no use; but then the next one is an attempt to have the Lease again.
-        let timeout = left.filter(|left| !left.is_zero()).map_or(REQUEST, |left| left.min(REQUEST));
+        // A late renewal is of no use, so the request ends with the Lease. Once the Lease has ended, the request is an
+        // attempt to get it again, with the full timeout.
+        let timeout = left.filter(|left| !left.is_zero()).map_or(REQUEST_TIMEOUT, |left| left.min(REQUEST_TIMEOUT));
         let sent = Instant::now();
         let result = self.send(shard, step, &held, timeout).await;
         let now = Instant::now();
@@ -276,7 +281,7 @@ impl Keeper {
         self.settle(shard, &mut state, now);
         self.note_problem(shard, &mut state, problem);
         drop(state);
-        self.news.send_replace(());
+        self.changes.send_replace(());
     }
 
     async fn send(&self, shard: usize, step: Step, object: &Object, timeout: Duration) -> Result<Object, ApiError> {
@@ -314,14 +319,14 @@ impl Keeper {
         serde_json::from_str(&reply).map_err(unreadable)
     }
 
-    /// Lets what runs in a shard end, and gives it to the host that asked for it. The Lease is renewed meanwhile.
+    /// Drains a shard, and gives it to the host that asked for it. The Lease is renewed meanwhile.
     pub(super) async fn give_up(&self, shard: usize, to: Option<&str>) {
         if let Some(to) = to {
             tracing::info!(lease = self.full_name(shard), to, "another host holds fewer shards; it gets this one");
         }
         let drained = async {
             self.shards.drain(shard).await;
-            drop(tokio::time::timeout(LAST_EVENTS, self.recorder.flush()).await);
+            drop(tokio::time::timeout(FLUSH_TIMEOUT, self.recorder.flush()).await);
         };
         let mut drained = std::pin::pin!(drained);
         loop {
@@ -333,28 +338,29 @@ impl Keeper {
                 Next::Wait(until) => until.map_or(RENEW, |until| until.saturating_duration_since(Instant::now())),
                 Next::GiveUp(_) => RENEW,
             };
-            // It was lost, or is another one by now.
-            if self.slots.get(shard).is_none_or(|slot| !slot.state.lock().ends) {
+            // The Lease was lost meanwhile, or was acquired again.
+            if self.slots.get(shard).is_none_or(|slot| !slot.state.lock().is_ending) {
                 return;
             }
             if tokio::time::timeout(due, &mut drained).await.is_ok() {
                 break;
             }
         }
-        self.release(shard, to, REQUEST).await;
-        self.news.send_replace(());
+        self.release(shard, to, REQUEST_TIMEOUT).await;
+        self.changes.send_replace(());
     }
 
-    /// Gives a Lease up that is held.
+    /// Releases a Lease that this host holds.
     pub(super) async fn release(&self, shard: usize, to: Option<&str>, timeout: Duration) {
         let Some(slot) = self.slots.get(shard) else { return };
         let object = {
             let mut state = slot.state.lock();
-            // Where another may still write that had it before, it is no release of that one's.
+            // Not while the previous holder may still write: a release allows another host to write at once, and this
+            // host cannot give that permission for the previous holder.
             let is_held = state.lease.is_held(Instant::now());
             state.lease.end();
             self.shards.lose(shard);
-            state.ends = false;
+            state.is_ending = false;
             state.object.clone().filter(|_| is_held)
         };
         let Some(mut object) = object else { return };
@@ -374,7 +380,7 @@ impl Keeper {
                     _ => return,
                 },
                 Err(error) => {
-                    tracing::warn!("{error}; another host has to wait until it expires");
+                    tracing::warn!("{error}; another host has to wait until the Lease expires");
                     return;
                 }
             }
@@ -386,19 +392,20 @@ impl Keeper {
         let holders = self.holders(now);
         let holders: Vec<Option<&str>> = holders.iter().map(Option::as_deref).collect();
         let shard = shards::wanted(&holders, &self.holder.identity)?;
-        let has_asked = self.asked.lock().is_some_and(|asked| now.saturating_duration_since(asked) < PATIENCE);
+        let has_asked =
+            self.last_asked.lock().is_some_and(|asked| now.saturating_duration_since(asked) < ASK_AGAIN_AFTER);
         let state = self.slots.get(shard)?.state.lock();
         let asks = state.lease.seen()?.record()?.wanted_by.as_ref();
         (!has_asked || asks.is_none_or(|asks| *asks != self.holder.identity)).then_some(shard)
     }
 
-    /// Asks for a shard. Where the Lease has changed meanwhile, this has no effect, and comes again.
+    /// Asks another host for a shard. If the Lease has changed meanwhile, this has no effect, and is repeated later.
     pub(super) async fn ask_for(&self, shard: usize) {
         let known = self.slots.get(shard).and_then(|slot| slot.state.lock().object.clone());
         let Some(object) = known else { return };
-        *self.asked.lock() = Some(Instant::now());
+        *self.last_asked.lock() = Some(Instant::now());
         let wanted = lease_object::wanted(&object, &self.holder);
-        if let Err(error) = self.send_as(shard, ("ask for", Method::PUT), &wanted, REQUEST).await {
+        if let Err(error) = self.send_as(shard, ("ask for", Method::PUT), &wanted, REQUEST_TIMEOUT).await {
             tracing::debug!(lease = self.full_name(shard), %error, "another host was not asked for a shard");
         }
     }
@@ -409,11 +416,11 @@ impl Keeper {
     }
 }
 
-/// What a refusal means for what is done next.
+/// Classifies an error by what to do next.
 fn failure(step: Step, error: &ApiError) -> Failure {
     match error.code {
         409 => Failure::Conflict,
-        // What was to be changed is gone.
+        // The Lease to be changed is gone.
         404 if error.is_gone() && step != Step::Create => Failure::Conflict,
         _ if error.is_transient() => Failure::Transient(error.retry_after),
         _ => Failure::Refused,
@@ -425,7 +432,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_api_server_says_is_told_apart_by_what_helps() {
+    fn errors_are_classified_by_what_to_do_next() {
         let error = |code| ApiError::new("renew", "the Lease system/hotshoe".into(), code, "", "no".into());
         assert_eq!(failure(Step::Renew, &error(409)), Failure::Conflict);
         assert_eq!(failure(Step::Renew, &error(404)), Failure::Conflict);

@@ -1,4 +1,4 @@
-//! Leases as objects of the API: what is read from them, and what is written into them.
+//! Lease objects of the API: reads them, and builds those to write.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,20 +10,21 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use hotshoe_core::flow::lease::{DURATION, Record};
 
-/// The label of the Leases that belong together: those of all shards.
+/// The label of the Leases that belong together, those of all shards.
 pub(super) const GROUP: &str = "hotshoe.dev/lease";
-/// How the parents are spread over shards. Hosts that spread them differently must not work side by side.
+/// The annotation that says how the parents are spread over shards. Hosts that spread them differently must not work
+/// side by side.
 const SHARDING: &str = "hotshoe.dev/sharding";
-/// The plugins of the holder.
+/// The annotation with the plugins of the holder.
 const PLUGINS: &str = "hotshoe.dev/plugins";
-/// Who gave it up.
+/// The annotation with the host that released the Lease.
 const RELEASED_BY: &str = "hotshoe.dev/released-by";
-/// For whom.
+/// The annotation with the host for which the Lease was released.
 const OFFERED_TO: &str = "hotshoe.dev/offered-to";
-/// Who asks for it.
+/// The annotation with the host that asks for the Lease.
 const WANTED_BY: &str = "hotshoe.dev/wanted-by";
 
-/// What a host writes into its Leases beside its name.
+/// What a host writes into its Leases.
 #[derive(Clone, Debug)]
 pub(super) struct Holder {
     pub(super) identity: Arc<str>,
@@ -32,33 +33,33 @@ pub(super) struct Holder {
     pub(super) plugins: String,
 }
 
-/// Returns what a Lease says.
+/// Returns the content of a Lease.
 pub(super) fn record(object: &Object) -> Record {
     let spec = object.spec.clone().unwrap_or_default();
-    let said = |key: &str| annotation(object, key).map(Arc::from);
+    let text = |key: &str| annotation(object, key).map(Arc::from);
     Record {
         version: version(object),
         holder: spec.holder_identity.filter(|holder| !holder.is_empty()).map(Arc::from),
         renewed: spec.renew_time.map(|MicroTime(time)| time.to_string()).unwrap_or_default(),
         transitions: spec.lease_transitions.unwrap_or_default(),
         duration: spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok()).map(Duration::from_secs),
-        released_by: said(RELEASED_BY),
-        offered_to: said(OFFERED_TO),
-        wanted_by: said(WANTED_BY),
+        released_by: text(RELEASED_BY),
+        offered_to: text(OFFERED_TO),
+        wanted_by: text(WANTED_BY),
     }
 }
 
-/// Returns the version of a Lease, which grows with each change.
+/// Returns the resource version of a Lease, which grows with each change.
 pub(super) fn version(object: &Object) -> u64 {
     object.metadata.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or_default()
 }
 
-/// Returns how its holder spreads parents over shards; none where that is not said.
+/// Returns how the holder of a Lease spreads parents over shards; `None` if the Lease does not say that.
 pub(super) fn sharding(object: &Object) -> Option<&str> {
     annotation(object, SHARDING)
 }
 
-/// Returns the plugins of its holder; none where they are not said.
+/// Returns the plugins of the holder of a Lease; `None` if the Lease does not name them.
 pub(super) fn plugins(object: &Object) -> Option<&str> {
     annotation(object, PLUGINS)
 }
@@ -68,7 +69,7 @@ fn annotation<'a>(object: &'a Object, key: &str) -> Option<&'a str> {
     Some(value.as_str()).filter(|value| !value.is_empty())
 }
 
-/// Returns a Lease that is held by this host; its `renewTime` is another one than before.
+/// Returns a Lease that this host holds, with a new `renewTime`.
 pub(super) fn held(before: Option<&Object>, namespace: &str, name: &str, holder: &Holder) -> Object {
     let mut object = before.cloned().unwrap_or_else(|| Object {
         metadata: ObjectMeta {
@@ -78,7 +79,7 @@ pub(super) fn held(before: Option<&Object>, namespace: &str, name: &str, holder:
         },
         ..Object::default()
     });
-    let now = another_time(&object);
+    let now = new_renew_time(&object);
     let spec = object.spec.get_or_insert_default();
     if spec.holder_identity.as_deref() != Some(&holder.identity) {
         let transitions = spec.lease_transitions.unwrap_or_default();
@@ -92,43 +93,43 @@ pub(super) fn held(before: Option<&Object>, namespace: &str, name: &str, holder:
     object.metadata.labels.get_or_insert_default().insert(GROUP.to_owned(), holder.group.clone());
     let annotations = object.metadata.annotations.get_or_insert_default();
     let _ = [RELEASED_BY, OFFERED_TO, WANTED_BY].map(|key| annotations.remove(key));
-    say(annotations, SHARDING, &holder.sharding);
-    say(annotations, PLUGINS, &holder.plugins);
+    set(annotations, SHARDING, &holder.sharding);
+    set(annotations, PLUGINS, &holder.plugins);
     object
 }
 
-/// Returns a Lease that this host gives up, for another one where that asked for it.
+/// Returns a Lease that this host releases, for the host `to` if that asked for it.
 pub(super) fn released(before: &Object, holder: &Holder, to: Option<&str>) -> Object {
     let mut object = before.clone();
     object.metadata.managed_fields = None;
-    let now = another_time(&object);
+    let now = new_renew_time(&object);
     let spec = object.spec.get_or_insert_default();
     *spec = LeaseSpec { holder_identity: None, acquire_time: None, renew_time: Some(now), ..spec.clone() };
     let annotations = object.metadata.annotations.get_or_insert_default();
     annotations.remove(WANTED_BY);
-    say(annotations, RELEASED_BY, &holder.identity);
+    set(annotations, RELEASED_BY, &holder.identity);
     match to {
-        Some(to) => say(annotations, OFFERED_TO, to),
+        Some(to) => set(annotations, OFFERED_TO, to),
         None => drop(annotations.remove(OFFERED_TO)),
     }
     object
 }
 
-/// Returns a Lease of another host that this host asks for.
+/// Returns a Lease of another host with the request of this host for it.
 pub(super) fn wanted(before: &Object, holder: &Holder) -> Object {
     let mut object = before.clone();
     object.metadata.managed_fields = None;
-    say(object.metadata.annotations.get_or_insert_default(), WANTED_BY, &holder.identity);
+    set(object.metadata.annotations.get_or_insert_default(), WANTED_BY, &holder.identity);
     object
 }
 
-fn say(annotations: &mut BTreeMap<String, String>, key: &str, value: &str) {
+fn set(annotations: &mut BTreeMap<String, String>, key: &str, value: &str) {
     annotations.insert(key.to_owned(), value.to_owned());
 }
 
-/// Returns the time now, or a little more where the wall clock was set back to the very time of the last renewal:
-/// others notice a renewal by a time that is another one.
-fn another_time(object: &Object) -> MicroTime {
+/// Returns the time now, or a little more if the wall clock was set back to exactly the time of the last renewal: other
+/// hosts notice a renewal only by a different time.
+fn new_renew_time(object: &Object) -> MicroTime {
     let now = Timestamp::now();
     let before = object.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
     let is_same = before.is_some_and(|before| before.0.as_microsecond() == now.as_microsecond());
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_goes_from_hand_to_hand_and_keeps_what_others_added() {
+    fn a_lease_passes_between_hosts_and_keeps_what_others_added() {
         let mut object = held(None, "system", "hotshoe", &holder("a"));
         assert_eq!(object.metadata.labels.as_ref().unwrap()[GROUP], "hotshoe");
         let created = record(&object);
@@ -174,9 +175,9 @@ mod tests {
         let mut object = held(None, "system", "hotshoe", &holder("a"));
         let ahead = MicroTime(Timestamp::now() + SignedDuration::from_hours(1));
         object.spec.as_mut().unwrap().renew_time = Some(ahead.clone());
-        assert_ne!(another_time(&object), ahead);
+        assert_ne!(new_renew_time(&object), ahead);
         let now = Timestamp::now();
-        assert_ne!(another_time(&object).0.as_microsecond(), ahead.0.as_microsecond());
-        assert!(another_time(&object).0 >= now);
+        assert_ne!(new_renew_time(&object).0.as_microsecond(), ahead.0.as_microsecond());
+        assert!(new_renew_time(&object).0 >= now);
     }
 }

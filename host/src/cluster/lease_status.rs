@@ -1,4 +1,4 @@
-//! Says how the Leases of a host are: who holds each, until when, and what is wrong with it.
+//! The status of the Leases of a host: who holds each, until when, and what is wrong with it.
 
 use std::collections::HashSet;
 use std::time::Instant;
@@ -14,21 +14,21 @@ use crate::cluster::lease_object;
 use crate::cluster::watch::code;
 use hotshoe_core::flow::lease::Failure;
 
-/// How a Lease is.
+/// The status of a Lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeaseStatus {
-    /// Its namespace and name.
+    /// The namespace and name of the Lease.
     pub name: String,
-    /// Whether this host holds it, and writes.
+    /// Whether this host holds the Lease, and writes.
     pub held: bool,
-    /// Who holds it, this host included.
+    /// The holder, which may be this host.
     pub holder: Option<String>,
-    /// The seconds until another host may take it, unless it is renewed.
+    /// The seconds until another host may take the Lease, unless it is renewed.
     pub seconds: Option<u64>,
-    /// What is wrong with it, and what to do about that.
+    /// What is wrong with the Lease, and what to do about it.
     pub problem: Option<String>,
-    /// Whether it cannot be used before an administrator does something.
+    /// Whether the Lease cannot be used until an administrator fixes the problem.
     pub unusable: bool,
 }
 
@@ -36,34 +36,34 @@ pub struct LeaseStatus {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
     pub(super) text: String,
-    /// Whether it does not pass by itself.
-    pub(super) stays: bool,
+    /// Whether the problem is not transient.
+    pub(super) is_permanent: bool,
 }
 
 impl Keeper {
-    /// Logs once that another host works.
-    pub(super) fn name_holder(&self, lease: &str, state: &mut State, now: Instant) {
+    /// Logs once that another host holds the Lease.
+    pub(super) fn log_holder(&self, lease: &str, state: &mut State, now: Instant) {
         let holder = state.lease.seen().and_then(|seen| seen.live_holder(now)).cloned();
         let Some(holder) = holder.filter(|holder| **holder != *self.holder.identity) else { return };
-        if state.named.as_ref() == Some(&holder) {
+        if state.logged_holder.as_ref() == Some(&holder) {
             return;
         }
         tracing::info!(lease, holder = &*holder, "another host holds the Lease; this one stands by");
-        if let Some(lacking) = state.object.as_ref().and_then(|object| self.lacking(object)) {
-            tracing::warn!(lease, holder = &*holder, "{lacking}");
+        if let Some(advice) = state.object.as_ref().and_then(|object| self.missing_plugins(object)) {
+            tracing::warn!(lease, holder = &*holder, "{advice}");
         }
-        state.named = Some(holder);
+        state.logged_holder = Some(holder);
     }
 
-    /// Returns what to do where the holder of a Lease does not work for all plugins of this host.
-    pub(super) fn lacking(&self, object: &Object) -> Option<String> {
+    /// Returns advice if the holder of a Lease does not run all plugins of this host.
+    pub(super) fn missing_plugins(&self, object: &Object) -> Option<String> {
         let theirs: HashSet<&str> = lease_object::plugins(object)?.split(' ').collect();
-        let lacking = self.settings.plugins.iter().filter(|plugin| !theirs.contains(plugin.as_str()));
-        let lacking: Vec<&str> = lacking.map(String::as_str).collect();
-        (!lacking.is_empty()).then(|| {
+        let missing = self.settings.plugins.iter().filter(|plugin| !theirs.contains(plugin.as_str()));
+        let missing: Vec<&str> = missing.map(String::as_str).collect();
+        (!missing.is_empty()).then(|| {
             format!(
-                "the host that holds it does not run {}, so nothing is done for it meanwhile: give all hosts of a Lease the same plugins, or this one a Lease of its own with --lease-name",
-                lacking.join(", ")
+                "the host that holds it does not run {}, so nothing is done for them meanwhile: give all hosts of a Lease the same plugins, or this host a Lease of its own with --lease-name",
+                missing.join(", ")
             )
         })
     }
@@ -81,12 +81,12 @@ impl Keeper {
                 format!("; the API server is overloaded and asks to wait {} s, which this host does", pause.as_secs())
             }
             (0 | 429 | 500.., _) => "; it is tried again".to_owned(),
-            _ => "; `hotshoe run --no-lease` works without, for a host that is the only one".to_owned(),
+            _ => "; a host that is the only one can run without a Lease: `hotshoe run --no-lease`".to_owned(),
         };
-        Problem { text: format!("{error}{advice}"), stays: failure == Failure::Refused }
+        Problem { text: format!("{error}{advice}"), is_permanent: failure == Failure::Refused }
     }
 
-    /// Logs a problem once.
+    /// Records a problem, and logs it once.
     pub(super) fn note_problem(&self, shard: usize, state: &mut State, problem: Option<Problem>) {
         if state.problem == problem {
             return;
@@ -102,17 +102,17 @@ impl Keeper {
     pub(super) fn note_watch_problem(&self, error: &watcher::Error) {
         let code = code(error);
         let namespace = &self.settings.namespace;
-        let stays = matches!(code, 401 | 403) && !self.cluster.outage.is_after_outage(code);
+        let is_permanent = matches!(code, 401 | 403) && !self.cluster.outage.is_after_outage(code);
         let advice = if code == 403 { format!("; {APPLY_RIGHTS}") } else { "; it is tried again".to_owned() };
         let text = format!("the Leases of the namespace {namespace} cannot be watched: {}{advice}", chain(error));
-        // An interrupted watch goes on by itself, and that the API server is away is said for all watches at once.
-        let is_passing = matches!(error, watcher::Error::WatchError(_) | watcher::Error::WatchFailed(_)) || code == 0;
+        // An interrupted watch resumes by itself, and an outage of the API server is logged once for all watches.
+        let is_transient = matches!(error, watcher::Error::WatchError(_) | watcher::Error::WatchFailed(_)) || code == 0;
         let mut known = self.watch_problem.lock();
-        if known.as_ref().is_none_or(|known| known.text != text) && !is_passing {
+        if known.as_ref().is_none_or(|known| known.text != text) && !is_transient {
             tracing::warn!("{text}");
         }
-        if !is_passing || code == 0 {
-            *known = Some(Problem { text, stays });
+        if !is_transient || code == 0 {
+            *known = Some(Problem { text, is_permanent });
         }
     }
 
@@ -127,10 +127,11 @@ impl Keeper {
         let until = state.lease.deadline().filter(|_| held).or_else(|| Some(seen?.free_from()));
         let seconds = holder.as_ref().and(until).map(|until| until.saturating_duration_since(now).as_secs());
         let problem = state.problem.clone().or_else(|| self.watch_problem.lock().clone().filter(|_| !held));
-        let lacking = || state.object.as_ref().filter(|_| !held && holder.is_some()).and_then(|it| self.lacking(it));
+        let missing_plugins =
+            || state.object.as_ref().filter(|_| !held && holder.is_some()).and_then(|it| self.missing_plugins(it));
         LeaseStatus {
-            unusable: !held && problem.as_ref().is_some_and(|problem| problem.stays),
-            problem: problem.map(|problem| problem.text).or_else(lacking),
+            unusable: !held && problem.as_ref().is_some_and(|problem| problem.is_permanent),
+            problem: problem.map(|problem| problem.text).or_else(missing_plugins),
             name,
             held,
             holder,

@@ -7,6 +7,7 @@
 pub mod access_review;
 pub mod apply;
 pub mod apply_body;
+pub mod checked_apply;
 pub mod client;
 pub mod config_map;
 pub mod discovery;
@@ -16,7 +17,6 @@ pub mod events;
 mod field_index;
 pub mod holders;
 pub mod identity;
-pub mod judged_apply;
 pub mod lease;
 mod lease_keeper;
 mod lease_object;

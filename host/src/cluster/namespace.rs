@@ -1,4 +1,4 @@
-//! Warns if the one namespace that the host watches does not exist: a list there is empty, and no error.
+//! Warns if the one namespace that the host watches does not exist: a list there returns no error, but nothing.
 
 use std::time::Duration;
 
@@ -8,21 +8,22 @@ use crate::cluster::client::{ApiCall, Cluster};
 use crate::cluster::error::ApiError;
 use crate::cluster::identity::{Identity, Permit};
 
-/// Pause between two requests while the API server is unavailable.
-const AGAIN: Duration = Duration::from_secs(5);
+/// The pause between two requests while the API server is unavailable.
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
-/// Warns if the namespace does not exist. Silent if the host may not read it: no right is worth this warning.
+/// Warns if the namespace does not exist. Does nothing if the host may not read it: the warning is not worth a right of
+/// its own.
 pub async fn warn_of_missing(cluster: Cluster, namespace: String) {
     loop {
         match find(&cluster, &namespace).await {
             Err(error) if error.is_not_found() => {
                 tracing::warn!(
                     namespace,
-                    "there is no such namespace, so there is nothing to do: create it, or name another one with --namespace"
+                    "the namespace does not exist, so there is nothing to do: create it, or name another one with --namespace"
                 );
                 return;
             }
-            Err(error) if error.is_transient() => tokio::time::sleep(AGAIN).await,
+            Err(error) if error.is_transient() => tokio::time::sleep(RETRY_PAUSE).await,
             Ok(_) | Err(_) => return,
         }
     }

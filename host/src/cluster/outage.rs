@@ -1,8 +1,8 @@
 //! Outages of the API server, and its answers right after one.
 //!
-//! An outage and its end are logged once, and not by each watch. For a while after it the API server forbids what it
-//! will allow, because it has not read all RBAC objects yet, and answers 429 or 503, because it has not read the CRDs
-//! or filled its caches; [watches](crate::cluster::watch) and writes treat such answers as transient.
+//! An outage and its end are logged once, and not by each watch. For a while after an outage the API server forbids
+//! what it will allow later, because it has not read all RBAC objects yet, and answers 429 or 503, because it has not
+//! read the CRDs or filled its caches. [Watches](crate::cluster::watch) and writes treat such answers as transient.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,9 +15,9 @@ use crate::cluster::error::ApiError;
 use hotshoe_core::flow::unanswered::{Answers, Unanswered};
 
 /// How long after an outage the API server may still answer wrongly.
-const WAKING_UP: Duration = Duration::from_secs(30);
+const STARTUP_PERIOD: Duration = Duration::from_secs(30);
 
-/// When the API server last did not answer, whether that is logged, and whom it answered.
+/// When the API server last did not answer, whether the outage is logged, and which requests were answered.
 #[derive(Default)]
 pub struct Outage {
     last: Mutex<Option<Instant>>,
@@ -26,24 +26,24 @@ pub struct Outage {
 }
 
 impl Outage {
-    /// Notes that the API server does not answer.
+    /// Records that the API server does not answer.
     pub(super) fn note(&self) {
         *self.last.lock() = Some(Instant::now());
     }
 
-    /// Notes that a watch gets no answer. Returns whether to log that: once an outage, for all watches.
+    /// Records that a watch gets no answer. Returns whether to log that: once per outage, for all watches.
     pub(super) fn begins(&self) -> bool {
         self.note();
         !self.logged.swap(true, Ordering::Relaxed)
     }
 
-    /// Notes an answer. Returns whether to log the end of an outage.
+    /// Records an answer. Returns whether to log the end of an outage.
     pub(super) fn ends(&self) -> bool {
         self.logged.load(Ordering::Relaxed) && self.logged.swap(false, Ordering::Relaxed)
     }
 
-    /// Notes whether a request was answered; a write with its plugin, when it was sent and its bytes.
-    #[expect(clippy::result_large_err, reason = "it passes on what its only caller, which awaits, has anyway")]
+    /// Records whether a request was answered. For a write, `written` has its plugin, when it was sent, and its bytes.
+    #[expect(clippy::result_large_err, reason = "it passes on an error that its only caller holds anyway")]
     pub(super) fn note_answer<T>(
         &self,
         result: Result<T, ApiError>,
@@ -68,13 +68,13 @@ impl Outage {
         }
     }
 
-    /// Returns whether a write without an answer is held against its plugin.
+    /// Returns whether an unanswered write counts against its plugin.
     pub(super) fn blame(&self, plugin: &str, write: Unanswered) -> bool {
         self.answers.lock().blame(plugin, write)
     }
 
     /// Marks an error as [`ApiError::after_outage`] if it comes soon after an outage.
-    pub(super) fn judge(&self, error: ApiError) -> ApiError {
+    pub(super) fn mark_after_outage(&self, error: ApiError) -> ApiError {
         if error.code == 0 {
             self.note();
         }
@@ -83,10 +83,10 @@ impl Outage {
         ApiError { after_outage, ..error }
     }
 
-    /// Whether an answer of this code may only mean that the API server has just come back.
+    /// Returns whether an answer with this code may only mean that the API server has just come back.
     pub(super) fn is_after_outage(&self, code: u16) -> bool {
         let last = *self.last.lock();
-        matches!(code, 401 | 403 | 429 | 503) && last.is_some_and(|outage| outage.elapsed() < WAKING_UP)
+        matches!(code, 401 | 403 | 429 | 503) && last.is_some_and(|outage| outage.elapsed() < STARTUP_PERIOD)
     }
 }
 
@@ -110,23 +110,23 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_refusal_by_an_api_server_that_has_just_restarted_is_transient() {
         let outage = Outage::default();
-        assert!(!outage.judge(answer(403)).is_transient(), "it was never away");
-        outage.judge(answer(0));
-        assert!(outage.judge(answer(403)).is_transient());
-        assert!(outage.judge(answer(503)).after_outage, "it has not read the CRDs yet");
-        assert!(!outage.judge(answer(422)).is_transient(), "that is no matter of rights");
-        tokio::time::advance(WAKING_UP).await;
-        assert!(!outage.judge(answer(403)).is_transient(), "by now it means it");
+        assert!(!outage.mark_after_outage(answer(403)).is_transient(), "it was never away");
+        outage.mark_after_outage(answer(0));
+        assert!(outage.mark_after_outage(answer(403)).is_transient());
+        assert!(outage.mark_after_outage(answer(503)).after_outage, "it has not read the CRDs yet");
+        assert!(!outage.mark_after_outage(answer(422)).is_transient(), "it has nothing to do with rights");
+        tokio::time::advance(STARTUP_PERIOD).await;
+        assert!(!outage.mark_after_outage(answer(403)).is_transient(), "by now the refusal is final");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_write_that_is_late_is_held_against_its_plugin_once_the_api_server_answers_again() {
+    async fn an_unanswered_write_counts_against_its_plugin_once_the_api_server_answers_again() {
         let (outage, plugin, sent) = (Outage::default(), Arc::from("a"), Instant::now());
         let late = ApiError::new("apply", "a ConfigMap".into(), 0, "Timeout", String::new());
         tokio::time::advance(Duration::from_secs(10)).await;
         let written = Some((&plugin, sent, 1 << 20));
         let unanswered = outage.note_answer::<()>(Err(late), written).unwrap_err().unanswered.unwrap();
-        assert!(!outage.blame("a", unanswered), "nobody was answered since");
+        assert!(!outage.blame("a", unanswered), "no other request was answered since");
         let away = outage.note_answer::<()>(Err(answer(0)), Some((&plugin, sent, 1 << 20))).unwrap_err();
         assert_eq!(away.unanswered, None, "it could not be reached");
         tokio::time::advance(Duration::from_secs(1)).await;
@@ -135,11 +135,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_namespace_that_is_being_deleted_is_no_effect_of_an_outage() {
+    async fn the_refusal_of_a_terminating_namespace_is_no_effect_of_an_outage() {
         let outage = Outage::default();
-        outage.judge(answer(0));
+        outage.mark_after_outage(answer(0));
         let terminating = ApiError { cause: Some("NamespaceTerminating".to_owned()), ..answer(403) };
-        let judged = outage.judge(terminating);
-        assert!(judged.is_namespace_terminating() && !judged.after_outage && !judged.is_transient());
+        let marked = outage.mark_after_outage(terminating);
+        assert!(marked.is_namespace_terminating() && !marked.after_outage && !marked.is_transient());
     }
 }

@@ -1,5 +1,5 @@
-//! Writes to a parent: its finalizers and the host's condition as the host, its status as the plugin. The rest of it
-//! is the user's.
+//! Writes to a parent: its finalizers and the host's condition as the host, its status as the plugin. Everything else
+//! in the parent belongs to the user.
 
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ impl Writer {
         Object::read(&reply, lens).map_err(|error| unreadable(&resource.reference(key), &error))
     }
 
-    /// Stores the parent of a reply to a write; after a conflict or no answer, the live parent, which it reads. Echoes of
-    /// either in the watch wake no subscriber.
+    /// Stores the parent from the reply to a write. After a conflict or no answer, reads the live parent and stores
+    /// that. Their echoes in the watch wake no subscriber.
     ///
     /// # Errors
     /// The error of the write, after the store was updated.
@@ -49,8 +49,8 @@ impl Writer {
             },
             Err(error) => error,
         };
-        // A failed `test` of a JSON patch is a 422, and as good as a conflict. A subresource that is not served is a
-        // 404 that names the object.
+        // A failed `test` of a JSON patch is a 422, and means the same as a conflict. A subresource that is not served
+        // is a 404 that names the object, so only a read shows whether the parent is gone.
         if !matches!(error.code, 404 | 409 | 422) && error.is_definite() {
             return Err(error);
         }
@@ -82,8 +82,8 @@ impl Writer {
         self.send_status(resource, parent, status, query, &self.identity, permit).await
     }
 
-    /// Drops what a plugin applied to the status from which this one takes over, as the host: this one has stated its own
-    /// by then, and the rest goes.
+    /// Drops the status fields that a predecessor of the plugin applied, as the host. The plugin has applied its own
+    /// status before, so only fields that it does not set are removed.
     ///
     /// # Errors
     /// The API server's error.
@@ -99,11 +99,11 @@ impl Writer {
         self.send_status(resource, parent, rest, apply_body::query(predecessor), &Identity::Host, permit).await
     }
 
-    /// Applies the host's own conditions, as the host. Not forced: where the CRD does not declare conditions as a list of
-    /// the type `map`, they are one value, and a forced apply would replace the conditions of others.
+    /// Applies the host's own conditions, as the host. The apply is not forced: if the CRD does not declare conditions
+    /// as a list of the type `map`, the list is atomic, and a forced apply would replace the conditions of others.
     ///
     /// # Errors
-    /// The API server's error; a conflict of ownership if the conditions are one value of another field manager.
+    /// The API server's error; a conflict of ownership if the conditions are an atomic list of another field manager.
     pub async fn apply_host_conditions(
         &self,
         resource: &Resource,
@@ -137,8 +137,8 @@ impl Writer {
         self.send_status(resource, parent, status::cleared(), query, &Identity::Host, permit).await
     }
 
-    /// Applies a status within the plugin's rate limit. The host's condition counts, too: the plugin chooses how often it
-    /// changes.
+    /// Applies a status within the plugin's rate limit. The host's condition counts, too, because the plugin chooses
+    /// how often that condition changes.
     async fn send_status(
         &self,
         resource: &Resource,
@@ -166,8 +166,8 @@ impl Writer {
         self.send(call, identity, permit).await
     }
 
-    /// Adds a finalizer, as the host, under the plugin's field manager: `managedFields` says from then on for whom it was
-    /// added. The patch fails if the object or its finalizers changed.
+    /// Adds a finalizer, as the host, with the plugin's field manager, so that `managedFields` shows for which plugin
+    /// it was added. The patch fails if the object or its finalizers changed.
     ///
     /// # Errors
     /// The API server's error.
@@ -194,7 +194,7 @@ impl Writer {
         self.patch(resource, parent, "add the finalizer of", &add, permit).await
     }
 
-    /// Removes one finalizer, as the host; those of others stay.
+    /// Removes one finalizer, as the host. Other finalizers stay.
     ///
     /// # Errors
     /// The API server's error.
@@ -236,7 +236,8 @@ impl Writer {
     }
 }
 
-/// Takes finalizers off a parent that is read anew, as the host; one that is gone, or has none of them, is left.
+/// Reads a parent and removes the given finalizers from it, as the host. Does nothing if the parent is gone or has none
+/// of them.
 ///
 /// # Errors
 /// The API server's error.
@@ -280,7 +281,7 @@ pub async fn release(
     }
 }
 
-/// Deletes a parent, as the host; one that is gone is deleted.
+/// Deletes a parent, as the host. Succeeds if the parent is already gone.
 ///
 /// # Errors
 /// The API server's error.
@@ -300,9 +301,9 @@ pub async fn delete(cluster: &Cluster, resource: &Resource, key: &Key, permit: &
     }
 }
 
-/// Whether another writer has changed the finalizers since `sent` was read, or the parent was deleted or created again:
-/// that explains a refused write of a finalizer. Its code does not: a failed `test` of a JSON patch is a 422, and so is
-/// the refusal of a policy or a schema, which will be the same next time.
+/// Returns whether another writer has changed the finalizers since `sent` was read, or the parent was deleted or
+/// created again: then the refusal of a finalizer write is transient. The status code does not tell: a failed `test` of
+/// a JSON patch is a 422, and so is the refusal of a policy or a schema, which would be the same next time.
 pub fn was_overtaken(watch: &SharedWatch, sent: &Object) -> bool {
     let Some(live) = watch.cache.get(&sent.key) else { return true };
     (&live.uid, &live.finalizers, live.deleting) != (&sent.uid, &sent.finalizers, sent.deleting)
@@ -330,7 +331,7 @@ mod tests {
     use hotshoe_core::model::limits::Limits;
     use hotshoe_core::model::projection::Projection;
 
-    /// A writer to an API server that is away, with one write in a second.
+    /// Creates a writer that may make one write per second, to an API server that does not answer.
     async fn writer() -> Writer {
         let cluster = Cluster::at("127.0.0.1:1").await;
         let rate_limit =

@@ -23,7 +23,8 @@ pub fn resource(group: &str, version: &str, kind: &str, plural: &str) -> Resourc
     Resource { kind: Kind::new(group, version, kind), plural: plural.to_owned(), namespaced: false, has_status: true }
 }
 
-/// Watches the objects of the resource with these labels, whole but for what the API server notes of field managers.
+/// Watches the objects of the resource with these labels. Keeps spec, status and the needed metadata, without
+/// `managedFields`.
 pub fn watch(
     watches: &Watches,
     resource: &Resource,
@@ -36,7 +37,7 @@ pub fn watch(
     watches.subscribe(&Scope::labelled(resource.kind.clone(), labels), &lens, (&viewer, Role::Parent), subscriber)
 }
 
-/// Adds a finalizer to an object that has none of its name, as the host.
+/// Adds a finalizer to an object that does not have it yet, as the host.
 ///
 /// # Errors
 /// The API server's error; a conflict where the object was changed meanwhile.
@@ -52,7 +53,7 @@ pub async fn add_finalizer(
     set_finalizers(cluster, resource, object, &finalizers, permit).await
 }
 
-/// Removes a finalizer, as the host; those of others stay.
+/// Removes a finalizer, as the host. Other finalizers stay.
 ///
 /// # Errors
 /// The API server's error; a conflict where the object was changed meanwhile.
@@ -118,7 +119,7 @@ pub async fn apply_status(
     patch.send(cluster, resource, &object.key, permit).await
 }
 
-/// Reads one object, or the list of all, as the caller.
+/// Reads one object, or the list of all objects, with the account of the connection.
 ///
 /// # Errors
 /// The API server's error.
@@ -138,7 +139,7 @@ pub async fn read(cluster: &Cluster, resource: &Resource, name: Option<&str>) ->
     Ok(serde_json::from_str(&text).unwrap_or_default())
 }
 
-/// Changes members of the spec, as the caller.
+/// Changes members of the spec, with the account of the connection.
 ///
 /// # Errors
 /// The API server's error.

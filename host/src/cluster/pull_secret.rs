@@ -1,4 +1,5 @@
-//! Reads a pull secret of the host's namespace, by its name and as the host: it is an administrator's, and no plugin's.
+//! Reads a pull secret of the host's namespace by name, as the host: the Secret belongs to an administrator and not to
+//! a plugin.
 
 use http::Method;
 use k8s_openapi::api::core::v1::Secret;
@@ -10,7 +11,7 @@ use crate::cluster::identity::{Identity, Permit};
 /// The key of a Secret of the type `kubernetes.io/dockerconfigjson`.
 const KEY: &str = ".dockerconfigjson";
 
-/// Returns the Docker configuration in a Secret; none where it has none.
+/// Returns the Docker configuration in a Secret; `None` if the Secret has none.
 ///
 /// # Errors
 /// The API server's error, such as that there is no such Secret.

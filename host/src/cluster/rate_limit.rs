@@ -1,7 +1,7 @@
-//! Limits how often a plugin may write, delete and read: before every write on its behalf, before each write of the
-//! host's condition on its parents, and before each object that it asks for by name.
+//! Limits how often a plugin may write, delete and read. The limits apply to every write on its behalf, to each write
+//! of the host's condition on its parents, and to each read of an object that the plugin asks for by name.
 //!
-//! A plugin that is too fast waits, and delays no other plugin: it waits before it asks for a
+//! A plugin that is too fast has to wait, without delaying other plugins: it waits before it takes a
 //! [write slot](crate::cluster::write_slots). A large write costs [more](hotshoe_core::flow::write_cost) than a small one.
 
 use std::num::NonZeroU32;
@@ -16,8 +16,8 @@ use crate::telemetry::metrics::Metrics;
 use hotshoe_core::flow::write_cost::tokens;
 use hotshoe_core::model::limits::Limits;
 
-/// The largest burst after a rest.
-const AT_ONCE: u32 = 100;
+/// The largest burst, in tokens.
+const MAX_BURST: u32 = 100;
 
 const ONE: NonZeroU32 = NonZeroU32::MIN;
 
@@ -28,7 +28,7 @@ pub struct RateLimit {
     limiters: RwLock<Arc<Limiters>>,
 }
 
-/// A limiter for reads and for each of the two kinds of writes.
+/// The limiters for reads, writes and deletions.
 struct Limiters {
     limits: [u32; 3],
     reads: Limiter,
@@ -38,30 +38,30 @@ struct Limiters {
 
 struct Limiter {
     governor: DefaultDirectRateLimiter,
-    /// The most tokens that there are at once.
-    at_once: NonZeroU32,
-    /// Locked by the first waiter. The others queue behind it, in order: thousands that each looked at the clock, as
-    /// with `until_ready`, would keep the thread busy that serves all plugins.
-    first: Mutex<()>,
+    /// The largest burst, in tokens.
+    burst: NonZeroU32,
+    /// Locked by the first waiter; the others queue behind it, in order. With `until_ready`, each of thousands of
+    /// waiters would check the clock, and keep the thread busy that serves all plugins.
+    queue: Mutex<()>,
 }
 
 impl Limiter {
     fn new(per_second: u32) -> Self {
         let per_second = NonZeroU32::new(per_second).unwrap_or(NonZeroU32::MIN);
-        let at_once = NonZeroU32::new(AT_ONCE).map_or(per_second, |most| most.min(per_second));
-        let governor = RateLimiter::direct(Quota::per_second(per_second).allow_burst(at_once));
-        Self { governor, at_once, first: Mutex::default() }
+        let burst = NonZeroU32::new(MAX_BURST).map_or(per_second, |most| most.min(per_second));
+        let governor = RateLimiter::direct(Quota::per_second(per_second).allow_burst(burst));
+        Self { governor, burst, queue: Mutex::default() }
     }
 
-    /// Takes tokens if they are there.
+    /// Takes tokens if enough are available.
     fn take(&self, tokens: NonZeroU32) -> bool {
         matches!(self.governor.check_n(tokens), Ok(Ok(())))
     }
 
-    /// Takes tokens one burst after the other, for a write may cost more than there ever are at once.
+    /// Takes tokens one burst after another, because a write may cost more than the largest burst.
     async fn wait_for(&self, tokens: NonZeroU32) {
         let mut left = tokens.get();
-        while let Some(part) = NonZeroU32::new(left.min(self.at_once.get())) {
+        while let Some(part) = NonZeroU32::new(left.min(self.burst.get())) {
             match self.governor.check_n(part) {
                 Ok(Err(early)) => tokio::time::sleep(early.wait_time_from(DefaultClock::default().now())).await,
                 // No part is larger than a burst.
@@ -73,14 +73,14 @@ impl Limiter {
 
 impl Limiters {
     fn new(limits: &Limits) -> Self {
-        let limits = of(limits);
+        let limits = per_second(limits);
         let [reads, writes, deletions] = limits.map(Limiter::new);
         Self { limits, reads, writes, deletions }
     }
 }
 
-/// Reads, writes and deletions a second.
-fn of(limits: &Limits) -> [u32; 3] {
+/// Returns the reads, writes and deletions per second.
+fn per_second(limits: &Limits) -> [u32; 3] {
     [limits.reads_per_second, limits.writes_per_second, limits.deletions_per_second]
 }
 
@@ -90,10 +90,11 @@ impl RateLimit {
         Self { plugin: plugin.clone(), metrics, limiters: RwLock::new(Arc::new(Limiters::new(limits))) }
     }
 
-    /// Replaces the limits. Equal ones change nothing, or each change of `plugin.yaml` would allow another burst.
+    /// Replaces the limits. Equal limits change nothing; otherwise each change of `plugin.yaml` would allow another
+    /// burst.
     pub fn set(&self, limits: &Limits) {
         let mut limiters = self.limiters.write();
-        if limiters.limits != of(limits) {
+        if limiters.limits != per_second(limits) {
             *limiters = Arc::new(Limiters::new(limits));
         }
     }
@@ -103,7 +104,7 @@ impl RateLimit {
         self.wait(&self.limiters().reads, ONE, Metrics::delayed_read).await;
     }
 
-    /// Waits until the plugin may make a write of so many bytes and fields.
+    /// Waits until the plugin may make a write of this size.
     pub async fn write(&self, bytes: usize, fields: usize) {
         self.wait(&self.limiters().writes, tokens(bytes, fields), Metrics::delayed_write).await;
     }
@@ -120,13 +121,13 @@ impl RateLimit {
     }
 
     async fn wait(&self, limiter: &Limiter, tokens: NonZeroU32, count: fn(&Metrics, &str)) {
-        if let Ok(_first) = limiter.first.try_lock()
+        if let Ok(_first) = limiter.queue.try_lock()
             && limiter.take(tokens)
         {
             return;
         }
         count(&self.metrics, &self.plugin);
-        let _first = limiter.first.lock().await;
+        let _first = limiter.queue.lock().await;
         limiter.wait_for(tokens).await;
     }
 }
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_large_write_costs_more_than_there_are_at_once_and_still_goes_through() {
+    async fn a_write_that_costs_more_than_the_largest_burst_still_goes_through() {
         let limit = limit(&Limits { writes_per_second: 100, ..Limits::default() });
         let start = std::time::Instant::now();
         // 1 and 119 for its fields.
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_limit_of_nothing_is_one_a_second() {
+    async fn a_limit_of_zero_is_one_per_second() {
         let limit = limit(&Limits { deletions_per_second: 0, ..Limits::default() });
         limit.delete().await;
         assert!(limit.limiters().deletions.governor.check().is_err());

@@ -1,5 +1,5 @@
-//! Objects of watch events as undecoded text with their name and version: most events are echoes of our own writes,
-//! and nothing more of them is looked at.
+//! Objects of watch events as undecoded text with their name and version: most events are echoes of our own writes, of
+//! which nothing else is read.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ pub(super) struct RawObject {
 }
 
 impl RawObject {
-    /// Returns its namespace and name.
+    /// Returns the namespace and name of the object.
     pub(super) fn key(&self) -> Key {
         Key::new(self.meta.namespace.as_deref(), self.meta.name.as_deref().unwrap_or_default())
     }
@@ -27,7 +27,7 @@ impl RawObject {
         self.json.get()
     }
 
-    /// Returns its resource version; the highest there is, if it names none.
+    /// Returns the resource version; the highest possible one if the object has none.
     pub(super) fn version(&self) -> u64 {
         self.meta.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(u64::MAX)
     }
@@ -57,8 +57,7 @@ struct Head {
 }
 
 impl Head {
-    /// Reads up to the end of `metadata`: most events are echoes of our own writes, and nothing
-    /// else of them is looked at.
+    /// Reads up to the end of `metadata`: most events are echoes of our own writes, of which nothing else is needed.
     fn read(json: &str) -> serde_json::Result<Self> {
         let mut found = None;
         let mut deserializer = serde_json::Deserializer::from_str(json);

@@ -1,9 +1,10 @@
-//! An apply, and what it cannot do by itself: an apply never removes what another field manager added, so an edit
-//! of a list key leaves two elements where one is desired, or an object that the API server refuses. Such an edit is
-//! undone by a JSON patch of that place, and then applied over. So is what is to be empty.
+//! Applies a child, and repairs what an apply cannot do by itself. An apply never removes what another field manager
+//! added, so after an edit of a list key there are two elements where one is desired, or the API server refuses the
+//! object. Such an edit is undone by a JSON patch of that place, before the next apply. The same is done for a value
+//! that is desired to be empty.
 //!
-//! Fields of other field managers are left alone. If they make what is desired invalid, the refusal names them and
-//! their owners, and people decide.
+//! Fields of other field managers are left alone. If they make the desired object invalid, the refusal names these
+//! fields and their owners, and a user has to decide.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +12,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::cluster::apply::{JSON_PATCH, Target, WriteError, Writer, unreadable};
+use crate::cluster::checked_apply::check_repairs;
 use crate::cluster::error::ApiError;
-use crate::cluster::judged_apply::judge_repairs;
 use hotshoe_core::check;
 use hotshoe_core::diff;
 use hotshoe_core::diff::hand_over::hand_over;
@@ -22,15 +23,17 @@ use hotshoe_core::diff::{conflict, emptied, own_edits, renamed_elements};
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::{FieldManager, Object, PLUGIN_LABEL};
 
-/// How often a child is read again because another writer was faster: its controllers write it as soon as it is
+/// How often a child is read because another writer was faster: the controllers of a child write it as soon as it is
 /// edited.
-const ATTEMPTS: u32 = 7;
-/// The pause before the second of them; each later one is twice as long, so that all of them do not fall into one burst.
-const PAUSE: Duration = Duration::from_millis(10);
+const MAX_ATTEMPTS: u32 = 7;
+/// The pause before the second attempt. Each later pause is twice as long, so that not all attempts fall into one burst
+/// of writes.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
 
 impl Writer {
-    /// Applies a child. If it is ours and was edited, repairs what an apply alone would double or be refused for.
-    pub(super) async fn bring_about(
+    /// Applies a child. If the child is ours and was edited, repairs what an apply alone would duplicate or be refused
+    /// for.
+    pub(super) async fn apply_and_repair(
         &self,
         apply: &Apply,
         known: Option<&Object>,
@@ -45,21 +48,21 @@ impl Writer {
         let known = renamed.as_deref().unwrap_or(known);
         let emptied = self.empty_before(apply, known, target).await?;
         let known = emptied.as_deref().unwrap_or(known);
-        match self.apply_judged(apply, known, target).await {
-            // In what was never applied there is nothing of ours to restore.
+        match self.apply_checked(apply, known, target).await {
+            // A child that was never applied has nothing of ours to restore.
             Err(WriteError::Api(refusal)) if refusal.is_of_fields() && self.has_applied(known) => {
                 self.repair(apply, *refusal, target).await
             }
             Ok(applied) if renamed.is_some() || emptied.is_some() => {
-                self.forget_edits(apply, target).await;
+                self.drop_update_entries(apply, target).await;
                 Ok(applied)
             }
             applied => applied,
         }
     }
 
-    /// Makes the fields of a child this plugin's that one applied from which it takes over: an apply then removes what
-    /// is no longer desired, as if the plugin had always had this name.
+    /// Makes this plugin the owner of the fields that a predecessor applied. An apply then removes what is no longer
+    /// desired, as if the plugin had always had this name.
     async fn take_over(
         &self,
         apply: &Apply,
@@ -71,7 +74,7 @@ impl Writer {
             return Ok(None);
         }
         let find = |_: &Object, live: &Value| hand_over(live, managers, &self.manager).into_iter().collect();
-        let handed_over = self.put_back(apply, find, target).await?;
+        let handed_over = self.patch_live(apply, find, target).await?;
         if handed_over.is_some() {
             let (child, from) = (&apply.desired.reference, known.label(PLUGIN_LABEL));
             tracing::info!(plugin = self.plugin, %child, from, "child taken over");
@@ -79,13 +82,13 @@ impl Writer {
         Ok(handed_over)
     }
 
-    /// Whether a child was applied before, even if another writer has removed our ownership since.
+    /// Returns whether a child was applied before, even if another writer has removed our ownership since.
     fn has_applied(&self, child: &Object) -> bool {
         child.applied.is_some() || child.owned_fields(&self.manager, false).is_some()
     }
 
-    /// Gives elements of ours their names back, if the child is known to lack them: an apply would succeed and add a
-    /// second one. Returns the child, if any was renamed.
+    /// Restores the names of list elements of ours if the child is known to lack them: an apply alone would succeed,
+    /// and add a second element. Returns the child if any element was renamed.
     async fn rename_back(
         &self,
         apply: &Apply,
@@ -96,13 +99,13 @@ impl Writer {
         let fields = known.owned_fields(&self.manager, false).filter(|_| is_unchanged);
         if fields.is_some_and(|fields| renamed_elements::is_missing(fields, &apply.desired.body)) {
             let find = |_: &Object, live: &Value| renamed_elements::repairs(&apply.desired.body, live);
-            return self.put_back(apply, find, target).await;
+            return self.patch_live(apply, find, target).await;
         }
         Ok(None)
     }
 
-    /// Empties what is desired to be empty and holds what we applied before: an apply alone would leave no value there.
-    /// Returns the child, if there was any.
+    /// Empties lists and maps that are desired to be empty and hold what we applied before: an apply alone would remove
+    /// the field. Returns the child if anything was emptied.
     async fn empty_before(
         &self,
         apply: &Apply,
@@ -116,36 +119,36 @@ impl Writer {
         let find = |object: &Object, live: &Value| {
             emptied::repairs(object.owned_fields(manager, false).unwrap_or("{}"), desired, live)
         };
-        self.put_back(apply, find, target).await
+        self.patch_live(apply, find, target).await
     }
 
-    /// Puts back elements of ours that lost their keys, and applies again. Only after a refusal: if it is unknown
-    /// which element was edited, the list loses what others added to it. Another edit may come between the two,
-    /// so it is tried again as long as there is something to put back.
+    /// Restores elements of ours that lost their keys, and applies again. Done only after a refusal: if it is unknown
+    /// which element was edited, the list loses what others added to it. Another edit may come between the repair and
+    /// the apply, so both are repeated as long as there is something to restore.
     ///
     /// # Errors
-    /// The refusal, if nothing can be repaired; it names the field managers in the way.
+    /// The refusal, if nothing can be repaired. It names the conflicting field managers.
     async fn repair(&self, apply: &Apply, refusal: ApiError, target: Target<'_>) -> Result<Arc<Object>, WriteError> {
         let find = |object: &Object, live: &Value| {
             diff::repair::repairs(object.owned_fields(&self.manager, false).unwrap_or("{}"), &apply.desired.body, live)
         };
         let mut refusal = refusal;
-        for _ in 0..ATTEMPTS {
-            let Some(repaired) = self.put_back(apply, find, target).await? else { break };
-            match self.apply_judged(apply, &repaired, target).await {
+        for _ in 0..MAX_ATTEMPTS {
+            let Some(repaired) = self.patch_live(apply, find, target).await? else { break };
+            match self.apply_checked(apply, &repaired, target).await {
                 Ok(applied) => {
-                    self.forget_edits(apply, target).await;
+                    self.drop_update_entries(apply, target).await;
                     return Ok(applied);
                 }
                 Err(WriteError::Api(again)) if again.is_of_fields() => refusal = *again,
                 Err(error) => return Err(error),
             }
         }
-        Err(self.name_conflict(apply, refusal, target).await.into())
+        Err(self.name_conflicting_managers(apply, refusal, target).await.into())
     }
 
-    /// Adds to a refusal which field managers set the fields that make what is desired invalid.
-    async fn name_conflict(&self, apply: &Apply, refusal: ApiError, target: Target<'_>) -> ApiError {
+    /// Adds the field managers to a refusal whose fields make the desired object invalid.
+    async fn name_conflicting_managers(&self, apply: &Apply, refusal: ApiError, target: Target<'_>) -> ApiError {
         let key = check::key(&apply.desired.reference);
         let managers = match self.get(target.resource, &key, target.permit).await {
             Ok(live) => FieldManager::all_of(&live).unwrap_or_default(),
@@ -157,32 +160,32 @@ impl Writer {
         }
     }
 
-    /// Drops the updates that our repairs left in `managedFields`: the apply after them owns the same fields, and no
-    /// later apply could remove what an update owns. Always tried after a repair: another writer may have changed
-    /// the child since, so the reply to the apply does not show whether it is needed.
-    async fn forget_edits(&self, apply: &Apply, target: Target<'_>) {
+    /// Drops the `Update` entries that our repairs left in `managedFields`. The apply after a repair owns the same
+    /// fields, and no later apply could remove what an `Update` entry owns. Always tried after a repair: another writer
+    /// may have changed the child since, so the reply to the apply does not show whether it is needed.
+    async fn drop_update_entries(&self, apply: &Apply, target: Target<'_>) {
         let find = |_: &Object, live: &Value| own_edits::without_edits(live, &self.manager).into_iter().collect();
-        if let Err(WriteError::Api(error)) = self.put_back(apply, find, target).await {
+        if let Err(WriteError::Api(error)) = self.patch_live(apply, find, target).await {
             let child = &apply.desired.reference;
-            tracing::warn!(plugin = self.plugin, %child, "what was repaired stays noted as an update: {error}");
+            tracing::warn!(plugin = self.plugin, %child, "a repair stays in managedFields as an update, which no later apply can remove: {error}");
         }
     }
 
-    /// Replaces parts of the live child, if it is ours. Returns nothing if there is nothing to replace, or the API
-    /// server refuses: then it refuses the apply too.
+    /// Replaces parts of the live child, if the child is ours. Returns `None` if there is nothing to replace, or the
+    /// API server refuses: then it refuses the apply, too.
     ///
     /// # Errors
-    /// Transient ones, and what would result if that may not be.
-    async fn put_back(
+    /// A transient error, or a denial of the object that would result.
+    async fn patch_live(
         &self,
         apply: &Apply,
         mut find: impl FnMut(&Object, &Value) -> Vec<Repair>,
         target: Target<'_>,
     ) -> Result<Option<Arc<Object>>, WriteError> {
-        for attempt in 0..ATTEMPTS {
-            match self.try_put_back(apply, &mut find, target).await {
+        for attempt in 0..MAX_ATTEMPTS {
+            match self.try_patch_live(apply, &mut find, target).await {
                 Err(WriteError::Api(error)) if error.is_failed_test() => {
-                    tokio::time::sleep(PAUSE * 2u32.pow(attempt)).await;
+                    tokio::time::sleep(FIRST_PAUSE * 2u32.pow(attempt)).await;
                 }
                 Err(WriteError::Api(error)) if !error.is_transient() => return Ok(None),
                 tried => return tried,
@@ -192,7 +195,7 @@ impl Writer {
         Err(ApiError::new("repair", child, 409, "Conflict", "another writer was faster each time".into()).into())
     }
 
-    async fn try_put_back(
+    async fn try_patch_live(
         &self,
         apply: &Apply,
         find: &mut impl FnMut(&Object, &Value) -> Vec<Repair>,
@@ -206,11 +209,11 @@ impl Writer {
         if repairs.is_empty() || Precondition::Uid(object.uid.clone()) != apply.precondition {
             return Ok(None);
         }
-        judge_repairs(apply, &object.closed, &live, &repairs, target)?;
+        check_repairs(apply, &object.closed, &live, &repairs, target)?;
         Ok(Some(self.replace(reference, &object, repairs, target).await?))
     }
 
-    /// Replaces parts of a child, if it still has the resource version that was read.
+    /// Replaces parts of a child, if the child still has the resource version that was read.
     async fn replace(
         &self,
         reference: &ObjectRef,

@@ -1,7 +1,7 @@
 //! The shards of a host: which of them it holds, and with which permit. [Leases](crate::cluster::lease) decide that.
 //!
-//! A shard is a part of the parents: all those of some plugins, or some of those of a plugin. Without leases there is
-//! one, which is held for ever.
+//! A shard is a part of the parents: all parents of some plugins, or some parents of a plugin. Without leases there is
+//! one shard, which is held for ever.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,14 +16,14 @@ use hotshoe_core::model::object::Key;
 /// The shards of a host.
 pub struct Shards {
     shards: Vec<Arc<Shard>>,
-    /// Changed whenever a shard begins or ends to be held.
+    /// Changed whenever a shard is acquired or lost.
     changes: watch::Sender<()>,
 }
 
 /// One shard.
 pub struct Shard {
     held: Mutex<Held>,
-    /// How many reconciles of its parents are running.
+    /// The number of running reconciles in the shard.
     running: watch::Sender<usize>,
 }
 
@@ -31,18 +31,18 @@ pub struct Shard {
 #[derive(Default)]
 struct Held {
     permit: Option<Permit>,
-    /// The term of its Lease.
+    /// The term of the Lease of the shard.
     term: u64,
-    /// How often it was held, each uninterrupted.
+    /// How often the shard was acquired.
     count: u64,
-    /// Whether it is being given up, so that nothing new begins.
-    ends: bool,
+    /// Whether the shard is being drained, so that no reconcile begins.
+    is_draining: bool,
 }
 
-/// A reconcile in a shard that is held, until this is dropped.
+/// A running reconcile in a held shard, until this is dropped.
 pub struct Turn {
     shard: Arc<Shard>,
-    /// The permit for its writes.
+    /// The permit for the writes of the reconcile.
     pub permit: Permit,
 }
 
@@ -53,20 +53,20 @@ impl Drop for Turn {
 }
 
 impl Shards {
-    /// Creates the one shard of a host that is the only one.
+    /// Creates the only shard of a host without Leases, which is always held.
     pub fn alone() -> Self {
         let shards = Self::new(1);
         shards.shards.iter().for_each(|shard| shard.held.lock().permit = Some(Permit::unlimited()));
         shards
     }
 
-    /// Creates shards of which none is held.
+    /// Creates shards that are not held yet.
     pub fn new(count: usize) -> Self {
         let shard = || Arc::new(Shard { held: Mutex::default(), running: watch::Sender::new(0) });
         Self { shards: std::iter::repeat_with(shard).take(count.max(1)).collect(), changes: watch::Sender::new(()) }
     }
 
-    /// Returns how many there are.
+    /// Returns the number of shards.
     pub fn count(&self) -> usize {
         self.shards.len()
     }
@@ -84,12 +84,13 @@ impl Shards {
         }
     }
 
-    /// Begins a reconcile in a shard; none where it is not held.
+    /// Begins a reconcile in a shard; `None` if the shard is not held.
     pub fn enter(&self, shard: usize) -> Option<Turn> {
         let shard = self.shards.get(shard)?;
         let held = shard.held.lock();
-        let permit = held.permit.clone().filter(|permit| !held.ends && !permit.is_over())?;
-        // Under the lock: who gives the shard up sees either this one, or that none begins any more.
+        let permit = held.permit.clone().filter(|permit| !held.is_draining && !permit.is_over())?;
+        // Counted under the lock: a drain then either waits for this reconcile, or was seen here and no reconcile
+        // begins.
         shard.running.send_modify(|running| *running += 1);
         Some(Turn { shard: shard.clone(), permit })
     }
@@ -99,20 +100,20 @@ impl Shards {
         self.shards.get(shard)?.permit()
     }
 
-    /// Returns a receiver that wakes up whenever a shard begins or ends to be held.
+    /// Returns a receiver that wakes up whenever a shard is acquired or lost.
     pub fn changes(&self) -> watch::Receiver<()> {
         self.changes.subscribe()
     }
 
-    /// Holds a shard until `deadline`, in this term of its Lease. Returns whether that is new.
+    /// Holds a shard until `deadline`, in this term of its Lease. Returns whether the shard was newly acquired.
     pub(super) fn hold(&self, number: usize, term: u64, deadline: Instant) -> bool {
         let Some(shard) = self.shards.get(number) else { return false };
         let mut held = shard.held.lock();
-        let goes_on = held.term == term && held.permit.as_ref().is_some_and(|permit| permit.extend(deadline));
-        if !goes_on {
+        let continues = held.term == term && held.permit.as_ref().is_some_and(|permit| permit.extend(deadline));
+        if !continues {
             let permit = Permit::until(held.count + 1, deadline);
             if permit.is_over() {
-                // It is too late to write, and so it is lost until it is renewed.
+                // It is too late to write, so the shard counts as lost until its Lease is renewed.
                 drop(held);
                 self.lose(number);
                 return false;
@@ -120,18 +121,18 @@ impl Shards {
             held.count += 1;
             let before = held.permit.replace(permit);
             before.iter().for_each(Permit::end);
-            (held.term, held.ends) = (term, false);
+            (held.term, held.is_draining) = (term, false);
             drop(held);
             self.changes.send_replace(());
         }
-        !goes_on
+        !continues
     }
 
-    /// Ends that a shard is held. Returns whether it was.
+    /// Stops holding a shard. Returns whether it was held.
     pub(super) fn lose(&self, shard: usize) -> bool {
         let Some(shard) = self.shards.get(shard) else { return false };
         let mut held = shard.held.lock();
-        held.ends = false;
+        held.is_draining = false;
         let before = held.permit.take();
         before.iter().for_each(Permit::end);
         drop(held);
@@ -141,11 +142,11 @@ impl Shards {
         before.is_some()
     }
 
-    /// Begins nothing more in a shard, and waits until nothing runs in it.
+    /// Begins no more reconciles in a shard, and waits until none is running.
     pub(super) async fn drain(&self, shard: usize) {
         let Some(shard) = self.shards.get(shard) else { return };
-        shard.held.lock().ends = true;
-        // The sender is here, so it cannot be gone.
+        shard.held.lock().is_draining = true;
+        // The shard holds the sender, so the channel is open.
         drop(shard.running.subscribe().wait_for(|running| *running == 0).await);
     }
 }
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_began_in_one_term_has_no_permit_in_the_next() {
+    fn a_reconcile_of_one_term_has_no_permit_in_the_next() {
         let shards = Shards::new(2);
         assert!(shards.enter(0).is_none() && shards.permit(0).is_none());
         let deadline = Instant::now() + LONG;
@@ -189,27 +190,27 @@ mod tests {
     }
 
     #[test]
-    fn a_term_in_which_it_was_too_late_to_write_for_a_moment_is_another_one_afterwards() {
+    fn a_permit_that_was_over_for_a_moment_is_followed_by_one_of_another_term() {
         let shards = Shards::new(1);
         assert!(shards.hold(0, 1, Instant::now() + LONG));
         let turn = shards.enter(0).unwrap();
-        assert!(!shards.hold(0, 1, Instant::now()), "it comes to its end");
+        assert!(!shards.hold(0, 1, Instant::now()), "the permit ends");
         assert!(shards.enter(0).is_none() && turn.permit.is_over());
-        assert!(!shards.hold(0, 1, Instant::now()), "and stays so");
+        assert!(!shards.hold(0, 1, Instant::now()), "and stays over");
         assert!(shards.hold(0, 1, Instant::now() + LONG));
         assert_eq!(shards.enter(0).unwrap().permit.term(), 2);
         assert!(turn.permit.is_over());
     }
 
     #[tokio::test]
-    async fn a_shard_that_is_given_up_begins_nothing_and_waits_for_what_runs() {
+    async fn a_drained_shard_begins_no_reconcile_and_waits_for_running_ones() {
         let shards = Shards::new(1);
         shards.hold(0, 1, Instant::now() + LONG);
         let turn = shards.enter(0).unwrap();
         let mut drain = Box::pin(shards.drain(0));
         assert!(futures::poll!(&mut drain).is_pending());
         assert!(shards.enter(0).is_none());
-        assert!(!turn.permit.is_over(), "what runs may end");
+        assert!(!turn.permit.is_over(), "the running reconcile may finish");
         drop(turn);
         drain.await;
     }

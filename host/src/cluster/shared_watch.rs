@@ -1,6 +1,6 @@
-//! One watch that plugins share: its store and its subscribers. Fed by [`watch`](crate::cluster::watch) with events,
-//! and by [`apply`](crate::cluster::apply) with the replies to our own writes, whose echoes in the watch wake no
-//! subscriber.
+//! One watch that plugins share: its store and its subscribers. [`watch`](crate::cluster::watch) feeds it with events,
+//! and [`apply`](crate::cluster::apply) with the replies to our own writes. The echoes of these writes in the watch
+//! wake no subscriber.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Once};
@@ -20,28 +20,30 @@ use hotshoe_core::model::object::{Key, Lens, Object, PLUGIN_LABEL};
 /// The objects of a watch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Scope {
-    /// Their kind.
+    /// The kind of the objects.
     pub kind: Kind,
     /// A label selector; empty for all.
     pub selector: String,
-    /// What their labels must fulfil also in replies to requests, which the API server does not select.
+    /// The same selector for objects in replies to requests, which the API server does not select. Empty if these
+    /// objects are not to be selected by label.
     labels: LabelSelector,
-    /// In which namespaces they are, where they have one; none for all. The API server sends those of the others, too.
+    /// The namespaces of the objects; `None` for all. The API server sends objects of other namespaces, too.
     namespaces: Option<BTreeSet<String>>,
 }
 
 impl Scope {
-    /// The objects of a kind that a selector selects; empty for all.
+    /// Creates the scope of the objects of a kind that a selector selects; an empty selector selects all.
     pub fn new(kind: Kind, selector: &str) -> Self {
         Self { kind, selector: selector.to_owned(), labels: LabelSelector::default(), namespaces: None }
     }
 
-    /// The objects of a kind with these labels, and none that is read otherwise and has lost them.
+    /// Creates the scope of the objects of a kind with these labels. An object that has lost them is left out also if a
+    /// reply to a request shows it.
     pub fn labelled(kind: Kind, labels: &LabelSelector) -> Self {
         Self { kind, selector: labels.to_string(), labels: labels.clone(), namespaces: None }
     }
 
-    /// Those of them that are in these namespaces; none for all.
+    /// Limits the scope to these namespaces; `None` for all.
     #[must_use]
     pub fn within(self, namespaces: Option<BTreeSet<String>>) -> Self {
         Self { namespaces, ..self }
@@ -60,20 +62,20 @@ pub enum Health {
     Starting,
     /// The store follows the API server.
     Synced,
-    /// The watch fails: what is wrong, and what to do.
+    /// The watch fails; says what is wrong, and what to do.
     Failing(String),
-    /// The API server does not answer; logged once for all watches, as it is not about this kind.
+    /// The API server does not answer. Logged once for all watches, because the cause is not this kind.
     Silent(String),
 }
 
 /// The role of a kind for a plugin; it may have several.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// The plugin reconciles it.
+    /// The plugin reconciles objects of the kind.
     Parent,
-    /// The plugin owns it.
+    /// The plugin owns objects of the kind.
     Child,
-    /// The plugin reads it, under this key.
+    /// The plugin reads objects of the kind, under this key.
     Read(String),
     /// The grant selects namespaces by label.
     Namespace,
@@ -86,20 +88,20 @@ pub enum Role {
 pub struct Viewer {
     /// The plugin's name.
     pub plugin: Arc<str>,
-    /// Which of its revisions.
+    /// The standing of the revision.
     pub standing: Standing,
 }
 
 /// The relation of a revision that has a watch open to its plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Standing {
-    /// It is active.
+    /// The revision is active.
     Active,
-    /// It is being verified and may become active.
+    /// The revision is being verified and may become active.
     Candidate,
-    /// It decides for some of the parents, beside the active one.
+    /// The revision decides for some of the parents, beside the active one.
     Canary,
-    /// It is compared with the active one and nothing more.
+    /// The revision is only compared with the active one.
     Shadow,
 }
 
@@ -125,7 +127,7 @@ impl Viewer {
     }
 }
 
-/// Called for every change that is news, on the watch's own task, so it must be quick.
+/// Called for every new change, on the task of the watch, so it must be quick.
 pub type Subscriber = Arc<dyn Fn(&Change) + Send + Sync>;
 
 /// A change of one object.
@@ -139,11 +141,11 @@ pub enum Change {
 
 /// A watch and its store.
 pub struct SharedWatch {
-    /// The objects that it selects.
+    /// The objects that the watch selects.
     pub scope: Scope,
-    /// Their newest known versions.
+    /// The newest known versions of the objects.
     pub cache: Store,
-    /// The host's own namespace, whose objects are not stored, for no plugin may see them.
+    /// The host's own namespace. Its objects are not stored, because no plugin may see them.
     closed: Arc<str>,
     closed_logged: Once,
     lens: RwLock<Arc<Lens>>,
@@ -166,7 +168,7 @@ impl SharedWatch {
         })
     }
 
-    /// Returns its state.
+    /// Returns the state of the watch.
     pub fn health(&self) -> Health {
         self.health.borrow().clone()
     }
@@ -192,20 +194,20 @@ impl SharedWatch {
         self.subscribers.lock().keys().any(|(known, role)| known == viewer && *role == Role::Parent)
     }
 
-    /// Returns whether these are the parents of another plugin, too.
+    /// Returns whether the watched objects are also parents of another plugin.
     pub fn has_other_parents(&self, plugin: &str) -> bool {
         let subscribers = self.subscribers.lock();
         subscribers.keys().any(|(viewer, role)| *role == Role::Parent && *viewer.plugin != *plugin)
     }
 
-    /// Returns which parts of each object it stores.
+    /// Returns which parts of each object the watch stores.
     pub fn lens(&self) -> Arc<Lens> {
         self.lens.read().clone()
     }
 
-    /// Stores the object of a reply to a write, so that its echo in the watch wakes no subscriber. Wakes all
-    /// subscribers but the writer, which knows. Returns the object as the reply has it, even if a newer version is
-    /// known by now: the effect of a write is judged by its own reply.
+    /// Stores the object of a reply to a write, so that the echo of the write in the watch wakes no subscriber. Wakes
+    /// all subscribers except the writer, which knows the change. Returns the object as the reply has it, even if a
+    /// newer version is known by now: the reply itself shows the effect of the write.
     ///
     /// # Errors
     /// If the text is no Kubernetes object.
@@ -219,35 +221,36 @@ impl SharedWatch {
         Ok(object)
     }
 
-    /// Reads an object of this kind from the API server's JSON. Of children it also notes what is closed to plugins in them,
-    /// for their next write.
+    /// Reads an object of this kind from the API server's JSON. For a child, also records its fields that are closed to
+    /// plugins, for the next write of the child.
     ///
     /// # Errors
     /// If the text is no Kubernetes object.
     pub fn read(&self, json: &str) -> serde_json::Result<Object> {
         let object = Object::read(json, &self.lens())?;
-        match self.notes_closed() {
+        match self.records_closed() {
             true => Ok(Object { closed: result::closed(&self.scope.kind, json), ..object }),
             false => Ok(object),
         }
     }
 
-    /// Whether it notes what is closed to plugins in its objects: children of which a result is judged.
-    fn notes_closed(&self) -> bool {
+    /// Returns whether fields that are closed to plugins are recorded: for children whose writes are checked by their
+    /// result.
+    fn records_closed(&self) -> bool {
         self.scope.selector == PLUGIN_LABEL && result::is_checked(&self.scope.kind)
     }
 
-    /// Whether the metadata of its objects is all that is looked at.
+    /// Returns whether only the metadata of the objects is needed.
     pub(super) fn is_of_metadata(&self) -> bool {
-        self.lens().is_of_metadata() && !self.notes_closed()
+        self.lens().is_of_metadata() && !self.records_closed()
     }
 
-    /// Whether an object has the labels that are asked for, and is in one of the namespaces.
+    /// Returns whether an object has the labels of the scope, and is in one of its namespaces.
     pub fn selects(&self, object: &Object) -> bool {
         self.scope.labels.matches(|key| object.label(key)) && self.scope.has_namespace(&object.key)
     }
 
-    /// Stores an object that was read past the watch, and wakes all subscribers.
+    /// Stores an object that was read by a request, and wakes all subscribers.
     pub fn store(&self, live: Object) {
         if !self.selects(&live) {
             self.lose(&live);
@@ -256,14 +259,14 @@ impl SharedWatch {
         }
     }
 
-    /// Removes an object that is known to be gone, before the watch shows it.
+    /// Removes an object that is known to be gone before the watch shows it.
     pub fn lose(&self, known: &Object) {
         if let Some(gone) = self.cache.delete(known) {
             self.notify(&Change::Deleted(gone));
         }
     }
 
-    /// Stores more of each object from now on. Returns whether the watch must start again for that.
+    /// Widens the stored parts of each object. Returns whether the watch must be restarted for that.
     pub(super) fn widen(&self, lens: &Lens) -> bool {
         let mut mine = self.lens.write();
         let mut wider = Lens::clone(&mine);
@@ -342,7 +345,7 @@ impl SharedWatch {
         }
     }
 
-    /// Whether an object is in the namespace of which nothing is stored, or is that namespace.
+    /// Returns whether an object is in the closed namespace, or is that namespace.
     fn is_closed(&self, key: &Key) -> bool {
         let is_namespace = self.scope.kind.is("", "Namespace") && key.namespace.is_none();
         key.namespace.as_ref() == Some(&self.closed) || (is_namespace && key.name == self.closed)
@@ -430,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn of_other_namespaces_nothing_is_stored_by_the_watch_or_by_a_reply() {
+    fn objects_of_other_namespaces_are_stored_neither_by_the_watch_nor_by_a_reply() {
         let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
         let scope = Scope::new(Kind::new("", "v1", "ConfigMap"), "").within(Some(["a".to_owned()].into()));
         let watch = SharedWatch::new(scope, lens, "system".into());
@@ -447,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn of_children_that_others_may_open_more_than_the_metadata_is_asked_for_though_no_plugin_looks_at_it() {
+    fn children_with_fields_closed_to_plugins_are_watched_with_more_than_their_metadata() {
         for (group, kind, selector, is_of_metadata) in [
             ("", "Service", PLUGIN_LABEL, false),
             ("", "Pod", PLUGIN_LABEL, false),

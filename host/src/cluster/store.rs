@@ -1,9 +1,10 @@
-//! The newest known version of each object of one watch, indexed by controlling owner, by label and by what it names.
+//! The newest known version of each object of one watch, indexed by controlling owner, by label and by the name in a
+//! field.
 //!
-//! Watch events and the replies to our own writes both land here, so a decision never rests on a view older than our
-//! own writes (read-your-own-writes). Older versions are ignored, and so are echoes of our own writes: they wake no
-//! reconcile. Only a list may show an older version than what was known when it began: then the API server's data went
-//! back, as after a restore of etcd.
+//! Both watch events and the replies to our own writes are stored, so a decision is never based on a view older than
+//! our own writes (read-your-own-writes). Older versions are ignored, and so are echoes of our own writes: they wake no
+//! reconcile. Only a list may show an older version than the one known when the list began: then the data of the API
+//! server went back in time, as after a restore of etcd.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -14,10 +15,10 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::cluster::field_index::FieldIndex;
 use hotshoe_core::model::object::{Key, Object, PLUGIN_LABEL};
 
-/// How many deletions are remembered, so that a late reply to a write does not bring a deleted object back.
-const TOMBSTONES: usize = 256;
+/// How many deletions are remembered, so that a late reply to a write does not restore a deleted object.
+const MAX_TOMBSTONES: usize = 256;
 
-/// Label key and label value; keys are sorted by namespace.
+/// The keys of objects by label key and label value. Keys are sorted by namespace.
 type LabelIndex = HashMap<(Box<str>, Box<str>), BTreeSet<Key>>;
 
 /// The objects of one watch.
@@ -32,47 +33,48 @@ struct Inner {
     by_owner: HashMap<Arc<str>, HashSet<Key>>,
     by_label: LabelIndex,
     by_field: Vec<FieldIndex>,
-    /// Memory of all objects, bytes, and of those of each plugin.
+    /// The memory of all objects, in bytes.
     total: usize,
+    /// The memory of the objects of each plugin, in bytes.
     held: HashMap<Box<str>, usize>,
     tombstones: VecDeque<(Arc<str>, u64)>,
-    /// Absent while no list runs.
+    /// The running list, if there is one.
     listing: Option<Listing>,
 }
 
-/// What has come since the running list began.
+/// What has happened since the running list began.
 #[derive(Default)]
 struct Listing {
-    /// Keys that it has shown, or that were written.
+    /// The keys that the list has shown, or that were written.
     seen: HashSet<Key>,
-    /// The uids of what was deleted.
+    /// The uids of deleted objects.
     deleted: HashSet<Arc<str>>,
 }
 
 impl Store {
-    /// Stores an object of a watch event or of the reply to a write. Returns the change, if it is one.
+    /// Stores an object of a watch event or of the reply to a write. Returns the change, if there is one.
     pub fn apply(&self, object: impl Into<Arc<Object>>) -> Option<Update> {
         self.lock().apply(object.into())
     }
 
-    /// Stores an object of the running list. Returns the change, if it is one.
+    /// Stores an object of the running list. Returns the change, if there is one.
     pub fn list(&self, object: impl Into<Arc<Object>>) -> Option<Update> {
         self.lock().list(object.into())
     }
 
-    /// Whether this version of an object, or a newer one, is known. False while a list runs: every object of it is
-    /// noted as seen, and may be needed with more fields than before.
+    /// Returns whether this version of an object, or a newer one, is known. Always false while a list runs: every
+    /// object of the list must be recorded as seen, and may be needed with more fields than before.
     pub fn is_echo(&self, key: &Key, version: u64) -> bool {
         let inner = self.lock();
         inner.listing.is_none() && inner.objects.get(key).is_some_and(|known| known.resource_version >= version)
     }
 
-    /// Removes a deleted object. Returns it, if it was known.
+    /// Removes a deleted object. Returns the known version, if there was one.
     pub fn delete(&self, object: &Object) -> Option<Arc<Object>> {
         self.lock().delete(object)
     }
 
-    /// Begins a list: objects that it does not show by its end are gone.
+    /// Begins a list. Objects that the list does not show until its end are gone.
     pub fn begin_list(&self) {
         self.lock().listing = Some(Listing::default());
     }
@@ -111,7 +113,7 @@ impl Store {
         inner.collect(inner.by_label.get(&(label.into(), value.into())).into_iter().flatten())
     }
 
-    /// Keeps the objects by the name in this field, for as long as the returned path is held.
+    /// Indexes the objects by the name in this field, for as long as the returned path is held.
     pub fn index_by(&self, path: &str) -> Arc<str> {
         let Inner { objects, by_field, .. } = &mut *self.lock();
         by_field.retain(|index| index.path().is_some());
@@ -123,15 +125,15 @@ impl Store {
         })
     }
 
-    /// Returns the objects that name another of their namespace in this field, sorted by key; `path` is one by which
-    /// they are [kept](Self::index_by).
+    /// Returns the keys of the objects that name another object of their namespace in this field, sorted; `path` is a
+    /// field by which they are [indexed](Self::index_by).
     pub fn naming(&self, path: &Arc<str>, other: &Key) -> Vec<Key> {
         let inner = self.lock();
         let index = inner.by_field.iter().find(|index| index.path().as_ref() == Some(path));
         index.map(|index| index.naming(other)).unwrap_or_default()
     }
 
-    /// Counts the fields by which objects are kept.
+    /// Returns the number of field indexes.
     #[cfg(test)]
     pub(super) fn indexes(&self) -> usize {
         self.lock().by_field.len()
@@ -142,37 +144,38 @@ impl Store {
         self.lock().objects.keys().cloned().collect()
     }
 
-    /// Whether any object satisfies `is_it`.
-    pub fn any(&self, is_it: impl Fn(&Object) -> bool) -> bool {
-        self.lock().objects.values().any(|object| is_it(object))
+    /// Returns whether any object satisfies the predicate.
+    pub fn any(&self, matches: impl Fn(&Object) -> bool) -> bool {
+        self.lock().objects.values().any(|object| matches(object))
     }
 
-    /// Returns the objects that satisfy `is_it`.
-    pub fn all(&self, is_it: impl Fn(&Object) -> bool) -> Vec<Arc<Object>> {
-        self.lock().objects.values().filter(|object| is_it(object)).cloned().collect()
+    /// Returns the objects that satisfy the predicate.
+    pub fn all(&self, matches: impl Fn(&Object) -> bool) -> Vec<Arc<Object>> {
+        self.lock().objects.values().filter(|object| matches(object)).cloned().collect()
     }
 
-    /// Returns the memory of the objects with this plugin's label, bytes.
+    /// Returns the memory of the objects with this plugin's label, in bytes.
     pub fn held_of(&self, plugin: &str) -> usize {
         self.lock().held.get(plugin).copied().unwrap_or_default()
     }
 
-    /// Returns the memory of all objects, bytes.
+    /// Returns the memory of all objects, in bytes.
     pub fn held(&self) -> usize {
         self.lock().total
     }
 
-    /// Counts the objects.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.lock().objects.len()
     }
 
-    /// Whether there are no objects.
+    /// Returns whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// A panic under this lock leaves indexes that are at worst too full; going on beats stopping.
+    /// Locks the state. At worst, a panic under the lock leaves surplus index entries, which is better than a stopped
+    /// host.
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock()
     }
@@ -202,9 +205,9 @@ impl Inner {
         self.put(new)
     }
 
-    /// The list was asked for after everything that was known when it began, and the API server reads it from etcd: what it
-    /// shows is so, even of an older version and of an object that was deleted. Only what was written meanwhile may be
-    /// newer.
+    /// Stores an object of a list. The list was requested after everything known at its begin, and the API server reads
+    /// it from etcd. So the object that it shows is current, even if it has an older version or was deleted. Only
+    /// objects written or deleted since the list began may be newer.
     fn list(&mut self, new: Arc<Object>) -> Option<Update> {
         let is_as_listed = self
             .listing
@@ -228,7 +231,7 @@ impl Inner {
     }
 
     fn delete(&mut self, object: &Object) -> Option<Arc<Object>> {
-        if self.tombstones.len() == TOMBSTONES {
+        if self.tombstones.len() == MAX_TOMBSTONES {
             self.tombstones.pop_front();
         }
         self.tombstones.push_back((object.uid.clone(), object.resource_version.max(1)));
@@ -263,7 +266,7 @@ impl Inner {
             && let Some(held) = self.held.get_mut(plugin)
         {
             *held = held.saturating_sub(object.held());
-            // Everyone who may label an object chooses the name, so no entry stays for nothing.
+            // Anyone who may label an object chooses the plugin name, so no empty entry is kept.
             if *held == 0 {
                 self.held.remove(plugin);
             }
@@ -319,14 +322,14 @@ mod tests {
     }
 
     #[test]
-    fn the_echo_of_a_write_is_no_news() {
+    fn the_echo_of_a_write_is_no_change() {
         let cache = Store::default();
         assert!(cache.apply(object("a", "1", 5)).is_some());
         assert!(cache.apply(object("a", "1", 5)).is_none());
     }
 
     #[test]
-    fn what_is_older_than_a_write_is_ignored() {
+    fn a_version_older_than_a_write_is_ignored() {
         let cache = Store::default();
         cache.apply(object("a", "1", 9));
         assert!(cache.apply(object("a", "1", 5)).is_none());
@@ -334,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_former_object_does_not_end_its_successor() {
+    fn the_deletion_of_a_former_object_does_not_delete_its_successor() {
         let cache = Store::default();
         cache.apply(object("a", "2", 9));
         assert!(cache.delete(&object("a", "1", 8)).is_none());
@@ -350,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_ends_what_it_does_not_show_but_not_what_was_written_meanwhile() {
+    fn a_list_removes_what_it_does_not_show_but_not_what_was_written_meanwhile() {
         let cache = Store::default();
         cache.apply(object("old", "1", 1));
         cache.begin_list();
@@ -377,7 +380,7 @@ mod tests {
         cache.apply(object("new", "3", 7));
         assert_eq!(listed(&cache, [object("changed", "1", 2), object("deleted", "2", 3)]), 3);
         assert_eq!(["changed", "deleted", "new"].map(version), [Some(2), Some(3), None]);
-        assert!(cache.apply(object("changed", "1", 4)).is_some(), "what comes after it is news again");
+        assert!(cache.apply(object("changed", "1", 4)).is_some(), "a later version is a change again");
         assert!(cache.apply(object("deleted", "2", 5)).is_some());
         assert!(cache.apply(object("changed", "1", 3)).is_none());
     }
@@ -398,17 +401,20 @@ mod tests {
     }
 
     #[test]
-    fn a_late_reply_while_a_list_runs_hides_nothing_that_it_shows() {
+    fn a_late_reply_while_a_list_runs_hides_nothing_that_the_list_shows() {
         let cache = Store::default();
         cache.apply(object("a", "1", 9));
         cache.begin_list();
-        assert!(cache.apply(object("a", "1", 4)).is_none(), "of before the restore or after: the list will tell");
+        assert!(
+            cache.apply(object("a", "1", 4)).is_none(),
+            "it may be from before or after the restore: the list will tell"
+        );
         assert!(cache.list(object("a", "1", 3)).is_some());
         assert!(cache.end_list().is_empty());
     }
 
     #[test]
-    fn a_list_of_what_is_known_is_no_news() {
+    fn a_list_of_known_versions_is_no_change() {
         let cache = Store::default();
         cache.apply(object("a", "1", 9));
         assert_eq!(listed(&cache, [object("a", "1", 9)]), 0);

@@ -1,7 +1,7 @@
 //! HTTP to the API server: connections, TLS and credentials.
 //!
 //! Built from the layers of kube's client, so that watches and single requests share connections and credentials.
-//! Single requests bypass that client's buffer, which is a task with a queue, and its body wrappers. Nothing is
+//! Single requests bypass that client's buffer, which is a task with a queue, and its body wrappers. No request is
 //! retried here: a permit to write may have ended meanwhile.
 
 use std::time::Duration;
@@ -15,13 +15,14 @@ use kube::client::{Body, ConfigExt};
 use tower::util::{BoxCloneSyncService, Oneshot};
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
-/// Until a connection is established, with TLS.
+/// The timeout for establishing a connection, including TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Asks for the metadata of an object alone, or for all of it from an aggregated API server that knows no such form.
+/// The accepted types for the metadata of an object alone. An aggregated API server that does not support that form
+/// sends the whole object.
 const METADATA: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json");
-/// The same for a list, which has a form of its own.
+/// The accepted types for a list of metadata, which has a type of its own.
 const METADATA_LIST: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json");
 
@@ -36,7 +37,7 @@ impl Transport {
     /// If certificates or credentials cannot be used, or a proxy is configured.
     pub(super) fn new(config: &kube::Config) -> anyhow::Result<Self> {
         if let Some(proxy) = &config.proxy_url {
-            // Its host alone: before that there may be a password.
+            // Only the host of the proxy: its URL may contain a password.
             let proxy = proxy.host().unwrap_or("it");
             anyhow::bail!(
                 "a proxy is not supported; remove {proxy} from the kubeconfig (proxy-url) or the environment (HTTPS_PROXY)"
@@ -66,13 +67,13 @@ impl Transport {
         kube::Client::new(service, config.default_namespace.clone())
     }
 
-    /// Sends one request, whose URI is a path, and returns the head of the response.
+    /// Sends one request, whose URI is a path, and returns the response with an unread body.
     pub(super) fn send(&self, request: Request<Body>) -> Oneshot<Service, Request<Body>> {
         self.0.clone().oneshot(request)
     }
 }
 
-/// Asks a list or a watch for metadata only.
+/// Changes a list or watch request to ask for metadata only.
 fn of_metadata(mut request: Request<Body>) -> Request<Body> {
     let is_watch = request.uri().query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"));
     request.headers_mut().insert(header::ACCEPT, if is_watch { METADATA } else { METADATA_LIST });
@@ -84,7 +85,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_proxy_is_named_without_its_password_and_not_passed_by() {
+    async fn a_proxy_is_refused_and_named_without_its_password() {
         let mut config = kube::Config::new("https://127.0.0.1:1".parse().unwrap());
         assert!(Transport::new(&config).is_ok());
         config.proxy_url = Some("http://me:secret@proxy.example.com:3128".parse().unwrap());
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_and_a_watch_of_metadata_have_each_a_form_of_its_own() {
+    fn a_list_and_a_watch_of_metadata_each_accept_a_type_of_their_own() {
         let form = |query: &str| {
             let request = Request::get(format!("/api/v1/pods?{query}")).header(header::ACCEPT, "application/json");
             let request = of_metadata(request.body(Body::empty()).unwrap());

@@ -37,9 +37,10 @@ impl View {
 pub struct ReadView {
     /// The declaration.
     pub read: ReadKind,
-    /// Its objects.
+    /// The view of its objects.
     pub view: View,
-    /// The field of the parents that names them, if one does. While this is held, the parents are indexed by it.
+    /// The field of the parents that names these objects, if the rule is by field. The parents are indexed by the field
+    /// as long as this is held.
     pub field: Option<Arc<str>>,
 }
 
@@ -48,15 +49,15 @@ pub fn reference(kind: &Kind, key: &Key) -> ObjectRef {
     ObjectRef { kind: kind.clone(), namespace: key.namespace.clone(), name: key.name.clone() }
 }
 
-/// Returns the value of a label of a namespace, as far as it is known.
+/// Returns the value of a label of a namespace, if the namespace is known and has it.
 pub fn label_of(namespaces: Option<&SharedWatch>, namespace: &str, key: &str) -> Option<String> {
     let namespace = namespaces?.cache.get(&Key::new(None, namespace))?;
     namespace.label(key).map(str::to_owned)
 }
 
-/// Returns the children that a plugin made for a parent, or takes over, desired or not yet pruned, sorted by kind and
-/// key. What another plugin made for the same parent is not the plugin's to change, nor to wait for; `is_made` says
-/// so by the host's label.
+/// Returns the children that a plugin made for a parent or takes over, desired or not yet pruned, sorted by kind and
+/// key. Leaves out children that another plugin made for the same parent: this plugin may not change them, and need not
+/// wait for them. `is_made` decides by the value of the host's label.
 pub fn children(owned: &[View], uid: &str, is_made: impl Fn(Option<&str>) -> bool) -> ObservedChildren {
     let of_view = |view: &View| {
         let kind = view.watch.scope.kind.clone();
@@ -69,7 +70,7 @@ pub fn children(owned: &[View], uid: &str, is_made: impl Fn(Option<&str>) -> boo
     children
 }
 
-/// Whether the plugin may see an object.
+/// Returns whether the plugin may see an object.
 pub type MayRead<'a> = dyn Fn(&ObjectRef) -> bool + 'a;
 
 /// Returns the children that the plugin may see, as it sees them.
@@ -96,14 +97,15 @@ fn find(read: &ReadView, parent: &Object) -> Vec<Arc<Object>> {
     let cache = &read.view.watch.cache;
     match &read.read.rule {
         MatchRule::ParentLabel(key) if key.is_empty() => {
-            let mut around = cache.all(|object| object.key.namespace == parent.key.namespace);
-            around.sort_by(|a, b| a.key.cmp(&b.key));
-            around
+            let mut siblings = cache.all(|object| object.key.namespace == parent.key.namespace);
+            siblings.sort_by(|a, b| a.key.cmp(&b.key));
+            siblings
         }
         MatchRule::ParentLabel(label) => {
             let value = parent_label(&parent.key.name);
             match &parent.key.namespace {
-                // A parent that has no namespace has its objects in all of them; the grant says which are shown.
+                // Objects related to a parent without a namespace may be in any namespace; the grant says which are
+                // shown.
                 None => cache.labelled_anywhere(label, &value),
                 namespace => cache.labelled(namespace.as_ref(), label, &value),
             }
@@ -120,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_label_is_what_the_contract_and_the_sdk_say() {
+    fn the_parent_label_is_that_of_the_contract_and_the_sdk() {
         let vectors = include_str!("../../../tests/vectors/parent-label.json");
         let vectors: Vec<(String, String)> = serde_json::from_str(vectors).unwrap();
         for (name, label) in vectors {

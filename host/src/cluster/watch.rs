@@ -1,8 +1,8 @@
 //! One watch for each kind and selector, shared by the plugins that subscribe to it.
 //!
 //! A watch never ends on its own: an API server that does not answer, a kind that is not served yet and a missing
-//! right are states of its [`Health`]. Each watch tries again by itself, with a short, jittered back-off, so that one
-//! kind that fails does not slow the others. [`SharedWatch`] has its store and its subscribers.
+//! right are states of its [`Health`]. Each watch retries independently, with a short, jittered back-off, so that a
+//! failing kind does not slow the others. [`SharedWatch`] has its store and its subscribers.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -25,22 +25,23 @@ use crate::cluster::shared_watch::{Health, Role, Scope, SharedWatch, Subscriber,
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::object::Lens;
 
-/// A dead connection is noticed this many seconds after its last event, plus 5.
+/// The timeout of a watch request, in seconds. A dead connection is noticed this long after its last event, plus 5 s.
 pub(super) const WATCH_SECONDS: u32 = 60;
-/// Objects in one page of a list: bounds the memory peak of a start.
-const PAGE: u32 = 50;
+/// The number of objects in one page of a list: limits the memory peak of a start.
+const PAGE_SIZE: u32 = 50;
 const FIRST_BACKOFF: Duration = Duration::from_millis(200);
-/// Short, because after an outage it counts how soon changes are seen again.
+/// Short, so that changes are seen soon after an outage.
 const MAX_BACKOFF: Duration = Duration::from_secs(2);
-/// This long after the last failure, the back-off starts again from the beginning.
-const CALM: Duration = Duration::from_secs(30);
+/// The time without a failure after which the back-off starts again from the beginning.
+const BACKOFF_RESET: Duration = Duration::from_secs(30);
 
 const UNAUTHORIZED: &str = "the API server does not accept the host's credentials (401); renew its token or kubeconfig";
 
-const AWAY: &str = "it is asked again every 2 s, and what changes meanwhile is acted on when it is back; if it should be up, check its address in the kubeconfig and the way there";
+/// The advice during an outage without a known cause.
+const OUTAGE_ADVICE: &str = "it is asked again every 2 s, and what changes meanwhile is acted on when it is back; if it should be up, check its address in the kubeconfig and the network path to it";
 
-/// Advice on a certificate that is not accepted, by a part of the error message.
-const CERTIFICATES: [(&str, &str); 2] = [
+/// The advice on a certificate that is not accepted, by a part of the error message.
+const CERTIFICATE_ADVICE: [(&str, &str); 2] = [
     (
         "UnknownIssuer",
         "the server's certificate is not signed by the CA of the kubeconfig; put the CA of this server there (certificate-authority), or name another with --kubeconfig or --context",
@@ -65,7 +66,8 @@ impl Watches {
         Self { cluster, kinds, namespace, closed, open: Mutex::default() }
     }
 
-    /// Returns the watch of a scope, opened or widened where need be, with a subscriber for a revision in a role.
+    /// Adds a subscriber for a revision in a role to the watch of a scope. Opens or widens the watch if necessary, and
+    /// returns it.
     pub fn subscribe(
         &self,
         scope: &Scope,
@@ -86,20 +88,20 @@ impl Watches {
         watch
     }
 
-    /// Ends the subscriptions of a revision. A watch without any is closed.
+    /// Ends the subscriptions of a revision. A watch without subscriptions is closed.
     pub fn unsubscribe(&self, scope: &Scope, viewer: &Viewer) {
         self.keep(scope, viewer, &[]);
     }
 
-    /// Ends the subscriptions of a revision but those in these roles.
+    /// Ends the subscriptions of a revision except those in these roles.
     pub fn keep(&self, scope: &Scope, viewer: &Viewer, roles: &[Role]) {
         let mut open = self.open.lock();
         let Some(watch) = open.get(scope) else { return };
         let mut subscribers = watch.subscribers.lock();
         subscribers.retain(|(known, role), _| known != viewer || roles.contains(role));
-        let deserted = subscribers.is_empty();
+        let is_unused = subscribers.is_empty();
         drop(subscribers);
-        if deserted {
+        if is_unused {
             open.remove(scope);
         }
     }
@@ -117,7 +119,7 @@ impl Watches {
         self.namespace.as_deref()
     }
 
-    /// Every watch that is open.
+    /// Returns all open watches.
     pub fn all(&self) -> Vec<Arc<SharedWatch>> {
         self.open.lock().values().cloned().collect()
     }
@@ -136,7 +138,7 @@ impl Watches {
     }
 }
 
-/// Runs a watch. Holds it weakly: dropping the last strong reference ends the task.
+/// Runs a watch. Holds it by a weak reference: dropping the last strong reference ends the task.
 async fn follow(
     watch: Weak<SharedWatch>,
     scope: Scope,
@@ -148,7 +150,7 @@ async fn follow(
     loop {
         let Some(resource) = wait_for_kind(&watch, &scope.kind, gone, &cluster, &kinds).await else { return };
         let Some(is_of_metadata) = watch.upgrade().map(|watch| watch.is_of_metadata()) else { return };
-        // Half of a Pod, say, is not asked for, encoded, sent and read.
+        // Metadata alone saves, for example, half of a Pod from being encoded, sent and read.
         let client = if is_of_metadata { &cluster.metadata_client } else { &cluster.client };
         let mut events = watcher(api(client, &resource, namespace.as_deref()), config(&scope.selector)).boxed();
         while let Some(event) = events.next().await {
@@ -167,7 +169,7 @@ async fn follow(
             report_error(&watch, &cluster, &error);
             drop(watch);
             backoff.wait().await;
-            // The client would resume silently, and the watch would stay `Failing`: a new list ends that.
+            // The client would resume without an event, and the watch would stay `Failing`. A new list ends that.
             gone = is_gone(&error);
             if gone || matches!(error, watcher::Error::WatchStartFailed(_)) {
                 break;
@@ -207,8 +209,8 @@ async fn wait_for_kind(
     }
 }
 
-/// Reports an error that keeps the store from following the API server. A watch that the server closed, or a broken
-/// connection, is resumed where it was and no failure.
+/// Reports an error that keeps the store from following the API server. A watch that the server closed and a broken
+/// connection are no failure: the watch resumes where it was.
 fn report_error(watch: &SharedWatch, cluster: &Cluster, error: &watcher::Error) {
     let kind = &watch.scope.kind;
     match error {
@@ -230,19 +232,19 @@ fn report_error(watch: &SharedWatch, cluster: &Cluster, error: &watcher::Error) 
     }
 }
 
-/// Whether the kind itself is no longer served.
+/// Returns whether the kind itself is no longer served.
 fn is_gone(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404)
 }
 
-/// Returns the HTTP status of an error, and 0 if there was no answer.
+/// Returns the HTTP status of an error; 0 if there was no answer, and 200 if the failure is another one.
 pub(super) fn code(error: &watcher::Error) -> u16 {
     use watcher::Error::{InitialListFailed, NoResourceVersion, WatchError, WatchFailed, WatchStartFailed};
     match error {
         WatchError(status) => status.code,
         InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => match error {
             kube::Error::Api(status) => status.code,
-            // Without a credential no request was made.
+            // No request was made, because there was no credential: not an outage.
             kube::Error::Service(cause) if cause.is::<AuthError>() => 200,
             kube::Error::Service(_) | kube::Error::HyperError(_) | kube::Error::ReadEvents(_) => 0,
             _ => 200,
@@ -252,10 +254,10 @@ pub(super) fn code(error: &watcher::Error) -> u16 {
 }
 
 impl Cluster {
-    /// Notes that a watch gets no answer; logged once for all watches.
+    /// Records that a watch gets no answer. Logs that once for all watches.
     fn unanswered(&self, error: &str) {
         if self.outage.begins() {
-            let advice = advice(error).unwrap_or(AWAY);
+            let advice = advice(error).unwrap_or(OUTAGE_ADVICE);
             tracing::warn!(
                 server = self.server,
                 context = self.context,
@@ -264,7 +266,7 @@ impl Cluster {
         }
     }
 
-    /// Notes that a watch gets an answer, possibly an error.
+    /// Records that a watch gets an answer, which may be an error.
     fn answered(&self) {
         if self.outage.ends() {
             tracing::info!(server = self.server, "the API server answers again");
@@ -295,7 +297,7 @@ fn advised(error: String) -> String {
 }
 
 fn advice(error: &str) -> Option<&'static str> {
-    CERTIFICATES.iter().find(|(sign, _)| error.contains(sign)).map(|(_, advice)| *advice)
+    CERTIFICATE_ADVICE.iter().find(|(sign, _)| error.contains(sign)).map(|(_, advice)| *advice)
 }
 
 fn failing(kind: &Kind, error: &watcher::Error) -> String {
@@ -323,14 +325,14 @@ pub(super) fn api(client: &kube::Client, resource: &Resource, namespace: Option<
 }
 
 fn config(selector: &str) -> watcher::Config {
-    let config = watcher::Config::default().timeout(WATCH_SECONDS).page_size(PAGE);
+    let config = watcher::Config::default().timeout(WATCH_SECONDS).page_size(PAGE_SIZE);
     if selector.is_empty() { config } else { config.labels(selector) }
 }
 
 /// Exponential back-off with a low cap, and jitter so that watches do not come back in step.
 ///
-/// It starts again once nothing has failed for a while, and not after a success in between: each attempt begins with
-/// an event of its own, and a list that succeeds says nothing about the watch after it.
+/// The back-off restarts once nothing has failed for a while, and not at the first success: each attempt begins with an
+/// event of its own, and a successful list says nothing about the watch after it.
 pub(super) struct Backoff {
     next: Duration,
     failed: Option<Instant>,
@@ -352,7 +354,7 @@ impl Backoff {
 
     /// Returns the pause after a failure at `now`.
     fn pause(&mut self, now: Instant) -> Duration {
-        let calm = self.failed.replace(now).is_none_or(|failed| now.saturating_duration_since(failed) > CALM);
+        let calm = self.failed.replace(now).is_none_or(|failed| now.saturating_duration_since(failed) > BACKOFF_RESET);
         let pause = if calm { FIRST_BACKOFF } else { self.next };
         self.next = (pause * 2).min(MAX_BACKOFF);
         pause
@@ -389,12 +391,12 @@ mod tests {
     }
 
     #[test]
-    fn pauses_grow_while_tries_fail_and_begin_anew_after_calm() {
+    fn pauses_grow_while_attempts_fail_and_restart_after_a_time_without_failure() {
         let (mut backoff, start) = (Backoff::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         let pauses = [0, 1, 2, 4, 6, 8].map(|second| backoff.pause(at(second)).as_millis());
         assert_eq!(pauses, [200, 400, 800, 1600, 2000, 2000]);
-        assert_eq!(backoff.pause(at(8) + CALM), MAX_BACKOFF);
-        assert_eq!(backoff.pause(at(9) + 2 * CALM), FIRST_BACKOFF);
+        assert_eq!(backoff.pause(at(8) + BACKOFF_RESET), MAX_BACKOFF);
+        assert_eq!(backoff.pause(at(9) + 2 * BACKOFF_RESET), FIRST_BACKOFF);
     }
 }

@@ -1,8 +1,8 @@
-//! Bounds the writes in flight of the whole process, fairly between plugins.
+//! Limits the writes in flight of the whole process, fairly between plugins.
 //!
 //! A small API server is fastest with eight to ten writes at once; more only slow its other clients down. One plugin
 //! alone may use all slots; if several wait, they take turns. Each plugin may always have one write in flight, beyond
-//! the ten if need be: those of another plugin may hang until a slow admission webhook times out.
+//! the ten if necessary: the writes of another plugin may hang until a slow admission webhook times out.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use tokio::sync::oneshot;
 
 use hotshoe_core::flow::fair_queue::FairQueue;
 
-const WRITES: usize = 10;
+/// The number of slots for writes in flight.
+const MAX_IN_FLIGHT: usize = 10;
 
 /// The slots for writes, shared by all writers.
 pub(super) struct WriteSlots {
@@ -22,7 +23,7 @@ pub(super) struct WriteSlots {
 /// Invariant: no waiter is queued while a slot is free for it.
 #[derive(Default)]
 struct Slots {
-    /// Writes in flight by plugin; plugins without any are not in it.
+    /// Writes in flight by plugin; plugins without any are absent.
     running: HashMap<Arc<str>, usize>,
     waiting: FairQueue<Arc<str>, oneshot::Sender<WriteSlot>>,
 }
@@ -39,7 +40,7 @@ impl Slots {
     }
 
     fn has_room_for(&self, plugin: &str) -> bool {
-        self.total() < WRITES || !self.running.contains_key(plugin)
+        self.total() < MAX_IN_FLIGHT || !self.running.contains_key(plugin)
     }
 
     fn begin(&mut self, plugin: &Arc<str>) {
@@ -55,13 +56,13 @@ impl Slots {
             }
         }
         loop {
-            let next = match self.total() < WRITES {
+            let next = match self.total() < MAX_IN_FLIGHT {
                 true => self.waiting.pop(),
                 false if !self.running.contains_key(plugin) => self.waiting.pop_of(plugin),
                 false => None,
             };
             let (plugin, waiting) = next?;
-            // A waiter that has given up costs no other its slot.
+            // A waiter that has given up gets no slot.
             if !waiting.is_closed() {
                 self.begin(&plugin);
                 return Some((plugin, waiting));
@@ -75,7 +76,7 @@ impl WriteSlots {
         Arc::new(Self { slots: Mutex::default() })
     }
 
-    /// Waits for a slot for a write of a plugin. Every waiter gets one, so `None` never comes.
+    /// Waits for a slot for a write of a plugin. Every waiter gets one, so this never returns `None`.
     pub(super) async fn acquire(self: &Arc<Self>, plugin: &Arc<str>) -> Option<WriteSlot> {
         let waiting = {
             let mut slots = self.slots.lock();
@@ -95,7 +96,7 @@ impl Drop for WriteSlot {
     fn drop(&mut self) {
         let next = self.shared.slots.lock().end(&self.plugin);
         if let Some((plugin, next)) = next {
-            // A waiter that has given up hands it back, and dropping that passes it on.
+            // If the waiter has given up, the slot comes back as an error, and dropping that passes the slot on.
             drop(next.send(WriteSlot { shared: self.shared.clone(), plugin }));
         }
     }
@@ -115,25 +116,28 @@ mod tests {
         Box::pin(async move { writes.acquire(&plugin).await })
     }
 
-    /// The slot, if there is one at once.
+    /// Returns the slot if one is available at once.
     fn begun(waiting: &mut Waiting) -> Option<WriteSlot> {
         futures::FutureExt::now_or_never(waiting).flatten()
     }
 
     #[tokio::test]
-    async fn one_plugin_alone_makes_them_all_and_not_one_more() {
+    async fn one_plugin_alone_may_use_all_slots_and_not_one_more() {
         let writes = WriteSlots::new();
-        let turns: Vec<_> = (0..=WRITES).map_while(|_| begun(&mut ask(&writes, "one"))).collect();
-        assert_eq!(turns.len(), WRITES);
+        let turns: Vec<_> = (0..=MAX_IN_FLIGHT).map_while(|_| begun(&mut ask(&writes, "one"))).collect();
+        assert_eq!(turns.len(), MAX_IN_FLIGHT);
         drop(turns);
-        assert_eq!((0..=WRITES).map_while(|_| begun(&mut ask(&writes, "other"))).collect::<Vec<_>>().len(), WRITES);
+        assert_eq!(
+            (0..=MAX_IN_FLIGHT).map_while(|_| begun(&mut ask(&writes, "other"))).collect::<Vec<_>>().len(),
+            MAX_IN_FLIGHT
+        );
     }
 
     #[tokio::test]
     async fn a_plugin_always_has_one_slot_however_many_of_another_hang() {
         let writes = WriteSlots::new();
-        let hanging: Vec<_> = (0..WRITES).map_while(|_| begun(&mut ask(&writes, "slow"))).collect();
-        assert_eq!(hanging.len(), WRITES);
+        let hanging: Vec<_> = (0..MAX_IN_FLIGHT).map_while(|_| begun(&mut ask(&writes, "slow"))).collect();
+        assert_eq!(hanging.len(), MAX_IN_FLIGHT);
         let mut waits_for_its_own = ask(&writes, "slow");
         let first = begun(&mut ask(&writes, "one")).expect("it has none");
         let (mut second, mut other) = (ask(&writes, "one"), ask(&writes, "other"));
@@ -163,24 +167,24 @@ mod tests {
         };
         assert!(ended <= 3, "{ended} writes of the other were before it, and the first of its own is beyond the ten");
         drop(turn);
-        let next = many.iter_mut().skip(WRITES).filter_map(begun).count();
+        let next = many.iter_mut().skip(MAX_IN_FLIGHT).filter_map(begun).count();
         assert!(next >= 1, "the other goes on");
     }
 
     #[tokio::test]
-    async fn a_slot_that_is_not_used_goes_to_the_next() {
+    async fn an_unused_slot_passes_to_the_next_waiter() {
         let writes = WriteSlots::new();
-        let running: Vec<_> = (0..WRITES).map(|_| begun(&mut ask(&writes, "a"))).collect();
+        let running: Vec<_> = (0..MAX_IN_FLIGHT).map(|_| begun(&mut ask(&writes, "a"))).collect();
         let its_own = begun(&mut ask(&writes, "b"));
         let mut waiting: Vec<_> = (0..3).map(|_| ask(&writes, "b")).collect();
         assert!(waiting.iter_mut().all(|one| begun(one).is_none()));
         let (handed_over, given_up) = (waiting.remove(0), waiting.remove(0));
         drop(given_up);
         drop((running, its_own));
-        // It has its turn by now, and never looks.
+        // This waiter has been given a slot by now, and never takes it.
         drop(handed_over);
         assert!(begun(&mut waiting[0]).is_some());
-        let free = (0..=WRITES).map_while(|_| begun(&mut ask(&writes, "c"))).collect::<Vec<_>>();
-        assert_eq!(free.len(), WRITES, "none was lost and none was made");
+        let free = (0..=MAX_IN_FLIGHT).map_while(|_| begun(&mut ask(&writes, "c"))).collect::<Vec<_>>();
+        assert_eq!(free.len(), MAX_IN_FLIGHT, "none was lost and none was made");
     }
 }

@@ -12,22 +12,22 @@ use hotshoe_core::check::memory_share::Part;
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::object::{Object, ObservedChildren};
 
-/// A revision with its `plugin.yaml` and the views that its descriptor asked for: what one
-/// reconcile works with from beginning to end, even if another is published meanwhile.
+/// A revision with its `plugin.yaml` and the views that its descriptor asked for. One reconcile works with it from
+/// beginning to end, even if another revision is published meanwhile.
 #[derive(Clone)]
 pub struct ActiveRevision {
     /// `plugin.yaml`.
     pub plugin: Arc<PluginConfig>,
     /// The component.
     pub revision: Arc<Revision>,
-    /// Component and `plugin.yaml` in one number: what is remembered of a parent holds no
-    /// longer than both do.
+    /// A fingerprint of component and `plugin.yaml`. The state kept of a parent is valid only as long as both are
+    /// unchanged.
     pub basis: u64,
     /// The parents.
     pub parents: View,
     /// The parents' kind as the API server served it when the revision became active.
     pub served: Arc<Resource>,
-    /// All kinds as it serves them now.
+    /// All kinds as the API server serves them now.
     pub kinds: Arc<Kinds>,
     /// The kinds of children.
     pub owned: Vec<View>,
@@ -45,14 +45,15 @@ impl ActiveRevision {
         &self.parents.watch.scope.kind
     }
 
-    /// Returns the parents' kind as the API server serves it: its definition can come back with another plural or scope.
-    /// One that comes back without the status subresource is taken for what it was, so that writes of a status fail and say so.
+    /// Returns the parents' kind as the API server serves it now: its definition may have been created again with
+    /// another plural or scope. If the new definition lacks the status subresource, returns the kind as it was served
+    /// before, so that status writes fail and report the problem.
     pub fn resource(&self) -> Arc<Resource> {
         let now = self.kinds.get(self.parent_kind()).filter(|now| !now.lacks_status());
         now.unwrap_or_else(|| self.served.clone())
     }
 
-    /// Notes what the host holds for the plugin in its caches. Returns what its children take of that, bytes.
+    /// Charges the plugin for the objects in the host's caches. Returns the memory of its children, in bytes.
     pub fn note_held(&self) -> usize {
         let children = self.owned.iter().map(|view| view.watch.cache.held_of(&self.plugin.name)).sum();
         self.plugin.memory.set(Part::Children, children);
@@ -60,7 +61,7 @@ impl ActiveRevision {
         children
     }
 
-    /// Returns the children of a parent that the plugin made or takes over.
+    /// Returns the children of a parent that the plugin created or takes over.
     pub fn children_of(&self, parent: &Object) -> ObservedChildren {
         view::children(&self.owned, &parent.uid, |label| self.plugin.has_made(label))
     }
@@ -72,12 +73,13 @@ impl ActiveRevision {
         now.into_iter().chain(earlier.map(String::as_str).filter(move |earlier| Some(*earlier) != now))
     }
 
-    /// Returns which field manager set a finalizer of a parent, if the host added it for none of these plugins.
+    /// Returns the field manager that set a finalizer of a parent, unless the host added it for this plugin or one of
+    /// its predecessors.
     pub fn set_by_another<'o>(&self, parent: &'o Object, finalizer: &str) -> Option<&'o str> {
         self.plugin.finalizers.set_by_another(parent, finalizer)
     }
 
-    /// The value of a label of a namespace, as far as it is known.
+    /// Returns the value of a label of a namespace, if the namespace is known and has it.
     pub fn label_of(&self, namespace: &str, key: &str) -> Option<String> {
         view::label_of(self.namespaces.as_deref(), namespace, key)
     }

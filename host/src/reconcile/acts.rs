@@ -1,36 +1,36 @@
-//! The info log: one line for each thing that the operator does to the cluster, with plugin, digest and object.
+//! The info log: one line for each change that the host makes in the cluster, with plugin, digest and object.
 //! The lines are rate-limited as the plugin's own lines are.
 
 use std::time::Instant;
 
-use crate::reconcile::decide::LINE;
+use crate::reconcile::decide::LINE_OVERHEAD_BYTES;
 use crate::reconcile::pass::Pass;
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::sanitize;
 
-/// The most that a line says of changed fields, bytes: a plugin chooses their names.
-const FIELDS: usize = 400;
+/// The maximum length of the names of changed fields in a line, in bytes: a plugin chooses these names.
+const MAX_FIELDS_BYTES: usize = 400;
 
-/// What was done.
+/// A change that the host made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act<'a> {
-    /// This finalizer of the parent.
+    /// Added this finalizer to the parent.
     FinalizerAdded(&'a str),
-    /// This finalizer of the parent.
+    /// Removed this finalizer from the parent.
     FinalizerRemoved(&'a str),
-    /// A child.
+    /// Created this child.
     Created(&'a ObjectRef),
-    /// A child, in these fields.
+    /// Changed these fields of this child.
     Changed(&'a ObjectRef, &'a [String]),
-    /// A child.
+    /// Deleted this child.
     Deleted(&'a ObjectRef),
-    /// The plugin's part of the parent's status.
+    /// Changed the plugin's part of the parent's status.
     StatusChanged,
-    /// An object that is no parent any more, with so many children.
+    /// Released an object that is no longer a parent, with this number of children.
     Released(usize),
-    /// Clean-up of a parent that is being deleted.
+    /// Began the clean-up of a parent that is being deleted.
     DeletionBegun,
-    /// The same.
+    /// Ended the clean-up of a parent that is being deleted.
     DeletionDone,
 }
 
@@ -43,7 +43,7 @@ impl<'a> Act<'a> {
             Self::Changed(..) => "child changed",
             Self::Deleted(_) => "child deleted",
             Self::StatusChanged => "status changed",
-            Self::Released(_) => "no longer selected; let go",
+            Self::Released(_) => "no longer selected; released",
             Self::DeletionBegun => "deletion begun",
             Self::DeletionDone => "deletion done",
         }
@@ -67,16 +67,18 @@ impl<'a> Act<'a> {
         }
     }
 
-    /// Names of fields, never their values.
+    /// Returns the names of the changed fields, never their values.
     fn fields(self) -> Option<String> {
         match self {
-            Self::Changed(_, fields) if !fields.is_empty() => Some(sanitize::clean(fields.join(", "), FIELDS)),
+            Self::Changed(_, fields) if !fields.is_empty() => {
+                Some(sanitize::clean(fields.join(", "), MAX_FIELDS_BYTES))
+            }
             _ => None,
         }
     }
 }
 
-/// Logs what was done.
+/// Logs a change.
 pub fn log(pass: &Pass<'_>, act: Act<'_>) {
     if !tracing::enabled!(tracing::Level::INFO) {
         return;
@@ -84,7 +86,7 @@ pub fn log(pass: &Pass<'_>, act: Act<'_>) {
     let (plugin, digest) = (&*pass.controller.name, pass.active.revision.digest());
     let (child, fields) = (act.child().map(ObjectRef::to_string), act.fields());
     let more = child.as_deref().map_or(0, str::len) + fields.as_deref().map_or(0, str::len);
-    if pass.controller.act_lines.allows(LINE + more) {
+    if pass.controller.act_lines.allows(LINE_OVERHEAD_BYTES + more) {
         let (object, finalizer, children) = (pass.reference(), act.finalizer(), act.children());
         let child = child.as_deref().map(tracing::field::display);
         let fields = fields.as_deref().map(tracing::field::display);
@@ -93,7 +95,7 @@ pub fn log(pass: &Pass<'_>, act: Act<'_>) {
     }
     pass.controller.metrics.lines_dropped(plugin, 1);
     if let Some(dropped) = pass.controller.act_lines.dropped(1, Instant::now()) {
-        tracing::warn!(plugin, %digest, dropped, "the plugin has more done than is logged; some lines were dropped");
+        tracing::warn!(plugin, %digest, dropped, "the host does more for the plugin than the rate limit of log lines allows; some lines were dropped");
     }
 }
 
@@ -103,12 +105,12 @@ mod tests {
     use hotshoe_core::model::kind::Kind;
 
     #[test]
-    fn a_name_of_a_field_that_a_plugin_chose_forges_no_line() {
+    fn a_field_name_that_a_plugin_chose_forges_no_log_line() {
         let kind = Kind::new("", "v1", "ConfigMap");
         let child = ObjectRef { kind, namespace: Some("n".into()), name: "a".into() };
         let fields = ["data.a\n2026-01-01T00:00:00Z INFO forged \u{1b}[2J".to_owned(), "x".repeat(10_000)];
         let text = Act::Changed(&child, &fields).fields().unwrap();
-        assert!(!text.contains(|letter: char| letter.is_control()) && text.len() <= FIELDS, "{text}");
+        assert!(!text.contains(|letter: char| letter.is_control()) && text.len() <= MAX_FIELDS_BYTES, "{text}");
         assert_eq!(Act::Changed(&child, &[]).fields(), None);
     }
 }

@@ -1,4 +1,4 @@
-//! *apply*, seen from one pass: the children first, then Events, then status.
+//! *apply* of one pass: first the children, then Events, then the status.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::reconcile::acts;
 use crate::reconcile::acts::Act;
 use crate::reconcile::check::{Checked, Planned};
 use crate::reconcile::decide;
-use crate::reconcile::decide::LINE;
+use crate::reconcile::decide::LINE_OVERHEAD_BYTES;
 use crate::reconcile::error::Error;
 use crate::reconcile::events;
 use crate::reconcile::fingerprint::{InSync, refusal_basis, sync_fingerprint};
@@ -40,49 +40,50 @@ pub enum Target {
     Exactly(Planned),
 }
 
-/// After so many tries, more than half a minute, a leftover child of an earlier object of the same name does not wait
-/// for the garbage collector: something else keeps it.
-const COLLECTED: u32 = 20;
+/// How often, for more than half a minute, the host waits for the garbage collector to delete the child of an earlier
+/// parent of the same name. After that something else keeps the child, and a conflict is reported.
+const MAX_COLLECTION_WAITS: u32 = 20;
 
 /// The result of the writes of a pass.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOutcome {
-    /// Whether a write of a child was tried.
+    /// Whether any write of a child was tried.
     pub children: bool,
-    /// Whether the plugin was shown a refusal that is over by now: it has to decide again, and no watch wakes it.
-    pub relieved: bool,
+    /// Whether a refusal that the plugin was shown has ended. Then the plugin has to decide again, and no watch event
+    /// wakes the parent.
+    pub refusal_ended: bool,
     /// The children that were applied, as the replies showed them.
     applied: ObservedChildren,
-    /// The children that were deleted.
+    /// The uids of the deleted children.
     pruned: Vec<Arc<str>>,
     /// The parent as our status write left it.
     pub parent: Option<Arc<Object>>,
-    /// Whether a write failed for a transient reason: look again soon.
-    pub again: bool,
+    /// Whether a write failed for a transient reason, so that the parent is to be retried soon.
+    pub retry_soon: bool,
     /// Whether the namespace is being deleted.
     pub terminating: bool,
-    /// The writes of children without an answer in time.
+    /// The child writes that had no answer in time.
     pub unanswered: Vec<ApiError>,
-    /// Whether a child was malformed, so that the API server accepts it from no client.
+    /// Whether a child was invalid, so that the API server would accept it from no client.
     invalid: bool,
 }
 
-/// A child to be applied, with the fields that the log names.
-struct Wanted {
+/// A child to be applied, with the changed fields that the log names.
+struct LoggedApply {
     desired: Desired,
     fields: Vec<String>,
 }
 
 impl WriteOutcome {
     /// Returns the children after our writes, as far as the replies show them.
-    fn left(&self, observed: &Observed) -> ObservedChildren {
+    fn remaining_children(&self, observed: &Observed) -> ObservedChildren {
         let replaced = |kind: &Kind, child: &Object| {
             self.pruned.contains(&child.uid) || self.applied.iter().any(|(k, c)| k == kind && c.key == child.key)
         };
         let stay = observed.children.iter().filter(|(kind, child)| !replaced(kind, child)).cloned();
-        let mut left: ObservedChildren = stay.chain(self.applied.iter().cloned()).collect();
-        left.sort_by(|(a, x), (b, y)| (a, &x.key).cmp(&(b, &y.key)));
-        left
+        let mut children: ObservedChildren = stay.chain(self.applied.iter().cloned()).collect();
+        children.sort_by(|(a, x), (b, y)| (a, &x.key).cmp(&(b, &y.key)));
+        children
     }
 }
 
@@ -92,7 +93,7 @@ pub fn requeue(decision: &Decision) -> Option<Duration> {
     decision.requeue_after.map(|after| after.clamp(soonest, latest))
 }
 
-/// Applies a checked decision, and settles its trial.
+/// Applies a checked decision, and reports the result to the circuit breaker's trial.
 ///
 /// # Errors
 /// When the API server does not answer, or refuses a write of the host's own.
@@ -119,7 +120,7 @@ async fn write(pass: &mut Pass<'_>, observed: &Observed, checked: Checked) -> Re
     match target {
         Target::Exactly(planned) => {
             write_children(pass, observed, planned, &mut written).await;
-            let left = written.left(observed);
+            let children = written.remaining_children(observed);
             let state = &mut pass.state;
             let in_sync = state.refused.is_empty() && state.unsettled.is_empty() && state.contention.is_over();
             let about = InSync {
@@ -128,8 +129,8 @@ async fn write(pass: &mut Pass<'_>, observed: &Observed, checked: Checked) -> Re
                 desired: intent.children,
             };
             state.in_sync =
-                (in_sync && !written.again).then(|| sync_fingerprint(&pass.controller.hasher, about, &left));
-            pass.children = left;
+                (in_sync && !written.retry_soon).then(|| sync_fingerprint(&pass.controller.hasher, about, &children));
+            pass.children = children;
         }
         // Nothing is applied, so earlier refusals and delays are over.
         Target::Keep | Target::InSync => {
@@ -139,23 +140,23 @@ async fn write(pass: &mut Pass<'_>, observed: &Observed, checked: Checked) -> Re
     }
     // Before the status: a plugin that reads its own conditions emits them only once.
     events::emit(pass, &decision.events);
-    // If children or refusals change in each pass, the status is written in every other one.
-    pass.state.silent = !pass.state.silent && is_outdated(pass, observed, &written);
-    if !pass.state.silent {
+    // Skipped at most once in a row: if children or refusals change in each pass, every second pass writes the status.
+    pass.state.skipped_status = !pass.state.skipped_status && is_outdated(pass, observed, &written);
+    if !pass.state.skipped_status {
         write_status(pass, observed, &decision, &mut written).await?;
     }
     Ok(written)
 }
 
-/// Returns whether the status was decided before the child writes of this pass, or before a refusal or its end. It
-/// would be wrong, and the next decision, which follows at once, would revert it. A first status is written anyway,
-/// and so is that of a parent that is being deleted, which may have no next decision.
+/// Returns whether the status is outdated: it was decided before the child writes of this pass, or before a refusal
+/// began or ended. The next decision, which follows at once, would change it. A first status is written anyway, and so
+/// is that of a parent that is being deleted, for which there may be no next decision.
 fn is_outdated(pass: &Pass<'_>, observed: &Observed, written: &WriteOutcome) -> bool {
     let parent = &observed.parent;
     let has_status = parent.owned_fields(pass.manager(), true).is_some();
-    let comes_again = written.children && !written.terminating && !parent.deleting;
+    let is_decided_again = written.children && !written.terminating && !parent.deleting;
     let has_changed = !written.applied.is_empty() || !written.pruned.is_empty();
-    has_status && comes_again && (has_changed || pass.state.refused.shown() != observed.shown.refusals)
+    has_status && is_decided_again && (has_changed || pass.state.refused.shown() != observed.shown.refusals)
 }
 
 async fn write_children(pass: &mut Pass<'_>, observed: &Observed, planned: Planned, written: &mut WriteOutcome) {
@@ -169,28 +170,34 @@ async fn write_children(pass: &mut Pass<'_>, observed: &Observed, planned: Plann
         return;
     }
     written.children = true;
-    let wanted: Vec<Wanted> = plan.apply.iter().map(|apply| wanted(pass, observed, apply, &changed)).collect();
+    let applies: Vec<LoggedApply> =
+        plan.apply.iter().map(|apply| logged_apply(pass, observed, apply, &changed)).collect();
     let reference = pass.reference();
     let plugin = &pass.active.plugin;
     let context = context(pass.controller, pass.active, observed);
-    let judge = |child: &ObjectRef, json: &str| check::result::check(child, json, &context);
+    let check_result = |child: &ObjectRef, json: &str| check::result::check(child, json, &context);
     let parent = Parent {
         reference: &reference,
         uid: &observed.parent.uid,
         predecessors: &plugin.predecessors,
         adopts: plugin.adopts,
-        judge: &judge,
+        check_result: &check_result,
     };
     let children = pass.controller.writer.write(plan, &pass.active.owned, parent, pass.permit).await;
     for child in children {
-        let wanted = wanted.iter().find(|one| one.desired.reference == child.reference);
-        note_child(pass, observed, child, wanted, written);
+        let apply = applies.iter().find(|one| one.desired.reference == child.reference);
+        note_child(pass, observed, child, apply, written);
     }
 }
 
-/// Returns the children to apply, each with the fields that change: those that are desired differently than before,
-/// or that another manager has edited.
-fn wanted(pass: &Pass<'_>, observed: &Observed, apply: &Apply, changed: &[(ObjectRef, Option<Vec<String>>)]) -> Wanted {
+/// Returns a child to apply with the fields that change: those that are desired differently than before, or that
+/// another field manager has edited.
+fn logged_apply(
+    pass: &Pass<'_>,
+    observed: &Observed,
+    apply: &Apply,
+    changed: &[(ObjectRef, Option<Vec<String>>)],
+) -> LoggedApply {
     let desired = apply.desired.clone();
     let known = changed.iter().find(|(reference, _)| *reference == desired.reference);
     let mut fields = known.and_then(|(_, fields)| fields.clone()).unwrap_or_default();
@@ -198,20 +205,20 @@ fn wanted(pass: &Pass<'_>, observed: &Observed, apply: &Apply, changed: &[(Objec
         let owned = observed.child(&desired.reference).and_then(|live| live.owned_fields(pass.manager(), false));
         fields = changed_fields::taken_over(owned, &desired.body);
     }
-    Wanted { desired, fields }
+    LoggedApply { desired, fields }
 }
 
-/// Removes from the plan children that may not be pruned, writes that are not due, and applies that had no effect
-/// before.
+/// Removes from the plan the children that may not be pruned, the writes that are not due, and the applies that had no
+/// effect before.
 fn narrow(pass: &mut Pass<'_>, observed: &Observed, plan: &mut Plan, written: &mut WriteOutcome) {
     let context = context(pass.controller, pass.active, observed);
     plan.prune.retain(|(kind, child)| may_prune(pass, &reference(kind, &child.key), &context));
-    written.relieved = pass.state.refused.keep_planned(plan);
+    written.refusal_ended = pass.state.refused.keep_planned(plan);
     let is_due = |child: &ObjectRef| pass.state.refused.is_due(child, || refusal_basis(pass, observed, child));
     plan.prune.retain(|(kind, child)| is_due(&reference(kind, &child.key)));
     plan.apply.retain(|apply| {
         is_due(&apply.desired.reference)
-            && !was_tried_in_vain(observed, &apply.desired, &pass.state.unsettled, pass.manager())
+            && !had_no_effect(observed, &apply.desired, &pass.state.unsettled, pass.manager())
     });
 }
 
@@ -221,7 +228,7 @@ pub(super) fn may_prune(pass: &Pass<'_>, child: &ObjectRef, context: &Context<'_
     pass.controller.metrics.denied(plugin, denial.rule());
     let why = denial.reasons();
     // The plugin chooses its children, and so the number of these lines.
-    if pass.controller.failure_lines.allows(LINE + why.len()) {
+    if pass.controller.failure_lines.allows(LINE_OVERHEAD_BYTES + why.len()) {
         let (object, rule) = (pass.reference(), denial.rule());
         tracing::warn!(plugin, %digest, %object, rule, "a child that is no longer desired stays: {why}");
     } else {
@@ -231,12 +238,7 @@ pub(super) fn may_prune(pass: &Pass<'_>, child: &ObjectRef, context: &Context<'_
 }
 
 /// Returns whether the same apply had no effect before, and our ownership has not changed since.
-fn was_tried_in_vain(
-    observed: &Observed,
-    desired: &Desired,
-    unsettled: &[(Kind, Key, Unsettled)],
-    manager: &str,
-) -> bool {
+fn had_no_effect(observed: &Observed, desired: &Desired, unsettled: &[(Kind, Key, Unsettled)], manager: &str) -> bool {
     let tried = unsettled.iter().find(|(kind, key, _)| desired.reference.is(kind, key));
     tried.is_some_and(|(_, _, tried)| {
         let fields = observed.child(&desired.reference).and_then(|child| child.owned_fields(manager, false));
@@ -244,12 +246,12 @@ fn was_tried_in_vain(
     })
 }
 
-/// Notes the result of a child's write; of its deletion, if nothing was desired.
+/// Records the result of the write of a child: of its apply, or of its deletion if there is no `apply`.
 fn note_child(
     pass: &mut Pass<'_>,
     observed: &Observed,
     child: ChildWrite,
-    wanted: Option<&Wanted>,
+    apply: Option<&LoggedApply>,
     written: &mut WriteOutcome,
 ) {
     let (state, reference) = (&mut pass.state, child.reference);
@@ -261,11 +263,11 @@ fn note_child(
     match child.result {
         Ok(object) => {
             if state.refused.lift(&reference) {
-                state.said.clear();
+                state.reported.clear();
             }
-            match (object, wanted) {
-                (Some(object), Some(wanted)) => {
-                    note_applied(pass, observed, &object, wanted);
+            match (object, apply) {
+                (Some(object), Some(apply)) => {
+                    note_applied(pass, observed, &object, apply);
                     written.applied.push((reference.kind, object));
                 }
                 _ => {
@@ -274,22 +276,22 @@ fn note_child(
                 }
             }
         }
-        Err(WriteError::Collecting) if state.stalls < COLLECTED && !state.refused.has(&reference) => {
-            written.again = true;
+        Err(WriteError::Collecting) if state.stalls < MAX_COLLECTION_WAITS && !state.refused.has(&reference) => {
+            written.retry_soon = true;
         }
         Err(WriteError::Api(error)) if error.is_namespace_terminating() => written.terminating = true,
-        Err(WriteError::Api(error)) if passes_by_itself(&error) => written.again = true,
+        Err(WriteError::Api(error)) if is_unreported(&error) => written.retry_soon = true,
         Err(error) => {
-            blame(pass, &error, written);
+            count_invalid(pass, &error, written);
             note_refused(pass, observed, &reference, child.digest, error);
         }
     }
 }
 
-/// Notes a successful apply. If we do not own every field that it set, a webhook rewrites the object, and applying
-/// again would contend with it.
-fn note_applied(pass: &mut Pass<'_>, observed: &Observed, object: &Object, wanted: &Wanted) {
-    let Wanted { desired, fields } = wanted;
+/// Records a successful apply. If we do not own every field that the apply set, something such as a webhook rewrites
+/// the object, and another apply would only contend with it.
+fn note_applied(pass: &mut Pass<'_>, observed: &Observed, object: &Object, apply: &LoggedApply) {
+    let LoggedApply { desired, fields } = apply;
     match observed.child(&desired.reference) {
         Some(before) if before.uid == object.uid => {
             if before.resource_version != object.resource_version {
@@ -318,14 +320,14 @@ fn note_applied(pass: &mut Pass<'_>, observed: &Observed, object: &Object, wante
     tracing::warn!(plugin, %digest, %child, "not every field of the child stays as it was applied: something else rewrites it");
 }
 
-/// Counts a malformed child as a failure of the revision, once in a pass: it is no better than no answer.
-fn blame(pass: &Pass<'_>, error: &WriteError, written: &mut WriteOutcome) {
+/// Counts an invalid child as a failure of the revision, once in a pass: it is no better than a failed call.
+fn count_invalid(pass: &Pass<'_>, error: &WriteError, written: &mut WriteOutcome) {
     if let WriteError::Api(error) = error
         && error.is_invalid()
         && !std::mem::replace(&mut written.invalid, true)
     {
         let (now, digest, controller) = (Instant::now(), pass.active.revision.digest(), pass.controller);
-        controller.judge(digest, |probation| probation.failed(now, digest, &pass.parent.key, error));
+        controller.update_probation(digest, |probation| probation.failed(now, digest, &pass.parent.key, error));
     }
 }
 
@@ -334,17 +336,17 @@ fn note_refused(pass: &mut Pass<'_>, observed: &Observed, child: &ObjectRef, dig
         denial.violations().iter().for_each(|one| pass.controller.metrics.denied(&pass.controller.name, one.rule));
     }
     let basis = refusal_basis(pass, observed, child);
-    // With advice for people; the plugin is shown the API server's own message.
+    // The advice is for users only; the plugin is shown the API server's own message.
     let advice = advice(&error, &pass.controller.name).unwrap_or_default();
     let Some(refusal) = pass.state.refused.add(child, digest, error, basis) else { return };
     let (plugin, digest, object) = (&*pass.controller.name, pass.active.revision.digest(), pass.reference());
-    let (code, words) = (refusal.code, &refusal.message);
-    if pass.state.refused.denied().is_some_and(|denied| denied == words) {
-        tracing::warn!(plugin, %digest, %object, %child, "a child stays as it is, for what would result is denied: {words}");
-        // Said in Event and condition as any denial.
+    let (code, message) = (refusal.code, &refusal.message);
+    if pass.state.refused.denied().is_some_and(|denied| denied == message) {
+        tracing::warn!(plugin, %digest, %object, %child, "a child is not written, because the object that would result is denied: {message}");
+        // Reported in Event and condition as any other denial.
         return;
     }
-    tracing::warn!(plugin, %digest, %object, %child, code, "the API server refused a child: {words}{advice}");
+    tracing::warn!(plugin, %digest, %object, %child, code, "the API server refused a child: {message}{advice}");
     let message = event_text(&refusal) + &advice;
     events::warn_once(pass, &Event { severity: Severity::Warning, reason: refusal.reason, message });
 }
@@ -358,8 +360,8 @@ async fn write_status(
     let (writer, watch) = (&pass.controller.writer, &pass.active.parents.watch);
     let Some(parent) = pass.live().filter(|_| pass.active.resource().has_status) else { return Ok(()) };
     let generation = observed.parent.generation;
-    let (said, stated) = (decision.status.as_deref(), &decision.conditions);
-    let desired = status::desired(said, stated, &parent, pass.manager(), generation, &time::now())?;
+    let (fields, conditions) = (decision.status.as_deref(), &decision.conditions);
+    let desired = status::desired(fields, conditions, &parent, pass.manager(), generation, &time::now())?;
     if status::is_current(&desired, &parent, pass.manager()) {
         return drop_predecessors_status(pass, parent, written).await;
     }
@@ -370,14 +372,14 @@ async fn write_status(
             written.parent = Some(parent.clone());
             drop_predecessors_status(pass, parent, written).await?;
         }
-        Err(error) if error.code == 409 => written.again = true,
+        Err(error) if error.code == 409 => written.retry_soon = true,
         Err(error) if error.is_gone() => {}
         Err(error) => return Err(error.into()),
     }
     Ok(())
 }
 
-/// Removes from the status what the plugins stated that this one takes over from.
+/// Removes the status fields that the predecessors of this plugin applied.
 async fn drop_predecessors_status(
     pass: &Pass<'_>,
     mut parent: Arc<Object>,
@@ -392,7 +394,7 @@ async fn drop_predecessors_status(
         parent = match writer.learn_parent(&active.parents.watch, &active.resource(), &parent, reply).await {
             Ok(parent) => parent,
             Err(error) if error.code == 409 => {
-                written.again = true;
+                written.retry_soon = true;
                 return Ok(());
             }
             Err(error) => return Err(error.into()),
@@ -403,9 +405,9 @@ async fn drop_predecessors_status(
     Ok(())
 }
 
-/// Returns whether an error is transient and not worth a report: conflicts, overload, no answer, and what follows an
-/// outage. A 5xx answer is reported like a refusal, and retried soon.
-fn passes_by_itself(error: &ApiError) -> bool {
+/// Returns whether an error is transient and not worth a report: a conflict, an overload, no answer, or an error right
+/// after an outage. A 5xx answer is reported like a refusal, and retried soon.
+fn is_unreported(error: &ApiError) -> bool {
     error.after_outage || matches!(error.code, 0 | 409 | 429)
 }
 

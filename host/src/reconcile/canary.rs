@@ -1,8 +1,8 @@
 //! The canary of a plugin: a revision that decides for a share of the parents, beside the active one. Each parent is
 //! decided by one of the two, chosen at the beginning of each reconcile.
 //!
-//! A canary has a circuit breaker and a judgement of its own. Nothing that it does wrong keeps the active revision from
-//! deciding, and no failure of that one ends the canary.
+//! A canary has a circuit breaker and a judgement of its own. A failing canary does not keep the active revision from
+//! deciding, and a failure of the active revision does not end the canary.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,23 +22,23 @@ use hotshoe_core::model::object::{Key, Object};
 pub struct Canary {
     /// The revision, with views of its own.
     pub revision: Arc<ActiveRevision>,
-    /// The parents that it decides for.
+    /// The parents that the canary decides for.
     pub share: Share,
-    /// The namespaces, where the share is of those with certain labels.
+    /// The watched namespaces, if the share selects namespaces by label.
     pub namespaces: Option<Arc<SharedWatch>>,
-    /// When it began.
+    /// When the canary began.
     pub began: Instant,
-    /// The same, in seconds since the epoch.
+    /// When the canary began, in seconds since the epoch.
     pub since: u64,
 }
 
 impl Canary {
-    /// Returns its digest.
+    /// Returns the digest of the revision.
     pub fn digest(&self) -> Digest {
         self.revision.revision.digest()
     }
 
-    /// Returns whether it decides for a parent.
+    /// Returns whether the canary decides for a parent.
     pub fn has(&self, parent: &Object) -> bool {
         let namespace = || {
             let name = parent.key.namespace.as_deref()?;
@@ -48,24 +48,24 @@ impl Canary {
         self.share.has(self.digest(), &parent.uid, namespace.as_deref())
     }
 
-    /// Returns for how many parents it decides.
+    /// Returns the number of parents that the canary decides for.
     pub fn parents(&self) -> usize {
         self.revision.parents.watch.cache.all(|_| true).iter().filter(|parent| self.has(parent)).count()
     }
 }
 
-/// Holds the canary of one plugin, if it has one, and how it does.
+/// The canary of one plugin, if it has one, with the breaker and the judgement of the canary.
 #[derive(Default)]
 pub struct CanarySlot {
     current: ArcSwapOption<Canary>,
-    /// Whether it may be called.
+    /// The circuit breaker of the canary.
     pub breaker: Breaker,
-    /// Whether it does worse than the active revision.
+    /// Compares the canary with the active revision.
     pub judgement: Judgement,
 }
 
 impl CanarySlot {
-    /// Returns the canary.
+    /// Returns the current canary.
     pub fn current(&self) -> Option<Arc<Canary>> {
         self.current.load_full()
     }
@@ -75,7 +75,7 @@ impl CanarySlot {
         self.current.load().as_ref().is_some_and(|canary| canary.digest() == digest)
     }
 
-    /// Has another canary decide, or none. Returns the one before.
+    /// Replaces the canary, or removes it. Returns the previous one.
     pub fn replace(&self, next: Option<Arc<Canary>>) -> Option<Arc<Canary>> {
         let before = self.current.swap(next.clone());
         if before.as_ref().map(|before| before.digest()) != next.map(|next| next.digest()) {

@@ -1,5 +1,5 @@
-//! *check*, on the thread on which the plugin was called and against the time of the call: how much there is to check, to
-//! compare and to hash is the plugin's to choose, and the host's own thread serves all plugins.
+//! *check*: runs on the thread of the call, and its time counts as time of the call. The plugin chooses how much there
+//! is to check, compare and hash, and the host's own thread serves all plugins.
 
 use std::hash::RandomState;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::config::PluginConfig;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::apply::Target;
 use crate::reconcile::controller::Controller;
-use crate::reconcile::fingerprint::{InSync, others, sync_fingerprint};
+use crate::reconcile::fingerprint::{InSync, beside_parent, sync_fingerprint};
 use crate::reconcile::observe::{Observed, Rules, context_of};
 use crate::reconcile::pass::Pass;
 use crate::sandbox::revision::Revision;
@@ -28,7 +28,7 @@ use hotshoe_core::model::decision::{Answer, Call, Children, Decision};
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::ObservedChildren;
 
-/// Judges answers about one parent. It owns all that it needs.
+/// Checks answers about one parent. Owns all its inputs, so that it can run on the thread of the call.
 pub struct Gate {
     call: Call,
     plugin: Arc<PluginConfig>,
@@ -40,7 +40,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Prepares to judge answers of a revision about what was observed.
+    /// Prepares to check the answers of a revision about an observation.
     pub fn of(controller: &Controller, active: &ActiveRevision, call: Call, observed: &Arc<Observed>) -> Self {
         let limits = &active.plugin.limits;
         let held = active.note_held();
@@ -55,11 +55,11 @@ impl Gate {
         }
     }
 
-    /// Returns an answer with its children completed, if it may be carried out.
+    /// Returns the decision of an answer, with its children completed, if the answer is admissible.
     ///
     /// # Errors
-    /// Why it may not.
-    pub fn judge(&self, answer: Answer) -> Result<AdmittedDecision, Inadmissible> {
+    /// Why the answer is not admissible.
+    pub fn check(&self, answer: Answer) -> Result<AdmittedDecision, Inadmissible> {
         let observed = &*self.observed;
         let rules = Rules {
             plugin: &self.plugin,
@@ -75,25 +75,25 @@ impl Gate {
     }
 }
 
-/// An answer that may be carried out, with all that was computed of it.
+/// An admissible answer, with everything that was computed from it.
 pub struct Checked {
-    /// How far the work is.
+    /// How far the reconcile or the clean-up is.
     pub stage: Stage,
     /// The decision.
     pub decision: Decision,
     /// What to do with the children.
     pub target: Target,
-    /// The fingerprints of what is desired.
+    /// The fingerprints of the desired state.
     pub intent: Intent,
 }
 
-/// Desired children, compared with those that were observed and with those that were desired before.
+/// The desired children, compared with the observed ones and with those that were desired before.
 pub struct Planned {
     /// What must be written.
     pub plan: Plan,
-    /// The desired children, each with the fields that are desired otherwise than before, if that is known.
+    /// The desired children, each with the fields that are desired differently than before, if these are known.
     pub changed: Vec<(ObjectRef, Option<Vec<String>>)>,
-    /// What is to be remembered of them.
+    /// The fingerprints of the desired children, to remember for the next comparison.
     pub desired: Arc<DesiredBefore>,
 }
 
@@ -125,10 +125,10 @@ impl Check {
         }
     }
 
-    /// Returns an answer with what is to be done, if it may be carried out.
+    /// Returns the decision of an answer and what to do for it, if the answer is admissible.
     ///
     /// # Errors
-    /// Why it may not.
+    /// Why the answer is not admissible.
     pub fn run(&self, answer: Answer) -> Result<Checked, Inadmissible> {
         let intent = answer.decision().map(|decision| self.intent(decision)).unwrap_or_default();
         match answer {
@@ -136,7 +136,7 @@ impl Check {
                 Ok(Checked { stage: Stage::Decided, decision, target: Target::InSync, intent })
             }
             answer => {
-                let AdmittedDecision { stage, decision, desired } = self.gate.judge(answer)?;
+                let AdmittedDecision { stage, decision, desired } = self.gate.check(answer)?;
                 let target = desired.map_or(Target::Keep, |desired| Target::Exactly(self.plan(desired)));
                 Ok(Checked { stage, decision, target, intent })
             }
@@ -147,12 +147,12 @@ impl Check {
         Intent {
             children: decision.desired_children(&self.hasher),
             feedback: decision.feedback(self.gate.revision.own_status(), &self.hasher),
-            about: others(&self.hasher, &self.gate.observed.shown),
+            about: beside_parent(&self.hasher, &self.gate.observed.shown),
         }
     }
 
-    /// Returns whether desired and observed children are those that were found in sync. Checking and comparing them again
-    /// would have the same result.
+    /// Returns whether desired and observed children are the same that were found in sync before. Checking and
+    /// comparing them again would have the same result.
     fn is_in_place(&self, decision: &Decision, intent: Intent) -> bool {
         let about = InSync { basis: self.basis, manager: &self.manager, desired: intent.children };
         self.gate.call == Call::Reconcile
@@ -172,8 +172,8 @@ impl Check {
     }
 }
 
-/// Returns whether the children that are desired and there are those that were found in sync (`in_sync`), and the status
-/// may be stated: all or nothing, so one that may not denies the children too.
+/// Returns whether the desired and observed children are those that were found in sync (`in_sync`), and the status is
+/// admissible. An answer is admitted as a whole, so a status that is denied must deny the children, too.
 pub fn is_in_place(
     hasher: &RandomState,
     about: InSync<'_>,

@@ -1,5 +1,5 @@
-//! The controller of one plugin: its active revision, its queue, and what is remembered of each parent between
-//! two reconciles.
+//! The controller of one plugin: its active revision, its queue, and the state that is kept of each parent between two
+//! reconciles.
 
 use std::hash::RandomState;
 use std::sync::Arc;
@@ -37,11 +37,11 @@ use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::{EVENTS_AT_ONCE, EVENTS_PER_SECOND, LOGGED_AT_ONCE, LOGGED_PER_SECOND};
 use hotshoe_core::model::object::{Key, Object};
 
-/// The share of a plugin's parents for which this host works.
+/// The share of a plugin's parents that this host reconciles.
 pub struct Share {
-    /// The shards that it holds.
+    /// The shards that this host holds.
     pub shards: Arc<Shards>,
-    /// The shard of all parents of the plugin; none where they are spread over the shards.
+    /// The one shard of all parents of the plugin; `None` if its parents are spread over the shards.
     pub one: Option<usize>,
 }
 
@@ -53,50 +53,52 @@ pub struct Controller {
     pub queue: Queue,
     /// The only way to write.
     pub writer: Writer,
-    /// Where Events go.
+    /// Writes Events.
     pub recorder: Recorder,
     /// Limits the plugin's Events.
     pub events: OutputLimit,
-    /// Limits the host's Events about the plugin: no plugin hides its failures behind its Events.
+    /// Limits the host's Events about the plugin's failures. A limit of its own, so that no plugin can hide its
+    /// failures behind many Events.
     pub failures: OutputLimit,
-    /// Limits the bytes of its log lines.
+    /// Limits the bytes of the plugin's log lines.
     pub lines: OutputLimit,
-    /// Limits the bytes of the host's lines about what it does for the plugin.
+    /// Limits the bytes of the host's log lines about its actions for the plugin.
     pub act_lines: OutputLimit,
-    /// Limits the bytes of the host's lines about its failures: no plugin hides these behind its own lines.
+    /// Limits the bytes of the host's log lines about the plugin's failures. A limit of its own, so that no plugin can
+    /// hide its failures behind its own lines.
     pub failure_lines: OutputLimit,
-    /// What is known of kinds.
+    /// The kinds as the API server serves them.
     pub kinds: Arc<Kinds>,
-    /// What is counted.
+    /// The metrics of the host.
     pub metrics: Arc<Metrics>,
-    /// The parents for which this host works.
+    /// The share of the parents that this host reconciles.
     pub share: Share,
     /// The active revision.
     pub slot: Slot<ActiveRevision>,
-    /// The one that decides for some parents beside it.
+    /// The canary, which decides for some parents beside the active revision.
     pub canary: CanarySlot,
     /// Whether the active revision has decided yet.
     pub first_decision: FirstDecision,
-    /// Whether it may be called.
+    /// The circuit breaker of the active revision.
     pub breaker: Breaker,
     /// Whether the active revision does worse than the one before it.
     pub judgement: Judgement,
-    /// Whether an administrator wants nothing to be reconciled.
+    /// Whether an administrator has paused the plugin.
     paused: AtomicBool,
-    /// The writes without an answer that are held against it.
+    /// The unanswered writes that count against the plugin.
     pub held: Mutex<Held>,
-    /// Keys the fingerprints, so that no object of the cluster can be made to collide.
+    /// Keys the fingerprints with a random value, so that nobody can craft objects whose fingerprints collide.
     pub hasher: RandomState,
-    /// Whether the parents' conditions are one value to the API server, and so have one owner: what others said
-    /// there leaves no room for the host's.
-    pub whole_conditions: AtomicBool,
-    /// What replies to applies have shown of the lists of children.
+    /// Whether `status.conditions` of the parents is an atomic list, which has a single owner. Then the host cannot add
+    /// its own conditions beside those of others.
+    pub atomic_conditions: AtomicBool,
+    /// Which lists in children are associative, learned from the replies to applies.
     pub associative_lists: Arc<RwLock<AssociativeLists>>,
-    /// How often labels of namespaces have changed that a rule of the grant looks at.
+    /// Counts the changes of namespace labels that a rule of the grant selects by.
     pub relabelled: AtomicU64,
     states: Mutex<HashMap<Key, ParentState>>,
-    /// Objects that may no longer be parents, until it is known that nothing of ours is left in them.
-    left: Mutex<HashSet<Key>>,
+    /// Objects that may no longer be parents, until it is known that nothing written for them is left.
+    deselected: Mutex<HashSet<Key>>,
 }
 
 impl Controller {
@@ -130,11 +132,11 @@ impl Controller {
             paused: AtomicBool::new(false),
             held: Mutex::default(),
             hasher: RandomState::new(),
-            whole_conditions: AtomicBool::new(false),
+            atomic_conditions: AtomicBool::new(false),
             associative_lists: Arc::default(),
             relabelled: AtomicU64::new(0),
             states: Mutex::default(),
-            left: Mutex::default(),
+            deselected: Mutex::default(),
         }
     }
 
@@ -145,8 +147,8 @@ impl Controller {
 
     /// Returns the revision that decides about a parent: the active one, or its canary.
     pub fn deciding(&self, key: &Key) -> Option<Arc<ActiveRevision>> {
-        // The canary first: once it is activated it is no canary any more, and the active one read before that would
-        // decide about its parents once more.
+        // The canary is read first. If the active revision were read first and the canary activated in between, the
+        // old active revision would decide once more about the parents of the canary.
         let canary = self.canary.current();
         let is_its = |canary: &Arc<Canary>| {
             let parent = canary.revision.parents.watch.cache.get(key);
@@ -155,7 +157,7 @@ impl Controller {
         canary.filter(is_its).map(|canary| canary.revision.clone()).or_else(|| self.active())
     }
 
-    /// Begins a reconcile of a parent; none where another host works for it.
+    /// Begins a reconcile of a parent. Returns `None` if another host works for it.
     pub fn enter(&self, key: &Key) -> Option<Turn> {
         self.share.shards.enter(self.shard_of(key))
     }
@@ -169,8 +171,9 @@ impl Controller {
         self.share.one.unwrap_or_else(|| self.share.shards.of_parent(key))
     }
 
-    /// Follows which shards this host holds, for as long as it runs. All parents of one that it has now are looked at,
-    /// and what is remembered of those of another is forgotten: it is not followed any more.
+    /// Follows which shards this host holds, for as long as it runs. Queues all parents of a shard that this host has
+    /// acquired, and forgets the state of the parents of a shard that it has lost: that state is no longer kept up to
+    /// date.
     pub async fn follow_shards(self: Arc<Self>) {
         let shards = self.share.shards.clone();
         let mut changes = shards.changes();
@@ -181,7 +184,7 @@ impl Controller {
                 let term = shards.permit(shard).map(|permit| permit.term());
                 if *known != term {
                     *known = term;
-                    self.changed_hands(shard, term);
+                    self.on_shard_change(shard, term);
                 }
             }
             if changes.changed().await.is_err() {
@@ -190,20 +193,20 @@ impl Controller {
         }
     }
 
-    fn changed_hands(&self, shard: usize, term: Option<u64>) {
+    fn on_shard_change(&self, shard: usize, term: Option<u64>) {
         let is_of_shard = |key: &Key| self.shard_of(key) == shard;
         self.states.lock().retain(|key, state| !is_of_shard(key) || Some(state.term) == term);
         if term.is_some() {
             let parents = self.active().map(|active| active.parents.watch.cache.keys()).unwrap_or_default();
-            let left: Vec<Key> = self.left.lock().iter().cloned().collect();
-            parents.into_iter().chain(left).filter(is_of_shard).for_each(|key| self.queue.add(key));
+            let deselected: Vec<Key> = self.deselected.lock().iter().cloned().collect();
+            parents.into_iter().chain(deselected).filter(is_of_shard).for_each(|key| self.queue.add(key));
         }
     }
 
-    /// Pauses the plugin, or has it go on with every parent.
+    /// Pauses the plugin, or resumes it and requeues every parent.
     pub fn pause(&self, paused: bool) {
         if self.paused.swap(paused, Ordering::Relaxed) && !paused {
-            self.left.lock().iter().for_each(|key| self.queue.add(key.clone()));
+            self.deselected.lock().iter().for_each(|key| self.queue.add(key.clone()));
             self.decide_all_again();
         }
     }
@@ -218,20 +221,21 @@ impl Controller {
         self.replace(active, None);
     }
 
-    /// Replaces what describes the active revision and its canary, and requeues every parent.
+    /// Replaces the active revision and its canary after a change of `plugin.yaml`, and requeues every parent.
     pub fn redefine(&self, active: Arc<ActiveRevision>, canary: Option<Arc<Canary>>) {
         self.canary.breaker.reset();
         self.replace(active, canary);
     }
 
-    /// Has a canary decide for its share, and requeues every parent: one of others has nothing to do.
+    /// Lets a canary decide for its share of the parents. Requeues every parent; those outside the share have nothing
+    /// to do.
     pub fn begin_canary(&self, canary: Arc<Canary>) {
         self.metrics.decides_too(&self.name, &canary.revision.revision);
         self.canary.replace(Some(canary));
         self.decide_all_again();
     }
 
-    /// Ends the canary, so that the active revision decides for its parents, too. Returns it.
+    /// Ends the canary, so that the active revision decides for all parents again. Returns the canary.
     pub fn end_canary(&self) -> Option<Arc<Canary>> {
         let ended = self.canary.replace(None)?;
         self.canary.judgement.probation.end();
@@ -241,15 +245,15 @@ impl Controller {
 
     fn replace(&self, active: Arc<ActiveRevision>, canary: Option<Arc<Canary>>) {
         self.breaker.reset();
-        self.whole_conditions.store(false, Ordering::Relaxed);
+        self.atomic_conditions.store(false, Ordering::Relaxed);
         self.metrics.decides(&self.name, &active.revision);
         if self.active().is_some() {
             self.slot.publish(active);
             self.set_canary(canary);
             return self.decide_all_again();
         }
-        // At the start all wait alike. In a sweep, parents that our own writes wake would go before those that
-        // were never decided.
+        // At the start all parents are queued alike. In a sweep, parents woken by our own writes would be served before
+        // those that were never reconciled.
         let parents = active.parents.watch.clone();
         self.slot.publish(active);
         parents.cache.keys().into_iter().for_each(|key| self.queue.add(key));
@@ -262,24 +266,24 @@ impl Controller {
         self.canary.replace(canary);
     }
 
-    /// Records an answer of a revision. The first one after its activation ends the swap.
+    /// Records an answer of a revision. The first answer after its activation ends the measured swap time.
     pub fn answered(&self, revision: &Revision) {
         if let Some(stopwatch) = self.first_decision.decided(revision.digest()) {
             self.metrics.swapped(&self.name, &stopwatch);
         }
     }
 
-    /// Counts a good call with the circuit breaker.
+    /// Reports a successful call to the circuit breaker.
     pub fn passed(&self, trial: Trial<'_>) {
         self.end_trial(trial, Trial::passed);
     }
 
-    /// Counts what became of a decision's writes with the circuit breaker.
+    /// Reports the result of a decision's writes to the circuit breaker.
     pub fn written(&self, trial: Trial<'_>, written: Written) {
         self.end_trial(trial, |trial| written.verdict().report(trial, Instant::now()));
     }
 
-    /// Holds a write without an answer against the plugin.
+    /// Counts an unanswered write against the plugin.
     pub fn hold(&self, error: &ApiError) {
         let (plugin, object) = (&*self.name, &*error.target);
         tracing::warn!(
@@ -300,18 +304,18 @@ impl Controller {
         self.decide_all_again();
     }
 
-    /// Counts a bad call with the circuit breaker.
+    /// Reports a failed call to the circuit breaker.
     pub fn failed(&self, trial: Trial<'_>) {
         self.end_trial(trial, |trial| trial.failed(Instant::now()));
     }
 
-    /// Counts a call that used up its time with the circuit breaker.
+    /// Reports a call that exceeded its deadline to the circuit breaker.
     pub fn overdue(&self, trial: Trial<'_>) {
         self.end_trial(trial, |trial| trial.overdue(Instant::now()));
     }
 
     fn end_trial<'a>(&self, trial: Trial<'a>, end: impl FnOnce(Trial<'a>) -> Turned) {
-        // None where the trial was of a canary that has ended.
+        // `None` if the trial belonged to a canary that has ended.
         let decided = match trial.is_of(&self.canary.breaker) {
             true => self.canary.current().map(|canary| canary.revision.clone()),
             false => self.active(),
@@ -338,19 +342,19 @@ impl Controller {
         self.metrics.opened(&self.name);
         if let Some(decided) = decided {
             let digest = decided.revision.digest();
-            self.judge(digest, |probation| probation.circuit_opened(Instant::now(), digest));
+            self.update_probation(digest, |probation| probation.circuit_opened(Instant::now(), digest));
             decided.revision.forget_waiting();
         }
     }
 
-    /// Notes with the judgement of a revision what it did, and wakes the rollout where that came to a new verdict. A canary is
-    /// compared with what the active revision has done until now.
-    pub fn judge(&self, digest: Digest, note: impl FnOnce(&Probation) -> bool) {
+    /// Records what a revision did with its probation, and wakes the rollout if that leads to a new verdict. A canary
+    /// is compared with what the active revision has done so far.
+    pub fn update_probation(&self, digest: Digest, update: impl FnOnce(&Probation) -> bool) {
         if self.canary.is(digest) {
             self.canary.judgement.probation.compare_with(self.judgement.probation.known());
-            self.canary.judgement.note(note);
+            self.canary.judgement.update(update);
         } else {
-            self.judgement.note(note);
+            self.judgement.update(update);
         }
     }
 
@@ -360,14 +364,14 @@ impl Controller {
         self.queue.sweep(active.parents.watch.cache.keys());
     }
 
-    /// What is remembered of a parent, as long as it is the same object.
+    /// Returns the state kept of a parent; a new state if the object was created again under the same name.
     pub fn recall(&self, parent: &Object) -> ParentState {
         let states = self.states.lock();
         let known = states.get(&parent.key).filter(|state| state.uid == parent.uid);
         known.cloned().unwrap_or_else(|| ParentState::new(parent))
     }
 
-    /// How many parents fail, and of how many others children are refused.
+    /// Returns the number of failing parents, and the number of other parents with refused child writes.
     pub fn in_trouble(&self) -> (usize, usize) {
         let states = self.states.lock();
         let failing = states.values().filter(|state| state.failures > 0).count();
@@ -375,7 +379,7 @@ impl Controller {
         (failing, refused)
     }
 
-    /// The parents that are stalled: how many, and the first of them.
+    /// Returns the stalled parents: their number, and the first of them by name.
     pub fn stalled(&self) -> Option<Stalled> {
         let states = self.states.lock();
         let of_state = |(key, state): (&Key, &ParentState)| {
@@ -390,48 +394,48 @@ impl Controller {
         drop(states);
         parents.sort_by(|a, b| a.object.cmp(&b.object));
         let count = parents.len();
-        parents.truncate(STALLED_SHOWN);
+        parents.truncate(MAX_STALLED_SHOWN);
         (count > 0).then_some(Stalled { count, parents })
     }
 
-    /// The parents that have been deleting for longer than a minute: how many, and the oldest.
+    /// Returns the parents whose deletion has taken longer than a minute: their number, and the oldest.
     pub fn deleting(&self) -> Option<Deleting> {
         let parents = self.active()?.parents.watch.clone();
         let since = |parent: Arc<Object>| Some((deletion_time(&parent)?, parent));
         let is_ours = |parent: &Object| parent.deleting && self.works_for(&parent.key);
-        let latest = events::at(unix_seconds() - DELETING)?;
+        let latest = events::at(unix_seconds() - LONG_DELETION_SECONDS)?;
         let deleting: Vec<_> = parents.cache.all(is_ours).into_iter().filter_map(since).collect();
         let late: Vec<_> = deleting.into_iter().filter(|(since, _)| *since <= latest).collect();
         let (since, oldest) = late.iter().min_by(|(a, x), (b, y)| (a, &x.key).cmp(&(b, &y.key)))?;
-        let awaited = self.recall(oldest).awaited.as_deref().map_or_else(|| others(oldest), str::to_owned);
+        let awaited = self.recall(oldest).awaited.as_deref().map_or_else(|| not_reconciled_yet(oldest), str::to_owned);
         let seconds = u64::try_from(unix_seconds() - events::seconds(since)?).unwrap_or_default();
         Some(Deleting { count: late.len(), oldest: oldest.key.to_string(), seconds, reason: awaited })
     }
 
-    /// Remembers.
+    /// Stores the state of a parent.
     pub fn remember(&self, key: &Key, state: ParentState) {
         self.states.lock().insert(key.clone(), state);
     }
 
-    /// The parent is gone.
+    /// Forgets a parent that is gone.
     pub fn forget(&self, key: &Key) {
         self.states.lock().remove(key);
-        self.left.lock().remove(key);
+        self.deselected.lock().remove(key);
     }
 
-    /// Returns the keys of all parents of which anything is remembered.
+    /// Returns the keys of all parents whose state is kept.
     pub fn remembered(&self) -> Vec<Key> {
         self.states.lock().keys().cloned().collect()
     }
 
     /// Notes that an object is gone, or has lost the labels that make it a parent.
-    pub fn note_left(&self, key: Key) {
-        self.left.lock().insert(key);
+    pub fn note_deselected(&self, key: Key) {
+        self.deselected.lock().insert(key);
     }
 
-    /// Returns whether an object may no longer be a parent and still have what was written while it was one.
-    pub fn has_left(&self, key: &Key) -> bool {
-        self.left.lock().contains(key)
+    /// Returns whether an object may no longer be a parent, and may still carry what was written while it was one.
+    pub fn is_deselected(&self, key: &Key) -> bool {
+        self.deselected.lock().contains(key)
     }
 }
 
@@ -440,49 +444,49 @@ fn digest_of(decided: Option<&ActiveRevision>) -> Option<DisplayValue<Digest>> {
     decided.map(|decided| display(decided.revision.digest()))
 }
 
-/// So many parents that are stalled are shown by name.
-const STALLED_SHOWN: usize = 10;
+/// How many stalled parents are shown by name.
+const MAX_STALLED_SHOWN: usize = 10;
 
-/// Parents that are not tried again before something changes.
+/// The parents that are not retried before something changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Stalled {
-    /// How many.
+    /// How many there are.
     pub count: usize,
     /// The first of them, by name.
     pub parents: Vec<StalledParent>,
 }
 
-/// A parent that is not tried again before something changes.
+/// A parent that is not retried before something changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StalledParent {
-    /// Which.
+    /// The namespace and name of the parent.
     pub object: String,
     /// How often it was tried.
     pub tries: u32,
-    /// Why the last try failed, in one word.
+    /// The reason of the last failure, one PascalCase word.
     pub reason: String,
 }
 
-/// Deletions that last longer than this are shown, seconds.
-const DELETING: i64 = 60;
+/// Deletions that last longer than this are shown, in seconds.
+const LONG_DELETION_SECONDS: i64 = 60;
 
-/// Parents with a long deletion.
+/// The parents whose deletion takes long.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Deleting {
-    /// How many.
+    /// How many there are.
     pub count: usize,
     /// The one that has been waiting longest.
     pub oldest: String,
-    /// For how many seconds.
+    /// How long the oldest has been waiting, in seconds.
     pub seconds: u64,
-    /// What it waits for.
+    /// What the oldest waits for.
     pub reason: String,
 }
 
-/// When the deletion of a parent began.
+/// Returns the time at which the deletion of a parent began.
 fn deletion_time(parent: &Object) -> Option<String> {
     #[derive(Deserialize)]
     struct Body {
@@ -496,8 +500,8 @@ fn deletion_time(parent: &Object) -> Option<String> {
     serde_json::from_str(&parent.body).ok().map(|Body { metadata }| metadata.deletion_timestamp)
 }
 
-fn others(parent: &Object) -> String {
-    format!("it was not decided yet; it holds {}", parent.finalizers.join(", "))
+fn not_reconciled_yet(parent: &Object) -> String {
+    format!("it was not reconciled yet; its finalizers are {}", parent.finalizers.join(", "))
 }
 
 fn unix_seconds() -> i64 {

@@ -1,4 +1,4 @@
-//! *decide*: the call of the plugin, in one round for each `needs`, and its log lines.
+//! *decide*: calls the plugin, once more for each answer `needs`, and writes its log lines.
 
 use std::iter;
 use std::sync::Arc;
@@ -28,32 +28,32 @@ use hotshoe_core::model::decision::{Answer, Call, Observation, Requirement};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 
-/// The bytes of a log line beside its message: time, level, plugin, revision and object.
-pub const LINE: usize = 200;
+/// The length of a log line without its message, in bytes: time, level, plugin, revision and object.
+pub const LINE_OVERHEAD_BYTES: usize = 200;
 
-/// A final answer that is admitted.
+/// A final answer that passed the checks.
 pub struct Admitted<'a> {
     /// The answer.
     pub checked: Checked,
-    /// Settled with the circuit breaker by what becomes of its [writes](settle_written).
+    /// The trial of the circuit breaker, which ends with the result of the [writes](settle_written).
     pub trial: Trial<'a>,
 }
 
 /// Calls the plugin until it has decided, and checks the answer.
 ///
 /// # Errors
-/// When the circuit is open, the call fails, the plugin says that it cannot decide, it needs what it may not see, or
-/// its answer is denied.
+/// When the circuit is open, the call fails, the plugin says that it cannot decide, it needs an object that it may not
+/// see, or its answer is denied.
 pub async fn decide<'a>(pass: &mut Pass<'a>, call: Call, observed: &Arc<Observed>) -> Result<Admitted<'a>, Error> {
     let Observed { parent, children, .. } = &**observed;
     let basis = || backoff_basis(pass.controller, pass.active, parent, &parent.finalizers, children);
-    // One whose children stay invalid would take the trials of parents that can be served.
+    // A parent whose children stay invalid would use up the trials of parents that can succeed.
     let stays_invalid = || pass.state.refused.stays_invalid(|child| refusal_basis(pass, observed, child));
     let failed = pass.state.backoff.is_some_and(|(_, failed)| failed == basis()) || stays_invalid();
     let mut trial = admit(pass, failed)?;
     let mut decided = call_once(pass, call, observed).await;
     if let Err(Error::Call(CallError::Stopped)) = decided {
-        // The circuit opened while it waited, which is no failure of its own.
+        // The circuit opened while the call was waiting: not a failure of this call.
         drop(trial);
         trial = admit(pass, failed)?;
         decided = call_once(pass, call, observed).await;
@@ -80,7 +80,7 @@ fn admit<'a>(pass: &mut Pass<'a>, failed: bool) -> Result<Trial<'a>, CallError> 
     admitted.map_err(|again| CallError::CircuitOpen(again.saturating_duration_since(now)))
 }
 
-/// Asks the plugin, checks its answer, and counts and logs each call.
+/// Calls the plugin until it answers finally, checks the answer, and counts and logs each call.
 async fn call_once(
     pass: &mut Pass<'_>,
     call: Call,
@@ -89,26 +89,27 @@ async fn call_once(
     let check = Arc::new(Check::of(pass, call, observed));
     let (controller, active) = (pass.controller, pass.active);
     let digest = active.revision.digest();
-    let heard = |heard: Heard<'_>| {
-        let end = if heard.failed { End::Aborted } else { End::Answered };
-        controller.metrics.called(&controller.name, digest, end, heard.elapsed);
-        controller.judge(digest, |probation| probation.called(Instant::now(), digest, heard.used));
-        log(controller, active, &observed.shown.parent.reference, heard.logs);
-        note_dropped(controller, digest, heard.dropped);
+    let on_call = |report: CallReport<'_>| {
+        let end = if report.failed { End::Aborted } else { End::Answered };
+        controller.metrics.called(&controller.name, digest, end, report.elapsed);
+        controller.update_probation(digest, |probation| probation.called(Instant::now(), digest, report.used));
+        log(controller, active, &observed.shown.parent.reference, report.logs);
+        note_dropped(controller, digest, report.dropped);
     };
     let check = move |answer| check.run(answer);
     let mut fetched = Fetched::default();
-    let checked = ask(controller, active, (call, check), observed.shown.clone(), &mut fetched, heard).await;
+    let checked = ask(controller, active, (call, check), observed.shown.clone(), &mut fetched, on_call).await;
     pass.state.fetched = fetched.any;
     checked
 }
 
-/// Counts a failure of a call with the circuit breaker, and against the revision.
+/// Reports a failed call to the circuit breaker, and counts it against the revision if it is the fault of the plugin.
 fn settle_failed(pass: &Pass<'_>, trial: Trial<'_>, error: &Error) {
     let controller = pass.controller;
-    if error.is_the_plugins() {
+    if error.is_plugin_fault() {
         let digest = pass.active.revision.digest();
-        controller.judge(digest, |probation| probation.failed(Instant::now(), digest, &pass.parent.key, error));
+        controller
+            .update_probation(digest, |probation| probation.failed(Instant::now(), digest, &pass.parent.key, error));
     }
     match error {
         Error::Api(_) | Error::NotGranted(_) | Error::Call(CallError::Stopped) => drop(trial),
@@ -119,7 +120,7 @@ fn settle_failed(pass: &Pass<'_>, trial: Trial<'_>, error: &Error) {
     }
 }
 
-/// Counts what became of a decision's writes with the circuit breaker. `unanswered` are those without an answer in time.
+/// Reports the result of a decision's writes to the circuit breaker. `unanswered` are the writes that timed out.
 pub fn settle_written(pass: &Pass<'_>, trial: Trial<'_>, unanswered: &[ApiError]) {
     let controller = pass.controller;
     let late = unanswered.iter().filter_map(|error| Some((error, error.unanswered?)));
@@ -131,8 +132,8 @@ pub fn settle_written(pass: &Pass<'_>, trial: Trial<'_>, unanswered: &[ApiError]
     controller.written(trial, written);
 }
 
-/// Records the desired state: a revision whose answers for an unchanged parent keep changing flaps.
-pub fn note(pass: &mut Pass<'_>, observed: &Observed, answer: Intent) {
+/// Records the desired state. A revision flaps if its answers for an unchanged parent keep changing.
+pub fn note_intent(pass: &mut Pass<'_>, observed: &Observed, answer: Intent) {
     let (now, controller, active) = (Instant::now(), pass.controller, pass.active);
     let basis = churn_basis(controller, active, &observed.parent);
     let churn = match pass.is_due {
@@ -143,33 +144,33 @@ pub fn note(pass: &mut Pass<'_>, observed: &Observed, answer: Intent) {
     if churn.is_new(now) {
         let (digest, endless) = (active.revision.digest(), churn.is_endless(now));
         let parent = &observed.parent.key;
-        controller.judge(digest, |probation| probation.flapped(now, digest, parent, endless));
+        controller.update_probation(digest, |probation| probation.flapped(now, digest, parent, endless));
     }
 }
 
 /// Returns the pause of a parent on which the plugin flaps.
-pub fn slowed(pass: &Pass<'_>) -> Option<Duration> {
+pub fn flap_pause(pass: &Pass<'_>) -> Option<Duration> {
     let basis = || churn_basis(pass.controller, pass.active, &pass.parent);
     pass.state.churn.pause(Instant::now(), basis)
 }
 
-/// One call: its time, its memory and its log lines.
-pub struct Heard<'a> {
-    /// Its log lines.
+/// What is known of one call: its time, its memory and its log lines.
+pub struct CallReport<'a> {
+    /// The log lines of the plugin.
     pub logs: &'a [LogLine],
     /// The number of lines that were dropped.
     pub dropped: u32,
-    /// Whether it failed without an answer.
+    /// Whether the call failed without an answer.
     pub failed: bool,
-    /// How long it ran.
+    /// The wall time of the call.
     pub elapsed: Duration,
-    /// Its processor time, which does not grow where others need the processor.
+    /// The processor time of the call, which does not grow when others use the processor.
     pub used: Duration,
-    /// Its peak memory, bytes.
+    /// The peak memory of the call, in bytes.
     pub memory: usize,
 }
 
-impl<'a, T> From<&'a Result<Outcome<T>, Aborted>> for Heard<'a> {
+impl<'a, T> From<&'a Result<Outcome<T>, Aborted>> for CallReport<'a> {
     fn from(called: &'a Result<Outcome<T>, Aborted>) -> Self {
         match called {
             Ok(Outcome { logs, logs_dropped, elapsed, used, memory, .. }) => {
@@ -182,33 +183,33 @@ impl<'a, T> From<&'a Result<Outcome<T>, Aborted>> for Heard<'a> {
     }
 }
 
-/// A call's result: what is done with a final answer, or what is needed for one.
+/// The result of one call: that of a final answer, or the objects that the plugin needs for one.
 enum Round<T> {
     Final(T),
     Needs(Vec<Requirement>),
 }
 
-/// What an answer or failure is based on beside what is watched.
+/// Which objects were fetched for an answer or failure, in addition to the watched ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fetched {
-    /// Objects that were fetched for it.
+    /// Whether any object was fetched.
     pub any: bool,
-    /// Secrets among them.
+    /// Whether a Secret was fetched.
     pub secrets: bool,
 }
 
-/// Asks a revision until it answers finally, and does `then` with that answer on the thread of the call. Sets `fetched`
-/// to what the answer or failure is based on; calls `heard` after each call.
+/// Calls a revision until it answers finally, and runs `then` on that answer on the thread of the call. Sets `fetched`
+/// to the kinds of fetched objects that the result is based on. Runs `on_call` after each call.
 ///
 /// # Errors
-/// When a call fails, the plugin says that it cannot decide, or it needs what it may not see.
+/// When a call fails, the plugin says that it cannot decide, or it needs an object that it may not see.
 pub async fn ask<T: Send + 'static>(
     controller: &Controller,
     active: &ActiveRevision,
     (call, then): (Call, impl Fn(Answer) -> T + Clone + Send + 'static),
     mut shown: Arc<Observation>,
     fetched: &mut Fetched,
-    mut heard: impl FnMut(Heard<'_>),
+    mut on_call: impl FnMut(CallReport<'_>),
 ) -> Result<T, Error> {
     *fetched = Fetched::default();
     let rounds = active.plugin.limits.request_rounds;
@@ -221,7 +222,7 @@ pub async fn ask<T: Send + 'static>(
         };
         let called = active.revision.decide_then(call, shown.clone(), round).await;
         if !matches!(&called, Err(Aborted { error: CallError::Stopped, .. })) {
-            heard(Heard::from(&called));
+            on_call(CallReport::from(&called));
         }
         match called?.result.map_err(Error::Plugin)? {
             Round::Needs(requirements) => {
@@ -235,7 +236,7 @@ pub async fn ask<T: Send + 'static>(
     Err(CallError::TooManyRounds(usize::try_from(rounds).unwrap_or(usize::MAX)).into())
 }
 
-/// Returns whether an observation shows Secrets, as a parent, as children or as what was fetched.
+/// Returns whether an observation shows Secrets: as the parent, as children or as related objects.
 pub fn shows_secrets(shown: &Observation) -> bool {
     let related = shown.related.iter().flat_map(|related| &related.objects);
     let mut all = iter::once(&shown.parent).chain(&shown.children).chain(related);
@@ -246,7 +247,7 @@ fn is_secret(kind: &Kind) -> bool {
     kind.is("", "Secret")
 }
 
-/// Logs a plugin's lines with its name and digest.
+/// Writes the log lines of a plugin, with its name and digest.
 fn log(controller: &Controller, active: &ActiveRevision, parent: &ObjectRef, lines: &[LogLine]) {
     let plugin = &*controller.name;
     let digest = active.revision.digest();
@@ -255,9 +256,9 @@ fn log(controller: &Controller, active: &ActiveRevision, parent: &ObjectRef, lin
         macro_rules! at {
             ($level:ident) => {
                 match tracing::enabled!(target: "plugin", tracing::Level::$level) {
-                    // A line that is not logged costs nothing.
+                    // A line below the log level uses nothing of the rate limit.
                     false => {}
-                    true if !controller.lines.allows(LINE + message.len()) => note_dropped(controller, digest, 1),
+                    true if !controller.lines.allows(LINE_OVERHEAD_BYTES + message.len()) => note_dropped(controller, digest, 1),
                     true => tracing::event!(target: "plugin", tracing::Level::$level, plugin, %digest, object = %parent, "{message}"),
                 }
             };
@@ -279,7 +280,7 @@ fn note_dropped(controller: &Controller, digest: Digest, lines: u32) {
     let plugin = &*controller.name;
     controller.metrics.lines_dropped(plugin, lines.into());
     if let Some(dropped) = controller.lines.dropped(lines.into(), Instant::now()) {
-        tracing::warn!(plugin, %digest, dropped, "the plugin logs more than is written; some of its lines were dropped");
+        tracing::warn!(plugin, %digest, dropped, "the plugin logs more than its rate limit allows; some of its lines were dropped");
     }
 }
 
@@ -289,14 +290,14 @@ mod tests {
     use hotshoe_core::model::decision::Failure;
 
     #[test]
-    fn the_lines_that_a_call_lost_are_counted_whether_it_ended_well_or_not() {
+    fn dropped_log_lines_are_counted_for_answered_and_aborted_calls() {
         let (logs, elapsed, used, memory) = (Vec::new(), Duration::ZERO, Duration::ZERO, 0);
         let result: Result<Answer, _> = Err(Failure::Other(String::new()));
         let well = Ok(Outcome { result, logs: logs.clone(), logs_dropped: 3, elapsed, used, memory });
         let ill = Err(Aborted { error: CallError::Stopped, logs, logs_dropped: 4, elapsed, used, memory });
         for (called, dropped, failed) in [(well, 3, false), (ill, 4, true)] {
-            let heard = Heard::from(&called);
-            assert_eq!((heard.dropped, heard.failed), (dropped, failed));
+            let report = CallReport::from(&called);
+            assert_eq!((report.dropped, report.failed), (dropped, failed));
         }
     }
 }

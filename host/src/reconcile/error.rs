@@ -1,5 +1,5 @@
-//! What can go wrong between an observation and its writes, or on the way to a revision that decides: one page for the reasons that Events,
-//! conditions and metrics show, and for when to try again.
+//! The errors of a reconcile, or of the trial calls to a revision before it decides: the reasons that Events, conditions
+//! and metrics show for them, and when each is retried.
 
 use std::time::Duration;
 
@@ -12,25 +12,25 @@ use crate::sandbox::error::CallError;
 
 use hotshoe_core::model::decision::Failure;
 
-/// What Event and condition show of a clean-up that goes on for long: no failure, but a person may wait for
-/// it in vain.
+/// The reason in Event and condition of a clean-up that takes long. It is no failure, but a user may be waiting for it
+/// in vain.
 pub const CLEAN_UP_WAITS: &str = "CleanUpWaits";
 
-/// What Event and condition show while another writer reverts each time what was applied to a child.
+/// The reason in Event and condition while another writer keeps reverting a child.
 pub const CONTENDED: &str = "Contended";
 
 /// When to try an object again after an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// The cause passes by itself: a conflict, an overload, a time-out.
+    /// Soon: the cause is transient, such as a conflict, an overload or a timeout.
     Soon,
     /// Exponential back-off from the base delay.
     Backoff,
-    /// Exponential back-off from ten times as much: only a person is likely to fix it.
+    /// Exponential back-off from ten times the base delay: only a user is likely to fix the cause.
     Slowly,
-    /// After this long.
+    /// After this time.
     After(Duration),
-    /// Not before parent, configuration, grant or plugin changes.
+    /// Only after a change of the parent, the configuration, the grant or the plugin.
     OnChange,
 }
 
@@ -43,13 +43,13 @@ pub enum Error {
     /// The plugin says that it cannot decide.
     #[error("{}", failure(.0))]
     Plugin(Failure),
-    /// The decision breaks rules.
+    /// The decision violates rules.
     #[error(transparent)]
     Denied(#[from] Denial),
-    /// The grant does not let the plugin see what its decision rests on.
+    /// The grant does not let the plugin see an object that its decision is based on.
     #[error("{0}")]
     NotGranted(String),
-    /// The host has no room for what it would bring about.
+    /// The host has no memory left for the children that the decision would create.
     #[error(transparent)]
     NoRoom(#[from] NoRoom),
     /// The API server refused.
@@ -97,7 +97,7 @@ impl From<Aborted> for Error {
 }
 
 impl Error {
-    /// One PascalCase word for Event, condition and metric.
+    /// Returns the reason for Event, condition and metric: one PascalCase word.
     pub fn reason(&self) -> &'static str {
         match self {
             Error::Call(error) => error.reason(),
@@ -113,21 +113,21 @@ impl Error {
         }
     }
 
-    /// Whether it is the plugin's fault: it failed at what it should know to do.
-    pub fn is_the_plugins(&self) -> bool {
+    /// Returns whether the error is the fault of the plugin, and so counts against its revision.
+    pub fn is_plugin_fault(&self) -> bool {
         match self {
-            // What the children of all parents take is nothing that it sees.
+            // The plugin cannot see how much memory the children of all parents take.
             Error::Call(CallError::Stopped | CallError::CircuitOpen(_)) | Error::Api(_) => false,
             Error::NotGranted(_) | Error::NoRoom(_) => false,
-            // It ran well; that it does not know how is worse than one that does.
+            // The call succeeded, but a revision that reports a failure is worse than one that does not.
             Error::Plugin(stated) => matches!(stated, Failure::Other(_)),
             Error::Call(_) | Error::Denied(_) => true,
         }
     }
 
-    /// Whether the object was tried, and what failed does not pass by itself: it uses up one of the tries that
-    /// `spec.retry.maxTries` allows. No outage of the API server does.
-    pub fn is_a_try(&self) -> bool {
+    /// Returns whether the error uses up one of the tries that `spec.retry.maxTries` allows: the parent was tried, and
+    /// the cause is not transient. An outage of the API server uses up none.
+    pub fn uses_up_try(&self) -> bool {
         match self {
             Error::Call(error) => !matches!(error, CallError::Stopped | CallError::CircuitOpen(_)),
             Error::Api(error) => !error.is_transient() && error.retry_after.is_none(),
@@ -135,7 +135,7 @@ impl Error {
         }
     }
 
-    /// When the object is tried again.
+    /// Returns when the parent is retried.
     pub fn retry(&self) -> Retry {
         match self {
             Error::Call(CallError::CircuitOpen(left)) => Retry::After(*left),
@@ -143,7 +143,7 @@ impl Error {
             Error::Plugin(Failure::Retry { after: Some(after), .. }) => Retry::After(*after),
             Error::Plugin(Failure::Retry { after: None, .. }) => Retry::Backoff,
             Error::Plugin(Failure::Reject { .. }) => Retry::OnChange,
-            // What the plugin answers may change with anything that it is shown.
+            // The next answer may differ with anything that the plugin is shown, so it is not only retried on a change.
             Error::Denied(_) | Error::NotGranted(_) | Error::NoRoom(_) => Retry::Slowly,
             Error::Api(error) => match error.retry_after {
                 Some(after) => Retry::After(after),

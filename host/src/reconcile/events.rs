@@ -9,15 +9,15 @@ use crate::reconcile::pass::Pass;
 use hotshoe_core::flow::rate_limit::OutputLimit;
 use hotshoe_core::model::decision::Event;
 
-/// After so many failures in a row, a clean-up no longer waits for its Events.
-const TRIES: u32 = 3;
+/// The number of failures in a row after which a clean-up no longer waits for its Events.
+const MAX_WAITED_FAILURES: u32 = 3;
 
-/// Records the Events of a decision. One that was emitted before is emitted again only where a timer of the plugin
-/// asked for the decision: a decision that the host repeats on an unchanged state is not new.
+/// Records the Events of a decision. An Event that was emitted before is emitted again only if a timer of the plugin
+/// caused the decision, and not if the host repeats the decision on an unchanged state.
 pub fn emit(pass: &mut Pass<'_>, events: &[Event]) {
     let controller = pass.controller;
     for event in events {
-        if is_news(pass, event) || pass.is_due {
+        if is_new(pass, event) || pass.is_due {
             record(pass, event, &controller.events);
         }
     }
@@ -26,13 +26,13 @@ pub fn emit(pass: &mut Pass<'_>, events: &[Event]) {
 /// Records an Event about a failure unless it was recorded before.
 pub fn warn_once(pass: &mut Pass<'_>, event: &Event) {
     let controller = pass.controller;
-    if is_news(pass, event) {
+    if is_new(pass, event) {
         record(pass, event, &controller.failures);
     }
 }
 
 /// Writes the Events with which a clean-up begins, before anything else: once the status says that it began, a
-/// plugin no longer emits them. If the API server accepts none, they are queued after a few tries.
+/// plugin no longer emits them. If the API server does not accept them, they are queued after a few tries.
 ///
 /// # Errors
 /// A transient error of the API server.
@@ -40,23 +40,23 @@ pub async fn emit_first(pass: &mut Pass<'_>, events: &[Event]) -> Result<(), Err
     let controller = pass.controller;
     for event in events {
         match controller.recorder.ensure(&note(pass, event)).await {
-            Err(error) if pass.state.failures < TRIES => return Err(error.into()),
+            Err(error) if pass.state.failures < MAX_WAITED_FAILURES => return Err(error.into()),
             Err(_) => {
-                if is_news(pass, event) {
+                if is_new(pass, event) {
                     record(pass, event, &controller.events);
                 }
             }
-            Ok(()) => drop(is_news(pass, event)),
+            Ok(()) => drop(is_new(pass, event)),
         }
     }
-    // They are written by now, whatever caused this pass.
+    // Written once is enough, even if a timer caused this pass.
     pass.is_due = false;
     Ok(())
 }
 
-fn is_news(pass: &mut Pass<'_>, event: &Event) -> bool {
-    let said = pass.controller.hasher.hash_one((event.severity.as_str(), &event.reason, &event.message));
-    pass.state.is_news(said)
+fn is_new(pass: &mut Pass<'_>, event: &Event) -> bool {
+    let fingerprint = pass.controller.hasher.hash_one((event.severity.as_str(), &event.reason, &event.message));
+    pass.state.is_new_event(fingerprint)
 }
 
 fn record(pass: &Pass<'_>, event: &Event, limit: &OutputLimit) {
@@ -81,6 +81,6 @@ fn note_dropped(pass: &Pass<'_>, limit: &OutputLimit) {
     pass.controller.metrics.event_dropped(plugin);
     if let Some(dropped) = limit.dropped(1, Instant::now()) {
         let digest = pass.active.revision.digest();
-        tracing::warn!(plugin, %digest, dropped, "there are more Events than are written; some were dropped");
+        tracing::warn!(plugin, %digest, dropped, "there are more Events than the rate limit allows; some were dropped");
     }
 }

@@ -7,11 +7,11 @@
 //!                      where their controller may be gone
 //! ```
 //!
-//! The finalizer of an earlier revision of the plugin counts as ours, for nothing else removes it; if the active
-//! revision asks for no clean-up, it is removed at once. One that another field manager set is not ours, whatever its name.
+//! The finalizer of an earlier revision of the plugin counts as ours, because nothing else removes it. If the active
+//! revision asks for no clean-up, the finalizer is removed at once. A finalizer that another field manager set is not
+//! ours, whatever its name.
 //!
-//! A plugin that fails here keeps the finalizer, visibly: the host's condition and an Event say
-//! why.
+//! If the plugin fails here, the finalizer stays, and the host's condition and an Event say why.
 
 use std::sync::Arc;
 
@@ -39,20 +39,20 @@ use hotshoe_core::model::decision::Call;
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::object::Object;
 
-/// One pass over a parent that is being deleted.
+/// Reconciles a parent that is being deleted.
 ///
 /// # Errors
 /// As for a reconcile; the finalizer stays.
 pub async fn finalize(pass: &mut Pass<'_>) -> Result<Outcome, Error> {
-    let Some(finalizer) = our_finalizer(pass.active, &pass.parent) else { return Ok(look_on(pass)) };
+    let Some(finalizer) = our_finalizer(pass.active, &pass.parent) else { return Ok(finish_without_finalizer(pass)) };
     if !asks_for_clean_up(pass.active, &pass.parent) {
         return release(pass, &pass.parent, finalizer).await;
     }
     let observed = Arc::new(observe(pass)?);
     let Admitted { checked: cleanup, trial } = decide::decide(pass, Call::Finalize, &observed).await?;
     if pass.state.cleaning_up.is_none() {
-        // Once its status says that it was begun, a plugin emits nothing of that any more, and nor does the
-        // host where it ends before it has written these.
+        // Written before the status: once the status says that clean-up has begun, the plugin no longer emits these
+        // Events. If the host stopped after the status write and before the Events, they would be lost.
         events::emit_first(pass, &cleanup.decision.events).await?;
         pass.state.cleaning_up = Some(Instant::now());
         acts::log(pass, Act::DeletionBegun);
@@ -63,8 +63,8 @@ pub async fn finalize(pass: &mut Pass<'_>) -> Result<Outcome, Error> {
     }
 }
 
-/// Returns the finalizer of this or an earlier revision, or of a plugin that this one takes over from, that the host
-/// added to the parent; without one, clean-up is over.
+/// Returns the finalizer that the host added to the parent for this revision, an earlier one, or a predecessor of the
+/// plugin. Without such a finalizer, clean-up is over.
 pub fn our_finalizer<'a>(active: &'a ActiveRevision, parent: &Object) -> Option<&'a str> {
     active.finalizers().find(|ours| has(parent, ours) && active.set_by_another(parent, ours).is_none())
 }
@@ -73,20 +73,21 @@ fn has(parent: &Object, finalizer: &str) -> bool {
     parent.finalizers.iter().any(|present| **present == *finalizer)
 }
 
-/// Whether the plugin is asked to clean up after a parent that is being deleted.
+/// Returns whether the plugin is asked to clean up after a parent that is being deleted.
 pub fn asks_for_clean_up(active: &ActiveRevision, parent: &Object) -> bool {
     active.revision.descriptor().finalizer.is_some() && our_finalizer(active, parent).is_some()
 }
 
-/// Ends our part. A finalizer that is left may be one that nothing removes: that is reported.
-fn look_on(pass: &mut Pass<'_>) -> Outcome {
+/// Ends the clean-up of a parent without a finalizer of ours. Reports another finalizer that possibly nothing removes.
+fn finish_without_finalizer(pass: &mut Pass<'_>) -> Outcome {
     let Some(orphan) = orphaned_finalizer(pass.controller, pass.active, &pass.parent) else { return Outcome::Released };
     pass.state.cleaning_up.get_or_insert_with(Instant::now);
     Outcome::Orphaned(orphan)
 }
 
-/// Returns a finalizer that the plugin may hold but another field manager set, or one of our domain that no known component has
-/// because the history is lost; none while one of ours is left.
+/// Returns a finalizer that possibly no controller removes: one with a name of this plugin's that another field manager
+/// set, or one of our domain that no known component has because the history is lost. Returns `None` while a finalizer
+/// of ours is left.
 fn orphaned_finalizer(controller: &Controller, active: &ActiveRevision, parent: &Object) -> Option<Orphan> {
     if our_finalizer(active, parent).is_some() {
         return None;
@@ -125,21 +126,23 @@ async fn finish(
     cleanup: Checked,
     finalizer: &str,
 ) -> Result<Outcome, Error> {
-    let left_behind = left_behind(observed, &cleanup.target);
+    let remaining = remaining_children(observed, &cleanup.target);
     let written = apply::apply(pass, trial, observed, cleanup).await?;
-    if !left_behind.is_empty() {
-        let what = left_behind.join(", ") + " must go first, and something still keeps what is left";
+    if !remaining.is_empty() {
+        let what =
+            remaining.join(", ") + " must go first, and is not deleted yet: a finalizer or a controller may keep it";
         return Ok(Outcome::CleaningUp(what));
     }
-    // Others may keep the object longer, and without our finalizer nothing reports how it ended.
-    if written.again {
+    // The status must be written first: other finalizers may keep the object longer, and without our finalizer nothing
+    // would report the end of the clean-up.
+    if written.retry_soon {
         return Ok(Outcome::Overtaken);
     }
     let Some(parent) = pass.live() else { return Ok(Outcome::Released) };
     release(pass, &parent, finalizer).await
 }
 
-/// Removes a finalizer, and looks again where an earlier one is left.
+/// Removes a finalizer. The parent is reconciled again if another finalizer of ours is left.
 async fn release(pass: &Pass<'_>, parent: &Object, finalizer: &str) -> Result<Outcome, Error> {
     let (controller, active) = (pass.controller, pass.active);
     let (writer, watch) = (&controller.writer, &active.parents.watch);
@@ -164,8 +167,8 @@ fn released(pass: &Pass<'_>, parent: &Object) -> Outcome {
     Outcome::Released
 }
 
-/// The children that are still observed and must go first.
-fn left_behind(observed: &Observed, target: &Target) -> Vec<String> {
+/// Returns the observed children that must be deleted before the finalizer is removed.
+fn remaining_children(observed: &Observed, target: &Target) -> Vec<String> {
     let Target::Exactly(planned) = target else { return Vec::new() };
     let stays = |kind: &Kind, child: &Object| planned.changed.iter().any(|(one, _)| one.is(kind, &child.key));
     let gone = observed.children.iter().filter(|(kind, child)| !stays(kind, child));
@@ -177,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_finalizer_of_the_parents_own_domain_may_be_that_of_a_former_component() {
+    fn only_a_finalizer_of_the_parents_own_domain_is_taken_for_one_of_a_former_component() {
         let finalizers = |names: &[&str]| names.iter().map(|name| Box::from(*name)).collect::<Vec<Box<str>>>();
         let found =
             |names: &[&str], group| first_of_domain(&finalizers(names), finalizer::domain(group)).map(str::to_owned);

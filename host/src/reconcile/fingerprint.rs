@@ -1,15 +1,15 @@
-//! Fingerprints: whether anything has changed since, in one comparison. The table of all of them:
+//! Fingerprints: each tells in one comparison whether certain things have changed. The table of all of them:
 //!
 //! | fingerprint | answers | changes when | but not when |
 //! |---|---|---|---|
-//! | [`fingerprint`] | has this very state been found settled before? | anything changes that the plugin sees or that our last writes left | only `now` changes |
-//! | [`backoff_basis`] | may a parent that failed be decided before its time? | the parent as it is shown, its finalizers, its children as applied, the grant or the revision changes | status or read objects change |
-//! | [`try_basis`] | do its tries begin anew? | the parent but its status, the grant or the revision changes | status, read objects or children change |
-//! | [`churn_basis`] | has the plugin a reason to answer otherwise? | the parent but its status, or the revision changes | what is observed beside the parent changes |
-//! | [`others`] | what was an answer about, beside the parent? | children, read objects, refusals or the configuration change | the parent changes |
+//! | [`fingerprint`] | was exactly this state found settled before? | anything changes that the plugin sees or that our last writes left | only `now` changes |
+//! | [`backoff_basis`] | may a failed parent be reconciled before its retry is due? | the parent as it is shown, its finalizers, its children as applied, the grant or the revision changes | status or read objects change |
+//! | [`try_basis`] | does the count of its tries restart? | the parent but its status, the grant or the revision changes | status, read objects or children change |
+//! | [`churn_basis`] | has the plugin a reason to answer differently? | the parent but its status, or the revision changes | what is observed beside the parent changes |
+//! | [`beside_parent`] | what was an answer about, beside the parent? | children, read objects, refusals or the configuration change | the parent changes |
 //! | [`sync_fingerprint`] | are desired and observed children those that were found to agree? | desired children, their ownership or the revision changes | the parent changes |
-//! | [`refusal_basis`] | is a refused write tried again before its time? | the parent's generation or marks, the child or the revision changes | status changes |
-//! | `basis` in [`views`](crate::reconcile::views) | is what is remembered of parents still about this revision? | the component or `plugin.yaml` changes | anything in the cluster changes |
+//! | [`refusal_basis`] | is a refused write retried before it is due? | the parent's generation or marks, the child or the revision changes | status changes |
+//! | `basis` in [`views`](crate::reconcile::views) | is the state kept of parents still about this revision? | the component or `plugin.yaml` changes | anything in the cluster changes |
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;
@@ -23,8 +23,8 @@ use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::Object;
 use hotshoe_core::model::object::ObservedChildren;
 
-/// What must change for a failed parent to be decided before its time: what the plugin is shown of it,
-/// or an edit of its finalizers or its children, which are put right all the same.
+/// Returns the fingerprint whose change lets a failed parent be reconciled before its retry is due: what the plugin is
+/// shown of the parent, and its finalizers and children, because edits of these are reverted even after a failure.
 pub fn backoff_basis(
     controller: &Controller,
     active: &ActiveRevision,
@@ -37,34 +37,35 @@ pub fn backoff_basis(
     controller.hasher.hash_one((shown, as_applied(controller, children), active.basis, relabelled))
 }
 
-/// Whether children are as they were applied.
+/// Returns fingerprints of the children that change when a child is no longer as it was applied.
 fn as_applied(controller: &Controller, children: &ObservedChildren) -> Vec<u64> {
     let of_child =
         |child: &Object| controller.hasher.hash_one((&child.uid, child.deleting, &child.applied, owned_fields(child)));
     children.iter().map(|(_, child)| of_child(child)).collect()
 }
 
-/// Returns what must change for the tries of a parent to begin anew. Not its children: an edit of one
-/// again and again would have the parent tried for ever.
+/// Returns the fingerprint whose change restarts the count of a parent's tries. Leaves out its children: somebody who
+/// edits one again and again would have the parent tried for ever.
 pub fn try_basis(controller: &Controller, active: &ActiveRevision, parent: &Object) -> u64 {
     let relabelled = controller.relabelled.load(Ordering::Acquire);
     controller.hasher.hash_one((churn_basis(controller, active, parent), relabelled))
 }
 
-/// What must change for another answer to be no change of mind. Not the status, which may be the plugin's own.
+/// Returns the fingerprint whose change is a reason for a different answer. As long as it stays the same, a different
+/// answer counts as flapping. Leaves out the status, which the plugin itself may have written.
 pub fn churn_basis(controller: &Controller, active: &ActiveRevision, parent: &Object) -> u64 {
     controller.hasher.hash_one((parent.body_but_status(), parent.deleting, active.basis))
 }
 
-/// Everything that a reconcile looks at, in one number: what the plugin sees, and whether its
-/// last decision is still in place in the cluster.
+/// Returns the fingerprint of everything that a reconcile looks at: what the plugin sees, and whether its last decision
+/// is still in place in the cluster.
 pub fn fingerprint(controller: &Controller, active: &ActiveRevision, observed: &Observed) -> u64 {
     let parent = &observed.parent;
     controller.hasher.hash_one((
         active.basis,
         visible(&controller.hasher, &observed.shown),
         (parent.generation, &parent.finalizers, parent.status(), owned_fields(parent)),
-        // A label or annotation may mean that what was refused is to be tried again.
+        // A user may change a label or an annotation to have a refused write retried.
         (!observed.shown.refusals.is_empty()).then_some(parent.marks),
         as_applied(controller, &observed.children),
     ))
@@ -74,13 +75,13 @@ fn owned_fields(object: &Object) -> Vec<&str> {
     object.ownership.iter().map(|entry| &*entry.fields).collect()
 }
 
-/// What the plugin sees, but for the time: that it has passed is no change.
+/// Returns the fingerprint of what the plugin sees, without `now`: that time has passed is no change.
 fn visible(hasher: &RandomState, shown: &Observation) -> u64 {
-    hasher.hash_one((&shown.parent.json, others(hasher, shown), shown.attempt))
+    hasher.hash_one((&shown.parent.json, beside_parent(hasher, shown), shown.attempt))
 }
 
-/// What is observed beside the parent.
-pub fn others(hasher: &RandomState, shown: &Observation) -> u64 {
+/// Returns the fingerprint of everything that is observed beside the parent.
+pub fn beside_parent(hasher: &RandomState, shown: &Observation) -> u64 {
     let text = |document: &Document| hasher.hash_one((&document.reference, &document.json));
     let texts = |documents: &[Document]| documents.iter().map(text).collect::<Vec<_>>();
     let related: Vec<_> = shown.related.iter().map(|related| texts(&related.objects)).collect();
@@ -92,7 +93,7 @@ pub fn others(hasher: &RandomState, shown: &Observation) -> u64 {
     hasher.hash_one((texts(&shown.children), related, refusals, &shown.config))
 }
 
-/// What the observed children agree with.
+/// What the observed children are in sync with.
 #[derive(Clone, Copy, Debug)]
 pub struct InSync<'a> {
     /// The component and its `plugin.yaml`.
@@ -103,7 +104,7 @@ pub struct InSync<'a> {
     pub desired: u64,
 }
 
-/// Desired and observed children that were found to agree.
+/// Returns the fingerprint of desired and observed children, to remember those that were found in sync.
 pub fn sync_fingerprint(hasher: &RandomState, about: InSync<'_>, children: &ObservedChildren) -> u64 {
     let InSync { basis, manager, desired } = about;
     let children: Vec<_> = children
@@ -115,7 +116,7 @@ pub fn sync_fingerprint(hasher: &RandomState, about: InSync<'_>, children: &Obse
     hasher.hash_one((basis, desired, children))
 }
 
-/// The fingerprint for which a refused write is tried again before its time: the parent, the plugin or the child.
+/// Returns the fingerprint whose change retries a refused write before it is due: the parent, the plugin and the child.
 pub fn refusal_basis(pass: &Pass<'_>, observed: &Observed, child: &ObjectRef) -> u64 {
     let live = observed.child(child).map(|live| (&live.uid, &live.applied, live.generation, &live.closed));
     let parent = &observed.parent;
@@ -128,7 +129,7 @@ mod tests {
     use hotshoe_core::model::kind::Kind;
 
     #[test]
-    fn that_time_has_passed_is_no_change_and_another_try_or_child_is() {
+    fn a_later_now_is_no_change_but_another_try_or_child_is() {
         let kind = Kind::new("example.com", "v1", "Demo");
         let reference = ObjectRef { kind, namespace: Some("n".into()), name: "a".into() };
         let document = Document { reference, json: "{}".into() };

@@ -1,4 +1,4 @@
-//! The judgement on a revision: what its probation has found, and who waits for a verdict.
+//! The judgement on a revision: its probation, and a notification of the rollout when that reaches a verdict.
 
 use tokio::sync::Notify;
 
@@ -7,26 +7,26 @@ use hotshoe_core::flow::probation::{Probation, RollbackVerdict};
 /// The judgement on the active revision, or on a canary.
 #[derive(Default)]
 pub struct Judgement {
-    /// Whether it does worse than the revision that it is compared with.
+    /// Compares the revision with the one before it.
     pub probation: Probation,
-    relapsed: Notify,
+    has_verdict: Notify,
 }
 
 impl Judgement {
-    /// Notes what the revision did, and wakes [`Self::relapsed`] where that came to a new verdict.
-    pub fn note(&self, note: impl FnOnce(&Probation) -> bool) {
-        if note(&self.probation) {
-            self.relapsed.notify_one();
+    /// Records with the probation what the revision did, and wakes [`Self::relapsed`] if that leads to a new verdict.
+    pub fn update(&self, update: impl FnOnce(&Probation) -> bool) {
+        if update(&self.probation) {
+            self.has_verdict.notify_one();
         }
     }
 
-    /// Waits until the revision should be rolled back, and returns why; once for a revision.
+    /// Waits until the revision should be rolled back, and returns the reason. Returns once for each revision.
     pub async fn relapsed(&self) -> RollbackVerdict {
         loop {
             if let Some(verdict) = self.probation.take_verdict() {
                 return verdict;
             }
-            self.relapsed.notified().await;
+            self.has_verdict.notified().await;
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The page to read first: observe, decide, check, apply, report.
 //!
-//! A reconcile works with one revision of the plugin from beginning to end, and never runs twice
-//! at once for one parent. That is the active revision, or for the parents of a [`canary`] that one.
-//! It ends with when to look at the parent again.
+//! A reconcile works with one revision of the plugin from beginning to end: the active revision, or the [`canary`] for
+//! the parents of its share. It never runs twice at once for one parent. It ends with a decision when to reconcile the
+//! parent again.
 
 pub mod active_revision;
 pub mod acts;
@@ -49,25 +49,25 @@ use crate::reconcile::requeue::Requeue;
 use hotshoe_core::model::decision::{Call, Observation};
 use hotshoe_core::model::object::{Key, Object};
 
-/// The result of one reconcile, and when the parent is looked at again.
+/// The result of one reconcile, and when the parent is requeued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reconciled {
-    /// When to look again.
+    /// When to reconcile the parent again.
     pub requeue: Requeue,
-    /// Whether it failed.
+    /// Whether the reconcile failed.
     pub failed: bool,
 }
 
-/// One pass over one parent, whose writes need this permit. Where that ends meanwhile, nothing is reported or
+/// Reconciles one parent once; its writes need this permit. If the permit ends during the pass, nothing is reported or
 /// remembered: another host may work for the parent by now.
 pub async fn reconcile(controller: &Controller, key: &Key, permit: &Permit) -> Reconciled {
     let nothing = Reconciled { requeue: Requeue::OnChange, failed: false };
     let Some(active) = controller.deciding(key).filter(|_| !controller.is_paused()) else { return nothing };
     let Some(parent) = active.parents.watch.cache.get(key) else {
-        return release::release_left(controller, &active, key, permit).await;
+        return release::release_deselected(controller, &active, key, permit).await;
     };
     let mut pass = Pass::begin(controller, &active, parent, permit);
-    if let Some(pause) = rests(&pass) {
+    if let Some(pause) = remaining_pause(&pass) {
         return Reconciled { requeue: Requeue::After(pause), ..nothing };
     }
     let result = match pass.parent.deleting {
@@ -91,12 +91,12 @@ async fn converge(pass: &mut Pass<'_>) -> Result<Outcome, Error> {
         return Ok(Outcome::Settled);
     }
     let Admitted { checked, trial } = decide::decide(pass, Call::Reconcile, &observed).await?;
-    decide::note(pass, &observed, checked.intent);
+    decide::note_intent(pass, &observed, checked.intent);
     let written = apply::apply(pass, trial, &observed, checked).await?;
     Ok(conclude(pass, &observed, written))
 }
 
-/// Adds the finalizer before any other write. Returns none if another writer changed the parent meanwhile.
+/// Adds the finalizer before any other write. Returns `None` if another writer has changed the parent meanwhile.
 async fn ensure_finalizer(pass: &Pass<'_>) -> Result<Option<Arc<Object>>, Error> {
     let (controller, active, parent) = (pass.controller, pass.active, &pass.parent);
     let Some(finalizer) = &active.revision.descriptor().finalizer else { return Ok(Some(parent.clone())) };
@@ -115,43 +115,43 @@ async fn ensure_finalizer(pass: &Pass<'_>) -> Result<Option<Arc<Object>>, Error>
     }
 }
 
-/// Returns whether this state was found settled before, and nothing is due.
+/// Returns whether this state was already found settled, and no timer or retry is due.
 fn is_settled(pass: &Pass<'_>, observed: &Observed) -> bool {
     let same = |settled| settled == fingerprint(pass.controller, pass.active, observed);
     pass.state.none_due() && pass.state.settled.is_some_and(same)
 }
 
-/// Returns the pause of a parent that failed, or on which the plugin flaps. Such a pass is no success: the reported
-/// failure is still true.
-fn rests(pass: &Pass<'_>) -> Option<Duration> {
+/// Returns the rest of the pause of a parent that failed, or on which the plugin flaps. A pass that ends here must not
+/// be recorded as a success: the reported failure is still true.
+fn remaining_pause(pass: &Pass<'_>) -> Option<Duration> {
     let Pass { controller, active, parent, children, state, .. } = pass;
     let now = tokio::time::Instant::now();
     let basis = || backoff_basis(controller, active, parent, &parent.finalizers, children);
     let failed = state.backoff.filter(|(_, failed)| *failed == basis());
     let left = failed.and_then(|(until, _)| until.checked_duration_since(now));
-    let slowed = || state.churn.pause(now.into_std(), || churn_basis(controller, active, parent));
-    left.or_else(slowed)
+    let flap_pause = || state.churn.pause(now.into_std(), || churn_basis(controller, active, parent));
+    left.or_else(flap_pause)
 }
 
-/// Concludes a pass after its writes: settled, unless they changed what the plugin sees.
+/// Concludes a pass after its writes. The parent is settled unless the writes changed what the plugin sees.
 ///
-/// What is remembered as settled is the state that was decided on, with the reply to our own
-/// status write in it, and not what the cache holds by now: an edit that came meanwhile would be
-/// counted as settled and never be looked at.
+/// The state remembered as settled is the one that the plugin decided on, updated by the reply to our own status write.
+/// It is not the current state of the cache: an edit that arrived during the pass would be counted as settled and never
+/// be reconciled.
 fn conclude(pass: &mut Pass<'_>, before: &Observed, written: apply::WriteOutcome) -> Outcome {
     pass.state.settled = None;
     pass.state.shown_now = None;
     if written.terminating {
         return Outcome::NamespaceTerminating;
     }
-    if written.again {
+    if written.retry_soon {
         pass.state.stalls = pass.state.stalls.saturating_add(1);
         return Outcome::Stalled;
     }
     pass.state.stalls = 0;
     let parent = written.parent.unwrap_or_else(|| before.parent.clone());
     let shown = Observation { parent: shown_parent(pass.active, &parent), ..Observation::clone(&before.shown) };
-    if written.children || written.relieved || shown.parent != before.shown.parent {
+    if written.children || written.refusal_ended || shown.parent != before.shown.parent {
         pass.state.shown_now = before.shown.now;
         return Outcome::Changed;
     }

@@ -1,5 +1,5 @@
-//! *observe*, from the caches to what a plugin is shown of one parent; and what the checks look at
-//! beside it. Everything is read through the grant.
+//! *observe*: builds what a plugin is shown of one parent from the caches, and the context that the checks need.
+//! Everything is read through the grant.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -26,28 +26,28 @@ use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::Object;
 use hotshoe_core::model::object::ObservedChildren;
 
-/// What showing objects of a kind takes.
-const READ: [Verb; 3] = [Verb::Get, Verb::List, Verb::Watch];
+/// The verbs that the grant must allow for objects of a kind to be shown.
+const READ_VERBS: [Verb; 3] = [Verb::Get, Verb::List, Verb::Watch];
 
 /// What a plugin is shown of one parent, with the objects behind it.
 pub struct Observed {
     /// The parent.
     pub parent: Arc<Object>,
-    /// Its children, desired or not yet pruned.
+    /// The children of the parent, desired or not yet pruned.
     pub children: ObservedChildren,
-    /// As the plugin sees it.
+    /// What the plugin is shown.
     pub shown: Arc<Observation>,
-    /// That the grant does not let the plugin see all of it: it is not asked then.
+    /// The error if the grant does not let the plugin see everything. Then the plugin is not called.
     pub denied: Option<Error>,
 }
 
 impl Observed {
-    /// The references of the children that are there.
+    /// Returns the references of the observed children.
     pub fn references(&self) -> Vec<ObjectRef> {
         self.children.iter().map(|(kind, child)| view::reference(kind, &child.key)).collect()
     }
 
-    /// A child as it was observed.
+    /// Returns a child as it was observed.
     pub fn child(&self, child: &ObjectRef) -> Option<&Arc<Object>> {
         self.children.iter().find(|(kind, live)| child.is(kind, &live.key)).map(|(_, live)| live)
     }
@@ -56,15 +56,15 @@ impl Observed {
 /// Reads everything that a decision may depend on from the caches, through the grant.
 ///
 /// # Errors
-/// When the grant does not let the plugin see all of it.
+/// When the grant does not let the plugin see everything.
 pub fn observe(pass: &Pass<'_>) -> Result<Observed, Error> {
     observe_parent(pass, pass.parent.clone())
 }
 
-/// The same, of the parent as a write of ours left it.
+/// Does the same as [`observe`] for a version of the parent that the reply to our own write has shown.
 ///
 /// # Errors
-/// When the grant does not let the plugin see all of it.
+/// When the grant does not let the plugin see everything.
 pub fn observe_parent(pass: &Pass<'_>, parent: Arc<Object>) -> Result<Observed, Error> {
     let now = unix_millis();
     let now = if pass.is_due { now } else { pass.state.now_to_show(now) };
@@ -73,7 +73,7 @@ pub fn observe_parent(pass: &Pass<'_>, parent: Arc<Object>) -> Result<Observed, 
     Ok(Observed { denied: None, ..observed })
 }
 
-/// The same at this time, milliseconds since the epoch, for two revisions that are to see the same.
+/// Does the same with a given `now`, in milliseconds since the epoch, so that two revisions can be shown the same.
 pub fn observe_at(active: &ActiveRevision, parent: Arc<Object>, state: &ParentState, now: u64) -> Observed {
     let document = shown_parent(active, &parent);
     let children = active.children_of(&parent);
@@ -87,7 +87,7 @@ pub fn observe_at(active: &ActiveRevision, parent: Arc<Object>, state: &ParentSt
     };
     let may_read = |object: &ObjectRef| {
         let allowed = authorise(object);
-        // A kind that is only watched until the last child of an earlier revision is pruned is not shown.
+        // Not for a kind that is only watched until the last child of an earlier revision is pruned: it is not shown.
         if let Err(denial) = &allowed
             && descriptor.sees(&object.kind)
         {
@@ -95,7 +95,8 @@ pub fn observe_at(active: &ActiveRevision, parent: Arc<Object>, state: &ParentSt
         }
         allowed.is_ok()
     };
-    // Of a parent without a namespace anyone may label objects in any: those elsewhere are as if they were not there.
+    // For a parent without a namespace, anyone may label objects in any namespace. Objects in a namespace that is not
+    // granted are left out instead of denied.
     let is_within = |object: &ObjectRef| {
         let elsewhere = |denial: Denial| denial.rule() == NAMESPACE_NOT_GRANTED;
         document.reference.namespace.is_some() || !authorise(object).is_err_and(elsewhere)
@@ -113,27 +114,27 @@ pub fn observe_at(active: &ActiveRevision, parent: Arc<Object>, state: &ParentSt
     Observed { parent, children, shown: Arc::new(shown), denied: denied.into_inner() }
 }
 
-/// A kind that is not granted is denied also where no object of it is there: an empty list would say that there
-/// are none.
+/// Returns an error if a declared kind is not granted, even if there is no object of it: an empty list would tell the
+/// plugin that there are none.
 fn denied_kind(active: &ActiveRevision) -> Option<Error> {
     let (descriptor, grant) = (active.revision.descriptor(), &active.plugin.grant);
     let mut kinds =
         descriptor.owns.iter().map(|owned| &owned.kind).chain(descriptor.reads.iter().map(|read| &read.kind));
-    let denied = kinds.find(|kind| READ.iter().any(|verb| !grant.allows(*verb, kind)));
-    denied.map(|kind| not_granted(&format!("{kind} may not be read; {}", Fix::new_grant(kind.clone(), &READ))))
+    let denied = kinds.find(|kind| READ_VERBS.iter().any(|verb| !grant.allows(*verb, kind)));
+    denied.map(|kind| not_granted(&format!("{kind} may not be read; {}", Fix::new_grant(kind.clone(), &READ_VERBS))))
 }
 
 fn not_granted(why: &str) -> Error {
-    Error::NotGranted(format!("the plugin is not asked about what it may not see: {why}"))
+    Error::NotGranted(format!("the plugin is not called, because it may not see all that it asks for: {why}"))
 }
 
-/// The parent as the plugin is shown it.
+/// Returns the parent as the plugin is shown it.
 pub fn shown_parent(active: &ActiveRevision, parent: &Object) -> Document {
     let document = active.parents.show(parent);
     Document { json: with_conditions(parent, document.json), ..document }
 }
 
-/// The parent as clean-up is shown it: with its conditions, so that it knows how far it came.
+/// Adds the conditions to a parent that is being deleted, so that the clean-up knows how far it has come.
 fn with_conditions(parent: &Object, shown: Arc<str>) -> Arc<str> {
     let Some(status) = parent.status().filter(|_| parent.deleting) else { return shown };
     let status: Option<Value> = serde_json::from_str(status).ok();
@@ -148,21 +149,21 @@ fn with_conditions(parent: &Object, shown: Arc<str>) -> Arc<str> {
     Value::Object(members).to_string().into()
 }
 
-/// The rules that answers are checked by.
+/// The rules that answers are checked against.
 #[derive(Clone, Copy)]
 pub struct Rules<'a> {
     /// `plugin.yaml`.
     pub plugin: &'a PluginConfig,
     /// The component.
     pub revision: &'a Revision,
-    /// What is known of kinds.
+    /// The kinds as the API server serves them.
     pub kinds: &'a Kinds,
     /// The namespaces, where a rule of the grant selects them by label.
     pub namespaces: Option<&'a SharedWatch>,
 }
 
 impl<'a> Rules<'a> {
-    /// Returns those of a revision.
+    /// Returns the rules of a revision.
     pub fn of(controller: &'a Controller, active: &'a ActiveRevision) -> Self {
         Self {
             plugin: &active.plugin,
@@ -173,12 +174,12 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// What the checks need to know.
+/// Returns the context that the checks need.
 pub fn context<'a>(controller: &'a Controller, active: &'a ActiveRevision, observed: &'a Observed) -> Context<'a> {
     context_of(Rules::of(controller, active), &observed.shown.parent.reference, &observed.parent.uid)
 }
 
-/// The same, of a parent that was not observed.
+/// Returns the context for a parent that was not observed.
 pub fn context_of<'a>(rules: Rules<'a>, parent: &'a ObjectRef, uid: &'a str) -> Context<'a> {
     let Rules { plugin, revision, kinds, namespaces } = rules;
     Context {
@@ -194,7 +195,7 @@ pub fn context_of<'a>(rules: Rules<'a>, parent: &'a ObjectRef, uid: &'a str) -> 
     }
 }
 
-/// Milliseconds since the epoch.
+/// Returns the time now, in milliseconds since the epoch.
 pub fn unix_millis() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)

@@ -6,11 +6,11 @@ use crate::reconcile::error::{CLEAN_UP_WAITS, CONTENDED};
 use crate::reconcile::parent_state::ParentState;
 use crate::reconcile::refused_writes::DENIED;
 
-/// The end of a pass without a failure. [`Requeue`](crate::reconcile::requeue::Requeue) says for
-/// each when the parent is looked at again.
+/// The end of a pass without a failure. [`Requeue`](crate::reconcile::requeue::Requeue) says for each when the parent
+/// is reconciled again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing is left to do but what is due later.
+    /// Nothing is left to do now; a timer may be due later.
     Settled,
     /// Our own writes changed what the plugin sees.
     Changed,
@@ -20,24 +20,25 @@ pub enum Outcome {
     Stalled,
     /// The parent's namespace is being deleted, and accepts no new children.
     NamespaceTerminating,
-    /// Clean-up is not done; what it waits for.
+    /// Clean-up is not done; says what it waits for.
     CleaningUp(String),
-    /// The parent is being deleted and has a finalizer that may be nobody's.
+    /// The parent is being deleted, and has a finalizer that possibly no controller removes.
     Orphaned(Orphan),
-    /// The parent is being deleted and has no finalizer of this plugin.
+    /// The parent is being deleted, and has no finalizer of this plugin.
     Released,
 }
 
-/// A finalizer that nobody may remove.
+/// A finalizer that possibly no controller removes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Orphan {
-    /// Its name.
+    /// The name of the finalizer.
     pub finalizer: String,
-    /// The field manager that set it, where that alone makes it another's; otherwise no known component has it.
+    /// The other field manager that set a finalizer with a name of this plugin's; `None` if no known component has the
+    /// finalizer.
     pub set_by: Option<String>,
 }
 
-/// What is wrong although the pass did not fail.
+/// A problem to report although the pass did not fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
     /// The reason in Event and condition.
@@ -85,8 +86,8 @@ impl Outcome {
             Self::CleaningUp(what) => what,
             Self::Orphaned(_) | Self::Released => "finalizers of others",
             Self::NamespaceTerminating => "its namespace is being deleted",
-            Self::Stalled | Self::Overtaken => "a write is tried again",
-            Self::Settled | Self::Changed => "it is about to be decided again",
+            Self::Stalled | Self::Overtaken => "a write is retried",
+            Self::Settled | Self::Changed => "it is about to be reconciled again",
         }
     }
 }

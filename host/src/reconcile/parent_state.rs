@@ -1,4 +1,4 @@
-//! What is remembered of a parent between two passes. Losing it costs a decision, never correctness.
+//! The state that is kept of a parent between two passes. Losing it costs an extra decision, never correctness.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,25 +16,26 @@ use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::limits::EVENTS;
 use hotshoe_core::model::object::{Key, Object};
 
-/// Clean-up that lasts longer than this is reported.
-const LATE: Duration = Duration::from_secs(30);
-/// The last Events of a parent that are remembered, so that only a timer emits them again: as many as one decision may
-/// have.
-const REMEMBERED: usize = EVENTS as usize;
-/// For this time the decisions that follow from our own writes are shown the `now` of the first.
-const SAME_NOW: Duration = Duration::from_secs(60);
+/// The time after which an unfinished clean-up is reported.
+const CLEAN_UP_LATE_AFTER: Duration = Duration::from_secs(30);
+/// How many of a parent's last Events are remembered, so that only a timer emits them again: as many as one decision
+/// may have.
+const MAX_REMEMBERED_EVENTS: usize = EVENTS as usize;
+/// How long the decisions that follow from our own writes are shown the `now` of the first decision.
+const SAME_NOW_PERIOD: Duration = Duration::from_secs(60);
 
-/// What is remembered of one parent. Its fingerprints are explained in
+/// The state kept of one parent. Its fingerprints are explained in
 /// [`fingerprint`](crate::reconcile::fingerprint).
 #[derive(Clone, Debug, Default)]
 pub struct ParentState {
-    /// The parent's uid: a new object of the same name starts with nothing remembered.
+    /// The parent's uid: a new object of the same name starts with a new state.
     pub uid: Arc<str>,
-    /// The term of the permit under which it was remembered: in the next, another host may have worked meanwhile.
+    /// The term of the permit under which the state was stored. Between two terms another host may have worked for the
+    /// parent, so the state is not used in another term.
     pub term: u64,
-    /// Fingerprint of an observation after which nothing remained to be done.
+    /// Fingerprint of the observation that was found settled: nothing remained to be done.
     pub settled: Option<u64>,
-    /// Fingerprint of desired and observed children that were found to agree.
+    /// Fingerprint of the desired and observed children that were found in sync.
     pub in_sync: Option<u64>,
     /// The last decisions, and how often the plugin flapped.
     pub churn: Churn,
@@ -50,32 +51,32 @@ pub struct ParentState {
     pub desired: Arc<DesiredBefore>,
     /// Children whose last apply did not own all fields that it set.
     pub unsettled: Vec<(Kind, Key, Unsettled)>,
-    /// Whether the last pass skipped the status because the result of its child writes was not observed yet.
-    pub silent: bool,
-    /// Failures in a row, those too that pass by themselves.
+    /// Whether the last pass skipped the status write because the result of its child writes was not observed yet.
+    pub skipped_status: bool,
+    /// Failures in a row, including transient ones.
     pub failures: u32,
-    /// Those that do not, since the parent or its plugin changed.
+    /// The tries that non-transient failures have used up since the parent or its plugin changed.
     pub tries: Tries,
     /// Passes in a row that met a conflict, an overload or no answer.
     pub stalls: u32,
-    /// After a failure: not decided before this time, unless this fingerprint changes.
+    /// After a failure: the parent is not reconciled before this time, unless this fingerprint changes.
     pub backoff: Option<(Instant, u64)>,
     /// Whether the last decision or failure is based on objects that were fetched for it.
     pub fetched: bool,
     /// When clean-up began.
     pub cleaning_up: Option<Instant>,
-    /// Its place in the line of parents that are tried while the circuit is open.
+    /// The parent's place in the queue for a trial while the circuit is open.
     pub place: Option<std::time::Instant>,
-    /// Fingerprints of the last Events and the host's condition.
-    pub said: Vec<u64>,
-    /// The revision whose decision its condition names, a canary, by that revision's `basis`.
+    /// Fingerprints of the last Events and of the host's condition.
+    pub reported: Vec<u64>,
+    /// The `basis` of the canary that the parent's condition names.
     pub names_canary: Option<u64>,
     /// What a parent that is being deleted waits for.
     pub awaited: Option<Box<str>>,
 }
 
 impl ParentState {
-    /// Creates the state of a parent of which nothing is remembered.
+    /// Creates the state of a parent that was not reconciled yet.
     pub fn new(parent: &Object) -> Self {
         Self { uid: parent.uid.clone(), ..Self::default() }
     }
@@ -85,7 +86,7 @@ impl ParentState {
         self.timer.is_some_and(|timer| timer <= Instant::now())
     }
 
-    /// Sets the timer that a decision asks for, in place of the one before.
+    /// Sets the timer that a decision asks for. Replaces the previous timer.
     pub fn set_timer(&mut self, after: Option<Duration>) {
         self.timer = after.map(|after| Instant::now() + after);
     }
@@ -101,16 +102,16 @@ impl ParentState {
         [self.refused.next_due(), contended, self.until_timer()].into_iter().flatten().min()
     }
 
-    /// Returns whether nothing is due.
+    /// Returns whether no timer, refused write or delayed repair is due.
     pub fn none_due(&self) -> bool {
         !self.is_due() && self.refused.none_due() && self.contention.none_due(std::time::Instant::now())
     }
 
-    /// Returns the `now` to show: that of the decision whose writes caused this one, so that a plugin with the time in its
-    /// status settles.
+    /// Returns the `now` to show to the plugin. If our own writes caused this decision, it is the `now` of the decision
+    /// before, so that a plugin that writes the time into its status settles.
     pub fn now_to_show(&self, now: u64) -> u64 {
-        // The clock may be set back meanwhile.
-        let kept = self.shown_now.filter(|kept| Duration::from_millis(now.abs_diff(*kept)) < SAME_NOW);
+        // The clock may have been set back meanwhile.
+        let kept = self.shown_now.filter(|kept| Duration::from_millis(now.abs_diff(*kept)) < SAME_NOW_PERIOD);
         kept.unwrap_or(now)
     }
 
@@ -120,8 +121,8 @@ impl ParentState {
         self.tries.succeed();
     }
 
-    /// Begins the tries anew where the parent or its plugin has changed, by these fingerprints. One that was stalled
-    /// is held back no longer.
+    /// Restarts the count of tries if the parent or its plugin has changed, as these fingerprints tell. Ends the
+    /// backoff of a stalled parent.
     pub fn begin_tries(&mut self, about: u64, marks: u64) {
         if self.tries.begin(about, marks) {
             self.backoff = None;
@@ -130,29 +131,29 @@ impl ParentState {
 
     /// Returns the time until clean-up is late.
     pub fn until_late(&self) -> Duration {
-        self.cleaning_up.map_or(LATE, |began| LATE.saturating_sub(began.elapsed()))
+        self.cleaning_up.map_or(CLEAN_UP_LATE_AFTER, |began| CLEAN_UP_LATE_AFTER.saturating_sub(began.elapsed()))
     }
 
     /// Returns the time until clean-up is late; `None` once it is.
-    pub fn until_late_only(&self) -> Option<Duration> {
+    pub fn remaining_until_late(&self) -> Option<Duration> {
         Some(self.until_late()).filter(|left| !left.is_zero())
     }
 
-    /// Remembers an Event. Returns whether it is new. The plugin chooses how many different Events there are, so only the
-    /// last few are remembered.
-    pub fn is_news(&mut self, said: u64) -> bool {
-        if self.said.contains(&said) {
+    /// Remembers an Event, and returns whether it is new. The plugin chooses how many different Events there are, so
+    /// only the last few are remembered.
+    pub fn is_new_event(&mut self, event: u64) -> bool {
+        if self.reported.contains(&event) {
             return false;
         }
-        if self.said.len() >= REMEMBERED {
-            self.said.remove(0);
+        if self.reported.len() >= MAX_REMEMBERED_EVENTS {
+            self.reported.remove(0);
         }
-        self.said.push(said);
+        self.reported.push(event);
         true
     }
 
-    /// Notes what a parent that is being deleted waits for after a failure.
-    pub fn awaits(&mut self, error: &Error) {
+    /// Records that a parent that is being deleted waits for the end of a failure.
+    pub fn await_recovery(&mut self, error: &Error) {
         self.awaited = Some(format!("{}: {error}", error.reason()).into());
     }
 }
@@ -162,7 +163,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_timer_is_due_when_its_time_has_come_however_often_the_parent_is_looked_at_before() {
+    async fn a_timer_is_due_at_its_time_however_often_the_parent_is_reconciled_before() {
         let mut state = ParentState::default();
         state.set_timer(Some(Duration::from_secs(20)));
         for left in (1..=20).rev() {

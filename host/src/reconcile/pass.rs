@@ -1,4 +1,4 @@
-//! What every step of one pass over one parent works with.
+//! The context of one pass over one parent, which every step of the pass works with.
 
 use std::sync::Arc;
 
@@ -22,13 +22,13 @@ pub struct Pass<'a> {
     pub controller: &'a Controller,
     /// The revision that decides.
     pub active: &'a ActiveRevision,
-    /// The right to write, until the end of a lease.
+    /// The right to write, which ends with the lease.
     pub permit: &'a Permit,
     /// The parent as the pass found it.
     pub parent: Arc<Object>,
     /// The children as the pass saw or left them.
     pub children: ObservedChildren,
-    /// What is remembered of the parent.
+    /// The state kept of the parent between passes.
     pub state: ParentState,
     /// Whether the requeue of the last decision is due.
     pub is_due: bool,
@@ -44,7 +44,7 @@ impl<'a> Pass<'a> {
     ) -> Self {
         let mut state = controller.recall(&parent);
         if state.term != permit.term() {
-            // Another host may have worked for it since.
+            // Another host may have reconciled the parent since.
             state = ParentState { term: permit.term(), ..ParentState::new(&parent) };
         }
         state.begin_tries(try_basis(controller, active, &parent), parent.marks);
@@ -69,23 +69,23 @@ impl<'a> Pass<'a> {
         self.live().is_some_and(|live| blocks_deletion(&live))
     }
 
-    /// Ends the pass: when the parent is looked at again, and what is remembered of it until then.
+    /// Ends the pass: stores the state of the parent, and returns when to reconcile it again.
     pub fn end(self, result: &Result<Outcome, Error>, is_reported: bool) -> Requeue {
-        let slowed = decide::slowed(&self);
+        let flap_pause = decide::flap_pause(&self);
         let (plugin, digest, object) = (&*self.controller.name, self.active.revision.digest(), &self.parent.key);
-        if let Some(pause) = slowed {
+        if let Some(pause) = flap_pause {
             tracing::warn!(plugin, %digest, %object, ?pause, "the plugin keeps changing what it desires for this object; it is slowed down");
         }
         let was_deleted = !self.parent.deleting && self.live().is_some_and(|live| live.deleting);
         let (blocks_deletion, policy) = (self.blocks_deletion(), &self.active.plugin.retry);
-        let ending = Ending { result, is_reported, blocks_deletion, policy, was_deleted, slowed };
+        let ending = Ending { result, is_reported, blocks_deletion, policy, was_deleted, flap_pause };
         let requeue = Requeue::after(&ending, &self.state);
         tracing::debug!(plugin, %digest, %object, ?result, ?requeue, "reconciled");
         self.controller.remember(&self.parent.key, self.state);
         requeue
     }
 
-    /// Returns the parent as it is known now.
+    /// Returns the newest known version of the parent; `None` if it is gone.
     pub fn live(&self) -> Option<Arc<Object>> {
         self.active.parents.watch.cache.get(&self.parent.key).filter(|live| live.uid == self.parent.uid)
     }

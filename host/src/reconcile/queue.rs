@@ -1,9 +1,9 @@
 //! The work queue: level-triggered, one entry for each key, never two reconciles of one key at once. Namespaces take
-//! turns, so that who has many parents, or changes them all the time, delays nobody in another namespace.
+//! turns, so that many parents in one namespace, or constant changes there, do not delay other namespaces.
 //!
-//! After a swap every parent is requeued, behind those that have changed (a *sweep*).
+//! After a swap of the revision every parent is requeued, behind those that have changed (a *sweep*).
 //!
-//! Why a parent was woken is not kept: a plugin that cannot know the event cannot depend on it.
+//! The reason why a parent was woken is not kept: a plugin that does not know the event cannot depend on it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use tokio::time::Instant;
 use hotshoe_core::flow::fair_queue::FairQueue;
 use hotshoe_core::model::object::Key;
 
-/// The changed parents that are served before one of a sweep has its turn, so that a sweep ends even if changes
-/// never do.
-const AHEAD: u32 = 4;
+/// How many changed parents are served before one of a sweep has its turn, so that a sweep ends even if parents change
+/// all the time.
+const MAX_CHANGED_BEFORE_SWEPT: u32 = 4;
 
 /// The work queue of one plugin.
 #[derive(Default)]
@@ -29,7 +29,7 @@ pub struct Queue {
     finished: Notify,
 }
 
-/// Parents that wait. Those without a namespace are one group.
+/// Waiting parents by namespace. Parents without a namespace form one group.
 type ByNamespace = FairQueue<Option<Arc<str>>, Key>;
 
 fn push(waiting: &mut ByNamespace, key: Key) {
@@ -43,14 +43,15 @@ fn pop(waiting: &mut ByNamespace) -> Option<Key> {
 #[derive(Default)]
 struct Inner {
     ready: ByNamespace,
-    /// In `ready`, or woken while running.
-    wanted: HashSet<Key>,
+    /// Parents that are in `ready`, or were woken while they are being reconciled.
+    dirty: HashSet<Key>,
     running: HashSet<Key>,
-    /// The rest of a sweep; some may be in `ready` too.
+    /// The rest of a sweep; some of its parents may be in `ready`, too.
     swept: ByNamespace,
-    /// The parents served from `ready` since the last one from `swept`.
-    ahead: u32,
-    later: BTreeSet<(Instant, Key)>,
+    /// How many parents were served from `ready` since the last one from `swept`.
+    served_since_swept: u32,
+    /// Delayed requeues by due time, and the due time of each.
+    delayed: BTreeSet<(Instant, Key)>,
     due: HashMap<Key, Instant>,
     closed: bool,
 }
@@ -59,7 +60,7 @@ impl Queue {
     /// Adds a parent that has changed.
     pub fn add(&self, key: Key) {
         let mut inner = self.lock();
-        if inner.wanted.insert(key.clone()) && !inner.running.contains(&key) {
+        if inner.dirty.insert(key.clone()) && !inner.running.contains(&key) {
             push(&mut inner.ready, key);
             drop(inner);
             self.changed.notify_one();
@@ -80,11 +81,11 @@ impl Queue {
         loop {
             let wait = {
                 let mut inner = self.lock();
-                inner.ripen(Instant::now());
+                inner.promote_due(Instant::now());
                 if let Some(key) = inner.take() {
                     return key;
                 }
-                inner.later.first().map(|(due, _)| *due)
+                inner.delayed.first().map(|(due, _)| *due)
             };
             match wait {
                 Some(due) => {
@@ -96,17 +97,17 @@ impl Queue {
         }
     }
 
-    /// Ends a reconcile, and requeues its parent after this time. Replaces an earlier requeue.
+    /// Ends a reconcile, and requeues its parent after the given time. Replaces an earlier requeue.
     pub fn done(&self, key: &Key, again: Option<Duration>) {
         let mut inner = self.lock();
         inner.running.remove(key);
         inner.unschedule(key);
         if let Some(after) = again {
             let due = Instant::now() + after;
-            inner.later.insert((due, key.clone()));
+            inner.delayed.insert((due, key.clone()));
             inner.due.insert(key.clone(), due);
         }
-        if inner.wanted.contains(key) {
+        if inner.dirty.contains(key) {
             push(&mut inner.ready, key.clone());
         }
         drop(inner);
@@ -128,20 +129,21 @@ impl Queue {
         (inner.ready.len() + inner.swept.len(), inner.running.len())
     }
 
-    /// Every change under this lock is a few moves of keys, so what a panic leaves is usable.
+    /// Locks the state. Every change under the lock only moves a few keys, so the state is usable even after a panic.
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock()
     }
 }
 
 impl Inner {
-    fn ripen(&mut self, now: Instant) {
-        while let Some((due, _)) = self.later.first()
+    /// Moves the parents whose requeue is due to `ready`.
+    fn promote_due(&mut self, now: Instant) {
+        while let Some((due, _)) = self.delayed.first()
             && *due <= now
-            && let Some((_, key)) = self.later.pop_first()
+            && let Some((_, key)) = self.delayed.pop_first()
         {
             self.due.remove(&key);
-            if self.wanted.insert(key.clone()) && !self.running.contains(&key) {
+            if self.dirty.insert(key.clone()) && !self.running.contains(&key) {
                 push(&mut self.ready, key);
             }
         }
@@ -151,29 +153,33 @@ impl Inner {
         if self.closed {
             return None;
         }
-        let swept = if self.ahead < AHEAD && !self.ready.is_empty() { None } else { self.sweep() };
-        self.ahead = if swept.is_some() { 0 } else { self.ahead.saturating_add(1) };
+        let swept = if self.served_since_swept < MAX_CHANGED_BEFORE_SWEPT && !self.ready.is_empty() {
+            None
+        } else {
+            self.sweep()
+        };
+        self.served_since_swept = if swept.is_some() { 0 } else { self.served_since_swept.saturating_add(1) };
         let key = swept.or_else(|| pop(&mut self.ready))?;
-        self.wanted.remove(&key);
+        self.dirty.remove(&key);
         self.running.insert(key.clone());
         Some(key)
     }
 
-    /// Returns the next parent of the sweep that is not queued anyway. One that is being reconciled may have begun
-    /// before the swap, so it is queued once more.
+    /// Returns the next parent of the sweep that is not queued anyway. The reconcile of a running parent may have begun
+    /// before the swap of the revision, so such a parent is queued once more.
     fn sweep(&mut self) -> Option<Key> {
         while let Some(key) = pop(&mut self.swept) {
-            if !self.wanted.contains(&key) && !self.running.contains(&key) {
+            if !self.dirty.contains(&key) && !self.running.contains(&key) {
                 return Some(key);
             }
-            self.wanted.insert(key);
+            self.dirty.insert(key);
         }
         None
     }
 
     fn unschedule(&mut self, key: &Key) {
         if let Some(due) = self.due.remove(key) {
-            self.later.remove(&(due, key.clone()));
+            self.delayed.remove(&(due, key.clone()));
         }
     }
 }
@@ -190,7 +196,7 @@ mod tests {
         Key::new(Some("n"), name)
     }
 
-    async fn nothing(queue: &Queue) -> bool {
+    async fn is_idle(queue: &Queue) -> bool {
         tokio::time::timeout(Duration::from_millis(1), queue.next()).await.is_err()
     }
 
@@ -201,22 +207,22 @@ mod tests {
         queue.add(key("a"));
         assert_eq!(queue.next().await, key("a"));
         queue.done(&key("a"), None);
-        assert!(nothing(&queue).await);
+        assert!(is_idle(&queue).await);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_wake_during_a_reconcile_is_one_more_after_it_and_not_beside_it() {
+    async fn a_wake_during_a_reconcile_causes_one_more_after_it_and_none_at_once() {
         let queue = Queue::default();
         queue.add(key("a"));
         queue.next().await;
         queue.add(key("a"));
-        assert!(nothing(&queue).await);
+        assert!(is_idle(&queue).await);
         queue.done(&key("a"), None);
         assert_eq!(queue.next().await, key("a"));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_requeue_comes_when_it_is_due() {
+    async fn a_requeued_parent_is_served_when_it_is_due() {
         let queue = Queue::default();
         queue.add(key("a"));
         queue.next().await;
@@ -227,7 +233,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_event_comes_before_a_requeue_and_voids_it() {
+    async fn a_change_is_served_before_a_delayed_requeue_and_cancels_it() {
         let queue = Queue::default();
         queue.add(key("a"));
         queue.next().await;
@@ -239,27 +245,27 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_closed_queue_waits_for_what_runs_and_gives_out_no_more() {
+    async fn a_closed_queue_waits_for_running_reconciles_and_serves_no_more_parents() {
         let queue = Queue::default();
         queue.add(key("a"));
         queue.add(key("b"));
         queue.next().await;
         let end = async { queue.done(&key("a"), None) };
         futures::future::join(queue.close(), end).await;
-        assert!(nothing(&queue).await);
+        assert!(is_idle(&queue).await);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_change_comes_before_those_that_are_only_looked_at_again() {
+    async fn a_changed_parent_is_served_before_swept_ones() {
         let queue = Queue::default();
         queue.sweep(vec![key("a"), key("b")]);
         queue.add(key("c"));
         assert_eq!([queue.next().await, queue.next().await, queue.next().await], [key("c"), key("a"), key("b")]);
-        assert!(nothing(&queue).await);
+        assert!(is_idle(&queue).await);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_is_looked_at_again_has_a_turn_also_when_changes_never_end() {
+    async fn a_swept_parent_has_a_turn_even_if_changes_never_end() {
         let queue = Queue::default();
         queue.sweep(vec![key("again")]);
         let served = async |turn: u32| {
@@ -268,14 +274,14 @@ mod tests {
             queue.done(&next, None);
             next == key("again")
         };
-        for turn in 0..AHEAD {
+        for turn in 0..MAX_CHANGED_BEFORE_SWEPT {
             assert!(!served(turn).await);
         }
-        assert!(served(AHEAD).await);
+        assert!(served(MAX_CHANGED_BEFORE_SWEPT).await);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_anyway_is_not_reconciled_twice_at_once_by_a_sweep() {
+    async fn a_sweep_does_not_reconcile_a_waiting_parent_twice_at_once() {
         let queue = Queue::default();
         let names = ["a", "b", "c", "d", "e", "f"];
         names.iter().for_each(|name| queue.add(key(name)));
@@ -283,26 +289,26 @@ mod tests {
         for name in names {
             assert_eq!(queue.next().await, key(name));
         }
-        assert!(nothing(&queue).await);
+        assert!(is_idle(&queue).await);
         names.iter().for_each(|name| queue.done(&key(name), None));
         let mut again = 0;
-        while !nothing(&queue).await {
+        while !is_idle(&queue).await {
             again += 1;
         }
         assert!(again <= names.len());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_sweep_during_a_reconcile_is_one_more_after_it_and_not_beside_it() {
+    async fn a_sweep_during_a_reconcile_causes_one_more_after_it_and_none_at_once() {
         let queue = Queue::default();
         queue.add(key("a"));
         queue.next().await;
         queue.sweep(vec![key("a")]);
-        assert!(nothing(&queue).await);
+        assert!(is_idle(&queue).await);
         queue.done(&key("a"), None);
         assert_eq!(queue.next().await, key("a"));
         queue.done(&key("a"), None);
-        assert!(nothing(&queue).await);
+        assert!(is_idle(&queue).await);
     }
 
     #[tokio::test(start_paused = true)]
@@ -313,7 +319,7 @@ mod tests {
         queue.sweep(vec![key("b"), key("c")]);
         assert_eq!(queue.depth(), (2, 1));
         assert_eq!([queue.next().await, queue.next().await], [key("b"), key("c")]);
-        assert!(nothing(&queue).await);
+        assert!(is_idle(&queue).await);
     }
 
     #[tokio::test(start_paused = true)]
@@ -343,7 +349,7 @@ mod tests {
         while queue.next().await != key("b") {
             turns += 1;
         }
-        assert!(turns <= 2 * (AHEAD + 1), "{turns}");
+        assert!(turns <= 2 * (MAX_CHANGED_BEFORE_SWEPT + 1), "{turns}");
     }
 
     /// What happens to the queue.

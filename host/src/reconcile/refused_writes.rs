@@ -1,5 +1,5 @@
-//! The refused writes of one parent's children: what the plugin is shown of them, and when each is retried. Kept
-//! between reconciles.
+//! The refused child writes of one parent: what the plugin is shown of them, and when each is retried. Kept between
+//! reconciles.
 
 use std::time::Duration;
 
@@ -16,31 +16,31 @@ use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::limits::FAILURE_MESSAGE;
 use hotshoe_core::model::sanitize;
 
-/// The pause after a refusal that only a user is likely to fix.
-const SLOWLY: Duration = Duration::from_secs(10);
-const SLOWLY_MAX: Duration = Duration::from_secs(60);
-/// What Event, condition and the plugin are shown where what would result is denied.
+/// The first pause after a refusal that only a user is likely to fix.
+const REFUSAL_PAUSE: Duration = Duration::from_secs(10);
+const MAX_REFUSAL_PAUSE: Duration = Duration::from_secs(60);
+/// The reason in Event, condition and refusal if the host denies the object that a write would result in.
 pub const DENIED: &str = "Denied";
-/// A name that is in use costs one cheap request to try again.
-const CONFLICT: Duration = Duration::from_secs(3);
-const CONFLICT_MAX: Duration = Duration::from_secs(30);
+/// The first pause after a conflict. A retry of a name that is in use costs only one cheap request.
+const CONFLICT_PAUSE: Duration = Duration::from_secs(3);
+const MAX_CONFLICT_PAUSE: Duration = Duration::from_secs(30);
 
-/// At most one for each child.
+/// The refused writes, at most one for each child.
 #[derive(Clone, Debug, Default)]
 pub struct Refusals(Vec<Refused>);
 
 #[derive(Clone, Debug)]
 struct Refused {
     shown: Refusal,
-    /// The digest of what was to be applied; empty if the child was to be deleted.
+    /// The digest of the desired child; empty if the child was to be deleted.
     digest: Box<str>,
-    /// Whether it is invalid from every client and at any time.
+    /// Whether the desired child is invalid, whoever sends it and whenever.
     is_invalid: bool,
     basis: u64,
     due: Instant,
     tries: u32,
-    /// Whether the host refused it, and not the API server.
-    is_ours: bool,
+    /// Whether the host refused the write, and not the API server.
+    by_host: bool,
 }
 
 impl Refusals {
@@ -54,13 +54,13 @@ impl Refusals {
         self.0.is_empty()
     }
 
-    /// Forgets them all.
+    /// Forgets all refusals.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 
     /// Forgets the refusals whose write is no longer planned: a refusal stays until the write succeeds, the child is as
-    /// desired without it, or the desired child changes. Returns whether there were any, for the plugin was shown them.
+    /// desired without it, or the desired child changes. Returns whether any was forgotten: the plugin was shown it.
     pub fn keep_planned(&mut self, plan: &Plan) -> bool {
         let before = self.0.len();
         self.0.retain(|refused| {
@@ -76,7 +76,7 @@ impl Refusals {
         self.of(child).is_none_or(|refused| refused.due <= Instant::now() || refused.basis != basis())
     }
 
-    /// Returns whether no retry is due.
+    /// Returns whether no retry is due now.
     pub fn none_due(&self) -> bool {
         self.0.iter().all(|refused| refused.due > Instant::now())
     }
@@ -87,7 +87,7 @@ impl Refusals {
         self.0.iter().map(|refused| refused.due.saturating_duration_since(now)).min()
     }
 
-    /// Records a successful write. Returns whether the one before it was refused.
+    /// Records a successful write. Returns whether the previous write of the child was refused.
     pub fn lift(&mut self, child: &ObjectRef) -> bool {
         let before = self.0.len();
         self.0.retain(|refused| refused.shown.reference != *child);
@@ -99,14 +99,14 @@ impl Refusals {
     pub fn add(&mut self, child: &ObjectRef, digest: Box<str>, error: WriteError, basis: u64) -> Option<Refusal> {
         let tries = self.of(child).map_or(0, |refused| refused.tries);
         let is_invalid = matches!(&error, WriteError::Api(error) if error.is_invalid());
-        let is_ours = matches!(error, WriteError::Denied(_));
-        let (shown, pause) = judge(child, error, tries);
+        let by_host = matches!(error, WriteError::Denied(_));
+        let (shown, pause) = classify(child, error, tries);
         self.lift(child);
         let due = Instant::now() + pause;
-        let said = (tries == 0).then(|| shown.clone());
+        let first = (tries == 0).then(|| shown.clone());
         let tries = tries.saturating_add(1);
-        self.0.push(Refused { shown, digest, is_invalid, is_ours, basis, due, tries });
-        said
+        self.0.push(Refused { shown, digest, is_invalid, by_host, basis, due, tries });
+        first
     }
 
     /// Returns whether the last write of this desired child was refused.
@@ -114,9 +114,9 @@ impl Refusals {
         self.of(&desired.reference).is_some_and(|refused| refused.digest == desired.digest)
     }
 
-    /// Returns why the host refused a write itself, if it did.
+    /// Returns the message of a write that the host itself refused, if there is one.
     pub fn denied(&self) -> Option<&str> {
-        let denied = self.0.iter().find(|refused| refused.shown.reason == DENIED && refused.is_ours);
+        let denied = self.0.iter().find(|refused| refused.shown.reason == DENIED && refused.by_host);
         denied.map(|refused| refused.shown.message.as_str())
     }
 
@@ -125,12 +125,12 @@ impl Refusals {
         self.of(child).is_some()
     }
 
-    /// Returns how often in a row a child was refused as invalid, of that which was so most often.
+    /// Returns the highest number of times in a row that any child was refused as invalid.
     pub fn invalid_tries(&self) -> u32 {
         self.0.iter().filter(|refused| refused.is_invalid).map(|refused| refused.tries).max().unwrap_or_default()
     }
 
-    /// Returns whether a child keeps being refused as invalid and nothing has changed since, by its `basis`.
+    /// Returns whether a child keeps being refused as invalid, and its `basis` has not changed since.
     pub fn stays_invalid(&self, basis: impl Fn(&ObjectRef) -> u64) -> bool {
         let stays = |refused: &&Refused| refused.is_invalid && refused.tries >= INVALID_REPEATED;
         self.0.iter().filter(stays).any(|refused| refused.basis == basis(&refused.shown.reference))
@@ -141,23 +141,27 @@ impl Refusals {
     }
 }
 
-fn judge(child: &ObjectRef, error: WriteError, tries: u32) -> (Refusal, Duration) {
+/// Returns the refusal that the plugin is shown, and the pause before the retry.
+fn classify(child: &ObjectRef, error: WriteError, tries: u32) -> (Refusal, Duration) {
     let (code, reason, message, pause) = match error {
         WriteError::Api(error) => {
-            let pause = if error.is_definite() { doubled(SLOWLY, tries, SLOWLY_MAX) } else { soon(tries + 1) };
+            let pause =
+                if error.is_definite() { doubled(REFUSAL_PAUSE, tries, MAX_REFUSAL_PAUSE) } else { soon(tries + 1) };
             (error.code, error.reason, error.message, error.retry_after.unwrap_or(pause))
         }
         WriteError::Conflict { holder } => {
             let message = format!("{child} exists and is not this object's child: {holder}");
-            (409, "Conflict".to_owned(), message, doubled(CONFLICT, tries, CONFLICT_MAX))
+            (409, "Conflict".to_owned(), message, doubled(CONFLICT_PAUSE, tries, MAX_CONFLICT_PAUSE))
         }
-        WriteError::Denied(denial) => (403, DENIED.to_owned(), denial.reasons(), doubled(SLOWLY, tries, SLOWLY_MAX)),
+        WriteError::Denied(denial) => {
+            (403, DENIED.to_owned(), denial.reasons(), doubled(REFUSAL_PAUSE, tries, MAX_REFUSAL_PAUSE))
+        }
         WriteError::Collecting => {
             let message = format!("{child} is still there from an earlier object of this name, and something holds it");
             (409, "Conflict".to_owned(), message, soon(tries + 1))
         }
     };
-    // The API server repeats names of fields, which the plugin chose.
+    // The API server quotes names of fields, which the plugin chose.
     let message = sanitize::clean(message, FAILURE_MESSAGE);
     (Refusal { reference: child.clone(), code, reason, message }, pause)
 }
@@ -177,14 +181,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_refused_write_waits_for_its_time_or_for_a_change() {
+    async fn a_refused_write_is_retried_when_it_is_due_or_something_changes() {
         let (mut refusals, child) = (Refusals::default(), child());
         assert!(refusals.is_due(&child, || 1));
         assert!(refusals.add(&child, "digest".into(), name_in_use(), 1).is_some());
         assert!(!refusals.is_due(&child, || 1), "too soon");
         assert!(refusals.is_due(&child, || 2), "something changed");
-        assert_eq!(refusals.next_due(), Some(CONFLICT));
-        tokio::time::advance(CONFLICT).await;
+        assert_eq!(refusals.next_due(), Some(CONFLICT_PAUSE));
+        tokio::time::advance(CONFLICT_PAUSE).await;
         assert!(refusals.is_due(&child, || 1) && !refusals.none_due());
     }
 
@@ -193,7 +197,7 @@ mod tests {
         let (mut refusals, child) = (Refusals::default(), child());
         assert!(refusals.add(&child, "digest".into(), name_in_use(), 1).is_some());
         assert!(refusals.add(&child, "digest".into(), name_in_use(), 1).is_none());
-        assert_eq!(refusals.next_due(), Some(2 * CONFLICT));
+        assert_eq!(refusals.next_due(), Some(2 * CONFLICT_PAUSE));
         assert_eq!(refusals.shown().len(), 1);
         assert!(refusals.lift(&child));
         assert!(!refusals.lift(&child));
@@ -201,15 +205,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_the_api_server_repeats_of_a_plugins_words_is_cleaned() {
+    async fn plugin_text_quoted_by_the_api_server_is_sanitized() {
         let message = ".data.a\n2026-01-01T00:00:00Z ERROR forged \u{1b}[2J\u{202e}: field not declared".to_owned();
         let error = ApiError::new("apply", "Service n/web".into(), 422, "Invalid", message);
-        let said = Refusals::default().add(&child(), "digest".into(), WriteError::Api(Box::new(error)), 1).unwrap();
-        assert_eq!(said.message, ".data.a 2026-01-01T00:00:00Z ERROR forged : field not declared");
+        let refusal = Refusals::default().add(&child(), "digest".into(), WriteError::Api(Box::new(error)), 1).unwrap();
+        assert_eq!(refusal.message, ".data.a 2026-01-01T00:00:00Z ERROR forged : field not declared");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn how_often_a_child_was_refused_as_invalid_is_counted_and_other_refusals_are_not() {
+    async fn only_refusals_as_invalid_are_counted_as_invalid_tries() {
         let mut refusals = Refusals::default();
         let invalid = || WriteError::Api(Box::new(ApiError::new("apply", "a".into(), 400, "BadRequest", "no".into())));
         for tries in 1..=3 {
@@ -227,7 +231,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_refusal_goes_with_what_was_desired() {
+    async fn a_refusal_is_forgotten_once_its_write_is_no_longer_planned() {
         let (mut refusals, child) = (Refusals::default(), child());
         refusals.add(&child, "digest".into(), name_in_use(), 1);
         assert!(refusals.keep_planned(&Plan::default()));

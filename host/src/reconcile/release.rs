@@ -1,5 +1,5 @@
-//! Releases what is no longer a parent: an object that lost the labels of `spec.parent.selector`, or that another
-//! selector does not select, or other namespaces.
+//! Releases an object that is no longer a parent: it lost the labels of `spec.parent.selector`, or a changed
+//! `plugin.yaml` has another selector or other namespaces.
 //!
 //! ```text
 //! gone from the watch ─▶ read it: not there ─▶ nothing to do
@@ -7,7 +7,7 @@
 //!                                 without them ─▶ children (where `pruneAll` says so), finalizer, our condition
 //! ```
 //!
-//! What happened while no host ran, or before another `plugin.yaml`, is found by [`find_left`].
+//! [`find_deselected`] finds objects that changed while no host ran, or that another `plugin.yaml` no longer selects.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,13 +33,18 @@ use crate::reconcile::triggers::owner_of;
 use hotshoe_core::diff::{Plan, status};
 use hotshoe_core::model::object::{Key, Object, PLUGIN_LABEL};
 
-/// The pause before another try.
-const AGAIN: Duration = Duration::from_secs(5);
+/// The pause before a retry.
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
-/// One pass over a key of which the watch has no parent.
-pub async fn release_left(controller: &Controller, active: &ActiveRevision, key: &Key, permit: &Permit) -> Reconciled {
+/// Reconciles a key for which the watch has no parent: releases the object if it still exists.
+pub async fn release_deselected(
+    controller: &Controller,
+    active: &ActiveRevision,
+    key: &Key,
+    permit: &Permit,
+) -> Reconciled {
     let done = Reconciled { requeue: Requeue::OnChange, failed: false };
-    if !controller.has_left(key) {
+    if !controller.is_deselected(key) {
         controller.forget(key);
         return done;
     }
@@ -61,13 +66,13 @@ pub async fn release_left(controller: &Controller, active: &ActiveRevision, key:
         Err(_) if permit.is_over() => Reconciled { requeue: Requeue::AtOnce, ..done },
         Err(error) => {
             let (plugin, digest) = (&*controller.name, active.revision.digest());
-            tracing::warn!(plugin, %digest, object = %key, retry = ?AGAIN, "the object is no longer selected and is not released yet: {error}");
-            Reconciled { requeue: Requeue::After(AGAIN), failed: true }
+            tracing::warn!(plugin, %digest, object = %key, retry = ?RETRY_PAUSE, "the object is no longer selected and is not released yet: {error}");
+            Reconciled { requeue: Requeue::After(RETRY_PAUSE), failed: true }
         }
     }
 }
 
-/// Removes from an object what was written while it was a parent.
+/// Removes what was written to an object while it was a parent.
 async fn release(mut pass: Pass<'_>) -> Result<(), Error> {
     prune(&pass).await?;
     while let Some(finalizer) = our_finalizer(pass.active, &pass.parent) {
@@ -81,7 +86,7 @@ async fn release(mut pass: Pass<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Deletes the children where the grant has `pruneAll`; otherwise they stay, and are deleted with the object.
+/// Deletes the children if the grant has `pruneAll`. Otherwise they stay, and are garbage-collected with the object.
 async fn prune(pass: &Pass<'_>) -> Result<(), Error> {
     let Pass { controller, active, parent, children, .. } = pass;
     if !active.plugin.grant.prune_all {
@@ -98,13 +103,13 @@ async fn prune(pass: &Pass<'_>) -> Result<(), Error> {
         uid: &parent.uid,
         predecessors: &active.plugin.predecessors,
         adopts: false,
-        judge: &|_, _| Ok(()),
+        check_result: &|_, _| Ok(()),
     };
     for child in controller.writer.write(plan, &active.owned, owner, pass.permit).await {
         match child.result {
             Ok(_) => acts::log(pass, Act::Deleted(&child.reference)),
             Err(WriteError::Api(error)) if error.is_transient() => return Err(Error::Api(error)),
-            // One that cannot be deleted goes with the object, and does not hold up the rest.
+            // A child that cannot be deleted is garbage-collected with the object. It does not hold up the others.
             Err(WriteError::Api(error)) => {
                 let (plugin, digest) = (&*controller.name, active.revision.digest());
                 tracing::warn!(plugin, %digest, child = %child.reference, "a child of an object that is no longer selected stays: {error}");
@@ -123,8 +128,8 @@ async fn remove_finalizer(pass: &Pass<'_>, parent: &Object, finalizer: &str) -> 
     Ok(reply)
 }
 
-/// Removes from a parent the finalizers of plugins that this one takes over from. None where another writer changed
-/// them meanwhile.
+/// Removes the finalizers of this plugin's predecessors from a parent. Returns `None` if another writer has changed the
+/// finalizers meanwhile.
 ///
 /// # Errors
 /// The API server's.
@@ -147,29 +152,29 @@ pub async fn drop_predecessors_finalizers(
     Ok(Some(parent))
 }
 
-/// Requeues the objects that are no longer parents and may have what was written while they were: after a start, and
-/// when another `plugin.yaml` selects others.
-pub async fn find_left(controller: Arc<Controller>, watches: Arc<Watches>) {
+/// Requeues the objects that are no longer parents and may still carry what was written while they were. Called after a
+/// start, and when another `plugin.yaml` selects other parents.
+pub async fn find_deselected(controller: Arc<Controller>, watches: Arc<Watches>) {
     let Some(active) = controller.active() else { return };
     if !active.plugin.selects_parents() {
         return;
     }
-    let mut left: BTreeSet<Key> = controller.remembered().into_iter().collect();
+    let mut candidates: BTreeSet<Key> = controller.remembered().into_iter().collect();
     let parent = &active.revision.descriptor().parent;
     let of_plugin = |child: &Object| active.plugin.has_made(child.label(PLUGIN_LABEL));
     let children = active.owned.iter().flat_map(|owned| owned.watch.cache.all(of_plugin));
-    left.extend(children.filter_map(|child| owner_of(&controller, parent, &child)));
-    left.extend(holders(&controller, &watches, &active).await);
+    candidates.extend(children.filter_map(|child| owner_of(&controller, parent, &child)));
+    candidates.extend(finalizer_holders(&controller, &watches, &active).await);
     let parents = &active.parents.watch.cache;
-    for key in left.into_iter().filter(|key| parents.get(key).is_none()) {
-        controller.note_left(key.clone());
+    for key in candidates.into_iter().filter(|key| parents.get(key).is_none()) {
+        controller.note_deselected(key.clone());
         controller.queue.add(key);
     }
 }
 
-/// Returns the objects of the parents' kind that have a finalizer of this plugin, whatever their labels are, without those that
-/// another plugin of this host has as its parents.
-async fn holders(controller: &Controller, watches: &Watches, active: &ActiveRevision) -> Vec<Key> {
+/// Returns the objects of the parents' kind that have a finalizer of this plugin, whatever their labels are. Leaves out
+/// the parents of other plugins of this host.
+async fn finalizer_holders(controller: &Controller, watches: &Watches, active: &ActiveRevision) -> Vec<Key> {
     let ours: Vec<&str> = active.finalizers().collect();
     if ours.is_empty() {
         return Vec::new();
@@ -183,8 +188,8 @@ async fn holders(controller: &Controller, watches: &Watches, active: &ActiveRevi
             }
             Err(error) => {
                 let (plugin, digest) = (&*controller.name, active.revision.digest());
-                tracing::warn!(plugin, %digest, retry = ?AGAIN, "objects that are no longer selected cannot be looked for: {error}");
-                tokio::time::sleep(AGAIN).await;
+                tracing::warn!(plugin, %digest, retry = ?RETRY_PAUSE, "objects that are no longer selected cannot be listed: {error}");
+                tokio::time::sleep(RETRY_PAUSE).await;
             }
         }
         if controller.active().is_none_or(|now| now.basis != active.basis) {

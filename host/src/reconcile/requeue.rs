@@ -1,4 +1,4 @@
-//! Decides when a parent is looked at again, for every way in which a pass may end.
+//! Decides when a parent is reconciled again, for every way in which a pass may end.
 
 use std::time::Duration;
 
@@ -9,58 +9,58 @@ use crate::sandbox::error::CallError;
 use hotshoe_core::flow::backoff::{SOON, soon};
 use hotshoe_core::flow::retry::{LONGEST_DELAY, RetryPolicy};
 
-/// A decision that is based on fetched objects is repeated after this time. They are not watched, so that no Secret
-/// is ever cached; reading them again is what notices a change.
-pub const FETCHED: Duration = Duration::from_secs(15);
+/// The pause after which a decision that is based on fetched objects is repeated. Fetched objects are not watched, so
+/// that no Secret is ever cached; only reading them again shows a change.
+pub const REFETCH_PAUSE: Duration = Duration::from_secs(15);
 /// The pause of a parent whose namespace is being deleted.
-const TERMINATING: Duration = Duration::from_secs(10);
-/// The pause of a clean-up that asks for none.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// A parent that only this plugin can release is looked at at least this often.
-const RELEASE: Duration = Duration::from_secs(300);
+const TERMINATING_NAMESPACE_PAUSE: Duration = Duration::from_secs(10);
+/// The pause of a clean-up that asks for no requeue.
+const CLEAN_UP_PAUSE: Duration = Duration::from_secs(5);
+/// The longest pause of a parent whose deletion only this plugin can unblock.
+const MAX_DELETION_PAUSE: Duration = Duration::from_secs(300);
 
-/// When to look at a parent again.
+/// When to reconcile a parent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Requeue {
     /// When something changes.
     OnChange,
     /// At once.
     AtOnce,
-    /// After this long, or when something changes.
+    /// After this time, or when something changes.
     After(Duration),
 }
 
-/// The end of a pass, with all else on which the requeue depends.
+/// The end of a pass, with everything that the requeue depends on.
 pub struct Ending<'a> {
-    /// How it ended.
+    /// How the pass ended.
     pub result: &'a Result<Outcome, Error>,
-    /// Whether Event and condition report it, or never can.
+    /// Whether the Event and the condition are written, or can never be.
     pub is_reported: bool,
     /// Whether the parent is being deleted and has a finalizer that only this plugin removes.
     pub blocks_deletion: bool,
-    /// When what failed is tried again.
+    /// When a failed parent is retried.
     pub policy: &'a RetryPolicy,
-    /// Whether its deletion began during the pass. The reply to a write of ours may have shown that, and then no
-    /// watch wakes anything.
+    /// Whether the deletion of the parent began during the pass. If the reply to one of our own writes showed that, no
+    /// watch event wakes the parent.
     pub was_deleted: bool,
     /// The pause of a parent on which the plugin flaps.
-    pub slowed: Option<Duration>,
+    pub flap_pause: Option<Duration>,
 }
 
 impl Requeue {
-    /// Returns when a parent is looked at again after a pass.
+    /// Returns when a parent is reconciled again after a pass.
     ///
-    /// A parent that is being deleted and has our finalizer always has a due time: without one, a fault of the host or
-    /// a misread answer of the API server would keep it for ever.
+    /// A parent that is being deleted and has our finalizer always has a due time. Otherwise a fault of the host or a
+    /// misread answer of the API server would block its deletion for ever.
     pub fn after(ending: &Ending<'_>, state: &ParentState) -> Self {
         let due = match ending.result {
             Ok(outcome) => after_outcome(outcome, state),
             Err(error) => after_failure(error, state, ending),
         };
         let due = if ending.is_reported { due } else { due.no_later_than(soon(state.failures)) };
-        match ending.slowed.map_or(due, Self::After) {
+        match ending.flap_pause.map_or(due, Self::After) {
             _ if ending.was_deleted => Self::AtOnce,
-            Self::OnChange if ending.blocks_deletion => Self::After(RELEASE),
+            Self::OnChange if ending.blocks_deletion => Self::After(MAX_DELETION_PAUSE),
             due => due,
         }
     }
@@ -82,24 +82,26 @@ impl From<Option<Duration>> for Requeue {
 
 fn after_outcome(outcome: &Outcome, state: &ParentState) -> Requeue {
     match outcome {
-        Outcome::Settled if state.fetched => Requeue::from(state.next_due()).no_later_than(FETCHED),
+        Outcome::Settled if state.fetched => Requeue::from(state.next_due()).no_later_than(REFETCH_PAUSE),
         Outcome::Settled => state.next_due().into(),
         Outcome::Changed => Requeue::AtOnce,
         Outcome::Overtaken => Requeue::After(SOON),
         Outcome::Stalled => Requeue::After(soon(state.stalls)),
-        Outcome::NamespaceTerminating => Requeue::After(TERMINATING),
+        Outcome::NamespaceTerminating => Requeue::After(TERMINATING_NAMESPACE_PAUSE),
         Outcome::CleaningUp(_) => {
-            let again = Requeue::After(state.until_timer().unwrap_or(PATIENCE));
-            state.until_late_only().map_or(again, |left| again.no_later_than(left))
+            let again = Requeue::After(state.until_timer().unwrap_or(CLEAN_UP_PAUSE));
+            state.remaining_until_late().map_or(again, |left| again.no_later_than(left))
         }
-        Outcome::Orphaned(_) => state.until_late_only().into(),
+        Outcome::Orphaned(_) => state.remaining_until_late().into(),
         Outcome::Released => Requeue::OnChange,
     }
 }
 
 fn after_failure(error: &Error, state: &ParentState, ending: &Ending<'_>) -> Requeue {
     match error {
-        Error::Api(api) if api.is_gone() || api.is_namespace_terminating() => Requeue::After(TERMINATING),
+        Error::Api(api) if api.is_gone() || api.is_namespace_terminating() => {
+            Requeue::After(TERMINATING_NAMESPACE_PAUSE)
+        }
         Error::Call(CallError::CircuitOpen(left)) => Requeue::After(*left),
         _ => pause(error, state, ending.policy, ending.blocks_deletion).into(),
     }
@@ -107,7 +109,7 @@ fn after_failure(error: &Error, state: &ParentState, ending: &Ending<'_>) -> Req
 
 /// Returns the pause of a parent that failed; `None` until something changes.
 pub fn pause(error: &Error, state: &ParentState, policy: &RetryPolicy, blocks_deletion: bool) -> Option<Duration> {
-    if error.is_a_try() && policy.is_exhausted(state.tries.made()) {
+    if error.uses_up_try() && policy.is_exhausted(state.tries.made()) {
         return final_pause(blocks_deletion);
     }
     let (failures, tries) = (state.failures, state.tries.made());
@@ -115,21 +117,21 @@ pub fn pause(error: &Error, state: &ParentState, policy: &RetryPolicy, blocks_de
         Retry::Soon => Some(soon(failures)),
         Retry::Backoff => Some(policy.delay(tries)),
         Retry::Slowly => Some(policy.slow_delay(tries)),
-        // The plugin or the API server chooses it, so it is clamped, and is no shorter than the backoff.
+        // The plugin or the API server chooses the pause, so it is clamped and never shorter than the backoff.
         Retry::After(after) => Some(after.clamp(soon(failures), LONGEST_DELAY.0)),
         Retry::OnChange => final_pause(blocks_deletion),
     };
     match error {
-        // The missing object may exist by then, and no watch notices that.
-        Error::Plugin(_) if state.fetched => Some(pause.map_or(FETCHED, |pause| pause.min(FETCHED))),
+        // The plugin may have failed because a fetched object is missing. No watch notices when it is created.
+        Error::Plugin(_) if state.fetched => Some(pause.map_or(REFETCH_PAUSE, |pause| pause.min(REFETCH_PAUSE))),
         _ => pause,
     }
 }
 
-/// How long after what was the last try, or a rejection. A deletion that fails waits for a person, who may not know
-/// that the plugin has to be asked again.
-fn final_pause(is_held: bool) -> Option<Duration> {
-    is_held.then_some(RELEASE)
+/// Returns the pause after the last try, or after a rejection. A parent whose deletion is blocked is retried all the
+/// same: whoever fixes the cause may not know that the plugin has to be called again.
+fn final_pause(blocks_deletion: bool) -> Option<Duration> {
+    blocks_deletion.then_some(MAX_DELETION_PAUSE)
 }
 
 #[cfg(test)]
@@ -156,7 +158,7 @@ mod tests {
             Outcome::Orphaned(Orphan { finalizer: "example.com/former".to_owned(), set_by: None }),
             Outcome::Released,
         ];
-        // Another outcome has to be added above, too.
+        // Does not compile for a new outcome, which has to be added above, too.
         for outcome in &all {
             match outcome {
                 Outcome::Settled | Outcome::Changed | Outcome::Overtaken | Outcome::Stalled => {}
@@ -250,15 +252,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn however_a_pass_ends_a_parent_that_waits_for_our_finalizer_has_a_due_time() {
+    async fn a_parent_whose_deletion_waits_for_our_finalizer_always_has_a_due_time() {
         let endings: Vec<_> = outcomes().into_iter().map(Ok).chain(errors().into_iter().map(Err)).collect();
         let reports = [(true, false), (false, false), (true, true), (false, true)];
         for (result, policy) in endings.iter().flat_map(|result| policies().into_iter().map(move |one| (result, one))) {
             for state in states() {
                 for (is_reported, was_deleted) in reports {
-                    for slowed in [None, Some(Duration::from_secs(60))] {
+                    for flap_pause in [None, Some(Duration::from_secs(60))] {
                         let (blocks_deletion, policy) = (true, &policy);
-                        let ending = Ending { result, is_reported, blocks_deletion, policy, was_deleted, slowed };
+                        let ending = Ending { result, is_reported, blocks_deletion, policy, was_deleted, flap_pause };
                         match Requeue::after(&ending, &state) {
                             Requeue::OnChange => panic!("{result:?} leaves {state:?} without a due time"),
                             Requeue::After(after) => assert!(after <= DAY, "{result:?}: {after:?}"),
@@ -278,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_reported_is_tried_again_soon_whatever_failed() {
+    fn a_failure_that_is_not_reported_yet_is_retried_soon() {
         for error in errors() {
             let result = Err(error);
             let policy = &RetryPolicy { max_tries: Some(1), ..RetryPolicy::default() };
@@ -288,7 +290,7 @@ mod tests {
                 blocks_deletion: false,
                 policy,
                 was_deleted: false,
-                slowed: None,
+                flap_pause: None,
             };
             let state = ParentState { failures: 3, tries: tried(3), ..ParentState::default() };
             let due = Requeue::after(&ending, &state);
@@ -297,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_retry_at_once_that_fails_each_time_waits_as_for_what_passes_by_itself() {
+    fn a_plugin_that_asks_for_retries_at_once_is_backed_off_as_a_transient_failure() {
         let paused = |after: Duration, failures| {
             let failure = Failure::Retry { message: "now".into(), after: Some(after) };
             let state = ParentState { failures, ..ParentState::default() };
@@ -312,21 +314,21 @@ mod tests {
     }
 
     #[test]
-    fn after_the_last_try_nothing_is_due_until_something_changes_unless_the_failure_passes_by_itself() {
+    fn after_the_last_try_only_a_transient_failure_is_retried_before_something_changes() {
         let policy = RetryPolicy { max_tries: Some(3), ..RetryPolicy::default() };
         for error in errors() {
             let state = |tries| ParentState { failures: 3, tries: tried(tries), ..ParentState::default() };
             let last = pause(&error, &state(3), &policy, false);
-            assert_eq!(last.is_none(), error.is_a_try(), "{error:?}: {last:?}");
+            assert_eq!(last.is_none(), error.uses_up_try(), "{error:?}: {last:?}");
             let other = pause(&error, &state(2), &policy, false);
             assert_eq!(other.is_none(), error.retry() == Retry::OnChange, "{error:?}: {other:?}");
             let fetched = ParentState { fetched: true, ..state(3) };
-            assert_eq!(pause(&error, &fetched, &policy, false).is_none(), error.is_a_try(), "{error:?}");
+            assert_eq!(pause(&error, &fetched, &policy, false).is_none(), error.uses_up_try(), "{error:?}");
         }
     }
 
     #[test]
-    fn the_delay_between_two_tries_is_the_administrators() {
+    fn the_delays_between_tries_are_those_of_the_retry_policy() {
         let (base_delay, max_delay) = (Duration::from_millis(200), Duration::from_secs(1));
         let policy = RetryPolicy { base_delay, max_delay, max_tries: None };
         let after = |error: &Error, tries| {

@@ -1,5 +1,5 @@
-//! What a plugin needs to see for one decision and does not watch: read by name, through the grant, and
-//! forgotten after it. Between two rounds of *decide*.
+//! Fetches the objects that a plugin needs for one decision and does not watch, between two rounds of *decide*. They
+//! are read by name, through the grant, and forgotten after the decision.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -16,7 +16,8 @@ use hotshoe_core::model::decision::{Document, Observation, Related, Requirement}
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::limits::Size;
 
-/// How many bytes may still be fetched for a decision. What is fetched is held as long as this.
+/// The bytes that may still be fetched for a decision. The memory of the fetched objects is charged until this is
+/// dropped.
 pub struct Room {
     left: usize,
     limit: Size,
@@ -24,12 +25,13 @@ pub struct Room {
 }
 
 impl Room {
-    /// So many, of the memory that all plugins share.
+    /// Creates the room of a decision; what is taken is charged to the memory that all plugins share.
     pub fn new(limit: Size, memory: &Account) -> Self {
         Self { left: limit.bytes(), limit, charge: memory.charge(Part::Fetched) }
     }
 
-    /// Counts by what is shown: an object that is read once can be asked for under a hundred keys.
+    /// Takes the bytes of an object that is shown. An object that is read once counts for each key that it is shown
+    /// under: a plugin may ask for it under a hundred keys.
     fn take(&mut self, parent: &ObjectRef, object: Option<&Document>) -> Result<(), Error> {
         let bytes = object.map_or(0, |object| object.json.len());
         let exceeded = || CallError::LimitExceeded(format!("fetched bytes ({})", self.limit));
@@ -41,10 +43,10 @@ impl Room {
     }
 }
 
-/// What is shown with what was asked for; each object is read once a round.
+/// Returns the observation with the required objects added. Reads each object once a round.
 ///
 /// # Errors
-/// When it may not be seen, is more than there is room for, or the API server does not answer.
+/// When the plugin may not see an object, the objects exceed the room, or the API server does not answer.
 pub async fn fetch(
     controller: &Controller,
     active: &ActiveRevision,
@@ -69,8 +71,8 @@ pub async fn fetch(
     Ok(next)
 }
 
-/// Read under the plugin's own account, so that the API server judges beside the grant, and never
-/// put into a cache that another plugin could be shown.
+/// Reads one object with the plugin's own account, so that the API server's RBAC applies in addition to the grant. The
+/// object is never put into a cache that another plugin could be shown.
 async fn fetch_one(
     controller: &Controller,
     active: &ActiveRevision,
@@ -79,7 +81,7 @@ async fn fetch_one(
 ) -> Result<Option<Document>, Error> {
     let grant = &active.plugin.grant;
     let kind = &needed.kind;
-    // Of a kind that is closed anyway the API server is not even asked for its scope.
+    // If the grant does not allow the kind, the API server is not even asked for its scope.
     let namespaced = match grant.allows(Verb::Get, kind) {
         true => match controller.writer.find_kind(kind).await {
             Ok(resource) => resource.namespaced,
@@ -109,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_fetched_for_a_decision_has_a_limit_over_all_rounds() {
+    fn the_limit_on_fetched_bytes_holds_over_all_rounds_of_a_decision() {
         let reference = ObjectRef {
             kind: hotshoe_core::model::kind::Kind::new("", "v1", "ConfigMap"),
             namespace: Some("n".into()),

@@ -16,27 +16,30 @@ pub async fn report(pass: &mut Pass<'_>, delayed: Vec<Apply>) {
         if pass.state.contention.is_reported(&desired, &controller.hasher) {
             continue;
         }
-        let Some(words) = rivals_of(controller, &desired).await else { continue };
-        pass.state.contention.set_message(&desired, &words, &controller.hasher);
+        let Some(message) = rivals_of(controller, &desired).await else { continue };
+        pass.state.contention.set_message(&desired, &message, &controller.hasher);
         let (plugin, digest) = (&*controller.name, pass.active.revision.digest());
         controller.metrics.failed(plugin, digest, CONTENDED);
-        let (object, child, words) = (pass.reference(), &desired.reference, sanitize::clean(words, FAILURE_MESSAGE));
-        tracing::warn!(plugin, %digest, %object, %child, reason = CONTENDED, "{words}");
+        let (object, child) = (pass.reference(), &desired.reference);
+        let message = sanitize::clean(message, FAILURE_MESSAGE);
+        tracing::warn!(plugin, %digest, %object, %child, reason = CONTENDED, "{message}");
     }
 }
 
-/// Returns the field managers that revert a child; none if it is as desired by now.
+/// Returns a message that names the field managers that revert a child; `None` if the child is as desired by now.
 async fn rivals_of(controller: &Controller, desired: &Desired) -> Option<String> {
     let child = &desired.reference;
-    let what = match controller.writer.read_child(child).await {
+    let change = match controller.writer.read_child(child).await {
         Ok(live) => {
             let managers = FieldManager::all_of(&live).ok()?;
             let fields = conflict::reverted_fields(&managers, controller.writer.manager(), &desired.body)?;
-            format!("{child} is changed each time after it was put right: {fields}")
+            format!("{child} is reverted each time after it was applied: {fields}")
         }
-        Err(error) if error.is_not_found() => format!("{child} is deleted each time after it was made"),
-        Err(error) if error.is_definite() => format!("{child} is changed each time after it was put right"),
+        Err(error) if error.is_not_found() => format!("{child} is deleted each time after it was created"),
+        Err(error) if error.is_definite() => format!("{child} is reverted each time after it was applied"),
         Err(_) => return None,
     };
-    Some(format!("{what}; it is put right more and more seldom until that ends, so let only one of both care for it"))
+    Some(format!(
+        "{change}; it is applied less and less often until that ends; let only one of the two writers manage it"
+    ))
 }

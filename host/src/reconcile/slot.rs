@@ -1,7 +1,7 @@
 //! The slot of a plugin in a running host: its active revision, and why the last candidate was refused.
 //!
-//! Publishing is one store of a pointer, for which no reader waits. A reconcile that began before it finishes with
-//! the old revision.
+//! Publishing swaps one pointer; no reader waits for it. A reconcile that began before the swap finishes with the old
+//! revision.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use crate::sandbox::error::{LoadError, Reason};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::sanitize;
 
-/// The longest message of a refusal, bytes: it may contain names that the component chose.
-const MESSAGE: usize = 4_000;
+/// The maximum length of the message of a refusal, in bytes. The message may contain names that the component chose.
+const MAX_MESSAGE_BYTES: usize = 4_000;
 
 /// A component that was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Refused {
-    /// Its digest, where there were bytes at all.
+    /// The digest of the component; `None` if no bytes could be read.
     pub digest: Option<Digest>,
-    /// Why, in one word.
+    /// The reason, one PascalCase word.
     pub reason: Reason,
     /// What is wrong, and what to do.
     pub message: String,
@@ -31,10 +31,10 @@ pub struct Refused {
 impl Refused {
     /// Records an error that kept a component from being activated.
     pub fn new(digest: Option<Digest>, error: &LoadError) -> Self {
-        Self { digest, reason: error.reason(), message: sanitize::clean(error.to_string(), MESSAGE) }
+        Self { digest, reason: error.reason(), message: sanitize::clean(error.to_string(), MAX_MESSAGE_BYTES) }
     }
 
-    /// Returns whether `hotshoe approve` activates it anyway.
+    /// Returns whether `hotshoe approve` can activate the component anyway.
     pub fn can_be_approved(&self) -> bool {
         self.reason.can_be_approved()
     }
@@ -54,12 +54,12 @@ impl<T> Default for Slot<T> {
 }
 
 impl<T> Slot<T> {
-    /// Returns the active revision; none before the first good component.
+    /// Returns the active revision; `None` before the first component was activated.
     pub fn current(&self) -> Option<Arc<T>> {
         self.current.load_full()
     }
 
-    /// Returns why the last candidate was refused; none after a good one.
+    /// Returns why the last candidate was refused; `None` if it was activated.
     pub fn refused(&self) -> Option<Refused> {
         self.refused.read().clone()
     }
@@ -67,12 +67,12 @@ impl<T> Slot<T> {
     /// Activates a revision, and forgets the last refusal.
     pub fn publish(&self, next: Arc<T>) {
         let before = self.current.swap(Some(next));
-        self.forgive();
-        // No reconcile waits until it is dropped.
+        self.clear_refusal();
+        // Dropped last, so that no reconcile waits for it.
         drop(before);
     }
 
-    /// Replaces the views of the active revision. The last refusal stays.
+    /// Replaces the views of the active revision. Keeps the last refusal.
     pub fn rewire(&self, next: Arc<T>) {
         self.current.store(Some(next));
     }
@@ -82,8 +82,8 @@ impl<T> Slot<T> {
         *self.refused.write() = Some(refused);
     }
 
-    /// Forgets the last refusal: the good component is back.
-    pub fn forgive(&self) {
+    /// Forgets the last refusal, because the active component is offered again.
+    pub fn clear_refusal(&self) {
         *self.refused.write() = None;
     }
 }
@@ -106,11 +106,11 @@ mod tests {
     }
 
     #[test]
-    fn what_a_component_chose_is_cleaned_and_cut() {
+    fn text_that_a_component_chose_is_sanitized_and_truncated() {
         let name = format!("a\n2026-01-01T00:00:00Z ERROR forged \u{1b}[2J\u{202e}{}", "x".repeat(100_000));
         let refused = Refused::new(None, &LoadError::SelfTestFailed(name));
         assert!(refused.message.contains("a 2026-01-01T00:00:00Z ERROR forged xxx"), "{}", refused.message);
-        assert!(refused.message.len() <= MESSAGE);
+        assert!(refused.message.len() <= MAX_MESSAGE_BYTES);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::object::{Key, Object};
 use hotshoe_core::model::parent_label;
 
-/// The object that a change is about.
+/// Returns the object that a change is about.
 pub fn object_of(change: &Change) -> &Object {
     match change {
         Change::Applied(applied) => &applied.new,
@@ -17,7 +17,7 @@ pub fn object_of(change: &Change) -> &Object {
     }
 }
 
-/// The object before and after a change: it may have left one parent for another.
+/// Returns the object after and before a change: it may have moved from one parent to another.
 pub fn objects_of(change: &Change) -> impl Iterator<Item = &Object> {
     let (new, old) = match change {
         Change::Applied(applied) => (Some(&*applied.new), applied.old.as_deref()),
@@ -33,19 +33,19 @@ pub fn wake_owner(controller: &Controller, parent: &Kind, child: &Object) {
     }
 }
 
-/// Returns the parent that controls a child: beside it, or, where parents have no namespace, without one.
+/// Returns the parent that controls a child. It is in the namespace of the child, unless parents have no namespace.
 pub fn owner_of(controller: &Controller, parent: &Kind, child: &Object) -> Option<Key> {
     let owner = child.controller.as_ref().filter(|owner| *owner.kind == *parent.kind)?;
     let namespace = child.key.namespace.clone().filter(|_| has_namespaces(controller, parent));
     Some(Key { namespace, name: owner.name.clone() })
 }
 
-/// Returns whether the objects of a kind have a namespace; so while the kind is unknown.
+/// Returns whether the objects of a kind have a namespace. An unknown kind is assumed to have one.
 fn has_namespaces(controller: &Controller, kind: &Kind) -> bool {
     controller.kinds.get(kind).is_none_or(|known| known.namespaced)
 }
 
-/// Wakes the parents that read an object; `field` is that by which they are indexed, if they name it in one.
+/// Wakes the parents that read an object. If they name the object in a field, they are indexed by that `field`.
 pub fn wake_readers(
     controller: &Controller,
     parents: &SharedWatch,

@@ -1,8 +1,8 @@
 //! Opens the watches that a descriptor asks for: which kinds, with which selector and fields, and which parents a
 //! change [wakes](crate::reconcile::triggers).
 //!
-//! A candidate opens them as a [`Viewer`] of its own, and its changes wake nothing: what it wants to see is no
-//! part of the plugin's health, and replaces nothing that wakes the active revision.
+//! A candidate opens its watches as a [`Viewer`] of its own, and their changes wake nothing: they are no part of the
+//! plugin's health, and do not replace the subscriptions of the active revision.
 
 use std::collections::{BTreeSet, HashSet};
 use std::hash::BuildHasher;
@@ -32,7 +32,7 @@ use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::object::{Lens, PLUGIN_LABEL};
 use hotshoe_core::model::projection::Projection;
 
-/// Which plugin opens a watch, and which queue a change wakes.
+/// Who opens a watch, and the controller whose queue a change wakes.
 struct Interest<'a> {
     watches: &'a Watches,
     viewer: Viewer,
@@ -40,27 +40,28 @@ struct Interest<'a> {
 }
 
 impl<'a> Interest<'a> {
-    /// Wakes the queue of a controller.
+    /// Creates an interest whose changes wake the queue of a controller.
     fn of(controller: &Arc<Controller>, watches: &'a Watches, viewer: Viewer) -> Self {
         Self { watches, viewer, woken: Arc::downgrade(controller) }
     }
 }
 
-/// The watches of a revision that is not active. They end with this, unless another has them open, too.
+/// The watches of a revision that is not active. Dropping this ends its subscriptions; a watch without any other is
+/// closed.
 pub struct Views {
     watches: Arc<Watches>,
     viewer: Viewer,
 }
 
 impl Views {
-    /// Creates it without watches.
+    /// Creates views without watches.
     pub fn of(watches: Arc<Watches>, viewer: Viewer) -> Self {
         Self { watches, viewer }
     }
 
-    /// Opens the watches of a revision and waits until they are synced; also those of kinds that were `owned` before
-    /// the host started and still have children. Waits for a kind that does not exist yet, or whose definition has no
-    /// status subresource.
+    /// Opens the watches of a revision and waits until they are synced. Also opens those of kinds that were `owned`
+    /// before the host started and still have children. Waits for a kind that does not exist yet, or whose definition
+    /// has no status subresource.
     ///
     /// # Errors
     /// When plugin.yaml does not name the kind of the parents.
@@ -75,8 +76,8 @@ impl Views {
         open(controller, &interest, plugin, revision, owned).await
     }
 
-    /// Waits until it is known which namespaces have the labels of a canary's share.
-    pub async fn know_share(&self, share: &Share, parents: &View) {
+    /// Waits until the labels of namespaces that a canary's share selects by are synced.
+    pub async fn sync_share(&self, share: &Share, parents: &View) {
         let interest = Interest { watches: &self.watches, viewer: self.viewer.clone(), woken: Weak::new() };
         if let Some(namespaces) = open_share(&interest, share, parents) {
             namespaces.synced().await;
@@ -92,8 +93,8 @@ impl Drop for Views {
     }
 }
 
-/// Returns what keeps the watches of a revision from being synced.
-pub fn not_seen(watches: &Watches, viewer: &Viewer) -> Option<String> {
+/// Returns why the watches of a revision are not all synced; `None` if they are.
+pub fn unsynced_reason(watches: &Watches, viewer: &Viewer) -> Option<String> {
     let missing = watches.all().into_iter().filter(|watch| watch.is_open_for(viewer));
     let why = missing.filter_map(|watch| match watch.health() {
         Health::Synced if watch.has_parents_of(viewer) => without_status(watches, &watch.scope.kind),
@@ -104,9 +105,9 @@ pub fn not_seen(watches: &Watches, viewer: &Viewer) -> Option<String> {
     Some(why.collect::<Vec<_>>().join("; ")).filter(|why| !why.is_empty())
 }
 
-/// Subscribes the plugin's queue to the watches of a revision, before it decides: as the active one, or as its canary.
-/// They are open and synced, so this does not wait. Earlier changes wake nothing, so every parent must be requeued
-/// afterwards.
+/// Subscribes the plugin's queue to the watches of a revision before it decides as the active revision or the canary.
+/// The watches are open and synced, so this does not wait. Earlier changes woke nothing, so every parent must be
+/// requeued afterwards.
 pub fn listen(controller: &Arc<Controller>, watches: &Watches, active: &ActiveRevision, viewer: Viewer) {
     let interest = Interest::of(controller, watches, viewer);
     let descriptor = active.revision.descriptor();
@@ -123,8 +124,8 @@ pub fn listen(controller: &Arc<Controller>, watches: &Watches, active: &ActiveRe
     open_namespaces(&active.plugin.grant, &interest, &parents);
 }
 
-/// Subscribes the plugin's queue to the labels of namespaces that a canary's share looks at; none where it looks at none.
-/// Where they are not known yet, their parents are decided by the active revision until they are.
+/// Subscribes the plugin's queue to the labels of namespaces that a canary's share selects by. Returns `None` if the
+/// share selects no namespaces. As long as a namespace is unknown, the active revision decides for its parents.
 pub fn listen_to_share(
     controller: &Arc<Controller>,
     watches: &Watches,
@@ -134,9 +135,9 @@ pub fn listen_to_share(
     open_share(&Interest::of(controller, watches, Viewer::canary(&controller.name)), share, parents)
 }
 
-/// Has two revisions see the children of each other's kinds, so that a parent that goes from one to the other keeps none
-/// that its new revision does not desire.
-pub fn see_alike(one: &mut ActiveRevision, other: &mut ActiveRevision) {
+/// Gives each of two revisions the other's kinds of children, too. A parent that moves from one revision to the other
+/// then keeps no child that its new revision does not desire.
+pub fn merge_owned_kinds(one: &mut ActiveRevision, other: &mut ActiveRevision) {
     let missing = |there: &[View], here: &[View]| -> Vec<View> {
         let is_missing =
             |view: &&View| !here.iter().any(|known| known.watch.scope.kind.is_served_as(&view.watch.scope.kind));
@@ -147,13 +148,13 @@ pub fn see_alike(one: &mut ActiveRevision, other: &mut ActiveRevision) {
     other.owned.extend(of_one);
 }
 
-/// How long to wait for what another `plugin.yaml` selects by: the labels of namespaces, where nothing is granted while
-/// they are unknown, and other parents, which are decided as they come.
-const REWIRED: Duration = Duration::from_secs(10);
+/// How long to wait for the watches that another `plugin.yaml` needs: those of namespaces, where nothing is granted
+/// while their labels are unknown, and those of other parents, which are reconciled as they arrive.
+const REWIRE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Returns the active revision, or its canary, under another `plugin.yaml`. Its watches stay as they are but for those
-/// of the namespaces and of the parents, where others are selected. They are not waited for at any price: what is narrowed
-/// is narrowed at once.
+/// Returns the active revision, or its canary, under another `plugin.yaml`. Replaces its watches of namespaces, and
+/// those of parents and read kinds if other parents are selected. Waits for them only for a limited time: what the new
+/// `plugin.yaml` no longer allows must end soon.
 pub async fn rewire(
     controller: &Arc<Controller>,
     watches: &Watches,
@@ -179,8 +180,8 @@ pub async fn rewire(
             namespaces.synced().await;
         }
     };
-    // A time-out is shown by the watch itself, in the status of the plugin.
-    drop(tokio::time::timeout(REWIRED, synced).await);
+    // The status of the plugin shows a watch that is not synced by then.
+    drop(tokio::time::timeout(REWIRE_TIMEOUT, synced).await);
     let basis = basis(controller, &revision, &plugin);
     ActiveRevision { plugin, revision, basis, parents, reads, namespaces, ..present.clone() }
 }
@@ -193,7 +194,7 @@ async fn open(
     owned_before: &[Kind],
 ) -> Result<ActiveRevision, LoadError> {
     let descriptor = revision.descriptor();
-    // The watch is opened under the host's own account, and a rollback does not pass the check at load.
+    // The host opens the watch with its own account, and a roll-back does not pass the check at load.
     if let Some(lacking) = plugin.parent_lacking(&descriptor.parent) {
         return Err(LoadError::NotGranted(lacking));
     }
@@ -210,7 +211,7 @@ async fn open(
         namespaces.synced().await;
     }
     owned.extend(dropped_kinds(controller, &owned));
-    owned.extend(left_kinds(interest, &controller.name, descriptor, &plugin.grant, owned_before).await);
+    owned.extend(leftover_kinds(interest, &controller.name, descriptor, &plugin.grant, owned_before).await);
     let resource = parent_resource(controller, interest.watches, &parents.watch, revision.digest()).await;
     if !resource.namespaced && plugin.parent_namespaces().is_some() {
         return Err(LoadError::NotGranted(format!(
@@ -233,13 +234,13 @@ async fn open(
     })
 }
 
-/// How often a definition without status subresource is looked at again.
-const DEFINITION: Duration = Duration::from_secs(2);
-/// The parents that get an Event at each look.
-const REPORTED_AT_ONCE: usize = 50;
+/// The pause before a definition without status subresource is read again.
+const DEFINITION_POLL_PAUSE: Duration = Duration::from_secs(2);
+/// How many parents get an Event after each read of the definition.
+const MAX_REPORTED_AT_ONCE: usize = 50;
 
-/// Waits until the kind of the parents has a status subresource, for its definition can be fixed at any time.
-/// [`not_seen`] says so meanwhile; where no revision is active, an Event on each parent does.
+/// Waits until the kind of the parents has a status subresource: its definition can be fixed at any time. Meanwhile
+/// [`unsynced_reason`] reports that; if no revision is active, an Event on each parent does so, too.
 async fn parent_resource(
     controller: &Controller,
     watches: &Watches,
@@ -252,7 +253,7 @@ async fn parent_resource(
         if let Some(found) = controller.kinds.get(kind).filter(|known| !known.lacks_status()) {
             return found;
         }
-        // Without an answer, it is asked again.
+        // If the API server does not answer, it is asked again after the pause.
         let known = watches.find_kind_anew(kind).await.ok().or_else(|| controller.kinds.get(kind));
         match known {
             Some(found) if !found.lacks_status() => return found,
@@ -261,11 +262,11 @@ async fn parent_resource(
             }
             _ => {}
         }
-        tokio::time::sleep(DEFINITION).await;
+        tokio::time::sleep(DEFINITION_POLL_PAUSE).await;
     }
 }
 
-/// Writes an Event on each parent that has none yet, a bounded number at once.
+/// Records an Event on each parent that has none yet, for a bounded number of parents at once.
 fn report_missing_status(
     controller: &Controller,
     (parents, resource): (&SharedWatch, &Resource),
@@ -275,11 +276,11 @@ fn report_missing_status(
     let there = parents.cache.keys();
     let unreported =
         there.iter().filter_map(|key| parents.cache.get(key)).filter(|parent| !reported.contains(&parent.uid));
-    for parent in unreported.take(REPORTED_AT_ONCE).collect::<Vec<_>>() {
+    for parent in unreported.take(MAX_REPORTED_AT_ONCE).collect::<Vec<_>>() {
         let event =
             Event { severity: Severity::Warning, reason: NO_STATUS.to_owned(), message: no_status(&resource.kind) };
         let (about, uid) = (resource.reference(&parent.key), parent.uid.to_string());
-        // Another host says it.
+        // Another host works for this parent, and reports it.
         let Some(permit) = controller.enter(&parent.key).map(|turn| turn.permit.clone()) else { continue };
         let note = Note { about, uid, plugin: controller.name.clone(), digest: Some(digest), event, permit };
         if controller.recorder.record(note) {
@@ -305,7 +306,8 @@ fn basis(controller: &Controller, revision: &Revision, plugin: &PluginConfig) ->
     controller.hasher.hash_one((revision.digest(), plugin.digest))
 }
 
-/// Ends the subscriptions that neither the active revision nor its canary uses. The parents are the plugin's now.
+/// Ends the subscriptions that neither the active revision nor its canary uses. Records that the plugin now reconciles
+/// the kind of its parents.
 pub fn release(controller: &Controller, watches: &Watches) {
     let Some(active) = controller.active() else { return };
     active.plugin.parentage.note_active(&controller.name, &active.revision.descriptor().parent);
@@ -331,8 +333,8 @@ fn keep(watches: &Watches, viewer: &Viewer, used: &[(&Arc<SharedWatch>, Role)]) 
     }
 }
 
-/// A kind that the new revision no longer owns is watched until no child of it remains, so that
-/// what is left can be pruned.
+/// Returns the kinds that the active revision owns, the new one does not, and of which children exist. They are watched
+/// until no child remains, so that these children can be pruned.
 fn dropped_kinds(controller: &Controller, owned: &[View]) -> Vec<View> {
     let Some(before) = controller.active() else { return Vec::new() };
     let dropped = |view: &&View| {
@@ -341,8 +343,8 @@ fn dropped_kinds(controller: &Controller, owned: &[View]) -> Vec<View> {
     before.owned.iter().filter(dropped).cloned().collect()
 }
 
-/// Returns the revision without the kinds that it does not own and of which no child is left; none where
-/// there are no such kinds.
+/// Returns the revision without the kinds that it does not own and of which no child is left. Returns `None` if there
+/// is no such kind.
 pub fn without_pruned(plugin: &str, active: &ActiveRevision) -> Option<ActiveRevision> {
     let descriptor = active.revision.descriptor();
     let is_used = |view: &&View| owns(descriptor, view) || has_children(plugin, view);
@@ -350,13 +352,13 @@ pub fn without_pruned(plugin: &str, active: &ActiveRevision) -> Option<ActiveRev
     (owned.len() < active.owned.len()).then(|| ActiveRevision { owned, ..active.clone() })
 }
 
-/// How long to wait for kinds that earlier revisions owned.
-const LEFT: Duration = Duration::from_secs(10);
+/// How long to wait for the watches of kinds that earlier revisions owned.
+const LEFTOVER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Returns the kinds of children that an earlier revision left, because the host ended before they were pruned. Only
-/// those that may be pruned are looked for, and what cannot be watched is given up: a kind or a right that is gone
-/// must not block the plugin for ever.
-async fn left_kinds(
+/// Returns the kinds of children that an earlier revision left because the host ended before they were pruned. Looks
+/// only for kinds whose children may be pruned, and gives up a kind that cannot be watched: a kind or a right that is
+/// gone must not block the plugin for ever.
+async fn leftover_kinds(
     interest: &Interest<'_>,
     plugin: &str,
     descriptor: &Descriptor,
@@ -370,8 +372,8 @@ async fn left_kinds(
     let open = |kind: &Kind| open_owned(interest, descriptor, kind, &[]);
     let mut views: Vec<View> = owned_before.iter().filter(is_sought).map(open).collect();
     let tried = join_all(views.iter().map(|view| view.watch.tried()));
-    // Kinds that are late are given up, too.
-    drop(tokio::time::timeout(LEFT, tried).await);
+    // A kind that is not synced in time is given up, too.
+    drop(tokio::time::timeout(LEFTOVER_TIMEOUT, tried).await);
     views.retain(|view| view.watch.health() == Health::Synced && has_children(plugin, view));
     views
 }
@@ -392,7 +394,7 @@ fn open_parents(interest: &Interest<'_>, descriptor: &Descriptor, plugin: &Plugi
     let lens = Lens {
         projection: with_naming_fields(&projection, descriptor),
         labels: selector.keys().map(str::to_owned).collect::<BTreeSet<_>>().into_iter().collect(),
-        // What its own controller writes there all the time is no news, unless the plugin asks for it.
+        // The controller of a built-in kind writes the status all the time, which must not wake the plugin.
         status: !descriptor.parent.is_builtin(),
     };
     let scope = Scope::labelled(descriptor.parent.clone(), &selector).within(plugin.parent_namespaces());
@@ -401,14 +403,14 @@ fn open_parents(interest: &Interest<'_>, descriptor: &Descriptor, plugin: &Plugi
         let Some(controller) = woken.upgrade() else { return };
         let key = object_of(change).key.clone();
         if selects && matches!(change, Change::Deleted(_)) {
-            controller.note_left(key.clone());
+            controller.note_deselected(key.clone());
         }
         controller.queue.add(key);
     });
     View { watch: subscribe(interest, &scope, &lens, Role::Parent, subscriber), projection }
 }
 
-/// The fields that a plugin is shown of its parents, and those that name an object that it reads.
+/// Returns the fields of the parents that a plugin is shown, and those that name an object that the plugin reads.
 fn with_naming_fields(shown: &Projection, descriptor: &Descriptor) -> Projection {
     let mut kept = shown.clone();
     for read in &descriptor.reads {
@@ -458,7 +460,7 @@ fn open_read(interest: &Interest<'_>, parents: &View, read: &ReadKind) -> ReadVi
     ReadView { read: read.clone(), view: View { watch, projection }, field }
 }
 
-/// Watches namespaces if a rule selects them, and keeps no more than the labels in question.
+/// Watches namespaces if a rule of the grant selects them by label. Keeps only the labels that a rule uses.
 fn open_namespaces(grant: &Grant, interest: &Interest<'_>, parents: &View) -> Option<Arc<SharedWatch>> {
     let labels: Vec<String> = grant.namespace_labels().into_iter().collect();
     if labels.is_empty() {
@@ -481,8 +483,8 @@ fn open_namespaces(grant: &Grant, interest: &Interest<'_>, parents: &View) -> Op
     Some(subscribe(interest, &scope, &lens, Role::Namespace, subscriber))
 }
 
-/// Watches namespaces if a share selects them, and keeps no more than the labels in question. A change of them may give
-/// parents in a namespace to the other revision.
+/// Watches namespaces if a share selects them by label. Keeps only the labels that the share uses. A change of such a
+/// label may move the parents of the namespace to the other revision.
 fn open_share(interest: &Interest<'_>, share: &Share, parents: &View) -> Option<Arc<SharedWatch>> {
     let labels: BTreeSet<String> = share.namespaces()?.keys().map(str::to_owned).collect();
     let lens = Lens { projection: Projection::new::<&str>(&[]), labels: labels.into_iter().collect(), status: false };

@@ -1,5 +1,5 @@
-//! The workers of one plugin: they take parents from its queue, reconcile a bounded number at once, and put each
-//! back for when it is looked at again.
+//! The workers of one plugin: they take parents from its queue, reconcile a bounded number at once, and requeue each of
+//! them.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -15,15 +15,16 @@ use crate::reconcile::requeue::Requeue;
 use crate::reconcile::{Reconciled, reconcile};
 use hotshoe_core::model::object::Key;
 
-/// The pause of a parent whose reconcile panicked: a fault of the host, not of the plugin.
-const AFTER_PANIC: Duration = Duration::from_secs(30);
+/// The pause of a parent whose reconcile panicked. A panic is a fault of the host, not of the plugin.
+const PANIC_PAUSE: Duration = Duration::from_secs(30);
 
 /// Reconciles the parents of a queue, for as long as the host runs.
 pub async fn run(controller: Arc<Controller>) {
     let slots = Arc::new(Semaphore::new(CONCURRENCY));
     while let Ok(slot) = slots.clone().acquire_owned().await {
         let key = controller.queue.next().await;
-        // Another host works for it. When this one does, all of its share are queued.
+        // Another host works for this parent. When this host acquires the parent's shard, it queues all parents of the
+        // shard.
         let Some(turn) = controller.enter(&key) else {
             controller.queue.done(&key, None);
             continue;
@@ -45,7 +46,7 @@ async fn work(controller: &Controller, key: &Key, permit: &Permit) -> Option<Dur
         Ok(Reconciled { requeue, .. }) => (result(requeue), delay(requeue)),
         Err(_) => {
             tracing::error!(plugin = &*controller.name, object = %key, "a reconcile panicked; this is a fault of the host");
-            ("panic", Some(AFTER_PANIC))
+            ("panic", Some(PANIC_PAUSE))
         }
     };
     controller.metrics.reconciled(&controller.name, result, began.elapsed());
@@ -64,8 +65,8 @@ fn result(requeue: Requeue) -> &'static str {
 fn delay(requeue: Requeue) -> Option<Duration> {
     match requeue {
         Requeue::OnChange => None,
-        // Behind the others: the API server's own cache is stale for an object that was just written, and a second
-        // write in quick succession costs it a retry.
+        // Queued behind the others: the API server's own cache is stale for an object that was just written, and a
+        // second write in quick succession costs it a retry.
         Requeue::AtOnce => Some(Duration::ZERO),
         Requeue::After(after) => Some(after),
     }

@@ -98,11 +98,11 @@ impl ManagedPlugin {
         views: &Views,
     ) {
         let digest = new.revision.digest();
-        self.log_waiting(digest, views.know_share(&rollout.share, &new.parents)).await;
+        self.log_waiting(digest, views.sync_share(&rollout.share, &new.parents)).await;
         let (controller, watches, name) = (&self.controller, &self.shared.watches, &self.controller.name);
         let Some(active) = controller.active() else { return };
         let mut active = ActiveRevision::clone(&active);
-        views::see_alike(&mut active, &mut new);
+        views::merge_owned_kinds(&mut active, &mut new);
         let beginning = match self.history().is_approved_after_all(digest) {
             true => Beginning::Unjudged,
             false => Beginning::Beside(controller.judgement.probation.known()),
@@ -122,7 +122,7 @@ impl ManagedPlugin {
         };
         let parents = canary.parents();
         controller.slot.rewire(Arc::new(active));
-        controller.slot.forgive();
+        controller.slot.clear_refusal();
         controller.begin_canary(Arc::new(canary));
         views::release(controller, watches);
         {
@@ -265,7 +265,7 @@ impl ManagedPlugin {
         let wanted = self.plugin().control.rollout.as_ref().map(|rollout| rollout.share.clone())?;
         let why = || {
             let viewer = Viewer::canary(&self.controller.name);
-            views::not_seen(&self.shared.watches, &viewer).map(|why| format!(": {why}")).unwrap_or_default()
+            views::unsynced_reason(&self.shared.watches, &viewer).map(|why| format!(": {why}")).unwrap_or_default()
         };
         (wanted != canary.share).then(|| format!("it is to decide for {wanted}{}", why()))
     }

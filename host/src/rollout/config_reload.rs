@@ -118,7 +118,7 @@ impl ManagedPlugin {
             }
             controller.redefine(Arc::new(active), self.canary_under(&plugin).await);
             views::release(controller, &self.shared.watches);
-            tokio::spawn(release::find_left(controller.clone(), self.shared.watches.clone()));
+            tokio::spawn(release::find_deselected(controller.clone(), self.shared.watches.clone()));
         }
         tracing::info!(plugin = &*plugin.name, "{} has changed and is applied", plugin.described_in());
         warn_of_doubtful(&plugin);

@@ -126,7 +126,7 @@ impl Turn {
         let views = Views::of(shared.watches.clone(), viewer.clone());
         let wired = views.open(&controller, plugin, revision, &[]);
         let wired = tokio::time::timeout(WATCHES, wired).await;
-        let late = |_| NotRun::Watches(views::not_seen(&shared.watches, &viewer).unwrap_or_default());
+        let late = |_| NotRun::Watches(views::unsynced_reason(&shared.watches, &viewer).unwrap_or_default());
         let mut new = wired.map_err(late)??;
         new.former_finalizers = self.plugin.former_finalizers(&new);
         Ok(Shadow { _views: views, old, new, turn: self })

@@ -78,13 +78,13 @@ impl ManagedPlugin {
         let digest = candidate.digest();
         if self.controller.active().is_some_and(|active| active.revision.digest() == digest) {
             self.end_canary("the source has the active component again");
-            self.controller.slot.forgive();
+            self.controller.slot.clear_refusal();
             // Its kept file may be damaged, and here are its bytes.
             self.remember(move |history| history.keep(&candidate)).await;
             return Ok(());
         }
         if self.controller.canary.is(digest) {
-            self.controller.slot.forgive();
+            self.controller.slot.clear_refusal();
             return Ok(());
         }
         if self.controller.active().is_none() {
@@ -304,7 +304,7 @@ impl ManagedPlugin {
         let state = State { since: Some(Instant::now()), before, is_restored, ..State::default() };
         let gone = std::mem::replace(&mut *self.state.lock(), state);
         views::release(&self.controller, &self.shared.watches);
-        tokio::spawn(release::find_left(self.controller.clone(), self.shared.watches.clone()));
+        tokio::spawn(release::find_deselected(self.controller.clone(), self.shared.watches.clone()));
         self.controller.metrics.revision(plugin, "Activated");
         stopwatch.over(Stage::Publish);
         tracing::info!(plugin, %digest, version, before = replaced.map(display), swapped = ?stopwatch.elapsed(), parents, "the component is active");

@@ -338,7 +338,7 @@ impl ManagedPlugin {
     fn in_progress(&self) -> Option<InProgress> {
         let (digest, step) = self.state.lock().underway.as_ref().map(|underway| (underway.digest, underway.step))?;
         let waits_for = step.waits_for();
-        let waits_for = match views::not_seen(&self.shared.watches, &Viewer::candidate(&self.controller.name)) {
+        let waits_for = match views::unsynced_reason(&self.shared.watches, &Viewer::candidate(&self.controller.name)) {
             Some(why) => format!("{waits_for}: {why}"),
             None => waits_for.to_owned(),
         };

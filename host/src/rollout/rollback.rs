@@ -213,7 +213,7 @@ impl ManagedPlugin {
     ) {
         match still_refused(&self.history(), offered, way, before) {
             Some(refused) => self.controller.slot.refuse(refused),
-            None => self.controller.slot.forgive(),
+            None => self.controller.slot.clear_refusal(),
         }
     }
 

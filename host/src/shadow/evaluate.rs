@@ -71,13 +71,13 @@ impl UncheckedAnswer {
         }
         let shown = observed.shown.clone();
         let mut fetched = decide::Fetched::default();
-        let heard = |heard: decide::Heard<'_>| times.add(heard.elapsed, heard.memory);
+        let on_call = |report: decide::CallReport<'_>| times.add(report.elapsed, report.memory);
         let hasher = controller.hasher.clone();
         let then = move |answer: Answer| {
             let children = answer.decision().map(|decision| decision.desired_children(&hasher)).unwrap_or_default();
             Unchecked { answer, children }
         };
-        let answer = decide::ask(controller, revision, (call, then), shown, &mut fetched, heard).await;
+        let answer = decide::ask(controller, revision, (call, then), shown, &mut fetched, on_call).await;
         let basis = if fetched.any { Basis::Fetched } else { Basis::Watched };
         let tainted = fetched.secrets || decide::shows_secrets(&observed.shown);
         Self {
@@ -129,7 +129,7 @@ impl UncheckedAnswer {
         let answer = match answer {
             Ok((Unchecked { answer, .. }, basis)) => {
                 let gate = Gate::of(controller, revision, call_of(&observed.parent), &observed);
-                let judged = revision.revision.work(move || gate.judge(answer.clone())).await;
+                let judged = revision.revision.work(move || gate.check(answer.clone())).await;
                 judged.map_err(Error::from).and_then(|judged| Ok((judged?, basis)))
             }
             Err(error) => Err(error),

@@ -253,7 +253,7 @@ pub(crate) fn is_failure(answer: &CheckedAnswer, memory: &ParentState) -> bool {
         Some(Evaluated { answer: Ok((judged, _)), .. }) => {
             judged.desired.iter().flatten().any(|one| memory.refused.has_refused(one))
         }
-        Some(Evaluated { answer: Err(error), .. }) => error.is_the_plugins(),
+        Some(Evaluated { answer: Err(error), .. }) => error.is_plugin_fault(),
     }
 }
 
