@@ -135,7 +135,7 @@ impl FollowedFile {
     }
 
     /// Reads the file once more although its metadata has not changed.
-    pub fn look_anew(&mut self) {
+    pub fn reread(&mut self) {
         self.seen.read = None;
     }
 
@@ -401,7 +401,7 @@ mod tests {
         folder.write("plugin.wasm", b"one");
         let mut source = folder.source();
         assert!(twice(&mut source).await.is_some());
-        source.look_anew();
+        source.reread();
         assert!(source.has_changed());
         assert_eq!(bytes(source.look().await), None);
         assert!(!source.has_changed());

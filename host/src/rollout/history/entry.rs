@@ -14,7 +14,7 @@ use hotshoe_core::model::kind::Kind;
 pub struct Entry {
     /// The component's digest.
     pub digest: Digest,
-    /// Its version, from its descriptor; empty where that was never read.
+    /// The component's version, from its descriptor; empty where the descriptor was never read.
     pub version: String,
     /// Seconds since the epoch; in JSON as Kubernetes writes times.
     #[serde(with = "written_time")]
@@ -38,7 +38,7 @@ pub struct Entry {
     pub fails: bool,
 }
 
-/// What is recorded of a component that is activated.
+/// What is recorded when a component is activated.
 #[derive(Clone, Debug, Default)]
 pub struct Activation {
     /// Its finalizer.
@@ -50,7 +50,7 @@ pub struct Activation {
 }
 
 impl Entry {
-    /// Builds an entry of this moment.
+    /// Builds an entry with the present time.
     pub(super) fn of(digest: Digest, version: &str, event: Event, message: &str) -> Self {
         let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let (version, message) = (version.to_owned(), message.to_owned());
@@ -74,7 +74,7 @@ pub enum Event {
     Refused,
 }
 
-/// Writes seconds since the epoch as RFC 3339, and as a number where they have no such form.
+/// Writes seconds since the epoch as RFC 3339, or as a number where they are too large for that form.
 mod written_time {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
@@ -101,7 +101,7 @@ mod written_time {
             Stored::Time(time) => time,
         };
         let seconds = events::seconds(&time).and_then(|seconds| u64::try_from(seconds).ok());
-        seconds.ok_or_else(|| D::Error::custom(format_args!("{time:?} is no time since 1970")))
+        seconds.ok_or_else(|| D::Error::custom(format_args!("{time:?} is no RFC 3339 time since 1970")))
     }
 }
 

@@ -14,7 +14,7 @@ pub(super) fn digest(text: &str) -> Digest {
     Digest::of(text.as_bytes())
 }
 
-/// Opens a history with the room that there is by default.
+/// Opens a history with the default limit of disk space.
 pub(super) fn open(base: &Path, plugin: &str) -> History {
     History::open(Some(base), plugin, Arc::default())
 }
