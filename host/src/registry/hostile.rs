@@ -282,7 +282,7 @@ async fn a_registry_that_is_down_is_unreachable() {
 }
 
 #[tokio::test]
-async fn what_is_not_signed_is_refused_before_it_is_pulled() {
+async fn an_unsigned_image_is_refused_before_it_is_pulled() {
     let fake = Fake::start().await;
     let key = include_str!("signature/key_of_a_test.pub");
     let verify = Some(Verify { keys: vec![key.to_owned()], ..Verify::default() });

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reference_is_refused_with_what_is_wrong_in_it() {
+    fn text_that_is_no_reference_is_refused_with_the_reason() {
         for (text, why) in [
             ("ghcr.io/a", "oci://"),
             ("https://ghcr.io/a", "oci://"),

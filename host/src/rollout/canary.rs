@@ -203,7 +203,7 @@ impl ManagedPlugin {
             return controller.canary.judgement.probation.excuse();
         }
         tracing::error!(plugin, %digest, active = %before, parents = canary.parents(), reason = %Reason::RolledBack, "the canary does worse than the active revision, which decides for its parents again: {why}");
-        self.blame_canary(&why, offered).await;
+        self.record_canary_rollback(&why, offered).await;
         tracing::warn!(plugin, %digest, "the canary is rolled back; the component stays inactive until it is fixed or `hotshoe approve`");
     }
 
@@ -218,7 +218,7 @@ impl ManagedPlugin {
         newer: bool,
     ) -> Result<(), String> {
         let why = "rolled back by command while it was the canary";
-        let Some(digest) = self.blame_canary(why, offered).await else {
+        let Some(digest) = self.record_canary_rollback(why, offered).await else {
             return Err("the canary has ended meanwhile; `hotshoe status` shows the active revision".to_owned());
         };
         tracing::info!(plugin = &*self.controller.name, %digest, "the canary was rolled back by command; it stays inactive until `hotshoe approve`");
@@ -230,7 +230,7 @@ impl ManagedPlugin {
     }
 
     /// Ends the canary and records that it was rolled back. Returns its digest.
-    async fn blame_canary(&self, why: &str, offered: Option<Digest>) -> Option<Digest> {
+    async fn record_canary_rollback(&self, why: &str, offered: Option<Digest>) -> Option<Digest> {
         let ended = self.withdraw_canary()?;
         let digest = ended.digest();
         self.note(&ended.revision.revision, Event::RolledBack, why).await;

@@ -88,7 +88,7 @@ pub(crate) async fn run(plugin: Arc<ManagedPlugin>, definition: Definition, mut 
     };
     // A read of an unchanged file is no event, but may be all that a caller waits for. So the answers are due at
     // intervals, which frequent callers must not delay.
-    let mut answers = interval(followed_file::POLL);
+    let mut answers = interval(followed_file::POLL_INTERVAL);
     answers.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut prunings = interval(PRUNE_INTERVAL);
     prunings.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_stranger_left_in_the_place_of_a_lock_is_neither_followed_nor_shown() {
+    fn a_foreign_file_in_place_of_a_lock_is_neither_followed_nor_shown() {
         let base = tempfile::tempdir().unwrap();
         let path = path(base.path(), "demo", b"cluster", None);
         safe_file::make_private_dir(path.parent().unwrap()).unwrap();

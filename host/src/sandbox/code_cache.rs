@@ -38,7 +38,7 @@ use hotshoe_core::model::limits::Size;
 /// number is raised when the layout changes.
 const MAGIC: &[u8; 8] = b"HOTSHOE2";
 /// The length of the magic bytes and the MAC.
-const TRAILER: usize = 8 + 32;
+const TRAILER_BYTES: usize = 8 + 32;
 const KEY_FILE: &str = "key";
 
 /// Why a component is loaded, which decides how long its code is kept.
@@ -113,7 +113,7 @@ impl CodeCache {
 
     fn get_from(&self, kept: Purpose, name: &str, most: Size, purpose: Purpose) -> Option<VerifiedCode> {
         let path = self.path(name, kept);
-        let most = Size(most.0.saturating_add(TRAILER as u64));
+        let most = Size(most.0.saturating_add(TRAILER_BYTES as u64));
         let code = match safe_file::open(&path).and_then(|file| self.verify(name, file, most)) {
             Ok(Verdict::Intact(code)) => code,
             // Not removed: another plugin with the same component may have a higher limit.
@@ -125,7 +125,7 @@ impl CodeCache {
                 return None;
             }
         };
-        self.note_used(&code.file, &path, name, (kept, purpose), code.length + TRAILER as u64);
+        self.note_used(&code.file, &path, name, (kept, purpose), code.length + TRAILER_BYTES as u64);
         Some(code)
     }
 
@@ -147,7 +147,7 @@ impl CodeCache {
     pub(super) fn put(&self, name: &str, code: &[u8], purpose: Purpose) -> io::Result<()> {
         let _locked = self.eviction_lock.lock();
         self.restore()?;
-        if !self.make_room(purpose, (TRAILER + code.len()) as u64) && purpose == Purpose::Trial {
+        if !self.make_room(purpose, (TRAILER_BYTES + code.len()) as u64) && purpose == Purpose::Trial {
             return Ok(());
         }
         let mut mac = self.mac(name);
@@ -217,11 +217,11 @@ impl CodeCache {
         if size > most.0 {
             return Ok(Verdict::TooLarge);
         }
-        let Some(length) = size.checked_sub(TRAILER as u64) else { return Ok(Verdict::Foreign) };
+        let Some(length) = size.checked_sub(TRAILER_BYTES as u64) else { return Ok(Verdict::Foreign) };
         let mut mac = self.mac(name);
         let read = io::copy(&mut (&file).take(length), &mut mac)?;
-        let mut trailer = Vec::with_capacity(TRAILER);
-        (&file).take(TRAILER as u64 + 1).read_to_end(&mut trailer)?;
+        let mut trailer = Vec::with_capacity(TRAILER_BYTES);
+        (&file).take(TRAILER_BYTES as u64 + 1).read_to_end(&mut trailer)?;
         let is_own = trailer.strip_prefix(MAGIC).is_some_and(|is| mac.verify_slice(is).is_ok());
         Ok(if read == length && is_own { Verdict::Intact(VerifiedCode { file, length }) } else { Verdict::Foreign })
     }
@@ -311,7 +311,7 @@ mod tests {
     use crate::sandbox::volume::tests::Tmpfs;
     use hotshoe_core::model::limits::CACHE_BYTES;
 
-    const MOST: Size = Size(1024);
+    const MAX_SIZE: Size = Size(1024);
     const ACTIVATION: Purpose = Purpose::Activation;
     const TRIAL: Purpose = Purpose::Trial;
 
@@ -332,11 +332,11 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let cache = open(base.path()).unwrap();
         cache.put("a", b"code", ACTIVATION).unwrap();
-        assert_eq!(read(&cache, "a", MOST, ACTIVATION).as_deref(), Some(&b"code"[..]));
-        assert_eq!(read(&open(base.path()).unwrap(), "a", MOST, ACTIVATION).as_deref(), Some(&b"code"[..]));
-        assert_eq!(read(&cache, "b", MOST, ACTIVATION), None);
+        assert_eq!(read(&cache, "a", MAX_SIZE, ACTIVATION).as_deref(), Some(&b"code"[..]));
+        assert_eq!(read(&open(base.path()).unwrap(), "a", MAX_SIZE, ACTIVATION).as_deref(), Some(&b"code"[..]));
+        assert_eq!(read(&cache, "b", MAX_SIZE, ACTIVATION), None);
         fs::rename(cache.path("a", ACTIVATION), cache.path("b", ACTIVATION)).unwrap();
-        assert_eq!(read(&cache, "b", MOST, ACTIVATION), None);
+        assert_eq!(read(&cache, "b", MAX_SIZE, ACTIVATION), None);
     }
 
     #[test]
@@ -348,8 +348,8 @@ mod tests {
         for lose in losses {
             lose().unwrap();
             cache.put("a", b"code", ACTIVATION).unwrap();
-            assert_eq!(read(&cache, "a", MOST, ACTIVATION).as_deref(), Some(&b"code"[..]));
-            assert_eq!(read(&open(base.path()).unwrap(), "a", MOST, ACTIVATION).as_deref(), Some(&b"code"[..]));
+            assert_eq!(read(&cache, "a", MAX_SIZE, ACTIVATION).as_deref(), Some(&b"code"[..]));
+            assert_eq!(read(&open(base.path()).unwrap(), "a", MAX_SIZE, ACTIVATION).as_deref(), Some(&b"code"[..]));
             assert_eq!((mode(&cache.dir), mode(&key)), (0o700, 0o600));
         }
     }
@@ -377,15 +377,15 @@ mod tests {
             let mut bytes = whole.clone();
             bytes[place] ^= 1;
             fs::write(cache.path("a", ACTIVATION), &bytes).unwrap();
-            assert_eq!(read(&cache, "a", MOST, ACTIVATION), None, "byte {place}");
+            assert_eq!(read(&cache, "a", MAX_SIZE, ACTIVATION), None, "byte {place}");
             fs::write(cache.path("a", ACTIVATION), &whole[..place]).unwrap();
-            assert_eq!(read(&cache, "a", MOST, ACTIVATION), None, "cut at {place}");
+            assert_eq!(read(&cache, "a", MAX_SIZE, ACTIVATION), None, "cut at {place}");
         }
         let other = tempfile::tempdir().unwrap();
         let foreign = open(other.path()).unwrap();
         foreign.put("a", b"code", ACTIVATION).unwrap();
         fs::copy(foreign.path("a", ACTIVATION), cache.path("a", ACTIVATION)).unwrap();
-        assert_eq!(read(&cache, "a", MOST, ACTIVATION), None);
+        assert_eq!(read(&cache, "a", MAX_SIZE, ACTIVATION), None);
         assert!(!cache.path("a", ACTIVATION).exists());
     }
 
@@ -396,9 +396,9 @@ mod tests {
         for (number, plant) in safe_file::tests::FOREIGN.iter().enumerate() {
             let _ = fs::remove_file(cache.path("a", ACTIVATION));
             plant(&cache.path("a", ACTIVATION));
-            assert_eq!(read(&cache, "a", MOST, ACTIVATION), None, "{number}");
+            assert_eq!(read(&cache, "a", MAX_SIZE, ACTIVATION), None, "{number}");
             cache.put("a", b"code", ACTIVATION).unwrap();
-            assert_eq!(read(&cache, "a", MOST, ACTIVATION).as_deref(), Some(&b"code"[..]), "{number}");
+            assert_eq!(read(&cache, "a", MAX_SIZE, ACTIVATION).as_deref(), Some(&b"code"[..]), "{number}");
         }
     }
 
@@ -420,7 +420,7 @@ mod tests {
             fs::remove_file(&key).unwrap();
             plant(&key);
             let cache = open(base.path()).unwrap();
-            assert_eq!(read(&cache, "a", MOST, ACTIVATION), None, "{number}");
+            assert_eq!(read(&cache, "a", MAX_SIZE, ACTIVATION), None, "{number}");
             assert_eq!((mode(&key), fs::read(&key).unwrap().len()), (0o600, 32), "{number}");
         }
     }
@@ -444,7 +444,7 @@ mod tests {
         cache.put("a", b"code", ACTIVATION).unwrap();
         fs::set_permissions(cache.dir.join(KEY_FILE), fs::Permissions::from_mode(0o644)).unwrap();
         let cache = open(base.path()).unwrap();
-        assert_eq!(read(&cache, "a", MOST, ACTIVATION), None);
+        assert_eq!(read(&cache, "a", MAX_SIZE, ACTIVATION), None);
         assert_eq!(mode(&cache.dir.join(KEY_FILE)), 0o600);
     }
 
@@ -485,8 +485,8 @@ mod tests {
         for n in 0..6 {
             put_at(&cache, &n.to_string(), ACTIVATION, n);
         }
-        assert!(cache.get("0", MOST, TRIAL).is_some());
-        cache.put("large", &vec![0; 2 * BLOCK - TRAILER], ACTIVATION).unwrap();
+        assert!(cache.get("0", MAX_SIZE, TRIAL).is_some());
+        cache.put("large", &vec![0; 2 * BLOCK - TRAILER_BYTES], ACTIVATION).unwrap();
         assert_eq!(names(&cache, ACTIVATION), ["0", "3", "4", "5", "large"]);
     }
 
@@ -544,11 +544,11 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let cache = small(base.path());
         cache.put("a", b"code", TRIAL).unwrap();
-        assert_eq!(read(&cache, "a", MOST, TRIAL).as_deref(), Some(&b"code"[..]));
+        assert_eq!(read(&cache, "a", MAX_SIZE, TRIAL).as_deref(), Some(&b"code"[..]));
         assert_eq!((names(&cache, ACTIVATION).len(), names(&cache, TRIAL).len()), (0, 1));
-        assert_eq!(read(&cache, "a", MOST, ACTIVATION).as_deref(), Some(&b"code"[..]));
+        assert_eq!(read(&cache, "a", MAX_SIZE, ACTIVATION).as_deref(), Some(&b"code"[..]));
         assert_eq!((names(&cache, ACTIVATION).len(), names(&cache, TRIAL).len()), (1, 0));
-        assert_eq!(read(&cache, "a", MOST, TRIAL).as_deref(), Some(&b"code"[..]));
+        assert_eq!(read(&cache, "a", MAX_SIZE, TRIAL).as_deref(), Some(&b"code"[..]));
     }
 
     #[test]

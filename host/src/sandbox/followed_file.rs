@@ -20,7 +20,7 @@ use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::Size;
 
 /// How often the file is polled.
-pub const POLL: Duration = Duration::from_millis(250);
+pub const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// A file that is followed.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ impl FollowedFile {
         Self {
             paths,
             cap,
-            poll: POLL,
+            poll: POLL_INTERVAL,
             follows: true,
             is_awaited: false,
             requested: true,

@@ -178,7 +178,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_cannot_be_replaced_stays_as_it_was() {
+    fn a_path_that_cannot_be_replaced_stays_as_it_was() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("folder");
         fs::create_dir_all(path.join("with something in it")).unwrap();

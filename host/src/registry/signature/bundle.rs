@@ -8,10 +8,10 @@ use hotshoe_core::model::digest::Digest;
 
 /// The predicate type of a statement that is a signature. Other statements about an image are no signatures, such as
 /// vulnerability reports.
-const SIGNED: &str = "https://sigstore.dev/cosign/sign/v1";
+const SIGNATURE_PREDICATE: &str = "https://sigstore.dev/cosign/sign/v1";
 
 /// The payload type of an envelope with a statement.
-const STATEMENT: &str = "application/vnd.in-toto+json";
+const STATEMENT_TYPE: &str = "application/vnd.in-toto+json";
 
 /// Checks that the holder of the private key signed the image. Consults no log, because a key does not say which logs
 /// are trusted.
@@ -61,13 +61,13 @@ pub(super) fn is_statement_by_holder(
 /// Returns the envelope, if its statement is a signature.
 fn signed(bundle: &Bundle) -> Result<&DsseEnvelope, String> {
     let envelope = match &bundle.content {
-        SignatureContent::DsseEnvelope(envelope) if envelope.payload_type == STATEMENT => envelope,
+        SignatureContent::DsseEnvelope(envelope) if envelope.payload_type == STATEMENT_TYPE => envelope,
         _ => return Err("it is no statement about an image".to_owned()),
     };
     let statement: Statement = serde_json::from_slice(envelope.payload.as_bytes()).map_err(unreadable)?;
-    match statement.predicate_type == SIGNED {
+    match statement.predicate_type == SIGNATURE_PREDICATE {
         true => Ok(envelope),
-        false => Err(format!("its statement is {}, and not {SIGNED}", statement.predicate_type)),
+        false => Err(format!("its statement is {}, and not {SIGNATURE_PREDICATE}", statement.predicate_type)),
     }
 }
 

@@ -112,7 +112,8 @@ impl History {
 }
 
 /// Creates a plugin's directory and its parent, which all plugins share. Both are closed to other users: whoever could
-/// write to the parent could replace the directory. Called before each write, because either may be removed at any time.
+/// write to the parent could replace the directory. Called before each write, because either may be removed at any
+/// time.
 fn make_private_dirs(dir: &Path) -> io::Result<()> {
     dir.parent().map_or(Ok(()), safe_file::make_private_dir)?;
     safe_file::make_private_dir(dir)
@@ -155,7 +156,7 @@ mod tests {
 
     use super::*;
     use crate::rollout::history::Activation;
-    use crate::rollout::history::fixtures::{MOST, activate, digest, open};
+    use crate::rollout::history::fixtures::{MAX_SIZE, activate, digest, open};
 
     #[test]
     fn activations_are_known_after_a_restart() {
@@ -165,7 +166,7 @@ mod tests {
         activate(&mut history, "b");
         let again = open(base.path(), "memcached");
         assert_eq!(again.entries(), history.entries());
-        assert_eq!(again.component(digest("a"), MOST), Some(Candidate::of(b"a".to_vec())));
+        assert_eq!(again.component(digest("a"), MAX_SIZE), Some(Candidate::of(b"a".to_vec())));
         assert_eq!(again.rollback_targets(Some(digest("b"))), [digest("a")]);
         assert!(open(base.path(), "other").entries().is_empty());
     }
@@ -189,7 +190,7 @@ mod tests {
         activate(&mut history, "a");
         let path = component_path(history.dir.as_deref().unwrap(), digest("a"));
         fs::write(path, "other").unwrap();
-        assert_eq!(history.component(digest("a"), MOST), None);
+        assert_eq!(history.component(digest("a"), MAX_SIZE), None);
     }
 
     #[test]
@@ -205,9 +206,9 @@ mod tests {
             }];
         for spoil in spoils {
             spoil().unwrap();
-            assert_eq!(history.component(digest("a"), MOST), None);
+            assert_eq!(history.component(digest("a"), MAX_SIZE), None);
             history.keep(&Candidate::of(b"a".to_vec()));
-            assert!(history.component(digest("a"), MOST).is_some());
+            assert!(history.component(digest("a"), MAX_SIZE).is_some());
         }
         fs::remove_dir_all(&dir).unwrap();
         history.require_approval(digest("b"), "2", "it would delete much", false);
@@ -227,11 +228,11 @@ mod tests {
             }
             let mut history = open(base.path(), "memcached");
             assert!(history.entries().is_empty(), "{number}");
-            assert_eq!(history.component(digest("a"), MOST), None, "{number}");
+            assert_eq!(history.component(digest("a"), MAX_SIZE), None, "{number}");
             activate(&mut history, "a");
             let again = open(base.path(), "memcached");
             assert_eq!((again.current(), again.is_kept(digest("a"))), (Some(digest("a")), true), "{number}");
-            assert!(again.component(digest("a"), MOST).is_some(), "{number}");
+            assert!(again.component(digest("a"), MAX_SIZE).is_some(), "{number}");
         }
     }
 

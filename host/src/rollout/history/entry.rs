@@ -24,16 +24,16 @@ pub struct Entry {
     /// Why.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Its finalizer, where it was activated.
+    /// The component's finalizer, if the event is its activation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finalizer: Option<String>,
-    /// The kinds that it owns, where it was activated.
+    /// The kinds that the component owns, if the event is its activation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub owns: Vec<Kind>,
-    /// The call statistics of the revision before it, where it was activated.
+    /// The call statistics of the revision before the component, if the event is its activation.
     #[serde(default, skip_serializing_if = "CallStats::is_empty")]
     pub before: CallStats,
-    /// Whether it requires approval because it fails on parents.
+    /// Whether the component requires approval because it fails on parents.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fails: bool,
 }
@@ -41,11 +41,11 @@ pub struct Entry {
 /// What is recorded when a component is activated.
 #[derive(Clone, Debug, Default)]
 pub struct Activation {
-    /// Its finalizer.
+    /// The component's finalizer.
     pub finalizer: Option<String>,
-    /// The kinds that it owns.
+    /// The kinds that the component owns.
     pub owns: Vec<Kind>,
-    /// The call statistics of the revision before it, with which it is compared.
+    /// The call statistics of the revision before the component, with which it is compared.
     pub before: CallStats,
 }
 
@@ -62,15 +62,16 @@ impl Entry {
 /// What happened to a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
-    /// It became active.
+    /// The component became active.
     Activated,
-    /// It was active, or the canary, and was rolled back; it stays inactive until an administrator approves it.
+    /// The component was active or the canary, and was rolled back. It stays inactive until an administrator approves
+    /// it.
     RolledBack,
-    /// An administrator allowed it although it had required approval or been rolled back.
+    /// An administrator approved the component, which had required approval or been rolled back.
     Approved,
-    /// It fails on parents or would delete much; it stays inactive until an administrator approves it.
+    /// The component fails on parents or would delete much. It stays inactive until an administrator approves it.
     ApprovalRequired,
-    /// It cannot be activated as it is, even with an approval.
+    /// The component cannot be activated as it is, even with an approval.
     Refused,
 }
 

@@ -70,7 +70,7 @@ impl History {
 mod tests {
     use super::*;
     use crate::rollout::history::Activation;
-    use crate::rollout::history::fixtures::{MOST, activate, digest, open, with_finalizer};
+    use crate::rollout::history::fixtures::{MAX_SIZE, activate, digest, open, with_finalizer};
     use hotshoe_core::model::kind::Kind;
 
     fn owning(owns: Vec<Kind>) -> Activation {
@@ -147,7 +147,7 @@ mod tests {
         for number in 0..20 {
             activate(&mut history, &number.to_string());
         }
-        let kept = (0..20).filter(|number| history.component(digest(&number.to_string()), MOST).is_some());
+        let kept = (0..20).filter(|number| history.component(digest(&number.to_string()), MAX_SIZE).is_some());
         assert_eq!(kept.collect::<Vec<_>>(), [15, 16, 17, 18, 19]);
     }
 
@@ -162,7 +162,7 @@ mod tests {
         }
         assert_eq!(history.rollback_targets(None), [digest("good")]);
         for (text, kept) in [("good", true), ("0", false), ("9", true)] {
-            assert_eq!(history.component(digest(text), MOST).is_some(), kept, "{text}");
+            assert_eq!(history.component(digest(text), MAX_SIZE).is_some(), kept, "{text}");
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::sandbox::candidate::Candidate;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::Size;
 
-pub(super) const MOST: Size = Size(1024);
+pub(super) const MAX_SIZE: Size = Size(1024);
 
 pub(super) fn digest(text: &str) -> Digest {
     Digest::of(text.as_bytes())
