@@ -193,8 +193,8 @@ impl ManagedPlugin {
 
     /// Rolls the canary back because it does worse than the active revision. `offered` is the component that the source
     /// had last.
-    pub(crate) async fn roll_back_canary(&self, relapse: Relapse, offered: Option<Digest>) {
-        let (controller, Relapse { why, failed_on }) = (&self.controller, relapse);
+    pub(crate) async fn roll_back_canary(&self, verdict: Relapse, offered: Option<Digest>) {
+        let (controller, Relapse { why, failed_on }) = (&self.controller, verdict);
         let (Some(canary), Some(active)) = (controller.canary.current(), controller.active()) else { return };
         let (plugin, digest, before) = (&*controller.name, canary.digest(), active.revision.digest());
         let asked = tokio::time::timeout(ROLLBACK_TIMEOUT, impact::fails_on_all(controller, &active, &failed_on));

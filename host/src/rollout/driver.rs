@@ -103,8 +103,8 @@ pub(crate) async fn run(plugin: Arc<ManagedPlugin>, definition: Definition, mut 
             offered = driver.component.next(), if takes_files && is_replaceable => driver.activate(offered),
             () = sleep_until(replaceable_from), if takes_files && !is_replaceable => {}
             done = ended(&mut driver.work) => driver.end(done),
-            relapse = plugin.controller.judgement.relapsed(), if takes_files => driver.relapse(relapse),
-            relapse = plugin.controller.canary.judgement.relapsed(), if takes_files => driver.relapse_of_canary(relapse).await,
+            verdict = plugin.controller.judgement.relapsed(), if takes_files => driver.roll_back_active(verdict),
+            verdict = plugin.controller.canary.judgement.relapsed(), if takes_files => driver.roll_back_failing_canary(verdict).await,
             Some(request) = requests.recv() => driver.carry_out(request).await,
             _ = prunings.tick(), if driver.work.is_none() => plugin.end_pruned_kinds(),
             _ = controls.tick(), if driver.work.is_none() => driver.control().await,
@@ -129,9 +129,9 @@ impl Driver {
         }
         match (next.work, &self.stage) {
             (Work::Stops, _) => self.work = None,
-            (Work::Begins, Stage::RollingBack(relapse)) => {
+            (Work::Begins, Stage::RollingBack(verdict)) => {
                 let plugin = self.plugin.clone();
-                self.begin(plugin.roll_back_from(relapse.clone(), self.component.offered()).map(Ok).boxed());
+                self.begin(plugin.roll_back_from(verdict.clone(), self.component.offered()).map(Ok).boxed());
             }
             _ => {}
         }
@@ -149,16 +149,16 @@ impl Driver {
     }
 
     /// Rolls back the active revision. A canary was verified beside that revision, so it is offered again afterwards.
-    fn relapse(&mut self, relapse: Relapse) {
-        self.step(Event::Relapsed(relapse));
+    fn roll_back_active(&mut self, verdict: Relapse) {
+        self.step(Event::RollbackNeeded(verdict));
         if self.plugin.controller.canary.current().is_some() {
             self.component.offer_again();
         }
     }
 
     /// Rolls back a canary. The activation of a newer component goes on meanwhile.
-    async fn relapse_of_canary(&mut self, relapse: Relapse) {
-        self.plugin.roll_back_canary(relapse, self.component.offered()).await;
+    async fn roll_back_failing_canary(&mut self, verdict: Relapse) {
+        self.plugin.roll_back_canary(verdict, self.component.offered()).await;
     }
 
     /// Promotes the canary, ends it or changes its share, where that is due. Returns whether the canary has ended.

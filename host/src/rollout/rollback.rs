@@ -29,9 +29,9 @@ const NOT_KEPT: &str = "it is not kept any more; build it again and reload it (`
 impl ManagedPlugin {
     /// Rolls back from the active revision, which is not activated again without an approval. A rollback that fails is
     /// tried again while the revision keeps doing worse. `offered` is the component that the file held last.
-    pub(crate) async fn roll_back_from(self: Arc<Self>, relapse: Relapse, offered: Option<Digest>) {
+    pub(crate) async fn roll_back_from(self: Arc<Self>, verdict: Relapse, offered: Option<Digest>) {
         let Some(bad) = self.controller.active().map(|active| active.revision.clone()) else { return };
-        let (plugin, Relapse { why, failed_on }) = (&*self.controller.name, relapse);
+        let (plugin, Relapse { why, failed_on }) = (&*self.controller.name, verdict);
         let before = match self.predecessor(bad.digest()).await {
             Ok(before) => before,
             Err(lost) => {

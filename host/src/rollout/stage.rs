@@ -2,7 +2,7 @@
 //! work.
 //!
 //! ```text
-//! event ▶              Offered       FileChanged     Relapsed         RollbackAsked       Ended
+//! event ▶              Offered       FileChanged     RollbackNeeded   RollbackAsked       Ended
 //! Idle                 Activating    Idle, offer     RollingBack      Returning           Idle
 //! Activating           Activating¹   Idle, offer     RollingBack²     Returning           Idle
 //! RollingBack          -, offer      -, offer        -                Returning           Idle
@@ -48,7 +48,7 @@ pub(crate) enum Event {
     /// `plugin.yaml` has changed.
     FileChanged,
     /// The active revision does worse than the one before it.
-    Relapsed(Relapse),
+    RollbackNeeded(Relapse),
     /// An administrator asks for an earlier revision, which exists.
     RollbackAsked,
     /// The work in progress has ended.
@@ -109,18 +109,18 @@ impl Stage {
         match (self, event) {
             (Self::Idle | Self::Activating, Event::Offered) => Next::begins(Self::Activating),
             (Self::Idle | Self::Activating, Event::FileChanged) => Next::idle().and_offers(),
-            (Self::Idle, Event::Relapsed(relapse)) => Next::begins(Self::RollingBack(relapse)),
-            (Self::Activating, Event::Relapsed(relapse)) => Next::begins(Self::RollingBack(relapse)).and_offers(),
-            (Self::Returning(interrupted), Event::Relapsed(relapse)) => Next {
+            (Self::Idle, Event::RollbackNeeded(verdict)) => Next::begins(Self::RollingBack(verdict)),
+            (Self::Activating, Event::RollbackNeeded(verdict)) => Next::begins(Self::RollingBack(verdict)).and_offers(),
+            (Self::Returning(interrupted), Event::RollbackNeeded(verdict)) => Next {
                 offers: interrupted == Interrupted::Activation,
-                ..Next::continues(Self::Returning(Interrupted::Rollback(relapse)))
+                ..Next::continues(Self::Returning(Interrupted::Rollback(verdict)))
             },
-            (rolling @ Self::RollingBack(_), Event::Relapsed(_)) => Next::continues(rolling),
+            (rolling @ Self::RollingBack(_), Event::RollbackNeeded(_)) => Next::continues(rolling),
             (stage, Event::Offered | Event::FileChanged) => Next::continues(stage).and_offers(),
             (Self::Idle, Event::RollbackAsked) => Next::begins(Self::Returning(Interrupted::Nothing)),
             (Self::Activating, Event::RollbackAsked) => Next::begins(Self::Returning(Interrupted::Activation)),
-            (Self::RollingBack(relapse), Event::RollbackAsked) => {
-                Next::begins(Self::Returning(Interrupted::Rollback(relapse)))
+            (Self::RollingBack(verdict), Event::RollbackAsked) => {
+                Next::begins(Self::Returning(Interrupted::Rollback(verdict)))
             }
             (returning @ Self::Returning(_), Event::RollbackAsked) => {
                 Next { work: Work::Refuses, ..Next::continues(returning) }
@@ -136,7 +136,7 @@ impl Interrupted {
         match self {
             Self::Nothing => Next::idle(),
             Self::Activation => Next::idle().and_offers(),
-            Self::Rollback(relapse) => Next::begins(Stage::RollingBack(relapse)),
+            Self::Rollback(verdict) => Next::begins(Stage::RollingBack(verdict)),
         }
     }
 }
@@ -145,34 +145,34 @@ impl Interrupted {
 mod tests {
     use super::*;
 
-    fn relapse(why: &str) -> Relapse {
+    fn verdict(why: &str) -> Relapse {
         Relapse { why: why.to_owned(), failed_on: Vec::new() }
     }
 
     fn stages() -> Vec<Stage> {
-        let interrupted = [Interrupted::Nothing, Interrupted::Activation, Interrupted::Rollback(relapse("old"))];
-        let mut stages = vec![Stage::Idle, Stage::Activating, Stage::RollingBack(relapse("old"))];
+        let interrupted = [Interrupted::Nothing, Interrupted::Activation, Interrupted::Rollback(verdict("old"))];
+        let mut stages = vec![Stage::Idle, Stage::Activating, Stage::RollingBack(verdict("old"))];
         stages.extend(interrupted.map(Stage::Returning));
         stages
     }
 
     fn events() -> [Event; 6] {
         let ended = |succeeded| Event::Ended { succeeded };
-        let relapsed = Event::Relapsed(relapse("new"));
-        [Event::Offered, Event::FileChanged, relapsed, Event::RollbackAsked, ended(true), ended(false)]
+        let needed = Event::RollbackNeeded(verdict("new"));
+        [Event::Offered, Event::FileChanged, needed, Event::RollbackAsked, ended(true), ended(false)]
     }
 
     /// Formats what follows an event, in the terms of the table above.
     fn formatted(Next { stage, work, offers }: Next) -> String {
         let offers = if offers { ", offer" } else { "" };
-        let of = |relapse: Relapse| relapse.why;
+        let of = |verdict: Relapse| verdict.why;
         let stage = match stage {
             Stage::Idle => "idle".to_owned(),
             Stage::Activating => "activating".to_owned(),
-            Stage::RollingBack(relapse) => format!("rolling back {}", of(relapse)),
+            Stage::RollingBack(verdict) => format!("rolling back {}", of(verdict)),
             Stage::Returning(Interrupted::Nothing) => "returning".to_owned(),
             Stage::Returning(Interrupted::Activation) => "returning, then activation".to_owned(),
-            Stage::Returning(Interrupted::Rollback(relapse)) => format!("returning, then rollback {}", of(relapse)),
+            Stage::Returning(Interrupted::Rollback(verdict)) => format!("returning, then rollback {}", of(verdict)),
         };
         format!("{work:?}: {stage}{offers}")
     }
