@@ -1,5 +1,5 @@
-//! Which certificate authorities a registry's certificate may be signed by: those of the system, or the public ones that
-//! are built in where the system has none, as in an image with nothing but this binary in it; and those that are given.
+//! The certificate authorities that a registry's certificate may be signed by: those of the system, and those that are
+//! given. Where the system has none, as in an image with nothing but this binary, the public ones that are built in.
 
 use std::env::args_os;
 use std::fs::File;
@@ -18,28 +18,29 @@ use rustls::pki_types::pem::PemObject as _;
 
 use crate::registry::error::RegistryError;
 
-/// Where the client looks for authorities.
-const FILE: &str = "SSL_CERT_FILE";
-/// Where those are that this wrote.
-const OURS: &str = "/proc/self/fd/";
-/// The letters in a line of PEM.
-const LINE: usize = 64;
+/// The variable that names the file of the system's authorities.
+const FILE_VARIABLE: &str = "SSL_CERT_FILE";
+/// The directory of the file that [`ensure`] wrote.
+const OWN_FILES: &str = "/proc/self/fd/";
+/// The length of a line of PEM.
+const PEM_LINE_LENGTH: usize = 64;
 
-/// Goes on if the system has authorities, and otherwise runs this program again with those that are built in. The client
-/// (oci-client 0.18) panics without any of the system, whichever it is given, for it also makes one with its defaults.
+/// Returns if the system has authorities, and otherwise executes this program again with those that are built in.
+/// The client (oci-client 0.18) panics where the system has none, even if others are given: it always creates a second
+/// client with the defaults.
 ///
 /// # Errors
-/// If it cannot be run again.
+/// If the program cannot be executed again.
 pub fn ensure() -> io::Result<()> {
-    let is_ours = std::env::var(FILE).is_ok_and(|file| file.starts_with(OURS));
-    if is_ours || !rustls_native_certs::load_native_certs().certs.is_empty() {
+    let is_own = std::env::var(FILE_VARIABLE).is_ok_and(|file| file.starts_with(OWN_FILES));
+    if is_own || !rustls_native_certs::load_native_certs().certs.is_empty() {
         return Ok(());
     }
-    // It has no flags, so that it stays open.
+    // Without the flag `CLOEXEC`, so that the file stays open in the new program.
     let mut file = File::from(memfd_create("authorities", MemfdFlags::empty())?);
     file.write_all(built_in().as_bytes())?;
-    let place = format!("{OURS}{}", file.as_raw_fd());
-    Err(Command::new("/proc/self/exe").args(args_os().skip(1)).env(FILE, place).exec())
+    let path = format!("{OWN_FILES}{}", file.as_raw_fd());
+    Err(Command::new("/proc/self/exe").args(args_os().skip(1)).env(FILE_VARIABLE, path).exec())
 }
 
 /// Returns the public authorities, in PEM.
@@ -48,7 +49,7 @@ fn built_in() -> String {
     for certificate in webpki_root_certs::TLS_SERVER_ROOT_CERTS {
         text.push_str("-----BEGIN CERTIFICATE-----\n");
         let letters = STANDARD.encode(certificate).into_bytes();
-        for line in letters.chunks(LINE) {
+        for line in letters.chunks(PEM_LINE_LENGTH) {
             text.extend(line.iter().map(|letter| char::from(*letter)));
             text.push('\n');
         }
@@ -60,7 +61,7 @@ fn built_in() -> String {
 /// Reads given authorities, in PEM.
 ///
 /// # Errors
-/// If there is no certificate in it, or one that cannot be read.
+/// If there is no certificate in the text, or one that cannot be read.
 pub(super) fn given(pem: &str) -> Result<Vec<Certificate>, RegistryError> {
     let certificates: Vec<_> = CertificateDer::pem_slice_iter(pem.as_bytes())
         .collect::<Result<_, _>>()
@@ -81,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_built_in_is_read_as_it_was() {
+    fn the_built_in_authorities_can_be_read_back() {
         let text = built_in();
         let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
         assert_eq!(read.unwrap(), webpki_root_certs::TLS_SERVER_ROOT_CERTS);

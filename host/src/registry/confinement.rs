@@ -1,14 +1,16 @@
-//! Confines the process that pulls: it speaks to the network, resolves names, computes, and ends.
+//! Confines the process that pulls: it can use the network, resolve names, compute and end.
 //!
-//! What it reads was written by an attacker. It has the host's user, but not its files, its token, its socket or its
-//! other processes, as the [one that compiles](crate::sandbox::confinement); what it needs beyond that one is a network.
+//! The adversary wrote what this process reads. The process runs as the host's user, but cannot reach the host's files,
+//! token, socket or other processes, like the [process that compiles](crate::sandbox::confinement). In contrast to that
+//! one, it has the network.
 //!
 //! | barrier | what it closes |
 //! |---|---|
-//! | Landlock, since Linux 5.13 | files but those of names; later also listening on TCP ports, abstract sockets and signals to others |
-//! | seccomp | sockets that are not of IP, other programs, other processes; no memory becomes code |
+//! | Landlock, since Linux 5.13 | files but those for name resolution; on newer kernels also listening on TCP ports, abstract sockets and signals to other processes |
+//! | seccomp | sockets other than IP, other programs, other processes; no memory becomes code |
 //!
-//! Whatever it may not do fails, and does not end it: a C library or a kernel may have other ways to the same thing.
+//! A forbidden system call fails, and does not end the process: a C library or a kernel may try another way to do the
+//! same thing.
 
 use landlock::{
     Access as _, AccessFs, AccessNet, CompatLevel, Compatible, RestrictionStatus, Ruleset, RulesetAttr,
@@ -19,17 +21,17 @@ use seccompiler::{SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompConditio
 
 use crate::sandbox::confinement::{Confinement, LANDLOCK, NEEDED, NoLandlock, Rules, filter, no_new_code, rules};
 
-/// What is read to resolve names.
-const NAMES: [&str; 3] = ["/etc/hosts", "/etc/resolv.conf", "/etc/services"];
-/// So many files and connections may be open.
-const OPEN: u64 = 64;
+/// The files that name resolution reads.
+const RESOLVER_FILES: [&str; 3] = ["/etc/hosts", "/etc/resolv.conf", "/etc/services"];
+/// The maximum number of open files and connections.
+const MAX_OPEN_FILES: u64 = 64;
 
-/// Confines this process for good, as far as the kernel can, and says what it cannot. Only the thread that asks is kept
-/// from files, and those that it starts.
+/// Confines this process for good, as far as the kernel can, and returns what is missing. Landlock confines only the
+/// calling thread and the threads that it starts.
 pub fn confine() -> Confinement {
     let mut confinement = Confinement::default();
     confinement.note("Landlock", close_files());
-    let few = Rlimit { current: Some(OPEN), maximum: Some(OPEN) };
+    let few = Rlimit { current: Some(MAX_OPEN_FILES), maximum: Some(MAX_OPEN_FILES) };
     confinement.note("few file descriptors", setrlimit(Resource::Nofile, few));
     confinement.note("seccomp", close_system_calls());
     confinement
@@ -42,7 +44,7 @@ fn close_files() -> Result<(), NoLandlock> {
         .handle_access(AccessNet::BindTcp)?
         .scope(Scope::from_all(LANDLOCK))?
         .create()?
-        .add_rules(path_beneath_rules(NAMES, AccessFs::ReadFile))?
+        .add_rules(path_beneath_rules(RESOLVER_FILES, AccessFs::ReadFile))?
         .restrict_self()?;
     if ruleset == RulesetStatus::NotEnforced { Err(NoLandlock::NotThere) } else { Ok(()) }
 }
@@ -58,20 +60,20 @@ fn allowed() -> Result<Rules, seccompiler::Error> {
         SeccompRule::new(vec![condition])
     };
     let internet = vec![is(0, SeccompCmpOp::Eq, libc::AF_INET)?, is(0, SeccompCmpOp::Eq, libc::AF_INET6)?];
-    // A thread, and no process.
+    // The process may start threads, but no other processes.
     let thread = vec![is(0, SeccompCmpOp::MaskedEq(libc::CLONE_THREAD as u64), libc::CLONE_THREAD)?];
-    // Without those that have another process signalled.
+    // Without the commands by which the kernel signals another process.
     let flags = [libc::F_GETFD, libc::F_SETFD, libc::F_GETFL, libc::F_SETFL, libc::F_DUPFD_CLOEXEC];
     let flags = flags.into_iter().map(|command| is(1, SeccompCmpOp::Eq, command)).collect::<Result<_, _>>()?;
     let limited = [(libc::SYS_socket, internet), (libc::SYS_clone, thread), (libc::SYS_fcntl, flags)];
     Ok(rules(NEEDED).into_iter().chain(rules(NETWORK)).chain(no_new_code()?).chain(limited).collect())
 }
 
-/// What a client of the network needs beyond computing: to speak, to wait, to read the files of names, and threads in which
-/// names are resolved.
+/// The system calls that a network client needs beyond those of computing: to communicate, to wait, to read the files
+/// for name resolution, and for the threads in which names are resolved.
 const NETWORK: &[i64] = &[
     libc::SYS_connect,
-    // The C library binds the sockets that it resolves names with.
+    // The C library binds the sockets of its resolver.
     libc::SYS_bind,
     libc::SYS_sendto,
     libc::SYS_sendmsg,
@@ -96,10 +98,10 @@ const NETWORK: &[i64] = &[
     libc::SYS_set_robust_list,
     libc::SYS_rseq,
     libc::SYS_sched_getaffinity,
-    // The names of threads.
+    // For the names of threads.
     libc::SYS_prctl,
     libc::SYS_uname,
-    // The older names of some, which newer architectures never had.
+    // Older forms of some calls, which newer architectures never had.
     #[cfg(target_arch = "x86_64")]
     libc::SYS_open,
     #[cfg(target_arch = "x86_64")]

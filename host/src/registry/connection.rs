@@ -1,4 +1,4 @@
-//! A client of one registry, for one image: TLS, proxy, credentials, and how long it may take.
+//! A client of one registry, for one image: TLS, proxy, credentials and timeouts.
 
 use std::future::Future;
 
@@ -14,14 +14,14 @@ use crate::registry::error::{self, RegistryError};
 use crate::registry::reference::ImageRef;
 use hotshoe_core::model::limits::{REGISTRY_CONNECT, REGISTRY_SILENCE, REGISTRY_TIME};
 
-/// How registries are reached. Proxies are those of the environment: `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`.
+/// How registries are reached. The proxies are those of the environment: `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Access {
-    /// What the host logs in with.
+    /// The credentials to log in with.
     pub credentials: Credentials,
-    /// Certificates in PEM of further authorities, beside those that the system trusts: the registry's CA bundle.
+    /// Certificates in PEM of authorities that are trusted beside those of the system: the registry's CA bundle.
     pub authorities: Option<String>,
-    /// Whether registries elsewhere than on this machine are asked without TLS.
+    /// Whether registries on other machines are asked without TLS. On this machine, most are anyway.
     pub plain_http: bool,
 }
 
@@ -30,12 +30,12 @@ pub(super) struct Connection {
     pub(super) client: Client,
     image: ImageRef,
     login: RegistryAuth,
-    /// What an error says of the credentials.
+    /// The credentials, as an error describes them.
     with: String,
 }
 
 impl Connection {
-    /// Prepares a client. It reads the system's authorities, and asks the registry for nothing yet.
+    /// Prepares a client. Reads the system's authorities, and makes no request yet.
     pub(super) fn prepare(image: &ImageRef, access: &Access) -> Result<Self, RegistryError> {
         let login = access.credentials.of_image(image)?;
         let with = match &login {
@@ -47,12 +47,12 @@ impl Connection {
         Ok(Self { client, image: image.clone(), login, with })
     }
 
-    /// Logs in where the registry wants that, for this one use.
+    /// Logs in for this operation, if the registry requires a login.
     pub(super) async fn log_in(&self, to: RegistryOperation) -> Result<(), RegistryError> {
         self.within(self.client.auth(&self.image.as_reference(), &self.login, to)).await.map(drop)
     }
 
-    /// Waits for an answer about the image, though not for ever.
+    /// Waits for an answer about the image, within the time limit.
     pub(super) async fn within<T>(
         &self,
         request: impl Future<Output = Result<T, OciDistributionError>>,
@@ -60,7 +60,7 @@ impl Connection {
         self.about(&self.image, request).await
     }
 
-    /// Waits for an answer about another image of the same repository.
+    /// Waits for an answer about another image of the same repository, within the time limit.
     pub(super) async fn about<T>(
         &self,
         image: &ImageRef,
@@ -70,19 +70,20 @@ impl Connection {
     }
 }
 
-/// Waits until it is done, or takes too long.
+/// Limits the time of a request.
 pub(super) async fn timed<T>(image: &ImageRef, work: impl Future<Output = T>) -> Result<T, RegistryError> {
     let late = |_| RegistryError::TimedOut { registry: image.registry().to_owned(), time: REGISTRY_TIME };
     tokio::time::timeout(REGISTRY_TIME, work).await.map_err(late)
 }
 
-/// Without TLS is asked only where that is allowed, and what is on this machine, where few registries have a certificate.
+/// Returns whether a registry is asked without TLS: where that is allowed, and on this machine, where few registries
+/// have a certificate, unless authorities are given.
 fn is_plain(image: &ImageRef, access: &Access) -> bool {
     access.plain_http || image.is_loopback() && access.authorities.is_none()
 }
 
 fn config(image: &ImageRef, access: &Access) -> Result<ClientConfig, RegistryError> {
-    // Fails where it was chosen before. The client wants it chosen even where it speaks no TLS.
+    // Fails if a provider was installed before. The client needs one even without TLS.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Ok(ClientConfig {
         protocol: if is_plain(image, access) { ClientProtocol::Http } else { ClientProtocol::Https },

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::registry::error::RegistryError;
 use crate::registry::reference::ImageRef;
 
-/// The server under which Docker keeps what is for Docker Hub.
+/// The server under which Docker stores the credentials for Docker Hub.
 const DOCKER_HUB: &str = "index.docker.io/v1/";
 /// Some tools write base64 without its padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -26,9 +26,9 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 /// Credentials for registries.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Credentials {
-    /// By the registry, or the registry and the beginning of a repository.
+    /// The logins, by a registry or by a registry and the beginning of a repository.
     auths: BTreeMap<String, Login>,
-    /// Programs that know credentials. None are run for a Secret, whose writer would choose what the host runs.
+    /// Programs that know credentials. None is run for a Secret: its author could choose which program the host runs.
     #[serde(skip)]
     helpers: Helpers,
 }
@@ -45,7 +45,7 @@ struct Helpers {
     of_all: Option<String>,
 }
 
-/// The part of a Docker configuration that matters here.
+/// A Docker configuration, as far as it is needed here.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct File {
@@ -63,7 +63,7 @@ struct Auth {
     password: Option<String>,
 }
 
-/// What a credential helper answers.
+/// The answer of a credential helper.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Helped {
@@ -72,7 +72,8 @@ struct Helped {
 }
 
 impl Credentials {
-    /// Reads those of the user: `$DOCKER_CONFIG/config.json` or `~/.docker/config.json`. There may be none.
+    /// Reads the user's credentials from `$DOCKER_CONFIG/config.json` or `~/.docker/config.json`; none if there is no
+    /// such file.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -94,9 +95,9 @@ impl Credentials {
     /// Reads the value of `.dockerconfigjson` in a Secret.
     ///
     /// # Errors
-    /// When it is none.
+    /// When the value is no Docker configuration.
     pub fn of_secret(value: &[u8]) -> Result<Self, RegistryError> {
-        // The parser's own words may quote a password.
+        // Without the parser's message, which may quote a password.
         let file = serde_json::from_slice(value).map_err(|error| {
             let place = format!("line {}, column {}", error.line(), error.column());
             RegistryError::InvalidCredentials(format!(
@@ -106,7 +107,7 @@ impl Credentials {
         Ok(Self { auths: logins(file).map_err(RegistryError::InvalidCredentials)?, helpers: Helpers::default() })
     }
 
-    /// Returns those that an image may need, to be handed on without the others.
+    /// Returns the credentials that an image may need, so that no others are passed to another process.
     pub(super) fn only_of(&self, image: &ImageRef) -> Self {
         let registry = server_of(image.registry());
         let path = format!("{registry}/{}", image.repository());
@@ -119,7 +120,7 @@ impl Credentials {
         }
     }
 
-    /// Returns those for an image: of its repository, of a folder above it, or of its registry.
+    /// Returns the login for an image: that of its repository, or of a folder above it, or of its registry.
     pub(super) fn of_image(&self, image: &ImageRef) -> Result<RegistryAuth, RegistryError> {
         let registry = server_of(image.registry());
         let path = format!("{registry}/{}", image.repository());
@@ -136,7 +137,7 @@ impl Credentials {
     }
 }
 
-/// Without passwords, which must not come into a log.
+/// Shows no passwords, which must not get into a log.
 impl fmt::Debug for Credentials {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_set().entries(self.auths.keys()).finish()
@@ -160,7 +161,7 @@ impl Helpers {
     }
 }
 
-/// Runs a credential helper; it ends with an error for a server that it does not know.
+/// Runs a credential helper. Returns nothing for a server that it does not know: it exits with an error then.
 fn ask(program: &str, server: &str) -> std::io::Result<Option<Vec<u8>>> {
     let mut child =
         Command::new(program).arg("get").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
@@ -179,7 +180,7 @@ fn logins(file: File) -> Result<BTreeMap<String, Login>, String> {
     logins.filter_map(Result::transpose).collect()
 }
 
-/// Reads an entry. Beside a credential helper it is empty.
+/// Reads an entry, which is empty where a credential helper has the credentials.
 fn read(Auth { auth, username, password }: Auth) -> Result<Option<Login>, String> {
     if let (Some(user), Some(password)) = (username, password) {
         return login(user, password).map(Some);
@@ -201,7 +202,7 @@ fn login(user: String, password: String) -> Result<Login, String> {
     }
 }
 
-/// Returns a server's name as references have it: without a scheme, and without the version of the API.
+/// Returns the name of a server as it stands in references: without a scheme and without the version of the API.
 fn server_of(name: &str) -> String {
     let name = name.strip_prefix("https://").or_else(|| name.strip_prefix("http://")).unwrap_or(name);
     if name == DOCKER_HUB || name == "index.docker.io" {
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named_without_the_secret_in_it() {
+    fn the_error_of_unreadable_credentials_shows_no_secret() {
         for (config, why) in [
             ("{\"auths\": {\"ghcr.io\": {\"auth\": \"c2VjcmV0\"}}}", "USER:PASSWORD"),
             ("{\"auths\": {\"ghcr.io\": {\"auth\": 7}, secret", "line 1"),

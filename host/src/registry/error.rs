@@ -8,75 +8,76 @@ use serde::{Deserialize, Serialize};
 use crate::registry::reference::ImageRef;
 use hotshoe_core::model::sanitize::clean;
 
-/// The most bytes that are shown of what a registry said.
-const SAID: usize = 500;
+/// The maximum length of a registry's words in a message, in bytes.
+const MAX_CAUSE_BYTES: usize = 500;
 
-/// Why an image cannot be pulled or pushed, or is not trusted. It crosses from the process that pulls to the host.
+/// Why an image cannot be pulled or pushed, or is not trusted. Serialised, because the process that pulls sends it to
+/// the host.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the fields are the words of the messages")]
 pub enum RegistryError {
-    /// It is no reference to an image.
+    /// The text is no reference to an image.
     #[error(
         "{text:?} is no reference to an image: {why}; write oci://REGISTRY/REPOSITORY:TAG, or @sha256:DIGEST instead of :TAG"
     )]
     InvalidReference { text: String, why: String },
-    /// Nothing answers there.
+    /// No registry answers at the address.
     #[error(
         "cannot reach the registry {registry}: {why}; check its name, the network, the proxy (HTTPS_PROXY, NO_PROXY) and the authority of its certificate"
     )]
     Unreachable { registry: String, why: String },
-    /// It takes too long.
+    /// The registry takes too long.
     #[error("the registry {registry} was not done within {}s; try again, or use one that is nearer", .time.as_secs())]
     TimedOut { registry: String, time: Duration },
-    /// It answers something else than it should.
+    /// The registry's answer is not as specified.
     #[error("the registry {registry} failed: {why}; try again, and look at its log if that fails too")]
     Failed { registry: String, why: String },
-    /// It wants other credentials.
+    /// The registry denies access with these credentials.
     #[error(
         "the registry {registry} denies access to {image} {with}; log in with `docker login {registry}`, or name a pull secret that has credentials for it"
     )]
     Unauthorized { registry: String, image: String, with: String },
-    /// It does not have this image.
+    /// The registry does not have this image.
     #[error("{image} is not there; check its name and tag, or push it with `hotshoe push`")]
     ImageNotFound { image: String },
-    /// It is not what its digest says.
+    /// Bytes of the image do not match their digest.
     #[error(
         "{image} is not what its digest says: {why}; nothing of it is used. If it stays so, the registry, or a proxy before it, changes what it serves"
     )]
     WrongDigest { image: String, why: String },
-    /// It is an image of another kind.
+    /// The image is of another kind.
     #[error("{image} is no component: {why}")]
     WrongMediaType { image: String, why: String },
-    /// Its bytes are no component.
+    /// The layer's bytes are no component.
     #[error("{image} holds something else than it says: {why}")]
     NotAComponent { image: String, why: String },
-    /// It is larger than the limit.
+    /// The component is larger than the limit.
     #[error(
         "{image} has {size} bytes, more than the {limit} that are accepted; make it smaller, or raise limits.componentBytes"
     )]
     TooLarge { image: String, size: u64, limit: u64 },
-    /// It has no signature.
+    /// The image has no signature.
     #[error(
         "{image} is not signed, and spec.source.verify wants it to be; sign it with `cosign sign {image}`, without the oci://, or use an image that is signed"
     )]
     SignatureMissing { image: String },
-    /// None of its signatures is accepted.
+    /// None of the image's signatures is accepted.
     #[error(
         "no signature of {image} is accepted: {why}; have it signed by one of those in spec.source.verify, or correct that list"
     )]
     SignatureInvalid { image: String, why: String },
-    /// A signer cannot be recognised by what is given.
+    /// The description of a signer cannot be used.
     #[error("spec.source.verify cannot be used: {0}")]
     InvalidSigner(String),
-    /// These are no credentials.
+    /// The credentials cannot be read.
     #[error(
         "the credentials for registries cannot be read: {0}; `docker login` and `kubectl create secret docker-registry` write what is expected"
     )]
     InvalidCredentials(String),
-    /// This is no certificate.
+    /// The certificates of authorities cannot be used.
     #[error("the certificates of registries' authorities cannot be used: {0}; give certificates in PEM")]
     InvalidAuthority(String),
-    /// The process that pulls ended otherwise than it should.
+    /// The process that pulls failed.
     #[error("pulling {image} failed: {why}")]
     ProcessFailed { image: String, why: String },
 }
@@ -104,7 +105,7 @@ impl RegistryError {
         }
     }
 
-    /// Returns whether the cause may pass by itself, so that it is worth to try again soon.
+    /// Returns whether the cause may pass by itself, so that a retry makes sense.
     pub fn may_pass(&self) -> bool {
         matches!(
             self,
@@ -113,13 +114,13 @@ impl RegistryError {
     }
 }
 
-/// Returns what went wrong with a request about this image, made with these credentials.
+/// Converts the error of a request about this image. `with` describes the credentials of the request.
 pub(super) fn of_request(image: &ImageRef, with: &str, error: OciDistributionError) -> RegistryError {
     let registry = image.registry().to_owned();
     let unauthorized =
         || RegistryError::Unauthorized { registry: registry.clone(), image: image.to_string(), with: with.to_owned() };
     let not_found = || RegistryError::ImageNotFound { image: image.to_string() };
-    let failed = |why: String| RegistryError::Failed { registry: registry.clone(), why: clean(why, SAID) };
+    let failed = |why: String| RegistryError::Failed { registry: registry.clone(), why: clean(why, MAX_CAUSE_BYTES) };
     match error {
         OciDistributionError::RequestError(error) if error.is_redirect() => {
             failed("it redirects from one address to another without end".to_owned())
@@ -155,12 +156,12 @@ pub(super) fn of_request(image: &ImageRef, with: &str, error: OciDistributionErr
     }
 }
 
-/// Returns the error of bytes that have another digest.
+/// Builds the error of bytes that have another digest.
 pub(super) fn wrong_digest(image: &ImageRef, why: impl ToString) -> RegistryError {
-    RegistryError::WrongDigest { image: image.to_string(), why: clean(why.to_string(), SAID) }
+    RegistryError::WrongDigest { image: image.to_string(), why: clean(why.to_string(), MAX_CAUSE_BYTES) }
 }
 
-/// Returns the innermost error: those around it repeat what was tried.
+/// Returns the innermost error: the outer ones only repeat what was attempted.
 pub(super) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {
@@ -169,7 +170,7 @@ pub(super) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     cause.to_string()
 }
 
-/// Returns the error of a connection that ended early.
+/// Builds the error of a connection that failed or ended early.
 pub(super) fn unreachable(image: &ImageRef, why: String) -> RegistryError {
-    RegistryError::Unreachable { registry: image.registry().to_owned(), why: clean(why, SAID) }
+    RegistryError::Unreachable { registry: image.registry().to_owned(), why: clean(why, MAX_CAUSE_BYTES) }
 }

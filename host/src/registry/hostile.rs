@@ -1,4 +1,4 @@
-//! What a hostile registry may answer, and what comes of it.
+//! Tests with a hostile registry: its answers, and the outcome of each.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -19,14 +19,14 @@ use hotshoe_core::model::digest::Digest;
 
 /// The smallest component.
 const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
-/// What cosign signs.
+/// The media type of the payload that cosign signs.
 const PAYLOAD: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 const MIB: usize = 1024 * 1024;
 
-/// What is answered to the request for one path.
+/// The answer to requests for one path.
 #[derive(Clone)]
 enum Answer {
-    /// These bytes, with the digest of others in the header perhaps.
+    /// These bytes, with this digest in the header, which may be that of other bytes.
     Bytes {
         bytes: Vec<u8>,
         digest: Digest,
@@ -38,7 +38,7 @@ enum Answer {
     Challenge(String),
 }
 
-/// A registry that answers as it must, and remembers what it was asked for.
+/// A registry with prepared answers, which records the requests.
 #[derive(Clone, Default)]
 struct Fake {
     answers: Arc<Mutex<HashMap<String, Answer>>>,
@@ -61,7 +61,7 @@ fn image(layer_type: &str, layer: &[u8], size: usize) -> Vec<u8> {
     .into_bytes()
 }
 
-/// A manifest, and the component that it names.
+/// Returns a manifest, and the component that it names.
 pub(super) fn component() -> (Vec<u8>, Vec<u8>) {
     (image(LAYER, COMPONENT, COMPONENT.len()), COMPONENT.to_vec())
 }
@@ -88,7 +88,7 @@ async fn answer(State(fake): State<Fake>, request: Request) -> Response {
 }
 
 impl Fake {
-    /// Starts one that has an image of this component under the tag `1`.
+    /// Starts a registry that has an image of [`COMPONENT`] under the tag `1`.
     async fn start() -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let fake = Self { address: listener.local_addr().unwrap().to_string(), ..Self::default() };
@@ -185,7 +185,7 @@ async fn a_layer_that_is_too_large_is_never_asked_for() {
 }
 
 #[tokio::test]
-async fn a_layer_that_is_larger_than_it_says_is_cut_off() {
+async fn a_layer_that_is_larger_than_announced_is_cut_off() {
     let fake = Fake::start().await;
     fake.on(&blob_of(COMPONENT), Answer::Endless);
     let error = fake.refusal().await;
@@ -217,7 +217,7 @@ async fn an_index_is_refused_with_what_to_do() {
 }
 
 #[tokio::test]
-async fn an_image_that_is_not_there_is_missed_by_name() {
+async fn an_image_that_does_not_exist_is_named_in_the_error() {
     let fake = Fake::start().await;
     let image: ImageRef = format!("oci://{}/b:1", fake.address).parse().unwrap();
     let error = fake.of(image.clone()).pull(|_, _| ()).await.unwrap_err();
@@ -227,7 +227,7 @@ async fn an_image_that_is_not_there_is_missed_by_name() {
 }
 
 #[tokio::test]
-async fn a_registry_that_wants_credentials_is_told_from_one_that_fails() {
+async fn a_registry_that_requires_credentials_is_distinguished_from_one_that_fails() {
     let fake = Fake::start().await;
     for (answer, reason) in [
         (Answer::Status(401, ""), "Unauthorized"),
@@ -248,7 +248,7 @@ async fn a_registry_that_wants_credentials_is_told_from_one_that_fails() {
 }
 
 #[tokio::test]
-async fn redirects_without_end_are_not_followed_for_ever() {
+async fn endless_redirects_are_not_followed_for_ever() {
     let fake = Fake::start().await;
     fake.on(&blob_of(COMPONENT), Answer::Redirect(format!("http://{}/there", fake.address)));
     fake.on("/there", Answer::Redirect(format!("http://{}/there", fake.address)));
@@ -282,7 +282,7 @@ async fn a_registry_that_is_down_is_unreachable() {
 }
 
 #[tokio::test]
-async fn what_is_not_signed_is_refused_before_it_is_pulled() {
+async fn an_unsigned_image_is_refused_before_it_is_pulled() {
     let fake = Fake::start().await;
     let key = include_str!("signature/key_of_a_test.pub");
     let verify = Some(Verify { keys: vec![key.to_owned()], ..Verify::default() });
@@ -292,7 +292,7 @@ async fn what_is_not_signed_is_refused_before_it_is_pulled() {
 }
 
 #[tokio::test]
-async fn an_identity_is_recognised_by_what_a_registry_has_beside_an_image() {
+async fn an_identity_is_recognised_by_the_signature_beside_an_image() {
     let (fake, sigstore) = (Fake::start().await, Sigstore::new());
     let (manifest, _) = component();
     let digest = Digest::of(&manifest);
@@ -313,7 +313,7 @@ async fn an_identity_is_recognised_by_what_a_registry_has_beside_an_image() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_never_comes_is_not_waited_for_for_ever() {
+async fn an_answer_that_never_comes_ends_in_a_timeout() {
     let image: ImageRef = "oci://localhost/a:1".parse().unwrap();
     let error = super::connection::timed(&image, std::future::pending::<()>()).await.unwrap_err();
     assert_eq!(error.reason(), "RegistryTimedOut");

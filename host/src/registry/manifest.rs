@@ -1,26 +1,27 @@
-//! Which layer of an image is its component: the layout of the CNCF for Wasm in OCI registries, and the one before it.
+//! Finds the layer of an image that is its component: in the layout of the CNCF for Wasm in OCI registries, and in the
+//! layouts before that.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// An image of one component.
+/// The media type of an image of one component.
 pub(super) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-/// Images for several platforms.
+/// The media types of images for several platforms.
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const DOCKER_INDEX: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
-/// What is asked for. An index is too, so that the answer can be about it.
+/// The media types in the request for a manifest. Indexes are among them, so that an index gets a helpful error.
 pub(super) const ACCEPTED: [&str; 3] = [MANIFEST, INDEX, DOCKER_INDEX];
 
-/// The layout of the CNCF.
+/// The media types in the layout of the CNCF.
 pub(super) const CONFIG: &str = "application/vnd.wasm.config.v0+json";
 pub(super) const LAYER: &str = "application/wasm";
-/// The layouts before it.
+/// The media types in the layouts before that.
 const OLD_CONFIGS: [&str; 2] = ["application/vnd.module.wasm.config.v1+json", "application/vnd.wasm.config.v1+json"];
 const OLD_LAYER: &str = "application/vnd.wasm.content.layer.v1+wasm";
-/// The config of a container image.
+/// The media type of the config of a container image.
 const CONTAINER: &str = "application/vnd.oci.image.config.v1+json";
 
-/// A manifest, as far as it matters here.
+/// A manifest, as far as it is needed here.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Manifest {
@@ -31,7 +32,7 @@ pub(super) struct Manifest {
     manifests: Option<IgnoredAny>,
 }
 
-/// A blob.
+/// The description of a blob in a manifest.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Descriptor {
@@ -43,7 +44,7 @@ pub(super) struct Descriptor {
 }
 
 impl Manifest {
-    /// Reads one.
+    /// Parses a manifest.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, String> {
         serde_json::from_slice(bytes).map_err(|error| format!("its manifest cannot be read: {error}"))
     }
@@ -78,7 +79,7 @@ impl Manifest {
 }
 
 impl Descriptor {
-    /// Returns a layer that is a component as it is. None is decompressed: a few bytes may become any number.
+    /// Returns the layer if it is an uncompressed component. None is decompressed: a few bytes could become any number.
     fn uncompressed(self) -> Result<Self, String> {
         let media_type = &self.media_type;
         if [LAYER, OLD_LAYER].contains(&media_type.as_str()) {

@@ -1,18 +1,18 @@
 //! Components in registries: found by `oci://` references, pulled by digest, checked for who signed them.
 //!
-//! A registry is not trusted. What it serves is bound in size and time, each blob is checked against the digest that
+//! A registry is not trusted. Its answers are bounded in size and time, each blob is checked against the digest that
 //! was asked for, and a tag is resolved once.
 //!
-//! A host asks by a [`Puller`], in a confined process: [`Puller::resolve`] follows a tag at the price of one small request or
-//! two, and [`Puller::pull`] takes a [`Pull`], which says where the component is, how its registry is reached and who must have
-//! signed it. The caller reads the pull secret ([`Credentials::of_secret`]) and the CA bundle. `hotshoe pull` asks in its own
-//! process.
+//! A host uses a [`Puller`], which works in a confined process: [`Puller::resolve`] finds the digest of a tag by one
+//! small request or two, and [`Puller::pull`] takes a [`Pull`], which names the image, the access to its registry and
+//! the accepted signers. The caller reads the pull secret ([`Credentials::of_secret`]) and the CA bundle.
+//! `hotshoe pull` pulls in its own process.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `reference.rs` | `oci://registry/repository:tag@digest` |
-//! | `credentials.rs` | what to log in with, of a Docker configuration or a pull secret |
-//! | `connection.rs` | a client of one registry: TLS, proxy, credentials, time |
+//! | `credentials.rs` | credentials, from a Docker configuration or a pull secret |
+//! | `connection.rs` | a client of one registry: TLS, proxy, credentials, timeouts |
 //! | `authorities.rs` | which certificate authorities are trusted |
 //! | `manifest.rs` | which layer of an image is its component |
 //! | `pull.rs` | from a reference to a component |

@@ -1,11 +1,11 @@
-//! Pulls in a process of its own, as components are compiled.
+//! Pulls components in a child process, as they are compiled in one.
 //!
-//! A registry may answer with more than fits into memory, and the client keeps some answers whole before it looks at
-//! them: manifests, tokens, errors. In a short-lived child that has limits this ends the child alone. The child has the
-//! credentials for its one registry, of the environment the proxies alone, and is
+//! A registry may answer with more than fits into memory, and the client library reads some answers completely before
+//! it checks them: manifests, tokens, errors. In a short-lived child with limits, that ends only the child. The child
+//! gets the credentials for its one registry and only the proxy and certificate variables of the environment, and is
 //! [confined](crate::registry::confinement). It leaves no certificates, connections and buffers behind in a host that
-//! mostly rests. What it answers is checked against the digests once more: a child that an attacker took over can deny
-//! a component, and not pass off other bytes under a digest that the host asked for.
+//! is mostly idle. The host checks the child's answer against the digests again: a child that an attacker took over can
+//! withhold a component, but cannot pass off other bytes under a digest that the host asked for.
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -28,14 +28,16 @@ use hotshoe_core::model::sanitize::clean;
 
 /// The hidden command of the child.
 pub const VERB: &str = "fetch-component";
-/// The most bytes of the line that the child answers with, and of its error output.
-const ANSWER: u64 = 16 * 1024;
-/// How many children there are at most. They are served in the order in which they are asked for, so that a registry that
-/// never answers delays the others and does not shut them out.
-const AT_ONCE: usize = 4;
-/// mimalloc's option: how much address space it reserves at once, KiB. A gigabyte otherwise, which no later limit takes away.
+/// The maximum length of the child's answer line, and of its error output, in bytes.
+const MAX_LINE_BYTES: u64 = 16 * 1024;
+/// The maximum number of children. Requests are served in their order, so that a registry that never answers delays the
+/// others, but does not shut them out.
+const MAX_CHILDREN: usize = 4;
+/// mimalloc's option for how much address space it reserves at once, in KiB. The default is a gigabyte, which a limit
+/// that the child sets later could not take back.
 const ARENA: (&str, &str) = ("MIMALLOC_ARENA_RESERVE", "32768");
-/// What the child has of the host's environment: proxies, in both spellings, and where the system's authorities are.
+/// The variables that the child gets of the host's environment: the proxies, in both spellings, and the location of the
+/// system's certificate authorities.
 const ENVIRONMENT: [&str; 10] = [
     "HTTPS_PROXY",
     "https_proxy",
@@ -49,15 +51,15 @@ const ENVIRONMENT: [&str; 10] = [
     "SSL_CERT_DIR",
 ];
 
-/// What the child is asked for, on its standard input.
+/// The request to the child, on its standard input.
 #[derive(Serialize, Deserialize)]
 struct Request {
     pull: Pull,
     only_resolve: bool,
 }
 
-/// What it answers, as the first line of its standard output. After that come so many bytes of the manifest, and so many
-/// of the component.
+/// The child's answer, as the first line of its standard output. After [`Answer::Pulled`] follow as many bytes of the
+/// manifest and of the component as it says.
 #[derive(Serialize, Deserialize)]
 enum Answer {
     Resolved(Digest),
@@ -65,7 +67,7 @@ enum Answer {
     Failed(RegistryError),
 }
 
-/// An answer with what comes after it.
+/// An answer with the bytes that follow it.
 struct Answered {
     answer: Answer,
     manifest: Vec<u8>,
@@ -80,20 +82,21 @@ pub struct Puller {
 }
 
 impl Puller {
-    /// Runs this very binary, whatever lies at its path by now.
+    /// Creates a puller whose children run this very binary, whatever lies at its path by now.
     pub fn of_this_binary() -> Self {
         Self::new("/proc/self/exe".into())
     }
 
-    /// Runs `program`, a `hotshoe` binary.
+    /// Creates a puller whose children run `program`, a `hotshoe` binary.
     pub fn new(program: PathBuf) -> Self {
-        Self { program, turn: Semaphore::new(AT_ONCE) }
+        Self { program, turn: Semaphore::new(MAX_CHILDREN) }
     }
 
-    /// Asks which image the reference means now, and for nothing else. One with a digest is not asked about.
+    /// Returns the digest of the image that the reference means now. The registry is not asked if the reference has a
+    /// digest.
     ///
     /// # Errors
-    /// If the registry cannot be asked, or does not have it.
+    /// If the registry cannot be asked, or does not have the image.
     pub async fn resolve(&self, image: &ImageRef, access: &Access) -> Result<Digest, RegistryError> {
         if let Some(digest) = image.digest() {
             return Ok(digest);
@@ -102,23 +105,23 @@ impl Puller {
         match self.ask(&pull, true).await?.answer {
             Answer::Resolved(digest) => Ok(digest),
             Answer::Failed(error) => Err(error),
-            Answer::Pulled { .. } => Err(misunderstood(image)),
+            Answer::Pulled { .. } => Err(unexpected_answer(image)),
         }
     }
 
-    /// Pulls the component, after its image was verified.
+    /// Verifies the signatures of an image and pulls its component.
     ///
     /// # Errors
-    /// If it cannot be pulled, is none, or is not signed as it must be.
+    /// If the image cannot be pulled, has no component, or is not signed as required.
     pub async fn pull(&self, pull: &Pull) -> Result<Pulled, RegistryError> {
         let answered = self.ask(pull, false).await?;
         let image = pull.image.clone();
-        // Large ones are not hashed on the thread that reconciles.
+        // Not on the thread that reconciles, where hashing a large component would delay reconciles.
         let checked = tokio::task::spawn_blocking(move || answered.pulled(&image));
         checked.await.unwrap_or_else(|error| Err(failed(&pull.image, error.to_string())))
     }
 
-    /// Asks a child, which dies with the future.
+    /// Runs a child for one request. The child is killed if the future is dropped.
     async fn ask(&self, pull: &Pull, only_resolve: bool) -> Result<Answered, RegistryError> {
         let _turn = self.turn.acquire().await.map_err(|error| failed(&pull.image, error.to_string()))?;
         let late = |_| RegistryError::TimedOut { registry: pull.image.registry().to_owned(), time: PULL_TIME };
@@ -139,13 +142,14 @@ impl Puller {
                 let _ = stdin.write_all(&request).await;
             }
         };
-        let ((), answered, words) = tokio::join!(feed, read_answer(stdout, pull.most), read(stderr, ANSWER));
+        let ((), answered, error_output) =
+            tokio::join!(feed, read_answer(stdout, pull.most), read(stderr, MAX_LINE_BYTES));
         let status = child.wait().await.map_err(broken)?;
         match status.code() {
-            Some(0) => answered.map_err(|_| misunderstood(image)),
+            Some(0) => answered.map_err(|_| unexpected_answer(image)),
             Some(_) => {
-                let words = words.unwrap_or_default();
-                Err(failed(image, clean(String::from_utf8_lossy(&words).trim().to_owned(), 1_000)))
+                let error_output = error_output.unwrap_or_default();
+                Err(failed(image, clean(String::from_utf8_lossy(&error_output).trim().to_owned(), 1_000)))
             }
             None => Err(failed(
                 image,
@@ -179,29 +183,29 @@ fn failed(image: &ImageRef, why: String) -> RegistryError {
     RegistryError::ProcessFailed { image: image.to_string(), why }
 }
 
-fn misunderstood(image: &ImageRef) -> RegistryError {
+fn unexpected_answer(image: &ImageRef) -> RegistryError {
     failed(image, "the process that pulls answered something else than it was asked for".to_owned())
 }
 
 impl Answered {
-    /// Takes the component, if it is that of the image that was asked for.
+    /// Returns the component, if the answer is about the image that was asked for.
     fn pulled(self, image: &ImageRef) -> Result<Pulled, RegistryError> {
         match self.answer {
             Answer::Pulled { digest, .. } if image.digest().is_none_or(|asked| asked == digest) => {
                 Pulled::of(image, digest, self.manifest, self.component)
             }
             Answer::Failed(error) => Err(error),
-            _ => Err(misunderstood(image)),
+            _ => Err(unexpected_answer(image)),
         }
     }
 }
 
-/// Reads what the child writes, into buffers of the size that it says, which are the only ones. The child may say and write
-/// anything: a component has `most` bytes.
+/// Reads the child's answer and the bytes after it, into buffers of the announced sizes and no others. The child is not
+/// trusted: it may announce no more than `most` bytes of a component.
 async fn read_answer(stream: Option<impl AsyncRead + Unpin>, most: u64) -> io::Result<Answered> {
     let mut stream = BufReader::new(stream.ok_or(io::ErrorKind::BrokenPipe)?);
     let mut line = Vec::new();
-    (&mut stream).take(ANSWER).read_until(b'\n', &mut line).await?;
+    (&mut stream).take(MAX_LINE_BYTES).read_until(b'\n', &mut line).await?;
     let answer = serde_json::from_slice(&line)?;
     let (manifest, component) = match answer {
         Answer::Pulled { manifest, component, .. } => (manifest, component),
@@ -228,8 +232,8 @@ async fn read(stream: Option<impl AsyncRead + Unpin>, cap: u64) -> io::Result<Ve
     Ok(bytes)
 }
 
-/// Runs in the child: reads a request, and writes the answer to it, under limits that it sets for itself, and confined. It
-/// must have no other thread yet.
+/// Runs in the child: sets limits for its process, confines it, carries out a request and writes the answer. The
+/// process must have no other thread yet.
 ///
 /// # Errors
 /// When the request cannot be read, or the answer cannot be written.
@@ -238,7 +242,7 @@ pub async fn serve(mut input: impl Read, mut output: impl Write) -> anyhow::Resu
     input.read_to_end(&mut request)?;
     let Request { pull, only_resolve } = serde_json::from_slice(&request)?;
     limit(pull.most)?;
-    let (answer, pulled) = done(&pull, only_resolve).await.unwrap_or_else(|error| (Answer::Failed(error), None));
+    let (answer, pulled) = carry_out(&pull, only_resolve).await.unwrap_or_else(|error| (Answer::Failed(error), None));
     serde_json::to_writer(&mut output, &answer)?;
     output.write_all(b"\n")?;
     if let Some(Pulled { manifest, component, .. }) = pulled {
@@ -249,8 +253,8 @@ pub async fn serve(mut input: impl Read, mut output: impl Write) -> anyhow::Resu
     Ok(())
 }
 
-async fn done(pull: &Pull, only_resolve: bool) -> Result<(Answer, Option<Pulled>), RegistryError> {
-    // Reads files, which are closed afterwards.
+async fn carry_out(pull: &Pull, only_resolve: bool) -> Result<(Answer, Option<Pulled>), RegistryError> {
+    // Before the confinement, for it reads files.
     let connection = pull.prepare()?;
     confinement::confine();
     if only_resolve {
@@ -261,13 +265,13 @@ async fn done(pull: &Pull, only_resolve: bool) -> Result<(Answer, Option<Pulled>
     Ok((Answer::Pulled { digest: pulled.digest, manifest, component }, Some(pulled)))
 }
 
-/// Bounds the memory of this process, which is the first to be killed if that of all runs out, and dies with its host.
-/// Beside the component, the client has its buffers.
+/// Limits the memory of this process, with room for the client's buffers and a component of this size. Makes it the
+/// first process to be killed if the machine runs out of memory, and has it killed when its host ends.
 fn limit(component: u64) -> io::Result<()> {
     let at_most = |bound| Rlimit { current: Some(bound), maximum: Some(bound) };
     setrlimit(Resource::As, at_most(PULL_MEMORY.0 + 3 * component))?;
     setrlimit(Resource::Core, at_most(0))?;
-    // Each may fail, and then it pulls all the same.
+    // If one of these fails, the process pulls all the same.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
     Ok(())
@@ -295,7 +299,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_child_that_was_taken_over_passes_off_no_other_bytes_under_a_digest() {
+    async fn a_compromised_child_cannot_pass_off_other_bytes_under_a_digest() {
         let (manifest, component) = hostile::component();
         let (m, c) = (manifest.len(), component.len());
         let whole = read(100, &[&line(&manifest, m, c), &manifest, &component]).await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! From a reference to a component. A tag is resolved to a digest once; what is pulled is what has that digest.
+//! From a reference to a component. A tag is resolved to a digest once, and everything is pulled by that digest.
 
 use futures::StreamExt as _;
 use oci_client::RegistryOperation;
@@ -16,16 +16,16 @@ use crate::sandbox::contract;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::MANIFEST_BYTES;
 
-/// A component that is wanted.
+/// A request to pull a component.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Pull {
-    /// Where it is.
+    /// The image of the component.
     pub image: ImageRef,
     /// How its registry is reached.
     pub access: Access,
-    /// The most bytes that it may have: `limits.componentBytes`.
+    /// The maximum size of the component, in bytes: `limits.componentBytes`.
     pub most: u64,
-    /// Who must have signed it; nothing if it needs no signature.
+    /// The accepted signers; none if no signature is required.
     pub verify: Option<Verify>,
 }
 
@@ -36,15 +36,15 @@ pub struct Pulled {
     pub digest: Digest,
     /// The component.
     pub component: Candidate,
-    /// The manifest, which has that digest and names the component's.
+    /// The manifest, which has that digest and contains the digest of the component.
     pub(super) manifest: Vec<u8>,
 }
 
 impl Pulled {
-    /// Takes a component with the manifest of its image.
+    /// Checks a component and the manifest of its image against their digests.
     ///
     /// # Errors
-    /// If the manifest has another digest, or is that of another component.
+    /// If the manifest has another digest, or names another component.
     pub(super) fn of(
         image: &ImageRef,
         digest: Digest,
@@ -63,15 +63,15 @@ impl Pulled {
 }
 
 impl Pull {
-    /// Pulls the component, and reports how many bytes have come, of how many.
+    /// Pulls the component, and reports the bytes received so far and the bytes in all.
     ///
     /// # Errors
-    /// If it cannot be pulled, is none, or is not signed as it must be.
+    /// If the image cannot be pulled, has no component, or is not signed as required.
     pub async fn pull(&self, progress: impl Fn(u64, u64)) -> Result<Pulled, RegistryError> {
         self.pull_by(&self.prepare()?, progress).await
     }
 
-    /// Prepares a connection with the registry, before which nothing is asked.
+    /// Prepares a connection with the registry, without a request yet.
     ///
     /// # Errors
     /// If the credentials or the authorities cannot be used.
@@ -79,10 +79,10 @@ impl Pull {
         Connection::prepare(&self.image, &self.access)
     }
 
-    /// Asks which image the reference means now, and for nothing else: what is asked often.
+    /// Returns the digest of the image that the reference means now, by small requests alone: this is asked often.
     ///
     /// # Errors
-    /// If the registry cannot be asked, or does not have it.
+    /// If the registry cannot be asked, or does not have the image.
     pub(super) async fn resolve_by(&self, connection: &Connection) -> Result<Digest, RegistryError> {
         if let Some(digest) = self.image.digest() {
             return Ok(digest);
@@ -91,7 +91,7 @@ impl Pull {
         resolve(connection, &self.image).await
     }
 
-    /// Pulls the component by a connection that was prepared.
+    /// Pulls the component over a prepared connection.
     ///
     /// # Errors
     /// As [`Pull::pull`].
@@ -111,7 +111,7 @@ impl Pull {
         if layer.size > self.most {
             return Err(RegistryError::TooLarge { image: image.to_string(), size: layer.size, limit: self.most });
         }
-        // Before the component is there: a registry that is not trusted has less to send.
+        // Before the component is pulled: an image that is not signed is refused without that download.
         if let Some(verify) = &self.verify {
             verify.run(connection, &image, digest).await?;
         }
@@ -138,7 +138,7 @@ async fn resolve(connection: &Connection, image: &ImageRef) -> Result<Digest, Re
     })
 }
 
-/// Returns the bytes of a manifest, which are those that its digest is of, if there is one in the reference.
+/// Returns the bytes of a manifest. They are checked against the digest, if the reference has one.
 pub(super) async fn manifest(connection: &Connection, image: &ImageRef) -> Result<Vec<u8>, RegistryError> {
     let reference = image.as_reference();
     let asked = connection.client.pull_manifest_raw(&reference, &RegistryAuth::Anonymous, &ACCEPTED);
@@ -158,7 +158,7 @@ fn check_digest(image: &ImageRef, manifest: &[u8]) -> Result<(), RegistryError> 
     }
 }
 
-/// Returns the bytes of a blob, which are those that its digest is of. No more are kept than it says to have.
+/// Returns the bytes of a blob, checked against its digest. No more bytes are kept than its descriptor announces.
 pub(super) async fn blob(
     connection: &Connection,
     image: &ImageRef,
@@ -166,7 +166,7 @@ pub(super) async fn blob(
     came: impl Fn(u64),
 ) -> Result<Vec<u8>, RegistryError> {
     let expected: Digest = blob.digest.parse().map_err(|why| wrong_digest(image, why))?;
-    // Without the other addresses that a manifest may name for it: those are asked what it says.
+    // By its digest alone. A manifest may name other addresses for a blob, which an attacker would choose.
     let wanted = blob.digest.as_str();
     let stream = connection.about(image, connection.client.pull_blob_stream(&image.as_reference(), wanted)).await?;
     let bytes = timed(image, collect(image, stream, blob.size, came)).await??;
@@ -186,7 +186,7 @@ async fn collect(
     if stream.content_length.is_some_and(|length| length > size) {
         return Err(longer());
     }
-    // Those who ask have bounded it.
+    // The callers have checked the size against a limit.
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
     while let Some(chunk) = stream.next().await {
         let chunk = chunk.map_err(|error| failed(image, &error))?;
@@ -199,7 +199,7 @@ async fn collect(
     Ok(bytes)
 }
 
-/// Returns why a stream ended early.
+/// Converts the error of a stream that ended early.
 fn failed(image: &ImageRef, error: &std::io::Error) -> RegistryError {
     let inner = error.get_ref().map_or_else(|| error.to_string(), |inner| root_cause(inner));
     if error.get_ref().is_some_and(|inner| inner.is::<oci_client::errors::DigestError>()) {

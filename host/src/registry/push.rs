@@ -1,4 +1,4 @@
-//! From a component to a reference, in the layout of the CNCF for Wasm in OCI registries.
+//! Pushes a component as an image, in the layout of the CNCF for Wasm in OCI registries.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,11 @@ use crate::registry::manifest::{CONFIG, LAYER, MANIFEST};
 use crate::registry::reference::{ImageRef, sha256};
 use hotshoe_core::model::digest::Digest;
 
-/// The annotation that names what an image is.
+/// The annotation with the name of the component's file.
 const TITLE: &str = "org.opencontainers.image.title";
 
-/// An image of one component. It says nothing of when or where it was made: the same component has the same digest.
+/// An image of one component. It contains no time and no place of its build, so that the same component has the same
+/// digest.
 #[derive(Debug)]
 pub struct Image {
     config: Vec<u8>,
@@ -65,10 +66,10 @@ impl Descriptor {
 }
 
 impl Image {
-    /// Builds the image of a component with these exports and imports, whose file has this name.
+    /// Builds the image of a component with these exports and imports. `title` is the name of its file.
     ///
     /// # Errors
-    /// Never: no part of it is one that JSON cannot hold.
+    /// Never: every part of an image can be written as JSON.
     pub fn of(component: Vec<u8>, title: &str, exports: Vec<String>, imports: Vec<String>) -> serde_json::Result<Self> {
         let mut layer = Descriptor::of(LAYER, &component);
         let interfaces = Interfaces { exports, imports };
@@ -86,10 +87,10 @@ impl Image {
         Digest::of(&self.manifest)
     }
 
-    /// Pushes it under this reference, and returns the one by its digest.
+    /// Pushes the image under this reference. Returns the reference by its digest.
     ///
     /// # Errors
-    /// If the registry does not take it, or the reference names another digest.
+    /// If the registry does not accept the image, or the reference names another digest.
     pub async fn push(self, image: &ImageRef, access: &Access) -> Result<ImageRef, RegistryError> {
         let digest = self.digest();
         if image.digest().is_some_and(|named| named != digest) {

@@ -9,15 +9,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::registry::error::RegistryError;
 use hotshoe_core::model::digest::Digest;
 
-/// How a reference begins.
+/// The prefix of every reference.
 pub const SCHEME: &str = "oci://";
-/// The tag that is meant without one.
+/// The tag of a reference that names none.
 const LATEST: &str = "latest";
-/// The longest tag, and the longest repository, by the distribution specification.
-const TAG: usize = 128;
-const REPOSITORY: usize = 255;
+/// The maximum lengths of a tag and of a repository's name, by the distribution specification.
+const MAX_TAG_LENGTH: usize = 128;
+const MAX_REPOSITORY_LENGTH: usize = 255;
 
-/// Where an image is. With a digest it is always the same one, whatever its tag says.
+/// A reference to an image. One with a digest always refers to the same image, whatever its tag is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageRef {
     registry: String,
@@ -27,17 +27,17 @@ pub struct ImageRef {
 }
 
 impl ImageRef {
-    /// The host of the registry, with its port if it has one.
+    /// Returns the host of the registry, with its port if it has one.
     pub fn registry(&self) -> &str {
         &self.registry
     }
 
-    /// The repository in it.
+    /// Returns the repository in the registry.
     pub fn repository(&self) -> &str {
         &self.repository
     }
 
-    /// The digest, where it names one.
+    /// Returns the digest, if the reference names one.
     pub fn digest(&self) -> Option<Digest> {
         self.digest
     }
@@ -48,7 +48,7 @@ impl ImageRef {
         Self { tag: None, digest: Some(digest), ..self.clone() }
     }
 
-    /// Returns the reference to what has this tag in the same repository.
+    /// Returns the reference to the image with this tag in the same repository.
     pub(super) fn tagged(&self, tag: String) -> Self {
         Self { tag: Some(tag), digest: None, ..self.clone() }
     }
@@ -60,7 +60,7 @@ impl ImageRef {
         host == "localhost" || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
     }
 
-    /// As the client takes it.
+    /// Converts to the type of the client library.
     pub(super) fn as_reference(&self) -> Reference {
         let (registry, repository) = (self.registry.clone(), self.repository.clone());
         match self.digest {
@@ -70,7 +70,7 @@ impl ImageRef {
     }
 }
 
-/// A digest as registries write it.
+/// Formats a digest as registries write it.
 pub fn sha256(digest: Digest) -> String {
     format!("sha256:{}", digest.full())
 }
@@ -114,7 +114,7 @@ fn parse(text: &str) -> Result<ImageRef, &'static str> {
     if !tag.is_none_or(is_tag) {
         return Err("a tag is up to 128 letters, digits, `_`, `.` and `-`, and begins with none of the last two");
     }
-    // What Docker Hub calls its own images.
+    // Docker Hub keeps its own images in the folder `library`.
     let library = if registry == "docker.io" && !repository.contains('/') { "library/" } else { "" };
     Ok(ImageRef {
         registry: registry.to_owned(),
@@ -124,7 +124,8 @@ fn parse(text: &str) -> Result<ImageRef, &'static str> {
     })
 }
 
-/// Without a dot or a port, the first word is most often a repository of Docker Hub, which goes without saying elsewhere.
+/// Checks the registry's name. One without a dot or a port is refused: most often it is the folder of a repository on
+/// Docker Hub, which other tools assume where no registry is named.
 fn is_registry(registry: &str) -> Result<(), &'static str> {
     let is_known = |letter: char| letter.is_ascii_alphanumeric() || ".-:[]".contains(letter);
     if registry.is_empty() || !registry.chars().all(is_known) {
@@ -153,12 +154,12 @@ fn is_repository(repository: &str) -> bool {
         let ends = [words.clone().next(), words.clone().next_back()];
         words.all(is_word) && ends.iter().all(|end| end.is_some_and(|word| !word.is_empty()))
     };
-    repository.len() <= REPOSITORY && repository.split('/').all(is_part)
+    repository.len() <= MAX_REPOSITORY_LENGTH && repository.split('/').all(is_part)
 }
 
 fn is_tag(tag: &str) -> bool {
     let is_letter = |letter: char| letter.is_ascii_alphanumeric() || "_.-".contains(letter);
-    !tag.is_empty() && tag.len() <= TAG && tag.chars().all(is_letter) && !tag.starts_with(['.', '-'])
+    !tag.is_empty() && tag.len() <= MAX_TAG_LENGTH && tag.chars().all(is_letter) && !tag.starts_with(['.', '-'])
 }
 
 impl Serialize for ImageRef {
@@ -194,21 +195,21 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_and_the_library_are_meant_where_nothing_is_said() {
+    fn the_default_tag_is_latest_and_the_default_folder_of_docker_hub_is_library() {
         let image: ImageRef = "oci://docker.io/memcached".parse().unwrap();
         assert_eq!(image.to_string(), "oci://docker.io/library/memcached:latest");
         assert_eq!(image.as_reference().tag(), Some("latest"));
     }
 
     #[test]
-    fn a_digest_decides_beside_a_tag() {
+    fn a_digest_takes_precedence_over_a_tag() {
         let image: ImageRef = format!("oci://ghcr.io/a:b@{DIGEST}").parse().unwrap();
         assert_eq!((image.as_reference().tag(), image.as_reference().digest()), (None, Some(DIGEST)));
         assert_eq!(image.pinned(Digest::of(b"")).to_string(), format!("oci://ghcr.io/a@{DIGEST}"));
     }
 
     #[test]
-    fn what_is_no_reference_is_refused_with_what_is_wrong_in_it() {
+    fn text_that_is_no_reference_is_refused_with_the_reason() {
         for (text, why) in [
             ("ghcr.io/a", "oci://"),
             ("https://ghcr.io/a", "oci://"),

@@ -3,11 +3,11 @@
 //! ```text
 //! verified ─▶ canary ─▶ its time is over, or spec.rollout is gone: active, and on probation as after any swap
 //!                ├─▶ worse than the active one, or `hotshoe rollback`: rolled back
-//!                └─▶ a newer component, another spec.revision, a rollback of the active one: it ends, for no fault of its own
+//!                └─▶ a newer component, another spec.revision, a rollback of the active one: it ends without blame
 //! ```
 //!
-//! The history has no word of a canary until it ends. So a host that starts activates the revision that was active, and
-//! the canary begins anew.
+//! The history has no entry about a canary until it ends. So a host that restarts activates the revision that was
+//! active, and the canary begins again.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -23,7 +23,7 @@ use crate::reconcile::views::Views;
 use crate::rollout::history::Event;
 use crate::rollout::install::{Start, remember};
 use crate::rollout::managed_plugin::ManagedPlugin;
-use crate::rollout::rollback::ROLLBACK;
+use crate::rollout::rollback::ROLLBACK_TIMEOUT;
 use crate::rollout::status::CanaryStatus;
 use crate::sandbox::candidate::Candidate;
 use crate::sandbox::error::{LoadError, Reason};
@@ -39,16 +39,16 @@ use hotshoe_core::model::digest::Digest;
 pub(crate) enum Due {
     /// Nothing.
     Nothing,
-    /// Have it decide for another share.
+    /// Have the canary decide for another share of the parents.
     Share(Share),
-    /// Activate it, for this reason.
+    /// Activate the canary, for this reason.
     Promotion(&'static str),
-    /// End it, for this reason and no fault of its own.
+    /// End the canary, for this reason, without recording a rollback.
     End(&'static str),
 }
 
 impl Due {
-    /// Returns what an administrator, and else time, wants of the canary that decides for a share. Pure.
+    /// Decides what is to be done with a canary: first as the administrator's settings say, then by its progress. Pure.
     fn of(control: &Control, canary: (Digest, &Share), progress: impl FnOnce() -> Progress) -> Self {
         let (digest, share) = canary;
         match (&control.revision, &control.rollout) {
@@ -63,8 +63,8 @@ impl Due {
 }
 
 impl ManagedPlugin {
-    /// Returns how a component that is offered takes over, where it does not decide for all parents at once: not without an
-    /// active revision that decides for the rest, and not where `spec.revision` names it.
+    /// Returns the rollout with which an offered component becomes a canary. None where the component is to decide for
+    /// all parents at once: without an active revision to decide for the rest, or where `spec.revision` names it.
     pub(crate) fn rollout_of(&self, digest: Digest) -> Option<Rollout> {
         let control = self.plugin().control.clone();
         let is_pinned = control.revision.is_some_and(|pinned| pinned.is_of(digest));
@@ -89,7 +89,7 @@ impl ManagedPlugin {
         ))
     }
 
-    /// Has a verified revision decide for a share of the parents, in the place of an older canary.
+    /// Makes a verified revision the canary, in place of an older one.
     pub(crate) async fn begin_canary(
         &self,
         mut new: ActiveRevision,
@@ -103,7 +103,7 @@ impl ManagedPlugin {
         let Some(active) = controller.active() else { return };
         let mut active = ActiveRevision::clone(&active);
         views::merge_owned_kinds(&mut active, &mut new);
-        let beginning = match self.history().is_approved_after_all(digest) {
+        let beginning = match self.history().is_approved_despite_failure(digest) {
             true => Beginning::Unjudged,
             false => Beginning::Beside(controller.judgement.probation.known()),
         };
@@ -134,7 +134,7 @@ impl ManagedPlugin {
     }
 
     /// Returns what is to be done with the canary now.
-    pub(crate) fn due_of_canary(&self) -> Due {
+    pub(crate) fn canary_due(&self) -> Due {
         let Some(canary) = self.controller.canary.current() else { return Due::Nothing };
         Due::of(&self.plugin().control, (canary.digest(), &canary.share), || self.progress(&canary))
     }
@@ -150,13 +150,13 @@ impl ManagedPlugin {
         }
     }
 
-    /// Has the canary decide for another share, once it is known which parents that has.
-    pub(crate) fn share_otherwise(&self, share: Share) {
+    /// Has the canary decide for another share, once it is known which parents belong to that share.
+    pub(crate) fn change_share(&self, share: Share) {
         let (controller, watches) = (&self.controller, &self.shared.watches);
         let Some(canary) = controller.canary.current() else { return };
         let namespaces = views::listen_to_share(controller, watches, &share, &canary.revision.parents);
         if namespaces.as_ref().is_some_and(|namespaces| namespaces.health() != Health::Synced) {
-            // It is not known yet whose labels fulfil the selector; looked at again in a second.
+            // It is not known yet which namespaces match the selector. The driver asks again in a second.
             return;
         }
         let next = Canary { share, namespaces, ..Canary::clone(&canary) };
@@ -166,7 +166,8 @@ impl ManagedPlugin {
         controller.decide_all_again();
     }
 
-    /// Activates the canary. It is not verified again, and on probation as after any swap: most parents meet it now.
+    /// Activates the canary without verifying it again. It is on probation as after any swap, because it decides for
+    /// most parents for the first time now.
     pub(crate) async fn promote_canary(&self, why: &str) {
         let Some(canary) = self.controller.canary.current() else { return };
         let (mut new, digest) = (ActiveRevision::clone(&canary.revision), canary.digest());
@@ -183,39 +184,41 @@ impl ManagedPlugin {
         .await;
     }
 
-    /// Ends the canary for no fault of its own.
+    /// Ends the canary without recording a rollback.
     pub(crate) fn end_canary(&self, why: &str) {
         if let Some(ended) = self.withdraw_canary() {
             tracing::info!(plugin = &*self.controller.name, digest = %ended.digest(), "the canary ends: {why}");
         }
     }
 
-    /// Rolls the canary back because it does worse than the active revision. `offered` is the last component of the source.
-    pub(crate) async fn roll_back_canary(&self, relapse: RollbackVerdict, offered: Option<Digest>) {
-        let (controller, RollbackVerdict { why, failed_on }) = (&self.controller, relapse);
+    /// Rolls the canary back because it does worse than the active revision. `offered` is the component that the source
+    /// had last.
+    pub(crate) async fn roll_back_canary(&self, verdict: RollbackVerdict, offered: Option<Digest>) {
+        let (controller, RollbackVerdict { why, failed_on }) = (&self.controller, verdict);
         let (Some(canary), Some(active)) = (controller.canary.current(), controller.active()) else { return };
         let (plugin, digest, before) = (&*controller.name, canary.digest(), active.revision.digest());
-        let asked = tokio::time::timeout(ROLLBACK, impact::fails_on_all(controller, &active, &failed_on));
+        let asked = tokio::time::timeout(ROLLBACK_TIMEOUT, impact::fails_on_all(controller, &active, &failed_on));
         if !failed_on.is_empty() && asked.await.unwrap_or(false) {
             tracing::warn!(plugin, %digest, active = %before, "{why}; but the active revision fails on the same objects, so it stays the canary");
             return controller.canary.judgement.probation.excuse();
         }
         tracing::error!(plugin, %digest, active = %before, parents = canary.parents(), reason = %Reason::RolledBack, "the canary does worse than the active revision, which decides for its parents again: {why}");
-        self.blame_canary(&why, offered).await;
+        self.record_canary_rollback(&why, offered).await;
         tracing::warn!(plugin, %digest, "the canary is rolled back; the component stays inactive until it is fixed or `hotshoe approve`");
     }
 
-    /// Rolls the canary back by an administrator's command. `newer` is a component that was being activated.
+    /// Rolls the canary back by an administrator's command. With `newer`, the offered component was being activated,
+    /// and is recorded as rolled back, too.
     ///
     /// # Errors
-    /// When there is none any more.
+    /// When there is no canary any more.
     pub(crate) async fn roll_back_canary_by_command(
         self: Arc<Self>,
         offered: Option<Digest>,
         newer: bool,
     ) -> Result<(), String> {
         let why = "rolled back by command while it was the canary";
-        let Some(digest) = self.blame_canary(why, offered).await else {
+        let Some(digest) = self.record_canary_rollback(why, offered).await else {
             return Err("the canary has ended meanwhile; `hotshoe status` shows the active revision".to_owned());
         };
         tracing::info!(plugin = &*self.controller.name, %digest, "the canary was rolled back by command; it stays inactive until `hotshoe approve`");
@@ -226,20 +229,21 @@ impl ManagedPlugin {
         Ok(())
     }
 
-    /// Ends the canary and notes that it was rolled back. Returns which it was.
-    async fn blame_canary(&self, why: &str, offered: Option<Digest>) -> Option<Digest> {
+    /// Ends the canary and records that it was rolled back. Returns its digest.
+    async fn record_canary_rollback(&self, why: &str, offered: Option<Digest>) -> Option<Digest> {
         let ended = self.withdraw_canary()?;
         let digest = ended.digest();
         self.note(&ended.revision.revision, Event::RolledBack, why).await;
         self.controller.metrics.revision(&self.controller.name, Reason::RolledBack.as_str());
-        // Of a newer component something else may be known.
+        // A newer component in the source may be refused for another reason.
         if offered.is_none_or(|offered| offered == digest) {
             self.controller.slot.refuse(refused(digest, why));
         }
         Some(digest)
     }
 
-    /// Has the active revision decide for the parents of the canary. It sees the children of both until no such kind has any.
+    /// Ends the canary: the active revision decides for its parents again. It still sees the kinds that only the canary
+    /// owned, until no child of them is left.
     fn withdraw_canary(&self) -> Option<Arc<Canary>> {
         let ended = self.controller.end_canary()?;
         self.state.lock().canary = None;
@@ -247,7 +251,7 @@ impl ManagedPlugin {
         Some(ended)
     }
 
-    /// Returns the canary under another `plugin.yaml`; none where it asks for what that does not grant.
+    /// Returns the canary under a changed `plugin.yaml`; none where it asks for what that does not grant.
     pub(crate) async fn canary_under(&self, plugin: &Arc<PluginConfig>) -> Option<Arc<Canary>> {
         let canary = self.controller.canary.current()?;
         if let Err(error) = plugin.ensure_granted(canary.revision.revision.descriptor()) {
@@ -260,8 +264,8 @@ impl ManagedPlugin {
         Some(Arc::new(Canary { revision: Arc::new(revision), ..Canary::clone(&canary) }))
     }
 
-    /// Returns that the canary is to decide for another share, and what that waits for.
-    fn other_share(&self, canary: &Canary) -> Option<String> {
+    /// Returns a message if the canary is to decide for another share, with what that waits for.
+    fn pending_share(&self, canary: &Canary) -> Option<String> {
         let wanted = self.plugin().control.rollout.as_ref().map(|rollout| rollout.share.clone())?;
         let why = || {
             let viewer = Viewer::canary(&self.controller.name);
@@ -270,7 +274,7 @@ impl ManagedPlugin {
         (wanted != canary.share).then(|| format!("it is to decide for {wanted}{}", why()))
     }
 
-    /// Returns what is shown of the canary.
+    /// Returns the status of the canary.
     pub(crate) fn canary_status(&self) -> Option<CanaryStatus> {
         let canary = self.controller.canary.current()?;
         let duration = self.plugin().control.rollout.as_ref().map_or(Duration::ZERO, |rollout| rollout.duration);
@@ -284,13 +288,13 @@ impl ManagedPlugin {
             since: time(canary.since),
             until: time(canary.since.saturating_add(duration.as_secs())),
             waits_for: self
-                .other_share(&canary)
+                .pending_share(&canary)
                 .or_else(|| progress.waits(duration).and_then(Waits::overdue).map(str::to_owned)),
         })
     }
 }
 
-/// The word by which canaries are counted among the revisions.
+/// The label value by which the revisions metric counts canaries.
 const CANARY: &str = "Canary";
 
 fn refused(digest: Digest, why: &str) -> Refused {
@@ -310,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_administrator_says_goes_before_the_time_of_a_canary() {
+    fn an_administrators_settings_take_precedence_over_the_time_of_a_canary() {
         let (digest, share) = (Digest::of(b"canary"), Share::Percent(10));
         let (own, other) = (digest.full(), Digest::of(b"other").full());
         let young = Progress { lasted: TIME / 2, parents: 3, has_decided: true, is_called: true, is_paused: false };
@@ -327,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_canary_is_refused_as_what_was_rolled_back_so_that_it_can_be_approved() {
+    fn a_canary_that_was_rolled_back_can_be_approved() {
         let refused = refused(Digest::of(b"canary"), "it traps");
         assert_eq!((refused.reason, refused.can_be_approved()), (Reason::RolledBack, true));
         assert!(refused.message.contains("it traps"));

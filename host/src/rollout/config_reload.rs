@@ -1,12 +1,12 @@
 //! Applies `plugin.yaml`, or a `Plugin` object, while the host runs, as soon as it changes.
 //!
 //! ```text
-//! plugin.yaml ─▶ valid? ─▶ it applies to the active revision ─▶ what was refused is offered again
+//! plugin.yaml ─▶ valid? ─▶ it applies to the active revision ─▶ a refused component is offered again
 //!                  └ no, or of another plugin or parent: the last valid one stays in effect, and status says so
 //! ```
 //!
-//! What the active revision asks for and is no longer granted is denied at each decision. The revision itself goes
-//! on, for who narrows a grant wants less done, and not everything left undone.
+//! If the active revision asks for something that is no longer granted, that is denied at each decision. The revision
+//! stays active: an administrator who narrows a grant wants less to be done, and not nothing.
 
 use std::sync::Arc;
 
@@ -18,19 +18,19 @@ use crate::rollout::managed_plugin::{ManagedPlugin, PluginFile};
 use crate::sandbox::candidate::Candidate;
 use crate::sandbox::error::LoadError;
 
-/// What of a definition is applied that was not before.
+/// Which part of a changed definition was applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Applied {
-    /// Nothing: it says the same, or cannot be applied.
+    /// Nothing: the definition is the same, or cannot be applied.
     Nothing,
-    /// What is wanted of revisions.
+    /// Only the fields that control which revision is active, and whether the plugin is paused.
     Control,
-    /// What a revision decides by.
+    /// Everything, with the fields that decisions depend on.
     All,
 }
 
 impl ManagedPlugin {
-    /// Applies `plugin.yaml` or the object, or logs and shows why not.
+    /// Applies `plugin.yaml` or the object, or logs and shows why it cannot be applied.
     pub(crate) async fn apply_definition(&self, offered: Result<Candidate, LoadError>) -> Applied {
         let present = self.plugin();
         let changed = match offered {
@@ -45,7 +45,7 @@ impl ManagedPlugin {
         match changed {
             Ok(changed) if changed.digest == present.digest => {
                 if self.plugin_file.lock().refused.take().is_some() {
-                    tracing::info!(plugin, "{definition} says again what is applied");
+                    tracing::info!(plugin, "{definition} is again the same as the one that is applied");
                 }
                 self.apply_control(&present, changed)
             }
@@ -63,7 +63,7 @@ impl ManagedPlugin {
         }
     }
 
-    /// Applies what an administrator wants of revisions; nothing is decided again for that.
+    /// Applies the fields that control which revision is active, and the pause. No parent is reconciled for that.
     fn apply_control(&self, present: &PluginConfig, changed: PluginConfig) -> Applied {
         if changed.control == present.control {
             return Applied::Nothing;
@@ -81,8 +81,8 @@ impl ManagedPlugin {
         Applied::Control
     }
 
-    /// Refuses another parent kind than the active revision's, whose children would be left without a host. Like another
-    /// name, it needs a restart.
+    /// Refuses another parent kind than that of the active revision, whose children would be left without a host. A
+    /// change of the parent kind needs a restart, like a change of the name.
     fn keeps_its_parent(&self, changed: PluginConfig) -> Result<PluginConfig, String> {
         let Some(active) = self.controller.active() else { return Ok(changed) };
         let lacking = changed.parent_lacking(&active.revision.descriptor().parent);
@@ -94,7 +94,7 @@ impl ManagedPlugin {
         }
     }
 
-    /// Refuses to take the finalizer of the active revision: parents have it, and would never go.
+    /// Refuses to take away the finalizer of the active revision: parents hold it, and could never be deleted.
     fn keeps_its_finalizer(&self, changed: PluginConfig) -> Result<PluginConfig, String> {
         let Some(active) = self.controller.active() else { return Ok(changed) };
         match changed.finalizer_lacking(active.revision.descriptor()) {
@@ -103,7 +103,7 @@ impl ManagedPlugin {
         }
     }
 
-    /// Applies a file that is valid: for every decision that begins, and for components that are offered.
+    /// Applies a valid definition to every decision that begins from now on, and to components that are offered.
     async fn apply(&self, plugin: Arc<PluginConfig>) {
         plugin.parentage.note_named(&plugin.name, plugin.parent.as_ref());
         *self.plugin_file.lock() = PluginFile::applied(plugin.clone());
@@ -121,17 +121,17 @@ impl ManagedPlugin {
             tokio::spawn(release::find_deselected(controller.clone(), self.shared.watches.clone()));
         }
         tracing::info!(plugin = &*plugin.name, "{} has changed and is applied", plugin.described_in());
-        warn_of_doubtful(&plugin);
+        warn_of_likely_mistakes(&plugin);
         if let Some(lacking) = self.lacking() {
-            // Denials from now on are caused by the administrator.
+            // Denials from now on are due to the narrower grant, and must not roll the revision back.
             controller.judgement.probation.end();
             tracing::warn!(plugin = &*plugin.name, "{lacking}");
         }
     }
 }
 
-/// Warns of what an administrator may not have meant: variables that are not set, and parents that nothing selects.
-pub(crate) fn warn_of_doubtful(plugin: &PluginConfig) {
+/// Warns of likely mistakes in a definition: variables that are not set, and a parent kind without a selector.
+pub(crate) fn warn_of_likely_mistakes(plugin: &PluginConfig) {
     if let Some(parent) = plugin.parent.as_ref().filter(|parent| parent.selects_all_by_default()) {
         tracing::warn!(
             plugin = &*plugin.name,
@@ -143,7 +143,7 @@ pub(crate) fn warn_of_doubtful(plugin: &PluginConfig) {
     }
 }
 
-/// Rewords why the file cannot be read: the errors of a source speak of components.
+/// Rewords why the file cannot be read, because the errors of a followed file speak of components.
 fn unreadable(plugin: &PluginConfig, error: &LoadError) -> String {
     let path = &plugin.origin;
     match error {

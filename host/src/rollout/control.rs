@@ -1,5 +1,5 @@
-//! What an administrator wants of a plugin's revisions, as `spec.approve` and `spec.revision` say it, and what is to be
-//! done for that. Pure: the driver carries it out, again and again until it is so.
+//! Compares `spec.approve` and `spec.revision` with the state of a plugin's revisions, and decides what is to be done.
+//! Pure: the driver does it, and asks again at intervals.
 
 use std::time::{Duration, Instant};
 
@@ -7,30 +7,30 @@ use crate::config::Control;
 use crate::config::manifest::DigestPrefix;
 use hotshoe_core::model::digest::Digest;
 
-/// How long what failed is not tried again.
-const PAUSE: Duration = Duration::from_secs(30);
+/// The pause before a revision that could not be activated is tried again.
+const RETRY_PAUSE: Duration = Duration::from_secs(30);
 
-/// What is known of a plugin's revisions.
+/// The observed state of a plugin's revisions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Known {
-    /// The active one.
+    /// The active revision.
     pub(super) active: Option<Digest>,
-    /// One that was refused and can be approved.
+    /// The component that was refused and can be approved.
     pub(super) waiting: Option<Digest>,
-    /// Whether the history has an approval of that one.
+    /// Whether the history has an approval of the waiting component.
     pub(super) was_approved: bool,
 }
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Act {
-    /// Activate the revision whose digest begins so.
+    /// Activate the revision whose digest begins with this.
     Return(String),
     /// Approve the component that waits.
     Approve(Digest),
 }
 
-/// What was done.
+/// What was done for `spec.approve` and `spec.revision`.
 #[derive(Debug, Default)]
 pub(super) struct Controls {
     approved: Approved,
@@ -38,13 +38,13 @@ pub(super) struct Controls {
     failed: Option<(String, Instant)>,
 }
 
-/// What is known of `spec.approve`.
+/// What was done for `spec.approve`.
 #[derive(Debug, Default)]
 enum Approved {
-    /// Nothing yet: the host has just started, and may have acted upon it before.
+    /// Not known: the host has just started, and may have acted upon the present value before.
     #[default]
     Unknown,
-    /// It was not there.
+    /// `spec.approve` was absent.
     Absent,
     /// This value was acted upon.
     Done(DigestPrefix),
@@ -63,25 +63,25 @@ impl Controls {
             return None;
         }
         let hex = revision.hex();
-        let rests = self.failed.as_ref().is_some_and(|(failed, at)| *failed == hex && now < *at + PAUSE);
-        (!rests).then_some(Act::Return(hex))
+        let is_pausing = self.failed.as_ref().is_some_and(|(failed, at)| *failed == hex && now < *at + RETRY_PAUSE);
+        (!is_pausing).then_some(Act::Return(hex))
     }
 
-    /// An approval counts once: a component that was rolled back although it was approved is not approved again by the
-    /// same word, nor by a host that has started since.
+    /// Returns the approval that is to be given, each value of `spec.approve` counting once: a component that was
+    /// rolled back after its approval is not approved again by the same value, nor by a host that has restarted since.
     fn approving(&mut self, wanted: &Control, known: Known) -> Option<Act> {
         let Some(approve) = &wanted.approve else {
             self.approved = Approved::Absent;
             return None;
         };
         let waiting = known.waiting.filter(|waiting| approve.is_of(*waiting))?;
-        let is_news = match &self.approved {
+        let is_new = match &self.approved {
             Approved::Unknown => !known.was_approved,
             Approved::Absent => true,
             Approved::Done(before) => before != approve,
         };
         self.approved = Approved::Done(approve.clone());
-        is_news.then_some(Act::Approve(waiting))
+        is_new.then_some(Act::Approve(waiting))
     }
 
     /// Notes that a revision could not be activated.
@@ -129,15 +129,15 @@ mod tests {
     }
 
     #[test]
-    fn a_revision_that_is_named_is_returned_to_until_it_is_active_and_not_in_a_hot_loop() {
+    fn the_named_revision_is_tried_until_it_is_active_with_a_pause_after_a_failure() {
         let (mut controls, now) = (Controls::default(), Instant::now());
         let wanted = Control { revision: Some(prefix("a")), ..Control::default() };
         let active = |text: &str| Known { active: Some(digest(text)), ..Known::default() };
         let returns = Some(Act::Return(digest("a").full()));
         assert_eq!(controls.next(&wanted, active("b"), now), returns);
         controls.failed(&digest("a").full(), now);
-        assert_eq!(controls.next(&wanted, active("b"), now + PAUSE / 2), None);
-        assert_eq!(controls.next(&wanted, active("b"), now + PAUSE), returns);
+        assert_eq!(controls.next(&wanted, active("b"), now + RETRY_PAUSE / 2), None);
+        assert_eq!(controls.next(&wanted, active("b"), now + RETRY_PAUSE), returns);
         assert_eq!(controls.next(&wanted, active("a"), now), None);
         assert_eq!(controls.next(&wanted, active("b"), now), returns, "what failed is forgotten");
     }

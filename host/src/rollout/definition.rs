@@ -1,4 +1,4 @@
-//! What describes a plugin while it runs: its `plugin.yaml`, or a `Plugin` object.
+//! The source of a plugin's definition, followed while the plugin runs: a `plugin.yaml`, or a `Plugin` object.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use crate::sandbox::candidate::Candidate;
 use crate::sandbox::error::LoadError;
 use crate::sandbox::followed_file::FollowedFile;
 
-/// What describes a plugin.
+/// The source of a plugin's definition.
 #[derive(Debug)]
 pub enum Definition {
-    /// A file.
+    /// A `plugin.yaml`.
     File(Box<FollowedFile>),
-    /// An object, as JSON.
+    /// A `Plugin` object, as JSON.
     Object(watch::Receiver<Arc<[u8]>>),
 }
 
@@ -25,7 +25,7 @@ impl Definition {
         Self::File(Box::new(FollowedFile::file(path, file::MAX_SIZE)))
     }
 
-    /// Waits until it says something that was not returned before.
+    /// Waits for a definition that was not returned before.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -34,13 +34,13 @@ impl Definition {
             Self::File(file) => file.next().await,
             Self::Object(object) => match object.changed().await {
                 Ok(()) => Ok(Candidate::of(object.borrow_and_update().to_vec())),
-                // Its sender is gone, and with it whatever would change.
+                // The sender is gone, so no change will come.
                 Err(_) => std::future::pending().await,
             },
         }
     }
 
-    /// Returns whether it may say something that was not returned yet.
+    /// Returns whether there may be a definition that was not returned yet.
     pub fn has_changed(&self) -> bool {
         match self {
             Self::File(file) => file.has_changed(),
@@ -49,9 +49,9 @@ impl Definition {
     }
 
     /// Reads a file once more although its metadata has not changed.
-    pub fn look_anew(&mut self) {
+    pub fn reread(&mut self) {
         if let Self::File(file) = self {
-            file.look_anew();
+            file.reread();
         }
     }
 }

@@ -1,18 +1,18 @@
-//! Drives the rollout of one plugin: what the files hold, what a verdict or an administrator asks for becomes an
-//! event of its [`Stage`], which says what follows.
+//! Drives the rollout of one plugin. A changed file, a verdict about a revision and an administrator's command each
+//! become an event of the plugin's [`Stage`], which decides what follows.
 //!
 //! ```text
 //! component file  read on a reload, and with `--follow` whenever it changes; a newer component replaces
-//!                 the one that is being activated, once that had some time
-//! plugin.yaml     followed all the time; the component is judged again by what it says now
-//! a canary        looked at every second: activated when its time is over, and at once where spec.rollout is gone
-//! a verdict       a rollback goes first; the component that was being activated is offered again after it
-//! administrator   a rollback by hand goes first, too; where it fails, what it interrupted begins again
+//!                 the one that is being activated, but not in the first seconds of that activation
+//! plugin.yaml     always followed; after a change, the component is verified again under the new plugin.yaml
+//! a canary        checked every second: activated when its time is over, or at once when spec.rollout is removed
+//! a verdict       a rollback takes precedence; the component that was being activated is offered again afterwards
+//! administrator   a rollback by command takes precedence, too; if it fails, the work that it interrupted starts again
 //! ```
 //!
-//! Files wait for a rollback, which therefore has a time-out of its own. Those who ask do not hold up each other:
-//! they are answered when nothing is under way and both files are as they were when they were read, so that who
-//! wrote one and asks is answered about that one.
+//! No file is read during a rollback, which therefore has a timeout. Commands do not wait for each other: a caller is
+//! answered once no work is in progress and both files are unchanged since they were read. So a caller who has just
+//! written a file gets the outcome for that version of the file.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,13 +35,13 @@ use crate::sandbox::followed_file;
 use crate::sandbox::followed_file::FollowedFile;
 use hotshoe_core::flow::probation::RollbackVerdict;
 
-/// How long an activation is not replaced by that of a newer component: if components come faster than they compile,
-/// none would ever be activated. Of those that come meanwhile only the last is kept.
-const GIVES_WAY: Duration = Duration::from_secs(5);
+/// How long an activation runs before a newer component may replace it: if components came faster than they compile,
+/// none would ever be activated. Of the components that come meanwhile, only the last one is activated.
+const MIN_ACTIVATION_TIME: Duration = Duration::from_secs(5);
 /// How often to check for remaining children of kinds that are no longer owned.
-const PRUNED: Duration = Duration::from_secs(5);
-/// How often to check whether the revisions are as an administrator wants them.
-const CONTROLLED: Duration = Duration::from_secs(1);
+const PRUNE_INTERVAL: Duration = Duration::from_secs(5);
+/// How often to compare the revisions with what `spec.approve`, `spec.revision` and `spec.rollout` want.
+const CONTROL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The rollout of one plugin.
 struct Driver {
@@ -50,14 +50,15 @@ struct Driver {
     definition: Definition,
     component: FollowedFile,
     stage: Stage,
-    /// The work of the stage; none where it is idle.
+    /// The work of the stage; none while the stage is idle.
     work: Option<UnderWay>,
-    /// The caller of the rollback that is under way.
-    asked_back: Option<Reply>,
-    /// The callers that wait for the outcome of an offer.
-    asked: Vec<Reply>,
-    /// What was done for `spec.approve` and `spec.revision`, and the revision that is being returned to for it.
+    /// The caller of the rollback that is in progress.
+    rollback_caller: Option<Reply>,
+    /// The callers that wait until the offered component is activated or refused.
+    callers: Vec<Reply>,
+    /// What was done for `spec.approve` and `spec.revision`.
     controls: Controls,
+    /// The revision that is being activated because `spec.revision` names it.
     returning: Option<String>,
 }
 
@@ -67,10 +68,10 @@ struct UnderWay {
     future: BoxFuture<'static, Result<(), String>>,
 }
 
-/// Drives a plugin's rollout until the host ends. An activation may wait long, for a kind that is not there yet; a
-/// newer component replaces it.
+/// Drives a plugin's rollout until the host ends. An activation may wait long for a kind that the cluster does not
+/// have yet; a newer component replaces that activation.
 pub(crate) async fn run(plugin: Arc<ManagedPlugin>, definition: Definition, mut requests: mpsc::Receiver<Request>) {
-    let _only_host = plugin.clone().begin_alone().await;
+    let _only_host = plugin.clone().become_only_host().await;
     let config = plugin.plugin();
     let mut driver = Driver {
         definition,
@@ -79,46 +80,47 @@ pub(crate) async fn run(plugin: Arc<ManagedPlugin>, definition: Definition, mut 
             .awaited(config.source.file.is_none()),
         stage: Stage::default(),
         work: None,
-        asked_back: None,
-        asked: Vec::new(),
+        rollback_caller: None,
+        callers: Vec::new(),
         controls: Controls::default(),
         returning: None,
         plugin: plugin.clone(),
     };
-    // A read of an unchanged file wakes nothing, and may be all that a caller waits for. Frequent callers must not
-    // delay it.
-    let mut looks = interval(followed_file::POLL);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut prunings = interval(PRUNED);
+    // A read of an unchanged file is no event, but may be all that a caller waits for. So the answers are due at
+    // intervals, which frequent callers must not delay.
+    let mut answers = interval(followed_file::POLL_INTERVAL);
+    answers.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut prunings = interval(PRUNE_INTERVAL);
     prunings.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut controls = interval(CONTROLLED);
+    let mut controls = interval(CONTROL_INTERVAL);
     controls.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let takes_files = driver.stage.takes_files();
-        let gives_way = driver.gives_way_at();
-        let is_in_time = gives_way <= Instant::now();
+        let replaceable_from = driver.replaceable_from();
+        let is_replaceable = replaceable_from <= Instant::now();
         tokio::select! {
             offered = driver.definition.next(), if takes_files => driver.read_definition(offered).await,
-            offered = driver.component.next(), if takes_files && is_in_time => driver.activate(offered),
-            () = sleep_until(gives_way), if takes_files && !is_in_time => {}
+            offered = driver.component.next(), if takes_files && is_replaceable => driver.activate(offered),
+            () = sleep_until(replaceable_from), if takes_files && !is_replaceable => {}
             done = ended(&mut driver.work) => driver.end(done),
-            relapse = plugin.controller.judgement.relapsed(), if takes_files => driver.relapse(relapse),
-            relapse = plugin.controller.canary.judgement.relapsed(), if takes_files => driver.relapse_of_canary(relapse).await,
+            verdict = plugin.controller.judgement.relapsed(), if takes_files => driver.roll_back_active(verdict),
+            verdict = plugin.controller.canary.judgement.relapsed(), if takes_files => driver.roll_back_failing_canary(verdict).await,
             Some(request) = requests.recv() => driver.carry_out(request).await,
             _ = prunings.tick(), if driver.work.is_none() => plugin.end_pruned_kinds(),
             _ = controls.tick(), if driver.work.is_none() => driver.control().await,
-            _ = looks.tick(), if !driver.asked.is_empty() => driver.answer(),
+            _ = answers.tick(), if !driver.callers.is_empty() => driver.answer(),
         }
     }
 }
 
 impl Driver {
     /// Returns the time from which a newer component replaces the one that is being activated.
-    fn gives_way_at(&self) -> Instant {
-        self.work.as_ref().map_or_else(Instant::now, |work| work.since + GIVES_WAY)
+    fn replaceable_from(&self) -> Instant {
+        self.work.as_ref().map_or_else(Instant::now, |work| work.since + MIN_ACTIVATION_TIME)
     }
 
-    /// Enters the next stage. Returns what to do with the present work; starts a rollback if there is one.
+    /// Enters the stage that follows an event. Ends the present work or begins a rollback where that stage needs it;
+    /// other work the caller has to begin, if [`Work::Begins`] is returned.
     fn step(&mut self, event: Event) -> Work {
         let next = std::mem::take(&mut self.stage).next(event);
         self.stage = next.stage;
@@ -127,9 +129,9 @@ impl Driver {
         }
         match (next.work, &self.stage) {
             (Work::Stops, _) => self.work = None,
-            (Work::Begins, Stage::RollingBack(relapse)) => {
+            (Work::Begins, Stage::RollingBack(verdict)) => {
                 let plugin = self.plugin.clone();
-                self.begin(plugin.roll_back_from(relapse.clone(), self.component.offered()).map(Ok).boxed());
+                self.begin(plugin.roll_back_from(verdict.clone(), self.component.offered()).map(Ok).boxed());
             }
             _ => {}
         }
@@ -146,25 +148,25 @@ impl Driver {
         }
     }
 
-    /// A canary was verified beside the revision that is rolled back now, so it begins anew afterwards.
-    fn relapse(&mut self, relapse: RollbackVerdict) {
-        self.step(Event::Relapsed(relapse));
+    /// Rolls back the active revision. A canary was verified beside that revision, so it is offered again afterwards.
+    fn roll_back_active(&mut self, verdict: RollbackVerdict) {
+        self.step(Event::RollbackNeeded(verdict));
         if self.plugin.controller.canary.current().is_some() {
             self.component.offer_again();
         }
     }
 
-    /// Rolls back a canary. A newer component that is being activated meanwhile goes on.
-    async fn relapse_of_canary(&mut self, relapse: RollbackVerdict) {
-        self.plugin.roll_back_canary(relapse, self.component.offered()).await;
+    /// Rolls back a canary. The activation of a newer component goes on meanwhile.
+    async fn roll_back_failing_canary(&mut self, verdict: RollbackVerdict) {
+        self.plugin.roll_back_canary(verdict, self.component.offered()).await;
     }
 
-    /// Does what is due with the canary. Returns whether it has ended.
-    async fn look_at_canary(&mut self) -> bool {
-        match self.plugin.due_of_canary() {
+    /// Promotes the canary, ends it or changes its share, where that is due. Returns whether the canary has ended.
+    async fn advance_canary(&mut self) -> bool {
+        match self.plugin.canary_due() {
             Due::Nothing => return false,
             Due::Share(share) => {
-                self.plugin.share_otherwise(share);
+                self.plugin.change_share(share);
                 return false;
             }
             Due::Promotion(why) => self.plugin.promote_canary(why).await,
@@ -179,18 +181,19 @@ impl Driver {
     /// Ends the work of a stage.
     fn end(&mut self, done: Result<(), String>) {
         self.work = None;
-        self.step(Event::Ended { well: done.is_ok() });
+        self.step(Event::Ended { succeeded: done.is_ok() });
         if let Some(revision) = self.returning.take() {
             self.returned(&revision, done.as_ref().err());
         }
-        if let Some(reply) = self.asked_back.take() {
+        if let Some(reply) = self.rollback_caller.take() {
             self.reply(reply, done);
         }
         self.answer();
     }
 
-    /// Applies `plugin.yaml` or the object. What was refused may be granted now, and a component that is being activated
-    /// begins again: none is activated that was judged by what was said before.
+    /// Applies `plugin.yaml` or the object. The component is offered again, because what was refused may be granted
+    /// now. An activation in progress starts again, so that no component is activated that was verified under the
+    /// previous definition.
     async fn read_definition(&mut self, offered: Result<Candidate, LoadError>) {
         match self.plugin.apply_definition(offered).await {
             Applied::Nothing => {}
@@ -206,24 +209,25 @@ impl Driver {
                     config.limits.component_bytes,
                     config.source.file.is_none(),
                 );
-                // The file may have another component by now, and a reload is about that one.
-                if !self.asked.is_empty() || self.plugin.controller.active().is_none() {
+                // The file may hold another component by now, and that is the one that a caller of a reload wants.
+                if !self.callers.is_empty() || self.plugin.controller.active().is_none() {
                     self.component.request();
                 }
             }
         }
     }
 
-    /// Has a component judged again that waited for an approval, or because another was to be active.
+    /// Offers the component again: it may have been refused for want of an approval, or because `spec.revision` named
+    /// another one.
     fn controls_changed(&mut self) {
         if self.work.is_none() {
             self.component.offer_again();
         }
     }
 
-    /// Does what `spec.revision`, `spec.approve` and `spec.rollout` want and is not so yet.
+    /// Carries out what `spec.revision`, `spec.approve` and `spec.rollout` want, as far as it is not done yet.
     async fn control(&mut self) {
-        if self.look_at_canary().await {
+        if self.advance_canary().await {
             return;
         }
         let plugin = self.plugin.clone();
@@ -248,7 +252,7 @@ impl Driver {
     fn return_to(&mut self, revision: String) {
         let earlier = match self.plugin.earlier(Some(&revision)) {
             Ok(earlier) => earlier,
-            // It may be what the source has.
+            // The source was not read yet, and may have that revision.
             Err(_) if self.component.offered().is_none() => return,
             Err(why) => return self.returned(&revision, Some(&why)),
         };
@@ -259,6 +263,7 @@ impl Driver {
         }
     }
 
+    /// Notes the outcome of activating the revision that `spec.revision` names.
     fn returned(&mut self, revision: &str, failed: Option<&String>) {
         match failed {
             None => {
@@ -275,40 +280,40 @@ impl Driver {
     }
 
     async fn carry_out(&mut self, Request { command, reply }: Request) {
-        // Callers that are gone must not pile up behind a file that is written for ever.
-        self.asked.retain(|reply| !reply.is_closed());
+        // Callers that have gone must not pile up while a file is being written for ever.
+        self.callers.retain(|reply| !reply.is_closed());
         match command {
             AdminCommand::RollBack(to) => self.roll_back(to.as_deref(), reply),
             AdminCommand::Approve(digest) => match self.plugin.approve(digest.as_deref()).await {
                 Ok(()) => {
                     self.component.offer_again();
-                    self.asked.push(reply);
+                    self.callers.push(reply);
                 }
                 Err(why) => self.reply(reply, Err(why)),
             },
             AdminCommand::Reload => {
-                self.look();
-                self.asked.push(reply);
+                self.request_reads();
+                self.callers.push(reply);
             }
         }
     }
 
-    /// Requests a read of the files, even if they look unchanged; during a rollback, after it. Shares a read that is
-    /// under way: later writes are noticed by their time.
-    fn look(&mut self) {
+    /// Requests a read of the files, even if their metadata is unchanged. During a rollback, the files are read after
+    /// it. A read that another caller requested is shared: a later write shows in the file's times.
+    fn request_reads(&mut self) {
         if !self.stage.takes_files() || self.is_worth_another_try() {
             self.component.offer_again();
             self.component.request();
             return;
         }
         self.component.request();
-        if self.asked.is_empty() {
-            self.definition.look_anew();
-            self.component.look_anew();
+        if self.callers.is_empty() {
+            self.definition.reread();
+            self.component.reread();
         }
     }
 
-    /// Begins a rollback by command. One that is not possible interrupts nothing.
+    /// Begins a rollback by command. A rollback that is not possible interrupts nothing.
     fn roll_back(&mut self, to: Option<&str>, reply: Reply) {
         if self.is_about_canary(to) {
             return self.roll_back_canary(reply);
@@ -322,13 +327,13 @@ impl Driver {
                 let newer = self.stage == Stage::Returning(Interrupted::Activation);
                 let plugin = self.plugin.clone();
                 self.begin(plugin.roll_back_to(earlier, self.component.offered(), newer).boxed());
-                self.asked_back = Some(reply);
+                self.rollback_caller = Some(reply);
             }
             _ => self.reply(reply, Err("another rollback is under way; try again in a moment".to_owned())),
         }
     }
 
-    /// Returns whether a rollback leaves the active revision and ends its canary.
+    /// Returns whether a rollback concerns the canary alone, and leaves the active revision in place.
     fn is_about_canary(&self, to: Option<&str>) -> bool {
         let controller = &self.plugin.controller;
         let is_active = |to: &str| controller.active().is_some_and(|active| active.revision.digest().begins(to));
@@ -341,25 +346,25 @@ impl Driver {
                 let newer = self.stage == Stage::Returning(Interrupted::Activation);
                 let plugin = self.plugin.clone();
                 self.begin(plugin.roll_back_canary_by_command(self.component.offered(), newer).boxed());
-                self.asked_back = Some(reply);
+                self.rollback_caller = Some(reply);
             }
             _ => self.reply(reply, Err("another rollback is under way; try again in a moment".to_owned())),
         }
     }
 
-    /// Returns whether the component that was offered last is not active: why it was refused may have passed.
+    /// Returns whether the component that was offered last is not active: the reason of its refusal may have passed.
     fn is_worth_another_try(&self) -> bool {
         let offered = self.component.offered();
         let active = self.plugin.controller.active().map(|active| active.revision.digest());
         self.work.is_none() && (offered.is_none() || offered != active)
     }
 
-    /// Answers the callers, once nothing is under way or left to be read.
+    /// Answers the callers, unless work is in progress or a file is still to be read.
     fn answer(&mut self) {
         if self.work.is_some() || self.definition.has_changed() || self.component.has_changed() {
             return;
         }
-        for reply in std::mem::take(&mut self.asked) {
+        for reply in std::mem::take(&mut self.callers) {
             self.reply(reply, Ok(()));
         }
     }
@@ -370,7 +375,7 @@ impl Driver {
     }
 }
 
-/// Waits for the end of the work; for ever if there is none.
+/// Waits for the end of the work; for ever if there is no work.
 async fn ended(work: &mut Option<UnderWay>) -> Result<(), String> {
     match work {
         Some(work) => (&mut work.future).await,

@@ -1,5 +1,5 @@
-//! Runs a revision in the shadow of the active one: it is asked about every parent, and nothing of what it
-//! answers is applied.
+//! Runs a revision in the shadow of the active one: the revision is called about every parent, and none of its answers
+//! is applied.
 //!
 //! ```text
 //!                       ┌─▶ old: observe ─▶ decide ─▶ check ─┐
@@ -7,12 +7,12 @@
 //!                       └─▶ new: observe ─▶ decide ─▶ check ─┘                 …  the summary at last
 //! ```
 //!
-//! Both see the same caches at the same time, so that what differs is the plugin's doing. Neither
-//! call is logged, counted or seen by the circuit breaker. Parents are looked at one after the
+//! Both revisions see the same caches at the same time, so that a difference comes from the component. Neither
+//! call is logged, counted or seen by the circuit breaker. Parents are compared one after the
 //! other and each line is sent at once, so that ten thousand need no more memory than ten.
 //!
-//! A kind that only the new revision wants to see is watched for as long as the run takes. A field
-//! that only it wants to see stays in the caches afterwards, as after a reload.
+//! A kind that only the new revision reads is watched for as long as the run takes. A field that
+//! only the new revision reads stays in the caches afterwards, as after a reload.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -41,9 +41,9 @@ use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::{Key, Object};
 
 /// How long the caches of kinds that only the new revision reads may need to fill.
-const WATCHES: Duration = Duration::from_secs(30);
+const WATCHES_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often the progress of a run is sent.
-const PROGRESS: Duration = Duration::from_secs(1);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A line of a run's output.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -51,21 +51,21 @@ const PROGRESS: Duration = Duration::from_secs(1);
 pub enum Line {
     /// A parent for which something would change, or the new revision would fail.
     Parent(Box<Difference>),
-    /// How far it has come.
+    /// The progress of the run.
     Progress {
-        /// So many parents were looked at.
+        /// The number of parents that were compared.
         parents: usize,
-        /// So many there are.
+        /// The number of all parents.
         of: usize,
     },
     /// The last line.
     Summary(Box<Summary>),
 }
 
-/// Why there is no run.
+/// Why no run was made.
 #[derive(Debug, thiserror::Error)]
 pub enum NotRun {
-    /// There is one.
+    /// Another run is in progress.
     #[error("a shadow run of {0} is under way; wait for its end, or end it, and try again")]
     Busy(Arc<str>),
     /// The plugin has no revision yet.
@@ -76,16 +76,16 @@ pub enum NotRun {
     /// The component did not arrive, or is too large.
     #[error("the component cannot be read, or has more than the {limit} bytes that are accepted")]
     NotRead {
-        /// The cap.
+        /// The maximum size of a component, in bytes.
         limit: u64,
     },
-    /// The component did not come in for long.
-    #[error("the component was not there within {0:?}; send it again")]
+    /// The component did not arrive within the time limit.
+    #[error("the component was not received within {0:?}; send it again")]
     Late(Duration),
-    /// The component cannot be activated either.
+    /// The component cannot be loaded, so a reload would refuse it, too.
     #[error("{reason}: {0}", reason = .0.reason())]
     Load(#[from] LoadError),
-    /// It wants to see a kind that cannot be seen.
+    /// The new revision reads a kind that cannot be watched.
     #[error("the new revision was not run: {0}")]
     Watches(String),
 }
@@ -107,10 +107,10 @@ impl Turn {
         Ok(Self { plugin: plugin.clone(), _permit: permit.map_err(busy)? })
     }
 
-    /// Loads a component as for a reload, up to its watches, and publishes nothing.
+    /// Loads a component as for a reload, up to its watches, and activates nothing.
     ///
     /// # Errors
-    /// When a reload would refuse it, too, or none is active yet.
+    /// When a reload would refuse the component, too, or no revision is active yet.
     pub async fn load(self, bytes: Vec<u8>) -> Result<Shadow, NotRun> {
         let (controller, shared) = (self.plugin.controller.clone(), self.plugin.shared.clone());
         let plugin = self.plugin.plugin();
@@ -125,7 +125,7 @@ impl Turn {
         let viewer = Viewer::shadow(&plugin.name);
         let views = Views::of(shared.watches.clone(), viewer.clone());
         let wired = views.open(&controller, plugin, revision, &[]);
-        let wired = tokio::time::timeout(WATCHES, wired).await;
+        let wired = tokio::time::timeout(WATCHES_TIMEOUT, wired).await;
         let late = |_| NotRun::Watches(views::unsynced_reason(&shared.watches, &viewer).unwrap_or_default());
         let mut new = wired.map_err(late)??;
         new.former_finalizers = self.plugin.former_finalizers(&new);
@@ -135,7 +135,7 @@ impl Turn {
 
 /// A revision that is ready to be run.
 pub struct Shadow {
-    // Goes before the turn, or it would end the watches of the next run.
+    // Declared before `turn`, and so dropped before it: afterwards, this would end the watches of the next run.
     _views: Views,
     old: Arc<ActiveRevision>,
     new: ActiveRevision,
@@ -143,17 +143,17 @@ pub struct Shadow {
 }
 
 impl Shadow {
-    /// Runs it over every parent, and sends each that would change as it comes, the progress, and the summary at
-    /// last. Ends early when the receiver is gone.
+    /// Runs the revision over every parent. Sends each parent that would change at once, the progress at intervals, and
+    /// the summary at the end. Stops early when the receiver is gone.
     pub async fn run(self, lines: mpsc::Sender<Line>) {
         let began = Instant::now();
         let mut keys = self.new.parents.watch.cache.keys();
-        // Two runs can be compared.
+        // So that the outputs of two runs can be compared.
         keys.sort_unstable();
         let mut run = Run::default();
         let mut sent = began;
         for (number, key) in keys.iter().enumerate() {
-            if let Some(difference) = self.one(key, &mut run).await
+            if let Some(difference) = self.compare_parent(key, &mut run).await
                 && lines.send(Line::Parent(Box::new(difference))).await.is_err()
             {
                 return;
@@ -161,7 +161,7 @@ impl Shadow {
             if run.overdue >= OVERDUE {
                 break;
             }
-            if sent.elapsed() >= PROGRESS {
+            if sent.elapsed() >= PROGRESS_INTERVAL {
                 sent = Instant::now();
                 if lines.send(Line::Progress { parents: number + 1, of: keys.len() }).await.is_err() {
                     return;
@@ -182,13 +182,13 @@ impl Shadow {
         drop(lines.send(Line::Summary(Box::new(summary))).await);
     }
 
-    async fn one(&self, key: &Key, run: &mut Run) -> Option<Difference> {
+    async fn compare_parent(&self, key: &Key, run: &mut Run) -> Option<Difference> {
         let parent = self.new.parents.watch.cache.get(key)?;
-        let before = self.as_before(&parent);
+        let before = self.parent_of_old(&parent);
         let controller = &self.turn.plugin.controller;
         let memory = controller.recall(&parent);
         let now = unix_millis();
-        // At once: to wake a thread, and to be woken by it, takes longer than a short call.
+        // Both at the same time: waking a thread, and being woken by it, takes longer than a short call.
         let (old, new) = tokio::join!(
             UncheckedAnswer::ask(controller, &self.old, before, &memory, now, &mut run.old),
             UncheckedAnswer::ask(controller, &self.new, Some(parent.clone()), &memory, now, &mut run.new),
@@ -220,22 +220,22 @@ impl Shadow {
         difference
     }
 
-    /// The parent as the old revision is shown it: the same object, unless the two speak of
-    /// different kinds.
-    fn as_before(&self, parent: &Arc<Object>) -> Option<Arc<Object>> {
+    /// Returns the parent that the old revision is shown: the same object, unless the two revisions watch different
+    /// parents.
+    fn parent_of_old(&self, parent: &Arc<Object>) -> Option<Arc<Object>> {
         if self.old.parents.watch.scope == self.new.parents.watch.scope {
             return Some(parent.clone());
         }
         self.old.parents.watch.cache.get(&parent.key)
     }
 
-    /// Whether the checks say the same of the same answer.
+    /// Returns whether the same answer has the same result in the checks of both revisions.
     fn has_the_same_rules(&self) -> bool {
         let (old, new) = (self.old.revision.descriptor(), self.new.revision.descriptor());
         old.parent == new.parent && old.owns == new.owns
     }
 
-    /// Returns why a reload would not activate it, in the reload's own words.
+    /// Returns why a reload would not activate the revision, with the message that the reload would have.
     fn refused(&self, survey: &Survey) -> Option<Refused> {
         let digest = self.new.revision.digest();
         let rolled_back = self.turn.plugin.rolled_back(digest);
@@ -264,7 +264,7 @@ impl Shadow {
     }
 }
 
-/// What a run has found so far.
+/// The findings of a run so far.
 #[derive(Default)]
 struct Run {
     counts: Counts,

@@ -1,7 +1,7 @@
-//! Fetches the component of a plugin whose source is no file, into a file that its rollout follows.
+//! Fetches the component of a plugin whose source is no file, into a file that the plugin's rollout follows.
 //!
-//! What was fetched last stays in the file: while a source cannot be reached, and after a restart, it is what the
-//! rollout has.
+//! The component that was fetched last stays in the file, so that the rollout has it while the source cannot be
+//! reached, and after a restart.
 
 use std::fs;
 use std::io;
@@ -21,27 +21,28 @@ use crate::sandbox::safe_file;
 use hotshoe_core::flow::backoff::doubled;
 use hotshoe_core::model::digest::Digest;
 
-/// How long after a failure a registry is asked again, and the longest that it grows to.
-const AFTER_FAILURE: Duration = Duration::from_secs(5);
-const LONGEST: Duration = Duration::from_secs(300);
+/// The pause after the first failure before a registry is asked again. It doubles with each further failure.
+const FIRST_BACKOFF: Duration = Duration::from_secs(5);
+/// The longest pause after a failure.
+const MAX_BACKOFF: Duration = Duration::from_secs(300);
 
-/// Why a component cannot be fetched: in one word, and in words.
+/// Why a component cannot be fetched: a PascalCase reason and a message.
 type Failure = (&'static str, String);
 
-/// Fetches what the source has, again whenever that or the source changes, until the plugin is stopped.
+/// Fetches the source's component, and again whenever that or the source changes, until the plugin is stopped.
 pub(crate) async fn run(plugin: Arc<ManagedPlugin>) {
     loop {
         let source = plugin.plugin().source.clone();
         let follow = follow(&plugin, &source);
         tokio::select! {
             () = follow => {}
-            () = is_another(&plugin, &source) => *plugin.fetched.lock() = Fetched::default(),
+            () = source_changed(&plugin, &source) => *plugin.fetched.lock() = Fetched::default(),
         }
     }
 }
 
 /// Waits until the plugin has another source.
-async fn is_another(plugin: &ManagedPlugin, source: &Source) {
+async fn source_changed(plugin: &ManagedPlugin, source: &Source) {
     while plugin.plugin().source == *source {
         plugin.redefined.notified().await;
     }
@@ -55,26 +56,26 @@ async fn follow(plugin: &Arc<ManagedPlugin>, source: &Source) {
     }
 }
 
-/// Pulls what an image has, and looks again and again whether its tag means another by now.
+/// Pulls the component of an image, and checks at intervals whether the tag refers to another image by now.
 async fn follow_image(plugin: &Arc<ManagedPlugin>, source: &Source, image: &str) {
-    // It was read before when the object was.
+    // It parses: the definition was validated when it was applied.
     let Ok(image) = image.parse::<ImageRef>() else { return std::future::pending().await };
     let (mut pulled, mut failures) = (None, 0);
     loop {
-        match pull_news(plugin, source, &image, pulled).await {
+        match pull_if_changed(plugin, source, &image, pulled).await {
             Ok(digest) => (pulled, failures) = (Some(digest), 0),
             Err((reason, message)) => {
                 fail(plugin, reason, message);
                 failures += 1;
             }
         }
-        let pause = if failures > 0 { doubled(AFTER_FAILURE, failures - 1, LONGEST) } else { source.interval() };
+        let pause = if failures > 0 { doubled(FIRST_BACKOFF, failures - 1, MAX_BACKOFF) } else { source.interval() };
         tokio::time::sleep(pause).await;
     }
 }
 
-/// Pulls the image that the reference means now, unless it was. Returns its digest.
-async fn pull_news(
+/// Pulls the image that the reference means now, unless it is the one that was pulled before. Returns its digest.
+async fn pull_if_changed(
     plugin: &Arc<ManagedPlugin>,
     source: &Source,
     image: &ImageRef,
@@ -140,7 +141,7 @@ async fn follow_config_map(plugin: &Arc<ManagedPlugin>, ConfigMapKey { name, key
     tokio::join!(config_map::follow(&shared.cluster, &shared.host.namespace, name, key, report), stored);
 }
 
-/// Puts a component where the rollout finds it.
+/// Writes a component to the file that the rollout follows.
 async fn store(plugin: &Arc<ManagedPlugin>, bytes: Vec<u8>, resolved: String) -> Result<(), Failure> {
     let config = plugin.plugin();
     let (limit, size) = (config.limits.component_bytes, bytes.len());
@@ -177,7 +178,7 @@ fn fail(plugin: &ManagedPlugin, reason: &'static str, message: String) {
     }
 }
 
-/// Writes the file, and removes those of the plugin's other sources.
+/// Writes the file, and removes the files of the plugin's other sources.
 fn replace(name: &str, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     safe_file::make_private_dir(dir)?;

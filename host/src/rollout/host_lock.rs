@@ -1,10 +1,10 @@
-//! One host for each plugin: two would undo each other's work and write over each other's history. Where hosts share
-//! the work by [Leases](crate::cluster::lease), this is about the history alone.
+//! Makes sure that each plugin has one host: two would undo each other's work and overwrite each other's history. Where
+//! hosts share the work by [Leases](crate::cluster::lease), the lock protects the history alone.
 //!
 //! A host locks a file for each plugin, cluster and watched namespace in the cache directory. Another host with
-//! that cache directory waits until the lock is free: the kernel frees it when its process ends, however it
-//! ends. Hosts on other machines, with other cache directories, or of which one watches a namespace and one all,
-//! are not seen by this.
+//! the same cache directory waits until the lock is free: the kernel frees it when the process ends, however that
+//! ends. The lock is no protection from hosts on other machines or with other cache directories, or where one host
+//! watches a namespace and another one all of them.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -15,25 +15,25 @@ use sha2::{Digest, Sha256};
 
 use crate::sandbox::safe_file;
 
-/// The most that is read of what another host wrote into its lock file, bytes.
-const OWNER: u64 = 64;
+/// The maximum length of the process id that is read from another host's lock file, in bytes.
+const MAX_OWNER_BYTES: u64 = 64;
 
-/// The right to be the plugin's only host, for as long as this is there.
+/// The right to be the plugin's only host, until this is dropped.
 #[derive(Debug)]
 pub struct HostLock {
     _file: File,
 }
 
-/// Why a lock cannot be had.
+/// Why a lock cannot be acquired.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another host has it.
+    /// Another host holds the lock.
     #[error(
         "another host (process {owner}) runs this plugin in this cluster, so this one waits until it ends; stop one of the two (the lock is {path})",
         path = .path.display()
     )]
     Locked {
-        /// Its process id, as it wrote it.
+        /// The process id of that host, as it wrote it.
         owner: String,
         /// The lock file.
         path: PathBuf,
@@ -43,28 +43,28 @@ pub enum LockError {
     Unusable {
         /// The lock file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-/// Returns where the lock of a plugin is.
+/// Returns the path of a plugin's lock file.
 pub fn path(base: &Path, plugin: &str, cluster: &[u8], namespace: Option<&str>) -> PathBuf {
     let place = Sha256::new().chain_update(cluster).chain_update([0]).chain_update(namespace.unwrap_or_default());
     base.join("hosts").join(format!("{plugin}-{:.8x}.lock", place.finalize()))
 }
 
 impl HostLock {
-    /// Locks a file, which is made where it is missing.
+    /// Locks a file, and creates it where it is missing.
     ///
     /// # Errors
-    /// When another process has locked it, or it cannot be locked at all.
+    /// When another process has locked the file, or it cannot be locked at all.
     pub fn acquire(path: &Path) -> Result<Self, LockError> {
         let unusable = |source| LockError::Unusable { path: path.to_owned(), source };
         let mut file = open(path).map_err(unusable)?;
         match file.try_lock() {
             Ok(()) => {
-                // A host that waits reports who has it; the lock holds without.
+                // For the report of a host that waits. The lock holds even if this write fails.
                 drop(file.set_len(0).and_then(|()| write!(file, "{}", std::process::id())));
                 Ok(Self { _file: file })
             }
@@ -74,7 +74,7 @@ impl HostLock {
     }
 }
 
-/// Opens no link: who made it would choose what is locked.
+/// Opens the lock file, but no symbolic link: whoever made the link would choose what is locked.
 fn open(path: &Path) -> io::Result<File> {
     path.parent().map_or(Ok(()), safe_file::make_private_dir)?;
     if fs::symlink_metadata(path).is_ok_and(|known| !known.is_file()) {
@@ -85,7 +85,7 @@ fn open(path: &Path) -> io::Result<File> {
 
 fn owner(file: File) -> String {
     let mut text = String::new();
-    let read = file.take(OWNER).read_to_string(&mut text);
+    let read = file.take(MAX_OWNER_BYTES).read_to_string(&mut text);
     let is_id = read.is_ok() && !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
     if is_id { text } else { "unknown".to_owned() }
 }
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_stranger_left_in_the_place_of_a_lock_is_neither_followed_nor_shown() {
+    fn a_foreign_file_in_place_of_a_lock_is_neither_followed_nor_shown() {
         let base = tempfile::tempdir().unwrap();
         let path = path(base.path(), "demo", b"cluster", None);
         safe_file::make_private_dir(path.parent().unwrap()).unwrap();

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! bytes ─▶ Revision::load ─▶ grants ─▶ own cases ─▶ watches synced ─▶ survey of parents ─▶ active
-//!              │               │           │             │                  │              all are decided again
+//!              │               │           │             │                  │              all are reconciled again
 //!              └───────────────┴───────────┴─────────────┘                  └▶ fails, or deletes much:
 //!               anything wrong: refused, the active one stays                  approval required
 //!
@@ -40,11 +40,12 @@ use hotshoe_core::model::kind::Kind;
 /// Why a revision is activated.
 #[derive(Clone, Copy)]
 pub(crate) enum Start<'a> {
-    /// It is new, and compared with the one before it.
+    /// The revision is new, and is compared with the one before it.
     Swap,
-    /// It was active before, and is again for this reason.
+    /// The revision was active before, and is activated again for this reason.
     Return(&'a str),
-    /// It was active when the host ended, and is until the component that is offered now is activated or refused.
+    /// The revision was active when the host ended. It is active again until the component that is offered now is
+    /// activated or refused.
     Restore,
 }
 
@@ -79,7 +80,7 @@ impl ManagedPlugin {
         if self.controller.active().is_some_and(|active| active.revision.digest() == digest) {
             self.end_canary("the source has the active component again");
             self.controller.slot.clear_refusal();
-            // Its kept file may be damaged, and here are its bytes.
+            // Its kept file may be damaged, and can be written again from these bytes.
             self.remember(move |history| history.keep(&candidate)).await;
             return Ok(());
         }
@@ -97,13 +98,14 @@ impl ManagedPlugin {
         activated.map_err(|error| (digest, error))
     }
 
-    /// Activates again what was active when the host ended, until the offered component has been verified beside it: a
-    /// component that was replaced while no host ran must not break more than one replaced while a host runs.
+    /// Activates again the revision that was active when the host ended, so that the offered component is verified
+    /// beside it. A component that was exchanged while no host ran must not break more than one that is exchanged while
+    /// a host runs.
     async fn restore(&self, offered: Digest) {
         let last = {
             let history = self.history();
-            let is_news = history.current() != Some(offered);
-            is_news.then(|| history.before(Some(offered)).first().copied()).flatten()
+            let is_new = history.current() != Some(offered);
+            is_new.then(|| history.rollback_targets(Some(offered)).first().copied()).flatten()
         };
         let Some(last) = last else { return };
         let Some(kept) = self.kept(last).await else { return };
@@ -112,8 +114,9 @@ impl ManagedPlugin {
         }
     }
 
-    /// Returns why a component is not tried: another is to be active, it was rolled back, or there is no active revision with which to compare
-    /// what it would delete. Otherwise it is tried again, for it may break less by now.
+    /// Returns why a component is refused without trying it: `spec.revision` names another one, it was rolled back, or
+    /// it requires approval and no revision is active with which to compare it. Otherwise a component that requires
+    /// approval is tried again, because it may break less by now.
     fn blocked(&self, digest: Digest) -> Option<LoadError> {
         if let Some(pinned) = self.plugin().control.revision.as_ref() {
             return (!pinned.is_of(digest)).then(|| LoadError::RevisionPinned(pinned.hex()));
@@ -123,7 +126,7 @@ impl ManagedPlugin {
             |history: &History| is_comparable || history.requires_approval(digest).is_some_and(|last| last.fails);
         self.rolled_back(digest).or_else(|| {
             let history = self.history();
-            waits(&history, digest).filter(|_| !may_try(&history))
+            needs_approval(&history, digest).filter(|_| !may_try(&history))
         })
     }
 
@@ -133,10 +136,10 @@ impl ManagedPlugin {
         history.rolled_back(digest).map(|entry| LoadError::RolledBack(entry.message.clone()))
     }
 
-    /// Activates the last good revision again, where the component that is offered is refused and none is active.
+    /// Activates the last good revision again, because the offered component was refused and no revision is active.
     async fn fall_back(&self, instead_of: Option<Digest>) {
         let refused = self.controller.slot.refused();
-        let earlier = self.history().before(instead_of);
+        let earlier = self.history().rollback_targets(instead_of);
         for digest in earlier {
             let Some(kept) = self.kept(digest).await else { continue };
             match self
@@ -151,6 +154,10 @@ impl ManagedPlugin {
         }
     }
 
+    /// Loads a component, runs its cases and installs it.
+    ///
+    /// # Errors
+    /// Why the component is not activated.
     pub(crate) async fn try_activate(&self, candidate: Candidate, start: Start<'_>) -> Result<(), LoadError> {
         let mut stopwatch = Stopwatch::start();
         let plugin = self.plugin();
@@ -171,7 +178,8 @@ impl ManagedPlugin {
         self.install(revision, Some(candidate), start, stopwatch).await
     }
 
-    /// Activates a revision that was loaded and passes its cases. Its component is kept, unless it is already.
+    /// Activates a revision that was loaded and has passed its cases. `component` is kept for a rollback; none where it
+    /// is kept already.
     pub(crate) async fn install(
         &self,
         revision: Arc<Revision>,
@@ -213,37 +221,41 @@ impl ManagedPlugin {
         }
         let revision = new.revision.clone();
         let gone = self.publish(new, start, stopwatch);
-        // The active revision has them open now.
+        // The active revision has opened the same watches by now.
         drop(views);
         let (why, before) = (start.why().to_owned(), self.controller.judgement.probation.before());
         self.remember(move |history| {
             remember(history, &revision, component.as_ref(), (&why, before));
-            // Unmapping native code is the kernel's work, and lasts as long as a decision.
+            // Dropped here, on the blocking thread: unmapping native code takes the kernel as long as a decision.
             drop(gone);
         })
         .await;
         Ok(())
     }
 
-    /// Returns whether it was active when the host ended and none is now: where it fails, it failed then, too.
+    /// Returns whether a revision was active when the host ended and none is active yet. If such a revision fails, it
+    /// failed before the restart, too.
     pub(crate) fn was_active(&self, digest: Digest) -> bool {
         self.controller.active().is_none() && self.history().current() == Some(digest)
     }
 
-    /// Returns the kinds of which children may be left since before the host was started.
+    /// Returns the kinds that earlier revisions owned before the host started, of which children may be left.
     fn owned_before(&self) -> Vec<Kind> {
         if self.controller.active().is_some() { Vec::new() } else { self.history().owned() }
     }
 
-    /// Notes that the plugin has the finalizers of a revision. Other plugins may have been installed since it was loaded.
+    /// Reserves a revision's finalizers for the plugin.
+    ///
+    /// # Errors
+    /// If another plugin has one of them: it may have been installed since the revision was loaded.
     pub(crate) fn hold_finalizers(&self, new: &ActiveRevision) -> Result<(), LoadError> {
         let (plugin, descriptor) = (&new.plugin, new.revision.descriptor());
         let held = plugin.holders.hold(&plugin.name, descriptor.finalizer.as_deref(), &new.former_finalizers);
         held.map_err(|_| LoadError::NotGranted(plugin.finalizer_lacking(descriptor).unwrap_or_default()))
     }
 
-    /// Returns the finalizers of earlier revisions: parents keep theirs until they are deleted. One that the plugin may no
-    /// longer hold stays on them, and is reported.
+    /// Returns the finalizers of earlier revisions: parents keep them until they are deleted. A finalizer that the
+    /// plugin may no longer hold is left out; it stays on the parents, and is reported.
     pub(crate) fn former_finalizers(&self, new: &ActiveRevision) -> Vec<String> {
         let mut former = self.history().finalizers();
         if let Some(present) = self.controller.active() {
@@ -270,7 +282,7 @@ impl ManagedPlugin {
             .await;
     }
 
-    /// Changes the history on a thread of its own: all reconciles share one, and must not wait for the disk.
+    /// Changes the history on a blocking thread: all reconciles share one thread, which must not wait for the disk.
     pub(crate) async fn remember(&self, change: impl FnOnce(&mut History) + Send + 'static) {
         let (history, failing) = (self.history.clone(), self.history_failing.clone());
         let changed = tokio::task::spawn_blocking(move || {
@@ -283,7 +295,8 @@ impl ManagedPlugin {
         }
     }
 
-    /// Activates the revision. No reconcile runs meanwhile, so it is short. Returns what is no longer needed.
+    /// Makes the revision the active one. Must be short, because no reconcile runs meanwhile. Returns the state before
+    /// it, for the caller to drop.
     #[must_use]
     pub(crate) fn publish(&self, new: ActiveRevision, start: Start<'_>, mut stopwatch: Stopwatch) -> State {
         let plugin = &*self.controller.name;
@@ -308,18 +321,21 @@ impl ManagedPlugin {
         self.controller.metrics.revision(plugin, "Activated");
         stopwatch.over(Stage::Publish);
         tracing::info!(plugin, %digest, version, before = replaced.map(display), swapped = ?stopwatch.elapsed(), parents, "the component is active");
-        // Without parents, the first decision says nothing about the swap.
+        // Without parents, the time to the first decision would not measure the swap.
         if replaced.is_some() && parents > 0 {
             self.controller.first_decision.await_first(digest, stopwatch);
         }
         gone
     }
 
-    /// Returns how it is judged. A component that was approved although it fails is not rolled back for that.
+    /// Returns how the probation of a revision begins. A component that was approved although it fails is not rolled
+    /// back for its failures.
     fn beginning(&self, digest: Digest, start: Start<'_>, has_predecessor: bool) -> Beginning {
         match start {
             Start::Return(_) | Start::Restore => Beginning::Return,
-            Start::Swap if has_predecessor && !self.history().is_approved_after_all(digest) => Beginning::OnProbation,
+            Start::Swap if has_predecessor && !self.history().is_approved_despite_failure(digest) => {
+                Beginning::OnProbation
+            }
             Start::Swap => Beginning::Unjudged,
         }
     }
@@ -331,9 +347,10 @@ impl ManagedPlugin {
         Some((SystemTime::now().duration_since(since).unwrap_or_default(), before))
     }
 
-    /// Refuses a component. The reason is in the log, the status, the history and the metrics; the active revision stays.
+    /// Refuses a component, and reports the reason in the log, the status, the history and the metrics. The active
+    /// revision stays.
     pub(crate) async fn refuse(&self, digest: Option<Digest>, error: &LoadError) {
-        // The host that works for the plugin may have rolled it back while this one verified it.
+        // The host that works for the plugin may have rolled the component back while this one verified it.
         let rolled_back = digest.filter(|_| matches!(error, LoadError::ApprovalRequired(_)));
         let rolled_back = rolled_back.and_then(|digest| self.rolled_back(digest));
         let error = rolled_back.as_ref().unwrap_or(error);
@@ -361,16 +378,16 @@ impl ManagedPlugin {
     pub fn shown_history(&self) -> PluginHistory {
         let current = self.controller.active().map(|active| active.revision.digest());
         let mut kept = self.history().activated();
-        kept.retain(|earlier| Some(*earlier) != current && self.is_at_hand(*earlier));
+        kept.retain(|earlier| Some(*earlier) != current && self.is_available(*earlier));
         PluginHistory { current, kept, entries: self.history().entries().to_vec() }
     }
 
     /// Ends the watches of kinds that are no longer owned, once no child of them is left.
     pub(crate) fn end_pruned_kinds(&self) {
-        // A reconcile that began under another revision may still create one.
+        // A reconcile that began under another revision may still create a child of such a kind.
         let (_, running) = self.controller.queue.depth();
         if self.controller.canary.current().is_some() {
-            // What one of the two no longer owns, the other may.
+            // The canary may own a kind that the active revision no longer owns, and the other way round.
             return;
         }
         let Some(present) = self.controller.active().filter(|_| running == 0) else { return };
@@ -401,7 +418,7 @@ pub(crate) fn remember(
 }
 
 /// Returns the error of a component that was rolled back or requires approval, and was not approved since.
-pub(crate) fn waits(history: &History, digest: Digest) -> Option<LoadError> {
+pub(crate) fn needs_approval(history: &History, digest: Digest) -> Option<LoadError> {
     let rolled_back = history.rolled_back(digest).map(|entry| LoadError::RolledBack(entry.message.clone()));
     let required = || history.requires_approval(digest).map(|entry| LoadError::ApprovalRequired(entry.message.clone()));
     rolled_back.or_else(required)

@@ -1,4 +1,4 @@
-//! A plugin with all that is known of it: the active revision, its history, what `plugin.yaml` says; and its status.
+//! A plugin whose rollout the host manages: its active revision, its history, its `plugin.yaml` and its status.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -33,13 +33,13 @@ use hotshoe_core::check::memory_share::Account;
 use hotshoe_core::model::digest::Digest;
 
 /// How long an admin command waits for its outcome.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How often a waiting host checks whether the other one has ended.
-const STANDBY: Duration = Duration::from_secs(1);
-/// How long the reconciles that run may take when the plugin is stopped.
-const STOP: Duration = Duration::from_secs(10);
-/// What lasts longer is logged.
-const LONG: Duration = Duration::from_secs(2);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
+/// How often a host that stands by checks whether the other one has ended.
+const STANDBY_INTERVAL: Duration = Duration::from_secs(1);
+/// How long running reconciles may take when the plugin is stopped.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+/// A step of an activation that takes longer is logged.
+const SLOW_STEP: Duration = Duration::from_secs(2);
 
 /// What all plugins share.
 pub struct Shared {
@@ -53,15 +53,15 @@ pub struct Shared {
     pub metrics: Arc<Metrics>,
     /// Runs components.
     pub engine: Engine,
-    /// Compiles them.
+    /// Compiles components.
     pub compiler: Compiler,
-    /// Pulls them from registries.
+    /// Pulls components from registries.
     pub puller: Puller,
     /// The settings for all plugins, such as the namespace of their ServiceAccounts.
     pub host: HostSettings,
     /// The directory of histories and kept components.
     pub kept: Option<PathBuf>,
-    /// The room for kept components.
+    /// The disk space for kept components.
     pub room: Arc<Room>,
     /// The Leases by which several hosts share the work.
     pub leases: Arc<Leases>,
@@ -73,51 +73,51 @@ pub struct ManagedPlugin {
     pub controller: Arc<Controller>,
     /// What all plugins share.
     pub shared: Arc<Shared>,
-    /// One permit, for the one run in the shadow of the active revision.
+    /// One permit: at most one shadow run at a time.
     pub shadow: Arc<Semaphore>,
     pub(crate) state: Mutex<State>,
     pub(crate) plugin_file: Mutex<PluginFile>,
     pub(crate) history: Arc<Mutex<History>>,
-    /// Why the history cannot be written. Apart from it, because the history is locked while it is written.
+    /// Why the history cannot be written. Not a part of the history, whose lock is held during a write.
     pub(crate) history_failing: Arc<Mutex<Option<String>>>,
     /// Why this host waits, if another one runs this plugin.
     standby: Mutex<Option<String>>,
-    /// Why what `spec.revision` or `spec.approve` wants cannot be done.
+    /// Why `spec.revision` or `spec.approve` cannot be carried out.
     pub(crate) control_failing: Mutex<Option<String>>,
-    /// What is known of a component that is fetched.
+    /// The state of a component that is fetched.
     pub(crate) fetched: Mutex<Fetched>,
-    /// Wakes the fetch where the source may be another.
+    /// Wakes the fetch after a change of the definition, whose source may be another one now.
     pub(crate) redefined: Notify,
     tasks: Mutex<Vec<AbortOnDropHandle<()>>>,
     requests: mpsc::Sender<Request>,
 }
 
-/// What is known of a component that is fetched.
+/// The state of a component that is fetched from a registry or a ConfigMap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fetched {
-    /// Where it came from, exactly: the digest of a manifest, the version of a ConfigMap.
+    /// The exact version that was fetched: the image with the digest of its manifest, or the version of the ConfigMap.
     pub resolved: Option<String>,
-    /// Why it cannot be fetched now, in one word and in words.
+    /// Why the component cannot be fetched now: a PascalCase reason and a message.
     pub failing: Option<(&'static str, String)>,
 }
 
 /// The state of a plugin's revisions.
 #[derive(Default)]
 pub(crate) struct State {
-    /// The revision that is on its way to be active.
+    /// The revision that is being activated.
     pub(crate) underway: Option<Underway>,
     /// When the active revision was activated.
     pub(crate) since: Option<Instant>,
-    /// The revision that was active before it.
+    /// The revision that was active before the active one.
     pub(crate) before: Option<Arc<Revision>>,
-    /// The component of the canary, which is kept once it is active.
+    /// The component of the canary, which is kept for rollbacks once the canary is active.
     pub(crate) canary: Option<Candidate>,
-    /// Whether it was active when the host ended, and stays active until the component that was offered at the start
-    /// is activated or refused.
+    /// Whether the active revision is the one of before the host's last stop, which stays active until the component
+    /// that was offered at the start is activated or refused.
     pub(crate) is_restored: bool,
 }
 
-/// A revision that is on its way to be active.
+/// A revision that is being activated.
 pub(crate) struct Underway {
     digest: Digest,
     step: Step,
@@ -126,13 +126,13 @@ pub(crate) struct Underway {
 /// The steps of an activation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// It is compiled, or loaded from the code cache.
+    /// The component is compiled, or loaded from the code cache.
     Loading,
-    /// It is tried on the cases that it carries.
+    /// The cases that the component carries are run.
     Cases,
-    /// Its watches are opened and synced.
+    /// The watches of the revision are opened and synced.
     Watches,
-    /// It is asked about every parent.
+    /// The revision is called about every parent.
     Survey,
 }
 
@@ -147,7 +147,7 @@ impl Step {
     }
 }
 
-/// Shows a revision as being activated until this is dropped: the activation may be stopped at any time.
+/// Shows a revision as being activated until this is dropped, because an activation may be dropped at any time.
 pub(crate) struct ShownUnderway<'a>(&'a Mutex<State>);
 
 impl Drop for ShownUnderway<'_> {
@@ -156,15 +156,15 @@ impl Drop for ShownUnderway<'_> {
     }
 }
 
-/// `plugin.yaml`, as it was applied last.
+/// The `plugin.yaml` that was applied last.
 pub(crate) struct PluginFile {
     config: Arc<PluginConfig>,
-    /// Why the file as it is now is not applied.
+    /// Why the present content of the file is not applied.
     pub(crate) refused: Option<String>,
 }
 
 impl PluginFile {
-    /// Builds it from a file that is valid.
+    /// Builds the state after a valid file was applied.
     pub(crate) fn applied(config: Arc<PluginConfig>) -> Self {
         Self { config, refused: None }
     }
@@ -173,11 +173,11 @@ impl PluginFile {
 /// An administrator's command about a plugin's revisions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AdminCommand {
-    /// Activate the component that its file holds now.
+    /// Activate the component that the plugin's file holds now.
     Reload,
-    /// Activate an earlier revision: the one whose digest begins so, or the last.
+    /// Activate an earlier revision: the one whose digest begins with this prefix, or else the last good one.
     RollBack(Option<String>),
-    /// Activate the component that requires approval or was rolled back, if its digest begins so.
+    /// Activate the component that requires approval or was rolled back, if its digest begins with this prefix.
     Approve(Option<String>),
 }
 
@@ -191,7 +191,7 @@ pub(crate) struct Request {
 pub(crate) type Reply = oneshot::Sender<Result<PluginStatus, String>>;
 
 impl ManagedPlugin {
-    /// Creates a plugin without active revision.
+    /// Creates a plugin without an active revision.
     pub(crate) fn new(
         controller: Controller,
         shared: Arc<Shared>,
@@ -221,10 +221,10 @@ impl ManagedPlugin {
         self.tasks.lock().push(AbortOnDropHandle::new(tokio::spawn(task)));
     }
 
-    /// Stops the plugin: reconciles that run have a time to end, and then nothing of it is left in the host. Its parents and
-    /// their children stay as they are.
+    /// Stops the plugin: running reconciles may end within a timeout, and then nothing of the plugin is left in the
+    /// host. Parents and their children stay as they are.
     pub async fn stop(&self) {
-        if tokio::time::timeout(STOP, self.controller.queue.close()).await.is_err() {
+        if tokio::time::timeout(STOP_TIMEOUT, self.controller.queue.close()).await.is_err() {
             tracing::warn!(plugin = &*self.controller.name, "some reconciles of the plugin did not end in time");
         }
         drop(std::mem::take(&mut *self.tasks.lock()));
@@ -239,34 +239,38 @@ impl ManagedPlugin {
         self.shared.metrics.forget(name);
     }
 
-    /// Returns what is known of a component that is fetched.
+    /// Returns the state of a component that is fetched.
     pub fn fetched(&self) -> Fetched {
         self.fetched.lock().clone()
     }
 
-    /// Returns why what `spec.revision` or `spec.approve` wants cannot be done.
+    /// Returns why `spec.revision` or `spec.approve` cannot be carried out.
     pub fn control_failing(&self) -> Option<String> {
         self.control_failing.lock().clone()
     }
 
-    /// Returns what happened to its revisions, the newest last.
+    /// Returns the entries of the plugin's history, the newest last.
     pub fn history_entries(&self) -> Vec<Entry> {
         self.history().entries().to_vec()
     }
 
-    /// Takes over what the host remembers of the plugin's revisions that works for it, and so judges them. A canary that it
-    /// rolled back ends here, too, and what was refused here was rolled back. Returns the revision to roll back to where
-    /// the active one was rolled back there.
+    /// Takes over the history of the host that works for the plugin and therefore decides about its revisions. Where
+    /// that host rolled back the canary, the canary ends here, too; where it rolled back the component that was refused
+    /// here, that becomes the reason of the refusal. Returns the revision to roll back to, if that host rolled back the
+    /// active one.
     pub async fn learn_history(&self, remembered: Vec<Entry>) -> Option<Digest> {
         let canary = self.controller.canary.current().map(|canary| canary.digest());
         let offered = canary.or_else(|| self.controller.slot.refused()?.digest);
         let active = self.controller.active().map(|active| active.revision.digest());
         let (is_later, missed) = {
             let history = self.history();
-            (history.is_before(&remembered), history.missed(&remembered, offered.into_iter().chain(active)))
+            (
+                history.is_older_than(&remembered),
+                history.missed_rollbacks(&remembered, offered.into_iter().chain(active)),
+            )
         };
         if is_later {
-            self.remember(move |history| *history = std::mem::take(history).or_later(remembered)).await;
+            self.remember(move |history| *history = std::mem::take(history).or_newer(remembered)).await;
         } else if missed.is_empty() {
             return None;
         } else {
@@ -279,7 +283,7 @@ impl ManagedPlugin {
         let rolled_back = offered.and_then(|digest| Some((digest, history.rolled_back(digest)?.message.clone())));
         let back_to = active.and_then(|active| {
             history.rolled_back(active)?;
-            history.before(Some(active)).first().copied()
+            history.rollback_targets(Some(active)).first().copied()
         });
         drop(history);
         if let Some((digest, why)) = rolled_back {
@@ -291,7 +295,7 @@ impl ManagedPlugin {
         back_to
     }
 
-    /// Returns the finalizers that parents may have from this plugin.
+    /// Returns the finalizers of this plugin that parents may hold.
     pub fn finalizers(&self) -> BTreeSet<String> {
         let mut all = self.history().finalizers();
         if let Some(active) = self.controller.active() {
@@ -301,14 +305,14 @@ impl ManagedPlugin {
         all
     }
 
-    /// Returns whether a parent that is seen has a finalizer of the plugin's; also where none can be seen.
+    /// Returns whether an observed parent holds a finalizer of the plugin. True while no parent can be observed.
     pub fn has_held_parents(&self) -> bool {
         let Some(active) = self.controller.active() else { return true };
         let finalizers = self.finalizers();
         active.parents.watch.cache.any(|parent| parent.finalizers.iter().any(|present| finalizers.contains(&**present)))
     }
 
-    /// Returns what `plugin.yaml` says.
+    /// Returns the `plugin.yaml` that was applied last.
     pub fn plugin(&self) -> Arc<PluginConfig> {
         self.plugin_file.lock().config.clone()
     }
@@ -317,10 +321,10 @@ impl ManagedPlugin {
     pub async fn carry_out(&self, command: AdminCommand) -> Option<Result<PluginStatus, String>> {
         let (reply, status) = oneshot::channel();
         self.requests.send(Request { command, reply }).await.ok()?;
-        match tokio::time::timeout(PATIENCE, status).await {
+        match tokio::time::timeout(COMMAND_TIMEOUT, status).await {
             Ok(done) => done.ok(),
             Err(_) => Some(Err(format!(
-                "the component of {} is not active after {PATIENCE:?}: {}; the host keeps trying, and `hotshoe status` shows the outcome",
+                "the component of {} is not active after {COMMAND_TIMEOUT:?}: {}; the host keeps trying, and `hotshoe status` shows the outcome",
                 self.controller.name,
                 self.awaited()
             ))),
@@ -358,11 +362,11 @@ impl ManagedPlugin {
         }
     }
 
-    /// Runs a step of an activation, and logs what it waits for if it lasts long.
+    /// Runs a step of an activation, and logs what the step waits for if it takes long.
     pub(crate) async fn log_waiting<T>(&self, digest: Digest, work: impl Future<Output = T>) -> T {
         let (mut work, mut logged) = (std::pin::pin!(work), String::new());
         loop {
-            if let Ok(done) = tokio::time::timeout(LONG, &mut work).await {
+            if let Ok(done) = tokio::time::timeout(SLOW_STEP, &mut work).await {
                 return done;
             }
             let awaited = self.awaited();
@@ -373,9 +377,9 @@ impl ManagedPlugin {
         }
     }
 
-    /// Makes this the plugin's only host with its cache directory. Where hosts share the work by Leases, another one
-    /// may have that too: then it is the other that writes the history, until it ends.
-    pub(crate) async fn begin_alone(self: Arc<Self>) -> Option<HostLock> {
+    /// Makes this the plugin's only host in its cache directory. Where hosts share the work by Leases, another host may
+    /// use the same directory: then that one writes the history until it ends.
+    pub(crate) async fn become_only_host(self: Arc<Self>) -> Option<HostLock> {
         if !self.shared.leases.are_kept() {
             return self.stand_by().await;
         }
@@ -383,7 +387,7 @@ impl ManagedPlugin {
         if let Err(error @ LockError::Locked { .. }) = HostLock::acquire(&path) {
             let plugin = &*self.controller.name;
             tracing::info!(plugin, "the other host writes the history of the plugin in this cache directory: {error}");
-            self.history.lock().leave_to_another();
+            self.history.lock().make_read_only();
             let plugin = self.clone();
             self.spawn(async move {
                 let _lock = plugin.stand_by().await;
@@ -400,13 +404,14 @@ impl ManagedPlugin {
         Some(host_lock::path(base, &plugin.name, identity, self.shared.watches.namespace()))
     }
 
-    /// Waits until this is the plugin's only host, and reads the history anew that another may have written.
+    /// Waits until this is the plugin's only host. Then reads the history again, because the other host may have
+    /// changed it.
     async fn stand_by(&self) -> Option<HostLock> {
         let base = self.shared.kept.clone()?;
         let (plugin, identity) = (self.plugin(), &self.shared.cluster.identity);
         let namespace = self.shared.watches.namespace();
         let path = self.lock_path()?;
-        let mut first = !self.history.lock().is_anothers();
+        let mut first = !self.history.lock().is_read_only();
         loop {
             match HostLock::acquire(&path) {
                 Ok(lock) if first => return Some(lock),
@@ -445,7 +450,7 @@ impl ManagedPlugin {
                 }
             }
             first = false;
-            tokio::time::sleep(STANDBY).await;
+            tokio::time::sleep(STANDBY_INTERVAL).await;
         }
     }
 
@@ -454,7 +459,7 @@ impl ManagedPlugin {
         self.history.lock()
     }
 
-    /// Returns what the host holds in memory for the plugin, as of now.
+    /// Returns the account of the memory that the host holds for the plugin, updated to the present state.
     pub fn memory(&self) -> Account {
         if let Some(active) = self.controller.active() {
             active.note_held();
@@ -462,7 +467,7 @@ impl ManagedPlugin {
         self.plugin().memory.clone()
     }
 
-    /// Returns whether no revision is active yet and nothing is known to be in its way.
+    /// Returns whether no revision is active yet, though no refusal, failed fetch or failing watch is known.
     pub fn is_starting(&self) -> bool {
         let status = self.status();
         let is_stopped = status.refused.is_some() || self.fetched.lock().failing.is_some();
@@ -524,7 +529,7 @@ impl ManagedPlugin {
         }
     }
 
-    /// Returns which other host works for the plugin, where this one works for none of its parents.
+    /// Returns the other host that works for the plugin, if this one works for none of its parents.
     fn standing_by(&self) -> Option<String> {
         let Share { shards, one } = &self.controller.share;
         let mut shards = one.map_or(0..shards.count(), |one| one..one + 1);
@@ -533,7 +538,7 @@ impl ManagedPlugin {
     }
 
     fn watches(&self) -> Vec<WatchStatus> {
-        // Where none is active, the plugin waits for what the first candidate waits for.
+        // While no revision is active, the plugin waits for the watches of its first candidate.
         let viewer = match self.controller.active() {
             Some(_) => Viewer::active(&self.controller.name),
             None => Viewer::candidate(&self.controller.name),
@@ -562,7 +567,7 @@ impl ManagedPlugin {
         PluginFileStatus { file: plugin.origin.to_string(), refused: refused.clone(), not_granted: self.lacking() }
     }
 
-    /// Returns what the active revision asks for and is no longer granted, and what that means.
+    /// Returns a message on what the active revision asks for and `plugin.yaml` no longer grants, if there is any.
     pub(crate) fn lacking(&self) -> Option<String> {
         let active = self.controller.active()?;
         let lacking = grant::lacking(active.revision.descriptor(), &active.plugin.grant)?;
@@ -577,7 +582,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_stopped_is_not_shown_as_under_way() {
+    fn a_dropped_activation_is_not_shown_as_in_progress() {
         let underway = Underway { digest: Digest::of(b"a"), step: Step::Watches };
         let state = Mutex::new(State { underway: Some(underway), ..State::default() });
         drop(ShownUnderway(&state));

@@ -1,6 +1,5 @@
-//! Which revision of a plugin is active, and how another replaces it: see [`driver`] for the order in which
-//! that happens, [`install`] for the activation of a component, [`canary`] for one that decides for some parents first, [`rollback`] for
-//! rolling back.
+//! Which revision of a plugin is active, and how another one replaces it: [`driver`] orders the steps, [`install`]
+//! activates a component, [`canary`] runs a revision for some of the parents first, [`rollback`] rolls back.
 
 mod canary;
 pub mod config_reload;
@@ -33,17 +32,18 @@ use crate::rollout::definition::Definition;
 use crate::rollout::history::{Entry, History};
 use crate::rollout::managed_plugin::{ManagedPlugin, Shared};
 
-/// Starts the workers and the rollout of a plugin, with what is remembered elsewhere of its revisions.
+/// Starts the workers and the rollout of a plugin. `remembered` is the history that is kept outside of this host's
+/// disk.
 pub fn start(
     plugin: PluginConfig,
     definition: Definition,
     remembered: Vec<Entry>,
     shared: Arc<Shared>,
 ) -> Arc<ManagedPlugin> {
-    config_reload::warn_of_doubtful(&plugin);
+    config_reload::warn_of_likely_mistakes(&plugin);
     let (requests, commands) = mpsc::channel(1);
     let place = plugin.place(&shared.cluster.identity, shared.watches.namespace());
-    let history = History::open(shared.kept.as_deref(), &place, shared.room.clone()).or_later(remembered);
+    let history = History::open(shared.kept.as_deref(), &place, shared.room.clone()).or_newer(remembered);
     let identity = Identity::plugin(&shared.host.namespace, &plugin.name);
     let kinds = shared.watches.kinds.clone();
     let rate_limit = RateLimit::new(&plugin.name, &plugin.limits, shared.metrics.clone());

@@ -1,5 +1,5 @@
-//! Rollback from the active revision to an earlier one: because it does worse than that, or by an administrator's
-//! command. And approval of a component that is not activated by itself.
+//! Rolls back from the active revision to an earlier one, because it does worse than that one or by an administrator's
+//! command. Also approves components that are not activated without an approval.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::cluster::shared_watch::Viewer;
 use crate::reconcile::slot::Refused;
 use crate::reconcile::views::Views;
 use crate::rollout::history::{Event, History};
-use crate::rollout::install::{Start, waits};
+use crate::rollout::install::{Start, needs_approval};
 use crate::rollout::managed_plugin::ManagedPlugin;
 use crate::sandbox::code_cache::Purpose;
 use crate::sandbox::error::{LoadError, Reason};
@@ -20,17 +20,18 @@ use hotshoe_core::flow::probation::RollbackVerdict;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::object::Key;
 
-/// The deadline of a rollback: shorter than an admin command waits, for files wait meanwhile.
-pub(super) const ROLLBACK: Duration = Duration::from_secs(50);
+/// The time limit of a rollback, during which no file is read. It is shorter than the timeout of an admin command, so
+/// that the caller gets the outcome.
+pub(super) const ROLLBACK_TIMEOUT: Duration = Duration::from_secs(50);
 /// Why a component that was active cannot be again.
 const NOT_KEPT: &str = "it is not kept any more; build it again and reload it (`hotshoe history` shows what is kept)";
 
 impl ManagedPlugin {
-    /// Rolls back from the active revision, which is not activated again by itself. A rollback that fails is tried
-    /// again while the revision keeps doing worse. `offered` is the last component of the file.
-    pub(crate) async fn roll_back_from(self: Arc<Self>, relapse: RollbackVerdict, offered: Option<Digest>) {
+    /// Rolls back from the active revision, which is not activated again without an approval. A rollback that fails is
+    /// tried again while the revision keeps doing worse. `offered` is the component that the file held last.
+    pub(crate) async fn roll_back_from(self: Arc<Self>, verdict: RollbackVerdict, offered: Option<Digest>) {
         let Some(bad) = self.controller.active().map(|active| active.revision.clone()) else { return };
-        let (plugin, RollbackVerdict { why, failed_on }) = (&*self.controller.name, relapse);
+        let (plugin, RollbackVerdict { why, failed_on }) = (&*self.controller.name, verdict);
         let before = match self.predecessor(bad.digest()).await {
             Ok(before) => before,
             Err(lost) => {
@@ -38,7 +39,7 @@ impl ManagedPlugin {
                 return self.controller.judgement.probation.resume(std::time::Instant::now());
             }
         };
-        if self.fails_alike(&before, &failed_on).await {
+        if self.fails_on_the_same(&before, &failed_on).await {
             tracing::warn!(plugin, digest = %bad.digest(), before = %before.digest(), "{why}; but the one before it fails on the same objects, so it stays active");
             return self.controller.judgement.probation.excuse();
         }
@@ -53,28 +54,28 @@ impl ManagedPlugin {
         if !is_noted {
             self.note(&bad, Event::RolledBack, &why).await;
         }
-        let (place, way) = (format!("in the place of {}", bad.digest()), (Some(bad.digest()), before.digest()));
+        let (place, path) = (format!("in the place of {}", bad.digest()), (Some(bad.digest()), before.digest()));
         let refused = self.controller.slot.refused();
         let _shown = self.show_underway(before.digest());
         match self.in_time(self.install(before, None, Start::Return(&place), Stopwatch::start())).await {
             Ok(()) => {
                 self.controller.metrics.revision(plugin, Reason::RolledBack.as_str());
-                self.show_what_still_is_refused(offered, way, refused);
-                tracing::warn!(plugin, digest = %bad.digest(), to = %way.1, "rolled back; the component stays inactive until it is fixed or `hotshoe approve`");
+                self.show_what_is_still_refused(offered, path, refused);
+                tracing::warn!(plugin, digest = %bad.digest(), to = %path.1, "rolled back; the component stays inactive until it is fixed or `hotshoe approve`");
             }
             Err(failed) => {
-                tracing::error!(plugin, digest = %bad.digest(), to = %way.1, "the rollback failed: {failed}; it is tried again while the component keeps failing");
+                tracing::error!(plugin, digest = %bad.digest(), to = %path.1, "the rollback failed: {failed}; it is tried again while the component keeps failing");
                 self.controller.judgement.probation.resume(std::time::Instant::now());
             }
         }
     }
 
-    /// Returns the revision that was active before this one: from memory, or as it is kept.
+    /// Returns the revision that was active before this one: from memory, or else from its kept component.
     async fn predecessor(&self, bad: Digest) -> Result<Arc<Revision>, String> {
         if let Some(before) = self.state.lock().before.clone() {
             return Ok(before);
         }
-        let earlier = self.history().before(Some(bad));
+        let earlier = self.history().rollback_targets(Some(bad));
         let lost = "no component that was active before it is kept; build an earlier one again";
         let kept = self.kept(*earlier.first().ok_or(lost)?).await.ok_or(lost)?;
         let (shared, plugin) = (&self.shared, self.plugin());
@@ -84,8 +85,8 @@ impl ManagedPlugin {
         Ok(loaded.revision)
     }
 
-    /// Returns whether a revision fails on the same parents: it would not do better.
-    async fn fails_alike(&self, before: &Arc<Revision>, failed_on: &[Key]) -> bool {
+    /// Returns whether an earlier revision fails on the same parents, so that a rollback to it would not help.
+    async fn fails_on_the_same(&self, before: &Arc<Revision>, failed_on: &[Key]) -> bool {
         if failed_on.is_empty() {
             return false;
         }
@@ -96,20 +97,23 @@ impl ManagedPlugin {
             let active = views.open(&self.controller, plugin, before, &[]).await.ok()?;
             Some(impact::fails_on_all(&self.controller, &active, failed_on).await)
         };
-        tokio::time::timeout(ROLLBACK, asked).await.ok().flatten().unwrap_or(false)
+        tokio::time::timeout(ROLLBACK_TIMEOUT, asked).await.ok().flatten().unwrap_or(false)
     }
 
-    /// Runs a rollback within its deadline.
-    pub(crate) async fn in_time<E: Display>(&self, back: impl Future<Output = Result<(), E>>) -> Result<(), String> {
-        // The future is dropped only after what it waits for has been read.
-        let mut back = std::pin::pin!(back);
-        match tokio::time::timeout(ROLLBACK, &mut back).await {
+    /// Runs a rollback within its time limit.
+    pub(crate) async fn in_time<E: Display>(
+        &self,
+        rollback: impl Future<Output = Result<(), E>>,
+    ) -> Result<(), String> {
+        // Pinned, so that the future still exists, and shows what it waits for, when `awaited` is called.
+        let mut rollback = std::pin::pin!(rollback);
+        match tokio::time::timeout(ROLLBACK_TIMEOUT, &mut rollback).await {
             Ok(done) => done.map_err(|error| error.to_string()),
-            Err(_) => Err(format!("it is not ready after {ROLLBACK:?}: {}", self.awaited())),
+            Err(_) => Err(format!("it is not ready after {ROLLBACK_TIMEOUT:?}: {}", self.awaited())),
         }
     }
 
-    /// Returns the revision whose digest begins so, or the last one before the active one.
+    /// Returns the revision whose digest begins with `to`, or else the last good one before the active one.
     ///
     /// # Errors
     /// Why there is no such revision to roll back to.
@@ -118,11 +122,11 @@ impl ManagedPlugin {
         let earlier = match to {
             Some(prefix) => self.history().find_activated(prefix)?,
             None => {
-                // Just after a start, none is active yet.
+                // Just after a start, no revision is active yet.
                 let history = self.history();
-                let before = history.before(present.or_else(|| history.current()));
+                let before = history.rollback_targets(present.or_else(|| history.current()));
                 drop(history);
-                last_at_hand(&before, |earlier| self.is_at_hand(earlier))?
+                last_available(&before, |earlier| self.is_available(earlier))?
             }
         };
         if present == Some(earlier) {
@@ -132,32 +136,33 @@ impl ManagedPlugin {
     }
 
     /// Returns whether a component that was active is kept, on the disk or in memory.
-    pub(crate) fn is_at_hand(&self, digest: Digest) -> bool {
+    pub(crate) fn is_available(&self, digest: Digest) -> bool {
         self.history().is_kept(digest) || self.in_memory(digest).is_some()
     }
 
-    /// Returns the revision that was active before the present one, if it is this.
+    /// Returns the revision that was active before the present one, if it has this digest.
     fn in_memory(&self, digest: Digest) -> Option<Arc<Revision>> {
         self.state.lock().before.clone().filter(|before| before.digest() == digest)
     }
 
     /// Activates an earlier revision, from its kept component or else from memory.
     async fn activate_again(&self, target: Digest, start: Start<'_>) -> Result<(), String> {
-        let in_words = |error: LoadError| error.to_string();
+        let message = |error: LoadError| error.to_string();
         if let Some(kept) = self.kept(target).await {
-            return self.try_activate(kept, start).await.map_err(in_words);
+            return self.try_activate(kept, start).await.map_err(message);
         }
         let revision = self.in_memory(target).ok_or(NOT_KEPT)?;
-        self.plugin().ensure_granted(revision.descriptor()).map_err(in_words)?;
+        self.plugin().ensure_granted(revision.descriptor()).map_err(message)?;
         let _shown = self.show_underway(target);
-        self.install(revision, None, start, Stopwatch::start()).await.map_err(in_words)
+        self.install(revision, None, start, Stopwatch::start()).await.map_err(message)
     }
 
-    /// Rolls back to an earlier revision by an administrator's command. `offered` is the last component of the file;
-    /// with `newer`, it was being activated, and is recorded as rolled back like the active one.
+    /// Rolls back to an earlier revision by an administrator's command. `offered` is the component that the file held
+    /// last. With `newer`, the offered component was being activated, and is recorded as rolled back like the active
+    /// one.
     ///
     /// # Errors
-    /// Why that is not possible.
+    /// Why the rollback is not possible.
     pub(crate) async fn roll_back_to(
         self: Arc<Self>,
         target: Digest,
@@ -184,7 +189,7 @@ impl ManagedPlugin {
         if let Some(newer) = offered.filter(|offered| newer && !known.contains(&Some(*offered))) {
             self.roll_back_newer(newer).await;
         }
-        self.show_what_still_is_refused(offered, (current.map(|current| current.digest()), target), refused);
+        self.show_what_is_still_refused(offered, (current.map(|current| current.digest()), target), refused);
         Ok(())
     }
 
@@ -194,24 +199,24 @@ impl ManagedPlugin {
         self.remember(move |history| history.note(newer, "", Event::RolledBack, why)).await;
     }
 
-    /// Activates the revision that `spec.revision` names. What is active meanwhile is not held to be bad, and may be
-    /// activated again once none is named.
+    /// Activates the revision that `spec.revision` names. The revision that was active is not recorded as rolled back,
+    /// so it may be activated again once `spec.revision` is removed.
     ///
     /// # Errors
-    /// Why that is not possible.
+    /// Why the named revision cannot be activated.
     pub(crate) async fn return_to(self: Arc<Self>, target: Digest) -> Result<(), String> {
         self.in_time(self.activate_again(target, Start::Return("spec.revision names it"))).await?;
         tracing::info!(plugin = &*self.controller.name, digest = %target, "the revision that spec.revision names is active");
         Ok(())
     }
 
-    fn show_what_still_is_refused(
+    fn show_what_is_still_refused(
         &self,
         offered: Option<Digest>,
-        way: (Option<Digest>, Digest),
+        path: (Option<Digest>, Digest),
         before: Option<Refused>,
     ) {
-        match still_refused(&self.history(), offered, way, before) {
+        match still_refused(&self.history(), offered, path, before) {
             Some(refused) => self.controller.slot.refuse(refused),
             None => self.controller.slot.clear_refusal(),
         }
@@ -220,7 +225,8 @@ impl ManagedPlugin {
     /// Approves the component that requires approval or was rolled back.
     ///
     /// # Errors
-    /// When there is none, it is another one than `wanted`, or it was refused for what no approval changes.
+    /// When there is no such component, its digest does not begin with `wanted`, or it was refused for a reason that an
+    /// approval cannot lift.
     pub(crate) async fn approve(&self, wanted: Option<&str>) -> Result<(), String> {
         let refused = self
             .controller
@@ -243,16 +249,16 @@ impl ManagedPlugin {
 }
 
 /// Returns the first available of the revisions `before` the active one, which are ordered best first.
-fn last_at_hand(before: &[Digest], is_at_hand: impl Fn(Digest) -> bool) -> Result<Digest, String> {
+fn last_available(before: &[Digest], is_available: impl Fn(Digest) -> bool) -> Result<Digest, String> {
     let Some(last) = before.first() else {
         return Err("there is no earlier revision to roll back to that was good; `hotshoe history` shows what there was, and `--to DIGEST` rolls back to any that is kept".to_owned());
     };
-    let at_hand = before.iter().copied().find(|earlier| is_at_hand(*earlier));
-    at_hand.ok_or_else(|| format!("{last} cannot be activated: {NOT_KEPT}"))
+    let available = before.iter().copied().find(|earlier| is_available(*earlier));
+    available.ok_or_else(|| format!("{last} cannot be activated: {NOT_KEPT}"))
 }
 
-/// Returns why the component in the file is refused after a rollback from one revision to another. It need be
-/// neither of them. If the file was not read, it counts as holding the one that was left.
+/// Returns why the component in the file is refused after a rollback from `left` to `target`. It may be a third
+/// component. If the file was not read, it is taken to hold the one that was left.
 fn still_refused(
     history: &History,
     offered: Option<Digest>,
@@ -262,7 +268,7 @@ fn still_refused(
     if offered == Some(target) {
         return None;
     }
-    let waiting = |digest| waits(history, digest).map(|error| Refused::new(Some(digest), &error));
+    let waiting = |digest| needs_approval(history, digest).map(|error| Refused::new(Some(digest), &error));
     let before = before.filter(|before| before.digest == offered);
     match offered {
         Some(offered) => waiting(offered).or(before),
@@ -275,20 +281,20 @@ mod tests {
     use super::*;
     use crate::rollout::history::Activation;
 
-    /// A history in which the first components were active, and the others have these events.
-    fn history_of(published: &[&str], events: &[(&str, Event)]) -> History {
+    /// Returns a history in which these components were activated, and then had these events.
+    fn history_of(activated: &[&str], events: &[(&str, Event)]) -> History {
         let mut history = History::default();
-        published.iter().for_each(|words| history.activate(digest(words), "1", Activation::default(), ""));
-        events.iter().for_each(|(words, event)| history.note(digest(words), "1", *event, "so"));
+        activated.iter().for_each(|text| history.activate(digest(text), "1", Activation::default(), ""));
+        events.iter().for_each(|(text, event)| history.note(digest(text), "1", *event, "so"));
         history
     }
 
-    fn digest(words: &str) -> Digest {
-        Digest::of(words.as_bytes())
+    fn digest(text: &str) -> Digest {
+        Digest::of(text.as_bytes())
     }
 
-    /// What is refused after a rollback, and why.
-    fn said(
+    /// Returns which component is refused after a rollback, and why.
+    fn refused_after(
         history: &History,
         offered: Option<&str>,
         (left, target): (&str, &str),
@@ -298,39 +304,39 @@ mod tests {
         refused.map(|refused| (refused.digest, refused.reason))
     }
 
-    fn waits(words: &str, reason: Reason) -> Option<(Option<Digest>, Reason)> {
-        Some((Some(digest(words)), reason))
+    fn refused(text: &str, reason: Reason) -> Option<(Option<Digest>, Reason)> {
+        Some((Some(digest(text)), reason))
     }
 
     #[test]
     fn after_a_rollback_what_the_file_holds_is_what_is_refused() {
         let both = history_of(&["a", "b", "c"], &[("c", Event::RolledBack), ("b", Event::RolledBack)]);
-        let c_waits = waits("c", Reason::RolledBack);
-        assert_eq!(said(&both, Some("c"), ("b", "a"), None), c_waits);
+        let c_is_refused = refused("c", Reason::RolledBack);
+        assert_eq!(refused_after(&both, Some("c"), ("b", "a"), None), c_is_refused);
         let waiting = history_of(&["b", "c"], &[("h", Event::ApprovalRequired), ("c", Event::RolledBack)]);
-        assert_eq!(said(&waiting, Some("h"), ("c", "b"), None), waits("h", Reason::ApprovalRequired));
-        assert_eq!(said(&waiting, None, ("c", "b"), None), c_waits, "as far as is known");
-        assert_eq!(said(&waiting, Some("b"), ("c", "b"), None), None, "the file holds the active one");
+        assert_eq!(refused_after(&waiting, Some("h"), ("c", "b"), None), refused("h", Reason::ApprovalRequired));
+        assert_eq!(refused_after(&waiting, None, ("c", "b"), None), c_is_refused, "the file was not read");
+        assert_eq!(refused_after(&waiting, Some("b"), ("c", "b"), None), None, "the file holds the active one");
     }
 
     #[test]
     fn after_a_rollback_another_reason_to_refuse_the_component_in_the_file_remains() {
         let history = history_of(&["b", "c"], &[("c", Event::RolledBack)]);
-        let refused = |words: Option<&str>, error: LoadError| Some(Refused::new(words.map(digest), &error));
-        let lacking = || refused(Some("n"), LoadError::NotGranted("much".to_owned()));
-        assert_eq!(said(&history, Some("n"), ("c", "b"), lacking()), waits("n", Reason::NotGranted));
-        assert_eq!(said(&history, Some("m"), ("c", "b"), lacking()), None, "it was said of another file");
-        let large = refused(None, LoadError::TooLarge { size: 2, limit: 1 });
-        assert_eq!(said(&history, None, ("c", "b"), large), Some((None, Reason::ComponentTooLarge)));
+        let before = |text: Option<&str>, error: LoadError| Some(Refused::new(text.map(digest), &error));
+        let lacking = || before(Some("n"), LoadError::NotGranted("much".to_owned()));
+        assert_eq!(refused_after(&history, Some("n"), ("c", "b"), lacking()), refused("n", Reason::NotGranted));
+        assert_eq!(refused_after(&history, Some("m"), ("c", "b"), lacking()), None, "another component was refused");
+        let large = before(None, LoadError::TooLarge { size: 2, limit: 1 });
+        assert_eq!(refused_after(&history, None, ("c", "b"), large), Some((None, Reason::ComponentTooLarge)));
     }
 
     #[test]
-    fn a_rollback_goes_to_the_last_revision_that_is_at_hand() {
+    fn a_rollback_goes_to_the_last_revision_that_is_available() {
         let before = ["c", "b", "a"].map(digest);
-        assert_eq!(last_at_hand(&before, |_| true), Ok(digest("c")));
-        assert_eq!(last_at_hand(&before, |earlier| earlier == digest("a")), Ok(digest("a")));
-        let gone = last_at_hand(&before, |_| false).unwrap_err();
+        assert_eq!(last_available(&before, |_| true), Ok(digest("c")));
+        assert_eq!(last_available(&before, |earlier| earlier == digest("a")), Ok(digest("a")));
+        let gone = last_available(&before, |_| false).unwrap_err();
         assert!(gone.contains(&digest("c").to_string()) && gone.contains("not kept any more"), "{gone}");
-        assert!(last_at_hand(&[], |_| true).unwrap_err().contains("no earlier revision"));
+        assert!(last_available(&[], |_| true).unwrap_err().contains("no earlier revision"));
     }
 }

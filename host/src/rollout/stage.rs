@@ -1,37 +1,38 @@
-//! What the rollout of one plugin is doing, and what comes next. Pure: the driver carries it out.
+//! A state machine: what the rollout of one plugin is doing, and what follows each event. Pure: the driver does the
+//! work.
 //!
 //! ```text
-//! event ▶              Offered       FileChanged     Relapsed         RollbackAsked       Ended
+//! event ▶              Offered       FileChanged     RollbackNeeded   RollbackAsked       Ended
 //! Idle                 Activating    Idle, offer     RollingBack      Returning           Idle
 //! Activating           Activating¹   Idle, offer     RollingBack²     Returning           Idle
 //! RollingBack          -, offer      -, offer        -                Returning           Idle
 //! Returning            -, offer      -, offer        -, remembered    -, refused          Idle³
 //! ```
 //!
-//! `-` is the same stage, whose work goes on; `offer` has the component's file offered again. ¹ The newer component
-//! replaces the one that was being activated. ² That one is offered again after the rollback. ³ Where the
-//! return failed, what it had interrupted begins again.
+//! `-` means that the stage stays and its work goes on; `offer` means that the component's file is offered again.
+//! ¹ The newer component replaces the one that was being activated. ² The component that was being activated is
+//! offered again after the rollback. ³ If the return failed, the work that it had interrupted starts again.
 //!
-//! What a component comes to at the end is no stage of this: it is active, or refused for a
+//! The outcome of an activation is no stage: the component is active, or refused for a
 //! [`Reason`](crate::sandbox::error::Reason) that says whether it can be approved.
 
 use hotshoe_core::flow::probation::RollbackVerdict;
 
-/// What is under way for one plugin; at most one revision at a time is on its way to be active.
+/// The work that is in progress for one plugin; at most one revision is being activated at a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Nothing is.
+    /// No work is in progress.
     #[default]
     Idle,
     /// The component that was offered is loaded, verified and activated.
     Activating,
-    /// The active revision does worse than the one before it, which is activated again.
+    /// The active revision does worse than the one before it, so that one is being activated again.
     RollingBack(RollbackVerdict),
-    /// An administrator asked for an earlier revision, which is activated again.
+    /// An administrator asked for an earlier revision, which is being activated again.
     Returning(Interrupted),
 }
 
-/// What an administrator's rollback interrupted.
+/// The work that an administrator's rollback interrupted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Interrupted {
     Nothing,
@@ -42,35 +43,35 @@ pub(crate) enum Interrupted {
 /// What happens to a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// The component's file holds another component, or was asked for again.
+    /// The component's file holds another component, or its component is to be offered again.
     Offered,
-    /// `plugin.yaml` says something else.
+    /// `plugin.yaml` has changed.
     FileChanged,
     /// The active revision does worse than the one before it.
-    Relapsed(RollbackVerdict),
-    /// An administrator asks for an earlier revision that there is.
+    RollbackNeeded(RollbackVerdict),
+    /// An administrator asks for an earlier revision, which exists.
     RollbackAsked,
-    /// What was under way has ended.
+    /// The work in progress has ended.
     Ended {
-        /// Whether it did what it was to do.
-        well: bool,
+        /// Whether the work succeeded.
+        succeeded: bool,
     },
 }
 
-/// What becomes of the work that is under way.
+/// What happens to the work in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// It goes on.
+    /// The work goes on.
     Continues,
-    /// There is none any more.
+    /// The work is dropped or done, and no other begins.
     Stops,
-    /// That of the new stage begins in its place.
+    /// The work of the new stage begins in place of the present one.
     Begins,
-    /// It goes on, and who asked for something else is refused.
+    /// The work goes on, and the administrator's rollback is refused.
     Refuses,
 }
 
-/// What follows an event.
+/// The stage and the work that follow an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Next {
     pub(crate) stage: Stage,
@@ -98,7 +99,7 @@ impl Next {
 }
 
 impl Stage {
-    /// Returns whether files are looked at: not beside a rollback, which must not be lost to one.
+    /// Returns whether files are read: not during a rollback, which a changed file must not cancel.
     pub(crate) fn takes_files(&self) -> bool {
         matches!(self, Self::Idle | Self::Activating)
     }
@@ -108,34 +109,34 @@ impl Stage {
         match (self, event) {
             (Self::Idle | Self::Activating, Event::Offered) => Next::begins(Self::Activating),
             (Self::Idle | Self::Activating, Event::FileChanged) => Next::idle().and_offers(),
-            (Self::Idle, Event::Relapsed(relapse)) => Next::begins(Self::RollingBack(relapse)),
-            (Self::Activating, Event::Relapsed(relapse)) => Next::begins(Self::RollingBack(relapse)).and_offers(),
-            (Self::Returning(interrupted), Event::Relapsed(relapse)) => Next {
+            (Self::Idle, Event::RollbackNeeded(verdict)) => Next::begins(Self::RollingBack(verdict)),
+            (Self::Activating, Event::RollbackNeeded(verdict)) => Next::begins(Self::RollingBack(verdict)).and_offers(),
+            (Self::Returning(interrupted), Event::RollbackNeeded(verdict)) => Next {
                 offers: interrupted == Interrupted::Activation,
-                ..Next::continues(Self::Returning(Interrupted::Rollback(relapse)))
+                ..Next::continues(Self::Returning(Interrupted::Rollback(verdict)))
             },
-            (rolling @ Self::RollingBack(_), Event::Relapsed(_)) => Next::continues(rolling),
+            (rolling @ Self::RollingBack(_), Event::RollbackNeeded(_)) => Next::continues(rolling),
             (stage, Event::Offered | Event::FileChanged) => Next::continues(stage).and_offers(),
             (Self::Idle, Event::RollbackAsked) => Next::begins(Self::Returning(Interrupted::Nothing)),
             (Self::Activating, Event::RollbackAsked) => Next::begins(Self::Returning(Interrupted::Activation)),
-            (Self::RollingBack(relapse), Event::RollbackAsked) => {
-                Next::begins(Self::Returning(Interrupted::Rollback(relapse)))
+            (Self::RollingBack(verdict), Event::RollbackAsked) => {
+                Next::begins(Self::Returning(Interrupted::Rollback(verdict)))
             }
             (returning @ Self::Returning(_), Event::RollbackAsked) => {
                 Next { work: Work::Refuses, ..Next::continues(returning) }
             }
-            (Self::Returning(interrupted), Event::Ended { well: false }) => interrupted.resumes(),
+            (Self::Returning(interrupted), Event::Ended { succeeded: false }) => interrupted.resume(),
             (_, Event::Ended { .. }) => Next::idle(),
         }
     }
 }
 
 impl Interrupted {
-    fn resumes(self) -> Next {
+    fn resume(self) -> Next {
         match self {
             Self::Nothing => Next::idle(),
             Self::Activation => Next::idle().and_offers(),
-            Self::Rollback(relapse) => Next::begins(Stage::RollingBack(relapse)),
+            Self::Rollback(verdict) => Next::begins(Stage::RollingBack(verdict)),
         }
     }
 }
@@ -144,34 +145,34 @@ impl Interrupted {
 mod tests {
     use super::*;
 
-    fn relapse(why: &str) -> RollbackVerdict {
+    fn verdict(why: &str) -> RollbackVerdict {
         RollbackVerdict { why: why.to_owned(), failed_on: Vec::new() }
     }
 
     fn stages() -> Vec<Stage> {
-        let interrupted = [Interrupted::Nothing, Interrupted::Activation, Interrupted::Rollback(relapse("old"))];
-        let mut stages = vec![Stage::Idle, Stage::Activating, Stage::RollingBack(relapse("old"))];
+        let interrupted = [Interrupted::Nothing, Interrupted::Activation, Interrupted::Rollback(verdict("old"))];
+        let mut stages = vec![Stage::Idle, Stage::Activating, Stage::RollingBack(verdict("old"))];
         stages.extend(interrupted.map(Stage::Returning));
         stages
     }
 
     fn events() -> [Event; 6] {
-        let ended = |well| Event::Ended { well };
-        let relapsed = Event::Relapsed(relapse("new"));
-        [Event::Offered, Event::FileChanged, relapsed, Event::RollbackAsked, ended(true), ended(false)]
+        let ended = |succeeded| Event::Ended { succeeded };
+        let needed = Event::RollbackNeeded(verdict("new"));
+        [Event::Offered, Event::FileChanged, needed, Event::RollbackAsked, ended(true), ended(false)]
     }
 
-    /// What follows, in the words of the table.
-    fn words(Next { stage, work, offers }: Next) -> String {
+    /// Formats what follows an event, in the terms of the table above.
+    fn formatted(Next { stage, work, offers }: Next) -> String {
         let offers = if offers { ", offer" } else { "" };
-        let of = |relapse: RollbackVerdict| relapse.why;
+        let of = |verdict: RollbackVerdict| verdict.why;
         let stage = match stage {
             Stage::Idle => "idle".to_owned(),
             Stage::Activating => "activating".to_owned(),
-            Stage::RollingBack(relapse) => format!("rolling back {}", of(relapse)),
+            Stage::RollingBack(verdict) => format!("rolling back {}", of(verdict)),
             Stage::Returning(Interrupted::Nothing) => "returning".to_owned(),
             Stage::Returning(Interrupted::Activation) => "returning, then activation".to_owned(),
-            Stage::Returning(Interrupted::Rollback(relapse)) => format!("returning, then rollback {}", of(relapse)),
+            Stage::Returning(Interrupted::Rollback(verdict)) => format!("returning, then rollback {}", of(verdict)),
         };
         format!("{work:?}: {stage}{offers}")
     }
@@ -223,15 +224,15 @@ mod tests {
             ],
         ];
         for (stage, expected) in stages().into_iter().zip(expected) {
-            let found = events().map(|event| words(stage.clone().next(event)));
+            let found = events().map(|event| formatted(stage.clone().next(event)));
             assert_eq!(found, expected.map(str::to_owned), "{stage:?}");
         }
     }
 
     #[test]
-    fn what_is_under_way_ends_whatever_it_is_and_nothing_is_lost() {
+    fn every_stage_ends_in_idle_and_no_event_is_lost() {
         for stage in stages() {
-            let ended = stage.clone().next(Event::Ended { well: true });
+            let ended = stage.clone().next(Event::Ended { succeeded: true });
             assert_eq!((ended.stage, ended.work), (Stage::Idle, Work::Stops), "{stage:?}");
             for event in events() {
                 let is_end = matches!(event, Event::Ended { .. });

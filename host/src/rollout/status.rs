@@ -1,4 +1,4 @@
-//! How a plugin is, for people and scripts: what `status` and `history` answer and print.
+//! The status and the history of a plugin, as the commands `status` and `history` answer and print them.
 
 use std::fmt;
 
@@ -15,34 +15,34 @@ use hotshoe_core::model::digest::Digest;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginStatus {
-    /// Its name.
+    /// The plugin's name.
     pub name: String,
     /// The file of its component.
     pub source: String,
-    /// Its `plugin.yaml`.
+    /// The status of its `plugin.yaml`.
     pub plugin_file: PluginFileStatus,
-    /// Whether a revision is active and sees what it asks for.
+    /// Whether a revision is active and all its watches work.
     pub ready: bool,
-    /// What it waits for, if it is not ready.
+    /// What the plugin waits for, if it is not ready.
     pub waiting: Option<String>,
     /// The active revision.
     pub digest: Option<Digest>,
-    /// The version in its descriptor.
+    /// The version in the active revision's descriptor.
     pub version: Option<String>,
-    /// The seconds since its activation.
+    /// The seconds since the activation.
     pub seconds: Option<u64>,
     /// A newer revision that was not activated.
     pub refused: Option<Refused>,
-    /// The revision that is on its way to be active; another may be active meanwhile.
+    /// The revision that is being activated; another may be active meanwhile.
     pub in_progress: Option<InProgress>,
     /// The revision that decides for some of the parents, before it does for all.
     #[serde(default)]
     pub canary: Option<CanaryStatus>,
     /// Why earlier revisions are not kept for a rollback after a restart.
     pub history_failing: Option<String>,
-    /// How many parents there are.
+    /// The number of parents.
     pub parents: usize,
-    /// How many of them are in trouble.
+    /// The number of parents whose last reconcile failed or was refused.
     #[serde(default)]
     pub trouble: Trouble,
     /// Parents that are not tried again before something changes.
@@ -51,28 +51,28 @@ pub struct PluginStatus {
     /// Parents that have been deleting for longer than a minute.
     #[serde(default)]
     pub deleting: Option<Deleting>,
-    /// What the host holds in memory for it.
+    /// The memory that the host holds for the plugin.
     #[serde(default)]
     pub memory: MemoryStatus,
-    /// How many wait for a reconcile.
+    /// The number of parents that wait for a reconcile.
     pub queued: usize,
-    /// How many are being reconciled.
+    /// The number of parents that are being reconciled.
     pub running: usize,
-    /// Which other host works for it, where this one works for none of its parents.
+    /// The other host that works for the plugin, if this one works for none of its parents.
     #[serde(default)]
     pub standing_by: Option<String>,
     /// Why the host cannot write as the plugin's ServiceAccount.
     pub unable: Option<String>,
-    /// The circuit breaker.
+    /// The state of the circuit breaker.
     pub breaker: BreakerStatus,
-    /// Writes without an answer in time that are held against it.
+    /// Writes that had no answer in time and count as failures of the plugin.
     #[serde(default)]
     pub unanswered: Option<HeldStatus>,
-    /// Its watches.
+    /// The plugin's watches.
     pub watches: Vec<WatchStatus>,
 }
 
-/// A revision that is on its way to be active.
+/// A revision that is being activated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InProgress {
@@ -90,15 +90,15 @@ pub struct CanaryStatus {
     pub digest: Digest,
     /// The version in its descriptor.
     pub version: String,
-    /// For which parents it decides, in words.
+    /// A description of the parents that it decides for.
     pub share: String,
-    /// How many they are.
+    /// The number of these parents.
     pub parents: usize,
-    /// Since when, as Kubernetes writes times.
+    /// Since when it has been the canary, as Kubernetes writes times.
     pub since: String,
-    /// Until when at least.
+    /// Until when it is the canary at least.
     pub until: String,
-    /// What it waits for where that time is over.
+    /// What it waits for, if that time is over.
     pub waits_for: Option<String>,
 }
 
@@ -113,28 +113,28 @@ impl fmt::Display for CanaryStatus {
     }
 }
 
-/// How many parents are in trouble, by their last reconcile.
+/// The number of parents whose last reconcile failed or was refused.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Trouble {
-    /// The plugin failed, or its decision could not be applied.
+    /// The number of parents where the plugin failed, or its decision could not be applied.
     pub failing: usize,
-    /// The API server refuses some of their children.
+    /// The number of parents some of whose children the API server refuses.
     pub refused: usize,
 }
 
-/// What the host holds in memory for a plugin, bytes.
+/// The memory that the host holds for a plugin, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MemoryStatus {
-    /// What it holds.
+    /// The bytes that the host holds for the plugin.
     pub held: usize,
-    /// What it may hold, beside what it holds for other plugins; absent where there is no limit.
+    /// The bytes that the host may hold for the plugin, given what it holds for the others; absent without a limit.
     pub may_hold: Option<usize>,
 }
 
 impl MemoryStatus {
-    /// Whether so little is left that some decision of the plugin may be refused: a tenth.
+    /// Returns whether no more than a tenth is left, so that a decision of the plugin may be refused.
     pub fn is_nearly_full(&self) -> bool {
         self.may_hold.is_some_and(|may_hold| self.held >= may_hold / 10 * 9)
     }
@@ -144,7 +144,7 @@ impl MemoryStatus {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginFileStatus {
-    /// Where it is.
+    /// The path of the file, or the name of the object.
     pub file: String,
     /// Why the present file is not applied; the last valid one stays in effect.
     pub refused: Option<String>,
@@ -160,21 +160,21 @@ pub struct WatchStatus {
     pub kind: String,
     /// The label selector.
     pub selector: String,
-    /// How many objects its store has.
+    /// The number of objects in its cache.
     pub objects: usize,
-    /// What is wrong with it.
+    /// Why the watch fails, if it does.
     pub failing: Option<String>,
-    /// Whether its store follows the API server.
+    /// Whether its cache follows the API server.
     pub synced: bool,
 }
 
-/// What was active, and what became of it.
+/// The history of a plugin, as it is shown.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PluginHistory {
     /// The active revision.
     pub current: Option<Digest>,
-    /// Those to which a rollback can go, the last active one first.
+    /// The revisions that a rollback can activate, the last active one first.
     pub kept: Vec<Digest>,
-    /// What happened, the newest last.
+    /// The entries, the newest last.
     pub entries: Vec<Entry>,
 }

@@ -23,26 +23,27 @@ use hotshoe_core::compare::finalizers::FinalizerChange;
 use hotshoe_core::model::decision::Call;
 use hotshoe_core::model::object::Object;
 
-/// While one case is decided, the next are prepared and the last compared: so many that neither side waits for
-/// the other.
-const AT_ONCE: usize = 16;
+/// The number of cases in progress. While the plugin runs one of them, the next are prepared and the last compared, so
+/// that neither side waits for the other.
+const CONCURRENT_CASES: usize = 16;
 /// The time limit of all cases of a component together.
-const CASES: Duration = Duration::from_secs(30);
-/// Why a component is not activated that is good.
-const SHADOW: &str = "spec.mode is Shadow, so it waits until spec.approve names it";
-/// How many parents a revision is asked about at most until it decides one.
-const FIRST_CALLS: usize = 5;
+const CASES_TIMEOUT: Duration = Duration::from_secs(30);
+/// Why a component requires approval in the mode `Shadow`, even if nothing is wrong with it.
+const SHADOW_MODE: &str = "spec.mode is Shadow, so it waits until spec.approve names it";
+/// The maximum number of parents that a revision is called about until one call succeeds.
+const MAX_FIRST_CALLS: usize = 5;
 
 impl ManagedPlugin {
     /// Examines what a new revision would break, before it is activated.
     ///
     /// # Errors
-    /// Requires an approval where it fails on parents that the active one serves, leaves finalizers behind or
-    /// deletes the children of many; where none is active, where it fails on the first parents.
+    /// [`LoadError::ApprovalRequired`], where the revision fails on parents that the active one serves, leaves
+    /// finalizers behind, or deletes the children of many parents. While none is active: where it fails on the first
+    /// parents.
     pub(crate) async fn examine(&self, new: &ActiveRevision) -> Result<(), LoadError> {
         let digest = new.revision.digest();
         if new.plugin.control.mode == Mode::Shadow && !self.was_active(digest) {
-            return Err(LoadError::ApprovalRequired(SHADOW.to_owned()));
+            return Err(LoadError::ApprovalRequired(SHADOW_MODE.to_owned()));
         }
         let found = match self.controller.active() {
             Some(active) => {
@@ -66,7 +67,7 @@ impl ManagedPlugin {
 }
 
 async fn examine_beside(controller: &Controller, active: &ActiveRevision, new: &ActiveRevision) -> Option<Objection> {
-    // What is found without a call spares a call for each parent.
+    // Checked first: it needs no call, where the survey needs one for each parent.
     match orphans(active, new) {
         Some(why) => Some(Objection { why, fails: false }),
         None => objection(active, new, &impact::survey(controller, active, new).await),
@@ -79,8 +80,8 @@ pub(crate) fn objection(active: &ActiveRevision, new: &ActiveRevision, survey: &
     orphans.or_else(|| survey.objection(new.plugin.max_losing))
 }
 
-/// Returns which parents a revision would leave with the active one's finalizer: it has another one or none, or
-/// serves another kind, where nothing would ever remove it.
+/// Describes the parents that a new revision would leave with the active one's finalizer, because it has another
+/// finalizer or none. Where it serves another kind of parents, nothing would ever remove the old finalizer.
 fn orphans(present: &ActiveRevision, new: &ActiveRevision) -> Option<String> {
     let change = finalizer_change(present, new)?;
     let finalizer = change.old.as_deref()?;
@@ -118,20 +119,20 @@ pub(crate) async fn try_carried_cases(
     cases: Result<Vec<Case>, String>,
 ) -> Result<(), LoadError> {
     let cases = cases.map_err(LoadError::SelfTestFailed)?;
-    let proofs = cases.into_iter().map(|case| prove(revision.clone(), case));
-    in_time(stream::iter(proofs).buffered(AT_ONCE).try_collect()).await
+    let runs = cases.into_iter().map(|case| run_case(revision.clone(), case));
+    within_timeout(stream::iter(runs).buffered(CONCURRENT_CASES).try_collect()).await
 }
 
 /// Limits the time of all cases: a component chooses how many it carries, and each may use the whole time of a call.
-async fn in_time(proofs: impl Future<Output = Result<(), LoadError>>) -> Result<(), LoadError> {
+async fn within_timeout(runs: impl Future<Output = Result<(), LoadError>>) -> Result<(), LoadError> {
     let late = |_| {
-        let message = format!("its cases take longer than {} s together; have it carry fewer", CASES.as_secs());
+        let message = format!("its cases take longer than {} s together; have it carry fewer", CASES_TIMEOUT.as_secs());
         Err(LoadError::SelfTestFailed(message))
     };
-    tokio::time::timeout(CASES, proofs).await.unwrap_or_else(late)
+    tokio::time::timeout(CASES_TIMEOUT, runs).await.unwrap_or_else(late)
 }
 
-async fn prove(revision: Arc<Revision>, case: Case) -> Result<(), LoadError> {
+async fn run_case(revision: Arc<Revision>, case: Case) -> Result<(), LoadError> {
     let report = case.run(&revision).await;
     if report.holds(&case) {
         return Ok(());
@@ -143,20 +144,20 @@ async fn prove(revision: Arc<Revision>, case: Case) -> Result<(), LoadError> {
     Err(LoadError::SelfTestFailed(format!("case {:?}: {why}", case.name)))
 }
 
-/// Asks a revision about the first few parents until it decides one. Parents on which the one before it fails are
-/// left out. What it answers is not applied.
+/// Calls a revision about the first few parents until one call succeeds. Parents on which the revision before it fails
+/// are left out. No answer is applied.
 ///
 /// # Errors
-/// The first failure, where it fails on all of them.
+/// The first failure, if all calls fail.
 pub(crate) async fn first_call(controller: &Controller, new: &ActiveRevision) -> Result<(), String> {
     let parents = &new.parents.watch.cache;
-    let is_asked = |parent: &Arc<Object>| {
+    let is_asked_about = |parent: &Arc<Object>| {
         let is_called = !parent.deleting || finalize::asks_for_clean_up(new, parent);
         is_called && controller.recall(parent).failures == 0
     };
-    let asked: Vec<Arc<Object>> =
-        parents.keys().iter().filter_map(|key| parents.get(key)).filter(is_asked).take(FIRST_CALLS).collect();
-    one_of(asked.into_iter().map(|parent| call_about(controller, new, parent))).await
+    let first: Vec<Arc<Object>> =
+        parents.keys().iter().filter_map(|key| parents.get(key)).filter(is_asked_about).take(MAX_FIRST_CALLS).collect();
+    first_success(first.into_iter().map(|parent| call_about(controller, new, parent))).await
 }
 
 async fn call_about(controller: &Controller, new: &ActiveRevision, parent: Arc<Object>) -> Result<(), String> {
@@ -174,11 +175,11 @@ async fn call_about(controller: &Controller, new: &ActiveRevision, parent: Arc<O
     Err(format!("it fails on the first parents that it is asked about: {name}: {why}"))
 }
 
-/// Makes one call after the other until one is good: one bad parent proves nothing about a revision.
+/// Makes one call after the other until one succeeds: a failure on one bad parent proves nothing about a revision.
 ///
 /// # Errors
-/// The first, where there are calls and none of them is good.
-async fn one_of<E>(calls: impl Iterator<Item = impl Future<Output = Result<(), E>>>) -> Result<(), E> {
+/// The error of the first call, if no call succeeds.
+async fn first_success<E>(calls: impl Iterator<Item = impl Future<Output = Result<(), E>>>) -> Result<(), E> {
     let mut first = None;
     for call in calls {
         match call.await {
@@ -193,20 +194,20 @@ async fn one_of<E>(calls: impl Iterator<Item = impl Future<Output = Result<(), E
 mod tests {
     use super::*;
 
-    /// The result of calls that end so, and how many were made.
+    /// Returns the result of calls with these results, and how many of them were made.
     async fn of_calls(results: &[Result<(), &'static str>]) -> (Result<(), &'static str>, usize) {
         let mut made = 0;
         let calls = results.iter().map(|result| {
             made += 1;
             std::future::ready(*result)
         });
-        (one_of(calls).await, made)
+        (first_success(calls).await, made)
     }
 
     #[tokio::test(start_paused = true)]
     async fn cases_have_a_bound_on_their_time_together() {
-        assert!(in_time(async { Ok(()) }).await.is_ok());
-        let late = in_time(std::future::pending()).await.unwrap_err().to_string();
+        assert!(within_timeout(async { Ok(()) }).await.is_ok());
+        let late = within_timeout(std::future::pending()).await.unwrap_err().to_string();
         assert!(late.contains("longer than 30 s together"), "{late}");
     }
 

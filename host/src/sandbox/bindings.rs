@@ -1,7 +1,7 @@
 //! Converts between the model's types and the contract's generated ones, which only this module knows.
 //!
-//! Nothing is judged here. What comes out is the plugin's answer, bounded only by what may cross the boundary at once;
-//! [`answer`](hotshoe_core::check::answer) and [`descriptor`](super::descriptor) judge it.
+//! Nothing is checked here. The converted answer is bounded only by the limit on bytes that cross the boundary at once;
+//! [`answer`](hotshoe_core::check::answer) and [`descriptor`](super::descriptor) check it.
 
 use std::time::Duration;
 
@@ -109,7 +109,8 @@ impl Instance<'_> {
         .map_err(Failure::from))
     }
 
-    /// Calls one function and checks the type of that one alone: to check all takes a measurable part of a call.
+    /// Calls one function and checks the type of that function only: checking all of them takes a measurable part of a
+    /// call.
     fn ask<T: Lift + 'static>(
         &self,
         store: &mut Store<Sandbox>,

@@ -1,7 +1,7 @@
 //! One call of a plugin: a new store, a new instance, one function, and then both are dropped.
 //!
-//! Interrupting a guest leaves its locks locked and its heap half written. So nothing survives a call, whether it
-//! succeeded or not.
+//! Interrupting a guest leaves its locks locked and its heap half written. So nothing is kept after a call, whether the
+//! call succeeded or not.
 
 use std::char::DecodeUtf16Error;
 use std::str::Utf8Error;
@@ -25,35 +25,35 @@ use hotshoe_core::model::sanitize;
 /// The outcome of a call that answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome<T = Answer> {
-    /// The plugin's answer, or what was made of it.
+    /// The plugin's answer, or the result of processing it.
     pub result: Result<T, Failure>,
-    /// The lines that it logged.
+    /// The lines that the plugin logged.
     pub logs: Vec<LogLine>,
-    /// How many lines were dropped.
+    /// The number of lines that were dropped.
     pub logs_dropped: u32,
-    /// How long it ran, with its instantiation and all that was done with its answer, and without waiting for a thread.
+    /// How long the call ran, including instantiation and processing of the answer, but not waiting for a thread.
     pub elapsed: Duration,
-    /// The processor time of that.
+    /// The processor time that the call used.
     pub used: Duration,
-    /// The peak of its linear memory, bytes.
+    /// The peak of the call's linear memory, in bytes.
     pub memory: usize,
 }
 
-/// A call that failed, with what it logged before.
+/// A call that failed, with the lines that were logged before.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{error}")]
 pub struct Aborted {
     /// The error.
     pub error: CallError,
-    /// The lines that it logged; a panic's message is the last one.
+    /// The lines that the plugin logged; a panic's message is the last one.
     pub logs: Vec<LogLine>,
-    /// How many lines were dropped.
+    /// The number of lines that were dropped.
     pub logs_dropped: u32,
-    /// How long it ran.
+    /// How long the call ran.
     pub elapsed: Duration,
-    /// Its processor time.
+    /// The processor time that the call used.
     pub used: Duration,
-    /// The peak of its linear memory, bytes.
+    /// The peak of the call's linear memory, in bytes.
     pub memory: usize,
 }
 
@@ -67,17 +67,17 @@ impl Revision {
     /// Calls `reconcile` or `finalize` in a fresh instance on a decision thread.
     ///
     /// # Errors
-    /// If the plugin traps, exceeds a limit, or answers something unusable. A [`Failure`] that the plugin returns is no
+    /// If the plugin traps, exceeds a limit, or gives an unusable answer. A [`Failure`] that the plugin returns is no
     /// error here.
     pub async fn decide(self: &Arc<Self>, call: Call, observation: Arc<Observation>) -> Result<Outcome, Aborted> {
         self.decide_then(call, observation, |answer| answer).await
     }
 
-    /// Does the same, and `then` with the answer, on the same thread and against the time of the call: the plugin chooses
-    /// how much there is to do.
+    /// Does the same, and processes the answer with `then`, on the same thread and within the time limit of the call,
+    /// because the plugin chooses how much there is to process.
     ///
     /// # Errors
-    /// As above.
+    /// As [`Self::decide`].
     pub async fn decide_then<T: Send + 'static>(
         self: &Arc<Self>,
         call: Call,
@@ -101,8 +101,8 @@ impl Revision {
         on_thread(&self.engine, self.lane, work).await
     }
 
-    /// Calls `describe` in a fresh instance, and returns how long it ran: the floor of a decision, which looks at its
-    /// input besides.
+    /// Calls `describe` in a fresh instance, and returns how long the call ran: a lower bound for the time of a
+    /// decision, which also processes its input.
     ///
     /// # Errors
     /// If the plugin traps or exceeds a limit.
@@ -116,10 +116,10 @@ impl Revision {
         self.work(work).await?
     }
 
-    /// Does other work for the plugin on a decision thread, when its turn comes as if it were a call.
+    /// Does other work for the plugin on a decision thread. The work waits for its turn like a call.
     ///
     /// # Errors
-    /// [`CallError::Stopped`], if it was not done.
+    /// [`CallError::Stopped`], if the work was not done.
     pub async fn work<T: Send + 'static>(&self, work: impl FnMut() -> T + Send + 'static) -> Result<T, CallError> {
         self.engine.executor().run(self.lane, work).await.map_err(|_| CallError::Stopped)
     }
@@ -183,7 +183,7 @@ impl<T> FinishedCall<T> {
         Self { result, sandbox, start }
     }
 
-    /// Measures the answer and does `then` with it, as a part of the call.
+    /// Checks the size of the answer and processes it with `then`, as a part of the call.
     fn finish<R>(
         self,
         measure: impl FnOnce(T) -> Result<Result<Answer, Failure>, CallError>,
@@ -192,12 +192,12 @@ impl<T> FinishedCall<T> {
         let Self { result, mut sandbox, start } = self;
         let time = sandbox.call_time();
         let overdue = CallError::DeadlineExceeded(time);
-        let done = result.and_then(measure).and_then(|measured| match sandbox.goes_on() {
+        let done = result.and_then(measure).and_then(|measured| match sandbox.may_continue() {
             true => Ok(measured.map(then)),
-            // It is put off, and this is dropped.
+            // The call is put off and made again later, so this result is dropped.
             false => Err(overdue.clone()),
         });
-        let done = done.and_then(|done| if sandbox.is_over() { Err(overdue) } else { Ok(done) });
+        let done = done.and_then(|done| if sandbox.ends_overdue() { Err(overdue) } else { Ok(done) });
         let (elapsed, used, memory) = (start.elapsed(), sandbox.used(), sandbox.peak_memory());
         let Sandbox { logs, logs_dropped, .. } = sandbox;
         match done {
@@ -220,7 +220,7 @@ enum Phase {
     Call,
 }
 
-/// Explains why a call failed, by the types of errors and by what the limiter refused.
+/// Explains why a call failed, from the types of the errors and from what the limiter refused.
 fn explain(error: &wasmtime::Error, phase: Phase, sandbox: &Sandbox, limits: &Limits) -> CallError {
     if let Some(breach) = error.downcast_ref::<Breach>() {
         return CallError::LimitExceeded(breach.to_string());
@@ -228,7 +228,7 @@ fn explain(error: &wasmtime::Error, phase: Phase, sandbox: &Sandbox, limits: &Li
     if error.downcast_ref::<Trap>() == Some(&Trap::Interrupt) {
         return CallError::DeadlineExceeded(limits.call_time.0);
     }
-    // The guest was refused more, and did not survive that.
+    // A growth was refused, and the guest did not cope with that.
     if let Some(breach) = sandbox.breach {
         return CallError::LimitExceeded(breach.to_string());
     }
@@ -247,7 +247,7 @@ fn explain(error: &wasmtime::Error, phase: Phase, sandbox: &Sandbox, limits: &Li
     }
 }
 
-/// Whether the guest finished, but its answer lies outside its memory or does not fit its type.
+/// Returns whether the guest finished, but its answer lies outside its memory or does not fit its type.
 fn is_malformed(trap: Trap) -> bool {
     matches!(
         trap,
@@ -259,8 +259,8 @@ fn is_malformed(trap: Trap) -> bool {
     )
 }
 
-/// Whether more bytes crossed the boundary than may at once. wasmtime does not export the type of this error, but as a
-/// unit struct its `Debug` form is the type's exact name.
+/// Returns whether too many bytes crossed the boundary at once. wasmtime does not export the type of this error, but
+/// the type is a unit struct, so its `Debug` form is the exact name of the type.
 fn is_exhausted(error: &wasmtime::Error) -> bool {
     format!("{:?}", error.root_cause()) == "HostcallFuelExhausted"
 }
@@ -268,8 +268,8 @@ fn is_exhausted(error: &wasmtime::Error) -> bool {
 /// Describes a trap with the last error that the guest logged: a panic logs its message and then executes
 /// `unreachable`.
 fn trapped(trap: Trap, sandbox: &Sandbox) -> String {
-    let complaint = sandbox.logs.last().filter(|line| line.level == Level::Error);
-    match complaint {
+    let last_error = sandbox.logs.last().filter(|line| line.level == Level::Error);
+    match last_error {
         Some(line) => {
             sanitize::clean(format!("{trap}: {}", line.message), hotshoe_core::model::limits::FAILURE_MESSAGE)
         }

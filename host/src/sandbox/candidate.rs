@@ -1,5 +1,5 @@
-//! The content of a followed file, or of a request: a component or a `plugin.yaml`. Nothing of it is trusted yet but
-//! its digest.
+//! The content of a followed file or of a request: a component or a `plugin.yaml`, of which only the digest is trusted
+//! yet.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Hashes the bytes, which takes a millisecond for every one or two megabytes: large ones not on the thread that
-    /// reconciles.
+    /// Hashes the bytes, which takes a millisecond for every one or two megabytes. Do not hash large ones on the thread
+    /// that reconciles.
     pub fn of(bytes: Vec<u8>) -> Self {
         Self { digest: Digest::of(&bytes), bytes: Arc::new(bytes) }
     }
 
-    /// Returns their digest.
+    /// Returns the digest of the bytes.
     pub fn digest(&self) -> Digest {
         self.digest
     }

@@ -1,19 +1,20 @@
-//! Compiled components on disk.
+//! The cache of compiled components, on disk.
 //!
-//! The host will run this native code, so it is trusted only if this host wrote it: a file ends with a MAC over its name
-//! and its content, by a key that only this user can read, and the file that was verified is the open file that is loaded.
-//! A file that is corrupt, foreign, renamed or old is removed and compiled again.
+//! The host executes this native code, so a file is trusted only if this host wrote it. Each file ends with a MAC over
+//! its name and its content, by a key that only the host's user can read, and the same open file is verified and
+//! loaded. A file that is corrupt, foreign, renamed or old is removed, and its component is compiled again.
 //!
 //! ```text
 //! BASE/compiled/NAME.native    code of revisions that were loaded to be active
 //! BASE/compiled/NAME.tried     code that was compiled for a trial only
 //! ```
 //!
-//! A file is mapped into the process, so that code which does not run takes no memory: it is never written in place, and
-//! one that is removed stays mapped. Who could write to a mapped file could also read the key beside it, and sign.
+//! A file is mapped into the process, so that code which does not run takes no memory. A file is never written in
+//! place, and a removed file stays mapped. A process that could write to a mapped file could also read the key beside
+//! it, and sign.
 //!
-//! Each kind has a [share](hotshoe_core::flow::disk_share) of the directory's bytes. The file of an active revision stays, or
-//! the next start would need the compiler.
+//! Each kind of file has a [share](hotshoe_core::flow::disk_share) of the directory's bytes. The file of an active
+//! revision is never evicted, because the next start would need the compiler then.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
@@ -33,18 +34,19 @@ use crate::sandbox::volume;
 use hotshoe_core::flow::disk_share::{Share, Stored, make_room};
 use hotshoe_core::model::limits::Size;
 
-/// Follows the code in every file, for what is mapped begins a page; its version is raised when the layout changes.
+/// The magic bytes after the code in every file. They come last because the code must begin on a page to be mapped. The
+/// number is raised when the layout changes.
 const MAGIC: &[u8; 8] = b"HOTSHOE2";
-/// Length of magic and MAC, bytes.
-const TRAILER: usize = 8 + 32;
+/// The length of the magic bytes and the MAC.
+const TRAILER_BYTES: usize = 8 + 32;
 const KEY_FILE: &str = "key";
 
 /// Why a component is loaded, which decides how long its code is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// It is to be active, if it is good.
+    /// The component is to be activated, if nothing is wrong with it.
     Activation,
-    /// It is only tried, as in a shadow run or by an author.
+    /// The component is only tried, as in a shadow run or by its author.
     Trial,
 }
 
@@ -71,50 +73,50 @@ impl Purpose {
 pub struct CodeCache {
     dir: PathBuf,
     key: [u8; 32],
-    /// What the whole cache directory may hold.
-    whole: Size,
-    /// The names of code that revisions were loaded from to be active, for as long as these live.
+    /// The maximum size of the whole cache directory, of which this directory is a part.
+    cache_bytes: Size,
+    /// The names of the code of revisions that are active or were loaded to be, for as long as these revisions live.
     in_use: Mutex<Vec<Weak<str>>>,
-    /// Held while room is made and used.
-    turn: Mutex<()>,
+    /// Held while files are evicted and the freed space is used.
+    eviction_lock: Mutex<()>,
 }
 
 impl CodeCache {
-    /// Opens the cache below `base`, which may hold `whole` bytes, and creates what is missing. `base` itself may be shared,
-    /// such as a mounted volume; the directory in it is ours alone.
+    /// Opens the cache below `base`, a cache directory of at most `cache_bytes` in all, and creates what is missing.
+    /// `base` itself may be shared, such as a mounted volume; the directory in it belongs to the host's user alone.
     ///
     /// # Errors
-    /// If it cannot be written or belongs to another user.
-    pub(crate) fn open(base: &Path, whole: Size) -> io::Result<Self> {
+    /// If the directory cannot be written or belongs to another user.
+    pub(crate) fn open(base: &Path, cache_bytes: Size) -> io::Result<Self> {
         let dir = base.join("compiled");
         safe_file::make_private_dir(&dir)?;
         let key = read_key(&dir).or_else(|_| make_key(&dir))?;
-        Ok(Self { dir, key, whole, in_use: Mutex::default(), turn: Mutex::default() })
+        Ok(Self { dir, key, cache_bytes, in_use: Mutex::default(), eviction_lock: Mutex::default() })
     }
 
-    /// Returns its directory.
+    /// Returns the directory of the cache.
     pub(super) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Keeps the code of this name for as long as `name` lives.
+    /// Keeps the code with this name until `name` is dropped.
     pub(super) fn pin(&self, name: &Arc<str>) {
         let mut in_use = self.in_use.lock();
         in_use.retain(|name| name.strong_count() > 0);
         in_use.push(Arc::downgrade(name));
     }
 
-    /// Returns the code of this name, if it is intact, our own and at most `most` bytes.
+    /// Returns the code with this name, if it is intact, written by this host and at most `most` bytes long.
     pub(super) fn get(&self, name: &str, most: Size, purpose: Purpose) -> Option<VerifiedCode> {
         Purpose::ALL.into_iter().find_map(|kept| self.get_from(kept, name, most, purpose))
     }
 
     fn get_from(&self, kept: Purpose, name: &str, most: Size, purpose: Purpose) -> Option<VerifiedCode> {
         let path = self.path(name, kept);
-        let most = Size(most.0.saturating_add(TRAILER as u64));
+        let most = Size(most.0.saturating_add(TRAILER_BYTES as u64));
         let code = match safe_file::open(&path).and_then(|file| self.verify(name, file, most)) {
             Ok(Verdict::Intact(code)) => code,
-            // Maybe not too large for another plugin of the same component.
+            // Not removed: another plugin with the same component may have a higher limit.
             Ok(Verdict::TooLarge) => return None,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Ok(Verdict::Foreign) | Err(_) => {
@@ -123,29 +125,29 @@ impl CodeCache {
                 return None;
             }
         };
-        self.note_used(&code.file, &path, name, (kept, purpose), code.length + TRAILER as u64);
+        self.note_used(&code.file, &path, name, (kept, purpose), code.length + TRAILER_BYTES as u64);
         Some(code)
     }
 
-    /// Marks a file as used now. What was tried and is to be active now has room made for it among such code. A failure
-    /// costs a compilation later.
+    /// Marks a file as used now. Moves code that was only tried so far to the code of active revisions, if it is to be
+    /// active now. A failure costs a compilation later.
     fn note_used(&self, file: &File, path: &Path, name: &str, (kept, purpose): (Purpose, Purpose), length: u64) {
         let _ = file.set_modified(SystemTime::now());
         if (kept, purpose) == (Purpose::Trial, Purpose::Activation) {
-            let _turn = self.turn.lock();
+            let _locked = self.eviction_lock.lock();
             self.make_room(purpose, length);
             let _ = fs::rename(path, self.path(name, purpose));
         }
     }
 
-    /// Stores code under a name, whole or not at all. Code that is only tried is not stored where there is no room.
+    /// Stores code under a name, as a whole or not at all. Code that is only tried is not stored if there is no space.
     ///
     /// # Errors
     /// If the file cannot be written.
     pub(super) fn put(&self, name: &str, code: &[u8], purpose: Purpose) -> io::Result<()> {
-        let _turn = self.turn.lock();
+        let _locked = self.eviction_lock.lock();
         self.restore()?;
-        if !self.make_room(purpose, (TRAILER + code.len()) as u64) && purpose == Purpose::Trial {
+        if !self.make_room(purpose, (TRAILER_BYTES + code.len()) as u64) && purpose == Purpose::Trial {
             return Ok(());
         }
         let mut mac = self.mac(name);
@@ -162,12 +164,12 @@ impl CodeCache {
         }
     }
 
-    /// Removes the code that was used least recently, so that so many bytes more fit into the share. Returns whether they
-    /// do then; code that is only tried removes none where it does not.
+    /// Evicts the code that was used least recently, so that `length` more bytes fit into the share. Returns whether
+    /// they fit. For code that is only tried, nothing is evicted if it would not fit even then.
     fn make_room(&self, purpose: Purpose, length: u64) -> bool {
         let stored = self.stored(purpose);
         let held = stored.iter().map(|stored| stored.bytes).sum();
-        let bound = purpose.share().bound(self.whole, volume::of(&self.dir), held);
+        let bound = purpose.share().bound(self.cache_bytes, volume::of(&self.dir), held);
         let eviction = make_room(stored, volume::on_disk(length), bound);
         if eviction.suffices || purpose == Purpose::Activation {
             eviction.files.iter().for_each(|path| drop(fs::remove_file(path)));
@@ -175,7 +177,7 @@ impl CodeCache {
         eviction.suffices
     }
 
-    /// Returns the files of a kind. What another process left half written is as code that was tried.
+    /// Returns the files of a kind. Files that another process left half written count as code that was tried.
     fn stored(&self, purpose: Purpose) -> Vec<Stored<PathBuf, SystemTime>> {
         let in_use: Vec<PathBuf> =
             self.in_use.lock().iter().filter_map(Weak::upgrade).map(|name| self.path(&name, purpose)).collect();
@@ -187,14 +189,14 @@ impl CodeCache {
         files
     }
 
-    /// Removes all code. It can be compiled again; what needs its room cannot be had again.
+    /// Removes all code, to make space for data that cannot be made again. Code can be compiled again.
     pub fn clear(&self) {
-        let _turn = self.turn.lock();
+        let _locked = self.eviction_lock.lock();
         Purpose::ALL.into_iter().for_each(|purpose| remove(self.stored(purpose)));
     }
 
-    /// Creates the directory and the key file again if they were deleted, so that what is stored from now on is valid
-    /// after a restart, too.
+    /// Creates the directory and the key file again if they were deleted, so that code that is stored from now on is
+    /// valid after a restart, too.
     fn restore(&self) -> io::Result<()> {
         safe_file::make_private_dir(&self.dir)?;
         if self.dir.join(KEY_FILE).exists() { Ok(()) } else { plant_key(&self.dir, &self.key) }
@@ -215,16 +217,16 @@ impl CodeCache {
         if size > most.0 {
             return Ok(Verdict::TooLarge);
         }
-        let Some(length) = size.checked_sub(TRAILER as u64) else { return Ok(Verdict::Foreign) };
+        let Some(length) = size.checked_sub(TRAILER_BYTES as u64) else { return Ok(Verdict::Foreign) };
         let mut mac = self.mac(name);
         let read = io::copy(&mut (&file).take(length), &mut mac)?;
-        let mut trailer = Vec::with_capacity(TRAILER);
-        (&file).take(TRAILER as u64 + 1).read_to_end(&mut trailer)?;
+        let mut trailer = Vec::with_capacity(TRAILER_BYTES);
+        (&file).take(TRAILER_BYTES as u64 + 1).read_to_end(&mut trailer)?;
         let is_own = trailer.strip_prefix(MAGIC).is_some_and(|is| mac.verify_slice(is).is_ok());
         Ok(if read == length && is_own { Verdict::Intact(VerifiedCode { file, length }) } else { Verdict::Foreign })
     }
 
-    /// Begins the MAC of the code of this name.
+    /// Begins the MAC of the code with this name.
     fn mac(&self, name: &str) -> Hmac<Sha256> {
         #[expect(clippy::expect_used, reason = "HMAC takes keys of every length")]
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.key).expect("a key of 32 bytes");
@@ -234,17 +236,17 @@ impl CodeCache {
     }
 }
 
-/// A file of code, open since before it was verified.
+/// A file of verified code, which has been open since before it was verified.
 #[derive(Debug)]
 pub(super) struct VerifiedCode {
     file: File,
-    /// Bytes of code, which the trailer follows.
+    /// The number of bytes of code, which the trailer follows.
     length: u64,
 }
 
 impl VerifiedCode {
-    /// Returns a path to this very file, whatever the name that it was opened by leads to by now. There is none where the
-    /// system has no `/proc`.
+    /// Returns a path to this very file, even if the path by which it was opened leads to another file by now. The path
+    /// does not exist on systems without `/proc`.
     pub(super) fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
     }
@@ -284,7 +286,7 @@ fn read_key(dir: &Path) -> io::Result<[u8; 32]> {
     Ok(key)
 }
 
-/// Creates a key. If two hosts do so at once, both get the same one.
+/// Creates a key. If two hosts do so at the same time, both get the same key.
 fn make_key(dir: &Path) -> io::Result<[u8; 32]> {
     let mut key = [0; 32];
     SystemRandom::new().fill(&mut key).map_err(|_| io::Error::other("the system has no random numbers"))?;
@@ -292,7 +294,7 @@ fn make_key(dir: &Path) -> io::Result<[u8; 32]> {
     read_key(dir)
 }
 
-/// Writes the key file, unless there is a good one.
+/// Writes the key file, unless there is a valid one.
 fn plant_key(dir: &Path, key: &[u8; 32]) -> io::Result<()> {
     let path = dir.join(KEY_FILE);
     if path.exists() && read_key(dir).is_err() {
@@ -309,7 +311,7 @@ mod tests {
     use crate::sandbox::volume::tests::Tmpfs;
     use hotshoe_core::model::limits::CACHE_BYTES;
 
-    const MOST: Size = Size(1024);
+    const MAX_SIZE: Size = Size(1024);
     const ACTIVATION: Purpose = Purpose::Activation;
     const TRIAL: Purpose = Purpose::Trial;
 
@@ -326,15 +328,15 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_is_got_by_its_name_only() {
+    fn code_is_returned_under_its_own_name_only() {
         let base = tempfile::tempdir().unwrap();
         let cache = open(base.path()).unwrap();
         cache.put("a", b"code", ACTIVATION).unwrap();
-        assert_eq!(read(&cache, "a", MOST, ACTIVATION).as_deref(), Some(&b"code"[..]));
-        assert_eq!(read(&open(base.path()).unwrap(), "a", MOST, ACTIVATION).as_deref(), Some(&b"code"[..]));
-        assert_eq!(read(&cache, "b", MOST, ACTIVATION), None);
+        assert_eq!(read(&cache, "a", MAX_SIZE, ACTIVATION).as_deref(), Some(&b"code"[..]));
+        assert_eq!(read(&open(base.path()).unwrap(), "a", MAX_SIZE, ACTIVATION).as_deref(), Some(&b"code"[..]));
+        assert_eq!(read(&cache, "b", MAX_SIZE, ACTIVATION), None);
         fs::rename(cache.path("a", ACTIVATION), cache.path("b", ACTIVATION)).unwrap();
-        assert_eq!(read(&cache, "b", MOST, ACTIVATION), None);
+        assert_eq!(read(&cache, "b", MAX_SIZE, ACTIVATION), None);
     }
 
     #[test]
@@ -346,8 +348,8 @@ mod tests {
         for lose in losses {
             lose().unwrap();
             cache.put("a", b"code", ACTIVATION).unwrap();
-            assert_eq!(read(&cache, "a", MOST, ACTIVATION).as_deref(), Some(&b"code"[..]));
-            assert_eq!(read(&open(base.path()).unwrap(), "a", MOST, ACTIVATION).as_deref(), Some(&b"code"[..]));
+            assert_eq!(read(&cache, "a", MAX_SIZE, ACTIVATION).as_deref(), Some(&b"code"[..]));
+            assert_eq!(read(&open(base.path()).unwrap(), "a", MAX_SIZE, ACTIVATION).as_deref(), Some(&b"code"[..]));
             assert_eq!((mode(&cache.dir), mode(&key)), (0o700, 0o600));
         }
     }
@@ -375,28 +377,28 @@ mod tests {
             let mut bytes = whole.clone();
             bytes[place] ^= 1;
             fs::write(cache.path("a", ACTIVATION), &bytes).unwrap();
-            assert_eq!(read(&cache, "a", MOST, ACTIVATION), None, "byte {place}");
+            assert_eq!(read(&cache, "a", MAX_SIZE, ACTIVATION), None, "byte {place}");
             fs::write(cache.path("a", ACTIVATION), &whole[..place]).unwrap();
-            assert_eq!(read(&cache, "a", MOST, ACTIVATION), None, "cut at {place}");
+            assert_eq!(read(&cache, "a", MAX_SIZE, ACTIVATION), None, "cut at {place}");
         }
         let other = tempfile::tempdir().unwrap();
         let foreign = open(other.path()).unwrap();
         foreign.put("a", b"code", ACTIVATION).unwrap();
         fs::copy(foreign.path("a", ACTIVATION), cache.path("a", ACTIVATION)).unwrap();
-        assert_eq!(read(&cache, "a", MOST, ACTIVATION), None);
+        assert_eq!(read(&cache, "a", MAX_SIZE, ACTIVATION), None);
         assert!(!cache.path("a", ACTIVATION).exists());
     }
 
     #[test]
-    fn what_is_no_file_of_ours_is_neither_read_nor_waited_for() {
+    fn a_foreign_file_in_place_of_ours_is_neither_read_nor_waited_for() {
         let base = tempfile::tempdir().unwrap();
         let cache = open(base.path()).unwrap();
         for (number, plant) in safe_file::tests::FOREIGN.iter().enumerate() {
             let _ = fs::remove_file(cache.path("a", ACTIVATION));
             plant(&cache.path("a", ACTIVATION));
-            assert_eq!(read(&cache, "a", MOST, ACTIVATION), None, "{number}");
+            assert_eq!(read(&cache, "a", MAX_SIZE, ACTIVATION), None, "{number}");
             cache.put("a", b"code", ACTIVATION).unwrap();
-            assert_eq!(read(&cache, "a", MOST, ACTIVATION).as_deref(), Some(&b"code"[..]), "{number}");
+            assert_eq!(read(&cache, "a", MAX_SIZE, ACTIVATION).as_deref(), Some(&b"code"[..]), "{number}");
         }
     }
 
@@ -410,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_no_file_of_ours_is_replaced() {
+    fn a_foreign_file_in_place_of_the_key_is_replaced() {
         let base = tempfile::tempdir().unwrap();
         let key = base.path().join("compiled").join(KEY_FILE);
         for (number, plant) in safe_file::tests::FOREIGN.iter().enumerate() {
@@ -418,7 +420,7 @@ mod tests {
             fs::remove_file(&key).unwrap();
             plant(&key);
             let cache = open(base.path()).unwrap();
-            assert_eq!(read(&cache, "a", MOST, ACTIVATION), None, "{number}");
+            assert_eq!(read(&cache, "a", MAX_SIZE, ACTIVATION), None, "{number}");
             assert_eq!((mode(&key), fs::read(&key).unwrap().len()), (0o600, 32), "{number}");
         }
     }
@@ -442,7 +444,7 @@ mod tests {
         cache.put("a", b"code", ACTIVATION).unwrap();
         fs::set_permissions(cache.dir.join(KEY_FILE), fs::Permissions::from_mode(0o644)).unwrap();
         let cache = open(base.path()).unwrap();
-        assert_eq!(read(&cache, "a", MOST, ACTIVATION), None);
+        assert_eq!(read(&cache, "a", MAX_SIZE, ACTIVATION), None);
         assert_eq!(mode(&cache.dir.join(KEY_FILE)), 0o600);
     }
 
@@ -456,12 +458,12 @@ mod tests {
 
     const BLOCK: usize = 4096;
 
-    /// A cache with room for six blocks of active code and two that are tried.
+    /// A cache with space for six blocks of active code and two blocks of tried code.
     fn small(base: &Path) -> CodeCache {
         CodeCache::open(base, Size(12 * BLOCK as u64)).unwrap()
     }
 
-    /// Stores what takes a block, and lets it have been used then.
+    /// Stores code that takes one block, and was last used so many seconds after the epoch.
     fn put_at(cache: &CodeCache, name: &str, purpose: Purpose, seconds: u64) {
         cache.put(name, b"code", purpose).unwrap();
         let then = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
@@ -483,13 +485,13 @@ mod tests {
         for n in 0..6 {
             put_at(&cache, &n.to_string(), ACTIVATION, n);
         }
-        assert!(cache.get("0", MOST, TRIAL).is_some());
-        cache.put("large", &vec![0; 2 * BLOCK - TRAILER], ACTIVATION).unwrap();
+        assert!(cache.get("0", MAX_SIZE, TRIAL).is_some());
+        cache.put("large", &vec![0; 2 * BLOCK - TRAILER_BYTES], ACTIVATION).unwrap();
         assert_eq!(names(&cache, ACTIVATION), ["0", "3", "4", "5", "large"]);
     }
 
     #[test]
-    fn what_is_tried_takes_no_room_of_what_was_active() {
+    fn code_that_is_only_tried_takes_no_space_of_active_code() {
         let base = tempfile::tempdir().unwrap();
         let cache = small(base.path());
         for n in 0..6 {
@@ -501,7 +503,7 @@ mod tests {
         assert_eq!(names(&cache, ACTIVATION), ["0", "1", "2", "3", "4", "5"]);
         assert_eq!(names(&cache, TRIAL), ["tried10", "tried11"]);
         cache.put("large", &vec![0; 2 * BLOCK], TRIAL).unwrap();
-        assert_eq!(names(&cache, TRIAL), ["tried10", "tried11"], "what has no room removes nothing");
+        assert_eq!(names(&cache, TRIAL), ["tried10", "tried11"], "code that would not fit evicts nothing");
     }
 
     #[test]
@@ -521,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn twelve_shadow_runs_of_20_mib_leave_the_volume_of_the_deployment_with_room() {
+    fn twelve_shadow_runs_of_20_mib_do_not_fill_the_volume_of_the_deployment() {
         const MIB: usize = 1 << 20;
         let base = tempfile::tempdir().unwrap();
         let cache = CodeCache::open(base.path(), Size(192 << 20)).unwrap();
@@ -538,19 +540,19 @@ mod tests {
     }
 
     #[test]
-    fn what_was_tried_and_is_activated_then_is_active_code() {
+    fn tried_code_that_is_activated_becomes_active_code() {
         let base = tempfile::tempdir().unwrap();
         let cache = small(base.path());
         cache.put("a", b"code", TRIAL).unwrap();
-        assert_eq!(read(&cache, "a", MOST, TRIAL).as_deref(), Some(&b"code"[..]));
+        assert_eq!(read(&cache, "a", MAX_SIZE, TRIAL).as_deref(), Some(&b"code"[..]));
         assert_eq!((names(&cache, ACTIVATION).len(), names(&cache, TRIAL).len()), (0, 1));
-        assert_eq!(read(&cache, "a", MOST, ACTIVATION).as_deref(), Some(&b"code"[..]));
+        assert_eq!(read(&cache, "a", MAX_SIZE, ACTIVATION).as_deref(), Some(&b"code"[..]));
         assert_eq!((names(&cache, ACTIVATION).len(), names(&cache, TRIAL).len()), (1, 0));
-        assert_eq!(read(&cache, "a", MOST, TRIAL).as_deref(), Some(&b"code"[..]));
+        assert_eq!(read(&cache, "a", MAX_SIZE, TRIAL).as_deref(), Some(&b"code"[..]));
     }
 
     #[test]
-    fn what_a_killed_host_left_half_written_goes_with_what_was_tried() {
+    fn files_that_a_killed_host_left_half_written_are_evicted_with_tried_code() {
         let base = tempfile::tempdir().unwrap();
         let cache = small(base.path());
         for n in 0..5 {
@@ -562,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_full_volume_active_code_takes_the_room_of_what_was_tried() {
+    fn on_a_full_volume_active_code_takes_the_space_of_tried_code() {
         let Some(tmpfs) = Tmpfs::mount(8) else { return };
         let cache = open(tmpfs.path()).unwrap();
         let code = vec![1; 200 * BLOCK];

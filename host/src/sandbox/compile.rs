@@ -1,13 +1,13 @@
 //! Compiles components to native code, in a process of its own.
 //!
 //! Hostile bytes may make a compiler use all memory, run for ever or be exploited, and even an ordinary compilation
-//! leaves tens of megabytes behind. So each runs in a short-lived child of the same binary that has limits, no
-//! environment and nothing open but its three streams, and is [confined](crate::sandbox::confinement) to these. Its
-//! output is cached.
+//! leaves tens of megabytes behind. So each compilation runs in a short-lived child of the same binary. The child has
+//! limits, no environment and nothing open but its three streams, and is [confined](crate::sandbox::confinement) to
+//! these. Its output is cached.
 //!
-//! While plugins are called, the child is stopped for most of the time and otherwise runs at the lowest priority, for
-//! that alone still slowed them down: with turns of 5 ms instead of 2 the p99 of the others was 1.21 to 1.37 times what
-//! it is alone, where 1.2 is the target.
+//! While plugins are called, the child is stopped for most of the time, and otherwise runs at the lowest priority. The
+//! priority alone still slowed the plugins down, and so did longer turns: with turns of 5 ms instead of 2, the p99 of
+//! the plugins' decisions was 1.21 to 1.37 times what it is alone, where 1.2 is the target.
 
 use std::convert::Infallible;
 use std::io::{self, Read, Write};
@@ -35,16 +35,17 @@ use hotshoe_core::model::limits::{Limits, NICENESS, PAUSE_FACTOR, Size, Span, WA
 
 /// The hidden command of the child.
 pub const VERB: &str = "compile-component";
-/// The arguments with which the child compiles nothing, and says what is missing to confine it.
+/// The arguments with which the child compiles nothing, and prints what is missing to confine it.
 pub const CONFINE_ONLY: [&str; 2] = ["--attempt", "nothing"];
-/// How long the child has for that.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// The most that is read of the child's error output, bytes.
-const ERROR_BYTES: u64 = 4 * 1024;
-/// Two, so that a component that takes all its time to compile does not block the others.
-const AT_ONCE: usize = 2;
-/// How often the child's processor time is read while plugins are called. Short turns delay many calls a little, long
-/// ones a few calls much.
+/// The time limit of a child with [`CONFINE_ONLY`].
+const CONFINE_ONLY_TIMEOUT: Duration = Duration::from_secs(10);
+/// The maximum length of the child's error output, in bytes.
+const MAX_ERROR_BYTES: u64 = 4 * 1024;
+/// The maximum number of children: two, so that a component that takes all its time to compile does not block the
+/// others.
+const MAX_CHILDREN: usize = 2;
+/// How long the child runs before it may be stopped, while plugins are called. Short turns delay many calls a little,
+/// long ones a few calls much.
 const TURN: Duration = Duration::from_millis(2);
 
 /// Compiles components, a few at a time.
@@ -56,10 +57,10 @@ pub struct Compiler {
 }
 
 impl Compiler {
-    /// Creates a compiler that runs `program` (a `hotshoe` binary) and caches below `base`, where the host may have `whole`
-    /// bytes for all that it keeps. If nothing can be cached, that is logged, and each load compiles.
-    pub fn new(program: PathBuf, base: Option<&Path>, whole: Size) -> Self {
-        let cache = base.and_then(|base| match CodeCache::open(base, whole) {
+    /// Creates a compiler that runs `program` (a `hotshoe` binary) and caches below `base`, a cache directory with a
+    /// total maximum of `cache_bytes`. If nothing can be cached, that is logged, and each load compiles.
+    pub fn new(program: PathBuf, base: Option<&Path>, cache_bytes: Size) -> Self {
+        let cache = base.and_then(|base| match CodeCache::open(base, cache_bytes) {
             Ok(cache) => Some(Arc::new(cache)),
             Err(error) => {
                 tracing::warn!(
@@ -69,41 +70,43 @@ impl Compiler {
                 None
             }
         });
-        Self { program, cache, turn: Semaphore::new(AT_ONCE) }
+        Self { program, cache, turn: Semaphore::new(MAX_CHILDREN) }
     }
 
     /// Creates a compiler that runs this very binary, and caches below `base` or else in the user's cache directory.
-    pub fn of_this_binary(base: Option<&Path>, whole: Size) -> Self {
+    pub fn of_this_binary(base: Option<&Path>, cache_bytes: Size) -> Self {
         let base = base.map(Path::to_owned).or_else(cache_dir);
         // Not by its path, where another version may lie by now, or none.
-        Self::new("/proc/self/exe".into(), base.as_deref(), whole)
+        Self::new("/proc/self/exe".into(), base.as_deref(), cache_bytes)
     }
 
-    /// Returns its cache, if there is one.
+    /// Returns the cache, if there is one.
     pub fn cache(&self) -> Option<Arc<CodeCache>> {
         self.cache.clone()
     }
 
-    /// Has a child confine itself as for compiling, and returns what is missing on this machine for that; nothing where
-    /// it has all.
+    /// Has a child confine itself as for compiling. Returns the barriers that this machine cannot enforce; none if it
+    /// can enforce all.
     ///
     /// # Errors
     /// If the child cannot be run.
     pub async fn missing_confinement(&self) -> io::Result<Option<String>> {
         let mut command = self.command(&Limits::default());
-        let ended = tokio::time::timeout(PATIENCE, command.args(CONFINE_ONLY).stdin(Stdio::null()).output());
+        let ended =
+            tokio::time::timeout(CONFINE_ONLY_TIMEOUT, command.args(CONFINE_ONLY).stdin(Stdio::null()).output());
         let output = ended.await??;
-        let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        let missing = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         match output.status.success() {
-            true => Ok(Some(said).filter(|said| !said.is_empty())),
-            false => Err(io::Error::other(text(Ok(output.stderr)))),
+            true => Ok(Some(missing).filter(|missing| !missing.is_empty())),
+            false => Err(io::Error::other(error_text(Ok(output.stderr)))),
         }
     }
 
-    /// Compiles in a child process, which dies with the future, and which yields to plugins that are called.
+    /// Compiles in a child process, which is killed if the future is dropped, and which yields to plugins that are
+    /// called.
     ///
     /// # Errors
-    /// If the component is invalid, or exceeds a limit.
+    /// If the component is invalid or exceeds a limit.
     pub(super) async fn compile(
         &self,
         component: &[u8],
@@ -129,8 +132,8 @@ impl Compiler {
             }
         };
         let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        let done = async { tokio::join!(feed, read(stdout, limits.native_bytes.0 + 1), read(stderr, ERROR_BYTES)) };
-        let ((), code, words) = tokio::select! {
+        let done = async { tokio::join!(feed, read(stdout, limits.native_bytes.0 + 1), read(stderr, MAX_ERROR_BYTES)) };
+        let ((), code, error_output) = tokio::select! {
             done = done => done,
             never = take_turns(Paused(pid), others) => match never {},
         };
@@ -143,7 +146,7 @@ impl Compiler {
         let status = child.wait().await.map_err(broken)?;
         match status.code() {
             Some(0) => code.map_err(broken),
-            Some(_) => Err(failed(&text(words))),
+            Some(_) => Err(failed(&error_text(error_output))),
             None => Err(failed(&format!(
                 "the compiler was stopped ({status}): it reached its {} of processor time or {} of memory, or crashed",
                 limits.compile_time, limits.compile_memory
@@ -162,15 +165,16 @@ impl Compiler {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // Ctrl-C is for the host alone. No session of its own: the scheduler may balance sessions before it looks at
-            // the idle class.
+            // So that Ctrl-C signals the host alone. No session of its own, because the scheduler may divide the
+            // processor between sessions before it considers the idle class.
             .process_group(0)
             .kill_on_drop(true);
         command
     }
 }
 
-/// A child that is stopped at times. Dropping this continues it, or waiting for its end would take for ever.
+/// A child that is stopped at times. When this is dropped, the child continues, so that waiting for its end does not
+/// take for ever.
 struct Paused(Option<Pid>);
 
 impl Paused {
@@ -179,7 +183,7 @@ impl Paused {
         let _ = self.0.map(|pid| kill_process(pid, signal));
     }
 
-    /// Returns the processor time that it has used; nothing if the system does not count that.
+    /// Returns the processor time that the child has used; none if the system does not count that.
     fn ran(&self) -> Option<Duration> {
         let statistics = std::fs::read_to_string(format!("/proc/{}/schedstat", self.0?.as_raw_nonzero())).ok()?;
         let nanoseconds = statistics.split(' ').next()?.parse().ok().filter(|ran| *ran > 0)?;
@@ -210,18 +214,18 @@ async fn take_turns(child: Paused, mut others: OtherCalls) -> Infallible {
     }
 }
 
-/// Runs in the child: compiles `input` to `output`, under limits that it sets for itself, and confined, before it reads the
-/// first byte. What the kernel lacks to confine it, the host says at its start.
+/// Runs in the child: sets limits for its process, confines it, and only then reads and compiles `input` to `output`.
+/// The result of the confinement is ignored here, because the host reports at its start what the kernel lacks.
 ///
 /// # Errors
 /// If the component cannot be compiled.
 pub fn compile_stream(mut input: impl Read, mut output: impl Write, seconds: u64, bytes: u64) -> anyhow::Result<()> {
-    step_back();
+    lower_priority();
     let at_most = |bound| Rlimit { current: Some(bound), maximum: Some(bound) };
     setrlimit(Resource::As, at_most(bytes))?;
     setrlimit(Resource::Cpu, at_most(seconds))?;
     setrlimit(Resource::Core, at_most(0))?;
-    // It looks at the processor, on some of them by a file.
+    // Before the confinement, because it detects the features of the processor, on some of them by reading a file.
     let engine = wasmtime::Engine::new(&engine::config()).map_err(anyhow::Error::msg)?;
     confine();
     let mut component = Vec::new();
@@ -233,10 +237,10 @@ pub fn compile_stream(mut input: impl Read, mut output: impl Write, seconds: u64
 }
 
 /// Gives this process the lowest priority, and makes it the first to be killed if memory runs out: a component that is
-/// hard to compile must not slow down or end the others. The process also dies with its host, which may be killed while
-/// this is stopped. Each of these may fail, and then it compiles all the same: the host may already have a lower
-/// priority, which cannot be raised.
-fn step_back() {
+/// hard to compile must not slow down or end other processes. Also has this process killed when its host ends, because
+/// the host may be killed while this process is stopped. If one of these fails, the process compiles all the same: the
+/// host may already have a lower priority, which cannot be raised.
+fn lower_priority() {
     // A thread that wakes preempts this scheduling class at once, but a nice value only after some milliseconds. Later
     // threads of this process inherit it. The nice value is for systems that refuse the class.
     let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
@@ -262,9 +266,9 @@ async fn read(stream: Option<impl AsyncRead + Unpin>, cap: u64) -> io::Result<Ve
     Ok(bytes)
 }
 
-fn text(words: io::Result<Vec<u8>>) -> String {
-    let words = words.unwrap_or_default();
-    hotshoe_core::model::sanitize::clean(String::from_utf8_lossy(&words).trim().to_owned(), 1_000)
+fn error_text(output: io::Result<Vec<u8>>) -> String {
+    let output = output.unwrap_or_default();
+    hotshoe_core::model::sanitize::clean(String::from_utf8_lossy(&output).trim().to_owned(), 1_000)
 }
 
 fn late(limit: Span) -> LoadError {
@@ -303,7 +307,7 @@ mod tests {
         tokio::time::timeout(Duration::from_secs(20), wait).await.unwrap();
     }
 
-    /// Lets `child` take turns with calls of plugins, until `holds` or so many calls were made.
+    /// Lets `child` take turns with calls of plugins, until `holds` returns true or so many calls were made.
     async fn run_beside_calls(child: &Child, calls: usize, holds: impl Fn(Pid) -> bool) {
         let pid = pid_of(child);
         let threads = Executor::start(|| ()).unwrap();
@@ -340,8 +344,8 @@ mod tests {
             false
         })
         .await;
-        // It is stopped once, for what it ran until it slept.
-        assert!(stopped.get() < 100, "stopped at {} of some 200 looks", stopped.get());
+        // The child is stopped once, for the time that it ran until it slept.
+        assert!(stopped.get() < 100, "stopped at {} of some 200 checks", stopped.get());
         child.kill().await.unwrap();
     }
 }

@@ -1,15 +1,16 @@
-//! Confines the process that compiles: it computes, reads and writes the streams that it has, and ends.
+//! Confines the process that compiles: it can compute, read and write the streams that it has, and end.
 //!
-//! What is compiled was written by an attacker, and a mistake of the compiler might be theirs to use. That process has
-//! the host's user and its network, and so its token, its key and its history, were it not for this:
+//! The adversary wrote what is compiled, and may exploit a bug of the compiler. The process runs as the host's user and
+//! in the host's network, so that without these barriers it could reach the host's token, key and history:
 //!
 //! | barrier | what it closes |
 //! |---|---|
 //! | no new file descriptors | files, sockets and pipes, on any kernel |
-//! | Landlock, since Linux 5.13 | files, by path; later also TCP, abstract sockets and signals to others |
+//! | Landlock, since Linux 5.13 | files, by path; on newer kernels also TCP, abstract sockets and signals to other processes |
 //! | seccomp | every system call but the few that computing needs; no memory becomes code |
 //!
-//! A call that the C library makes to find its way, such as one that opens a file, fails; any other ends the process.
+//! A forbidden system call that the C library makes by itself, such as opening a file, fails. Any other one ends the
+//! process.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,10 +24,10 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };
 
-/// The newest Landlock whose rights are known here. An older kernel has fewer, and what it has is in force.
+/// The newest version of Landlock whose rights are known here. On an older kernel, those that it knows are enforced.
 pub const LANDLOCK: ABI = ABI::V6;
 
-/// What of a process's confinement is not in force, in words.
+/// The result of confining a process: descriptions of the barriers that are not in force.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Confinement {
     missing: Vec<String>,
@@ -39,12 +40,12 @@ impl fmt::Display for Confinement {
 }
 
 impl Confinement {
-    /// Returns whether all of it is in force.
-    pub fn is_whole(&self) -> bool {
+    /// Returns whether all barriers are in force.
+    pub fn is_complete(&self) -> bool {
         self.missing.is_empty()
     }
 
-    /// Notes `what` as missing, if it could not be set.
+    /// Notes the barrier `what` as missing, if it could not be set.
     pub fn note<E: fmt::Display>(&mut self, what: &str, set: Result<(), E>) {
         if let Err(error) = set {
             self.missing.push(format!("{what}: {error}"));
@@ -52,10 +53,10 @@ impl Confinement {
     }
 }
 
-/// Confines this process for good, as far as the kernel can, and says what it cannot.
+/// Confines this process for good, as far as the kernel can, and returns what is missing.
 pub fn confine() -> Confinement {
     let mut confinement = Confinement::default();
-    // Its rules are a file while they are made.
+    // Before the limit on file descriptors, because a Landlock ruleset needs one while it is built.
     confinement.note("Landlock", close_files());
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     confinement.note("no new file descriptors", setrlimit(Resource::Nofile, none));
@@ -66,17 +67,18 @@ pub fn confine() -> Confinement {
 /// Why Landlock is not in force.
 #[derive(Debug, thiserror::Error)]
 pub enum NoLandlock {
-    /// The kernel has none.
+    /// The kernel has no Landlock.
     #[error(
         "this kernel has none, or it is not enabled (Linux 5.13 or newer has it, with `landlock` in the parameter lsm)"
     )]
     NotThere,
-    /// Its rules cannot be made.
+    /// The rules cannot be built or applied.
     #[error("{0}")]
     Rules(#[from] RulesetError),
 }
 
-/// Allows no access to any file, TCP port, abstract socket or other process. It has no rule: what is handled is closed.
+/// Denies access to every file, TCP port, abstract socket and other process: Landlock denies what is handled and has no
+/// rule.
 fn close_files() -> Result<(), NoLandlock> {
     let RestrictionStatus { ruleset, .. } = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
@@ -88,21 +90,22 @@ fn close_files() -> Result<(), NoLandlock> {
     if ruleset == RulesetStatus::NotEnforced { Err(NoLandlock::NotThere) } else { Ok(()) }
 }
 
-/// Two filters, of which the kernel obeys the stricter one: it knows one answer for what a filter lists, and here are two.
+/// Applies two filters, because a filter has one action for all the calls that it lists, and two are needed here: to
+/// fail and to end the process. The kernel takes the stricter action of the two.
 fn close_system_calls() -> Result<(), seccompiler::Error> {
     let refused = filter(rules(REFUSED), SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32))?;
     let needed = rules(NEEDED).into_iter().chain(no_new_code()?).chain(names_of_memory()?);
     let known = rules(REFUSED).into_iter().chain(needed).collect();
     let others = filter(known, SeccompAction::KillProcess, SeccompAction::Allow)?;
-    // In this order: setting a filter is a system call, too.
+    // In this order, because the second filter forbids the system call that applies a filter.
     seccompiler::apply_filter_all_threads(&refused)?;
     seccompiler::apply_filter_all_threads(&others)
 }
 
-/// System calls, each with what their arguments must be; any of a call's rules is enough, and without one all are meant.
+/// System calls, each with rules for its arguments. A call matches if one of its rules does, or if it has no rules.
 pub type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Builds a filter that does `listed` to the calls that have a rule, and `others` to all others.
+/// Builds a filter with the action `listed` for the calls that match a rule, and `others` for all others.
 ///
 /// # Errors
 /// If a rule cannot be expressed, or this architecture is unknown.
@@ -111,15 +114,16 @@ pub fn filter(rules: Rules, others: SeccompAction, listed: SeccompAction) -> Res
     Ok(filter.try_into()?)
 }
 
-/// Returns rules for these calls, whatever their arguments are.
+/// Returns rules that match these calls with any arguments.
 pub fn rules(calls: &[i64]) -> Rules {
     calls.iter().map(|call| (*call, Vec::new())).collect()
 }
 
-/// Returns rules for memory, unless it could be run: what is compiled here is run elsewhere.
+/// Returns rules that match the allocation of memory, unless it is executable: code that is compiled here is executed
+/// in another process.
 ///
 /// # Errors
-/// Never, for this rule can be expressed.
+/// Never: the rule is valid.
 pub fn no_new_code() -> Result<Rules, seccompiler::Error> {
     let is_no_code = || {
         let executable = SeccompCmpOp::MaskedEq(libc::PROT_EXEC as u64);
@@ -128,14 +132,14 @@ pub fn no_new_code() -> Result<Rules, seccompiler::Error> {
     [libc::SYS_mmap, libc::SYS_mprotect].into_iter().map(|call| Ok((call, vec![is_no_code()?]))).collect()
 }
 
-/// Returns the rule for one of the many things that `prctl` does: the allocator names what memory it takes, and for a large
-/// component it takes more than it has at the start.
+/// Returns the rule that matches one of the many operations of `prctl`: the allocator names the memory that it
+/// allocates, and a large component needs more memory than was allocated at the start.
 fn names_of_memory() -> Result<Rules, seccompiler::Error> {
     let names = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, libc::PR_SET_VMA as u64)?;
     Ok(Rules::from([(libc::SYS_prctl, vec![SeccompRule::new(vec![names])?])]))
 }
 
-/// What computing, the allocator, a panic and an end need.
+/// The system calls that are needed to compute, to allocate, to panic and to exit.
 pub const NEEDED: &[i64] = &[
     libc::SYS_read,
     libc::SYS_write,
@@ -151,20 +155,20 @@ pub const NEEDED: &[i64] = &[
     libc::SYS_clock_gettime,
     libc::SYS_clock_nanosleep,
     libc::SYS_nanosleep,
-    // After it was stopped for a while, or where a signal came.
+    // After the process was stopped for a while or received a signal.
     libc::SYS_restart_syscall,
     libc::SYS_rt_sigaction,
     libc::SYS_rt_sigprocmask,
     libc::SYS_rt_sigreturn,
     libc::SYS_sigaltstack,
-    // A panic says in which thread.
+    // A panic message names the thread.
     libc::SYS_getpid,
     libc::SYS_gettid,
     libc::SYS_exit,
     libc::SYS_exit_group,
 ];
 
-/// What the C library, the allocator and the standard library ask of the system and do without.
+/// The system calls that the C library, the allocator and the standard library make, and whose failure they tolerate.
 const REFUSED: &[i64] = &[
     libc::SYS_openat,
     libc::SYS_openat2,
@@ -181,7 +185,7 @@ const REFUSED: &[i64] = &[
     libc::SYS_sched_getaffinity,
     libc::SYS_sysinfo,
     libc::SYS_uname,
-    // The older names of some, which newer architectures never had.
+    // Older forms of some calls, which newer architectures never had.
     #[cfg(target_arch = "x86_64")]
     libc::SYS_open,
     #[cfg(target_arch = "x86_64")]
@@ -209,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_is_needed_is_refused_nor_can_it_reach_beyond_the_process() {
+    fn no_needed_call_is_refused_or_reaches_beyond_the_process() {
         let needed: Vec<i64> = NEEDED.iter().copied().chain(no_new_code().unwrap().into_keys()).collect();
         assert!(REFUSED.iter().all(|call| !needed.contains(call)));
         for beyond in [
@@ -234,12 +238,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_said() {
+    fn missing_barriers_are_described() {
         let mut confinement = Confinement::default();
         confinement.note("seccomp", Ok::<(), String>(()));
-        assert!(confinement.is_whole());
+        assert!(confinement.is_complete());
         confinement.note("Landlock", Err(NoLandlock::NotThere));
-        assert!(!confinement.is_whole());
+        assert!(!confinement.is_complete());
         assert!(confinement.to_string().starts_with("Landlock: this kernel has none"), "{confinement}");
     }
 }

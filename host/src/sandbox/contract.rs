@@ -1,7 +1,7 @@
-//! Inspects a component from the outside before it is compiled: whether it is one, what it imports, which version of the
-//! contract it speaks, and which cases it carries.
+//! Inspects a component from the outside before it is compiled: whether it is a component, what it imports, for which
+//! version of the contract it was built, and which cases it carries.
 //!
-//! `hotshoe build` does the same inspection as the loader, so what one builds the other loads.
+//! `hotshoe build` does the same inspection as the loader, so that a component that is built can be loaded.
 
 use std::ops::Range;
 
@@ -21,16 +21,16 @@ const EXPORT: &str = "hotshoe:reconciler/reconciler";
 const IMPORT: &str = "hotshoe:reconciler/log";
 /// The custom section that holds self-test cases, a JSON array.
 pub const CASES: &str = "hotshoe:cases";
-/// So many forbidden imports are named.
-const NAMED_IMPORTS: usize = 8;
-/// The bytes that a data segment counts as a declaration, whatever is in it.
-const SEGMENT: u64 = 8;
+/// The maximum number of forbidden imports that an error names.
+const MAX_NAMED_IMPORTS: usize = 8;
+/// The number of bytes by which a data segment counts as a declaration, whatever its content.
+const SEGMENT_BYTES: u64 = 8;
 
 /// Inspects a component from the outside.
 ///
 /// # Errors
-/// If it is too large or none, declares too much, imports what a plugin may not have, or speaks another version of
-/// the contract.
+/// If it is too large or no component, declares too much, imports what a plugin may not have, or was built for another
+/// version of the contract.
 pub fn inspect<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Outside<'a>, LoadError> {
     let (size, limit) = (bytes.len() as u64, limits.component_bytes.0);
     if size > limit {
@@ -47,7 +47,7 @@ pub fn inspect<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Outside<'a>, Load
     }
 }
 
-/// What a component shows to the outside.
+/// The parts of a component that are visible from the outside.
 #[derive(Debug, Default)]
 pub struct Outside<'a> {
     /// The names of what it imports.
@@ -58,10 +58,10 @@ pub struct Outside<'a> {
     pub cases: Range<usize>,
 }
 
-/// Checks that the bytes begin as those of a component do.
+/// Checks that the bytes begin like a component.
 ///
 /// # Errors
-/// If they are none.
+/// If they do not.
 pub fn is_component(bytes: &[u8]) -> Result<(), LoadError> {
     let error = match bytes {
         [] => "the file is empty",
@@ -76,7 +76,8 @@ pub fn is_component(bytes: &[u8]) -> Result<(), LoadError> {
     Err(LoadError::NotAComponent(error.to_owned()))
 }
 
-/// Validates everything but the bodies of functions, which the compiler does, and collects the outermost names.
+/// Validates everything but the bodies of functions, which the compiler validates. Collects the names of the outermost
+/// imports and exports.
 fn read<'a>(bytes: &'a [u8], limits: &Limits) -> Result<(Types, Outside<'a>), LoadError> {
     let mut validator = Validator::new_with_features(WasmFeatures::all());
     let mut outside = Outside::default();
@@ -84,7 +85,7 @@ fn read<'a>(bytes: &'a [u8], limits: &Limits) -> Result<(Types, Outside<'a>), Lo
     let mut depth = 0_u32;
     for payload in Parser::new(0).parse_all(bytes) {
         let payload = payload.map_err(broken)?;
-        // Before the validator keeps them.
+        // Before the validator stores the declarations.
         declared.add(&payload, limits)?;
         match &payload {
             Payload::Version { encoding: Encoding::Component | Encoding::Module, .. } => depth += 1,
@@ -119,7 +120,7 @@ fn broken(error: wasmparser::BinaryReaderError) -> LoadError {
     LoadError::NotAComponent(clean(&error.to_string()))
 }
 
-/// How much a component declares so far, nested ones included, bytes.
+/// The size of a component's declarations so far, in bytes, including those of nested components.
 #[derive(Default)]
 struct Declared {
     all: u64,
@@ -131,10 +132,10 @@ impl Declared {
         let Some((_, section)) = payload.as_section() else { return Ok(()) };
         let bytes = section.len() as u64;
         self.all += match payload {
-            // Their content is counted by itself, or copied without parsing.
+            // The content of nested modules and components is counted separately; the rest is copied without parsing.
             Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => 0,
             Payload::CodeSectionStart { .. } | Payload::CustomSection(_) => 0,
-            Payload::DataSection(segments) => SEGMENT * u64::from(segments.count()),
+            Payload::DataSection(segments) => SEGMENT_BYTES * u64::from(segments.count()),
             _ => bytes,
         };
         if let Payload::TypeSection(_) | Payload::CoreTypeSection(_) | Payload::ComponentTypeSection(_) = payload {
@@ -152,15 +153,16 @@ fn within(what: &str, bytes: u64, limit: Size) -> Result<(), LoadError> {
     Err(LoadError::TooComplex(format!("{what} take more than {limit}, which grows with limits.componentBytes")))
 }
 
-/// Checks the imports: types may come from anywhere, for they do nothing; of all else only `log`.
+/// Checks the imports. Types may come from any interface, because they do nothing. Of everything else, only `log` may
+/// be imported.
 fn check_imports(types: TypesRef<'_>, imports: &[&str]) -> Result<(), LoadError> {
     let forbidden: Vec<_> = imports.iter().filter_map(|name| Some((*name, forbidden(types, name)?))).collect();
     match forbidden.as_slice() {
         [] => Ok(()),
         [(_, function)] => Err(LoadError::ForbiddenImport(clean(function))),
         several => {
-            let named: Vec<&str> = several.iter().take(NAMED_IMPORTS).map(|(name, _)| *name).collect();
-            let more = match several.len().saturating_sub(NAMED_IMPORTS) {
+            let named: Vec<&str> = several.iter().take(MAX_NAMED_IMPORTS).map(|(name, _)| *name).collect();
+            let more = match several.len().saturating_sub(MAX_NAMED_IMPORTS) {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
@@ -169,7 +171,7 @@ fn check_imports(types: TypesRef<'_>, imports: &[&str]) -> Result<(), LoadError>
     }
 }
 
-/// Returns what a plugin may not import, if anything: the first function of an interface, or a function.
+/// Returns the name of an import, if a plugin may not have it; of an interface, with the name of its first function.
 fn forbidden(types: TypesRef<'_>, name: &str) -> Option<String> {
     match types.component_item_for_import(name).map(|item| item.ty) {
         Some(ComponentEntityType::Instance(_)) if unversioned(name) == IMPORT => None,
@@ -179,7 +181,7 @@ fn forbidden(types: TypesRef<'_>, name: &str) -> Option<String> {
     }
 }
 
-/// Returns the first item of an imported interface that is no type.
+/// Returns the name of the first item in an imported interface that is no type.
 fn first_function(types: TypesRef<'_>, instance: ComponentInstanceTypeId) -> Option<&str> {
     let exports = types.get(instance)?.exports.iter();
     exports
@@ -201,7 +203,8 @@ fn check_versions(outside: &Outside<'_>) -> Result<(), LoadError> {
     }
 }
 
-/// Whether the linker treats two versions as one: the same major version, or below 1.0 the same minor one.
+/// Returns whether the linker treats a version as the one of this host: with the same major version, or below 1.0 with
+/// the same minor version.
 fn is_compatible(version: &str) -> bool {
     let track = |version: &str| {
         let mut parts = version.split('.').map(str::to_owned);
@@ -237,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_component_is_recognised() {
+    fn bytes_that_are_no_component_are_recognised() {
         let message = |bytes: &[u8]| inspect(bytes, &Limits::default()).unwrap_err().to_string();
         assert!(message(b"").contains("empty"));
         assert!(message(b"#!/bin/sh").contains("does not begin"));
@@ -251,10 +254,10 @@ mod tests {
     }
 
     #[test]
-    fn what_declares_too_much_is_refused_wherever_it_is_declared() {
+    fn too_many_declarations_are_refused_wherever_they_are() {
         let types = |count: usize| "(type (func (param i32 i64) (result f64)))".repeat(count);
         let many = "(import \"a\" \"a long name\" (func))".repeat(100_000);
-        for (wat, said) in [
+        for (wat, message) in [
             (format!("(component (core module {}))", types(60_000)), "its types take more than"),
             (
                 format!("(component (component (component (core module {}))))", types(60_000)),
@@ -272,7 +275,7 @@ mod tests {
             ),
         ] {
             let error = inspect(&wat::parse_str(&wat).unwrap(), &Limits::default()).unwrap_err();
-            assert!(error.to_string().contains(said), "{error}");
+            assert!(error.to_string().contains(message), "{error}");
         }
         assert!(
             inspected(&format!("(component (core module {}))", types(10_000))).unwrap_err().contains("exports nothing")
@@ -322,7 +325,7 @@ mod tests {
     #[test]
     fn of_many_forbidden_imports_the_first_are_named() {
         let import = |number| format!("(import \"wasi:cli/i{number}@0.2.9\" (instance (export \"f\" (func))))");
-        let imports: String = (0..NAMED_IMPORTS + 3).map(import).collect();
+        let imports: String = (0..MAX_NAMED_IMPORTS + 3).map(import).collect();
         let error = inspected(&format!("(component {imports})")).unwrap_err();
         assert!(error.contains("imports wasi:cli/i0@0.2.9, wasi:cli/i1@0.2.9, "), "{error}");
         assert!(error.contains("wasi:cli/i7@0.2.9 and 3 more, which a plugin may not have"), "{error}");

@@ -1,5 +1,5 @@
-//! Validates a plugin's description of itself, once when it is loaded. The grant decides whether it gets what it asks
-//! for.
+//! Validates a plugin's descriptor, once when the plugin is loaded. Whether the plugin may have what it asks for is not
+//! checked here, but against its grant.
 
 use std::collections::HashSet;
 
@@ -10,14 +10,14 @@ use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::names;
 use hotshoe_core::model::{json_guard, sanitize};
 
-/// The most kinds of children, and the most kinds that are read.
-const KINDS: usize = 32;
-/// The most fields of one kind.
-const FIELDS: usize = 128;
-/// The longest name and version, bytes.
-const WORD: usize = 128;
-/// The largest schema of a configuration, bytes.
-const SCHEMA: usize = 256 * 1024;
+/// The maximum number of owned kinds, and of read kinds.
+const MAX_KINDS: usize = 32;
+/// The maximum number of fields of one kind.
+const MAX_FIELDS: usize = 128;
+/// The maximum length of a name, a version or a key, in bytes.
+const MAX_NAME_BYTES: usize = 128;
+/// The maximum size of a configuration's schema, in bytes.
+const MAX_SCHEMA_BYTES: usize = 256 * 1024;
 
 /// Validates a descriptor, and sanitizes its name and version.
 ///
@@ -33,19 +33,20 @@ pub(super) fn validate(descriptor: Descriptor) -> Result<Descriptor, String> {
     check_finalizer(&descriptor)?;
     check_schema(&descriptor)?;
     Ok(Descriptor {
-        name: sanitize::clean(descriptor.name, WORD),
-        version: sanitize::clean(descriptor.version, WORD),
+        name: sanitize::clean(descriptor.name, MAX_NAME_BYTES),
+        version: sanitize::clean(descriptor.version, MAX_NAME_BYTES),
         ..descriptor
     })
 }
 
 fn check_owned(descriptor: &Descriptor) -> Result<(), String> {
-    ensure(descriptor.owns.len() <= KINDS, || format!("it owns more than {KINDS} kinds"))?;
+    ensure(descriptor.owns.len() <= MAX_KINDS, || format!("it owns more than {MAX_KINDS} kinds"))?;
     let mut kinds = HashSet::new();
     for owned in &descriptor.owns {
         check_kind(&owned.kind)?;
         check_fields(&owned.kind.to_string(), &owned.fields)?;
-        // Each child would be a parent, whose children are parents again: no limit of one parent bounds them.
+        // Each child would be a parent, whose children are parents again. No limit would bound them, since the limits
+        // are those of one parent.
         let is_parent = (&owned.kind.group, &owned.kind.kind) == (&descriptor.parent.group, &descriptor.parent.kind);
         ensure(!is_parent, || format!("it owns {}, which is the kind of its own parents; own another", owned.kind))?;
         ensure(kinds.insert((&owned.kind.group, &owned.kind.kind)), || format!("it owns {} twice", owned.kind))?;
@@ -54,18 +55,18 @@ fn check_owned(descriptor: &Descriptor) -> Result<(), String> {
 }
 
 fn check_reads(descriptor: &Descriptor) -> Result<(), String> {
-    ensure(descriptor.reads.len() <= KINDS, || format!("it reads more than {KINDS} kinds"))?;
+    ensure(descriptor.reads.len() <= MAX_KINDS, || format!("it reads more than {MAX_KINDS} kinds"))?;
     let mut keys = HashSet::new();
     for read in &descriptor.reads {
         let key = &read.key;
         check_kind(&read.kind)?;
-        // A kind that is read is watched and stored whole, with the host's own account.
+        // All objects of a kind that is read are watched and stored, with the host's own account.
         let is_secret = read.kind.is("", "Secret");
         ensure(!is_secret, || {
             "it reads Secrets as a kind, but each is read by its name and none is kept; leave them out of `reads`, and answer `needs` with the name".into()
         })?;
         check_fields(key, &read.fields)?;
-        ensure(names::is_visible(key, WORD), || format!("{} is no key of a read kind", shown(key)))?;
+        ensure(names::is_visible(key, MAX_NAME_BYTES), || format!("{} is no key of a read kind", shown(key)))?;
         ensure(keys.insert(key), || format!("the key {key:?} of a read kind is given twice"))?;
         ensure(read.selector.len() <= 1024 && names::is_selector(&read.selector), || {
             format!("{} is no label selector", shown(&read.selector))
@@ -83,13 +84,13 @@ fn check_reads(descriptor: &Descriptor) -> Result<(), String> {
 fn check_finalizer(descriptor: &Descriptor) -> Result<(), String> {
     let Some(finalizer) = &descriptor.finalizer else { return Ok(()) };
     let (prefix, _) = finalizer.split_once('/').unwrap_or_default();
-    // A finalizer of another group could block a deletion for that group's operator, or end its block. The core group has
-    // no domain, and its finalizers are Kubernetes' own.
+    // With a finalizer of another group, a plugin could block deletions in the name of that group's operator, or
+    // unblock those that it blocks. The core group has no domain, and its finalizers are Kubernetes' own.
     let own = finalizer::domain(&descriptor.parent.group);
     ensure(prefix == own && names::is_qualified(finalizer), || {
         format!("the finalizer {} is not of the form {own}/NAME", shown(finalizer))
     })?;
-    // The right to add a finalizer is the right to change all of the object, and what it runs.
+    // The right to add a finalizer is the right to change the whole object, and so the Pods that it runs.
     let parent = &descriptor.parent;
     ensure(!pod::makes_pods(parent), || {
         format!(
@@ -100,7 +101,9 @@ fn check_finalizer(descriptor: &Descriptor) -> Result<(), String> {
 
 fn check_schema(descriptor: &Descriptor) -> Result<(), String> {
     let Some(schema) = &descriptor.config_schema else { return Ok(()) };
-    ensure(schema.len() <= SCHEMA, || format!("its configuration's schema has more than {SCHEMA} bytes"))?;
+    ensure(schema.len() <= MAX_SCHEMA_BYTES, || {
+        format!("its configuration's schema has more than {MAX_SCHEMA_BYTES} bytes")
+    })?;
     json_guard::check_object(schema, 64)
         .map_err(|error| format!("its configuration's schema cannot be read: {}", sanitize::clean(error, 500)))
 }
@@ -111,13 +114,17 @@ fn check_kind(kind: &Kind) -> Result<(), String> {
 }
 
 fn check_fields(of: &str, fields: &[String]) -> Result<(), String> {
-    ensure(fields.len() <= FIELDS, || format!("it asks for more than {FIELDS} fields of {of}"))?;
+    ensure(fields.len() <= MAX_FIELDS, || format!("it asks for more than {MAX_FIELDS} fields of {of}"))?;
     fields.iter().try_for_each(|field| check_path(of, field))
 }
 
 fn check_path(of: &str, path: &str) -> Result<(), String> {
     let wrong = |error: WrongPath| {
-        format!("{} is no path to a field of {of}: {}", shown(path), sanitize::clean(error.to_string(), 2 * WORD))
+        format!(
+            "{} is no path to a field of {of}: {}",
+            shown(path),
+            sanitize::clean(error.to_string(), 2 * MAX_NAME_BYTES)
+        )
     };
     field_path::keys(path).map(drop).map_err(wrong)
 }
@@ -127,7 +134,7 @@ fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String>
 }
 
 fn shown(text: &str) -> String {
-    format!("{:?}", sanitize::clean(text.to_owned(), WORD))
+    format!("{:?}", sanitize::clean(text.to_owned(), MAX_NAME_BYTES))
 }
 
 #[cfg(test)]
@@ -193,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_pods_is_a_parent_without_a_finalizer_only() {
+    fn a_parent_that_makes_pods_may_have_no_finalizer() {
         for (group, finalizer, kind, valid) in [
             ("apps", "apps/demo", "Deployment", false),
             ("apps", "apps/demo", "StatefulSet", false),

@@ -1,7 +1,7 @@
 //! The one wasmtime engine of the process, its epoch clock and its decision threads.
 //!
-//! `config` sets everything that compiled code depends on. The child process that compiles uses it too, so its code
-//! fits this engine.
+//! `config` sets everything that compiled code depends on. The child process that compiles uses it too, so that its
+//! output fits this engine.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -13,21 +13,21 @@ use wasmtime::component::Linker;
 use wasmtime::{Config, OptLevel, PoolingAllocationConfig, WasmFeatures};
 
 use crate::sandbox::bindings;
-use crate::sandbox::executor::{CALLS, Executor};
+use crate::sandbox::executor::{Executor, MAX_CALLS};
 use crate::sandbox::load::MappedCode;
 use crate::sandbox::store::{Sandbox, TICK};
 use hotshoe_core::model::limits::{INSTANCES, MEMORIES, MEMORY, TABLE_ELEMENTS, TABLES, WASM_STACK};
 
-/// Bytes of a linear memory that are zeroed for the next call; the rest is returned to the system. A usual guest fits,
-/// so its pages cause no faults: 25 µs a call instead of 70 µs.
-const KEEP_MEMORY: usize = 1024 * 1024;
-/// The same for tables.
-const KEEP_TABLE: usize = 64 * 1024;
-/// Memory slots that stay mapped while idle; what they keep counts as resident.
+/// The bytes of a linear memory that are zeroed for the next call and stay resident; the rest is returned to the
+/// system. A usual guest fits into them, so that its pages cause no faults: 25 µs a call instead of 70 µs.
+const RESIDENT_MEMORY_BYTES: usize = 1024 * 1024;
+/// The bytes of a table that stay resident.
+const RESIDENT_TABLE_BYTES: usize = 64 * 1024;
+/// The number of memory slots that stay mapped while idle. Their resident bytes count as memory of the host.
 const WARM_SLOTS: u32 = 8;
-/// Pause between two ticks while no call runs, before the clock stops. Calls in quick succession find it running: to
-/// start and stop it for each costs more than a short call.
-const DOZE: Duration = Duration::from_millis(10);
+/// The pause between two ticks while no call runs, before the clock stops. Calls in quick succession find the clock
+/// running: starting and stopping it for each call costs more than a short call.
+const IDLE_TICK: Duration = Duration::from_millis(10);
 
 /// The engine; cheap to clone.
 #[derive(Clone)]
@@ -48,7 +48,7 @@ impl Engine {
     /// If the processor or the system lacks what wasmtime needs.
     pub fn new() -> anyhow::Result<Self> {
         let mut config = config();
-        // Compiling is a child's work; without it, Cranelift's pages never become resident here.
+        // Only the child compiles. Without a compiler, Cranelift's pages never become resident here.
         config.allocation_strategy(allocation()).enable_compiler(false);
         let wasm = wasmtime::Engine::new(&config).map_err(anyhow::Error::msg)?;
         let linker = bindings::linker(&wasm).map_err(anyhow::Error::msg)?;
@@ -59,7 +59,7 @@ impl Engine {
         Ok(Self(Arc::new(Inner { wasm, linker, clock, executor, mapped_code })))
     }
 
-    /// Whether any plugin is called now, or waits to be called.
+    /// Returns whether a call of any plugin runs or waits.
     pub fn is_called(&self) -> bool {
         self.0.executor.is_busy()
     }
@@ -79,7 +79,7 @@ impl Engine {
         &self.0.linker
     }
 
-    /// Runs the clock until the guard is dropped: without it no deadline passes.
+    /// Runs the clock until the guard is dropped. Without a running clock no deadline passes.
     pub(super) fn clock(&self) -> Running<'_> {
         self.0.clock.run()
     }
@@ -93,7 +93,8 @@ impl Engine {
     }
 }
 
-/// Returns how components are compiled. Always with epoch interruption, or a call could lack its deadline.
+/// Returns the settings with which components are compiled. Epoch interruption is always on, because without it a call
+/// would have no deadline.
 pub(super) fn config() -> Config {
     let mut config = Config::new();
     config
@@ -109,12 +110,12 @@ pub(super) fn config() -> Config {
     config
 }
 
-/// Returns a pool for as many calls as run at once, each with twice what it may have: what asks for more is denied by
-/// its limits, which say so, and not by the pool. Slots are reused, and zeroed between calls: reservations and guards
-/// have their full sizes, and the kernel is not asked which pages were written (`PAGEMAP_SCAN` misses swapped-out
-/// pages), so that what is zeroed depends only on the memory's own size.
+/// Returns a pool for as many calls as may run at the same time, with twice what each may have: so a call that asks for
+/// too much is denied by its limits, which have a clear message, and not by the pool. Slots are reused, and zeroed
+/// between calls. Reservations and guards have their full sizes, and the kernel is not asked which pages were written
+/// (`PAGEMAP_SCAN` misses swapped-out pages), so that the range that is zeroed depends only on the memory's own size.
 fn allocation() -> PoolingAllocationConfig {
-    let calls = CALLS as u32;
+    let calls = MAX_CALLS as u32;
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(calls)
         .total_core_instances(2 * calls * INSTANCES)
@@ -124,8 +125,8 @@ fn allocation() -> PoolingAllocationConfig {
         .total_tables(2 * calls * TABLES)
         .max_tables_per_module(2 * TABLES)
         .table_elements(2 * TABLE_ELEMENTS as usize)
-        .linear_memory_keep_resident(KEEP_MEMORY)
-        .table_keep_resident(KEEP_TABLE)
+        .linear_memory_keep_resident(RESIDENT_MEMORY_BYTES)
+        .table_keep_resident(RESIDENT_TABLE_BYTES)
         .max_unused_warm_slots(WARM_SLOTS);
     pool
 }
@@ -152,21 +153,22 @@ struct Clock {
 #[derive(Default)]
 struct ClockState {
     calls: AtomicUsize,
-    /// How many calls have begun.
+    /// The number of calls that have begun since the start.
     begun: AtomicUsize,
-    resting: AtomicBool,
+    /// Whether the clock's thread parks, or is about to.
+    is_parking: AtomicBool,
     ended: AtomicBool,
 }
 
 impl Clock {
-    /// The thread runs until the engine is gone.
+    /// Starts the clock's thread, which runs until the engine is dropped.
     fn start(engine: &wasmtime::Engine) -> std::io::Result<Self> {
         let (engine, state) = (engine.weak(), Arc::<ClockState>::default());
         let shared = Arc::clone(&state);
         let thread = std::thread::Builder::new().name("epoch".into()).stack_size(64 * 1024).spawn(move || {
             let mut known = 0;
             loop {
-                // Sleeps first: a tick never comes early for a call that has just begun.
+                // Sleeps first, so that a tick never comes early for a call that has just begun.
                 std::thread::sleep(shared.pause(&mut known));
                 match engine.upgrade() {
                     Some(engine) if !shared.ended.load(Ordering::SeqCst) => engine.increment_epoch(),
@@ -178,10 +180,10 @@ impl Clock {
     }
 
     fn run(&self) -> Running<'_> {
-        // Sequentially consistent, as below: either the clock sees this call, or this call sees it resting.
+        // Sequentially consistent, as below: either the clock sees this call, or this call sees that the clock parks.
         self.state.calls.fetch_add(1, Ordering::SeqCst);
         self.state.begun.fetch_add(1, Ordering::SeqCst);
-        if self.state.resting.load(Ordering::SeqCst) {
+        if self.state.is_parking.load(Ordering::SeqCst) {
             self.thread.unpark();
         }
         Running(&self.state)
@@ -196,16 +198,16 @@ impl Drop for Clock {
 }
 
 impl ClockState {
-    /// Returns how long the clock sleeps now. Parks while no call runs and none has begun since the last tick, when
-    /// `known` had begun. A spurious wake-up costs a tick.
+    /// Returns how long the clock sleeps now. Parks first, if no call runs and none has begun since the last tick, when
+    /// `known` calls had begun. A spurious wake-up costs one tick.
     fn pause(&self, known: &mut usize) -> Duration {
-        self.resting.store(true, Ordering::SeqCst);
+        self.is_parking.store(true, Ordering::SeqCst);
         if self.calls.load(Ordering::SeqCst) == 0 && self.begun.load(Ordering::SeqCst) == *known {
             std::thread::park();
         }
-        self.resting.store(false, Ordering::SeqCst);
+        self.is_parking.store(false, Ordering::SeqCst);
         *known = self.begun.load(Ordering::SeqCst);
-        if self.calls.load(Ordering::SeqCst) == 0 { DOZE } else { TICK }
+        if self.calls.load(Ordering::SeqCst) == 0 { IDLE_TICK } else { TICK }
     }
 }
 

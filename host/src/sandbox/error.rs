@@ -7,29 +7,29 @@ use serde::{Deserialize, Serialize};
 
 use hotshoe_core::check::answer::AnswerError;
 
-/// Why a call of a plugin failed. That costs this decision and changes nothing else.
+/// Why a call of a plugin failed. A failed call costs one decision and changes nothing else.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// It ran for too long.
+    /// The plugin ran for too long.
     #[error("the plugin ran for longer than its {}: it may loop; raise limits.callTime if it is only slow", limit(*.0))]
     DeadlineExceeded(Duration),
-    /// It exceeded its limit on memory, tables or instances.
+    /// The plugin exceeded its limit on memory, tables or instances.
     #[error("the plugin reached its limit on {0}")]
     LimitExceeded(String),
-    /// It trapped.
+    /// The plugin trapped.
     #[error("the plugin trapped: {0}")]
     Trapped(String),
-    /// Its answer is too large or cannot be read.
+    /// The plugin's answer is too large or cannot be read.
     #[error(transparent)]
     Answer(#[from] AnswerError),
-    /// It required more objects in every round.
+    /// The plugin required more objects in every round.
     #[error("the plugin still needs more objects after {0} rounds")]
     TooManyRounds(usize),
-    /// It failed too often, so it is not called for now.
-    // Without the time: each parent has an Event of it, and Events with one message are one Event.
+    /// The plugin failed too often, so it is not called for now.
+    // The message has no time, because each parent has an Event of it, and Events with the same message are one Event.
     #[error("the plugin failed too often and is not called for a while; fix and reload it, or wait")]
     CircuitOpen(Duration),
-    /// It was never called: the host's decision threads have ended, or the circuit opened meanwhile.
+    /// The plugin was not called: the host's decision threads have ended, or the circuit opened meanwhile.
     #[error("the host is shutting down")]
     Stopped,
 }
@@ -51,7 +51,7 @@ pub enum LoadError {
         /// The error.
         source: std::io::Error,
     },
-    /// It is larger than the limit.
+    /// The component is larger than the limit.
     #[error("the component has {size} bytes, more than the {limit} that are accepted (limits.componentBytes)")]
     TooLarge {
         /// Its size.
@@ -59,28 +59,28 @@ pub enum LoadError {
         /// The limit.
         limit: u64,
     },
-    /// It declares more types or items than the host parses.
+    /// The component declares more types or items than the host parses.
     #[error("the component declares too much: {0}")]
     TooComplex(String),
-    /// It is no component.
+    /// The bytes are no component.
     #[error("this is no WebAssembly component: {0}; `hotshoe build` makes one of a plugin's folder")]
     NotAComponent(String),
-    /// It imports what a plugin may not have.
+    /// The component imports something that a plugin may not have.
     #[error(
         "the component imports {imports}, which a plugin may not have: the only function import is hotshoe:reconciler/log{how}",
         imports = .0,
         how = without_wasi(.0)
     )]
     ForbiddenImport(String),
-    /// It is a component, but no plugin.
+    /// The component is no plugin.
     #[error(
         "the component exports {0}, and not hotshoe:reconciler/reconciler, so it is no plugin; hand your type to `hotshoe_sdk::export!`, or, without that SDK, build it for the world hotshoe:reconciler/plugin"
     )]
     NoPlugin(String),
-    /// It speaks another contract.
+    /// The component was built for another version of the contract.
     #[error("plugin needs {needs}, this host offers {offers}; rebuild it with that version of the contract")]
     ContractMismatch {
-        /// The version that it needs.
+        /// The version that the component needs.
         needs: String,
         /// The version that this host offers.
         offers: String,
@@ -99,10 +99,10 @@ pub enum LoadError {
         "the plugin asks for more than it is granted: {0}; grant it in plugin.yaml (`hotshoe grants` shows what is missing), which is applied without a restart, or use another revision"
     )]
     NotGranted(String),
-    /// It fails on parents, or would change more than may be changed without asking.
+    /// The component fails on parents, or would change more than is allowed without an approval.
     #[error("{0}; look at it with `hotshoe shadow`; `hotshoe approve` activates it anyway")]
     ApprovalRequired(String),
-    /// It was active before, and did worse than the one before it.
+    /// The component was active before, and did worse than the one before it.
     #[error("rolled back: {0}; fix the component, or run `hotshoe approve` to activate it anyway")]
     RolledBack(String),
     /// An administrator wants another revision to be active.
@@ -136,7 +136,7 @@ impl CallError {
         AnswerError::TooLarge(what.into()).into()
     }
 
-    /// One PascalCase word for Event, condition and metric.
+    /// Returns one PascalCase word for Event, condition and metric.
     pub fn reason(&self) -> &'static str {
         match self {
             CallError::DeadlineExceeded(_) => "DeadlineExceeded",
@@ -177,7 +177,7 @@ impl Reason {
         matches!(self, Self::ApprovalRequired | Self::RolledBack)
     }
 
-    /// Returns the word.
+    /// Returns the reason as one PascalCase word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unreadable => "Unreadable",
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn an_open_circuit_has_the_same_message_however_long_it_stays_open() {
-        let words = |seconds| CallError::CircuitOpen(Duration::from_secs(seconds)).to_string();
-        assert_eq!(words(1), words(1800));
+        let message = |seconds| CallError::CircuitOpen(Duration::from_secs(seconds)).to_string();
+        assert_eq!(message(1), message(1800));
     }
 }

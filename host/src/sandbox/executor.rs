@@ -5,14 +5,15 @@
 //!
 //! A call that turns out to be slow steps aside for another thread: it goes on at a low priority and, while other
 //! plugins are called, for a part of the time only. Its thread ends with it, since a thread that has lowered its
-//! priority may not raise it again. Where as many calls are slow as may be, it is put off: dropped, and made again once
-//! one of them has ended. So [`THREADS`] are always left for calls that are quick, however many plugins are not.
+//! priority may not raise it again. If the maximum number of calls is slow already, the call is put off: it is dropped,
+//! and made again once one of them has ended. So [`THREADS`] threads are always left for quick calls, however many
+//! plugins are slow.
 //!
-//! An idle thread ends after a while, and another is started when there is work: the memory that its calls touched
-//! stays with a thread for as long as it runs. When the last one ends so, other memory that only calls need is released
-//! as well.
+//! An idle thread ends after a while, and another is started when there is work, because a thread keeps the memory that
+//! its calls have touched for as long as it runs. When the last thread ends for idleness, other memory that only calls
+//! need is released as well.
 //!
-//! What this buys, by `bench-hostile`: beside plugins that loop, trap, flood the log or are hard to compile, the p99 of
+//! The effect, by `bench-hostile`: beside plugins that loop, trap, flood the log or are hard to compile, the p99 of
 //! the other plugins' decisions is at most 1.08 times what it is alone, where 1.2 is the target. Threads that end give
 //! back up to 9 MB.
 
@@ -29,34 +30,34 @@ use parking_lot::{Mutex, MutexGuard};
 use rustix::process::setpriority_process;
 use tokio::sync::oneshot;
 
-use crate::sandbox::lanes::{Lane, Lanes, SLOW_CALLS, Turn};
+use crate::sandbox::lanes::{Lane, Lanes, MAX_SLOW_CALLS, Turn};
 use hotshoe_core::model::limits::NICENESS;
 
-/// Two, so that one plugin cannot occupy all of them; more would only wait for each other in the kernel, which maps and
-/// unmaps the memories of instances.
+/// The number of threads for calls that are not slow. Two, so that one plugin cannot occupy all of them. More would
+/// only wait for each other in the kernel, which maps and unmaps the memories of instances.
 const THREADS: usize = 2;
 
-/// The most calls that run at the same time, slow ones included.
-pub(super) const CALLS: usize = THREADS + SLOW_CALLS;
+/// The maximum number of calls that run at the same time, slow ones included.
+pub(super) const MAX_CALLS: usize = THREADS + MAX_SLOW_CALLS;
 
-/// The stack of a decision thread, bytes: as much for the host as for the guest, and some more.
-const STACK: usize = 2 * hotshoe_core::model::limits::WASM_STACK + 1024 * 1024;
+/// The stack of a decision thread, in bytes: as much for the host as for the guest, and some more.
+const STACK_BYTES: usize = 2 * hotshoe_core::model::limits::WASM_STACK + 1024 * 1024;
 
 /// A plugin that was called within this time is likely to be called again.
-const BUSY: Duration = Duration::from_millis(100);
+const BUSY_WINDOW: Duration = Duration::from_millis(100);
 
 /// How long a thread waits for work before it ends.
-const IDLE: Duration = Duration::from_secs(10);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Pause before a thread that could not be started is started again.
-const RETRY: Duration = Duration::from_secs(1);
+/// The pause before the host tries again to start a thread.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 thread_local! {
-    /// The decision thread that this thread is, if it is one.
+    /// The worker that runs on this thread, if it is a decision thread.
     static WORKER: RefCell<Option<Worker>> = const { RefCell::new(None) };
 }
 
-/// A call, which is made again where it was put off.
+/// A call. It can be made again, if it was put off.
 type Job = Box<dyn FnMut() + Send>;
 
 /// The call was not made: the threads have ended, or its lane was cleared.
@@ -73,11 +74,11 @@ struct Pool {
     queues: Mutex<Queues>,
     /// How long a thread waits for work before it ends.
     idle: Duration,
-    /// How many jobs have begun.
+    /// The number of jobs that have begun.
     begun: AtomicU64,
-    /// Called when no thread is left, for there was no work for a while.
+    /// Called when the last thread has ended, because there was no work for a while.
     on_idle: Box<dyn Fn() + Send + Sync>,
-    /// Takes the numbers of workers that need a thread.
+    /// The channel to the thread that starts threads: the numbers of the workers that need one.
     keeper: Sender<usize>,
 }
 
@@ -94,18 +95,19 @@ impl OtherCalls {
         Self { pool: Arc::downgrade(pool), known: pool.begun.load(Ordering::Relaxed), seen: None }
     }
 
-    /// Whether another plugin was called within the last 100 ms; only correct if it is called often.
+    /// Returns whether another plugin was called within the last 100 ms. Only correct if this method is called often.
     pub(super) fn are_called(&mut self) -> bool {
         let Some(pool) = self.pool.upgrade() else { return false };
         let begun = pool.begun.load(Ordering::Relaxed);
         if begun != self.known {
             (self.known, self.seen) = (begun, Some(Instant::now()));
         }
-        self.seen.is_some_and(|seen| seen.elapsed() < BUSY)
+        self.seen.is_some_and(|seen| seen.elapsed() < BUSY_WINDOW)
     }
 }
 
-/// Wakes a thread when it is dropped, even with a call whose caller has gone: those behind it in its lane wake none.
+/// Wakes a thread when this is dropped, even if the caller of the pushed call has gone by then: the calls behind it in
+/// the same lane wake no thread.
 struct WakeOnDrop<'a>(&'a Pool);
 
 impl Drop for WakeOnDrop<'_> {
@@ -114,52 +116,54 @@ impl Drop for WakeOnDrop<'_> {
     }
 }
 
-/// One of the [`THREADS`], by its number, until a slow call steps aside.
+/// One of the [`THREADS`] workers. A worker gets another thread when a slow call steps aside and keeps its thread.
 struct Worker {
     number: usize,
     pool: Weak<Pool>,
     call: RunningCall,
 }
 
-/// How the call of a worker runs.
+/// The state of a worker's call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct RunningCall {
-    /// It has a place among the slow calls.
+    /// Whether the call has a place among the slow ones.
     has_place: bool,
     stepped_aside: bool,
     put_off: bool,
 }
 
-/// Where a slow call goes on.
+/// How a slow call goes on.
 pub(super) enum SlowCall {
-    /// On its thread, which is no decision thread any more. With a watcher of other plugins, to yield to.
+    /// On its thread, which is no decision thread any more. The call should yield while other plugins are called.
     Aside(OtherCalls),
-    /// On its thread, which is no decision thread.
+    /// On its thread, which is not a decision thread.
     Alone,
-    /// There are as many slow calls as may be: it ends now, and is made again later, if it is [`put_off`].
+    /// Not at all, because all places for slow calls are taken. The call must end now, and is made again later, if it
+    /// is [`put_off`].
     NoPlace,
 }
 
 #[derive(Default)]
 struct Queues {
     lanes: Lanes<Job>,
-    /// Idle threads. The last one is woken first: its processor's caches are still warm.
+    /// The idle threads. The last one is woken first, because its processor's caches are still warm.
     idle: Vec<Thread>,
-    /// Numbers of workers whose threads ended because they were idle.
+    /// The numbers of the workers whose threads ended because they were idle.
     vacant: Vec<usize>,
     stopped: bool,
 }
 
 impl Executor {
-    /// Starts the threads. `on_idle` is called whenever the last one has ended, for there was no work for a while.
+    /// Starts the threads. `on_idle` is called whenever the last thread has ended because there was no work for a
+    /// while.
     ///
     /// # Errors
     /// If the system starts no threads.
     pub(super) fn start(on_idle: impl Fn() + Send + Sync + 'static) -> io::Result<Self> {
-        Self::with_idle_time(IDLE, on_idle)
+        Self::with_idle_timeout(IDLE_TIMEOUT, on_idle)
     }
 
-    fn with_idle_time(idle: Duration, on_idle: impl Fn() + Send + Sync + 'static) -> io::Result<Self> {
+    fn with_idle_timeout(idle: Duration, on_idle: impl Fn() + Send + Sync + 'static) -> io::Result<Self> {
         let (keeper, wanted) = mpsc::channel();
         let pool = Arc::new(Pool {
             queues: Mutex::default(),
@@ -172,20 +176,20 @@ impl Executor {
             Pool::start(&pool, number)?;
         }
         let kept = Arc::downgrade(&pool);
-        // A thread of its own, as a thread inherits the priority of its parent.
+        // Threads are started by a thread of their own, because a thread inherits the priority of its parent.
         thread::Builder::new()
             .name("decide-keeper".into())
             .stack_size(64 * 1024)
-            .spawn(move || wanted.into_iter().for_each(|number| fill(&kept, number)))?;
+            .spawn(move || wanted.into_iter().for_each(|number| start_worker(&kept, number)))?;
         Ok(Self { pool, lanes: AtomicU64::new(0) })
     }
 
-    /// Returns a watcher, for work that should yield while plugins are called.
+    /// Returns a watch over the calls of plugins, for work that should yield to them.
     pub(super) fn others(&self) -> OtherCalls {
         OtherCalls::of(&self.pool)
     }
 
-    /// Whether a call runs or waits.
+    /// Returns whether a call runs or waits.
     pub(super) fn is_busy(&self) -> bool {
         !self.pool.lock().lanes.is_empty()
     }
@@ -201,8 +205,8 @@ impl Executor {
         self.pool.wake_each(ready);
     }
 
-    /// Runs `work` when the lane's turn comes, and once more if it was put off. If the future is dropped before that,
-    /// `work` is skipped; if later, its result is dropped.
+    /// Runs `work` when the lane's turn comes, and once more if it was put off. If the future is dropped before `work`
+    /// begins, it is skipped; if later, its result is dropped.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         lane: Lane,
@@ -216,13 +220,13 @@ impl Executor {
                 if !running_call().put_off
                     && let Some(send) = send.take()
                 {
-                    // The caller may have gone meanwhile.
+                    // The caller may have gone by now.
                     let _ = send.send(done);
                 }
             }
         });
         if let Some(wake) = self.pool.push(lane, job) {
-            // Other tasks that are ready push their calls first: one wake-up for several calls costs less.
+            // Lets other tasks that are ready push their calls first, because one wake-up for several calls costs less.
             tokio::task::yield_now().await;
             drop(wake);
         }
@@ -239,16 +243,17 @@ impl Drop for Executor {
     }
 }
 
-fn fill(pool: &Weak<Pool>, number: usize) {
+/// Starts the thread of a worker, and tries again until that succeeds or the executor is gone.
+fn start_worker(pool: &Weak<Pool>, number: usize) {
     while let Some(pool) = pool.upgrade() {
         let Err(error) = Pool::start(&pool, number) else { return };
         tracing::error!(%error, "a thread for plugins cannot be started; it is tried again");
-        thread::sleep(RETRY);
+        thread::sleep(RETRY_PAUSE);
     }
 }
 
-/// Called by a slow call on its own thread, where a place is free: lowers its priority, and lets another thread work in
-/// its place.
+/// Called by a slow call on its own thread. If a place for slow calls is free, lowers the thread's priority and lets
+/// another thread take over its worker.
 pub(super) fn step_aside() -> SlowCall {
     WORKER.with_borrow_mut(|worker| {
         let running = worker.as_mut().and_then(|worker| Some((worker.pool.upgrade()?, worker)));
@@ -262,13 +267,13 @@ pub(super) fn step_aside() -> SlowCall {
             call.stepped_aside = true;
             // If that is forbidden, the call keeps its priority.
             let _ = setpriority_process(None, NICENESS);
-            pool.want(worker.number);
+            pool.request_thread(worker.number);
         }
         SlowCall::Aside(OtherCalls::of(&pool))
     })
 }
 
-/// Called by a slow call that has no place, before it ends: its result is dropped, and it is made again.
+/// Called by a slow call that has no place, before it ends: its result is dropped, and the call is made again.
 pub(super) fn put_off() {
     WORKER.with_borrow_mut(|worker| {
         if let Some(worker) = worker {
@@ -277,7 +282,7 @@ pub(super) fn put_off() {
     });
 }
 
-/// Returns how the call of this thread runs.
+/// Returns the state of this thread's call.
 fn running_call() -> RunningCall {
     WORKER.with_borrow(|worker| worker.as_ref().map(|worker| worker.call).unwrap_or_default())
 }
@@ -291,18 +296,18 @@ fn begin_call(has_place: bool) {
     });
 }
 
-/// A call that a thread has made.
-struct Made {
+/// A call that has returned.
+struct Returned {
     lane: Lane,
     had_place: bool,
-    /// It was put off, and is to be made again.
+    /// The job to run again, if the call was put off.
     again: Option<Job>,
 }
 
 impl Pool {
     fn start(pool: &Arc<Self>, number: usize) -> io::Result<()> {
         let pool = Arc::clone(pool);
-        let thread = thread::Builder::new().name(format!("decide-{number}")).stack_size(STACK);
+        let thread = thread::Builder::new().name(format!("decide-{number}")).stack_size(STACK_BYTES);
         thread.spawn(move || pool.work(number)).map(drop)
     }
 
@@ -311,15 +316,16 @@ impl Pool {
         self.queues.lock()
     }
 
-    /// Queues a job. Returns a pending wake-up if a lane became ready: a wake-up for nothing costs more than many a call.
+    /// Queues a job. Returns a pending wake-up only if a lane became ready: a needless wake-up costs more than many a
+    /// call.
     fn push(&self, lane: Lane, job: Job) -> Option<WakeOnDrop<'_>> {
         let mut queues = self.lock();
         (!queues.stopped && queues.lanes.push(lane, job)).then(|| WakeOnDrop(self))
     }
 
-    /// Asks for a thread for a worker.
-    fn want(&self, number: usize) {
-        // Without a keeper the host is shutting down.
+    /// Requests a thread for a worker.
+    fn request_thread(&self, number: usize) {
+        // Fails only while the host is shutting down.
         let _ = self.keeper.send(number);
     }
 
@@ -337,45 +343,45 @@ impl Pool {
             drop(queues);
             thread.unpark();
         } else if let Some(number) = queues.vacant.pop() {
-            self.want(number);
+            self.request_thread(number);
         }
     }
 
     fn work(self: &Arc<Self>, number: usize) {
         WORKER.set(Some(Worker { number, pool: Arc::downgrade(self), call: RunningCall::default() }));
-        let mut made = None;
-        while let Some(Turn { lane, mut job, has_place }) = self.next(number, made) {
+        let mut last = None;
+        while let Some(Turn { lane, mut job, has_place }) = self.next(number, last) {
             begin_call(has_place);
             // A panic in the host's own code costs one call and not the thread; its caller gets `Stopped`.
             let _ = catch_unwind(AssertUnwindSafe(&mut job));
             let RunningCall { has_place, stepped_aside, put_off } = running_call();
-            // Dropped here, where it is done: not under the lock.
+            // Drops a job that is done here, and not under the lock.
             let again = put_off.then_some(job);
-            let done = Made { lane, had_place: has_place, again };
+            let returned = Returned { lane, had_place: has_place, again };
             if stepped_aside {
-                let ready = self.lock().end(done);
+                let ready = self.lock().end(returned);
                 self.wake_each(ready);
                 return;
             }
-            made = Some(done);
+            last = Some(returned);
         }
     }
 
-    /// Returns the next job for a thread that has made a call; nothing if the thread should end.
-    fn next(&self, worker: usize, mut made: Option<Made>) -> Option<Turn<Job>> {
+    /// Ends the last call of a thread and returns its next job; none if the thread should end.
+    fn next(&self, worker: usize, mut last: Option<Returned>) -> Option<Turn<Job>> {
         let this = thread::current();
         let mut idle_since = None;
         loop {
             {
                 let mut queues = self.lock();
                 queues.idle.retain(|thread| thread.id() != this.id());
-                let ready = made.take().map_or(0, |made| queues.end(made));
+                let ready = last.take().map_or(0, |returned| queues.end(returned));
                 if queues.stopped {
                     return None;
                 }
                 if let Some(next) = queues.lanes.next() {
                     drop(queues);
-                    // One of them, or one for one, is this thread's.
+                    // This thread itself serves one of the lanes that became ready.
                     self.wake_each(ready.saturating_sub(1));
                     self.begun.fetch_add(1, Ordering::Relaxed);
                     return Some(next);
@@ -398,10 +404,10 @@ impl Pool {
 
 impl Queues {
     /// Ends a call, or puts it off. Returns how many lanes became ready.
-    fn end(&mut self, made: Made) -> usize {
-        match made.again {
-            Some(job) if !self.stopped => usize::from(self.lanes.put_off(made.lane, job)),
-            _ => self.lanes.end(made.lane, made.had_place),
+    fn end(&mut self, returned: Returned) -> usize {
+        match returned.again {
+            Some(job) if !self.stopped => usize::from(self.lanes.put_off(returned.lane, job)),
+            _ => self.lanes.end(returned.lane, returned.had_place),
         }
     }
 }
@@ -432,14 +438,14 @@ mod tests {
 
     #[tokio::test]
     async fn an_idle_thread_ends_and_another_is_started_when_there_is_work() {
-        let rests = Arc::new(AtomicU64::new(0));
-        let counted = Arc::clone(&rests);
-        let executor = Executor::with_idle_time(Duration::ZERO, move || {
+        let idle_times = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&idle_times);
+        let executor = Executor::with_idle_timeout(Duration::ZERO, move || {
             counted.fetch_add(1, Ordering::SeqCst);
         });
         let executor = executor.unwrap();
-        for rested in 1..=100 {
-            while rests.load(Ordering::SeqCst) < rested {
+        for expected in 1..=100 {
+            while idle_times.load(Ordering::SeqCst) < expected {
                 tokio::task::yield_now().await;
             }
             assert_eq!(executor.run(executor.lane(), || 7).await, Ok(7));
@@ -474,7 +480,7 @@ mod tests {
             assert!(matches!(step_aside(), SlowCall::Aside(_)));
             priority()
         };
-        for _ in 0..2 * CALLS {
+        for _ in 0..2 * MAX_CALLS {
             assert_eq!(executor.run(executor.lane(), slow).await, Ok(normal.max(NICENESS)));
             assert_eq!(executor.run(executor.lane(), priority).await, Ok(normal));
         }
@@ -497,17 +503,17 @@ mod tests {
             executor.run(executor.lane(), || ()).await.unwrap();
             ask.send(()).unwrap();
         };
-        let (said, ()) = tokio::join!(slow, other);
-        assert_eq!(said, Ok((false, true)));
+        let (others_were_called, ()) = tokio::join!(slow, other);
+        assert_eq!(others_were_called, Ok((false, true)));
     }
 
     #[tokio::test]
-    async fn as_many_slow_calls_as_there_may_be_delay_no_others() {
+    async fn the_maximum_number_of_slow_calls_delays_no_others() {
         let executor = Executor::start(|| ()).unwrap();
-        beside_slow_calls(&executor, SLOW_CALLS).await;
+        beside_slow_calls(&executor, MAX_SLOW_CALLS).await;
     }
 
-    /// Makes so many calls that are slow until a hundred others were made. Returns how often these were begun.
+    /// Makes `count` slow calls, which run until a hundred others were made. Returns how often slow calls were begun.
     async fn beside_slow_calls(executor: &Executor, count: usize) -> usize {
         let begun = Arc::new(AtomicU64::new(0));
         let (slow, release): (Vec<_>, Vec<_>) = (0..count)
@@ -524,7 +530,7 @@ mod tests {
             })
             .unzip();
         let others = async {
-            // All have begun once.
+            // Waits until all slow calls have begun once.
             while begun.load(Ordering::Relaxed) < count as u64 {
                 tokio::task::yield_now().await;
             }
@@ -543,7 +549,7 @@ mod tests {
     async fn six_or_twenty_plugins_that_are_slow_at_once_delay_no_quick_one_and_each_is_put_off_once_at_most() {
         let executor = Executor::start(|| ()).unwrap();
         for count in [6, 20] {
-            assert_eq!(beside_slow_calls(&executor, count).await, count + count - SLOW_CALLS);
+            assert_eq!(beside_slow_calls(&executor, count).await, count + count - MAX_SLOW_CALLS);
             // A call is answered before it ends.
             while executor.pool.lock().lanes.slow_calls() > 0 {
                 tokio::task::yield_now().await;
@@ -555,7 +561,7 @@ mod tests {
     async fn a_call_that_is_put_off_and_whose_lane_is_cleared_is_not_made_again() {
         let executor = Executor::start(|| ()).unwrap();
         let (lane, begun) = (executor.lane(), Arc::new(AtomicU64::new(0)));
-        for _ in 0..SLOW_CALLS {
+        for _ in 0..MAX_SLOW_CALLS {
             assert!(executor.pool.lock().lanes.take_place());
         }
         let seen = Arc::clone(&begun);

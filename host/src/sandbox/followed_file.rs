@@ -1,7 +1,8 @@
 //! Follows a file that may be replaced at any time: a component or a `plugin.yaml`.
 //!
-//! With following on it is polled, for a mounted volume swaps a symlink far above it without an event; otherwise it
-//! is read on request. Size, times and inode only save reading; the digest decides.
+//! A followed file is polled, because a mounted volume swaps a symlink far above the file without an event. A file that
+//! is not followed is read on request. Size, times and inode only save reads; whether the content has changed is
+//! decided by its digest.
 
 use std::fs;
 use std::io;
@@ -19,7 +20,7 @@ use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::Size;
 
 /// How often the file is polled.
-pub const POLL: Duration = Duration::from_millis(250);
+pub const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// A file that is followed.
 #[derive(Debug)]
@@ -27,29 +28,30 @@ pub struct FollowedFile {
     paths: Vec<PathBuf>,
     cap: Size,
     poll: Duration,
-    /// Whether a change of the file is looked for. Otherwise it is read when that is requested.
+    /// Whether the file is polled for changes. Otherwise it is read on request.
     follows: bool,
-    /// Whether a file that is not there yet is waited for without an error.
+    /// Whether a missing file is waited for, without an error.
     is_awaited: bool,
-    /// A read was requested and has not ended yet.
+    /// Whether a read was requested and has not ended yet.
     requested: bool,
-    /// Only this component is offered: a request to offer it again is none to offer another one.
+    /// The only content that may be offered: a request to offer the same component again must not offer another one.
     only: Option<Digest>,
     seen: Seen,
-    /// The file is being read.
-    reading: Option<JoinHandle<io::Result<(Candidate, Look)>>>,
+    /// The read in progress.
+    reading: Option<JoinHandle<io::Result<(Candidate, Stamp)>>>,
 }
 
 /// The known state of the file.
 #[derive(Debug, Default)]
 struct Seen {
-    /// Its metadata at the last poll, and since when; it is read only once that has not changed for a while.
-    look: Option<(Look, Instant)>,
-    /// Its metadata when it was read.
-    read: Option<Look>,
+    /// The file's stamp at the last poll, and since when it has been the same. The file is read only once its stamp has
+    /// been the same for a while.
+    polled: Option<(Stamp, Instant)>,
+    /// The file's stamp when it was read.
+    read: Option<Stamp>,
     /// The digest of the content that was returned last.
     offered: Option<Digest>,
-    /// The error that was returned last, for each is returned once.
+    /// The error that was returned last, because each is returned once.
     error: Option<ReturnedError>,
 }
 
@@ -57,18 +59,18 @@ struct Seen {
 #[derive(Debug)]
 struct ReturnedError {
     message: String,
-    /// The file's metadata; none if it did not exist.
-    look: Option<Look>,
+    /// The file's stamp; none if the file did not exist.
+    stamp: Option<Stamp>,
 }
 
 /// The metadata that shows a change of a file without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Look {
+struct Stamp {
     device: u64,
     inode: u64,
     size: u64,
     modified: (i64, i64),
-    /// A writer may set the time above back, but not this one.
+    /// The time of the last change of the inode. A writer may set the time above back, but not this one.
     changed: (i64, i64),
 }
 
@@ -78,12 +80,12 @@ impl FollowedFile {
         Self::first_of(vec![path.into()], cap)
     }
 
-    /// Follows a file that may be at several paths: at each poll the one that [`chosen`] returns.
+    /// Follows a file that may be at several paths: at each poll, [`chosen`] picks the path.
     pub fn first_of(paths: Vec<PathBuf>, cap: Size) -> Self {
         Self {
             paths,
             cap,
-            poll: POLL,
+            poll: POLL_INTERVAL,
             follows: true,
             is_awaited: false,
             requested: true,
@@ -93,13 +95,13 @@ impl FollowedFile {
         }
     }
 
-    /// The same, but with `follows` false the file is read at the start and on request, not when it changes.
+    /// Sets whether the file is read when it changes. Otherwise it is read at the start and on request.
     #[must_use]
     pub fn following(self, follows: bool) -> Self {
         Self { follows, ..self }
     }
 
-    /// The same, but with `awaited` a file that is not there is waited for, and no error.
+    /// Sets whether a missing file is waited for. Otherwise it is an error.
     #[must_use]
     pub fn awaited(self, is_awaited: bool) -> Self {
         Self { is_awaited, ..self }
@@ -111,18 +113,18 @@ impl FollowedFile {
         Self { poll, ..self }
     }
 
-    /// Returns the path of the file now.
+    /// Returns the present path of the file.
     pub fn path(&self) -> &Path {
         chosen(&self.paths)
     }
 
-    /// Returns the digest of the content that was returned last, unless it is to be returned again.
+    /// Returns the digest of the content that was returned last; none if that is to be returned again.
     pub fn offered(&self) -> Option<Digest> {
         self.seen.offered
     }
 
-    /// Returns the content once more although it was returned before, and an error, too. Where the file is not
-    /// followed, a component that replaced the one that was returned is not returned instead.
+    /// Has the next call of [`Self::next`] return the content or the error once more. If the file is not followed and
+    /// holds another component by now, nothing is returned.
     pub fn offer_again(&mut self) {
         self.only = self.seen.offered.or(self.only).filter(|_| !self.follows);
         (self.seen.read, self.seen.offered, self.seen.error) = (None, None, None);
@@ -135,11 +137,12 @@ impl FollowedFile {
     }
 
     /// Reads the file once more although its metadata has not changed.
-    pub fn look_anew(&mut self) {
+    pub fn reread(&mut self) {
         self.seen.read = None;
     }
 
-    /// Reads another file from now on, or the same one up to another size, and returns its content in any case.
+    /// Follows another file from now on, or the same one with another maximum size. Its content is returned even if it
+    /// was returned before.
     pub fn redirect(&mut self, paths: Vec<PathBuf>, cap: Size, is_awaited: bool) {
         let is_another = self.paths != paths;
         (self.paths, self.cap, self.is_awaited, self.reading) = (paths, cap, is_awaited, None);
@@ -149,93 +152,94 @@ impl FollowedFile {
         }
     }
 
-    /// Whether the file is about to be read: a read was requested, or its metadata has changed since it was read or
-    /// an error was returned. Takes microseconds.
+    /// Returns whether the file is about to be read: because a read was requested or, with a followed file, because its
+    /// stamp has changed since it was read or an error was returned. Takes microseconds.
     pub fn has_changed(&self) -> bool {
         if !self.follows {
             return self.requested;
         }
-        let look = fs::metadata(self.path()).ok().map(|metadata| Look::from(&metadata));
-        let is_returned = self.seen.error.as_ref().is_some_and(|error| error.look == look);
-        let is_read = look.is_some() && self.seen.read == look;
+        let stamp = fs::metadata(self.path()).ok().map(|metadata| Stamp::from(&metadata));
+        let is_returned = self.seen.error.as_ref().is_some_and(|error| error.stamp == stamp);
+        let is_read = stamp.is_some() && self.seen.read == stamp;
         !is_returned && !is_read
     }
 
     /// Waits for content that was not returned before. Nothing is lost if the future is dropped.
     ///
     /// # Errors
-    /// If the file is gone, unreadable or too large; each error is returned once until it changes.
+    /// If the file is missing, unreadable or too large. The same error is not returned twice in a row.
     pub async fn next(&mut self) -> Result<Candidate, LoadError> {
         loop {
             if (self.follows || self.requested)
-                && let Some(news) = self.look().await
+                && let Some(found) = self.poll_once().await
             {
-                return news;
+                return found;
             }
             tokio::time::sleep(self.poll).await;
         }
     }
 
     /// Polls once, which takes microseconds for a local file; only a changed file is read.
-    async fn look(&mut self) -> Option<Result<Candidate, LoadError>> {
+    async fn poll_once(&mut self) -> Option<Result<Candidate, LoadError>> {
         match self.read_when_settled().await {
             Ok(candidate) => {
                 self.seen.error = None;
                 self.requested &= !self.seen.is_read();
-                self.news(candidate?).map(Ok)
+                self.unless_offered(candidate?).map(Ok)
             }
             Err(error) => {
                 self.requested = false;
                 // Once the file is readable again its content is returned again, to end the reported error.
                 (self.seen.read, self.seen.offered) = (None, None);
-                let returned = ReturnedError { message: error.to_string(), look: self.seen.look.map(|(look, _)| look) };
-                let is_news = self.seen.error.as_ref().is_none_or(|before| before.message != returned.message);
+                let stamp = self.seen.polled.map(|(stamp, _)| stamp);
+                let returned = ReturnedError { message: error.to_string(), stamp };
+                let is_new = self.seen.error.as_ref().is_none_or(|before| before.message != returned.message);
                 self.seen.error = Some(returned);
-                is_news.then_some(Err(error))
+                is_new.then_some(Err(error))
             }
         }
     }
 
-    /// The candidate, unless it was offered before or is not the one that is to be offered again.
-    fn news(&mut self, candidate: Candidate) -> Option<Candidate> {
+    /// Returns the candidate, unless it was offered before or is not the one that is to be offered again.
+    fn unless_offered(&mut self, candidate: Candidate) -> Option<Candidate> {
         let digest = candidate.digest();
         let offered = self.only.take().unwrap_or(digest);
-        let is_news = offered == digest && self.seen.offered != Some(digest);
+        let is_new = offered == digest && self.seen.offered != Some(digest);
         self.seen.offered = Some(offered);
-        is_news.then_some(candidate)
+        is_new.then_some(candidate)
     }
 
     async fn read_when_settled(&mut self) -> Result<Option<Candidate>, LoadError> {
         let metadata = fs::metadata(self.path());
-        let look = metadata.as_ref().ok().map(Look::from);
-        let lasts = self.seen.lasts(look, Instant::now());
+        let stamp = metadata.as_ref().ok().map(Stamp::from);
+        let unchanged_for = self.seen.unchanged_for(stamp, Instant::now());
         if self.is_awaited && metadata.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
             return Ok(None);
         }
         let metadata = metadata.map_err(|error| self.unreadable(error))?;
-        let look = Look::from(&metadata);
+        let stamp = Stamp::from(&metadata);
         if !metadata.is_file() {
             return Err(self.unreadable(io::Error::other("it is no regular file")));
         }
-        let is_settled = lasts >= self.poll || is_quiet(&metadata, self.poll);
-        if self.seen.read == Some(look) || !is_settled {
+        let is_settled = unchanged_for >= self.poll || is_quiet(&metadata, self.poll);
+        if self.seen.read == Some(stamp) || !is_settled {
             return Ok(None);
         }
-        if look.size > self.cap.0 {
-            return Err(LoadError::TooLarge { size: look.size, limit: self.cap.0 });
+        if stamp.size > self.cap.0 {
+            return Err(LoadError::TooLarge { size: stamp.size, limit: self.cap.0 });
         }
         let read = self.read().await;
         let (candidate, after) = read.map_err(|error| self.unreadable(error))?;
-        if after != look {
+        if after != stamp {
             return Ok(None);
         }
-        self.seen.read = Some(look);
+        self.seen.read = Some(stamp);
         Ok(Some(candidate))
     }
 
-    /// Reads and hashes on another thread: all reconciles share one, and a component may be large. Continues a read that
-    /// began before the last future was dropped.
-    async fn read(&mut self) -> io::Result<(Candidate, Look)> {
+    /// Reads and hashes on a blocking thread: all reconciles share one thread, and a component may be large. Continues
+    /// a read that began before the last future was dropped.
+    async fn read(&mut self) -> io::Result<(Candidate, Stamp)> {
         let (path, cap) = (self.path().to_owned(), self.cap);
         let reading = self.reading.get_or_insert_with(|| tokio::task::spawn_blocking(move || read(&path, cap)));
         let read = reading.await;
@@ -249,21 +253,21 @@ impl FollowedFile {
 }
 
 impl Seen {
-    /// Whether the content was read that belongs to the last metadata.
+    /// Returns whether the file was read with the stamp that it had at the last poll.
     fn is_read(&self) -> bool {
-        self.read.is_some() && self.read == self.look.map(|(look, _)| look)
+        self.read.is_some() && self.read == self.polled.map(|(stamp, _)| stamp)
     }
 
-    /// Returns for how long the file's metadata has been the same, over any number of polls.
-    fn lasts(&mut self, look: Option<Look>, now: Instant) -> Duration {
-        let since = self.look.filter(|(before, _)| Some(*before) == look).map_or(now, |(_, since)| since);
-        self.look = look.map(|look| (look, since));
+    /// Notes the stamp of a poll. Returns for how long the stamp has been the same, over any number of polls.
+    fn unchanged_for(&mut self, stamp: Option<Stamp>, now: Instant) -> Duration {
+        let since = self.polled.filter(|(before, _)| Some(*before) == stamp).map_or(now, |(_, since)| since);
+        self.polled = stamp.map(|stamp| (stamp, since));
         now.saturating_duration_since(since)
     }
 }
 
-/// Returns which of several paths to follow: the first that exists, else the first but one whose folder exists, for that is
-/// where the file will be.
+/// Returns which of several paths to follow: the first whose file exists. If there is none, returns the first of the
+/// paths after the first one whose folder exists, where the file is going to be, or else the first path.
 pub fn chosen(paths: &[PathBuf]) -> &Path {
     let Some((first, others)) = paths.split_first() else { return Path::new("") };
     let there = paths.iter().find(|path| path.exists());
@@ -271,21 +275,21 @@ pub fn chosen(paths: &[PathBuf]) -> &Path {
     there.or_else(elsewhere).unwrap_or(first)
 }
 
-/// Reads at most `cap` bytes, whatever the file claims, and the metadata of the file that was read.
-fn read(path: &Path, cap: Size) -> io::Result<(Candidate, Look)> {
+/// Reads at most `cap` bytes, whatever size the file claims to have. Returns them with the stamp of the file.
+fn read(path: &Path, cap: Size) -> io::Result<(Candidate, Stamp)> {
     let file = open(path)?;
     let bytes = read_up_to(&file, cap)?;
-    let look = Look::from(&file.metadata()?);
-    Ok((Candidate::of(bytes), look))
+    let stamp = Stamp::from(&file.metadata()?);
+    Ok((Candidate::of(bytes), stamp))
 }
 
-/// Whether the file has not been written for so long that no writer is still at it.
+/// Returns whether the last write is so long ago that no writer is likely to be in the middle of the file.
 fn is_quiet(metadata: &fs::Metadata, poll: Duration) -> bool {
     let age = metadata.modified().ok().and_then(|modified| SystemTime::now().duration_since(modified).ok());
     age.is_some_and(|age| age > 4 * poll)
 }
 
-impl From<&fs::Metadata> for Look {
+impl From<&fs::Metadata> for Stamp {
     fn from(metadata: &fs::Metadata) -> Self {
         Self {
             device: metadata.dev(),
@@ -325,21 +329,21 @@ mod tests {
         }
     }
 
-    /// The next look at a file that was left alone for long enough since the last one.
+    /// Polls once more after the poll interval.
     async fn later(source: &mut FollowedFile) -> Option<Result<Candidate, LoadError>> {
         tokio::time::advance(source.poll).await;
-        source.look().await
+        source.poll_once().await
     }
 
-    /// A file that was just written is read at the second look.
+    /// Polls twice, because a file that was just written is read at the second poll.
     async fn twice(source: &mut FollowedFile) -> Option<Result<Candidate, LoadError>> {
-        match source.look().await {
+        match source.poll_once().await {
             Some(news) => Some(news),
             None => later(source).await,
         }
     }
 
-    /// What the source offers within three of its looks.
+    /// Returns what the source offers within three polls.
     async fn next(source: &mut FollowedFile) -> Option<Result<Candidate, LoadError>> {
         tokio::time::timeout(3 * source.poll, source.next()).await.ok()
     }
@@ -353,57 +357,57 @@ mod tests {
         let folder = Folder::new();
         folder.write("plugin.wasm", b"one");
         let mut source = folder.source();
-        assert_eq!(bytes(source.look().await), None);
+        assert_eq!(bytes(source.poll_once().await), None);
         assert_eq!(bytes(later(&mut source).await), Some(b"one".to_vec()));
         assert_eq!(bytes(later(&mut source).await), None);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn looking_often_does_not_make_a_file_settle_sooner() {
+    async fn frequent_polls_do_not_make_a_file_settle_sooner() {
         let folder = Folder::new();
         folder.write("plugin.wasm", b"half");
         let mut source = folder.source();
         for _ in 0..10 {
-            assert_eq!(bytes(source.look().await), None);
+            assert_eq!(bytes(source.poll_once().await), None);
             tokio::time::advance(source.poll / 20).await;
         }
         folder.write("plugin.wasm", b"half and half");
-        assert_eq!(bytes(source.look().await), None);
+        assert_eq!(bytes(source.poll_once().await), None);
         tokio::time::advance(source.poll - Duration::from_secs(1)).await;
-        assert_eq!(bytes(source.look().await), None);
+        assert_eq!(bytes(source.poll_once().await), None);
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(bytes(source.look().await), Some(b"half and half".to_vec()));
+        assert_eq!(bytes(source.poll_once().await), Some(b"half and half".to_vec()));
     }
 
     #[tokio::test(start_paused = true)]
     async fn other_bytes_of_the_same_size_and_time_in_the_same_file_are_noticed() {
         let folder = Folder::new();
         folder.write("plugin.wasm", b"one");
-        let look = || Look::from(&fs::metadata(folder.path("plugin.wasm")).unwrap());
-        let before = (look(), fs::metadata(folder.path("plugin.wasm")).unwrap().modified().unwrap());
+        let stamp = || Stamp::from(&fs::metadata(folder.path("plugin.wasm")).unwrap());
+        let before = (stamp(), fs::metadata(folder.path("plugin.wasm")).unwrap().modified().unwrap());
         let mut source = folder.source();
         assert_eq!(bytes(twice(&mut source).await), Some(b"one".to_vec()));
         // The clock of a file system moves in small steps.
-        while look() == before.0 {
+        while stamp() == before.0 {
             let mut file = File::options().write(true).open(folder.path("plugin.wasm")).unwrap();
             std::io::Write::write_all(&mut file, b"two").unwrap();
             file.set_modified(before.1).unwrap();
         }
-        let now = look();
+        let now = stamp();
         assert_eq!((now.inode, now.size, now.modified), (before.0.inode, before.0.size, before.0.modified));
         assert!(source.has_changed());
         assert_eq!(bytes(twice(&mut source).await), Some(b"two".to_vec()));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_looked_at_anew_has_changed_until_it_is_read_and_is_no_news_if_it_is_the_same() {
+    async fn a_file_that_is_to_be_reread_has_changed_until_then_and_is_not_offered_if_it_is_the_same() {
         let folder = Folder::new();
         folder.write("plugin.wasm", b"one");
         let mut source = folder.source();
         assert!(twice(&mut source).await.is_some());
-        source.look_anew();
+        source.reread();
         assert!(source.has_changed());
-        assert_eq!(bytes(source.look().await), None);
+        assert_eq!(bytes(source.poll_once().await), None);
         assert!(!source.has_changed());
         assert_eq!(source.offered(), Some(Digest::of(b"one")));
     }
@@ -431,7 +435,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn of_a_file_that_is_not_followed_nothing_else_is_offered_again_than_what_was_offered() {
+    async fn of_a_file_that_is_not_followed_only_the_offered_component_is_offered_again() {
         let folder = Folder::new();
         folder.write("plugin.wasm", b"one");
         let mut source = folder.source().following(false);
@@ -475,7 +479,7 @@ mod tests {
         folder.write("plugin.wasm", b"one");
         let file = File::options().write(true).open(folder.path("plugin.wasm")).unwrap();
         file.set_modified(SystemTime::now() - Duration::from_secs(3600)).unwrap();
-        assert_eq!(bytes(folder.source().look().await), Some(b"one".to_vec()));
+        assert_eq!(bytes(folder.source().poll_once().await), Some(b"one".to_vec()));
     }
 
     #[tokio::test(start_paused = true)]
@@ -492,14 +496,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_same_bytes_again_are_no_news() {
+    async fn the_same_bytes_are_not_offered_again() {
         let folder = Folder::new();
         folder.write("plugin.wasm", b"one");
         let mut source = folder.source();
         assert!(twice(&mut source).await.is_some());
         folder.write("copy", b"one");
         fs::rename(folder.path("copy"), folder.path("plugin.wasm")).unwrap();
-        assert_eq!(bytes(source.look().await), None);
+        assert_eq!(bytes(source.poll_once().await), None);
         assert_eq!(bytes(later(&mut source).await), None);
     }
 
@@ -523,43 +527,43 @@ mod tests {
     async fn each_error_is_returned_once_and_recovery_is_seen() {
         let folder = Folder::new();
         let mut source = folder.source();
-        assert_eq!(source.look().await.unwrap().unwrap_err().reason().as_str(), "Unreadable");
-        assert!(source.look().await.is_none());
+        assert_eq!(source.poll_once().await.unwrap().unwrap_err().reason().as_str(), "Unreadable");
+        assert!(source.poll_once().await.is_none());
         folder.write("plugin.wasm", &[0; 101]);
-        assert!(source.look().await.is_none());
+        assert!(source.poll_once().await.is_none());
         assert_eq!(later(&mut source).await.unwrap().unwrap_err().reason().as_str(), "ComponentTooLarge");
         assert!(later(&mut source).await.is_none() && later(&mut source).await.is_none());
         folder.write("plugin.wasm", b"one");
-        assert!(source.look().await.is_none());
+        assert!(source.poll_once().await.is_none());
         assert_eq!(bytes(later(&mut source).await), Some(b"one".to_vec()));
         fs::remove_file(folder.path("plugin.wasm")).unwrap();
-        assert_eq!(source.look().await.unwrap().unwrap_err().reason().as_str(), "Unreadable");
+        assert_eq!(source.poll_once().await.unwrap().unwrap_err().reason().as_str(), "Unreadable");
         folder.write("plugin.wasm", b"one");
-        assert!(source.look().await.is_none());
+        assert!(source.poll_once().await.is_none());
         assert_eq!(bytes(later(&mut source).await), Some(b"one".to_vec()), "the same bytes, but they were missed");
         assert!(later(&mut source).await.is_none());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn another_file_is_offered_whatever_is_in_it() {
+    async fn another_file_is_offered_even_if_its_content_is_the_same() {
         let folder = Folder::new();
         folder.write("plugin.wasm", b"one");
         folder.write("other.wasm", b"one");
         let mut source = folder.source();
         assert!(twice(&mut source).await.is_some());
         source.redirect(vec![folder.path("other.wasm")], Size(2), false);
-        assert!(source.look().await.is_none());
+        assert!(source.poll_once().await.is_none());
         assert_eq!(later(&mut source).await.unwrap().unwrap_err().reason().as_str(), "ComponentTooLarge");
         source.redirect(vec![folder.path("other.wasm")], Size(3), false);
-        assert_eq!(bytes(source.look().await), Some(b"one".to_vec()));
+        assert_eq!(bytes(source.poll_once().await), Some(b"one".to_vec()));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_file_that_comes_to_be_in_another_place_is_followed_there() {
+    async fn a_file_that_appears_at_another_of_its_paths_is_followed_there() {
         let folder = Folder::new();
         let paths = ["plugin.wasm", "near/plugin.wasm", "far/plugin.wasm"].map(|name| folder.path(name));
         let mut source = FollowedFile::first_of(paths.to_vec(), Size(100)).every(Duration::from_secs(60));
-        assert!(source.look().await.unwrap().is_err());
+        assert!(source.poll_once().await.unwrap().is_err());
         assert_eq!(source.path(), paths[0]);
         for (place, content) in [("far", b"one"), ("near", b"two")] {
             fs::create_dir(folder.path(place)).unwrap();
@@ -576,7 +580,7 @@ mod tests {
     async fn a_file_has_changed_until_it_is_read() {
         let folder = Folder::new();
         let mut source = folder.source();
-        assert!(source.has_changed() && source.look().await.is_some());
+        assert!(source.has_changed() && source.poll_once().await.is_some());
         assert!(!source.has_changed(), "it does not exist, and that was returned");
         folder.write("plugin.wasm", b"one");
         assert!(source.has_changed());
@@ -585,7 +589,7 @@ mod tests {
         folder.write("plugin.wasm", b"other");
         assert!(source.has_changed());
         fs::remove_file(folder.path("plugin.wasm")).unwrap();
-        assert!(source.has_changed() && source.look().await.is_some());
+        assert!(source.has_changed() && source.poll_once().await.is_some());
         assert!(!source.has_changed());
     }
 
@@ -595,22 +599,22 @@ mod tests {
         let mut source = folder.source();
         for size in [101, 102] {
             folder.write("plugin.wasm", &vec![0; size]);
-            assert!(source.has_changed() && source.look().await.is_none() && source.has_changed());
+            assert!(source.has_changed() && source.poll_once().await.is_none() && source.has_changed());
             assert!(later(&mut source).await.unwrap().is_err() && !source.has_changed());
             assert!(later(&mut source).await.is_none() && !source.has_changed());
         }
         fs::remove_file(folder.path("plugin.wasm")).unwrap();
         folder.write("plugin.wasm", &[0; 102]);
-        assert!(source.look().await.is_none() && source.has_changed());
+        assert!(source.poll_once().await.is_none() && source.has_changed());
         assert!(later(&mut source).await.is_some() && !source.has_changed());
         fs::remove_file(folder.path("plugin.wasm")).unwrap();
         fs::create_dir(folder.path("plugin.wasm")).unwrap();
-        assert!(source.has_changed() && source.look().await.unwrap().is_err());
+        assert!(source.has_changed() && source.poll_once().await.unwrap().is_err());
         assert!(!source.has_changed());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_folder_in_its_place_is_an_error() {
+    async fn a_folder_in_place_of_the_file_is_an_error() {
         let folder = Folder::new();
         fs::create_dir(folder.path("plugin.wasm")).unwrap();
         let mut source = folder.source();
@@ -619,16 +623,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_file_that_is_being_read_is_not_lost_with_its_waiter() {
+    async fn a_read_goes_on_when_the_future_that_waits_for_it_is_dropped() {
         let folder = Folder::new();
         folder.write("plugin.wasm", b"one");
         let mut source = folder.source();
-        assert_eq!(bytes(source.look().await), None);
+        assert_eq!(bytes(source.poll_once().await), None);
         tokio::time::advance(source.poll).await;
         // The read may have ended before it is awaited.
-        let at_once = source.look().now_or_never();
-        let news = if let Some(news) = at_once { news } else { source.look().await };
+        let at_once = source.poll_once().now_or_never();
+        let news = if let Some(news) = at_once { news } else { source.poll_once().await };
         assert_eq!(bytes(news), Some(b"one".to_vec()));
-        assert_eq!(bytes(source.look().await), None);
+        assert_eq!(bytes(source.poll_once().await), None);
     }
 }

@@ -1,14 +1,14 @@
-//! Which call runs next: lanes take turns, and slow calls have places of their own. Pure.
+//! Decides which call runs next: lanes take turns, and there is a fixed number of places for slow calls. Pure.
 //!
-//! A call of unknown speed needs no place. One that turns out to be slow takes a place among the slow ones, and where
-//! none is free it is put off: calls have no effects, so it is dropped and made again, from its beginning, once it has
-//! a place. So however many plugins are slow, a call that is not waits only for those before it, each of which is at
-//! its end, or out of the way, within the time that makes it slow.
+//! A call begins without a place. If it turns out to be slow, it takes a place among the slow calls. If no place is
+//! free, the call is put off: as calls have no effects, it is dropped, and made again from its beginning once it has a
+//! place. So however many plugins are slow, a quick call waits only for the calls before it, each of which ends or
+//! steps aside within the time after which a call is slow.
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// The most slow calls at the same time.
-pub(super) const SLOW_CALLS: usize = 4;
+/// The maximum number of slow calls at the same time.
+pub(super) const MAX_SLOW_CALLS: usize = 4;
 
 /// The queue of one revision of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,22 +16,22 @@ pub(super) struct Lane(pub(super) u64);
 
 /// A call that runs. [`Lanes::end`] or [`Lanes::put_off`] must follow.
 pub(super) struct Turn<J> {
-    /// Its lane.
+    /// The lane of the call.
     pub(super) lane: Lane,
-    /// What is to be done.
+    /// The work of the call.
     pub(super) job: J,
-    /// Whether it has a place among the slow calls.
+    /// Whether the call has a place among the slow ones.
     pub(super) has_place: bool,
 }
 
 /// Calls that wait, by lane.
 pub(super) struct Lanes<J> {
     lanes: BTreeMap<Lane, Waiting<J>>,
-    /// Lanes that have jobs and run none, each once; the first is next.
+    /// The lanes that have jobs and run none, each once; the first is next.
     turns: VecDeque<Lane>,
-    /// Lanes whose next call waits for a place among the slow ones.
+    /// The lanes whose next call waits for a place among the slow ones.
     put_off: VecDeque<Lane>,
-    /// How many of these places are taken.
+    /// The number of taken places.
     slow: usize,
 }
 
@@ -40,16 +40,16 @@ struct Waiting<J> {
     state: State,
 }
 
-/// Of a lane.
+/// The state of a lane.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// It is in `turns`, unless it has no jobs.
+    /// The lane is in `turns`, unless it has no jobs.
     Ready,
-    /// It is in `turns`, and its next call has a place among the slow ones.
+    /// The lane is in `turns`, and its next call has a place among the slow ones.
     ReadyWithPlace,
-    /// It is in `put_off`.
+    /// The lane is in `put_off`.
     PutOff,
-    /// A call of it runs.
+    /// A call of the lane runs.
     Running,
 }
 
@@ -81,9 +81,9 @@ impl<J> Lanes<J> {
         Some(Turn { lane, job: waiting.jobs.pop_front()?, has_place })
     }
 
-    /// Takes a place for a call that runs and turns out to be slow. Returns whether one was free.
+    /// Takes a place for a running call that turned out to be slow. Returns whether a place was free.
     pub(super) fn take_place(&mut self) -> bool {
-        let is_free = self.slow < SLOW_CALLS;
+        let is_free = self.slow < MAX_SLOW_CALLS;
         self.slow += usize::from(is_free);
         is_free
     }
@@ -94,7 +94,7 @@ impl<J> Lanes<J> {
         usize::from(self.is_ready_again(lane)) + usize::from(next_slow)
     }
 
-    /// Puts a call off until it has a place. Returns whether it has one at once.
+    /// Puts a call off until it has a place. Returns whether a place is free at once.
     pub(super) fn put_off(&mut self, lane: Lane, job: J) -> bool {
         let has_place = self.take_place();
         let Some(waiting) = self.lanes.get_mut(&lane) else { return false };
@@ -104,7 +104,7 @@ impl<J> Lanes<J> {
         has_place
     }
 
-    /// Drops the jobs that wait in a lane. Returns how many others became ready.
+    /// Drops the jobs that wait in a lane. Returns how many other lanes became ready.
     pub(super) fn clear(&mut self, lane: Lane) -> usize {
         let Some(waiting) = self.lanes.get_mut(&lane) else { return 0 };
         waiting.jobs.clear();
@@ -123,12 +123,12 @@ impl<J> Lanes<J> {
         *self = Self::default();
     }
 
-    /// Whether no call runs or waits.
+    /// Returns whether no call runs or waits.
     pub(super) fn is_empty(&self) -> bool {
         self.lanes.is_empty()
     }
 
-    /// Whether a call can begin.
+    /// Returns whether a call can begin.
     pub(super) fn has_turn(&self) -> bool {
         !self.turns.is_empty()
     }
@@ -154,7 +154,7 @@ impl<J> Lanes<J> {
         true
     }
 
-    /// Gives a place to the call that has waited longest for one. Returns whether there was one.
+    /// Passes a place on to the call that has waited longest for one. Returns whether a call waited.
     fn give_place(&mut self) -> bool {
         let next = self.put_off.pop_front();
         let Some((lane, waiting)) = next.and_then(|lane| Some((lane, self.lanes.get_mut(&lane)?))) else {
@@ -175,7 +175,8 @@ mod tests {
 
     use super::*;
 
-    fn names(lanes: &mut Lanes<()>) -> Vec<u64> {
+    /// Runs all calls. Returns the lanes in the order of their calls.
+    fn run_all(lanes: &mut Lanes<()>) -> Vec<u64> {
         let mut order = Vec::new();
         while let Some(turn) = lanes.next() {
             order.push(turn.lane.0);
@@ -190,7 +191,7 @@ mod tests {
         for lane in [1, 1, 1, 1, 2, 3] {
             lanes.push(Lane(lane), ());
         }
-        assert_eq!(names(&mut lanes), [1, 2, 3, 1, 1, 1]);
+        assert_eq!(run_all(&mut lanes), [1, 2, 3, 1, 1, 1]);
     }
 
     #[test]
@@ -212,17 +213,17 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_call_without_a_place_is_made_again_before_its_lanes_others_once_a_place_is_free() {
+    fn a_slow_call_that_was_put_off_is_the_first_of_its_lane_once_a_place_is_free() {
         let mut lanes = Lanes::default();
-        for lane in 0..=SLOW_CALLS as u64 {
+        for lane in 0..=MAX_SLOW_CALLS as u64 {
             lanes.push(Lane(lane), 0);
             lanes.push(Lane(lane), 1);
         }
-        let with_place: Vec<_> = (0..SLOW_CALLS).map(|_| slow(&mut lanes)).collect();
+        let with_place: Vec<_> = (0..MAX_SLOW_CALLS).map(|_| slow(&mut lanes)).collect();
         assert!(with_place.iter().all(|turn| turn.has_place));
         let Turn { lane, job, has_place } = slow(&mut lanes);
         assert!(!has_place && !lanes.put_off(lane, job) && !lanes.has_turn());
-        // Its own next call, and the lane that it was put off for.
+        // The lane of the call that ended, which has another one, and the lane that was put off.
         assert_eq!(lanes.end(with_place[0].lane, true), 2);
         let again = lanes.next().map(|turn| (turn.lane, turn.job, turn.has_place));
         let other = lanes.next().map(|turn| (turn.lane, turn.job, turn.has_place));
@@ -230,24 +231,25 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_a_cleared_lane_had_is_the_next_ones() {
+    fn the_place_of_a_cleared_lane_passes_to_the_next_call() {
         let mut lanes = Lanes::default();
-        for lane in 0..SLOW_CALLS as u64 + 2 {
+        for lane in 0..MAX_SLOW_CALLS as u64 + 2 {
             lanes.push(Lane(lane), 0);
         }
-        let with_place: Vec<_> = (0..SLOW_CALLS).map(|_| slow(&mut lanes)).collect();
+        let with_place: Vec<_> = (0..MAX_SLOW_CALLS).map(|_| slow(&mut lanes)).collect();
         for _ in 0..2 {
             let Turn { lane, job, .. } = slow(&mut lanes);
             lanes.put_off(lane, job);
         }
         assert_eq!(lanes.end(with_place[0].lane, true), 1);
-        assert_eq!(lanes.clear(Lane(SLOW_CALLS as u64)), 1);
-        assert_eq!(lanes.next().map(|turn| (turn.lane.0, turn.has_place)), Some((SLOW_CALLS as u64 + 1, true)));
+        assert_eq!(lanes.clear(Lane(MAX_SLOW_CALLS as u64)), 1);
+        assert_eq!(lanes.next().map(|turn| (turn.lane.0, turn.has_place)), Some((MAX_SLOW_CALLS as u64 + 1, true)));
     }
 
     const WORKERS: usize = 2;
 
-    /// Two threads and the places, step by step. A job is how many steps it takes; one that takes more than one is slow.
+    /// A simulation of two threads and the places, step by step. A job is the number of steps that it takes; a job of
+    /// more than one step is slow.
     struct Pool {
         lanes: Lanes<u8>,
         quick: Vec<Turn<u8>>,
@@ -256,7 +258,7 @@ mod tests {
     }
 
     impl Pool {
-        /// Lets every call run for one step. Each lane that ended a call makes another.
+        /// Lets every call run for one step. Each lane whose call ended makes another call.
         fn step(&mut self) {
             let mut ended = Vec::new();
             for (turn, left) in &mut self.slow {
@@ -303,7 +305,7 @@ mod tests {
             let rounds = 40 * plugins.len();
             for _ in 0..rounds {
                 pool.step();
-                prop_assert!(pool.slow.len() <= SLOW_CALLS);
+                prop_assert!(pool.slow.len() <= MAX_SLOW_CALLS);
             }
             for (lane, steps) in (0..).zip(&plugins) {
                 let ended = pool.ended.get(&lane).copied().unwrap_or_default() as usize;

@@ -1,5 +1,5 @@
-//! Loads native code into the process: mapped from the cache, or from the compiler and then into the cache. Runs on a
-//! decision thread, for it reads files and verifies megabytes.
+//! Loads native code into the process: maps it from the cache, or takes it from the compiler and caches it. Runs on a
+//! decision thread, because it reads files and verifies megabytes.
 
 use std::sync::{Arc, Weak};
 
@@ -26,7 +26,7 @@ pub(super) struct Native {
 }
 
 impl Native {
-    /// Names the code. That of a revision that is to be active stays in the cache for as long as this lives.
+    /// Names the code. The code of a revision that is to be active stays in the cache until this is dropped.
     pub(super) fn new(engine: &Engine, compiler: &Compiler, digest: &Digest, purpose: Purpose) -> Self {
         let name = format!("{}-{:016x}", digest.full(), engine.settings()).into();
         let cache = compiler.cache();
@@ -36,11 +36,11 @@ impl Native {
         Self { engine: engine.wasm().clone(), cache, digest: *digest, name, purpose }
     }
 
-    /// Loads the code from the cache, if it has at most `most` bytes. Code that is intact but does not load is removed.
+    /// Loads the code from the cache, if it has at most `most` bytes. Intact code that cannot be loaded is removed.
     pub(super) fn cached(&self, most: Size) -> Option<Code> {
         let cache = self.cache.as_ref()?;
         let code = cache.get(&self.name, most, self.purpose)?;
-        // What may be read may not be mapped: there are volumes from which nothing may be executed.
+        // The file may be readable and yet not mappable: some volumes are mounted `noexec`.
         let loaded = map(&self.engine, &code).or_else(|_| copy(&self.engine, &code.read()?));
         match loaded {
             Ok(loaded) => Some(loaded),
@@ -52,7 +52,7 @@ impl Native {
         }
     }
 
-    /// Loads code from the compiler, and caches it once it has loaded: what is in the cache is mapped, and the copy in
+    /// Loads code from the compiler, and caches it if that succeeds. The cached file is mapped then, and the copy in
     /// memory is dropped.
     ///
     /// # Errors
@@ -74,9 +74,9 @@ impl Native {
 
 /// Native code in the process.
 pub(super) enum Code {
-    /// Its pages are those of a file in the cache.
+    /// Mapped from a file in the cache.
     Mapped(Component),
-    /// It is in memory only.
+    /// In memory only.
     Copied(Component),
 }
 
@@ -102,9 +102,9 @@ impl MappedCode {
         }
     }
 
-    /// Unmaps the pages of all mapped code, for no plugin was called for a while. The next call maps what it executes again,
-    /// in some microseconds. Pages that stay mapped count as resident, and the kernel keeps those that were executed
-    /// longer than all others of files.
+    /// Unmaps the pages of all mapped code. To be called when no plugin was called for a while: mapped pages count as
+    /// resident, and the kernel keeps executed pages longer than all other pages of files. The next call maps the pages
+    /// that it executes again, in some microseconds.
     pub(super) fn unmap_pages(&self) {
         self.0.lock().iter().filter_map(Weak::upgrade).for_each(|linked| unmap_pages(linked.component()));
     }
@@ -197,7 +197,7 @@ mod tests {
         function.call(&mut store, ()).unwrap().0
     }
 
-    /// Kilobytes of the code that are resident, of which file, by the process's own map.
+    /// Returns the resident kilobytes of the code and the file that they are mapped from, by the process's memory map.
     fn resident(component: &Component) -> (u64, String) {
         let code = component.image_range();
         let (mut file, mut sum, mut within) = (String::new(), 0, false);

@@ -1,4 +1,4 @@
-//! All contact with wasmtime and with the bytes of plugins: the *decide* step.
+//! Everything that touches wasmtime or the bytes of plugins: the *decide* step.
 //!
 //! ```text
 //! FollowedFile ─bytes─▶ Revision::load ─▶ Slot ─▶ Revision::decide ─▶ Outcome

@@ -37,7 +37,7 @@ use hotshoe_core::model::projection::Projection;
 pub struct Loaded {
     /// The loaded component.
     pub revision: Arc<Revision>,
-    /// The cases, or why they cannot be read.
+    /// The component's cases, or why they cannot be read.
     pub cases: Result<Vec<Case>, String>,
 }
 
@@ -47,10 +47,10 @@ pub struct Revision {
     descriptor: Descriptor,
     own_status: Option<Projection>,
     pub(super) limits: Arc<Limits>,
-    /// Keeps its code in the cache while it may be active.
+    /// Keeps the native code in the cache while the revision may be active.
     native: Native,
     pub(super) memory: Account,
-    /// Its native code, which is in memory as long as any of it is.
+    /// The charge for the native code, shared by all revisions that were made of the same code by [`Revision::under`].
     code: Arc<Charge>,
     pub(super) engine: Engine,
     pub(super) lane: Lane,
@@ -64,10 +64,10 @@ impl fmt::Debug for Revision {
 }
 
 impl Revision {
-    /// Loads a component completely, up to a successful `describe`. What is held of it is charged to `memory`.
+    /// Loads a component completely, up to a successful `describe`. The memory that it takes is charged to `memory`.
     ///
     /// # Errors
-    /// The first thing that is wrong with it. Nothing of it stays but cached code.
+    /// The first thing that is wrong with the component. Only its cached code is kept then.
     pub async fn load(
         engine: &Engine,
         compiler: &Compiler,
@@ -80,7 +80,7 @@ impl Revision {
         let lane = engine.executor().lane();
         let native = Native::new(engine, compiler, &candidate.digest(), purpose);
         let (accepted, cached, most) = (limits.clone(), native.clone(), limits.native_bytes);
-        // On two threads: cached code is our own, whatever is wrong with the bytes now.
+        // At the same time on two threads. Cached code is trusted, even if the bytes turn out to be invalid.
         let inspected = run(engine, lane, move || Inspected::new(candidate.clone(), &accepted));
         let cached = run(engine, engine.executor().lane(), move || cached.cached(most));
         let (inspected, cached) = futures::try_join!(inspected, cached)?;
@@ -92,7 +92,7 @@ impl Revision {
         let code = charged(loaded.component(), memory)?;
         let linked = Linked::new(engine.linker(), loaded.component())
             .map(Arc::new)
-            .map_err(|error| LoadError::LoadFailed(words(&error)))?;
+            .map_err(|error| LoadError::LoadFailed(clean_message(&error)))?;
         engine.mapped_code().add(&loaded, &linked);
         let descriptor = call::describe(engine, lane, &linked, &limits, memory)
             .await
@@ -113,7 +113,7 @@ impl Revision {
         Ok(Loaded { revision: Arc::new(revision), cases: inspected.cases })
     }
 
-    /// Returns the same component with other limits. It is within those on size and compilation already.
+    /// Returns the same component with other limits. The limits on size and compilation are not checked again.
     pub fn under(self: &Arc<Self>, limits: &Limits) -> Arc<Revision> {
         if *self.limits == *limits {
             return self.clone();
@@ -137,23 +137,23 @@ impl Revision {
         self.digest
     }
 
-    /// Returns its validated description of itself.
+    /// Returns the component's validated descriptor.
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
     }
 
-    /// Returns which fields of its parents' status it sees, if any.
+    /// Returns which fields of its parents' status the component sees, if any.
     pub fn own_status(&self) -> Option<&Projection> {
         self.own_status.as_ref()
     }
 
-    /// Returns its limits.
+    /// Returns the limits of its calls.
     pub fn limits(&self) -> &Arc<Limits> {
         &self.limits
     }
 }
 
-/// Bytes that look like a plugin from the outside.
+/// Bytes that passed the inspection from the outside.
 struct Inspected {
     candidate: Candidate,
     cases: Result<Vec<Case>, String>,
@@ -182,7 +182,7 @@ impl Inspected {
 /// Charges the native code of a component.
 ///
 /// # Errors
-/// If its plugin may not hold so much more.
+/// If the plugin may not hold so much more memory.
 fn charged(component: &Component, memory: &Account) -> Result<Charge, LoadError> {
     let code = component.image_range();
     let (code, mut charge) = (code.end.addr() - code.start.addr(), memory.charge(Part::Code));
@@ -200,6 +200,6 @@ async fn run<T: Send + 'static>(
     engine.executor().run(lane, work).await.map_err(stopped)
 }
 
-fn words(error: &wasmtime::Error) -> String {
+fn clean_message(error: &wasmtime::Error) -> String {
     hotshoe_core::model::sanitize::clean(format!("{error:#}"), 1_000)
 }

@@ -1,5 +1,5 @@
-//! Files and directories on which the host relies although others may write near them: what is read is a regular file
-//! of bounded size, what is replaced is replaced whole, and what is private is ours alone.
+//! Files and directories that the host relies on although other users may write near them. Only regular files of
+//! bounded size are read, files are replaced as a whole, and private ones belong to the host's user alone.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Read, Write};
@@ -10,18 +10,18 @@ use rustix::fs::{Mode, OFlags};
 
 use hotshoe_core::model::limits::Size;
 
-/// Mode of a file that others may read, as far as the umask allows.
+/// The mode of a file that others may read, as far as the umask allows.
 pub const SHARED: u32 = 0o666;
-/// Mode of a file for its owner alone.
+/// The mode of a file for its owner alone.
 pub const PRIVATE: u32 = 0o600;
 const PRIVATE_DIR: u32 = 0o700;
 
-/// Opens a regular file, and nothing endless or without a writer.
+/// Opens a regular file. Refuses anything else, such as a device without an end or a pipe without a writer.
 ///
 /// # Errors
 /// If it is no regular file, or cannot be opened.
 pub fn open(path: &Path) -> io::Result<File> {
-    // Not blocking, or a pipe would hold up the thread.
+    // Not blocking, or the thread would wait for the writer of a pipe.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
@@ -33,17 +33,17 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// As [`open`], or if it cannot be read.
 pub fn read_whole(path: &Path, most: Size) -> io::Result<Option<Vec<u8>>> {
     let file = open(path)?;
-    // Of the file that is open, for the path may lead elsewhere by now.
+    // The metadata of the open file, because the path may lead to another file by now.
     if file.metadata()?.len() > most.0 {
         return Ok(None);
     }
-    // It may grow while it is read.
+    // One byte more, to notice a file that grows while it is read.
     let bytes = read_up_to(&file, Size(most.0.saturating_add(1)))?;
     Ok(Some(bytes).filter(|bytes| bytes.len() as u64 <= most.0))
 }
 
-/// Reads at most `cap` bytes. Reserves as many as the file claims to have, for a buffer that grows needs three times
-/// as much.
+/// Reads at most `cap` bytes. Reserves as many as the file claims to have, because a buffer that grows needs three
+/// times as much.
 ///
 /// # Errors
 /// If the file cannot be read.
@@ -54,16 +54,16 @@ pub fn read_up_to(file: &File, cap: Size) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Replaces a file by `parts`, one after the other: a reader gets the old content or all of the new one.
+/// Replaces a file by the concatenation of `parts`. A reader gets either the old content or all of the new one.
 ///
 /// # Errors
-/// If it cannot be written; then the old content is still there.
+/// If the file cannot be written. The old content is still there then.
 pub fn replace(path: &Path, mode: u32, parts: &[&[u8]]) -> io::Result<()> {
     let temporary = write_beside(path, mode, parts)?;
     temporary.persist(path).map(drop).map_err(|error| error.error)
 }
 
-/// Does the same as [`replace`], and returns when the new content survives a crash of the machine.
+/// Does the same as [`replace`], but returns only when the new content would survive a crash of the machine.
 ///
 /// # Errors
 /// As [`replace`].
@@ -74,10 +74,10 @@ pub fn replace_durably(path: &Path, mode: u32, parts: &[&[u8]]) -> io::Result<()
     File::open(folder(path))?.sync_all()
 }
 
-/// Creates a file, unless there is one by now: then that one stays.
+/// Creates a file, unless it exists by now: an existing file stays as it is.
 ///
 /// # Errors
-/// If it cannot be written.
+/// If the file cannot be written.
 pub fn create(path: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
     match write_beside(path, mode, &[bytes])?.persist_noclobber(path) {
         Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => Err(error.error),
@@ -96,11 +96,11 @@ fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Makes a directory of which the content is trusted, with missing ones above it. One that exists must be ours; loose
-/// permissions of it are tightened. Those above it may be shared.
+/// Creates a directory whose content is trusted, and missing directories above it, which may be shared. A directory
+/// that exists must belong to the host's user; loose permissions of it are tightened.
 ///
 /// # Errors
-/// If it cannot be made, or another user may have chosen what is in it.
+/// If the directory cannot be created, or another user may have chosen its content.
 pub fn make_private_dir(dir: &Path) -> io::Result<()> {
     if mode_of_own_dir(dir)? != PRIVATE_DIR {
         fs::set_permissions(dir, Permissions::from_mode(PRIVATE_DIR))?;
@@ -108,8 +108,8 @@ pub fn make_private_dir(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Does the same as [`make_private_dir`] for a directory that a person named: one that is open to others stays so, for it
-/// may be `/tmp`, and is refused.
+/// Does the same as [`make_private_dir`] for a directory that an administrator named. Loose permissions are not
+/// tightened, because the directory may be `/tmp`: it is refused.
 ///
 /// # Errors
 /// As [`make_private_dir`], or if others may enter it.
@@ -123,10 +123,10 @@ pub fn require_private_dir(dir: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes a directory where it is missing, and returns its mode.
+/// Creates a directory where it is missing, and returns its mode.
 fn mode_of_own_dir(dir: &Path) -> io::Result<u32> {
     DirBuilder::new().recursive(true).mode(PRIVATE_DIR).create(dir)?;
-    // Of a link itself and not of its target: its maker chose that.
+    // The metadata of a link itself and not of its target, which the creator of the link chose.
     let metadata = fs::symlink_metadata(dir)?;
     if !metadata.is_dir() || metadata.uid() != rustix::process::geteuid().as_raw() {
         return Err(io::Error::other(format!(
@@ -143,8 +143,8 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Plants what must not be read in place of a file: what has no writer, has no end, is larger than any
-    /// memory, or is no file at all.
+    /// Plants what must not be read in place of a file: a pipe without a writer, a device without an end, a file that
+    /// is larger than any memory, and a directory.
     pub(crate) const FOREIGN: [fn(&Path); 4] = [
         |path| rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap(),
         |path| std::os::unix::fs::symlink("/dev/zero", path).unwrap(),
@@ -178,7 +178,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_cannot_be_replaced_stays_as_it_was() {
+    fn a_path_that_cannot_be_replaced_stays_as_it_was() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("folder");
         fs::create_dir_all(path.join("with something in it")).unwrap();
@@ -189,7 +189,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_private_file_is_its_owners_even_in_place_of_one_that_was_not() {
+    fn a_private_file_is_private_even_if_it_replaces_one_that_was_not() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("secret");
         fs::write(&path, "open").unwrap();
@@ -204,7 +204,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_made_and_what_others_may_enter_is_closed() {
+    fn a_missing_directory_is_created_and_one_that_others_may_enter_is_closed() {
         let base = tempfile::tempdir().unwrap();
         let dir = base.path().join("a/b");
         make_private_dir(&dir).unwrap();
@@ -231,7 +231,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_no_directory_of_ours_is_refused_by_name() {
+    fn a_link_or_a_file_in_place_of_the_directory_is_refused_by_name() {
         let base = tempfile::tempdir().unwrap();
         let elsewhere = tempfile::tempdir().unwrap();
         fs::set_permissions(elsewhere.path(), fs::Permissions::from_mode(0o755)).unwrap();

@@ -1,6 +1,6 @@
-//! The data of one call's store: the limits that are counted in it, and what the plugin logged.
+//! The state of one call's store: the usage that is counted against the limits, and the lines that the plugin logged.
 //!
-//! Only `Sandbox::store` creates a [`Store`], so that none exists without its limits and its deadline.
+//! Only `Sandbox::store` creates a [`Store`], so that no store exists without limits and a deadline.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,8 @@ use hotshoe_core::check::memory_share::{Account, Charge, NoShare, Part};
 use hotshoe_core::model::limits::{CALL_MEMORY, LOG_LINE, Limits, PAUSE_FACTOR, SLOW, WALL_TIME};
 use hotshoe_core::model::sanitize;
 
-/// The period of the epoch clock, and so the precision of deadlines. A slow call also runs this long between two pauses.
+/// The period of the epoch clock, and so the precision of deadlines. A slow call also runs this long between two
+/// pauses.
 pub(super) const TICK: Duration = Duration::from_millis(5);
 
 /// The level of a log line.
@@ -34,7 +35,7 @@ pub enum Level {
 /// One line that a plugin logged, sanitized.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LogLine {
-    /// Its level.
+    /// The level of the line.
     pub level: Level,
     /// One line of visible characters.
     pub message: String,
@@ -65,7 +66,7 @@ impl fmt::Display for Breach {
     }
 }
 
-/// The data of the store of one call.
+/// The state of one call's store.
 pub(super) struct Sandbox {
     limits: Arc<Limits>,
     memory: usize,
@@ -89,8 +90,9 @@ pub(super) struct Sandbox {
 /// A call that has run for longer than [`SLOW`].
 struct Slow {
     since: Instant,
-    /// Processor time of its thread when it became slow, and after its last pause.
+    /// The processor time of its thread when it became slow.
     began: Duration,
+    /// The processor time of its thread after its last pause.
     paused: Duration,
     others: Option<OtherCalls>,
 }
@@ -105,8 +107,8 @@ impl Slow {
         SLOW + processor_time().saturating_sub(self.began)
     }
 
-    /// Leaves the processor to other plugins, if any is called. A low priority does that only among the threads of this
-    /// process, which the system balances with other processes as a whole.
+    /// Leaves the processor to other plugins, if any of them is called. A low priority would not be enough: it counts
+    /// only among the threads of this process, which the system balances with other processes as a whole.
     fn pause(&mut self) {
         let used = processor_time().saturating_sub(self.paused);
         if self.others.as_mut().is_some_and(OtherCalls::are_called) {
@@ -123,7 +125,7 @@ impl Sandbox {
         store.limiter(|sandbox| sandbox);
         store.set_hostcall_fuel(limits.boundary_bytes.bytes());
         store.set_epoch_deadline(ticks(SLOW.min(limits.call_time.0)));
-        store.epoch_deadline_callback(|mut store| match store.data_mut().go_on() {
+        store.epoch_deadline_callback(|mut store| match store.data_mut().continue_at_tick() {
             true => Ok(UpdateDeadline::Continue(1)),
             false => Err(Trap::Interrupt.into()),
         });
@@ -148,11 +150,12 @@ impl Sandbox {
         }
     }
 
-    /// Decides at a tick whether the call may go on. From [`SLOW`] on it shares the processor, so processor time counts.
-    fn go_on(&mut self) -> bool {
-        if !self.is_slow() {
-            // That the processor was others' is no reason to put it off.
-            return self.goes_on();
+    /// Decides at a tick whether the call may go on. From [`SLOW`] on it shares the processor, so processor time
+    /// counts.
+    fn continue_at_tick(&mut self) -> bool {
+        if !self.become_slow() {
+            // By its own processor time: a call is not put off because others had the processor.
+            return self.may_continue();
         }
         let time = self.limits.call_time.0;
         self.slow.as_mut().is_some_and(|slow| {
@@ -164,17 +167,17 @@ impl Sandbox {
         })
     }
 
-    /// Decides whether something is done with the answer, which is a part of the call and runs on without a tick to look at
-    /// the time. A call that has been slow so far steps aside for it, or is put off.
-    pub(super) fn goes_on(&mut self) -> bool {
-        self.used() < SLOW || self.is_slow() || {
+    /// Decides whether the call continues, also with the processing of its answer, in which no tick checks the time. A
+    /// call that has been slow so far steps aside, or is put off if it has no place among the slow calls.
+    pub(super) fn may_continue(&mut self) -> bool {
+        self.used() < SLOW || self.become_slow() || {
             executor::put_off();
             false
         }
     }
 
-    /// Has the call be a slow one, if it has a place as such.
-    fn is_slow(&mut self) -> bool {
+    /// Makes the call a slow one, if a place among the slow calls is free. Returns whether it is one.
+    fn become_slow(&mut self) -> bool {
         if self.slow.is_none() {
             self.slow = match executor::step_aside() {
                 SlowCall::Aside(others) => Some(Slow::begin(Some(others))),
@@ -185,13 +188,13 @@ impl Sandbox {
         self.slow.is_some()
     }
 
-    /// Returns whether the call has used up its time by all that was done with its answer. A slow one leaves the
-    /// processor to others first, as at a tick.
-    pub(super) fn is_over(&mut self) -> bool {
-        if self.used() >= SLOW && self.is_slow() {
+    /// Ends the call after its answer was processed. A slow call leaves the processor to others first, as at a tick.
+    /// Returns whether the call has exceeded its time.
+    pub(super) fn ends_overdue(&mut self) -> bool {
+        if self.used() >= SLOW && self.become_slow() {
             self.slow.iter_mut().for_each(Slow::pause);
         }
-        // A guest ends so late, too.
+        // With the same tolerance as for a guest, which is interrupted at a tick.
         self.used() > self.call_time() + 2 * TICK
     }
 
@@ -205,13 +208,13 @@ impl Sandbox {
         processor_time().saturating_sub(self.began)
     }
 
-    /// Returns the peak of the call's linear memory, bytes.
+    /// Returns the peak of the call's linear memory, in bytes.
     pub(super) fn peak_memory(&self) -> usize {
         self.peak
     }
 
-    /// Logs a line. The plugin controls number and size of lines: past one limit they are dropped, past the other the call
-    /// ends.
+    /// Logs a line. The plugin controls the number and the size of the lines, so there are two limits: past the first
+    /// one lines are dropped, past the second one the call ends.
     pub(super) fn log(&mut self, level: Level, message: String) -> Result<(), Breach> {
         self.host_calls += 1;
         if self.host_calls > self.limits.host_calls {
@@ -221,11 +224,11 @@ impl Sandbox {
         if self.crossed > self.limits.boundary_bytes.bytes() {
             return Err(Breach::BoundaryBytes(self.limits.boundary_bytes));
         }
-        self.keep(level, sanitize::clean(message, LOG_LINE));
+        self.keep_line(level, sanitize::clean(message, LOG_LINE));
         Ok(())
     }
 
-    fn keep(&mut self, level: Level, message: String) {
+    fn keep_line(&mut self, level: Level, message: String) {
         let logged = self.logged + message.len();
         if self.logs.len() < self.limits.log_lines as usize && logged <= self.limits.log_bytes.bytes() {
             self.logged = logged;
@@ -249,7 +252,7 @@ fn ticks(time: Duration) -> u64 {
 }
 
 impl ResourceLimiter for Sandbox {
-    /// Counts all memories of the call together, where wasmtime's own limiter counts each alone.
+    /// Counts all memories of the call together, because wasmtime's own limiter would limit each one alone.
     fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
         let more = desired.saturating_sub(current);
         let memory = self.memory.saturating_add(more);
@@ -345,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_takes_of_the_memory_that_all_share_and_what_it_took_is_free_after_it() {
+    fn the_memory_of_a_call_counts_against_the_shared_memory_until_the_call_ends() {
         let memory = Arc::new(SharedMemory::new(32 << 20)).account(&"one".into());
         let mut sandbox = Sandbox::new(Arc::new(Limits::default()), &memory);
         assert!(sandbox.memory_growing(0, 20 << 20, None).unwrap());

@@ -1,4 +1,4 @@
-//! The volume of the cache directory: how full it is, and the files of a directory there with what they take.
+//! The volume of the cache directory: its free space, and the files in a directory with the space that they take.
 
 use std::fs;
 use std::io;
@@ -7,17 +7,17 @@ use std::time::SystemTime;
 
 use hotshoe_core::flow::disk_share::{Stored, Volume};
 
-/// The unit in which volumes give out room.
+/// The unit in which volumes allocate space, in bytes.
 const BLOCK: u64 = 4096;
 
-/// Returns the volume of a directory; none where the system does not say.
+/// Returns the volume of a directory; none where the system cannot tell.
 pub fn of(dir: &Path) -> Option<Volume> {
     let found = rustix::fs::statvfs(dir).ok().filter(|found| found.f_blocks > 0)?;
     let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
     Some(Volume { total: bytes(found.f_blocks), free: bytes(found.f_bavail) })
 }
 
-/// Returns the regular files of a directory with the time of their last use; none is needed yet.
+/// Returns the regular files of a directory with the times of their last use. None is marked as needed.
 pub fn files(dir: &Path) -> Vec<Stored<PathBuf, SystemTime>> {
     let entries = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
     let stored = entries.filter_map(|entry| {
@@ -28,12 +28,12 @@ pub fn files(dir: &Path) -> Vec<Stored<PathBuf, SystemTime>> {
     stored.collect()
 }
 
-/// Returns the room that a file of this length takes.
+/// Returns the disk space that a file of this length takes.
 pub fn on_disk(length: u64) -> u64 {
     length.div_ceil(BLOCK).saturating_mul(BLOCK)
 }
 
-/// Returns whether there was no room for what was to be written.
+/// Returns whether a write failed because the volume or the quota is full.
 pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
@@ -44,11 +44,11 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A volume of its own, which is gone with this.
+    /// A small volume, which is unmounted when this is dropped.
     pub(crate) struct Tmpfs(tempfile::TempDir);
 
     impl Tmpfs {
-        /// Mounts one of so many MiB; none where this may not mount.
+        /// Mounts a volume of so many MiB; none where the test may not mount.
         pub(crate) fn mount(mib: usize) -> Option<Self> {
             let dir = tempfile::tempdir().unwrap();
             let size = format!("size={mib}m");
@@ -60,10 +60,10 @@ pub(crate) mod tests {
             self.0.path()
         }
 
-        /// Fills it but for so many bytes.
-        pub(crate) fn fill(&self, but: u64) {
+        /// Fills the volume until so many bytes are free.
+        pub(crate) fn fill(&self, left: u64) {
             let free = of(self.path()).unwrap().free;
-            fs::write(self.path().join("others"), vec![1; usize::try_from(free - but).unwrap()]).unwrap();
+            fs::write(self.path().join("others"), vec![1; usize::try_from(free - left).unwrap()]).unwrap();
         }
     }
 
@@ -74,7 +74,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_volume_says_what_it_can_hold_and_what_is_free() {
+    fn the_size_and_the_free_space_of_a_volume_are_known() {
         let dir = tempfile::tempdir().unwrap();
         let volume = of(dir.path()).unwrap();
         assert!(volume.total > 0 && volume.free <= volume.total, "{volume:?}");

@@ -6,15 +6,18 @@ use sigstore_verify::{VerificationPolicy, Verifier};
 
 use hotshoe_core::model::digest::Digest;
 
-/// The statement that is a signature. Others are about an image too, such as what was found wrong with it.
-const SIGNED: &str = "https://sigstore.dev/cosign/sign/v1";
+/// The predicate type of a statement that is a signature. Other statements about an image are no signatures, such as
+/// vulnerability reports.
+const SIGNATURE_PREDICATE: &str = "https://sigstore.dev/cosign/sign/v1";
 
-/// What an envelope with a statement holds.
-const STATEMENT: &str = "application/vnd.in-toto+json";
+/// The payload type of an envelope with a statement.
+const STATEMENT_TYPE: &str = "application/vnd.in-toto+json";
 
-/// Returns why the bundle does not say that the holder of the private key to this one signed the image.
+/// Checks that the holder of the private key signed the image. Consults no log, because a key does not say which logs
+/// are trusted.
 ///
-/// Which logs are trusted is not known where only a key is given, so none is looked at.
+/// # Errors
+/// Why the bundle is no such signature.
 pub(super) fn is_by_key(bundle: &Bundle, key: &VerificationKey, digest: Digest) -> Result<(), String> {
     let envelope = signed(bundle)?;
     key.verify(envelope.pae(), &envelope.signature.sig).map_err(|_| "it was made with another key".to_owned())?;
@@ -25,7 +28,10 @@ pub(super) fn is_by_key(bundle: &Bundle, key: &VerificationKey, digest: Digest) 
     }
 }
 
-/// Returns why the bundle does not say that the identity of the policy signed the image.
+/// Checks that the identity of the policy signed the image.
+///
+/// # Errors
+/// Why the bundle is no such signature.
 pub(super) fn is_by_holder(
     bundle: &Bundle,
     policy: &VerificationPolicy,
@@ -36,7 +42,10 @@ pub(super) fn is_by_holder(
     is_statement_by_holder(bundle, policy, verifier, digest)
 }
 
-/// Returns why the bundle does not say that the identity of the policy stated something about the image.
+/// Checks that the identity of the policy made a statement about the image, of whatever type.
+///
+/// # Errors
+/// Why the bundle holds no such statement.
 pub(super) fn is_statement_by_holder(
     bundle: &Bundle,
     policy: &VerificationPolicy,
@@ -49,16 +58,16 @@ pub(super) fn is_statement_by_holder(
     verifier.verify(hash(digest)?, bundle, policy).map(drop).map_err(|error| error.to_string())
 }
 
-/// Returns the envelope, if there is a statement in it that is a signature.
+/// Returns the envelope, if its statement is a signature.
 fn signed(bundle: &Bundle) -> Result<&DsseEnvelope, String> {
     let envelope = match &bundle.content {
-        SignatureContent::DsseEnvelope(envelope) if envelope.payload_type == STATEMENT => envelope,
+        SignatureContent::DsseEnvelope(envelope) if envelope.payload_type == STATEMENT_TYPE => envelope,
         _ => return Err("it is no statement about an image".to_owned()),
     };
     let statement: Statement = serde_json::from_slice(envelope.payload.as_bytes()).map_err(unreadable)?;
-    match statement.predicate_type == SIGNED {
+    match statement.predicate_type == SIGNATURE_PREDICATE {
         true => Ok(envelope),
-        false => Err(format!("its statement is {}, and not {SIGNED}", statement.predicate_type)),
+        false => Err(format!("its statement is {}, and not {SIGNATURE_PREDICATE}", statement.predicate_type)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What cosign keeps beside an image.
+//! Finds the signatures that cosign stores beside an image.
 
 use sigstore_verify::types::Bundle;
 
@@ -12,10 +12,10 @@ use crate::registry::signature::simple_signing::{PAYLOAD, Signed};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::{SIGNATURE_BYTES, SIGNATURES};
 
-/// How the media types of bundles begin, whatever their version.
+/// The prefix of the media types of bundles of every version.
 const BUNDLE: &str = "application/vnd.dev.sigstore.bundle";
 
-/// Returns the signatures of an image, and of those that cannot be read, why.
+/// Returns the signatures of an image, with an error in place of each that cannot be read.
 pub(super) async fn signatures(
     connection: &Connection,
     image: &ImageRef,
@@ -26,7 +26,7 @@ pub(super) async fn signatures(
     Ok(found)
 }
 
-/// Those under the tag that is made of the digest.
+/// Returns the signatures under the tag that is made of the digest.
 async fn simple(
     connection: &Connection,
     image: &ImageRef,
@@ -43,7 +43,7 @@ async fn simple(
     };
     let mut found = Vec::new();
     for layer in layers.into_iter().filter(|layer| layer.media_type == PAYLOAD).take(SIGNATURES) {
-        let signed = match small(connection, &tag, &layer).await? {
+        let signed = match small_blob(connection, &tag, &layer).await? {
             Ok(payload) => Signed::read(payload, &layer.annotations).map(Signature::Simple),
             Err(why) => Err(why),
         };
@@ -52,7 +52,8 @@ async fn simple(
     Ok(found)
 }
 
-/// Those that refer to the image. Registries that know no referrers have them under a tag, which the client looks up.
+/// Returns the bundles that refer to the image. Registries without the referrers API have them under a tag, which the
+/// client library looks up.
 async fn bundles(connection: &Connection, image: &ImageRef) -> Result<Vec<Result<Signature, String>>, RegistryError> {
     let index = connection.about(image, connection.client.pull_referrers(&image.as_reference(), None)).await;
     let index = match index {
@@ -66,9 +67,9 @@ async fn bundles(connection: &Connection, image: &ImageRef) -> Result<Vec<Result
         let referrer = image.pinned(digest);
         let manifest = Manifest::read(&pull::manifest(connection, &referrer).await?);
         let layers = manifest.map(|manifest| manifest.layers).unwrap_or_default();
-        // What else refers to the image, such as a list of its parts, is no signature.
+        // Other things that refer to the image, such as an SBOM, are no signatures.
         let Some(layer) = layers.iter().find(|layer| layer.media_type.starts_with(BUNDLE)) else { continue };
-        found.push(small(connection, &referrer, layer).await?.and_then(|bytes| read(&bytes)));
+        found.push(small_blob(connection, &referrer, layer).await?.and_then(|bytes| read(&bytes)));
     }
     Ok(found)
 }
@@ -79,8 +80,8 @@ fn read(bytes: &[u8]) -> Result<Signature, String> {
     Ok(Signature::Bundle(Box::new(bundle)))
 }
 
-/// Returns a blob, if it is not too large to be a signature.
-async fn small(
+/// Returns a blob, unless it is too large to be a signature.
+async fn small_blob(
     connection: &Connection,
     image: &ImageRef,
     layer: &Descriptor,

@@ -1,15 +1,15 @@
 //! Checks who signed an image.
 //!
-//! Signatures are those of cosign, in both forms that it keeps beside an image in its repository: simple signing, under
-//! a tag that is made of the image's digest, and bundles of Sigstore, which refer to the image. The signature is over
-//! the digest of the image's manifest, in which that of the component is.
+//! Signatures are those of cosign, in both forms that it stores beside an image in the same repository: simple signing,
+//! under a tag that is made of the image's digest, and bundles of Sigstore, which refer to the image. The signature is
+//! over the digest of the image's manifest, which contains the digest of the component.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `find.rs` | what is kept beside an image |
+//! | `find.rs` | finds the signatures beside an image |
 //! | `simple_signing.rs` | the older form |
 //! | `bundle.rs` | the newer form |
-//! | `ring.rs` | what both are computed with |
+//! | `ring.rs` | the cryptography of both |
 
 mod bundle;
 mod find;
@@ -30,9 +30,9 @@ use crate::registry::signature::simple_signing::Signed;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::sanitize::clean;
 
-/// So many signatures are named that are not accepted, and so many bytes of why.
-const NAMED: usize = 3;
-const WHY: usize = 300;
+/// The maximum number of refused signatures that an error names, and the maximum length of each reason, in bytes.
+const MAX_NAMED_REFUSALS: usize = 3;
+const MAX_REASON_BYTES: usize = 300;
 
 /// Who must have signed an image. One signature of one of them is enough.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -60,13 +60,13 @@ pub struct Keyless {
     pub trusted_root: String,
 }
 
-/// A signature as it was found.
+/// A signature beside an image, not verified yet.
 enum Signature {
     Simple(Signed),
     Bundle(Box<Bundle>),
 }
 
-/// What recognises the signatures of one signer.
+/// Recognises the signatures of one signer.
 enum Recogniser {
     Key(VerificationKey),
     Keyless { policy: Box<VerificationPolicy>, verifier: Box<Verifier> },
@@ -76,7 +76,7 @@ impl Verify {
     /// Checks that a signer is named, and that the keys and the trusted roots can be read.
     ///
     /// # Errors
-    /// If none is named, or one cannot be recognised by what is given.
+    /// If no signer is named, or the key or trusted root of one cannot be used.
     pub fn check(&self) -> Result<(), RegistryError> {
         self.recognisers().map(drop)
     }
@@ -85,7 +85,7 @@ impl Verify {
         let keys = self.keys.iter().map(|pem| Recogniser::of_key(pem));
         let all: Result<Vec<_>, _> = keys.chain(self.keyless.iter().map(Recogniser::of_keyless)).collect();
         let all = all.map_err(RegistryError::InvalidSigner)?;
-        // An empty list asks for a signature, so that what is unsigned must not pass.
+        // An empty list is an error: `verify` asks for a signature, so an unsigned image must not pass.
         match all.is_empty() {
             true => Err(RegistryError::InvalidSigner("it names no signer; give keys or keyless".to_owned())),
             false => Ok(all),
@@ -122,12 +122,12 @@ impl Verify {
 
 fn named(mut refusals: Vec<String>) -> String {
     refusals.dedup();
-    let more = refusals.len().saturating_sub(NAMED);
-    refusals.truncate(NAMED);
-    let words: Vec<_> = refusals.into_iter().map(|why| clean(why, WHY)).collect();
+    let more = refusals.len().saturating_sub(MAX_NAMED_REFUSALS);
+    refusals.truncate(MAX_NAMED_REFUSALS);
+    let reasons: Vec<_> = refusals.into_iter().map(|why| clean(why, MAX_REASON_BYTES)).collect();
     match more {
-        0 => words.join("; "),
-        more => format!("{}; and {more} more", words.join("; ")),
+        0 => reasons.join("; "),
+        more => format!("{}; and {more} more", reasons.join("; ")),
     }
 }
 
@@ -150,12 +150,15 @@ impl Recogniser {
         let root = TrustedRoot::from_json(trusted_root).map_err(|error| why(error.to_string()))?;
         let verifier = Verifier::new(&root).map_err(|error| why(error.to_string()))?;
         let policy = VerificationPolicy::new(subject, issuer);
-        // A private Sigstore often has no log of certificates; the public one has.
+        // A private Sigstore often has no certificate transparency log; the public one has.
         let policy = if root.ctlogs.is_empty() { policy.skip_sct() } else { policy };
         Ok(Self::Keyless { policy: Box::new(policy), verifier: Box::new(verifier) })
     }
 
-    /// Returns why this signature does not say that this signer signed the image with this digest.
+    /// Checks that the signature was made by this signer over the image with this digest.
+    ///
+    /// # Errors
+    /// Why it was not.
     fn accepts(&self, signature: &Signature, digest: Digest) -> Result<(), String> {
         match (self, signature) {
             (Self::Key(key), Signature::Simple(signed)) => signed.is_by_key(key).and_then(|()| signed.names(digest)),

@@ -1,4 +1,4 @@
-//! What signatures are computed with: ring, which TLS is computed with too.
+//! Has Sigstore's library use ring for its cryptography, as TLS does.
 
 use std::cell::RefCell;
 
@@ -12,7 +12,7 @@ use sigstore_verify::crypto::{CryptoProvider, Error, HashContext, Result, Signin
 use sigstore_verify::types::HashAlgorithm;
 
 thread_local! {
-    /// The message whose digest may be asked about.
+    /// The message that [`CryptoProvider::verify_prehashed`] finds by its digest.
     static MESSAGE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -31,13 +31,14 @@ impl HashContext for Hash {
     }
 }
 
-/// Has Sigstore's library compute with ring.
+/// Installs ring as the cryptography of Sigstore's library.
 pub(super) fn install() {
-    // Fails where it was installed before.
+    // Fails if it was installed before.
     let _ = install_default_provider(&Ring);
 }
 
-/// Does work in which the digest of this message stands for it. Ring verifies signatures of messages alone.
+/// Does work that may verify a signature given only the digest of this message: ring verifies signatures of whole
+/// messages only, so the message is kept meanwhile.
 pub(super) fn remembering<T>(message: &[u8], work: impl FnOnce() -> T) -> T {
     MESSAGE.set(message.to_vec());
     let done = work();
@@ -47,7 +48,7 @@ pub(super) fn remembering<T>(message: &[u8], work: impl FnOnce() -> T) -> T {
 
 impl CryptoProvider for Ring {
     fn hash(&self, algorithm: HashAlgorithm) -> Result<Box<dyn HashContext>> {
-        Ok(Box::new(Hash(Context::new(of(algorithm)?))))
+        Ok(Box::new(Hash(Context::new(hash_algorithm(algorithm)?))))
     }
 
     fn verify_raw(&self, scheme: SigningScheme, key: &[u8], data: &[u8], signature: &[u8]) -> Result<()> {
@@ -57,7 +58,7 @@ impl CryptoProvider for Ring {
 
     fn verify_prehashed(&self, scheme: SigningScheme, key: &[u8], hash: &[u8], signature: &[u8]) -> Result<()> {
         let unknown = || Error::UnsupportedAlgorithm(format!("{} of a digest alone", scheme.name()));
-        let algorithm = of(scheme.hash_algorithm().ok_or_else(unknown)?)?;
+        let algorithm = hash_algorithm(scheme.hash_algorithm().ok_or_else(unknown)?)?;
         MESSAGE.with_borrow(|message| match digest(algorithm, message).as_ref() == hash {
             true => self.verify_raw(scheme, key, message, signature),
             false => Err(unknown()),
@@ -65,7 +66,7 @@ impl CryptoProvider for Ring {
     }
 }
 
-fn of(algorithm: HashAlgorithm) -> Result<&'static ring::digest::Algorithm> {
+fn hash_algorithm(algorithm: HashAlgorithm) -> Result<&'static ring::digest::Algorithm> {
     match algorithm {
         HashAlgorithm::Sha2256 => Ok(&SHA256),
         HashAlgorithm::Sha2384 => Ok(&SHA384),

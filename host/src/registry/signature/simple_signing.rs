@@ -1,5 +1,5 @@
-//! The older form of cosign: what is signed is a few words of JSON that name the image's digest, and the rest stands in
-//! annotations.
+//! The older form of cosign: the payload that is signed is a small JSON document with the image's digest, and the
+//! signature, its certificates and its log entry are annotations.
 
 use std::collections::BTreeMap;
 
@@ -15,9 +15,9 @@ use crate::registry::reference::sha256;
 use crate::registry::signature::ring;
 use hotshoe_core::model::digest::Digest;
 
-/// What is signed.
+/// The media type of the payload.
 pub(super) const PAYLOAD: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
-/// What it says that it is.
+/// The type that the payload states.
 const TYPE: &str = "cosign container image signature";
 /// The annotations.
 const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
@@ -50,7 +50,7 @@ struct Image {
     digest: String,
 }
 
-/// An entry of the log, as the annotation has it.
+/// A log entry, in the form of the annotation.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Logged {
@@ -68,7 +68,7 @@ struct Entry {
     log_id: String,
 }
 
-/// What kind of entry it is.
+/// The kind and version of a log entry.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Kind {
@@ -85,19 +85,28 @@ impl Signed {
         Ok(Self { payload, signature, certificates: certificates(&pem)?, logged: annotations.get(LOGGED).cloned() })
     }
 
-    /// Returns why it is not signed with the private key to this one.
+    /// Checks that the payload is signed with the private key that belongs to this public one.
+    ///
+    /// # Errors
+    /// Why it is not.
     pub(super) fn is_by_key(&self, key: &VerificationKey) -> Result<(), String> {
         key.verify(&self.payload, &self.signature).map_err(|_| "it was made with another key".to_owned())
     }
 
-    /// Returns why it is not signed by the identity of the policy.
+    /// Checks that the payload is signed by the identity of the policy.
+    ///
+    /// # Errors
+    /// Why it is not.
     pub(super) fn is_by_holder(&self, policy: &VerificationPolicy, verifier: &Verifier) -> Result<(), String> {
         let bundle = self.bundle()?;
         let verified = ring::remembering(&self.payload, || verifier.verify(self.payload.as_slice(), &bundle, policy));
         verified.map(drop).map_err(|error| error.to_string())
     }
 
-    /// Returns why it says nothing of the image with this digest.
+    /// Checks that the payload is about the image with this digest.
+    ///
+    /// # Errors
+    /// Why it is not.
     pub(super) fn names(&self, digest: Digest) -> Result<(), String> {
         let Payload { critical } =
             serde_json::from_slice(&self.payload).map_err(|error| format!("what is signed cannot be read: {error}"))?;
@@ -110,13 +119,13 @@ impl Signed {
         }
     }
 
-    /// Forgets what the log says.
+    /// Removes the log entry.
     #[cfg(test)]
     pub(super) fn unlogged(self) -> Self {
         Self { logged: None, ..self }
     }
 
-    /// Builds the bundle of Sigstore that says the same.
+    /// Converts to a bundle of Sigstore.
     fn bundle(&self) -> Result<Bundle, String> {
         let logged = self.logged.as_ref().ok_or("it was made with a key, or is in no log")?;
         let Logged { signed_entry_timestamp, payload: entry } =
@@ -188,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_without_its_annotation_is_none() {
+    fn a_payload_without_the_annotation_of_a_signature_is_refused() {
         assert!(Signed::read(Vec::new(), &BTreeMap::new()).is_err());
     }
 }

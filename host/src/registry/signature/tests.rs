@@ -1,4 +1,4 @@
-//! A Sigstore of the tests' own: an authority that knows identities, and a log. It signs as cosign does.
+//! Tests with a private Sigstore: an authority that certifies identities, and a log. It signs as cosign does.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -70,13 +70,13 @@ impl Sigstore {
         .to_string()
     }
 
-    /// Signs the image with this digest as this subject, in the older form of cosign, and logs it then.
+    /// Signs the image with this digest as this subject, in the older form of cosign. `logged` is the time in the log.
     fn sign(&self, digest: Digest, subject: &str, logged: SystemTime) -> Signature {
         let (payload, annotations) = self.simple(digest, subject, logged);
         Signature::Simple(Signed::read(payload, &annotations).unwrap())
     }
 
-    /// A payload, and the annotations beside it.
+    /// Returns a payload, and the annotations beside it.
     pub(in crate::registry) fn simple(
         &self,
         digest: Digest,
@@ -116,11 +116,11 @@ impl Sigstore {
         (payload, annotations)
     }
 
-    /// What the log answers: a promise to hold this entry.
+    /// Returns the log's answer: a promise to include this entry.
     fn log(&self, body: &Value, at: SystemTime) -> Value {
         let seconds = at.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
         let id = hex(&hash(&self.log.subject_public_key_info()));
-        // In the order of the alphabet, as the log signs it.
+        // With its keys in alphabetical order, as the log signs it.
         let entry = json!({ "body": base64(body.to_string()), "integratedTime": seconds, "logID": id, "logIndex": 7 });
         let promise = self.log.sign(entry.to_string().as_bytes()).unwrap();
         json!({ "SignedEntryTimestamp": base64(promise), "Payload": entry })
@@ -133,7 +133,7 @@ fn keyless(sigstore: &Sigstore, issuer: &str, subject: &str) -> Recogniser {
 }
 
 #[test]
-fn who_proved_an_identity_is_recognised_by_issuer_and_subject() {
+fn a_keyless_signer_is_recognised_by_issuer_and_subject() {
     let (sigstore, digest) = (Sigstore::new(), Digest::of(b"image"));
     let signature = sigstore.sign(digest, SUBJECT, SystemTime::now());
     assert_eq!(keyless(&sigstore, ISSUER, SUBJECT).accepts(&signature, digest), Ok(()));
@@ -215,7 +215,7 @@ fn a_bundle_of_the_public_sigstore_is_verified_to_its_root_and_is_no_signature_o
 }
 
 #[test]
-fn a_signer_that_cannot_be_recognised_is_refused_with_what_is_expected() {
+fn a_signer_that_cannot_be_used_is_refused_with_what_is_expected() {
     let key = |pem: &str| Verify { keys: vec![pem.to_owned()], ..Verify::default() };
     let keyless = |issuer: &str, root: &str| {
         let (issuer, subject, trusted_root) = (issuer.to_owned(), SUBJECT.to_owned(), root.to_owned());
@@ -240,7 +240,7 @@ fn a_signer_that_cannot_be_recognised_is_refused_with_what_is_expected() {
 }
 
 #[test]
-fn what_an_administrator_writes_is_read_and_a_misspelt_field_is_refused() {
+fn the_field_names_are_those_of_the_crd_and_a_misspelt_one_is_refused() {
     let written = json!({ "keys": ["PEM"], "keyless": [{ "issuer": "i", "subject": "s", "trustedRoot": "{}" }] });
     let verify: Verify = serde_json::from_value(written.clone()).unwrap();
     assert_eq!((verify.keys.len(), verify.keyless[0].trusted_root.as_str()), (1, "{}"));

@@ -1,5 +1,5 @@
-//! The history and the components that it keeps, on disk: private to the host's user, written durably, and each
-//! component checked against its digest when it is read back.
+//! The files of a history and of its components: private to the host's user and written durably. Each component is
+//! checked against its digest when it is read back.
 
 use std::fs;
 use std::io;
@@ -12,58 +12,59 @@ use crate::sandbox::safe_file;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::Size;
 
-/// A larger file was not written by a host.
+/// The maximum size of the history's file. A larger file was not written by a host.
 const MAX_HISTORY: Size = Size(1024 * 1024);
 const HISTORY_FILE: &str = "history.json";
-/// Where a history that could not be read is moved to.
+/// The name under which a history that cannot be read is put aside.
 const UNREADABLE_FILE: &str = "history.json.unreadable";
 
 impl History {
-    /// Reads the history of a plugin below `base`. One that cannot be read is moved aside, logged and begun anew.
+    /// Reads the history of a plugin below `base`. A history that cannot be read is logged and put aside, and a new one
+    /// begins.
     pub fn open(base: Option<&Path>, plugin: &str, room: Arc<Room>) -> Self {
         let dir = base.map(|base| base.join("revisions").join(plugin));
-        let made = dir.as_deref().map(make);
+        let made = dir.as_deref().map(make_private_dirs);
         if let (Some(Err(error)), Some(dir)) = (&made, &dir) {
             tracing::warn!(directory = %dir.display(), %error, "earlier revisions are not kept: give a directory that the host can write");
-            return Self { unwritten: Some(in_words(dir, error)), ..Self::default() };
+            return Self { write_error: Some(described(dir, error)), ..Self::default() };
         }
         let entries = dir.as_deref().map(read).unwrap_or_default();
         Self { dir, room, entries, ..Self::default() }
     }
 
-    /// Leaves all writing to another host, which has the same history.
-    pub fn leave_to_another(&mut self) {
-        self.is_anothers = true;
+    /// Leaves all writing to another host, which has the same files.
+    pub fn make_read_only(&mut self) {
+        self.is_read_only = true;
     }
 
-    /// Returns where to write; none where nothing is kept, or another host writes.
+    /// Returns the directory to write to; none where nothing is kept, or another host writes.
     fn own_dir(&self) -> Option<&Path> {
-        self.dir.as_deref().filter(|_| !self.is_anothers)
+        self.dir.as_deref().filter(|_| !self.is_read_only)
     }
 
-    /// Returns what cannot be written, and why.
+    /// Returns which directory cannot be written, and why.
     pub fn failing(&self) -> Option<&str> {
-        self.unwritten.as_deref().or(self.unkept.as_deref())
+        self.write_error.as_deref().or(self.keep_error.as_deref())
     }
 
-    /// Keeps a component, and writes it again where its file was damaged or removed meanwhile.
+    /// Keeps a component, and writes its file again where that was damaged or removed meanwhile.
     pub fn keep(&mut self, component: &Candidate) {
         let Some(dir) = self.own_dir() else { return };
         let digest = component.digest();
         if self.component(digest, Size(component.bytes().len() as u64)).is_some() {
-            self.unkept = None;
+            self.keep_error = None;
             return;
         }
         let path = component_path(dir, digest);
         let write = || safe_file::replace_durably(&path, safe_file::SHARED, &[component.bytes()]);
-        let written = make(dir).and_then(|()| self.room.keep(dir, component.bytes().len(), write));
+        let written = make_private_dirs(dir).and_then(|()| self.room.keep(dir, component.bytes().len(), write));
         if let Err(error) = &written {
             tracing::warn!(%digest, directory = %dir.display(), %error, "the component cannot be kept for a rollback");
         }
-        self.unkept = written.err().map(|error| in_words(dir, &error));
+        self.keep_error = written.err().map(|error| described(dir, &error));
     }
 
-    /// Returns whether there is a file of a component; it may be damaged.
+    /// Returns whether a component has a file, which may be damaged.
     pub fn is_kept(&self, digest: Digest) -> bool {
         self.dir.as_deref().is_some_and(|dir| component_path(dir, digest).is_file())
     }
@@ -75,32 +76,32 @@ impl History {
         Some(Candidate::of(bytes)).filter(|kept| kept.digest() == digest)
     }
 
-    /// Writes the entries, and removes components that they no longer keep. A failure is logged and shown.
+    /// Writes the entries, and removes components that need not be kept any more. A failure is logged and shown.
     pub(super) fn save(&mut self) {
         let Some(dir) = self.own_dir() else { return };
         let written = self.write(dir);
         if let Err(error) = &written {
             tracing::warn!(directory = %dir.display(), %error, "the history of revisions is not kept");
         }
-        self.unwritten = written.err().map(|error| in_words(dir, &error));
+        self.write_error = written.err().map(|error| described(dir, &error));
     }
 
     fn write(&self, dir: &Path) -> io::Result<()> {
         let json = serde_json::to_vec_pretty(&self.entries)?;
         let write = || safe_file::replace_durably(&dir.join(HISTORY_FILE), safe_file::SHARED, &[&json]);
-        make(dir)?;
+        make_private_dirs(dir)?;
         self.room.write(write)?;
         self.prune(dir);
         Ok(())
     }
 
-    /// Removes components that are no longer kept, but none while a history that could not be read is kept aside,
-    /// which may name it. A failure only costs space.
+    /// Removes components that need not be kept any more; none while an unreadable history is put aside, because that
+    /// history may name them. A failure only costs space.
     fn prune(&self, dir: &Path) {
         if dir.join(UNREADABLE_FILE).exists() {
             return;
         }
-        let kept: Vec<PathBuf> = self.kept().into_iter().map(|digest| component_path(dir, digest)).collect();
+        let kept: Vec<PathBuf> = self.kept_components().into_iter().map(|digest| component_path(dir, digest)).collect();
         let Ok(entries) = fs::read_dir(dir) else { return };
         for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
             if path.extension().is_some_and(|extension| extension == "wasm") && !kept.contains(&path) {
@@ -110,14 +111,15 @@ impl History {
     }
 }
 
-/// Makes the directory and the one that all plugins share, closed to other users: who could write to that one
-/// could exchange this one. Either may be removed at any time.
-fn make(dir: &Path) -> io::Result<()> {
+/// Creates a plugin's directory and its parent, which all plugins share. Both are closed to other users: whoever could
+/// write to the parent could replace the directory. Called before each write, because either may be removed at any
+/// time.
+fn make_private_dirs(dir: &Path) -> io::Result<()> {
     dir.parent().map_or(Ok(()), safe_file::make_private_dir)?;
     safe_file::make_private_dir(dir)
 }
 
-fn in_words(dir: &Path, error: &io::Error) -> String {
+fn described(dir: &Path, error: &io::Error) -> String {
     format!("{}: {error}", dir.display())
 }
 
@@ -135,7 +137,7 @@ fn read(dir: &Path) -> Vec<Entry> {
                 file = %path.display(), %error,
                 "the history of revisions cannot be read and begins anew; it is put aside as {UNREADABLE_FILE}, and while it is there no component is removed but for want of room"
             );
-            // Where it cannot be moved, the next history is written over it.
+            // If the file cannot be moved, the new history overwrites it.
             let _ = fs::rename(&path, dir.join(UNREADABLE_FILE));
             Vec::new()
         }
@@ -154,7 +156,7 @@ mod tests {
 
     use super::*;
     use crate::rollout::history::Activation;
-    use crate::rollout::history::fixtures::{MOST, activate, digest, open};
+    use crate::rollout::history::fixtures::{MAX_SIZE, activate, digest, open};
 
     #[test]
     fn activations_are_known_after_a_restart() {
@@ -164,8 +166,8 @@ mod tests {
         activate(&mut history, "b");
         let again = open(base.path(), "memcached");
         assert_eq!(again.entries(), history.entries());
-        assert_eq!(again.component(digest("a"), MOST), Some(Candidate::of(b"a".to_vec())));
-        assert_eq!(again.before(Some(digest("b"))), [digest("a")]);
+        assert_eq!(again.component(digest("a"), MAX_SIZE), Some(Candidate::of(b"a".to_vec())));
+        assert_eq!(again.rollback_targets(Some(digest("b"))), [digest("a")]);
         assert!(open(base.path(), "other").entries().is_empty());
     }
 
@@ -188,7 +190,7 @@ mod tests {
         activate(&mut history, "a");
         let path = component_path(history.dir.as_deref().unwrap(), digest("a"));
         fs::write(path, "other").unwrap();
-        assert_eq!(history.component(digest("a"), MOST), None);
+        assert_eq!(history.component(digest("a"), MAX_SIZE), None);
     }
 
     #[test]
@@ -204,9 +206,9 @@ mod tests {
             }];
         for spoil in spoils {
             spoil().unwrap();
-            assert_eq!(history.component(digest("a"), MOST), None);
+            assert_eq!(history.component(digest("a"), MAX_SIZE), None);
             history.keep(&Candidate::of(b"a".to_vec()));
-            assert!(history.component(digest("a"), MOST).is_some());
+            assert!(history.component(digest("a"), MAX_SIZE).is_some());
         }
         fs::remove_dir_all(&dir).unwrap();
         history.require_approval(digest("b"), "2", "it would delete much", false);
@@ -214,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_of_ours_is_neither_read_nor_waited_for() {
+    fn a_foreign_file_in_place_of_ours_is_neither_read_nor_waited_for() {
         let base = tempfile::tempdir().unwrap();
         for (number, plant) in safe_file::tests::FOREIGN.iter().enumerate() {
             let mut history = open(base.path(), "memcached");
@@ -226,11 +228,11 @@ mod tests {
             }
             let mut history = open(base.path(), "memcached");
             assert!(history.entries().is_empty(), "{number}");
-            assert_eq!(history.component(digest("a"), MOST), None, "{number}");
+            assert_eq!(history.component(digest("a"), MAX_SIZE), None, "{number}");
             activate(&mut history, "a");
             let again = open(base.path(), "memcached");
             assert_eq!((again.current(), again.is_kept(digest("a"))), (Some(digest("a")), true), "{number}");
-            assert!(again.component(digest("a"), MOST).is_some(), "{number}");
+            assert!(again.component(digest("a"), MAX_SIZE).is_some(), "{number}");
         }
     }
 
@@ -302,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_history_that_cannot_be_read_is_put_aside_with_all_that_it_named() {
+    fn a_history_that_cannot_be_read_is_put_aside_and_the_components_that_it_named_stay() {
         let base = tempfile::tempdir().unwrap();
         let mut history = open(base.path(), "memcached");
         activate(&mut history, "a");

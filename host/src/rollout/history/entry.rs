@@ -14,7 +14,7 @@ use hotshoe_core::model::kind::Kind;
 pub struct Entry {
     /// The component's digest.
     pub digest: Digest,
-    /// Its version, from its descriptor; empty where that was never read.
+    /// The component's version, from its descriptor; empty where the descriptor was never read.
     pub version: String,
     /// Seconds since the epoch; in JSON as Kubernetes writes times.
     #[serde(with = "written_time")]
@@ -24,33 +24,33 @@ pub struct Entry {
     /// Why.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Its finalizer, where it was activated.
+    /// The component's finalizer, if the event is its activation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finalizer: Option<String>,
-    /// The kinds that it owns, where it was activated.
+    /// The kinds that the component owns, if the event is its activation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub owns: Vec<Kind>,
-    /// The call statistics of the revision before it, where it was activated.
+    /// The call statistics of the revision before the component, if the event is its activation.
     #[serde(default, skip_serializing_if = "CallStats::is_empty")]
     pub before: CallStats,
-    /// Whether it requires approval because it fails on parents.
+    /// Whether the component requires approval because it fails on parents.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fails: bool,
 }
 
-/// What is recorded of a component that is activated.
+/// What is recorded when a component is activated.
 #[derive(Clone, Debug, Default)]
 pub struct Activation {
-    /// Its finalizer.
+    /// The component's finalizer.
     pub finalizer: Option<String>,
-    /// The kinds that it owns.
+    /// The kinds that the component owns.
     pub owns: Vec<Kind>,
-    /// The call statistics of the revision before it, with which it is compared.
+    /// The call statistics of the revision before the component, with which it is compared.
     pub before: CallStats,
 }
 
 impl Entry {
-    /// Builds an entry of this moment.
+    /// Builds an entry with the present time.
     pub(super) fn of(digest: Digest, version: &str, event: Event, message: &str) -> Self {
         let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let (version, message) = (version.to_owned(), message.to_owned());
@@ -62,19 +62,20 @@ impl Entry {
 /// What happened to a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
-    /// It became active.
+    /// The component became active.
     Activated,
-    /// It was active, or the canary, and was rolled back; it stays inactive until an administrator approves it.
+    /// The component was active or the canary, and was rolled back. It stays inactive until an administrator approves
+    /// it.
     RolledBack,
-    /// An administrator allowed it although it had required approval or been rolled back.
+    /// An administrator approved the component, which had required approval or been rolled back.
     Approved,
-    /// It fails on parents or would delete much; it stays inactive until an administrator approves it.
+    /// The component fails on parents or would delete much. It stays inactive until an administrator approves it.
     ApprovalRequired,
-    /// It cannot be activated as it is, even with an approval.
+    /// The component cannot be activated as it is, even with an approval.
     Refused,
 }
 
-/// Writes seconds since the epoch as RFC 3339, and as a number where they have no such form.
+/// Writes seconds since the epoch as RFC 3339, or as a number where they are too large for that form.
 mod written_time {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
@@ -101,7 +102,7 @@ mod written_time {
             Stored::Time(time) => time,
         };
         let seconds = events::seconds(&time).and_then(|seconds| u64::try_from(seconds).ok());
-        seconds.ok_or_else(|| D::Error::custom(format_args!("{time:?} is no time since 1970")))
+        seconds.ok_or_else(|| D::Error::custom(format_args!("{time:?} is no RFC 3339 time since 1970")))
     }
 }
 

@@ -1,29 +1,30 @@
-//! What a full history forgets, and which components it keeps for a rollback.
+//! Which entries are evicted from a full history, and which components are kept for a rollback.
 
 use std::collections::BTreeSet;
 
 use crate::rollout::history::{Entry, Event, History};
 use hotshoe_core::model::digest::Digest;
 
-/// Components that are kept: the active one and those before it.
-const KEPT: usize = 5;
-/// Entries that are kept.
-const ENTRIES: usize = 100;
+/// The number of components that are kept: the active one and those before it.
+const KEPT_COMPONENTS: usize = 5;
+/// The maximum number of entries.
+const MAX_ENTRIES: usize = 100;
 
 impl History {
-    /// Removes the entries that are more than are kept.
+    /// Evicts entries until there are no more than the maximum.
     pub(super) fn evict(&mut self) {
-        while self.entries.len() > ENTRIES {
-            self.entries.remove(self.least());
+        while self.entries.len() > MAX_ENTRIES {
+            self.entries.remove(self.next_to_evict());
         }
     }
 
     /// Returns the index of the entry to evict. Prefers (1) the oldest entry superseded by a later one for the
-    /// same component, (2) the oldest refusal, (3) the oldest activation, (4) the oldest; entries that record kept
-    /// components, finalizers or owned kinds go last.
-    fn least(&self) -> usize {
+    /// same component, (2) the oldest refusal, (3) the oldest activation, (4) the oldest entry. Entries that record
+    /// kept components, finalizers or owned kinds go last.
+    fn next_to_evict(&self) -> usize {
         let needed = self.needed();
-        let said = |event: Event| match event {
+        // A later requirement of approval supersedes a rollback, and the other way round.
+        let state = |event: Event| match event {
             Event::ApprovalRequired => Event::RolledBack,
             event => event,
         };
@@ -34,19 +35,18 @@ impl History {
         };
         let is_superseded = |index: usize, entry: &Entry| {
             let mut later = self.entries.iter().skip(index + 1);
-            later.any(|later| later.digest == entry.digest && said(later.event) == said(entry.event))
+            later.any(|later| later.digest == entry.digest && state(later.event) == state(entry.event))
         };
-        let can_go = self.entries.iter().enumerate().filter(|(index, _)| !needed.contains(index));
-        // Of equals, the first.
-        let least = can_go.min_by_key(|(index, entry)| (!is_superseded(*index, entry), worth(entry.event)));
+        let candidates = self.entries.iter().enumerate().filter(|(index, _)| !needed.contains(index));
+        // `min_by_key` returns the first of several equal entries, which is the oldest.
+        let least = candidates.min_by_key(|(index, entry)| (!is_superseded(*index, entry), worth(entry.event)));
         least.map_or(0, |(index, _)| index)
     }
 
-    /// Returns the indices of the last entries that name the activation of a kept component, a finalizer or an
-    /// owned kind.
+    /// Returns, for each kept component, finalizer and owned kind, the index of the last entry that records it.
     fn needed(&self) -> BTreeSet<usize> {
-        let kept = self.kept();
-        let published = kept.iter().filter_map(|digest| {
+        let kept = self.kept_components();
+        let activations = kept.iter().filter_map(|digest| {
             self.entries.iter().rposition(|entry| entry.digest == *digest && entry.event == Event::Activated)
         });
         let finalizers = self.finalizers();
@@ -55,14 +55,14 @@ impl History {
             .filter_map(|finalizer| self.entries.iter().rposition(|entry| entry.finalizer.as_ref() == Some(finalizer)));
         let owned = self.owned();
         let owning = owned.iter().filter_map(|kind| self.entries.iter().rposition(|entry| entry.owns.contains(kind)));
-        published.chain(named).chain(owning).collect()
+        activations.chain(named).chain(owning).collect()
     }
 
-    /// Returns the components to keep for a rollback: an administrator may choose one that was rolled back, the
-    /// host only others.
-    pub(super) fn kept(&self) -> Vec<Digest> {
-        let good = self.before(None).into_iter().take(KEPT);
-        good.chain(self.activated().into_iter().take(KEPT)).collect()
+    /// Returns the components to keep for a rollback. The host rolls back to good ones alone; an administrator may also
+    /// choose one that was rolled back.
+    pub(super) fn kept_components(&self) -> Vec<Digest> {
+        let good = self.rollback_targets(None).into_iter().take(KEPT_COMPONENTS);
+        good.chain(self.activated().into_iter().take(KEPT_COMPONENTS)).collect()
     }
 }
 
@@ -70,7 +70,7 @@ impl History {
 mod tests {
     use super::*;
     use crate::rollout::history::Activation;
-    use crate::rollout::history::fixtures::{MOST, activate, digest, open, with_finalizer};
+    use crate::rollout::history::fixtures::{MAX_SIZE, activate, digest, open, with_finalizer};
     use hotshoe_core::model::kind::Kind;
 
     fn owning(owns: Vec<Kind>) -> Activation {
@@ -78,12 +78,12 @@ mod tests {
     }
 
     #[test]
-    fn the_kinds_that_were_owned_are_known_after_a_restart_and_for_as_long_as_there_is_a_history() {
+    fn owned_kinds_are_known_after_a_restart_and_never_evicted() {
         let base = tempfile::tempdir().unwrap();
         let mut history = open(base.path(), "memcached");
         let kind = |version: &str, kind: &str| Kind::new("apps", version, kind);
         history.activate(digest("a"), "1", owning(vec![kind("v1", "Deployment"), kind("v1", "DaemonSet")]), "");
-        for number in 0..2 * ENTRIES {
+        for number in 0..2 * MAX_ENTRIES {
             let owns = vec![kind("v2", "Deployment")];
             history.activate(digest(&number.to_string()), "2", owning(owns), "");
         }
@@ -96,31 +96,31 @@ mod tests {
         let mut history = History::default();
         history.activate(digest("bad"), "1", with_finalizer("example.com/old"), "");
         history.note(digest("bad"), "1", Event::RolledBack, "it traps");
-        for number in 0..3 * ENTRIES {
+        for number in 0..3 * MAX_ENTRIES {
             history.activate(digest(["a", "b"][number % 2]), "1", with_finalizer("example.com/new"), "");
         }
-        assert_eq!(history.entries().len(), ENTRIES);
+        assert_eq!(history.entries().len(), MAX_ENTRIES);
         assert!(history.rolled_back(digest("bad")).is_some());
         assert_eq!(history.finalizers(), ["example.com/new", "example.com/old"].map(str::to_owned).into());
         assert_eq!(history.current(), Some(digest("b")));
-        assert_eq!(history.before(history.current()), [digest("a")]);
+        assert_eq!(history.rollback_targets(history.current()), [digest("a")]);
     }
 
     #[test]
     fn rollbacks_and_approvals_are_not_evicted_by_many_activations() {
         let mut history = History::default();
         history.activate(digest("present"), "1", Activation::default(), "");
-        for text in ["bad", "excused"] {
+        for text in ["bad", "approved"] {
             history.activate(digest(text), "1", Activation::default(), "");
             history.note(digest(text), "1", Event::RolledBack, "it traps");
         }
-        history.approve(digest("excused"));
-        for number in 0..3 * ENTRIES {
+        history.approve(digest("approved"));
+        for number in 0..3 * MAX_ENTRIES {
             history.activate(digest(&number.to_string()), "2", Activation::default(), "");
         }
-        assert_eq!(history.entries().len(), ENTRIES);
+        assert_eq!(history.entries().len(), MAX_ENTRIES);
         assert!(history.rolled_back(digest("bad")).is_some());
-        assert!(history.is_approved_after_all(digest("excused")));
+        assert!(history.is_approved_despite_failure(digest("approved")));
     }
 
     #[test]
@@ -128,15 +128,15 @@ mod tests {
         let mut history = History::default();
         history.activate(digest("before"), "1", with_finalizer("example.com/old"), "");
         history.activate(digest("present"), "1", Activation::default(), "");
-        for number in 0..3 * ENTRIES {
+        for number in 0..3 * MAX_ENTRIES {
             history.require_approval(digest(&number.to_string()), "2", "it would delete much", false);
             history.refuse(digest(&format!("refused {number}")), "NotGranted: it asks for Secrets");
         }
-        assert_eq!(history.entries().len(), ENTRIES);
+        assert_eq!(history.entries().len(), MAX_ENTRIES);
         assert_eq!(history.current(), Some(digest("present")));
-        assert_eq!(history.before(history.current()), [digest("before")]);
+        assert_eq!(history.rollback_targets(history.current()), [digest("before")]);
         assert_eq!(history.finalizers(), ["example.com/old".to_owned()].into());
-        let last = (3 * ENTRIES - 1).to_string();
+        let last = (3 * MAX_ENTRIES - 1).to_string();
         assert!(history.requires_approval(digest(&last)).is_some() && history.requires_approval(digest("0")).is_none());
     }
 
@@ -147,7 +147,7 @@ mod tests {
         for number in 0..20 {
             activate(&mut history, &number.to_string());
         }
-        let kept = (0..20).filter(|number| history.component(digest(&number.to_string()), MOST).is_some());
+        let kept = (0..20).filter(|number| history.component(digest(&number.to_string()), MAX_SIZE).is_some());
         assert_eq!(kept.collect::<Vec<_>>(), [15, 16, 17, 18, 19]);
     }
 
@@ -156,13 +156,13 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let mut history = open(base.path(), "memcached");
         activate(&mut history, "good");
-        for number in 0..2 * KEPT {
+        for number in 0..2 * KEPT_COMPONENTS {
             activate(&mut history, &number.to_string());
             history.note(digest(&number.to_string()), "1", Event::RolledBack, "it traps");
         }
-        assert_eq!(history.before(None), [digest("good")]);
+        assert_eq!(history.rollback_targets(None), [digest("good")]);
         for (text, kept) in [("good", true), ("0", false), ("9", true)] {
-            assert_eq!(history.component(digest(text), MOST).is_some(), kept, "{text}");
+            assert_eq!(history.component(digest(text), MAX_SIZE).is_some(), kept, "{text}");
         }
     }
 }

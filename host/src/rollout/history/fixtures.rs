@@ -8,13 +8,13 @@ use crate::sandbox::candidate::Candidate;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::Size;
 
-pub(super) const MOST: Size = Size(1024);
+pub(super) const MAX_SIZE: Size = Size(1024);
 
 pub(super) fn digest(text: &str) -> Digest {
     Digest::of(text.as_bytes())
 }
 
-/// Opens a history with the room that there is by default.
+/// Opens a history with the default limit of disk space.
 pub(super) fn open(base: &Path, plugin: &str) -> History {
     History::open(Some(base), plugin, Arc::default())
 }

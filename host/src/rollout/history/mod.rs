@@ -1,22 +1,22 @@
-//! Which components were activated, rolled back, refused or approved. It is kept on disk, so that an earlier
-//! revision can be activated again without network or compiler, also after a restart.
+//! Which components were activated, rolled back, refused or approved. The history and the last components are kept on
+//! disk, so that an earlier revision can be activated again without network or compiler, also after a restart.
 //!
 //! ```text
-//! BASE/revisions/PLUGIN/history.json     newest last
-//! BASE/revisions/PLUGIN/DIGEST.wasm      those that the newest entries name
+//! BASE/revisions/PLUGIN/history.json     the entries, newest last
+//! BASE/revisions/PLUGIN/DIGEST.wasm      the components that the newest entries name
 //! ```
 //!
-//! A component that is read back is checked against its digest. The history itself lies in directories that
-//! only the host's user can write: a process that writes there chooses the active component. Without a directory
-//! the entries, but no components, are remembered until the process ends.
+//! A component that is read back is checked against its digest. The history lies in directories that only the host's
+//! user can write, because a process that can write there chooses the active component. Without a directory, the
+//! entries are kept in memory until the process ends, and no components are kept.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `entry.rs` | what happened to a component, when and why |
-//! | `queries.rs` | what the entries say of a component |
+//! | `queries.rs` | the state of a component, derived from its entries |
 //! | `eviction.rs` | which entries and components are kept |
 //! | `disk.rs` | the files |
-//! | `room.rs` | how much room those of all plugins have |
+//! | `room.rs` | how much disk space the components of all plugins have |
 
 mod disk;
 mod entry;
@@ -38,12 +38,12 @@ pub struct History {
     dir: Option<PathBuf>,
     room: Arc<Room>,
     entries: Vec<Entry>,
-    /// Why the last entry could not be written.
-    unwritten: Option<String>,
+    /// Why the entries could not be written last.
+    write_error: Option<String>,
     /// Why the last component could not be kept.
-    unkept: Option<String>,
-    /// Whether another host writes it, so that this one only reads.
-    is_anothers: bool,
+    keep_error: Option<String>,
+    /// Whether another host writes the files, so that this one only reads them.
+    is_read_only: bool,
 }
 
 impl History {
@@ -52,19 +52,19 @@ impl History {
         self.add(Entry::of(digest, version, event, message));
     }
 
-    /// Adds that a component requires approval, because it fails or for another reason. What its last entry
-    /// already says is not said again, and what was rolled back stays so: it needs the same approval.
+    /// Adds that a component requires approval, because it fails or for another reason. Adds nothing where the
+    /// component's last entry says the same, or where it was rolled back: that needs the same approval.
     pub fn require_approval(&mut self, digest: Digest, version: &str, message: &str, fails: bool) {
         if self.rolled_back(digest).is_some() {
             return;
         }
-        self.add_news(Entry { fails, ..Entry::of(digest, version, Event::ApprovalRequired, message) });
+        self.add_if_new(Entry { fails, ..Entry::of(digest, version, Event::ApprovalRequired, message) });
     }
 
-    /// Adds that a component cannot be activated as it is. What its last entry already says is not said again.
+    /// Adds that a component cannot be activated as it is, unless the component's last entry says the same.
     pub fn refuse(&mut self, digest: Digest, message: &str) {
         let version = self.version_of(digest);
-        self.add_news(Entry::of(digest, &version, Event::Refused, message));
+        self.add_if_new(Entry::of(digest, &version, Event::Refused, message));
     }
 
     /// Adds that an administrator approved a component.
@@ -72,10 +72,10 @@ impl History {
         self.note(digest, &self.version_of(digest), Event::Approved, "");
     }
 
-    /// Returns the longer memory of two: this one, or what is remembered of the same plugin elsewhere.
+    /// Takes over the entries that are remembered elsewhere of the same plugin, if their last one is newer.
     #[must_use]
-    pub fn or_later(mut self, remembered: Vec<Entry>) -> Self {
-        if self.is_before(&remembered) {
+    pub fn or_newer(mut self, remembered: Vec<Entry>) -> Self {
+        if self.is_older_than(&remembered) {
             self.entries = remembered;
             self.evict();
             self.save();
@@ -88,10 +88,10 @@ impl History {
         known.map(|entry| entry.version.clone()).unwrap_or_default()
     }
 
-    fn add_news(&mut self, entry: Entry) {
+    fn add_if_new(&mut self, entry: Entry) {
         let last = self.entries.iter().rfind(|known| known.digest == entry.digest);
-        let says = |entry: &Entry| (entry.event, entry.message.clone(), entry.fails);
-        if last.map(says) != Some(says(&entry)) {
+        let content = |entry: &Entry| (entry.event, entry.message.clone(), entry.fails);
+        if last.map(content) != Some(content(&entry)) {
             self.add(entry);
         }
     }
@@ -118,7 +118,7 @@ mod tests {
     use crate::rollout::history::fixtures::digest;
 
     #[test]
-    fn what_is_approved_has_the_version_that_it_had_before() {
+    fn an_approval_has_the_version_of_the_components_earlier_entry() {
         let mut history = History::default();
         history.require_approval(digest("waiting"), "2", "it would delete much", false);
         history.approve(digest("waiting"));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_requires_approval_has_one_line_however_often_it_is_tried() {
+    fn a_requirement_of_approval_is_recorded_again_only_if_its_message_changes() {
         let mut history = History::default();
         for _ in 0..3 {
             history.require_approval(digest("b"), "2", "it fails on 1 of 1 parents", true);

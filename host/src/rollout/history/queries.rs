@@ -1,5 +1,5 @@
-//! What a history says of a component: whether it was rolled back, requires approval, is approved or on probation,
-//! and what can be rolled back to.
+//! The state of a component, derived from the history: whether it was rolled back, requires approval, is approved or
+//! is on probation. And the revisions that can be rolled back to.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,12 +10,12 @@ use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::Kind;
 
 impl History {
-    /// Returns whether another host writes it.
-    pub fn is_anothers(&self) -> bool {
-        self.is_anothers
+    /// Returns whether another host writes the files of this history.
+    pub fn is_read_only(&self) -> bool {
+        self.is_read_only
     }
 
-    /// Returns what happened, the newest last.
+    /// Returns the entries, the newest last.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
@@ -30,14 +30,14 @@ impl History {
         self.last(digest).filter(|last| last.event == Event::ApprovalRequired)
     }
 
-    /// Returns whether what is remembered elsewhere goes on for longer.
-    pub fn is_before(&self, remembered: &[Entry]) -> bool {
+    /// Returns whether the last entry that is remembered elsewhere is newer than the last one here.
+    pub fn is_older_than(&self, remembered: &[Entry]) -> bool {
         remembered.last().map(|entry| entry.at) > self.entries.last().map(|entry| entry.at)
     }
 
-    /// Returns the roll-backs of these components that are remembered elsewhere and not known here. The clocks of hosts
-    /// differ, so what was noted here may only seem to be later.
-    pub fn missed(&self, remembered: &[Entry], of: impl Iterator<Item = Digest>) -> Vec<Entry> {
+    /// Returns the rollbacks of these components that are remembered elsewhere and not known here. Compares no times:
+    /// the clocks of hosts differ, so an entry from here may only seem to be newer.
+    pub fn missed_rollbacks(&self, remembered: &[Entry], of: impl Iterator<Item = Digest>) -> Vec<Entry> {
         let missed = |digest| {
             let theirs = last(remembered, digest).filter(|theirs| theirs.event == Event::RolledBack)?;
             let is_settled = |ours: &Entry| matches!(ours.event, Event::RolledBack | Event::Approved);
@@ -53,12 +53,13 @@ impl History {
     }
 
     /// Returns since when the active component has been on probation, and the call statistics of the one before
-    /// it. One that was activated by a rollback, or approved although it fails, is not on probation.
+    /// it. A component that was activated by a rollback, or approved although it fails, is not on probation.
     pub fn on_probation_since(&self, digest: Digest) -> Option<(SystemTime, CallStats)> {
         let last = self.entries.iter().rfind(|entry| entry.event == Event::Activated)?;
-        let is_swap = last.digest == digest && last.message.is_empty() && !self.before(Some(digest)).is_empty();
-        let is_judged = is_swap && !self.is_approved_after_all(digest);
-        is_judged.then(|| (UNIX_EPOCH + Duration::from_secs(last.at), last.before))
+        let is_swap =
+            last.digest == digest && last.message.is_empty() && !self.rollback_targets(Some(digest)).is_empty();
+        let is_on_probation = is_swap && !self.is_approved_despite_failure(digest);
+        is_on_probation.then(|| (UNIX_EPOCH + Duration::from_secs(last.at), last.before))
     }
 
     /// Returns whether a component was approved and none was activated since: an approval counts for one
@@ -81,7 +82,7 @@ impl History {
 
     /// Returns whether a component was approved after it had been rolled back or found to fail: its failures are
     /// known, so it is not rolled back for them.
-    pub fn is_approved_after_all(&self, digest: Digest) -> bool {
+    pub fn is_approved_despite_failure(&self, digest: Digest) -> bool {
         let last = |is_it: &dyn Fn(&Entry) -> bool| {
             self.entries.iter().rposition(|entry| entry.digest == digest && is_it(entry))
         };
@@ -89,23 +90,23 @@ impl History {
         failed.is_some() && failed < last(&|entry| entry.event == Event::Approved)
     }
 
-    /// Returns the components to roll back to from this one, the best first: those that were active last and
-    /// neither rolled back nor found to fail since. One that requires approval for what it would delete was good
-    /// when it was active, so it is one of them.
-    pub fn before(&self, digest: Option<Digest>) -> Vec<Digest> {
+    /// Returns the components that can be rolled back to from this one, the best first: those that were active last,
+    /// without those that were rolled back or found to fail since. A component that requires approval for what it
+    /// would delete is among them, because it was good when it was active.
+    pub fn rollback_targets(&self, digest: Option<Digest>) -> Vec<Digest> {
         let is_bad = |digest| self.last(digest).is_some_and(|last| last.event == Event::RolledBack || last.fails);
         let mut good = self.activated();
         good.retain(|other| Some(*other) != digest && !is_bad(*other));
         good
     }
 
-    /// Returns the finalizers of all components that were active: parents may still have them.
+    /// Returns the finalizers of all components that were active: parents may still hold them.
     pub fn finalizers(&self) -> BTreeSet<String> {
         self.entries.iter().filter_map(|entry| entry.finalizer.clone()).collect()
     }
 
-    /// Returns the kinds that components owned that were active, each in the version that was owned last: there
-    /// may still be children of them.
+    /// Returns the kinds that active components have owned, each in the version that was owned last: there may still
+    /// be children of these kinds.
     pub fn owned(&self) -> Vec<Kind> {
         let mut found: Vec<Kind> = Vec::new();
         for kind in self.entries.iter().rev().flat_map(|entry| &entry.owns) {
@@ -127,10 +128,10 @@ impl History {
         found
     }
 
-    /// Returns the component that was active and whose digest begins so.
+    /// Returns the component that was active and whose digest begins with this prefix.
     ///
     /// # Errors
-    /// When none does, or more than one, or it was never active.
+    /// When no digest or more than one begins so, or when the component was never active.
     pub fn find_activated(&self, prefix: &str) -> Result<Digest, String> {
         let digest = self.find(prefix)?;
         match self.activated().contains(&digest) {
@@ -175,19 +176,19 @@ mod tests {
         }
         history.note(digest("b"), "1", Event::RolledBack, "it traps");
         assert_eq!(history.rolled_back(digest("b")).unwrap().message, "it traps");
-        assert_eq!(history.before(Some(digest("c"))), [digest("a")]);
+        assert_eq!(history.rollback_targets(Some(digest("c"))), [digest("a")]);
         history.note(digest("b"), "1", Event::Approved, "");
         assert!(history.rolled_back(digest("b")).is_none());
         assert!(history.is_approved(digest("b")));
-        assert!(history.is_approved_after_all(digest("b")));
+        assert!(history.is_approved_despite_failure(digest("b")));
         activate(&mut history, "b");
         assert!(!history.is_approved(digest("b")), "the next time it may break more");
         history.note(digest("b"), "1", Event::RolledBack, "it traps");
-        assert!(!history.is_approved_after_all(digest("b")), "it was rolled back once more");
+        assert!(!history.is_approved_despite_failure(digest("b")), "it was rolled back once more");
     }
 
     #[test]
-    fn a_roll_back_by_another_host_counts_whatever_this_one_noted_since_but_an_approval() {
+    fn a_rollback_by_another_host_counts_unless_the_component_was_approved_here() {
         let mut theirs = History::default();
         activate(&mut theirs, "a");
         activate(&mut theirs, "b");
@@ -195,8 +196,9 @@ mod tests {
         let mut ours = History::default();
         activate(&mut ours, "b");
         ours.require_approval(digest("b"), "1", "it fails", true);
-        let missed =
-            |ours: &History, theirs: &History| ours.missed(theirs.entries(), [digest("b"), digest("a")].into_iter());
+        let missed = |ours: &History, theirs: &History| {
+            ours.missed_rollbacks(theirs.entries(), [digest("b"), digest("a")].into_iter())
+        };
         let found = missed(&ours, &theirs);
         assert_eq!(found.iter().map(|entry| &*entry.message).collect::<Vec<_>>(), ["it traps"]);
         ours.approve(digest("b"));
@@ -225,21 +227,23 @@ mod tests {
         history.require_approval(digest("b"), "2", "it would delete much", false);
         let mut again = open(base.path(), "memcached");
         assert_eq!(again.requires_approval(digest("b")).unwrap().message, "it would delete much");
-        assert_eq!(again.before(Some(digest("b"))), [digest("a")]);
+        assert_eq!(again.rollback_targets(Some(digest("b"))), [digest("a")]);
         assert!(again.requires_approval(digest("a")).is_none() && again.rolled_back(digest("b")).is_none());
         again.note(digest("b"), "", Event::Approved, "");
         assert!(again.requires_approval(digest("b")).is_none() && again.is_approved(digest("b")));
-        assert!(!again.is_approved_after_all(digest("b")), "it has not failed yet");
+        assert!(!again.is_approved_despite_failure(digest("b")), "it has not failed yet");
         again.require_approval(digest("c"), "3", "it fails on 1 of 2 parents", true);
-        assert!(!again.is_approved_after_all(digest("c")));
+        assert!(!again.is_approved_despite_failure(digest("c")));
         again.note(digest("c"), "", Event::Approved, "");
-        assert!(again.is_approved_after_all(digest("c")), "its failures were known");
+        assert!(again.is_approved_despite_failure(digest("c")), "its failures were known");
         let restarted = open(base.path(), "memcached");
-        assert!(restarted.is_approved_after_all(digest("c")) && !restarted.is_approved_after_all(digest("b")));
+        assert!(
+            restarted.is_approved_despite_failure(digest("c")) && !restarted.is_approved_despite_failure(digest("b"))
+        );
         again.require_approval(digest("a"), "1", "it would delete much", false);
-        assert_eq!(again.before(Some(digest("b"))), [digest("a")], "it was good when it decided");
+        assert_eq!(again.rollback_targets(Some(digest("b"))), [digest("a")], "it was good when it decided");
         again.require_approval(digest("a"), "1", "it fails on 1 of 2 parents", true);
-        assert!(again.before(Some(digest("b"))).is_empty(), "no automatic rollback goes to what fails");
+        assert!(again.rollback_targets(Some(digest("b"))).is_empty(), "no automatic rollback goes to what fails");
     }
 
     #[test]
@@ -255,10 +259,10 @@ mod tests {
         assert!(history.requires_approval(digest("b")).is_some());
         history.approve(digest("b"));
         history.refuse(digest("b"), "NotGranted: it asks for Secrets");
-        assert!(history.is_approved(digest("b")) && history.is_approved_after_all(digest("b")));
+        assert!(history.is_approved(digest("b")) && history.is_approved_despite_failure(digest("b")));
         history.note(digest("a"), "1", Event::RolledBack, "it traps");
         history.refuse(digest("a"), "NotGranted: it asks for Secrets");
-        assert!(history.rolled_back(digest("a")).is_some() && history.before(None).is_empty());
+        assert!(history.rolled_back(digest("a")).is_some() && history.rollback_targets(None).is_empty());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The room that the kept components of all plugins share on the disk.
+//! The disk space that the kept components of all plugins share.
 
 use std::fs;
 use std::io;
@@ -14,14 +14,14 @@ use crate::sandbox::volume;
 use hotshoe_core::flow::disk_share::{Share, Stored, make_room};
 use hotshoe_core::model::limits::{CACHE_BYTES, Size};
 
-/// What kept components may take, and compiled code that goes before a history is lost.
+/// The disk space for kept components. Where the volume is full, compiled code is removed before a history is lost.
 #[derive(Debug)]
 pub struct Room {
-    /// What the whole cache directory may hold.
-    whole: Size,
+    /// The maximum size of the whole cache directory.
+    cache_bytes: Size,
     code: Option<Arc<CodeCache>>,
-    /// Held while room is made and used.
-    turn: Mutex<()>,
+    /// Held while components are evicted and the freed space is used.
+    eviction_lock: Mutex<()>,
 }
 
 impl Default for Room {
@@ -31,28 +31,30 @@ impl Default for Room {
 }
 
 impl Room {
-    /// Creates the room in a cache directory that may hold `whole` bytes, among them compiled code.
-    pub fn new(whole: Size, code: Option<Arc<CodeCache>>) -> Self {
-        Self { whole, code, turn: Mutex::default() }
+    /// Creates the disk space in a cache directory of at most `cache_bytes`, compiled code included.
+    pub fn new(cache_bytes: Size, code: Option<Arc<CodeCache>>) -> Self {
+        Self { cache_bytes, code, eviction_lock: Mutex::default() }
     }
 
-    /// Writes a component for a plugin whose directory this is, after room was made for it among those of all plugins.
-    /// What can be rolled back to stays, and the component is written even if there is too little room.
+    /// Writes a component to `dir`, the directory of its plugin, after older components of all plugins were evicted for
+    /// it. Components that can be rolled back to are not evicted, and the component is written even if it has too
+    /// little space.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the component cannot be written.
     pub(super) fn keep(&self, dir: &Path, length: usize, write: impl Fn() -> io::Result<()>) -> io::Result<()> {
-        let _turn = self.turn.lock();
+        let _locked = self.eviction_lock.lock();
         if let Some(all) = dir.parent() {
-            self.make(all, length as u64);
+            self.evict_for(all, length as u64);
         }
         self.write(write)
     }
 
-    /// Writes; where the volume is full, removes compiled code, which can be made again, and writes once more.
+    /// Calls `write`. Where the volume is full, removes compiled code, which can be compiled again, and calls `write`
+    /// once more.
     ///
     /// # Errors
-    /// If that does not help either.
+    /// If the second attempt fails, too.
     pub(super) fn write(&self, write: impl Fn() -> io::Result<()>) -> io::Result<()> {
         match (write(), &self.code) {
             (Err(error), Some(code)) if volume::is_full(&error) => {
@@ -64,11 +66,11 @@ impl Room {
         }
     }
 
-    fn make(&self, all: &Path, length: u64) {
+    fn evict_for(&self, all: &Path, length: u64) {
         let plugins = fs::read_dir(all).into_iter().flatten().filter_map(Result::ok);
         let stored: Vec<_> = plugins.flat_map(|plugin| components(&plugin.path())).collect();
         let held = stored.iter().map(|stored| stored.bytes).sum();
-        let bound = Share::Components.bound(self.whole, volume::of(all), held);
+        let bound = Share::Components.bound(self.cache_bytes, volume::of(all), held);
         for path in make_room(stored, volume::on_disk(length), bound).files {
             tracing::debug!(file = %path.display(), "a component is not kept any longer: there is no room");
             // A failure only costs space.
@@ -77,14 +79,14 @@ impl Room {
     }
 }
 
-/// Returns what lies in a plugin's directory but its history. Needed are the component that was active last and the
-/// best one before it.
+/// Returns the files in a plugin's directory, without its history. The component that was active last and the best one
+/// before it are marked as needed.
 fn components(dir: &Path) -> Vec<Stored<PathBuf, SystemTime>> {
     let history = History { entries: disk::read_entries(dir).unwrap_or_default(), ..History::default() };
     let current = history.current();
     let needed: Vec<PathBuf> = current
         .into_iter()
-        .chain(history.before(current).into_iter().take(1))
+        .chain(history.rollback_targets(current).into_iter().take(1))
         .map(|digest| disk::component_path(dir, digest))
         .collect();
     let mut stored = volume::files(dir);
@@ -107,12 +109,12 @@ mod tests {
 
     const BLOCK: usize = 4096;
 
-    /// A component of a block.
+    /// A component that takes one block on the disk.
     fn component(text: &str) -> Candidate {
         Candidate::of(text.repeat(BLOCK / text.len()).into_bytes())
     }
 
-    /// Keeps and activates such a component, at the time of this number.
+    /// Keeps and activates such a component, so many seconds after the epoch.
     fn activate(history: &mut History, text: &str, number: u64) {
         let kept = component(text);
         history.keep(&kept);
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_full_volume_a_rollback_is_written_down_in_the_room_of_compiled_code() {
+    fn on_a_full_volume_compiled_code_makes_way_for_the_record_of_a_rollback() {
         let Some(tmpfs) = Tmpfs::mount(4) else { return };
         let code = Compiler::new("/bin/false".into(), Some(tmpfs.path()), CACHE_BYTES).cache();
         fs::write(tmpfs.path().join("compiled/some.native"), [1; 4 * BLOCK]).unwrap();
@@ -172,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_that_stays_full_is_reported_and_what_was_written_down_is_still_there() {
+    fn a_volume_that_stays_full_is_reported_and_earlier_entries_are_still_there() {
         let Some(tmpfs) = Tmpfs::mount(4) else { return };
         let mut history = History::open(Some(tmpfs.path()), "a", Arc::default());
         history.note(digest("bad"), "1", Event::RolledBack, "it traps");

@@ -88,16 +88,16 @@ pub struct Need {
 }
 
 impl Expect {
-    /// Formats it as it is in a case file, under `expect`.
+    /// Formats the answer as in a case file, under `expect`.
     ///
     /// # Errors
-    /// Never for what a plugin answered.
+    /// Never for an answer of a plugin.
     pub fn to_yaml(&self) -> Result<String, String> {
         let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
         serde_saphyr::to_string_with_options(self, options).map_err(|error| error.to_string())
     }
 
-    /// Whether the plugin came to no decision.
+    /// Returns whether the plugin failed instead of deciding.
     pub fn is_failure(&self) -> bool {
         matches!(self, Expect::Retry { .. } | Expect::Reject { .. } | Expect::Other(_))
     }
@@ -186,7 +186,7 @@ fn identity(object: &Value) -> [String; 4] {
         .map(|pointer| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned())
 }
 
-/// Parses JSON whose size was checked before; what cannot be parsed stays a string.
+/// Parses JSON whose size was checked before. Returns text that cannot be parsed as a string.
 fn value(json: &str) -> Value {
     serde_json::from_str(json).unwrap_or_else(|_| json.into())
 }

@@ -1,8 +1,8 @@
-//! Self-test cases: what a plugin observes and what it should answer, without a cluster.
+//! Self-test cases: an observation and the expected answer, without a cluster.
 //!
-//! `hotshoe test` runs those in a plugin's `cases/*.yaml`; `hotshoe build` embeds them in the component, so that a host can
-//! test it before it activates it. Objects in a case are as the API server returns them, and reduced to the fields that
-//! `describe` asks for, as in production.
+//! `hotshoe test` runs the cases in a plugin's `cases/*.yaml`. `hotshoe build` embeds them in the component, so that a
+//! host can run them before it activates the component. Objects in a case are written as the API server returns them,
+//! and are reduced to the fields that `describe` asks for, as in production.
 
 pub mod expect;
 
@@ -50,7 +50,7 @@ pub struct Case {
     /// Failed attempts since the last success; 0 if the plugin wants it and it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
-    /// The expected answer. Without it, a case only shows the answer.
+    /// The expected answer. A case without one only shows the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect: Option<Expect>,
 }
@@ -80,16 +80,16 @@ fn empty_object() -> Value {
     json!({})
 }
 
-/// The result of running a case.
+/// The report on one run of a case.
 #[derive(Debug)]
 pub struct Report {
-    /// Its result.
+    /// The result.
     pub verdict: Verdict,
     /// The lines that the plugin logged.
     pub logs: Vec<LogLine>,
-    /// How long it ran.
+    /// How long the call ran.
     pub elapsed: Duration,
-    /// The peak of its linear memory, bytes.
+    /// The peak of the call's linear memory, in bytes.
     pub memory: usize,
 }
 
@@ -108,11 +108,11 @@ pub enum Verdict {
 }
 
 impl Case {
-    /// Parses the case in a file. As in Kubernetes' own YAML only `true` and `false` are booleans, so that a namespace may
-    /// be called `n`.
+    /// Parses the case in a file. As in Kubernetes' own YAML only `true` and `false` are booleans, so that a namespace
+    /// may be called `n`.
     ///
     /// # Errors
-    /// If it has another form; with the line.
+    /// If the text is no case. The message names the line.
     pub fn from_yaml(text: &str) -> Result<Case, String> {
         let options = serde_saphyr::options! { strict_booleans: true };
         serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())
@@ -203,8 +203,8 @@ impl Case {
         Ok(children)
     }
 
-    /// Makes sure that the plugin reads what the case shows it: by a declared key, or by one that it asks for
-    /// in a requirement. The key of anything else is a typing error, and its objects would be unseen.
+    /// Checks that the plugin reads all related objects of the case: under a declared key, or under one that it asks
+    /// for in a requirement. Any other key is a typing error, and its objects would never be seen.
     async fn check_keys(&self, revision: &Arc<Revision>, all: &Observation) -> Result<(), String> {
         let declared: Vec<&str> = revision.descriptor().reads.iter().map(|read| read.key.as_str()).collect();
         let mut unread: BTreeSet<&str> = self.related.keys().map(String::as_str).collect();
@@ -248,7 +248,7 @@ impl Case {
 }
 
 impl Report {
-    /// Whether a component may carry the case: it was answered, and as expected if something is expected.
+    /// Returns whether a component may carry the case: the plugin answered, and as expected if something is expected.
     pub fn holds(&self, case: &Case) -> bool {
         match &self.verdict {
             Verdict::Passed => true,
@@ -257,7 +257,7 @@ impl Report {
         }
     }
 
-    /// Why the case does not pass, in one line; none where it does.
+    /// Returns in one line why the case does not pass; none if it passes.
     pub fn why_not(&self, case: &Case) -> Option<String> {
         match &self.verdict {
             Verdict::Passed => None,
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_cut_to_what_was_asked_for() {
+    fn objects_are_reduced_to_the_fields_that_were_asked_for() {
         let case = case(
             "children: [{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, namespace: n}, spec: {replicas: 3, paused: true}}]",
         );
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_plugin_did_not_ask_for_is_an_error() {
+    fn an_object_that_the_plugin_did_not_ask_for_is_an_error() {
         let foreign = case("children: [{apiVersion: v1, kind: Secret, metadata: {name: s}}]");
         assert!(foreign.observation(&descriptor()).unwrap_err().contains("does not own"));
         let nameless = case("children: [{apiVersion: v1, kind: Secret}]");
