@@ -102,7 +102,11 @@ impl History {
         self.add(Entry { finalizer, owns, before, ..Entry::of(digest, version, Event::Activated, message) });
     }
 
-    fn add(&mut self, entry: Entry) {
+    /// Adds an entry with a time that is not before the last entry's. If the clock was set back, or the clock of the host
+    /// before was ahead, the memory of the cluster would seem newer than this entry and replace it: a rollback would be
+    /// forgotten.
+    fn add(&mut self, mut entry: Entry) {
+        entry.at = entry.at.max(self.entries.last().map_or(0, |last| last.at));
         self.entries.push(entry);
         self.evict();
         self.save();
@@ -116,6 +120,20 @@ mod fixtures;
 mod tests {
     use super::*;
     use crate::rollout::history::fixtures::digest;
+
+    #[test]
+    fn a_rollback_counts_after_the_clock_was_set_back() {
+        let mut history = History::default();
+        history.activate(digest("good"), "1", Activation::default(), "");
+        history.activate(digest("bad"), "2", Activation::default(), "");
+        history.entries.iter_mut().for_each(|entry| entry.at += 24 * 3600);
+        let remembered = history.entries.clone();
+        history.note(digest("bad"), "2", Event::RolledBack, "it traps");
+        assert!(!history.is_older_than(&remembered));
+        let history = history.or_newer(remembered);
+        assert_eq!(history.rolled_back(digest("bad")).map(|entry| &*entry.message), Some("it traps"));
+        assert_eq!(history.rollback_targets(Some(digest("bad"))), [digest("good")]);
+    }
 
     #[test]
     fn an_approval_has_the_version_of_the_components_earlier_entry() {
