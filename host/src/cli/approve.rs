@@ -44,7 +44,8 @@ fn ensure_active(wanted: &str, plugin: &PluginStatus) -> anyhow::Result<()> {
     let is_wanted = |digest: &Digest| digest.begins(&wanted);
     // An approved component may be the canary first.
     let is_canary = plugin.canary.as_ref().is_some_and(|canary| is_wanted(&canary.digest));
-    let Some(active) = plugin.digest.filter(|digest| plugin.refused.is_none() && !is_canary && !is_wanted(digest)) else {
+    let Some(active) = plugin.digest.filter(|digest| plugin.refused.is_none() && !is_canary && !is_wanted(digest))
+    else {
         return Ok(());
     };
     anyhow::bail!("the file does not hold {wanted} any more; {} decides with {active}", plugin.name)
