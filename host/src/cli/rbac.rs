@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 use serde_json::json;
 
 use crate::cli::inspect;
-use crate::cli::inspect::{Asked, Inspected};
+use crate::cli::inspect::{Inspected, LoadedPlugin};
 use crate::cli::run::namespace;
 use crate::cli::terminal;
 use crate::cluster::client::{Cluster, ConnectOptions};
@@ -91,13 +91,13 @@ impl Args {
         }
         let inspected = Inspected { plugins: self.plugins.clone(), components: self.components.clone() };
         let plugins = inspect::load(&inspected, &self.namespace).await?;
-        let lacking: Vec<String> = plugins.iter().filter_map(Asked::lacking).collect();
+        let lacking: Vec<String> = plugins.iter().filter_map(LoadedPlugin::lacking).collect();
         ensure!(lacking.is_empty(), "{}", lacking.join("\n"));
         ensure_apart(&self.host_account, plugins.iter().map(|asked| &*asked.config.name))?;
         let served = self.served(&plugins).await;
         let served = |kind: &Kind| served.get(kind).cloned().unwrap_or_else(|| discovery::conventional(kind));
         let installation = self.installation();
-        let plugins = plugins.iter().map(Asked::as_plugin);
+        let plugins = plugins.iter().map(LoadedPlugin::as_plugin);
         if !self.plugin_only {
             return self.print(rbac::rights(&plugins.collect::<Vec<_>>(), &installation, &served));
         }
@@ -126,7 +126,7 @@ impl Args {
     }
 
     /// What a cluster knows of the kinds; nothing, where there is none.
-    async fn served(&self, plugins: &[Asked]) -> HashMap<Kind, Served> {
+    async fn served(&self, plugins: &[LoadedPlugin]) -> HashMap<Kind, Served> {
         let mut known = HashMap::new();
         if self.offline {
             return known;

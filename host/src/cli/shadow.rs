@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use serde_json::json;
 
-use crate::cli::host_client::{HostOptions, SHAPE};
+use crate::cli::host_client::{HostOptions, UNEXPECTED_SHAPE};
 use crate::cli::{project, target, terminal};
 use crate::reconcile::slot::Refused;
 use crate::rollout::dry_run::Line;
@@ -103,7 +103,7 @@ impl Args {
         let mut progress = Progress::default();
         self.host
             .post_lines(&path, component, |line| {
-                let line: Line = serde_json::from_str(line).context(SHAPE)?;
+                let line: Line = serde_json::from_str(line).context(UNEXPECTED_SHAPE)?;
                 progress.show(&line);
                 self.hear(line, &mut heard)
             })
