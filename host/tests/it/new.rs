@@ -123,7 +123,7 @@ fn where_something_is_in_the_way_nothing_is_written() {
     wrong(&["cache", "--into", &into, "--sdk", "nowhere"], "is no SDK for rust");
     fs::create_dir(&project).unwrap();
     fs::write(project.join("notes.txt"), "mine").unwrap();
-    wrong(&["cache", "--into", &into], "is not empty (it has notes.txt)");
+    wrong(&["cache", "--into", &into], "is neither empty (it has notes.txt) nor a project");
     fs::remove_file(project.join("notes.txt")).unwrap();
     let made = hotshoe(dir.path(), &["new", "cache", "--into", &into, "--lang", "python", "--yes"]);
     assert!(made.status.success() && said(&made).contains("  cd project\n"), "{}", said(&made));
