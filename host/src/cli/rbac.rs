@@ -1,4 +1,4 @@
-//! `hotshoe rbac`: the accounts and rights that a host needs for its plugins, exactly.
+//! `hotshoe rbac`: prints exactly the accounts and rights that a host needs for its plugins.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -66,10 +66,10 @@ pub struct Args {
     output: Output,
 }
 
-/// The name of a ServiceAccount as it may be.
+/// Checks the name of a ServiceAccount.
 fn account(text: &str) -> Result<String, &'static str> {
-    let is_one = names::is_subdomain(text);
-    is_one.then(|| text.to_owned()).ok_or("a ServiceAccount's name has lower-case letters, digits, `-` and `.`")
+    let is_valid = names::is_subdomain(text);
+    is_valid.then(|| text.to_owned()).ok_or("a ServiceAccount's name has lower-case letters, digits, `-` and `.`")
 }
 
 /// What `kubectl apply` reads.
@@ -83,8 +83,8 @@ impl Args {
     /// Loads the plugins and prints their rights.
     ///
     /// # Errors
-    /// When a plugin cannot be loaded, or asks for more than it is granted: what is printed is applied
-    /// unread, and no component writes that.
+    /// When a plugin cannot be loaded, or asks for more than it is granted. Rights are printed only for what is granted:
+    /// the output is often applied unread, and a component must not be able to add to it.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         if self.host_only {
             return self.print(rbac::rights_of_host(&self.installation()));
@@ -125,7 +125,7 @@ impl Args {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// What a cluster knows of the kinds; nothing, where there is none.
+    /// Asks the cluster for the plurals and scopes of the kinds. Returns nothing if there is no cluster.
     async fn served(&self, plugins: &[LoadedPlugin]) -> HashMap<Kind, Served> {
         let mut known = HashMap::new();
         if self.offline {
@@ -159,11 +159,12 @@ impl Args {
     }
 }
 
-/// A plugin's account has its name. One account for both could do all that either may.
+/// Fails if the host and a plugin would have the same account, which could do all that either may. A plugin's account has
+/// the plugin's name.
 fn ensure_apart<'a>(host_account: &str, mut plugins: impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
     ensure!(
         plugins.all(|plugin| plugin != host_account),
-        "the host's account {host_account} (--host-account) would be the plugin {host_account}'s as well; give the host another one"
+        "the host's account {host_account} (--host-account) would be that of the plugin {host_account} as well; give the host another one"
     );
     Ok(())
 }
@@ -188,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_host_and_a_plugin_have_no_account_in_common() {
+    fn the_host_and_a_plugin_never_share_an_account() {
         let plugins = ["memcached", "redis"];
         let refused = ensure_apart("redis", plugins.into_iter()).unwrap_err().to_string();
         assert!(refused.contains("the host's account redis") && refused.contains("the plugin redis"), "{refused}");

@@ -22,7 +22,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// Asks and prints.
+    /// Sends the command, and prints which component is active now.
     ///
     /// # Errors
     /// When no host answers, or there is no earlier component.
