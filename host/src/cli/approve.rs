@@ -18,7 +18,7 @@ use hotshoe_core::model::digest::Digest;
 pub struct Args {
     #[command(flatten)]
     plugin: OnePlugin,
-    /// The beginning of its digest, to be sure which one is meant
+    /// The beginning of the component's digest; no other component is approved then
     #[arg(value_parser = target::digest)]
     digest: Option<String>,
 }

@@ -125,8 +125,8 @@ impl HostOptions {
     }
 }
 
-/// Connects to the only host that listens on a socket in this directory. A host that was killed leaves its socket behind,
-/// but does not answer.
+/// Connects to the only host that listens on a socket in this directory. A host that was killed leaves its socket
+/// behind, but does not answer.
 async fn only(directory: PathBuf) -> anyhow::Result<Host> {
     let mut answering = Vec::new();
     for path in socket::sockets_in(&directory) {

@@ -236,7 +236,8 @@ fn is_case(path: &Path) -> bool {
     !is_hidden && path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml")
 }
 
-/// Checks that each case has a name and that no two have the same one: reports and components identify a case by its name.
+/// Checks that each case has a name and that no two have the same one: reports and components identify a case by its
+/// name.
 fn check_names(cases: &[CaseFile]) -> anyhow::Result<()> {
     for (index, CaseFile { path, case, .. }) in cases.iter().enumerate() {
         let path = shown(path).display();

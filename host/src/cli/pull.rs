@@ -32,13 +32,13 @@ pub struct Args {
     /// Where to write the component [default: the repository's last part with .wasm, in this folder]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Accept only what was signed with the private key to this public one (PEM, of cosign)
+    /// Accept only an image that was signed with the private key of this public key (PEM, of cosign)
     #[arg(long, value_name = "FILE")]
     verify_key: Vec<PathBuf>,
-    /// Accept only what was signed by --verify-subject, as this issuer knows it
+    /// Accept only an image that was signed by --verify-subject, an identity of this issuer
     #[arg(long, value_name = "URL", requires_all = ["verify_subject", "trusted_root"])]
     verify_issuer: Option<String>,
-    /// Who signed it, as the issuer says
+    /// The identity that must have signed the image, as its issuer names it
     #[arg(long, value_name = "IDENTITY", requires = "verify_issuer")]
     verify_subject: Option<String>,
     /// The authorities and logs of Sigstore that are trusted (trusted_root.json)

@@ -25,9 +25,9 @@ use hotshoe_core::rbac::{Installation, Rights, Served};
 #[command(after_help = "Examples:\n  \
     hotshoe rbac plugins/memcached | kubectl apply -f -\n  \
     hotshoe rbac plugins/memcached --watch-namespace team-a    # for `hotshoe run --namespace team-a`\n  \
-    hotshoe rbac plugins/memcached --offline                   # asks no cluster for plural names and scopes\n  \
-    hotshoe rbac --host-only | kubectl apply -f -              # of a host that follows Plugin objects\n  \
-    hotshoe rbac --plugin-only plugins/memcached | kubectl apply -f -    # of one plugin more for it\n\n\
+    hotshoe rbac plugins/memcached --offline                   # does not ask a cluster for plural names and scopes\n  \
+    hotshoe rbac --host-only | kubectl apply -f -              # for a host that follows Plugin objects\n  \
+    hotshoe rbac --plugin-only plugins/memcached | kubectl apply -f -    # for one more plugin of such a host\n\n\
     The components must be built. What RBAC cannot express is noted on standard error. Where a component asks\n\
     for more than it is granted, the rules that are missing are printed there instead, and the exit code is 1.")]
 pub struct Args {
@@ -46,17 +46,17 @@ pub struct Args {
     /// A namespace that the host watches; Roles in it replace ClusterRoles [default: all]
     #[arg(long = "watch-namespace", value_name = "NAMESPACE", value_parser = namespace)]
     watched: Vec<String>,
-    /// Print what a host needs that follows Plugin objects, whatever those are; the rights of each plugin are added by
-    /// --plugin-only
+    /// Print the rights of a host that follows Plugin objects. They are the same for all plugins; --plugin-only prints
+    /// what each plugin adds
     #[arg(long, conflicts_with_all = ["plugins", "components"])]
     host_only: bool,
-    /// Print what these plugins need beside such a host
+    /// Print only what these plugins add to the rights of such a host
     #[arg(long, conflicts_with_all = ["host_only", "metrics_secure"])]
     plugin_only: bool,
     /// Also print the rights for `hotshoe run --metrics-secure`
     #[arg(long)]
     metrics_secure: bool,
-    /// Derive plural names and scopes by rule rather than asking a cluster
+    /// Derive plural names and scopes by rule instead of asking a cluster
     #[arg(long)]
     offline: bool,
     #[command(flatten)]
@@ -83,8 +83,8 @@ impl Args {
     /// Loads the plugins and prints their rights.
     ///
     /// # Errors
-    /// When a plugin cannot be loaded, or asks for more than it is granted. Rights are printed only for what is granted:
-    /// the output is often applied unread, and a component must not be able to add to it.
+    /// When a plugin cannot be loaded, or asks for more than it is granted. Rights are printed only for what is
+    /// granted: the output is often applied unread, and a component must not be able to add to it.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         if self.host_only {
             return self.print(rbac::rights_of_host(&self.installation()));
@@ -159,8 +159,8 @@ impl Args {
     }
 }
 
-/// Fails if the host and a plugin would have the same account, which could do all that either may. A plugin's account has
-/// the plugin's name.
+/// Fails if the host and a plugin would have the same account, which could do all that either may. A plugin's account
+/// has the plugin's name.
 fn ensure_apart<'a>(host_account: &str, mut plugins: impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
     ensure!(
         plugins.all(|plugin| plugin != host_account),

@@ -14,7 +14,7 @@ pub(super) struct AccessOptions {
     /// Trust the authorities in this file too (PEM)
     #[arg(long, value_name = "FILE")]
     registry_ca: Option<PathBuf>,
-    /// Use no TLS. Without this, only a registry on this machine is asked so
+    /// Use no TLS. Without this option, only a registry on this machine is reached without TLS
     #[arg(long)]
     plain_http: bool,
 }

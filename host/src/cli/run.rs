@@ -51,8 +51,8 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The maximum number of shards. More shards than hosts are useful only to spread the plugins evenly.
 const MAX_SHARDS: i64 = 64;
-/// The maximum length of a Lease's name, in characters. An object's name has 253 at most; the namespace, of up to 63, and
-/// the number of the shard are appended.
+/// The maximum length of a Lease's name, in characters. An object's name has 253 at most; the namespace, of up to 63,
+/// and the number of the shard are appended.
 const MAX_LEASE_NAME: usize = 180;
 
 /// mimalloc's option: how long freed memory is kept, in milliseconds.
@@ -72,7 +72,7 @@ pub struct Args {
     /// followed]
     #[arg(value_name = "PLUGIN")]
     plugins: Vec<PathBuf>,
-    /// The same, as kubectl has it
+    /// The same as PLUGIN, with the flag that kubectl has
     #[arg(short = 'f', long = "filename", value_name = "PLUGIN")]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -87,48 +87,50 @@ pub struct Args {
     /// separate several by commas. It replaces the default; name that too where plugins need it
     #[arg(long = "allow-env", env = "HOTSHOE_ALLOW_ENV", value_name = "PATTERN", value_delimiter = ',', default_values = ALLOW_ENV)]
     allow_env: Vec<String>,
-    /// Where /metrics is served, and /healthz and /readyz unless they have a place of their own
+    /// The address of /metrics, and of /healthz and /readyz unless --probes names another
     #[arg(long, default_value = LISTEN, env = "HOTSHOE_LISTEN", value_name = "HOST:PORT", value_parser = listen)]
     listen: SocketAddr,
-    /// A place of their own for /healthz and /readyz, where no other client takes it from a kubelet
+    /// A separate address for /healthz and /readyz, so that other clients never keep a kubelet waiting
     #[arg(long, env = "HOTSHOE_PROBES", value_name = "HOST:PORT", value_parser = listen)]
     probes: Option<SocketAddr>,
-    /// Serve /metrics by TLS, and to those only whom the API server lets `get` /metrics: it is asked about the bearer
+    /// Serve /metrics over TLS, and only to clients that may `get` /metrics: the API server is asked about the bearer
     /// token of each request. `hotshoe rbac --metrics-secure` prints the rights for that
     #[arg(long, requires = "probes")]
     metrics_secure: bool,
-    /// The folder with tls.crt and tls.key for that, read again when they change [default: a certificate that nobody
-    /// has signed]
+    /// The folder with tls.crt and tls.key for --metrics-secure, read again when they change [default: a self-signed
+    /// certificate]
     #[arg(long, value_name = "DIR", requires = "metrics_secure")]
     metrics_cert_dir: Option<PathBuf>,
     /// The socket on which an administrator's commands reach this host, in a directory that is closed to other users
     /// [default: named after the port, in $XDG_RUNTIME_DIR/hotshoe, or else in the cache directory]
     #[arg(long, env = "HOTSHOE_SOCKET", value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Where compiled components, and the history and the last components of each plugin, are kept [default: the user's cache directory]
+    /// Where compiled components, and the history and the last components of each plugin, are kept [default: the user's
+    /// cache directory]
     #[arg(long, env = "HOTSHOE_CACHE", value_name = "DIR")]
     cache: Option<PathBuf>,
-    /// How many bytes may be kept there, in all: a third of it for components, the rest for compiled code. Of an
-    /// emptyDir with a sizeLimit, three quarters
+    /// The maximum size of the cache: a third of it is for components, the rest for compiled code. For an emptyDir with
+    /// a sizeLimit, give three quarters of that
     #[arg(long, default_value_t = CACHE_BYTES, env = "HOTSHOE_CACHE_BYTES", value_name = "SIZE", value_parser = cache_bytes)]
     cache_bytes: Size,
     /// Activate a component as soon as its file changes, for files that a mounted volume replaces. Otherwise
     /// `hotshoe reload` activates it. plugin.yaml is followed in any case
     #[arg(long, env = "HOTSHOE_FOLLOW", value_parser = clap::builder::FalseyValueParser::new())]
     follow: bool,
-    /// Follow only the Plugin objects with these labels, as KEY=VALUE,…: of another host's [default: all]
+    /// Follow only the Plugin objects with these labels, as KEY=VALUE,…, and leave the others to other hosts [default:
+    /// all]
     #[arg(long, env = "HOTSHOE_PLUGIN_SELECTOR", value_name = "LABELS", conflicts_with_all = ["plugins", "files"])]
     plugin_selector: Option<LabelSelector>,
     /// The folder of the components that Plugin objects name by source.file
     #[arg(long, default_value = ".", env = "HOTSHOE_FILES", value_name = "DIR")]
     files_dir: PathBuf,
     /// The name of the Lease by which several hosts with the same plugins share the work. It is in the namespace of the
-    /// ServiceAccounts; the namespace that is watched is added to the name where there is one, and the number of the shard
-    /// where there are several
+    /// ServiceAccounts; the namespace that is watched is added to the name where there is one, and the number of the
+    /// shard where there are several
     #[arg(long, default_value = "hotshoe", env = "HOTSHOE_LEASE_NAME", value_name = "NAME", value_parser = lease_name)]
     lease_name: String,
-    /// Over how many shards the plugins are spread, so that as many hosts can work at once; each shard has a Lease. All
-    /// hosts must be given the same number
+    /// The number of shards over which the plugins are spread. As many hosts can work at once; each shard has a Lease.
+    /// All hosts must be given the same number
     #[arg(long, default_value_t = 1, env = "HOTSHOE_SHARDS", value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=MAX_SHARDS))]
     shards: u16,
     /// Use no Lease: this host is the only one, and nothing ensures that
@@ -340,9 +342,9 @@ pub(super) fn namespace(text: &str) -> Result<String, &'static str> {
 }
 
 /// Has the allocator return freed memory to the system after a short delay. Otherwise all memory that the start needs
-/// would stay resident in a host that then has little to do. Without the delay, each page would be given back and touched
-/// anew under load, which costs the kernel microseconds. The allocator reads its options before `main`, and from the
-/// environment alone, so the host starts itself once more with the option; if it cannot, it keeps the memory.
+/// would stay resident in a host that then has little to do. Without the delay, each page would be given back and
+/// touched anew under load, which costs the kernel microseconds. The allocator reads its options before `main`, and
+/// from the environment alone, so the host starts itself once more with the option; if it cannot, it keeps the memory.
 fn set_purge_delay() {
     if std::env::var_os(PURGE_DELAY).is_some() {
         return;
@@ -353,8 +355,9 @@ fn set_purge_delay() {
     }
 }
 
-/// Has the allocator look regularly for freed memory to return to the system. By itself it looks only when it needs more
-/// memory, which an idle host never does. The block that is allocated here is not touched, so it costs next to nothing.
+/// Has the allocator look regularly for freed memory to return to the system. By itself it looks only when it needs
+/// more memory, which an idle host never does. The block that is allocated here is not touched, so it costs next to
+/// nothing.
 async fn purge_freed_memory(fleet: &Fleet) -> Infallible {
     loop {
         tokio::time::sleep(PURGE_INTERVAL).await;

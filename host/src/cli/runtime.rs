@@ -1,14 +1,14 @@
 //! The host's one-threaded runtime, which limits how often the thread wakes up for replies, watch events and timers.
 //!
-//! When the API server is busy, the wake-up for a message costs the host more than its handling, because the processor's
-//! caches are cold. So beyond a burst of wake-ups the thread sleeps up to 4 ms longer and handles all messages that came
-//! meanwhile together, as network cards coalesce interrupts under load. While a plugin is being called, the thread does
-//! not sleep longer: the answer will come soon.
+//! When the API server is busy, the wake-up for a message costs the host more than its handling, because the
+//! processor's caches are cold. So beyond a burst of wake-ups the thread sleeps up to 4 ms longer and handles all
+//! messages that came meanwhile together, as network cards coalesce interrupts under load. While a plugin is being
+//! called, the thread does not sleep longer: the answer will come soon.
 //!
 //! The effect, measured by `bench-quick`: when a host starts with 1,000 parents, its processor time is 0.94 times (0.81
-//! to 1.06) that of the native operator. Without the limit it was 1.05 to 1.16 times in six runs, four of them above the
-//! target of 1.1. A running host served 1,000 new parents in 1.1 to 1.3 s with the limit and in 1.4 to 1.6 s without it,
-//! in alternating runs.
+//! to 1.06) that of the native operator. Without the limit it was 1.05 to 1.16 times in six runs, four of them above
+//! the target of 1.1. A running host served 1,000 new parents in 1.1 to 1.3 s with the limit and in 1.4 to 1.6 s
+//! without it, in alternating runs.
 
 use std::io;
 use std::num::NonZeroU32;
@@ -20,8 +20,8 @@ use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
 use tokio::runtime::{Builder, Runtime};
 
-/// The limit of wake-ups per second. With it nothing waits for more than 4 ms. For 1,000 new Memcacheds the thread wakes
-/// up less than 5,000 times instead of 10,000. A limit of 400 saved next to nothing.
+/// The limit of wake-ups per second. With it nothing waits for more than 4 ms. For 1,000 new Memcacheds the thread
+/// wakes up less than 5,000 times instead of 10,000. A limit of 400 saved next to nothing.
 const WAKE_UPS_PER_SECOND: u32 = 250;
 /// The number of wake-ups in a burst: as many as five new Memcacheds need.
 const WAKE_UP_BURST: u32 = 50;

@@ -20,7 +20,8 @@ use hotshoe_core::model::sanitize::clean;
 
 /// The exit code if something would change.
 const EXIT_CHANGES: u8 = 3;
-/// The exit code if the new revision fails where the present one does not, or is too slow to be asked about all parents.
+/// The exit code if the new revision fails where the present one does not, or is too slow to be asked about all
+/// parents.
 const EXIT_FAILURES: u8 = 4;
 /// The maximum length of one text that a plugin chose, in bytes, as it is printed.
 const MAX_TEXT_BYTES: usize = 4096;
@@ -29,8 +30,8 @@ const MAX_TEXT_BYTES: usize = 4096;
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Example: hotshoe build plugins/memcached --out new.wasm && hotshoe shadow memcached new.wasm\n\n\
-    The running host asks the component about every object that is there, as it does the active one, compares both, \
-    and writes nothing. A host in a cluster is asked there: \
+    The running host asks the component and the active one about every object, compares their answers, and writes \
+    nothing. For a host in a cluster, run the command in its Pod: \
     kubectl exec -i -n hotshoe-system deployment/hotshoe -- /hotshoe shadow memcached - <new.wasm\n\n\
     Exit codes: 0 nothing would change, 3 something would, 4 the component fails where the active one does not, \
     or takes so long that the run was ended before its end, 1 an error, 2 wrong usage."
@@ -42,7 +43,7 @@ pub struct Args {
     /// The component; `-` reads it from standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Show so many objects, and so many failures; 0 for all
+    /// How many objects, and how many failures, to show; 0 for all
     #[arg(long, default_value_t = 20, value_name = "N")]
     show: usize,
     /// How to print: one document, or one a line as they come

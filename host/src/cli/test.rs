@@ -25,7 +25,7 @@ use crate::sandbox::revision::Revision;
 #[command(after_help = "Examples:\n  \
     hotshoe test plugins/memcached\n  \
     hotshoe test plugins/memcached resize             # those with `resize` in their name\n  \
-    hotshoe test plugins/memcached --accept           # write today's answers down as expected ones\n  \
+    hotshoe test plugins/memcached --accept           # write the answers into the cases as the expected ones\n  \
     hotshoe test plugins/memcached --bench 2000       # how long one decision takes\n\n\
     Exit code: 0 when all passed, 1 otherwise.")]
 pub struct Args {
@@ -38,13 +38,13 @@ pub struct Args {
     /// Read the component from this folder instead of where a host looks for it
     #[arg(long, value_name = "DIR")]
     components: Option<PathBuf>,
-    /// Write the answers into the case files as what is expected: decisions that a host carries out
+    /// Write the answers into the case files as the expected ones, if they are decisions that a host admits
     #[arg(long)]
     accept: bool,
-    /// The same, and failures and rejections as well
+    /// As --accept, and write failures and rejections as well
     #[arg(long)]
     accept_failures: bool,
-    /// Call each case so often, each time in a fresh instance, and print how long it takes
+    /// Call each case this many times, each time in a fresh instance, and print how long a call takes
     #[arg(long, value_name = "N", conflicts_with_all = ["accept", "accept_failures"])]
     bench: Option<NonZeroUsize>,
     /// How to print the results
@@ -96,8 +96,8 @@ impl Args {
         self.conclude(&results)
     }
 
-    /// Writes the answer into the case file as the expected one. A failure is accepted only if the user asks for that or
-    /// the case expects one already: a plugin that cannot read its own configuration rejects every parent, and such
+    /// Writes the answer into the case file as the expected one. A failure is accepted only if the user asks for that
+    /// or the case expects one already: a plugin that cannot read its own configuration rejects every parent, and such
     /// answers must not be accepted by mistake.
     fn accept(
         &self,

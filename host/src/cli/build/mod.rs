@@ -31,19 +31,19 @@ use hotshoe_core::model::limits::{CACHE_BYTES, Limits};
 /// The maximum number of failing cases that a warning names.
 const MAX_NAMED_CASES: usize = 4;
 
-/// Build a plugin: compile it, make a component of it, and have it carry its cases
+/// Build a plugin: make a component of its source, and add its cases to the component
 #[derive(clap::Args, Debug)]
 #[command(
     group = clap::ArgGroup::new("place").args(["plugin", "out"]).multiple(true),
     after_help = "Examples:\n  \
     hotshoe build plugins/memcached\n  \
     hotshoe build plugins/memcached --out target/check/ # where no host looks\n  \
-    hotshoe build plugins/hello --from hello.wasm       # what the tools of another language made\n  \
-    hotshoe build --from core.wasm --out plugin.wasm    # without a folder: it carries no cases\n\n\
-    The component carries the cases that `hotshoe test` passes, and a host that loads it tries them; a warning names the \
-    others, and the exit code stays 0.\n\n\
-    A folder in another language than Rust (Cargo.toml), Python (pyproject.toml) and JavaScript (package.json) is not \
-    compiled: the component that is there stays as it is."
+    hotshoe build plugins/hello --from hello.wasm       # built by the tools of another language\n  \
+    hotshoe build --from core.wasm --out plugin.wasm    # without a folder, and so without cases\n\n\
+    The component contains the cases that pass in `hotshoe test`, and a host that loads it runs them; a warning names the \
+    other cases, and the exit code stays 0.\n\n\
+    A plugin in another language than Rust (Cargo.toml), Python (pyproject.toml) and JavaScript (package.json) is not \
+    compiled: its component, if it is there, stays as it is."
 )]
 pub struct Args {
     /// The plugin's folder, or its plugin.yaml [default: this folder, or the only one in plugins/]

@@ -31,8 +31,8 @@ const ENTRY: &str = "hotshoe_entry";
 /// The file beside [`ENTRY`] into which the SDK writes the addresses of all objects.
 const OBJECTS: &str = "objects";
 const STAGE: &str = include_str!("python/stage.py");
-/// Runs the command line of componentize-py. The script that pip installs has the absolute path of its folder in it, and
-/// fails when an author has moved the project.
+/// Runs the command line of componentize-py. The script that pip installs has the absolute path of its folder in it,
+/// and fails when an author has moved the project.
 const SCRIPT: &str =
     "import sys; from componentize_py import script; sys.argv[0] = 'componentize-py'; sys.exit(script())";
 
@@ -165,7 +165,8 @@ impl Work {
         self.dir.join("modules")
     }
 
-    /// Returns where its other dependencies are installed, in the layout of an environment that componentize-py expects.
+    /// Returns where its other dependencies are installed, in the layout of an environment that componentize-py
+    /// expects.
     fn packages(&self) -> PathBuf {
         self.dir.join("environment/lib/site-packages")
     }
@@ -179,8 +180,8 @@ impl Work {
         fs::read_to_string(self.dir.join(name)).is_ok_and(|there| there == text)
     }
 
-    /// Installs what the plugin requires from PyPI. Only packages of pure Python are accepted: those with native code have
-    /// no build for WebAssembly.
+    /// Installs what the plugin requires from PyPI. Only packages of pure Python are accepted: those with native code
+    /// have no build for WebAssembly.
     fn install(&self, tools: &Path, requires: &[String]) -> anyhow::Result<()> {
         let packages = self.packages();
         let wanted = requires.join("\n");

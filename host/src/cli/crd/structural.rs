@@ -156,8 +156,8 @@ fn check_lists(schema: &Map<String, Value>, at: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks the schemas in `allOf`, `anyOf`, `oneOf` and `not`: they may only narrow the values of fields that are defined
-/// outside of them.
+/// Checks the schemas in `allOf`, `anyOf`, `oneOf` and `not`: they may only narrow the values of fields that are
+/// defined outside of them.
 fn alternatives(schema: &Map<String, Value>, path: &str, depth: usize) -> anyhow::Result<()> {
     let is_int_or_string = schema.get(INT_OR_STRING) == Some(&Value::Bool(true));
     for keyword in ALTERNATIVES {

@@ -14,14 +14,14 @@ use crate::cli::terminal::Output;
 use crate::config::folders;
 use tools::{Purpose, Tool};
 
-/// Say what is missing on this machine for making and running plugins, and how to get it
+/// Show which tools for making and running plugins are missing on this machine, and how to get them
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     hotshoe doctor                  # what the plugins here need, or else Rust\n  \
     hotshoe doctor --lang python\n  \
     hotshoe doctor -o json\n\n\
-    It shows the tools of all languages, and asks no network but for the cluster of the current context.\n\
-    Exit code: 0 when all is there that building and testing plugins in the language needs, 1 otherwise.")]
+    It shows the tools of all languages. Of the network it asks only the cluster of the current context.\n\
+    Exit code: 0 when everything is there to build and test plugins in the language, 1 otherwise.")]
 pub struct Args {
     /// The language that must be complete; repeat it for several [default: those of the plugins here, or rust]
     #[arg(long, value_name = "LANGUAGE")]

@@ -1,5 +1,5 @@
-//! `kubectl hotshoe`: the same program under the name `kubectl-hotshoe`, by which kubectl finds it. Its commands read and
-//! change `Plugin` objects as their caller, so that RBAC decides who may.
+//! `kubectl hotshoe`: the same program under the name `kubectl-hotshoe`, by which kubectl finds it. Its commands read
+//! and change `Plugin` objects as their caller, so that RBAC decides who may.
 
 mod change;
 mod show;

@@ -9,13 +9,13 @@ pub(super) struct Container {
     /// The image that the Pods run; plugin.yaml has it, and may have another later
     #[arg(long, value_name = "IMAGE", default_value = PAUSE, value_parser = image)]
     pub(super) image: String,
-    /// What the container runs, with commas between the words [default: as its image says]
+    /// The command of the container, with commas between its arguments [default: that of the image]
     #[arg(long, value_name = "COMMAND", value_delimiter = ',', value_parser = argument, requires = "image")]
     pub(super) image_container_command: Vec<String>,
     /// The port that the container listens on; a field of the kind with this default
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), requires = "image")]
     pub(super) image_container_port: Option<u16>,
-    /// The number of the user that the container runs as; the Pods never run as root [default: as its image says]
+    /// The number of the user that the container runs as; the Pods never run as root [default: that of the image]
     #[arg(long, value_name = "UID", value_parser = clap::value_parser!(u32).range(1..=2_147_483_647), requires = "image")]
     pub(super) run_as_user: Option<u32>,
 }

@@ -1,4 +1,5 @@
-//! The SDK that a new plugin depends on: a released version, the one beside the project's other plugins, or a local copy.
+//! The SDK that a new plugin depends on: a released version, the one beside the project's other plugins, or a local
+//! copy.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use crate::cli::project::Language;
 
-/// A file below a plugin's folder, its template, and its purpose for the plugin's README; empty if it is not listed there.
+/// A file below a plugin's folder, its template, and its purpose for the plugin's README; empty if it is not listed
+/// there.
 type Template = (&'static str, &'static str, &'static str);
 
 macro_rules! template {
