@@ -1,4 +1,4 @@
-# `just` alone lists what can be done; ./justw does the same on a machine without just.
+# `just` alone lists the recipes; ./justw runs them on a machine without just.
 # A recipe that needs a toolchain, a tool, a binary or a cluster gets it first, and says so.
 
 set positional-arguments := true
@@ -6,7 +6,7 @@ set shell := ["bash", "-euo", "pipefail", "-c"]
 
 version := `sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml`
 
-# The image that `image` and `deploy` are about, and the cluster that recipes act on, where they are named.
+# The image that `image` and `deploy` use, and the cluster that recipes act on, if they are named.
 IMG := env("IMG", "")
 CLUSTER := env("HOTSHOE_CLUSTER", "")
 export HOTSHOE_CLUSTER := CLUSTER
@@ -14,7 +14,7 @@ default_image := "hotshoe:" + version
 
 mdbook := "0.5.4"
 
-# One profile and one target for everything that is built for this machine, or wasmtime would be
+# One profile and one target for everything that is built for this machine: otherwise wasmtime would be
 # compiled once for each. On Linux the binary is static.
 target := if os() == "linux" { arch() + "-unknown-linux-musl" } else { `rustc -vV | sed -n 's/^host: //p'` }
 cargo := "--locked --release --target " + target
@@ -22,47 +22,47 @@ guests := "--locked --target-dir ../target/guests"
 fuzz := "--locked --release --target-dir ../target/fuzz"
 hotshoe := justfile_directory() / "target/release/hotshoe"
 
-# The unit tests of the host are compiled fast, and again only where the source changed, instead of well: nobody
-# else uses that build, so what is compiled for the product is compiled as it is for the product.
+# The unit tests of the host are compiled incrementally and with few optimisations, because only they use that build. The
+# product is always compiled with the profile of the product.
 drafted := "--config profile.release.package.hotshoe.incremental=true --config profile.release.package.hotshoe.codegen-units=64 --config profile.release.package.hotshoe.opt-level=1"
 
 # Tests on a control plane mostly wait: for back-offs, for the garbage collector, for a host that starts. The harness
-# bounds how many run; more threads than that are for those that wait for their turn on a plane of their own.
+# bounds how many run at once; the additional threads are for tests that wait for their turn on a control plane of their own.
 waiting := 'RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((8 * ' + num_cpus() + '))}"'
 
 # The plugins that the Deployment runs; its arguments are on one line.
 deployed := "$(grep -m 1 ' args:' deploy/host.yaml | grep -o 'plugins/[a-z0-9-]*')"
 deployed_options := "$(grep -m 1 ' args:' deploy/host.yaml | grep -o -- '--metrics-secure' || true)"
 
-# CLUSTER=… and IMG=… among the words of a recipe, as `make` reads them; the others stay.
+# Reads CLUSTER=… and IMG=… among the arguments of a recipe, as `make` does; the other arguments stay.
 words := 'words=(); for word in "$@"; do case $word in CLUSTER=*) export HOTSHOE_CLUSTER=${word#CLUSTER=} ;; IMG=*) IMG=${word#IMG=} ;; *) words+=("$word") ;; esac; done; set -- ${words[@]+"${words[@]}"}'
 
-# How a recipe about plugins begins: where an option comes first, the only plugin is meant. Then either the
-# first word is the $name and the others are the options, or all words up to the first option are names,
-# whose components are built where no host looks for them, and left as folders; or they are left as $names, which
-# `built` then builds for hosts and checks against their grants.
+# How a recipe about plugins begins. If the first argument is an option, the only plugin is used (`defaulted`). With
+# `named`, the first argument is the $name and the others are the options. With `folders`, all arguments up to the first
+# option are names: their components are built where no host looks for them, and their folders take the places of the
+# names. With `several`, the names are left in $names; `built` then builds these for hosts and checks their grants.
 defaulted := 'case ${1:--} in -*) only=$(deploy/plugin.sh); set -- "$only" "$@" ;; esac'
 named := words + '; ' + defaulted + '; name=$(deploy/plugin.sh "$1"); shift'
 folders := words + '; ' + defaulted + '; folders=(); while [[ ${1:--} != -* ]]; do name=$(deploy/plugin.sh "$1"); set -- "$name" "${@:2}"; "' + hotshoe + '" build "plugins/$1" --out ' + check + ' >&2; folders+=("plugins/$1"); shift; done; set -- "${folders[@]}" --components ' + check + ' "$@"'
 several := words + '; ' + defaulted + '; names=(); while [[ ${1:--} != -* ]]; do name=$(deploy/plugin.sh "$1"); names+=("$name"); shift; done'
 built := 'for name in "${names[@]}"; do "' + hotshoe + '" build "plugins/$name"; "' + hotshoe + '" rbac --offline "plugins/$name" >/dev/null; done'
 
-# What is built to be looked at or tested: no host reads components from here.
+# Where components are built that are only shown or tested: no host reads them from here.
 check := "target/check/"
 
-# Musl has no C compiler of its own on most machines, and the C of our dependencies needs none.
+# Most machines have no C compiler for musl, and the C code of our dependencies does not need one.
 export CC_x86_64_unknown_linux_musl := env("CC_x86_64_unknown_linux_musl", "gcc")
 export CC_aarch64_unknown_linux_musl := env("CC_aarch64_unknown_linux_musl", "gcc")
 
-# What `hotshoe version` says: the last commit of the sources that the host is made of, so that a
-# commit elsewhere compiles nothing again.
+# The commit that `hotshoe version` prints: the last one that changed a source of the host, so that
+# other commits do not cause a new compilation.
 export HOTSHOE_COMMIT := env("HOTSHOE_COMMIT", `
     sources="host wit Cargo.toml Cargo.lock"
     commit=$(git log -1 --format=%h -- $sources 2>/dev/null) || commit=
     [ -z "$commit" ] || [ -z "$(git status --porcelain -- $sources)" ] || commit=$commit-dirty
     echo "${commit:-unknown}"`)
 
-# They would compile everything a second time, in other places, and guests with another stack.
+# These variables would have everything compiled a second time, in other places, and plugins with another stack size.
 unexport RUSTFLAGS
 unexport CARGO_ENCODED_RUSTFLAGS
 unexport CARGO_BUILD_TARGET
@@ -166,7 +166,7 @@ rbac *names: build-host
 install *arguments:
     @{{ words }}; . deploy/cluster.sh; deploy/install-crds.sh
 
-# Remove the CRDs, and with them every object of theirs, which a running host finishes first
+# Remove the CRDs and all of their objects, which a running host cleans up first
 [group('cluster')]
 [no-exit-message]
 uninstall *arguments:
@@ -198,7 +198,7 @@ deploy *arguments:
     sed -E "s|^( *image: ).*|\1${image:-{{ default_image }}}|" "$manifest" | kubectl apply -f -
     kubectl rollout status --namespace hotshoe-system --timeout=120s deployment/hotshoe
 
-# Have the host finish every object, then remove it and the CRDs
+# Delete every object of the CRDs, which the host cleans up, and then remove the host and the CRDs
 [group('cluster')]
 [no-exit-message]
 undeploy *arguments:
@@ -251,38 +251,38 @@ reload *arguments: build-host
     "{{ hotshoe }}" build "plugins/$name"
     "{{ hotshoe }}" reload "$name" "$@"
 
-# Build a plugin where no host looks for it, and show what it would change; exit code 3 says that it would
+# Build a plugin where no host looks for it, and show what it would change; exit code 3: something would change
 [group('run')]
 [no-exit-message]
 shadow *arguments: build-host
     @{{ named }}; "{{ hotshoe }}" build "plugins/$name" --out "target/shadow/$name.wasm" >&2; "{{ hotshoe }}" shadow "$name" "target/shadow/$name.wasm" "$@"
 
-# Activate a component that the running host activates only on approval, or has rolled back
+# Activate a component that requires approval, or that the running host has rolled back
 [group('run')]
 [no-exit-message]
 approve *arguments: build-host
     @"{{ hotshoe }}" approve "$@"
 
-# Have the running host activate the component before: just rollback memcached --to DIGEST
+# Have the running host activate an earlier component: just rollback memcached --to DIGEST
 [group('run')]
 [no-exit-message]
 rollback *arguments: build-host
     @"{{ hotshoe }}" rollback "$@"
 
-# Show which components decided for a plugin, and what became of them
+# Show which components of a plugin were active, and what became of them
 [group('run')]
 [no-exit-message]
 history *arguments: build-host
     @"{{ hotshoe }}" history "$@"
 
-# Show how the running host and its plugins are
+# Show the state of the running host and its plugins
 [group('run')]
 [no-exit-message]
 status *options:
     @[ -x "{{ hotshoe }}" ] || "{{ just_executable() }}" --justfile "{{ justfile() }}" build-host
     @"{{ hotshoe }}" status "$@"
 
-# The plugin's name is last in a line, or a member of its own: what comes before may be a plugin's words.
+# The plugin's name is read from the end of a line, or from a JSON member: the text before it may come from a plugin.
 # Follow a plugin's lines in the log of `just run`
 [group('run')]
 [no-exit-message]
@@ -292,7 +292,7 @@ logs *name:
         -e '/^\{/{/"plugin":"'"$1"'"/p;d;}' \
         -e 'h;s/^.* plugin="?([^" ]*)"?( .*)?$/\1/;/^'"$1"'$/{g;p;}'
 
-# Show it all on a real control plane, step by step; KEEP=1 leaves it running
+# Show everything on a real control plane, step by step; KEEP=1 leaves it running
 [group('run')]
 demo: build control-plane
     @tests/demo.sh
@@ -336,7 +336,7 @@ test-logic-python *arguments:
 test-logic-js *arguments:
     @plugins/test-js.sh "$@"
 
-# A plugin's component on its cases, in the sandbox of production, or those of all; --accept writes down what it answers
+# Run the cases of a plugin, or of all, on its component in the sandbox of production; --accept writes the answers into the cases
 [group('test')]
 [no-exit-message]
 test-plugin *arguments: build-host
@@ -361,12 +361,12 @@ test-e2e *arguments: build fixtures control-plane registry
 test-hostile *arguments: build control-plane
     {{ waiting }} cargo test {{ cargo }} -p hotshoe-tests --test e2e hostile:: "$@"
 
-# The fuzz targets on their seeds and many changes of them, in seconds
+# Run the fuzz targets on their seeds and many mutations of these, in seconds
 [group('test')]
 fuzz-short *arguments: toolchain
     cd fuzz && cargo test {{ fuzz }} "$@"
 
-# Search further, until stopped, guided by what a change makes the code do: just fuzz gate -- -max_total_time=600
+# Fuzz one target until stopped, guided by coverage: just fuzz gate -- -max_total_time=600
 [group('test')]
 fuzz target *options: toolchain
     #!/usr/bin/env bash
@@ -379,7 +379,7 @@ fuzz target *options: toolchain
     name=$1; shift
     [ "${1:-}" != -- ] || shift
     mkdir -p "target/fuzz/corpus/$name"
-    # No sanitizer: there is no unsafe code to be checked, and with one it would take another compiler.
+    # No sanitizer: there is no unsafe code to check, and a sanitizer would need another compiler.
     RUSTC_BOOTSTRAP=1 cargo fuzz run --release --sanitizer none --features libfuzzer --target-dir target/fuzz \
         "$name" "target/fuzz/corpus/$name" "fuzz/seeds/$name" -- "$@"
 
@@ -396,7 +396,7 @@ docs: toolchain
     mdbook=target/tools/bin/mdbook
     if [ "$("$mdbook" --version 2>/dev/null)" != "mdbook v{{ mdbook }}" ]; then
         echo "building mdbook {{ mdbook }} into target/tools, once: about a minute" >&2
-        # Unoptimised, for it is built more often than it runs for a second.
+        # Unoptimised: it runs for a second only, so that an optimised build would take longer than it saves.
         CARGO_PROFILE_DEV_DEBUG=false cargo install --quiet --locked --debug --version {{ mdbook }} mdbook --no-default-features --root target/tools
     fi
     "$mdbook" build docs
@@ -473,7 +473,7 @@ bench-fleet *arguments: build control-plane
     cargo build {{ cargo }} -p hotshoe-bench
     @"target/{{ target }}/release/hotshoe-bench" fleet "$@"
 
-# Measure the take-over by another host after kill -9 under load, and that two never write at once; each figure is printed with its target
+# Measure the take-over by another host after kill -9 under load, and check that two never write at once; each figure is printed with its target
 [group('test')]
 bench-failover *arguments: build control-plane
     cargo build {{ cargo }} -p hotshoe-bench
@@ -485,7 +485,7 @@ bench-shards *arguments: build control-plane
     cargo build {{ cargo }} -p hotshoe-bench
     @"target/{{ target }}/release/hotshoe-bench" shards "$@"
 
-# Measure what another component costs while the host runs, and that nothing is lost; each figure is printed with its target
+# Measure what the swap of a component costs while the host runs, and check that nothing is lost; each figure is printed with its target
 [group('test')]
 bench-swap *arguments: build control-plane
     cargo build {{ cargo }} -p hotshoe-bench
@@ -494,7 +494,7 @@ bench-swap *arguments: build control-plane
 [private]
 fmt-check: (fmt "--check")
 
-# Fails when what is committed is not what is generated.
+# Fails if the committed files differ from the generated ones.
 [private]
 crds-check: (generated "target/generated/crds" "target/generated/deploy")
     #!/usr/bin/env bash
@@ -507,7 +507,7 @@ crds-check: (generated "target/generated/crds" "target/generated/deploy")
         }
     done
 
-# Fails when the SDK's types are not those of the OpenAPI document.
+# Fails if the SDK's types are not those of the OpenAPI document.
 [private]
 apply-types-check: (apply-types "target/generated/apply")
     #!/usr/bin/env bash
@@ -521,7 +521,7 @@ apply-types-check: (apply-types "target/generated/apply")
 
 [private]
 generated crds deploy: build-host
-    @[ "$1" = crds ] || rm -rf "$1" "$2" # what is not generated any more is no difference
+    @[ "$1" = crds ] || rm -rf "$1" "$2" # otherwise a file that is no longer generated would be compared as well
     @mkdir -p "$1" "$2"
     @"{{ hotshoe }}" crd --out "$1"
     @"{{ hotshoe }}" crd --host --out "$1"
@@ -531,12 +531,12 @@ generated crds deploy: build-host
     @deploy/render.sh {{ version }} "$2/rbac.yaml" >"$2/install.yaml"
     @deploy/render.sh {{ version }} <("{{ hotshoe }}" rbac --offline --host-only {{ deployed_options }}) objects "$1/hotshoe.dev_plugins.yaml" >"$2/install-objects.yaml"
 
-# Rust, its components and its targets; says nothing when all is there.
+# Installs Rust, its components and its targets; prints nothing if all are there.
 [private]
 toolchain:
     #!/usr/bin/env bash
     set -euo pipefail
-    command -v rustup >/dev/null || exit 0 # Rust of another make: cargo will say what it lacks
+    command -v rustup >/dev/null || exit 0 # Rust was not installed by rustup: cargo will say what is missing
     channel=$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)
     if ! rustup run "$channel" cargo --version >/dev/null 2>&1; then
         echo "installing Rust $channel with rustup" >&2
@@ -550,20 +550,20 @@ toolchain:
         rustup which "cargo-${component/rustfmt/fmt}" >/dev/null 2>&1 || rustup component add "$component" --toolchain "$channel"
     done
 
-# The binary at its fixed place. Put there as a whole: a host that runs keeps its file. The tests
-# are named for their features, with which the host is then compiled once for both.
+# Builds the binary, and replaces it atomically at its fixed path: a running host keeps its own file. The package of the
+# tests is built too because of the features that it enables, so that the host is compiled once for both.
 [private]
 build-host: toolchain
     cargo build {{ cargo }} -p hotshoe -p hotshoe-tests --bin hotshoe
     @mkdir -p target/release
     @[ "target/{{ target }}/release/hotshoe" -ef "{{ hotshoe }}" ] || { ln -f "target/{{ target }}/release/hotshoe" "{{ hotshoe }}.new" && mv -f "{{ hotshoe }}.new" "{{ hotshoe }}"; }
 
-# The plugins of the tests, before the first test waits for one of them.
+# Builds the plugins of the tests, so that no test has to wait for them.
 [private]
 fixtures: build-host
     @for name in faulty faulty-python hostile marked; do mkdir -p "target/tests/plugins/$name" && "{{ hotshoe }}" build "tests/fixtures/$name" --out "target/tests/plugins/$name/$name.wasm"; done
 
-# A registry, and a client of another make, for the tests.
+# Installs a registry, and a client of another project, for the tests.
 [private]
 registry:
     @tests/registry/install.sh
@@ -572,9 +572,9 @@ registry:
 control-plane:
     @tests/control-plane/build.sh
 
-# Runs recipes one after the other, and says how long each took, here and in target/stages.txt, and which assertions
-# failed, which a long log hides. The control plane, which another compiler builds, is built beside the first ones; what
-# its build says, its own stage shows.
+# Runs recipes one after the other. At the end prints how long each took (also into target/stages.txt), and the failed
+# assertions, which are hard to find in a long log. The control plane, which is built with Go, is built at the same time
+# as the first recipes; the output of its build is shown at its own stage.
 [private]
 stages +names:
     #!/usr/bin/env bash
@@ -588,7 +588,7 @@ stages +names:
         trap 'kill -- -$beside 2>/dev/null || true' EXIT
         ;;
     esac
-    # On a terminal, what runs keeps its progress bars and there is no copy of what it says.
+    # On a terminal, recipes keep their progress bars, and their output is not copied.
     copy=/dev/null
     run() {
         if [ -t 1 ]; then "$@"; else copy=target/stage.log; "$@" 2>&1 | tee $copy; fi

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Asked by `just run` before anything is replaced: fails where something answers on the address that
-# a host with these options would listen on.
+# Run by `just run` before anything is replaced: fails if something already answers on the address on which
+# a host with these options would listen.
 # Usage: deploy/address-is-free.sh [option of `hotshoe run`…]
 # Example: deploy/address-is-free.sh --listen 127.0.0.1:9090
 set -euo pipefail

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What `just apply` does: applies the rights and the Plugin objects of these plugins to the cluster of $KUBECONFIG, for a host
-# there that follows such objects.
+# Run by `just apply`: applies the rights and the Plugin objects of these plugins to the cluster of $KUBECONFIG, for a
+# host there that follows such objects.
 # Usage: deploy/apply.sh NAME of a plugin in plugins/…
 # Example: deploy/apply.sh memcached nginx
 # Needs kubectl, and the components of the plugins built.

@@ -1,17 +1,17 @@
-# Sourced by what needs a cluster: puts kubectl on PATH, points KUBECONFIG at the cluster that is meant, and
-# prints which that is before anything is done to it. It is
+# Sourced by scripts that need a cluster: puts kubectl on PATH, points KUBECONFIG at the chosen cluster, and
+# prints which one that is before anything is done to it. The cluster is
 #
-#   what $HOTSHOE_CLUSTER says (CLUSTER=… of a recipe): `local`, `current`, or the name of a context
-#   else the current context of $KUBECONFIG, where that is set
-#   else, where ~/.kube/config has a current context, that or the local control plane: a person is asked once,
-#   and the answer is kept in target/cluster until the current context is another; a script has to name one
+#   the one that $HOTSHOE_CLUSTER names (CLUSTER=… of a recipe): `local`, `current`, or the name of a context
+#   else the current context of $KUBECONFIG, if that is set
+#   else, if ~/.kube/config has a current context, that one or the local control plane: on a terminal the user is asked
+#   once, and the answer is kept in target/cluster until the current context changes; a script has to name one
 #   else the local control plane, which is built and started if need be
 #
-# $local_cluster is set for the local control plane. With $deploys set, a note says first that it runs no containers.
+# $local_cluster is set for the local control plane. If $deploys is set, a note says first that it runs no containers.
 # Example: . deploy/cluster.sh && kubectl get nodes
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-export PATH="$root/target/control-plane/bin:$PATH" # ours first: it is of the server's version
+export PATH="$root/target/control-plane/bin:$PATH" # ours first: it has the server's version
 answered=$root/target/cluster
 
 cluster_error() {
@@ -19,7 +19,7 @@ cluster_error() {
     exit 1
 }
 
-# Without kubectl, for it may not be built yet: the key at the left margin.
+# Without kubectl, which may not be built yet, reads the key at the left margin.
 current_context() {
     if command -v kubectl >/dev/null; then
         kubectl config current-context 2>/dev/null || true

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Deletes every object of the CRDs in crds/ from the cluster of $KUBECONFIG, and waits until the host
-# has finished them: without a host their finalizers would keep them, and the CRDs, for ever.
+# Deletes every object of the CRDs in crds/ from the cluster of $KUBECONFIG, and waits until the host has removed their
+# finalizers: without a host these would keep the objects, and so the CRDs, for ever.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Lays out the files of the container image in a folder, from what `just build` made: the Dockerfile
-# copies what this makes, and a machine without a container engine can look at it and run it.
+# Copies the files of the container image from the products of `just build` into a folder. The Dockerfile
+# copies that folder; without a container engine you can look at it and run the host from it.
 #   /hotshoe                        static; needs nothing else
 #   /plugins/NAME/plugin.yaml, NAME.wasm
 # Usage: deploy/image-root.sh FOLDER
@@ -16,12 +16,12 @@ fi
 
 rm -rf "$folder/hotshoe" "$folder/plugins"
 install -m 0755 target/release/hotshoe "$folder/hotshoe"
-strip --strip-debug "$folder/hotshoe" # three quarters of it; the names in backtraces stay
+strip --strip-debug "$folder/hotshoe" # saves three quarters of the size; the names in backtraces stay
 chmod 0555 "$folder/hotshoe"
 for plugin in plugins/*/plugin.yaml; do
     name=$(basename "$(dirname "$plugin")")
     install -D -m 0444 "$plugin" "$folder/plugins/$name/plugin.yaml"
-    component=plugins/$name/$name.wasm # as hosts do, what lies there comes first
+    component=plugins/$name/$name.wasm # as for hosts, a component beside plugin.yaml comes first
     [ -e "$component" ] || component=target/plugins/$name.wasm
     install -m 0444 "$component" "$folder/plugins/$name/$name.wasm"
 done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the container image with the first of docker, podman and buildah that works, and takes it to where
-# nodes find it.
+# Builds the container image with the first of docker, podman and buildah that works, or takes it to a place
+# from which nodes can pull or run it.
 # Usage: deploy/image.sh build|push|kind-load|minikube-load IMAGE
 #   build          builds it
 #   push           pushes it to the registry in its name
@@ -41,7 +41,7 @@ need() {
     command -v "$1" >/dev/null || fail "$1 is not installed, so $image was not loaded" 'your PATH' "install $1, or \`just push IMG=REGISTRY/NAME:TAG\`"
 }
 
-# The image as a file, for what reads the images of no engine but docker.
+# Saves the image as a file, for tools that read no engine's images but docker's.
 saved() {
     archive=$(mktemp)
     trap 'rm -f "$archive"' EXIT

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Makes the host's own account in a cluster, and a kubeconfig for it: the host runs on this machine
-# with the rights that it has in a Pod, and no others. Run again, it renews the token (24 hours).
+# Creates the host's own account in a cluster, and a kubeconfig for it, so that the host runs on this machine
+# with the rights that it has in a Pod, and no others. Run it again to renew the token, which is valid for 24 hours.
 #
 # Usage: deploy/local-account.sh KUBECONFIG_IN KUBECONFIG_OUT [RBAC]
-#   KUBECONFIG_IN   of a person who may apply RBAC
-#   KUBECONFIG_OUT  written, readable by its owner alone; its context is hotshoe@CONTEXT_OF_THE_PERSON
+#   KUBECONFIG_IN   the kubeconfig of a user who may apply RBAC
+#   KUBECONFIG_OUT  the file to write, readable by its owner alone; its context is hotshoe@CONTEXT_OF_THAT_USER
 #   RBAC            what `hotshoe rbac` printed for the plugins of the host; deploy/rbac.yaml, if none is named
 # Example: deploy/local-account.sh ~/.kube/config target/run/hotshoe.kubeconfig
 # Needs kubectl. Exit code 0: the account's rights hold.

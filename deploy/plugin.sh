@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints the name of a plugin in plugins/: the one that is named, or the only one. Where there is no such
-# plugin, or there are several, it fails with a list of them, before anything is built or applied.
+# Prints the name of a plugin in plugins/: the one that is named, or the only one. If there is no such
+# plugin, or none is named and there are several, it fails with a list of them, before anything is built or applied.
 # Usage: deploy/plugin.sh [NAME]
 set -euo pipefail
 

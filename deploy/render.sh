@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints deploy/install.yaml: all but the CRDs that a cluster needs to run the host of this version. With `objects`, prints
-# deploy/install-objects.yaml: the host follows Plugin objects, whose CRD is in it.
+# Prints deploy/install.yaml: everything except the CRDs that a cluster needs to run the host of this version. With
+# `objects`, prints deploy/install-objects.yaml: a host that follows Plugin objects, with their CRD.
 # Usage: deploy/render.sh VERSION RBAC [objects CRD]
 #   RBAC   what `hotshoe rbac` printed
 #   CRD    what `hotshoe crd --host` printed

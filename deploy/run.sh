@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What `just host` and `just run` do: runs a host on this machine that follows the Plugin objects of the cluster of
-# $KUBECONFIG, under the host's own account, and applies the objects of the plugins that are named. The log goes to
+# Run by `just host` and `just run`: applies the objects of the plugins that are named, and runs a host on this machine,
+# under the host's own account, that follows the Plugin objects of the cluster of $KUBECONFIG. The log goes to
 # standard error and to target/run/hotshoe.log.
 # Usage: deploy/run.sh [NAME of a plugin in plugins/…] [option of `hotshoe run`…]
 # Example: deploy/run.sh memcached nginx --listen 127.0.0.1:8081

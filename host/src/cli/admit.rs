@@ -1,4 +1,4 @@
-//! Whether a host would carry out what a plugin answers to a case, judged as a host does by the grant of
+//! Checks whether a host would admit a plugin's answer to a case, by the same rules as a host and by the grant of
 //! `plugin.yaml`.
 
 use std::path::Path;
@@ -14,34 +14,37 @@ use hotshoe_core::check::{Context, Inadmissible, ObservedState};
 use hotshoe_core::model::decision::{Answer, Call, Descriptor, Observation};
 use hotshoe_core::model::sanitize::clean;
 
-/// The most bytes of a denial that are printed: it may contain names that the plugin chose.
-const WORDS: usize = 8_000;
+/// The maximum length of a printed denial, in bytes: it may contain names that the plugin chose.
+const MAX_DENIAL_BYTES: usize = 8_000;
+/// The maximum length of one line of the printed rules, in bytes.
+const MAX_RULE_LINE_BYTES: usize = 2_000;
 
-/// Reads `plugin.yaml`, whichever variables of the environment its configuration uses: a case has its own
-/// configuration.
+/// Reads `plugin.yaml`. Its configuration may use any environment variable, because a case has a configuration of its
+/// own.
 pub(super) fn config(path: &Path) -> Option<PluginConfig> {
-    let open = HostSettings { allow_env: vec!["*".to_owned()], ..HostSettings::default() };
-    PluginConfig::read(path, &open).ok()
+    let any_variable = HostSettings { allow_env: vec!["*".to_owned()], ..HostSettings::default() };
+    PluginConfig::read(path, &any_variable).ok()
 }
 
-/// Returns why a host would deny the answer to a case, as far as that is certain without a cluster.
+/// Returns why a host would deny the answer to a case, as far as this is certain without a cluster.
 pub(super) async fn denial(case: &Case, revision: &Arc<Revision>, config: Option<&PluginConfig>) -> Option<String> {
     let config = config?;
     let observation = Arc::new(case.observation(revision.descriptor()).ok()?);
     let answer = revision.decide(case.call, observation.clone()).await.ok()?.result.ok()?;
-    let denied = judge(case.call, answer, &observation, revision.descriptor(), config).err()?;
-    Some(clean(denied.to_string(), WORDS) + &plugin_yaml(&denied, config).unwrap_or_default())
+    let denied = admit(case.call, answer, &observation, revision.descriptor(), config).err()?;
+    Some(clean(denied.to_string(), MAX_DENIAL_BYTES) + &missing_rules(&denied, config).unwrap_or_default())
 }
 
-/// Returns what to paste into `plugin.yaml`, indented below a message.
-fn plugin_yaml(denied: &Inadmissible, config: &PluginConfig) -> Option<String> {
+/// Returns the rules that are missing in `plugin.yaml`, ready to be pasted, and indented as a part of a message.
+fn missing_rules(denied: &Inadmissible, config: &PluginConfig) -> Option<String> {
     let Inadmissible::Denied(denial) = denied else { return None };
     let yaml = denial.plugin_yaml(&config.grant)?;
-    let lines = yaml.lines().map(|line| format!("\n       {}", clean(line.to_owned(), 2_000)));
+    let lines = yaml.lines().map(|line| format!("\n       {}", clean(line.to_owned(), MAX_RULE_LINE_BYTES)));
     Some(format!("\n     in plugin.yaml:{}", lines.collect::<String>()))
 }
 
-fn judge(
+/// Checks an answer as a host does, but for the rules that need a cluster.
+fn admit(
     call: Call,
     answer: Answer,
     observation: &Observation,
@@ -70,8 +73,8 @@ fn judge(
     }
 }
 
-/// Scopes are guessed from the kind's name here, and a case does not say which labels namespaces have, so
-/// violations of the rules that rest on them are left out.
+/// Leaves out the violations that are not certain without a cluster: here a scope is guessed from the kind's name, and
+/// a case does not say which labels a namespace has.
 fn certain(denied: Inadmissible, grant: &Grant) -> Option<Inadmissible> {
     let Inadmissible::Denied(denial) = denied else { return Some(denied) };
     let uncertain: &[&str] =
@@ -91,7 +94,7 @@ mod tests {
         Document { reference, json: "{}".into() }
     }
 
-    /// Why an answer is denied about a parent with one ConfigMap, `old`; empty where it is not.
+    /// Returns why an answer is denied for a parent with one child, the ConfigMap `old`; empty if it is admitted.
     fn denied(call: Call, answer: Answer, namespaces: &str) -> String {
         let kind = Kind::new("", "v1", "ConfigMap");
         let descriptor = Descriptor {
@@ -121,11 +124,11 @@ mod tests {
         );
         std::fs::write(&path, text).unwrap();
         let config = PluginConfig::read(&path, &HostSettings::default()).unwrap();
-        judge(call, answer, &observation, &descriptor, &config).err().map(|error| error.to_string()).unwrap_or_default()
+        admit(call, answer, &observation, &descriptor, &config).err().map(|error| error.to_string()).unwrap_or_default()
     }
 
     #[test]
-    fn an_answer_that_a_host_carries_out_passes() {
+    fn an_answer_that_a_host_admits_passes() {
         let children = || Children::Exactly(vec![document("ConfigMap", "old")]);
         let old = || Decision { children: children(), status: Some(r#"{"a":1}"#.into()), ..Decision::default() };
         assert_eq!(denied(Call::Reconcile, Answer::Decided(old()), "own"), "");
@@ -166,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_labels_of_namespaces_decide_is_left_open_and_the_rest_is_not() {
+    fn rules_that_depend_on_labels_of_namespaces_are_skipped_and_all_others_hold() {
         let labelled = "{matchLabels: {a: b}}";
         let new = |json: &str| {
             let child = Document { json: json.into(), ..document("ConfigMap", "new") };

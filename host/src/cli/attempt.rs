@@ -1,4 +1,5 @@
-//! What code that took over a confined child of the host would try. It must fail; the tests see to that.
+//! What an attacker would try after taking over a confined child process of the host. Each attempt must fail, which
+//! tests check.
 
 use std::fs::File;
 use std::io;
@@ -12,35 +13,38 @@ use rustix::process::{Signal, getppid, kill_process, set_virtual_memory_region_n
 use crate::cli::terminal;
 use crate::sandbox::confinement::Confinement;
 
-/// What is tried.
+/// One thing that a confined process must not be able to do, or that it must still be able to do.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(super) enum Attempt {
-    /// Nothing: say what is missing to confine this process, if anything is.
+    /// Nothing: print what is missing to confine this process, if anything is.
     Nothing,
-    /// Open a file that everybody may read.
+    /// Open a file that every user may read.
     File,
-    /// Have a socket of the network.
+    /// Open a network socket.
     Socket,
-    /// Have a socket of this machine, such as a host takes commands by.
+    /// Open a Unix socket, as the one on which a host takes commands.
     UnixSocket,
-    /// Take connections.
+    /// Listen for connections.
     Listen,
     /// Send a signal to the host.
     Signal,
     /// Start another program.
     Program,
-    /// Name a piece of memory, as the allocator does.
+    /// Name a memory region by `prctl`, as the allocator does. This is allowed.
     Name,
-    /// Ask for anything else by the same system call.
+    /// Do something else by `prctl`.
     Prctl,
 }
 
 impl Attempt {
-    /// Tries it after `confine`.
+    /// Confines this process with `confine`, and then makes the attempt.
+    ///
+    /// # Errors
+    /// If the attempt fails.
     pub(super) fn run(self, confine: fn() -> Confinement) -> anyhow::Result<()> {
         let host = getppid().context("the host has ended")?;
         let confinement = confine();
-        let done: io::Result<()> = match self {
+        let result: io::Result<()> = match self {
             Self::Nothing => return terminal::print(confinement),
             Self::File => File::open("/proc/self/exe").map(drop),
             Self::Socket => UdpSocket::bind("127.0.0.1:0").map(drop),
@@ -48,10 +52,10 @@ impl Attempt {
             Self::Listen => TcpListener::bind("127.0.0.1:0").map(drop),
             Self::Signal => kill_process(host, Signal::CONT).map_err(io::Error::from),
             Self::Program => Command::new("/proc/self/exe").arg("version").spawn().map(drop),
-            // Some kernels know no such names, and say so.
+            // Some kernels do not support such names and return an error.
             Self::Name => set_virtual_memory_region_name(&[0; 4096], Some(c"attempt")).or(Ok(())),
             Self::Prctl => rustix::thread::set_name(c"attempt").map_err(io::Error::from),
         };
-        Ok(done?)
+        Ok(result?)
     }
 }

@@ -1,5 +1,5 @@
-//! `hotshoe compile-component`: what the host calls to compile a component outside of itself.
-//! Hidden, for it is of no use to a person.
+//! `hotshoe compile-component`: the confined child process in which a host compiles a component.
+//! The command is hidden because only a host calls it.
 
 use std::io::{stdin, stdout};
 use std::process::ExitCode;
@@ -23,7 +23,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// Compiles under limits that it lays on itself.
+    /// Limits this process, and compiles the component.
     ///
     /// # Errors
     /// Where the component cannot be compiled.

@@ -1,5 +1,5 @@
-//! `hotshoe fetch-component`: what the host calls to pull a component outside of itself.
-//! Hidden, for it is of no use to a person, who has `hotshoe pull`.
+//! `hotshoe fetch-component`: the confined child process in which a host pulls a component.
+//! The command is hidden because only a host calls it; for users there is `hotshoe pull`.
 
 use std::io::{stdin, stdout};
 use std::process::ExitCode;
@@ -17,10 +17,10 @@ pub struct Args {
 }
 
 impl Args {
-    /// Pulls under limits that it lays on itself.
+    /// Confines this process, and pulls the component.
     ///
     /// # Errors
-    /// When what is asked cannot be read, or the answer cannot be written.
+    /// When the request cannot be read, or the answer cannot be written.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         match self.attempt {
             Some(attempt) => attempt.run(confine)?,

@@ -1,4 +1,4 @@
-//! `hotshoe grants`: what plugins ask for, beside what they are granted.
+//! `hotshoe grants`: compares what plugins ask for with what they are granted.
 
 use std::process::ExitCode;
 
@@ -50,13 +50,13 @@ impl Args {
     /// When a plugin cannot be loaded.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let plugins = inspect::load(&self.inspected, &self.namespace).await?;
-        let of_plugin = |asked: &inspect::Asked| {
+        let of_plugin = |asked: &inspect::LoadedPlugin| {
             let (config, descriptor) = (&asked.config, asked.revision.descriptor());
             let asked = std::iter::once(parent(config, descriptor)).chain(finalizer(config, descriptor));
             asked.chain(compare(&config.name, &config.grant, descriptor))
         };
         let lines: Vec<Line> = plugins.iter().flat_map(of_plugin).collect();
-        let missing = plugins.iter().filter_map(inspect::Asked::missing);
+        let missing = plugins.iter().filter_map(inspect::LoadedPlugin::missing);
         self.output.print(&lines, || Ok(table(&lines) + &missing.collect::<String>()))?;
         let satisfied = lines.iter().all(|line| line.given || !line.asked);
         Ok(if satisfied { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -65,7 +65,7 @@ impl Args {
 
 const VERBS: [Verb; 6] = [Verb::Get, Verb::List, Verb::Watch, Verb::Create, Verb::Update, Verb::Delete];
 
-/// What it asks for as its parent, beside what it is given.
+/// Returns the line that compares the kind of parents that a plugin asks for with the one that it is granted.
 fn parent(config: &PluginConfig, descriptor: &Descriptor) -> Line {
     let lacking = config.parent_lacking(&descriptor.parent);
     let note = match (&config.parent, &lacking) {
@@ -78,7 +78,7 @@ fn parent(config: &PluginConfig, descriptor: &Descriptor) -> Line {
     Line { plugin, kind, verb: "parent", asked: true, given: lacking.is_none(), note }
 }
 
-/// The finalizer that it asks for.
+/// Returns the line of the finalizer that a plugin asks for, if it asks for one.
 fn finalizer(config: &PluginConfig, descriptor: &Descriptor) -> Option<Line> {
     let finalizer = descriptor.finalizer.as_deref()?;
     let lacking = config.finalizer_lacking(descriptor);
@@ -126,7 +126,7 @@ fn note(grant: &Grant, verb: Verb, kind: &Kind, asked: bool, given: bool) -> Str
         (_, false) if !rules.is_empty() => notes.push("missing: Secrets are read by name only; add `names`".to_owned()),
         (_, false) => notes.push("missing: add it to spec.grants".to_owned()),
         (false, true) if verb == Verb::Get => notes.push("not asked for; open to what a decision needs".to_owned()),
-        // Whether the plugin says so or not, children that it drops are pruned.
+        // The children that a plugin no longer desires are pruned, whether it asks for the verb or not.
         (false, true) if verb == Verb::Delete => notes.push("not asked for; open to pruning".to_owned()),
         (false, true) => notes.push("unused".to_owned()),
         (true, true) => {}

@@ -20,7 +20,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// Asks and prints.
+    /// Reads the history from the host, and prints it.
     ///
     /// # Errors
     /// When no host answers, or it has no such plugin.
@@ -33,13 +33,13 @@ impl Args {
 
 fn table(PluginHistory { current, kept, entries }: &PluginHistory) -> String {
     let mut table = format!("  {:<20} {:<14} {:<10} {:<16} {:<5} WHY\n", "AT", "DIGEST", "VERSION", "EVENT", "KEPT");
-    let began = |entry: &Entry| Some(entry.digest) == *current && entry.event == Event::Activated;
-    let decides = entries.iter().rposition(began);
+    let is_activation = |entry: &Entry| Some(entry.digest) == *current && entry.event == Event::Activated;
+    let active = entries.iter().rposition(is_activation);
     for (index, Entry { digest, version, at, event, message, .. }) in entries.iter().enumerate() {
         let at = i64::try_from(*at).ok().and_then(events::at).unwrap_or_default();
         let kept = if kept.contains(digest) { "yes" } else { "" };
         let (digest, event) = (digest.to_string(), format!("{event:?}"));
-        let mark = if decides == Some(index) { "*" } else { " " };
+        let mark = if active == Some(index) { "*" } else { " " };
         let row = format!("{mark} {at:<20} {digest:<14} {version:<10} {event:<16} {kept:<5} {message}");
         table.push_str(row.trim_end());
         table.push('\n');

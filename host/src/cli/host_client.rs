@@ -1,4 +1,4 @@
-//! How the command line speaks to a running host: HTTP on the host's Unix socket.
+//! The client of a running host: HTTP on the host's Unix socket.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,15 +18,16 @@ use tokio::time::timeout;
 use crate::config::socket;
 use crate::server::admin::Problem;
 
-/// A reload waits for a compilation.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// What a host knows it answers at once.
-const KNOWN: Duration = Duration::from_secs(10);
-/// The most bytes of an answer that are read, and of one of its lines: what listens may be no host.
-const MOST: usize = 64 << 20;
+/// The timeout of a command: a reload waits for a compilation.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
+/// The timeout of a request to which a host knows the answer already.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// The maximum length of an answer, and of one of its lines, in bytes: the program that listens may be no host.
+const MAX_ANSWER_BYTES: usize = 64 << 20;
 
-/// Where an answer is not what this version would say.
-pub(super) const SHAPE: &str = "the host's answer has another shape; is it of this version?";
+/// The error of an answer that this version cannot read.
+pub(super) const UNEXPECTED_SHAPE: &str =
+    "the host's answer has an unexpected form; is the host of the same version as this program?";
 
 /// How to reach a host in a cluster.
 const IN_CLUSTER: &str =
@@ -47,38 +48,37 @@ struct Host {
 }
 
 impl HostOptions {
-    /// Gets a document.
+    /// Reads a document from the host.
     ///
     /// # Errors
-    /// When no host answers, or it says no.
+    /// When no host answers, or it refuses.
     pub async fn get(&self, path: &str) -> anyhow::Result<Value> {
-        self.ask(Method::GET, path, KNOWN).await
+        self.ask(Method::GET, path, READ_TIMEOUT).await
     }
 
-    /// Has something done.
+    /// Sends a command to the host, and returns its answer.
     ///
     /// # Errors
-    /// When no host answers, or it says no.
+    /// When no host answers, or it refuses.
     pub async fn post(&self, path: &str) -> anyhow::Result<Value> {
-        self.ask(Method::POST, path, PATIENCE).await
+        self.ask(Method::POST, path, COMMAND_TIMEOUT).await
     }
 
-    async fn ask(&self, method: Method, path: &str, patience: Duration) -> anyhow::Result<Value> {
+    async fn ask(&self, method: Method, path: &str, limit: Duration) -> anyhow::Result<Value> {
         let Host { stream, path: socket } = self.reach().await?;
         let exchange = async {
             let response = send(stream, method, path, Bytes::new()).await?;
             let status = response.status();
             anyhow::Ok((status, whole(response).await?))
         };
-        let silent =
-            || format!("the host on {} did not answer within {patience:?}; its log may say why", shown(&socket));
-        let answered = timeout(patience, exchange).await.with_context(silent)?;
+        let silent = || format!("the host on {} did not answer within {limit:?}; its log may say why", shown(&socket));
+        let answered = timeout(limit, exchange).await.with_context(silent)?;
         let (status, body) = answered.with_context(|| broken(&socket))?;
         ensure!(status.is_success(), "{}", problem(&socket, status, &body));
         serde_json::from_slice(&body).with_context(|| stranger(&socket, status))
     }
 
-    /// Sends bytes, and hands on each line of the answer as it comes.
+    /// Sends bytes, and calls `on_line` with each line of the answer as it comes.
     ///
     /// # Errors
     /// When no host answers, it refuses or falls silent, or `on_line` fails.
@@ -89,16 +89,18 @@ impl HostOptions {
         mut on_line: impl FnMut(&str) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let Host { stream, path: socket } = self.reach().await?;
-        let silent = || format!("the host on {} said nothing for {PATIENCE:?}; its log may say why", shown(&socket));
-        let sent = timeout(PATIENCE, send(stream, Method::POST, path, body.into())).await.with_context(silent)?;
+        let silent =
+            || format!("the host on {} sent nothing for {COMMAND_TIMEOUT:?}; its log may say why", shown(&socket));
+        let sent =
+            timeout(COMMAND_TIMEOUT, send(stream, Method::POST, path, body.into())).await.with_context(silent)?;
         let response = sent.with_context(|| broken(&socket))?;
         let status = response.status();
         if !status.is_success() {
-            let body = timeout(PATIENCE, whole(response)).await.with_context(silent)?;
+            let body = timeout(COMMAND_TIMEOUT, whole(response)).await.with_context(silent)?;
             bail!("{}", problem(&socket, status, &body.with_context(|| broken(&socket))?));
         }
         let (mut lines, mut body) = (Lines::default(), response.into_body());
-        while let Some(frame) = timeout(PATIENCE, body.frame()).await.with_context(silent)? {
+        while let Some(frame) = timeout(COMMAND_TIMEOUT, body.frame()).await.with_context(silent)? {
             let frame = frame.with_context(|| broken(&socket))?;
             let Ok(data) = frame.into_data() else { continue };
             lines.push(&data, &mut on_line)?;
@@ -123,7 +125,8 @@ impl HostOptions {
     }
 }
 
-/// Connects to the only host that has its socket in this directory. One that was killed does not answer.
+/// Connects to the only host that listens on a socket in this directory. A host that was killed leaves its socket
+/// behind, but does not answer.
 async fn only(directory: PathBuf) -> anyhow::Result<Host> {
     let mut answering = Vec::new();
     for path in socket::sockets_in(&directory) {
@@ -146,16 +149,16 @@ async fn only(directory: PathBuf) -> anyhow::Result<Host> {
 }
 
 async fn send(stream: UnixStream, method: Method, path: &str, body: Bytes) -> anyhow::Result<Response<Incoming>> {
-    // HTTP wants a name, and a socket has none.
+    // HTTP requires a host name, which a socket does not have.
     let request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
     let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
-    // An error of the connection is one of the exchange as well.
+    // The exchange fails with the same error, so this one is dropped.
     tokio::spawn(async move { drop(connection.await) });
     Ok(sender.send_request(request.body(Full::new(body))?).await?)
 }
 
 async fn whole(response: Response<Incoming>) -> anyhow::Result<Bytes> {
-    let body = Limited::new(response.into_body(), MOST).collect().await;
+    let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect().await;
     Ok(body.map_err(|error| anyhow::anyhow!(error))?.to_bytes())
 }
 
@@ -163,14 +166,14 @@ fn shown(socket: &Path) -> String {
     socket.display().to_string()
 }
 
-/// The error of a host that says no.
+/// Returns the error of a host that refuses a request.
 fn problem(socket: &Path, status: StatusCode, body: &[u8]) -> String {
     serde_json::from_slice(body).map_or_else(|_| stranger(socket, status), |problem: Problem| problem.error)
 }
 
 fn stranger(socket: &Path, status: StatusCode) -> String {
     format!(
-        "what listens on {} is no hotshoe of this version: its answer, with HTTP status {}, is none of a host's; name the host's socket with --socket",
+        "the program that listens on {} is no hotshoe of this version: a host does not answer so (HTTP status {}); name the host's socket with --socket",
         shown(socket),
         status.as_u16()
     )
@@ -178,38 +181,41 @@ fn stranger(socket: &Path, status: StatusCode) -> String {
 
 fn broken(socket: &Path) -> String {
     format!(
-        "what listens on {} ended its answer early, or speaks no HTTP; try again, or name the host's socket with --socket",
+        "the program that listens on {} ended its answer early, or speaks no HTTP; try again, or name the host's socket with --socket",
         shown(socket)
     )
 }
 
-/// Cuts an answer into lines as it comes.
+/// Splits an answer into lines as it comes.
 #[derive(Default)]
 struct Lines(Vec<u8>);
 
 impl Lines {
     fn push(&mut self, data: &[u8], on_line: &mut impl FnMut(&str) -> anyhow::Result<()>) -> anyhow::Result<()> {
         for part in data.split_inclusive(|byte| *byte == b'\n') {
-            ensure!(self.0.len() + part.len() <= MOST, "a line of the answer has more than {MOST} bytes");
+            ensure!(
+                self.0.len() + part.len() <= MAX_ANSWER_BYTES,
+                "a line of the answer has more than {MAX_ANSWER_BYTES} bytes"
+            );
             self.0.extend_from_slice(part);
             if self.0.ends_with(b"\n") {
-                on_line(str::from_utf8(&std::mem::take(&mut self.0)).context(SHAPE)?.trim_end())?;
+                on_line(str::from_utf8(&std::mem::take(&mut self.0)).context(UNEXPECTED_SHAPE)?.trim_end())?;
             }
         }
         Ok(())
     }
 
     fn finish(self, on_line: &mut impl FnMut(&str) -> anyhow::Result<()>) -> anyhow::Result<()> {
-        if self.0.is_empty() { Ok(()) } else { on_line(str::from_utf8(&self.0).context(SHAPE)?) }
+        if self.0.is_empty() { Ok(()) } else { on_line(str::from_utf8(&self.0).context(UNEXPECTED_SHAPE)?) }
     }
 }
 
-/// What the host answered, in the shape that it has in this version.
+/// Reads the host's answer into a type of this version.
 ///
 /// # Errors
-/// When it has another.
+/// When the answer does not fit the type.
 pub(super) fn read<T: DeserializeOwned>(answer: &Value) -> anyhow::Result<T> {
-    T::deserialize(answer).context(SHAPE)
+    T::deserialize(answer).context(UNEXPECTED_SHAPE)
 }
 
 #[cfg(test)]
@@ -220,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_that_is_no_hosts_is_reported_with_its_status() {
+    fn an_answer_of_another_program_is_reported_with_its_status() {
         let problem = |status, body: &[u8]| problem(Path::new("/run/8080.sock"), status, body);
         assert_eq!(problem(StatusCode::CONFLICT, br#"{"error":"nothing waits"}"#), "nothing waits");
         for body in ["", "<html>not here</html>", "[]"] {
@@ -230,7 +236,7 @@ mod tests {
         }
     }
 
-    /// What a client of a server that answers so to one request ends with.
+    /// Returns the result of a request to a server that gives this answer.
     async fn answered(answer: &'static [u8]) -> anyhow::Result<Value> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("8080.sock");
@@ -245,7 +251,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_document_is_read_and_what_speaks_no_http_is_reported() {
+    async fn a_document_is_read_and_a_program_without_http_is_reported() {
         let got = answered(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]").await;
         assert_eq!(got.unwrap(), Value::Array(Vec::new()));
         for garbage in [&b"SSH-2.0-OpenSSH\r\n"[..], b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n[]", b""] {
@@ -266,7 +272,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_only_host_that_answers_is_meant_and_of_several_one_is_to_be_named() {
+    async fn the_only_host_that_answers_is_used_and_of_several_one_must_be_named() {
         let dir = tempfile::tempdir().unwrap();
         let [killed, first, second] = [8080, 8081, 8082].map(|port| socket::of_port(dir.path(), port));
         drop(UnixListener::bind(&killed).unwrap());
@@ -293,6 +299,6 @@ mod tests {
         }
         lines.finish(&mut on_line).unwrap();
         assert_eq!(received, ["ab", "c", "d", "e"]);
-        assert!(Lines::default().push(&vec![b'a'; MOST + 1], &mut |_| Ok(())).is_err());
+        assert!(Lines::default().push(&vec![b'a'; MAX_ANSWER_BYTES + 1], &mut |_| Ok(())).is_err());
     }
 }

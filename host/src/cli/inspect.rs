@@ -1,5 +1,4 @@
-//! Plugins with what they are granted and what their components ask for: what `hotshoe rbac` and
-//! `hotshoe grants` look at.
+//! Loads plugins with their grants and with what their components ask for, for `hotshoe rbac` and `hotshoe grants`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,26 +19,26 @@ use hotshoe_core::model::limits::CACHE_BYTES;
 use hotshoe_core::model::sanitize::clean;
 use hotshoe_core::rbac::Plugin;
 
-/// The most bytes of a note: a component chooses its name.
-const NOTE: usize = 500;
+/// The maximum length of a note, in bytes: a component chooses its name.
+const MAX_NOTE_BYTES: usize = 500;
 
 /// A plugin and its component.
-pub(super) struct Asked {
-    /// What the administrator said.
+pub(super) struct LoadedPlugin {
+    /// The plugin.yaml.
     pub(super) config: PluginConfig,
-    /// What the component is.
+    /// The component.
     pub(super) revision: Arc<Revision>,
 }
 
-impl Asked {
-    /// What its component asks for and is not granted, with the lines of plugin.yaml that grant it.
+impl LoadedPlugin {
+    /// Returns what the component asks for and is not granted, with the lines of plugin.yaml that grant it.
     pub(super) fn lacking(&self) -> Option<String> {
         let lacking = self.config.lacking(self.revision.descriptor())?;
         let missing = self.missing().unwrap_or_default();
         Some(format!("the plugin {} asks for more than it is granted: {lacking}{missing}", self.config.name))
     }
 
-    /// The lines that plugin.yaml lacks, below a line that says so.
+    /// Returns the lines that are missing in plugin.yaml, below a line that says so.
     pub(super) fn missing(&self) -> Option<String> {
         let lines = missing::block(&self.config, self.revision.descriptor())?;
         let path = self.config.origin.file()?;
@@ -47,7 +46,7 @@ impl Asked {
         Some(format!("\nadd to {}:\n{lines}", shown(&path).display()))
     }
 
-    /// What its rights follow from.
+    /// Returns what the plugin's rights are computed from.
     pub(super) fn as_plugin(&self) -> Plugin<'_> {
         Plugin {
             name: &self.config.name,
@@ -66,14 +65,14 @@ impl Asked {
     }
 }
 
-/// Prints where the plugin has several names.
+/// Prints a note if plugin.yaml, its folder and the component have different names.
 pub(super) fn note_names(config: &PluginConfig, revision: &Revision) {
     if let Some(names) = config.names_differ(&revision.descriptor().name) {
-        terminal::note(format_args!("note: {}", clean(names, NOTE)));
+        terminal::note(format_args!("note: {}", clean(names, MAX_NOTE_BYTES)));
     }
 }
 
-/// Prints why a host that is started without options would not start with it.
+/// Prints a note if a host that is started without options would refuse this plugin.yaml.
 pub(super) fn note_options(path: &Path) {
     if let Err(error) = PluginConfig::read(path, &HostSettings::default()) {
         terminal::note(format_args!("note: `hotshoe run` alone would not start with it: {error:#}"));
@@ -95,10 +94,10 @@ pub(super) struct Inspected {
 pub(super) async fn load(
     Inspected { plugins: paths, components }: &Inspected,
     namespace: &str,
-) -> anyhow::Result<Vec<Asked>> {
-    // No variable is looked at here, so none need be allowed.
+) -> anyhow::Result<Vec<LoadedPlugin>> {
+    // Nothing here depends on variables, so any may be used: a plugin.yaml that names one must not fail.
     let host = HostSettings { namespace: namespace.into(), allow_env: vec!["*".to_owned()], ..HostSettings::default() };
-    let mut plugins: Vec<Asked> = Vec::new();
+    let mut plugins: Vec<LoadedPlugin> = Vec::new();
     for path in paths {
         let config = PluginConfig::read(path, &host)?;
         let is_first = plugins.iter().all(|other| other.config.name != config.name);
@@ -107,9 +106,9 @@ pub(super) async fn load(
         let revision = load_component(&Folder::open(path)?, components.as_deref()).await?;
         note_names(&config, &revision);
         host.parentage.note_named(&config.name, config.parent.as_ref());
-        // One that has it already is reported by `lacking`.
+        // `lacking` reports a finalizer that another plugin holds.
         drop(host.holders.hold(&config.name, revision.descriptor().finalizer.as_deref(), &[]));
-        plugins.push(Asked { config, revision });
+        plugins.push(LoadedPlugin { config, revision });
     }
     Ok(plugins)
 }

@@ -1,9 +1,9 @@
-//! The command line: one file a verb.
+//! The command line: one module for each verb.
 
 #![warn(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "they panic where the reader has gone; there is terminal.rs"
+    reason = "they panic when the reader of the output has gone; terminal.rs does not"
 )]
 
 pub mod admit;
@@ -84,15 +84,15 @@ enum Verb {
 }
 
 impl Cli {
-    /// Reads the command line. Where it asks for help, or is wrong, the answer is printed here.
+    /// Reads the command line. If it asks for help or is wrong, prints the help or the error.
     ///
     /// # Errors
-    /// The exit code, after that.
+    /// The exit code, if there is no verb to run.
     pub fn read() -> Result<Self, ExitCode> {
         read()
     }
 
-    /// Runs the verb of a binary that was built from this commit.
+    /// Runs the verb. The binary was built from this commit.
     ///
     /// # Errors
     /// What happened, to what, and what to do next.
@@ -121,7 +121,7 @@ impl Cli {
             Verb::Version(args) => args.run(commit),
             Verb::Completion { shell } => {
                 let mut script = Vec::new();
-                clap_complete::generate(shell, &mut offered(), "hotshoe", &mut script);
+                clap_complete::generate(shell, &mut public_commands(), "hotshoe", &mut script);
                 terminal::print(String::from_utf8_lossy(&script))?;
                 Ok(ExitCode::SUCCESS)
             }
@@ -131,10 +131,10 @@ impl Cli {
     }
 }
 
-/// Reads a command line. Where it asks for help, or is wrong, the answer is printed here.
+/// Reads a command line. If it asks for help or is wrong, prints the help or the error.
 ///
 /// # Errors
-/// The exit code, after that.
+/// The exit code, if there is nothing to run.
 pub fn read<C: Parser>() -> Result<C, ExitCode> {
     C::try_parse().map_err(|error| {
         let printed = error.print().and_then(|()| std::io::stdout().flush());
@@ -145,22 +145,22 @@ pub fn read<C: Parser>() -> Result<C, ExitCode> {
     })
 }
 
-/// Returns the commands without the hidden ones, which completion would offer too.
-fn offered() -> clap::Command {
+/// Returns the commands without the hidden ones, which the completion would offer otherwise.
+fn public_commands() -> clap::Command {
     let all = Cli::command();
     let verbs: Vec<_> = all.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned().collect();
     clap::Command::new("hotshoe").version(env!("CARGO_PKG_VERSION")).subcommands(verbs)
 }
 
-/// Returns the exit code, and prints the error, if it ended with one.
-pub fn exit_code(ended: anyhow::Result<ExitCode>) -> ExitCode {
-    ended.unwrap_or_else(|error| {
+/// Returns the exit code of a command, and prints its error if it has failed.
+pub fn exit_code(result: anyhow::Result<ExitCode>) -> ExitCode {
+    result.unwrap_or_else(|error| {
         terminal::note(format_args!("error: {error:#}"));
         ExitCode::FAILURE
     })
 }
 
-/// A runtime of one thread: plugins are called on threads of their own, so nothing here computes.
+/// Returns a runtime of one thread. One is enough: plugins are called on threads of their own.
 ///
 /// # Errors
 /// When the operating system refuses.

@@ -18,10 +18,10 @@ const MANIFEST: &str = "plugin.yaml";
 const CRATE: &str = "Cargo.toml";
 const PYTHON_PROJECT: &str = "pyproject.toml";
 const PACKAGE: &str = "package.json";
-/// The build products of guests stand apart from the host's.
+/// The target directory of plugins, apart from the host's.
 const GUESTS: &str = "target/guests";
 
-/// A language that `hotshoe build` compiles. Each is known by a file in the plugin's folder.
+/// A language that `hotshoe build` compiles. It is recognised by a file in the plugin's folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Language {
     Rust,
@@ -44,7 +44,7 @@ impl fmt::Display for Language {
 impl Language {
     pub(super) const ALL: [Language; 3] = [Language::Rust, Language::Python, Language::JavaScript];
 
-    /// The file that says which language it is, and how it is built.
+    /// Returns the name of the file by which the language is recognised and which says how to build.
     pub(super) fn file(self) -> &'static str {
         match self {
             Language::Rust => CRATE,
@@ -53,22 +53,22 @@ impl Language {
         }
     }
 
-    /// The files of all languages, as a sentence names them.
+    /// Returns the names of these files of all languages, for a message.
     pub(super) fn files() -> String {
         Self::ALL.map(Language::file).join(" or ")
     }
 }
 
-/// What the commands for a plugin's author need of it.
+/// A plugin's folder, with the part of its `plugin.yaml` that the commands for authors need.
 #[derive(Debug)]
 pub(super) struct Folder {
     /// The plugin's name.
     pub(super) name: String,
-    /// The folder, absolute.
+    /// The absolute path of the folder.
     pub(super) dir: PathBuf,
-    /// Its limits.
+    /// The plugin's limits.
     pub(super) limits: Limits,
-    /// The kind that it serves, where its `plugin.yaml` names one.
+    /// The kind that the plugin serves, if its `plugin.yaml` names one.
     pub(super) parent: Option<ParentKind>,
     manifest: PathBuf,
     file: PathBuf,
@@ -110,7 +110,7 @@ pub(super) struct CaseFile {
 }
 
 impl Folder {
-    /// Opens a folder, or that of a `plugin.yaml`.
+    /// Opens a folder, or the folder of a `plugin.yaml`.
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
         let path = std::path::absolute(path)?;
         let manifest = if path.is_dir() { path.join(MANIFEST) } else { path };
@@ -118,12 +118,12 @@ impl Folder {
         let limits = Limits::with(&spec.limits).with_context(|| format!("{} cannot be used", manifest.display()))?;
         let dir = manifest.parent().unwrap_or(Path::new("/")).to_owned();
         let Spec { source, parent, .. } = spec;
-        // One that is fetched from elsewhere is built here all the same.
+        // A component that hosts fetch from elsewhere is built here too.
         let file = source.file.unwrap_or_else(|| PathBuf::from(format!("{}.wasm", metadata.name)));
         Ok(Self { name: metadata.name, dir, limits, parent, manifest, file })
     }
 
-    /// Opens the folder that is named, or else the only one here.
+    /// Opens the folder that is named, or otherwise the only plugin here.
     pub(super) fn named(path: Option<&Path>) -> anyhow::Result<Self> {
         match path {
             Some(path) => Self::open(path),
@@ -131,37 +131,38 @@ impl Folder {
         }
     }
 
-    /// Its `plugin.yaml`.
+    /// Returns the path of its `plugin.yaml`.
     pub(super) fn manifest(&self) -> &Path {
         &self.manifest
     }
 
-    /// Where its crate is described, if it is one; a plugin may be written in another language.
+    /// Returns the path of its `Cargo.toml`, which exists only if the plugin is in Rust.
     pub(super) fn crate_manifest(&self) -> PathBuf {
         self.dir.join(CRATE)
     }
 
-    /// The language that it is built from, if it is one of those that are known here.
+    /// Returns the plugin's language, if `hotshoe build` knows it.
     pub(super) fn language(&self) -> Option<Language> {
         Language::ALL.into_iter().find(|language| self.dir.join(language.file()).is_file())
     }
 
-    /// The root of what it belongs to: a project, or a workspace.
+    /// Returns the root of the project or workspace that the plugin belongs to.
     pub(super) fn root(&self) -> &Path {
         folders::root_of(&self.dir)
     }
 
-    /// Where cargo compiles the crates of plugins.
+    /// Returns the directory into which cargo compiles the crates of plugins.
     pub(super) fn guests(&self) -> PathBuf {
         self.root().join(GUESTS)
     }
 
-    /// Where `hotshoe build` puts the component: a file that hosts look at for it.
+    /// Returns the path to which `hotshoe build` writes the component, where hosts look for it.
     pub(super) fn product(&self) -> PathBuf {
         folders::products_of(&self.dir).join(&self.file)
     }
 
-    /// The component: beside `plugin.yaml`, or a build product; or the one in this folder, if one is named.
+    /// Returns the path of the component: the file in `components`, if that folder is given; otherwise the file beside
+    /// `plugin.yaml`, or else the build product.
     pub(super) fn component(&self, components: Option<&Path>) -> anyhow::Result<PathBuf> {
         if let Some(components) = components {
             let path = components.join(&self.file);
@@ -181,13 +182,13 @@ impl Folder {
         }
     }
 
-    /// Where `hotshoe build --out` puts the component: this file, or one in this folder.
+    /// Returns the path to which `hotshoe build --out` writes the component. `out` is a file, or a folder for it.
     pub(super) fn out(&self, out: PathBuf) -> PathBuf {
         let names_folder = out.as_os_str().as_encoded_bytes().ends_with(b"/") || out.is_dir();
         if names_folder { out.join(&self.file) } else { out }
     }
 
-    /// What to type to have it built.
+    /// Returns the command that builds the component.
     pub(super) fn build_command(&self) -> String {
         let from = if self.language().is_some() { "" } else { " --from FILE" };
         format!("hotshoe build {}{from}", shown(&self.dir).display())
@@ -206,7 +207,7 @@ impl Folder {
         }
     }
 
-    /// The cases in `cases/*.yaml` and `*.yml`, in the order of their files.
+    /// Reads the cases in `cases/*.yaml` and `*.yml`, in the order of their file names.
     pub(super) fn cases(&self) -> anyhow::Result<Vec<CaseFile>> {
         let dir = self.dir.join("cases");
         let Ok(entries) = fs::read_dir(&dir) else { return Ok(Vec::new()) };
@@ -229,13 +230,14 @@ impl CaseFile {
     }
 }
 
-/// Hidden files are those of editors.
+/// Returns whether a file is a case. Hidden files are those of editors.
 fn is_case(path: &Path) -> bool {
     let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
     !is_hidden && path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml")
 }
 
-/// What a case is called is how people, and the component that carries it, speak of it.
+/// Checks that each case has a name and that no two have the same one: reports and components identify a case by its
+/// name.
 fn check_names(cases: &[CaseFile]) -> anyhow::Result<()> {
     for (index, CaseFile { path, case, .. }) in cases.iter().enumerate() {
         let path = shown(path).display();
@@ -247,33 +249,33 @@ fn check_names(cases: &[CaseFile]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A path as a person would type it: relative to where they are, if it is below.
+/// Returns a path as a user would type it: relative to the current folder, if it is below that.
 pub(super) fn shown(path: &Path) -> &Path {
     let here = std::env::current_dir().ok();
     here.and_then(|here| path.strip_prefix(here).ok()).filter(|path| !path.as_os_str().is_empty()).unwrap_or(path)
 }
 
-/// Reads a component, no more of it than any plugin may have.
+/// Reads a component of at most the size that any plugin may have.
 ///
 /// # Errors
 /// When it is no regular file, or too large.
 pub(super) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
-    let (most, shown) = (COMPONENT_BYTES.cap, path.display());
-    safe_file::read_whole(path, most)
+    let (max, shown) = (COMPONENT_BYTES.cap, path.display());
+    safe_file::read_whole(path, max)
         .with_context(|| format!("cannot read the component {shown}"))?
-        .with_context(|| format!("{shown} is larger than any component may be: {most} (limits.componentBytes)"))
+        .with_context(|| format!("{shown} is larger than any component may be: {max} (limits.componentBytes)"))
 }
 
-/// Reads a component from standard input, no more of it than any plugin may have.
+/// Reads a component of at most the size that any plugin may have from standard input.
 ///
 /// # Errors
 /// When it cannot be read, or is too large.
 pub(super) fn read_from(input: impl Read) -> anyhow::Result<Vec<u8>> {
-    let (most, mut bytes) = (COMPONENT_BYTES.cap, Vec::new());
-    input.take(most.0 + 1).read_to_end(&mut bytes).context("cannot read a component from standard input")?;
+    let (max, mut bytes) = (COMPONENT_BYTES.cap, Vec::new());
+    input.take(max.0 + 1).read_to_end(&mut bytes).context("cannot read a component from standard input")?;
     ensure!(
-        bytes.len() as u64 <= most.0,
-        "standard input has more than any component may have: {most} (limits.componentBytes)"
+        bytes.len() as u64 <= max.0,
+        "standard input is larger than any component may be: {max} (limits.componentBytes)"
     );
     Ok(bytes)
 }
@@ -303,7 +305,7 @@ mod tests {
     const MANIFEST_TEXT: &str = "metadata: {name: demo}\nspec: {source: {file: demo.wasm}, limits: {children: 7}}\n";
 
     #[test]
-    fn a_folder_and_its_manifest_mean_the_same() {
+    fn a_folder_and_its_manifest_open_the_same_plugin() {
         let root = plugin(MANIFEST_TEXT);
         for path in ["plugins/demo", "plugins/demo/plugin.yaml"] {
             let folder = Folder::open(&root.path().join(path)).unwrap();
@@ -314,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_that_is_no_crate_has_its_product_among_the_others() {
+    fn the_product_of_a_plugin_that_is_no_crate_has_the_same_path() {
         let root = plugin(MANIFEST_TEXT);
         fs::remove_file(root.path().join("plugins/demo/Cargo.toml")).unwrap();
         let folder = Folder::open(&root.path().join("plugins/demo")).unwrap();

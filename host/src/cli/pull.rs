@@ -1,4 +1,4 @@
-//! `hotshoe pull`: a component from a registry.
+//! `hotshoe pull`: pulls a component from a registry.
 
 use std::cell::Cell;
 use std::fs;
@@ -32,13 +32,13 @@ pub struct Args {
     /// Where to write the component [default: the repository's last part with .wasm, in this folder]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Accept only what was signed with the private key to this public one (PEM, of cosign)
+    /// Accept only an image that was signed with the private key of this public key (PEM, of cosign)
     #[arg(long, value_name = "FILE")]
     verify_key: Vec<PathBuf>,
-    /// Accept only what was signed by --verify-subject, as this issuer knows it
+    /// Accept only an image that was signed by --verify-subject, an identity of this issuer
     #[arg(long, value_name = "URL", requires_all = ["verify_subject", "trusted_root"])]
     verify_issuer: Option<String>,
-    /// Who signed it, as the issuer says
+    /// The identity that must have signed the image, as its issuer names it
     #[arg(long, value_name = "IDENTITY", requires = "verify_issuer")]
     verify_subject: Option<String>,
     /// The authorities and logs of Sigstore that are trusted (trusted_root.json)
@@ -62,10 +62,10 @@ struct Written {
 }
 
 impl Args {
-    /// Pulls, writes the component, and prints the reference by digest.
+    /// Pulls the component, writes it to a file, and prints the reference by digest.
     ///
     /// # Errors
-    /// If it cannot be pulled, is none, or is not signed as it must be.
+    /// If the image cannot be pulled, is no component, or is not signed as required.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         authorities::ensure()?;
         let verify = self.verify()?;
@@ -89,7 +89,7 @@ impl Args {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Returns who must have signed it; nothing where no signer is named.
+    /// Returns who must have signed the image, or nothing if no signer is named.
     fn verify(&self) -> anyhow::Result<Option<Verify>> {
         let read = |path: &PathBuf| fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
         let mut verify = Verify { keys: self.verify_key.iter().map(read).collect::<Result<_, _>>()?, keyless: vec![] };
@@ -113,19 +113,19 @@ impl Args {
         let name = self.image.repository().rsplit('/').next().unwrap_or_default();
         let file = PathBuf::from(format!("{name}.wasm"));
         if file.exists() {
-            bail!("{} exists; name a file with --out, which is replaced", file.display());
+            bail!("{} exists and was not replaced; to replace it, name it with --out", file.display());
         }
         Ok(file)
     }
 }
 
-/// Reports each tenth of a component to who watches.
+/// Reports each tenth of a component on a terminal.
 fn progress() -> impl Fn(u64, u64) {
     let (is_watched, shown) = (terminal::is_watched(), Cell::new(0));
-    move |came, size| {
-        let tenth = came * 10 / size.max(1);
+    move |received, size| {
+        let tenth = received * 10 / size.max(1);
         if is_watched && tenth > shown.replace(tenth) {
-            terminal::note(format_args!("{came} of {size} bytes"));
+            terminal::note(format_args!("{received} of {size} bytes"));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `hotshoe push`: a component to a registry.
+//! `hotshoe push`: pushes a component to a registry.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -47,10 +47,10 @@ struct Pushed {
 }
 
 impl Args {
-    /// Pushes, and prints the reference by digest.
+    /// Pushes the component, and prints the reference by digest.
     ///
     /// # Errors
-    /// Where there is no component, a host would refuse it, or the registry does.
+    /// If there is no component, or a host would refuse it, or the registry refuses it.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         authorities::ensure()?;
         let (path, limits) = component(&self.plugin)?;
@@ -68,7 +68,7 @@ impl Args {
     }
 }
 
-/// Returns the component that is meant, and under which limits a host would load it.
+/// Returns the path of the component, and the limits under which a host would load it.
 fn component(plugin: &Path) -> anyhow::Result<(PathBuf, Limits)> {
     let is_plugin = plugin.is_dir() || plugin.extension().is_some_and(|extension| extension == "yaml");
     if !is_plugin {
@@ -78,12 +78,12 @@ fn component(plugin: &Path) -> anyhow::Result<(PathBuf, Limits)> {
     Ok((folder.component(None)?, folder.limits))
 }
 
-/// Builds the image of a component that a host would take.
+/// Builds the image of a component, after checking that a host would load it.
 fn image(path: &Path, bytes: Vec<u8>, limits: &Limits) -> anyhow::Result<Image> {
     let refused = || format!("cannot push {}", shown(path).display());
-    let outside = contract::inspect(&bytes, limits).with_context(refused)?;
+    let interface = contract::inspect(&bytes, limits).with_context(refused)?;
     let title = path.file_name().unwrap_or_default().to_string_lossy();
     let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
-    let (exports, imports) = (owned(outside.exports), owned(outside.imports));
+    let (exports, imports) = (owned(interface.exports), owned(interface.imports));
     Image::of(bytes, &title, exports, imports).with_context(refused)
 }

@@ -1,4 +1,4 @@
-//! `hotshoe rbac`: the accounts and rights that a host needs for its plugins, exactly.
+//! `hotshoe rbac`: prints exactly the accounts and rights that a host needs for its plugins.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 use serde_json::json;
 
 use crate::cli::inspect;
-use crate::cli::inspect::{Asked, Inspected};
+use crate::cli::inspect::{Inspected, LoadedPlugin};
 use crate::cli::run::namespace;
 use crate::cli::terminal;
 use crate::cluster::client::{Cluster, ConnectOptions};
@@ -25,9 +25,9 @@ use hotshoe_core::rbac::{Installation, Rights, Served};
 #[command(after_help = "Examples:\n  \
     hotshoe rbac plugins/memcached | kubectl apply -f -\n  \
     hotshoe rbac plugins/memcached --watch-namespace team-a    # for `hotshoe run --namespace team-a`\n  \
-    hotshoe rbac plugins/memcached --offline                   # asks no cluster for plural names and scopes\n  \
-    hotshoe rbac --host-only | kubectl apply -f -              # of a host that follows Plugin objects\n  \
-    hotshoe rbac --plugin-only plugins/memcached | kubectl apply -f -    # of one plugin more for it\n\n\
+    hotshoe rbac plugins/memcached --offline                   # does not ask a cluster for plural names and scopes\n  \
+    hotshoe rbac --host-only | kubectl apply -f -              # for a host that follows Plugin objects\n  \
+    hotshoe rbac --plugin-only plugins/memcached | kubectl apply -f -    # for one more plugin of such a host\n\n\
     The components must be built. What RBAC cannot express is noted on standard error. Where a component asks\n\
     for more than it is granted, the rules that are missing are printed there instead, and the exit code is 1.")]
 pub struct Args {
@@ -46,17 +46,17 @@ pub struct Args {
     /// A namespace that the host watches; Roles in it replace ClusterRoles [default: all]
     #[arg(long = "watch-namespace", value_name = "NAMESPACE", value_parser = namespace)]
     watched: Vec<String>,
-    /// Print what a host needs that follows Plugin objects, whatever those are; the rights of each plugin are added by
-    /// --plugin-only
+    /// Print the rights of a host that follows Plugin objects. They are the same for all plugins; --plugin-only prints
+    /// what each plugin adds
     #[arg(long, conflicts_with_all = ["plugins", "components"])]
     host_only: bool,
-    /// Print what these plugins need beside such a host
+    /// Print only what these plugins add to the rights of such a host
     #[arg(long, conflicts_with_all = ["host_only", "metrics_secure"])]
     plugin_only: bool,
     /// Also print the rights for `hotshoe run --metrics-secure`
     #[arg(long)]
     metrics_secure: bool,
-    /// Derive plural names and scopes by rule rather than asking a cluster
+    /// Derive plural names and scopes by rule instead of asking a cluster
     #[arg(long)]
     offline: bool,
     #[command(flatten)]
@@ -66,10 +66,10 @@ pub struct Args {
     output: Output,
 }
 
-/// The name of a ServiceAccount as it may be.
+/// Checks the name of a ServiceAccount.
 fn account(text: &str) -> Result<String, &'static str> {
-    let is_one = names::is_subdomain(text);
-    is_one.then(|| text.to_owned()).ok_or("a ServiceAccount's name has lower-case letters, digits, `-` and `.`")
+    let is_valid = names::is_subdomain(text);
+    is_valid.then(|| text.to_owned()).ok_or("a ServiceAccount's name has lower-case letters, digits, `-` and `.`")
 }
 
 /// What `kubectl apply` reads.
@@ -83,21 +83,21 @@ impl Args {
     /// Loads the plugins and prints their rights.
     ///
     /// # Errors
-    /// When a plugin cannot be loaded, or asks for more than it is granted: what is printed is applied
-    /// unread, and no component writes that.
+    /// When a plugin cannot be loaded, or asks for more than it is granted. Rights are printed only for what is
+    /// granted: the output is often applied unread, and a component must not be able to add to it.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         if self.host_only {
             return self.print(rbac::rights_of_host(&self.installation()));
         }
         let inspected = Inspected { plugins: self.plugins.clone(), components: self.components.clone() };
         let plugins = inspect::load(&inspected, &self.namespace).await?;
-        let lacking: Vec<String> = plugins.iter().filter_map(Asked::lacking).collect();
+        let lacking: Vec<String> = plugins.iter().filter_map(LoadedPlugin::lacking).collect();
         ensure!(lacking.is_empty(), "{}", lacking.join("\n"));
         ensure_apart(&self.host_account, plugins.iter().map(|asked| &*asked.config.name))?;
         let served = self.served(&plugins).await;
         let served = |kind: &Kind| served.get(kind).cloned().unwrap_or_else(|| discovery::conventional(kind));
         let installation = self.installation();
-        let plugins = plugins.iter().map(Asked::as_plugin);
+        let plugins = plugins.iter().map(LoadedPlugin::as_plugin);
         if !self.plugin_only {
             return self.print(rbac::rights(&plugins.collect::<Vec<_>>(), &installation, &served));
         }
@@ -125,8 +125,8 @@ impl Args {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// What a cluster knows of the kinds; nothing, where there is none.
-    async fn served(&self, plugins: &[Asked]) -> HashMap<Kind, Served> {
+    /// Asks the cluster for the plurals and scopes of the kinds. Returns nothing if there is no cluster.
+    async fn served(&self, plugins: &[LoadedPlugin]) -> HashMap<Kind, Served> {
         let mut known = HashMap::new();
         if self.offline {
             return known;
@@ -159,11 +159,12 @@ impl Args {
     }
 }
 
-/// A plugin's account has its name. One account for both could do all that either may.
+/// Fails if the host and a plugin would have the same account, which could do all that either may. A plugin's account
+/// has the plugin's name.
 fn ensure_apart<'a>(host_account: &str, mut plugins: impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
     ensure!(
         plugins.all(|plugin| plugin != host_account),
-        "the host's account {host_account} (--host-account) would be the plugin {host_account}'s as well; give the host another one"
+        "the host's account {host_account} (--host-account) would be that of the plugin {host_account} as well; give the host another one"
     );
     Ok(())
 }
@@ -188,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_host_and_a_plugin_have_no_account_in_common() {
+    fn the_host_and_a_plugin_never_share_an_account() {
         let plugins = ["memcached", "redis"];
         let refused = ensure_apart("redis", plugins.into_iter()).unwrap_err().to_string();
         assert!(refused.contains("the host's account redis") && refused.contains("the plugin redis"), "{refused}");

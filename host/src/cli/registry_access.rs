@@ -1,4 +1,4 @@
-//! How `hotshoe push` and `hotshoe pull` reach a registry.
+//! The options by which `hotshoe push` and `hotshoe pull` reach a registry.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,19 +8,19 @@ use anyhow::Context;
 use crate::registry::Access;
 use crate::registry::credentials::Credentials;
 
-/// How the registry is reached.
+/// The options by which a registry is reached.
 #[derive(clap::Args, Debug)]
 pub(super) struct AccessOptions {
     /// Trust the authorities in this file too (PEM)
     #[arg(long, value_name = "FILE")]
     registry_ca: Option<PathBuf>,
-    /// Use no TLS. Without this, only a registry on this machine is asked so
+    /// Use no TLS. Without this option, only a registry on this machine is reached without TLS
     #[arg(long)]
     plain_http: bool,
 }
 
 impl AccessOptions {
-    /// Reads the files: that of the authorities, and that of `docker login`.
+    /// Reads the authorities from their file, and the credentials that `docker login` has saved.
     pub(super) fn read(&self) -> anyhow::Result<Access> {
         let authorities = self.registry_ca.as_ref().map(|path| {
             fs::read_to_string(path)

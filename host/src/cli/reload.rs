@@ -1,4 +1,4 @@
-//! `hotshoe reload`: has a running host activate the component that its file holds now.
+//! `hotshoe reload`: has a running host activate the component that is in its file now.
 
 use std::process::ExitCode;
 
@@ -24,7 +24,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// Asks and prints.
+    /// Sends the command, and prints whether the component is active.
     ///
     /// # Errors
     /// When no host answers, or it has no such plugin.
@@ -34,7 +34,7 @@ impl Args {
     }
 }
 
-/// Prints whether the component that was offered is active now.
+/// Prints whether the offered component is active now.
 ///
 /// # Errors
 /// When it cannot be written, or the host's answer is of another version.
@@ -45,7 +45,7 @@ pub(super) fn print(status: &Value, output: Output) -> anyhow::Result<ExitCode> 
     Ok(if is_active { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Reports why a component was not activated. Returns whether it was.
+/// Returns whether the offered component is active. If not, reports why.
 fn report(plugin: &PluginStatus) -> bool {
     let file_refused = &plugin.plugin_file.refused;
     if let Some(why) = file_refused {

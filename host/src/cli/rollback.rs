@@ -11,18 +11,18 @@ use crate::server::verb::AdminVerb;
 /// Activate an earlier component again
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  hotshoe rollback memcached                  # the one before\n  hotshoe rollback memcached --to 3f2a91c0    # one of `hotshoe history`\n\nIt needs neither network nor compiler. The component that decided is not activated again\nuntil `hotshoe approve`."
+    after_help = "Examples:\n  hotshoe rollback memcached                  # the one that was active before\n  hotshoe rollback memcached --to 3f2a91c0    # one of `hotshoe history`\n\nIt needs neither network nor compiler. The component that was active is not activated again\nuntil `hotshoe approve`."
 )]
 pub struct Args {
     #[command(flatten)]
     plugin: OnePlugin,
-    /// The beginning of its digest [default: the one that decided before]
+    /// The beginning of the component's digest [default: the one that was active before]
     #[arg(long, value_name = "DIGEST", value_parser = target::digest)]
     to: Option<String>,
 }
 
 impl Args {
-    /// Asks and prints.
+    /// Sends the command, and prints which component is active now.
     ///
     /// # Errors
     /// When no host answers, or there is no earlier component.

@@ -1,4 +1,4 @@
-//! `hotshoe run`: the host itself.
+//! `hotshoe run`: starts the host.
 
 use std::convert::Infallible;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -47,19 +47,20 @@ use hotshoe_core::model::limits::{CACHE_BYTES, CACHE_BYTES_LEAST, Size};
 use hotshoe_core::model::names;
 
 /// How long running reconciles have to end after a signal.
-const DRAIN: Duration = Duration::from_secs(10);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// More shards than hosts are of use only where they are to be spread evenly.
-const MOST_SHARDS: i64 = 64;
-/// A name has 253 characters, and that of a namespace 63.
-const LONGEST_LEASE_NAME: usize = 180;
+/// The maximum number of shards. More shards than hosts are useful only to spread the plugins evenly.
+const MAX_SHARDS: i64 = 64;
+/// The maximum length of a Lease's name, in characters. An object's name has 253 at most; the namespace, of up to 63,
+/// and the number of the shard are appended.
+const MAX_LEASE_NAME: usize = 180;
 
 /// mimalloc's option: how long freed memory is kept, in milliseconds.
 const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
-/// How often freed memory is looked for.
-const LOOK: Duration = Duration::from_secs(1);
-/// More than the allocator has at hand, bytes.
-const BLOCK: usize = 4 << 20;
+/// How often the allocator is made to look for freed memory.
+const PURGE_INTERVAL: Duration = Duration::from_secs(1);
+/// The size of the allocation that makes it look, in bytes: more than it keeps ready.
+const PURGING_ALLOCATION_BYTES: usize = 4 << 20;
 
 /// Run plugins against a cluster: those that are named, or those of its Plugin objects
 #[derive(clap::Args, Debug)]
@@ -71,7 +72,7 @@ pub struct Args {
     /// followed]
     #[arg(value_name = "PLUGIN")]
     plugins: Vec<PathBuf>,
-    /// The same, as kubectl has it
+    /// The same as PLUGIN, with the flag that kubectl has
     #[arg(short = 'f', long = "filename", value_name = "PLUGIN")]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -86,49 +87,51 @@ pub struct Args {
     /// separate several by commas. It replaces the default; name that too where plugins need it
     #[arg(long = "allow-env", env = "HOTSHOE_ALLOW_ENV", value_name = "PATTERN", value_delimiter = ',', default_values = ALLOW_ENV)]
     allow_env: Vec<String>,
-    /// Where /metrics is served, and /healthz and /readyz unless they have a place of their own
+    /// The address of /metrics, and of /healthz and /readyz unless --probes names another
     #[arg(long, default_value = LISTEN, env = "HOTSHOE_LISTEN", value_name = "HOST:PORT", value_parser = listen)]
     listen: SocketAddr,
-    /// A place of their own for /healthz and /readyz, where no other client takes it from a kubelet
+    /// A separate address for /healthz and /readyz, so that other clients never keep a kubelet waiting
     #[arg(long, env = "HOTSHOE_PROBES", value_name = "HOST:PORT", value_parser = listen)]
     probes: Option<SocketAddr>,
-    /// Serve /metrics by TLS, and to those only whom the API server lets `get` /metrics: it is asked about the bearer
+    /// Serve /metrics over TLS, and only to clients that may `get` /metrics: the API server is asked about the bearer
     /// token of each request. `hotshoe rbac --metrics-secure` prints the rights for that
     #[arg(long, requires = "probes")]
     metrics_secure: bool,
-    /// The folder with tls.crt and tls.key for that, read again when they change [default: a certificate that nobody
-    /// has signed]
+    /// The folder with tls.crt and tls.key for --metrics-secure, read again when they change [default: a self-signed
+    /// certificate]
     #[arg(long, value_name = "DIR", requires = "metrics_secure")]
     metrics_cert_dir: Option<PathBuf>,
     /// The socket on which an administrator's commands reach this host, in a directory that is closed to other users
     /// [default: named after the port, in $XDG_RUNTIME_DIR/hotshoe, or else in the cache directory]
     #[arg(long, env = "HOTSHOE_SOCKET", value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Where compiled components, and the history and the last components of each plugin, are kept [default: the user's cache directory]
+    /// Where compiled components, and the history and the last components of each plugin, are kept [default: the user's
+    /// cache directory]
     #[arg(long, env = "HOTSHOE_CACHE", value_name = "DIR")]
     cache: Option<PathBuf>,
-    /// How many bytes may be kept there, in all: a third of it for components, the rest for compiled code. Of an
-    /// emptyDir with a sizeLimit, three quarters
+    /// The maximum size of the cache: a third of it is for components, the rest for compiled code. For an emptyDir with
+    /// a sizeLimit, give three quarters of that
     #[arg(long, default_value_t = CACHE_BYTES, env = "HOTSHOE_CACHE_BYTES", value_name = "SIZE", value_parser = cache_bytes)]
     cache_bytes: Size,
     /// Activate a component as soon as its file changes, for files that a mounted volume replaces. Otherwise
     /// `hotshoe reload` activates it. plugin.yaml is followed in any case
     #[arg(long, env = "HOTSHOE_FOLLOW", value_parser = clap::builder::FalseyValueParser::new())]
     follow: bool,
-    /// Follow only the Plugin objects with these labels, as KEY=VALUE,…: of another host's [default: all]
+    /// Follow only the Plugin objects with these labels, as KEY=VALUE,…, and leave the others to other hosts [default:
+    /// all]
     #[arg(long, env = "HOTSHOE_PLUGIN_SELECTOR", value_name = "LABELS", conflicts_with_all = ["plugins", "files"])]
     plugin_selector: Option<LabelSelector>,
     /// The folder of the components that Plugin objects name by source.file
     #[arg(long, default_value = ".", env = "HOTSHOE_FILES", value_name = "DIR")]
     files_dir: PathBuf,
     /// The name of the Lease by which several hosts with the same plugins share the work. It is in the namespace of the
-    /// ServiceAccounts; the namespace that is watched is added to the name where there is one, and the number of the shard
-    /// where there are several
+    /// ServiceAccounts; the namespace that is watched is added to the name where there is one, and the number of the
+    /// shard where there are several
     #[arg(long, default_value = "hotshoe", env = "HOTSHOE_LEASE_NAME", value_name = "NAME", value_parser = lease_name)]
     lease_name: String,
-    /// Over how many shards the plugins are spread, so that as many hosts can work at once; each shard has a Lease. All
-    /// hosts must be given the same number
-    #[arg(long, default_value_t = 1, env = "HOTSHOE_SHARDS", value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=MOST_SHARDS))]
+    /// The number of shards over which the plugins are spread. As many hosts can work at once; each shard has a Lease.
+    /// All hosts must be given the same number
+    #[arg(long, default_value_t = 1, env = "HOTSHOE_SHARDS", value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=MAX_SHARDS))]
     shards: u16,
     /// Use no Lease: this host is the only one, and nothing ensures that
     #[arg(long, env = "HOTSHOE_NO_LEASE", conflicts_with = "shards", value_parser = clap::builder::FalseyValueParser::new())]
@@ -149,12 +152,12 @@ enum LogFormat {
 }
 
 impl Args {
-    /// Runs until a signal.
+    /// Runs the host until a signal.
     ///
     /// # Errors
     /// When a plugin.yaml is wrong or there is no cluster configuration.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        give_back_freed_memory();
+        set_purge_delay();
         start_log(self.log_format);
         let engine = Engine::new()?;
         let called = engine.clone();
@@ -165,7 +168,7 @@ impl Args {
         let memory = MemoryLimit::find(self.memory);
         let host = self.host_settings(memory);
         let plugins = self.read_plugins(&host)?;
-        if let Some(warning) = memory.and_then(|limit| too_little(limit, &plugins)) {
+        if let Some(warning) = memory.and_then(|limit| memory_warning(limit, &plugins)) {
             tracing::warn!("{warning}");
         }
         let ports = Ports::bind(self.listen, self.probes).await?;
@@ -208,16 +211,16 @@ impl Args {
         server::serve_commands(socket, about);
         tokio::select! {
             stopped = stop_signal() => stopped?,
-            never = stay_small(&fleet) => match never {},
+            never = purge_freed_memory(&fleet) => match never {},
         }
-        tracing::info!("stopping: reconciles that run may end");
+        tracing::info!("stopping after the reconciles that are running");
         if drain(&fleet, &shared.recorder).await {
             leases.release().await;
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Starts the plugins of files, or follows the objects of the cluster where no file is named.
+    /// Starts the plugins of the named files, or follows the cluster's objects if none is named.
     fn start(&self, plugins: Vec<PluginConfig>, shared: &Arc<Shared>) -> Arc<Fleet> {
         if self.plugins.is_empty() && self.files.is_empty() {
             let fleet = Arc::new(Fleet::unknown());
@@ -232,7 +235,7 @@ impl Args {
         Arc::new(Fleet::of(plugins.into_iter().filter_map(start)))
     }
 
-    /// Begins to keep the Leases of the shards, unless this host is to be the only one.
+    /// Begins to hold or wait for the Leases of the shards, unless this host is to be the only one.
     fn leases(&self, cluster: &Cluster, plugins: &[PluginConfig], recorder: &Recorder) -> Leases {
         if self.no_lease {
             return Leases::none();
@@ -261,7 +264,7 @@ impl Args {
         HostSettings { namespace, allow_env, memory, follow: self.follow, files, fetched, ..HostSettings::default() }
     }
 
-    /// Listens on the socket that is named, or on the one of the port.
+    /// Listens on the socket that is named, or otherwise on one that is named after the port.
     fn admin_socket(&self, port: u16) -> anyhow::Result<AdminSocket> {
         if let Some(named) = &self.socket {
             return Ok(AdminSocket::bind(named)?);
@@ -289,57 +292,60 @@ impl Args {
     }
 }
 
-/// Returns a warning where plugins within their limits may take more than the memory that the host may have.
-fn too_little(limit: MemoryLimit, plugins: &[PluginConfig]) -> Option<String> {
+/// Returns a warning if the plugins, within their limits, may use more memory than the host may have.
+fn memory_warning(limit: MemoryLimit, plugins: &[PluginConfig]) -> Option<String> {
     let all = plugins.iter().map(|plugin| (&plugin.name, plugin.limits.memory_at_most()));
     let sum = all.clone().map(|(_, size)| size.0).fold(0, u64::saturating_add);
     (sum > limit.size.0).then(|| {
         let named: Vec<_> = all.map(|(name, size)| format!("{name} {size}")).collect();
         let named = named.join(", ");
         format!(
-            "within their limits the plugins may take {} of memory ({named}) beside their parents, and the host may have {limit}: who takes most of it is refused more; give the host more, or lower spec.limits in plugin.yaml",
+            "within their limits the plugins may take {} of memory ({named}) beside their parents, and the host may have {limit}: when it runs out, the plugin that takes most is refused more; give the host more, or lower spec.limits in plugin.yaml",
             Size(sum)
         )
     })
 }
 
-/// A size as Kubernetes writes it.
+/// Reads a size as Kubernetes writes it.
 fn size(text: &str) -> Result<Size, String> {
-    Size::parse(text).filter(|size| size.0 > 0).ok_or_else(|| "a size is wanted, such as 512Mi".to_owned())
+    Size::parse(text).filter(|size| size.0 > 0).ok_or_else(|| "it must be a size, such as 512Mi".to_owned())
 }
 
-/// An address to listen on; of a name's the one that most would dial first.
+/// Reads an address to listen on. If a host name has several addresses, takes the first IPv4 one, which most clients
+/// dial first.
 fn listen(text: &str) -> Result<SocketAddr, String> {
-    let wanted = || format!("HOST:PORT is wanted, such as {LISTEN}");
+    let wanted = || format!("it must be HOST:PORT, such as {LISTEN}");
     let found: Vec<_> = text.to_socket_addrs().map_err(|error| format!("{error}; {}", wanted()))?.collect();
     found.iter().find(|address| address.is_ipv4()).or(found.first()).copied().ok_or_else(wanted)
 }
 
-/// A size that leaves room for what is needed.
+/// Reads the size of the cache, which has a minimum.
 fn cache_bytes(text: &str) -> Result<Size, String> {
     let size = Size::parse(text).filter(|size| *size >= CACHE_BYTES_LEAST);
     size.ok_or_else(|| {
-        format!("at least {CACHE_BYTES_LEAST} are wanted, as a number of bytes or one with Ki, Mi or Gi")
+        format!("it must be at least {CACHE_BYTES_LEAST}, as a number of bytes or one with Ki, Mi or Gi")
     })
 }
 
-/// The name of a Lease as it may be, with room for what is added to it.
+/// Checks the name of a Lease, which must leave room for what is appended to it.
 fn lease_name(text: &str) -> Result<String, &'static str> {
-    let is_one = names::is_subdomain(text) && text.len() <= LONGEST_LEASE_NAME;
-    is_one.then(|| text.to_owned()).ok_or("a Lease's name has at most 180 lower-case letters, digits, `-` and `.`")
+    let is_valid = names::is_subdomain(text) && text.len() <= MAX_LEASE_NAME;
+    is_valid.then(|| text.to_owned()).ok_or("a Lease's name has at most 180 lower-case letters, digits, `-` and `.`")
 }
 
-/// The name of a namespace as it may be.
+/// Checks the name of a namespace.
 pub(super) fn namespace(text: &str) -> Result<String, &'static str> {
-    let is_one = names::is_label(text);
-    is_one.then(|| text.to_owned()).ok_or("a namespace has at most 63 lower-case letters, digits and `-` between them")
+    let is_valid = names::is_label(text);
+    is_valid
+        .then(|| text.to_owned())
+        .ok_or("a namespace has at most 63 lower-case letters, digits and `-` between them")
 }
 
-/// Returns freed memory to the system, or all that a start needs would stay resident in a host that then
-/// has little to do; but not at once, for a page that is touched anew costs the kernel microseconds, and under
-/// load each would be. The allocator's options are read before `main`, from the environment alone, so the host
-/// starts itself once more with them; where it cannot, it keeps the memory.
-fn give_back_freed_memory() {
+/// Has the allocator return freed memory to the system after a short delay. Otherwise all memory that the start needs
+/// would stay resident in a host that then has little to do. Without the delay, each page would be given back and
+/// touched anew under load, which costs the kernel microseconds. The allocator reads its options before `main`, and
+/// from the environment alone, so the host starts itself once more with the option; if it cannot, it keeps the memory.
+fn set_purge_delay() {
     if std::env::var_os(PURGE_DELAY).is_some() {
         return;
     }
@@ -349,22 +355,23 @@ fn give_back_freed_memory() {
     }
 }
 
-/// Has the allocator look for what is to be given back: it does so only when it needs more, as a host at rest
-/// never does. The block that it is asked for is not touched, so it costs next to nothing.
-async fn stay_small(fleet: &Fleet) -> Infallible {
+/// Has the allocator look regularly for freed memory to return to the system. By itself it looks only when it needs
+/// more memory, which an idle host never does. The block that is allocated here is not touched, so it costs next to
+/// nothing.
+async fn purge_freed_memory(fleet: &Fleet) -> Infallible {
     loop {
-        tokio::time::sleep(LOOK).await;
-        // What a plugin that is not called has given back is free for others.
+        tokio::time::sleep(PURGE_INTERVAL).await;
+        // Makes the memory that an idle plugin has given back available to other plugins.
         fleet.all().iter().for_each(|plugin| drop(plugin.memory()));
-        drop(std::hint::black_box(Vec::<u8>::with_capacity(BLOCK)));
+        drop(std::hint::black_box(Vec::<u8>::with_capacity(PURGING_ALLOCATION_BYTES)));
     }
 }
 
 fn start_log(format: LogFormat) {
     let wanted = std::env::var("RUST_LOG").unwrap_or_default();
-    let (levels, wrong) = match levels(&wanted) {
+    let (levels, error) = match levels(&wanted) {
         Ok(levels) => (levels, None),
-        Err(error) => (usual(Targets::new()), Some(error)),
+        Err(error) => (with_defaults(Targets::new()), Some(error)),
     };
     let colour = terminal::is_coloured(&std::io::stderr());
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colour);
@@ -373,29 +380,29 @@ fn start_log(format: LogFormat) {
         LogFormat::Text => registry.with(lines.with_filter(levels)).init(),
         LogFormat::Json => registry.with(lines.json().flatten_event(true).with_filter(levels)).init(),
     }
-    if let Some(error) = wrong {
-        tracing::warn!("RUST_LOG={wanted:?} is passed over: {error}; hotshoe=debug,plugin=debug would be understood");
+    if let Some(error) = error {
+        tracing::warn!("RUST_LOG={wanted:?} is ignored: {error}; a valid value is hotshoe=debug,plugin=debug");
     }
 }
 
-/// Which lines are written. What is not named keeps its level: who asks for more of the host still sees
-/// the lines of the plugins.
+/// Returns which log lines are written. A target that the text does not name keeps its default level, so that somebody
+/// who asks for more lines of the host still sees those of the plugins.
 ///
 /// # Errors
-/// Where the text cannot be read.
+/// If the text is no valid filter.
 fn levels(wanted: &str) -> Result<Targets, ParseError> {
-    // An empty text would be read as errors alone.
-    Ok(usual(if wanted.is_empty() { Targets::new() } else { wanted.parse()? }))
+    // An empty text would be read as a filter for errors alone.
+    Ok(with_defaults(if wanted.is_empty() { Targets::new() } else { wanted.parse()? }))
 }
 
-fn usual(wanted: Targets) -> Targets {
-    // The host logs once what goes wrong below, in its own words.
+fn with_defaults(wanted: Targets) -> Targets {
+    // The host itself logs the errors of these crates, once each.
     let quiet = ["kube_client", "kube_runtime"].map(|target| (target, LevelFilter::OFF));
     let default = wanted.default_level().unwrap_or(LevelFilter::INFO);
     Targets::new().with_default(default).with_targets(quiet).with_targets(wanted)
 }
 
-/// Says what this machine lacks to confine the process that compiles what plugins' authors wrote.
+/// Warns if this machine cannot fully confine the process that compiles components, whose authors are not trusted.
 async fn warn_of_missing_confinement(shared: Arc<Shared>) {
     match shared.compiler.missing_confinement().await {
         Ok(None) => {}
@@ -410,7 +417,7 @@ async fn warn_of_missing_confinement(shared: Arc<Shared>) {
 
 async fn stop_signal() -> anyhow::Result<()> {
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    // A terminal that is closed is no reason to leave anything half done, nor to end what `nohup` started.
+    // When the terminal is closed, the host stops cleanly too, unless `nohup` started it.
     let outlives = outlives_terminal(&std::fs::read_to_string("/proc/self/status").unwrap_or_default());
     let mut hang_up = (!outlives).then(|| signal(SignalKind::hangup())).transpose()?;
     let hung_up = async {
@@ -427,23 +434,24 @@ async fn stop_signal() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether SIGHUP, which is the first signal, is ignored by what the kernel says of this process.
+/// Returns whether this process ignores SIGHUP, which is signal 1, by the text that the kernel has about it.
 fn outlives_terminal(status: &str) -> bool {
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     ignored.and_then(|signals| u64::from_str_radix(signals.trim(), 16).ok()).is_some_and(|signals| signals & 1 == 1)
 }
 
-/// Lets what runs end, of all plugins at once, and what it said be written. Returns whether it has.
+/// Waits until the running reconciles of all plugins have ended and their Events are written. Returns whether this was
+/// done in time.
 async fn drain(fleet: &Fleet, recorder: &Recorder) -> bool {
     let plugins = fleet.all();
     let drained = async {
         join_all(plugins.iter().map(|plugin| plugin.controller.queue.close())).await;
         recorder.flush().await;
     };
-    let is_done = tokio::time::timeout(DRAIN, drained).await.is_ok();
+    let is_done = tokio::time::timeout(DRAIN_TIMEOUT, drained).await.is_ok();
     if !is_done {
         tracing::warn!(
-            "some reconciles, or Events, did not end in time; another host works when the Lease has expired"
+            "some reconciles or Events were not finished in time; another host takes over when the Lease has expired"
         );
     }
     is_done
@@ -458,7 +466,7 @@ mod tests {
     use crate::cli::Cli;
 
     #[test]
-    fn what_nohup_started_outlives_its_terminal() {
+    fn a_host_that_nohup_started_outlives_its_terminal() {
         for (status, outlives) in [
             ("Name:\thotshoe\nSigIgn:\t0000000000000001\nSigCgt:\t0000000000000000\n", true),
             ("SigIgn:\t0000000000001001\n", true),
@@ -470,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_in_what_is_no_namespace_is_wrong_usage() {
+    fn an_invalid_namespace_is_wrong_usage() {
         let code = |more: &[&str]| {
             let parsed = Cli::try_parse_from(["hotshoe", "run"].iter().chain(more));
             parsed.map_or_else(|error| error.exit_code(), |_| 0)
@@ -488,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn that_plugins_may_take_more_memory_than_there_is_is_said_with_the_numbers() {
+    fn plugins_that_may_take_more_memory_than_there_is_are_warned_of_with_the_numbers() {
         let plugin = |name: &str| {
             let text = format!(
                 "apiVersion: hotshoe.dev/v1alpha1\nkind: Plugin\nmetadata: {{name: {name}}}\nspec:\n  source: {{file: a.wasm}}\n"
@@ -499,11 +507,11 @@ mod tests {
         };
         let plugins = [plugin("one"), plugin("two")];
         let limit = |text: &str| MemoryLimit::find(Some(size(text).unwrap())).unwrap();
-        let said = too_little(limit("512Mi"), &plugins).unwrap();
+        let said = memory_warning(limit("512Mi"), &plugins).unwrap();
         for word in ["may take 912Mi of memory (one 456Mi, two 456Mi)", "may have 512Mi (--memory)"] {
             assert!(said.contains(word), "{said}");
         }
-        assert_eq!(too_little(limit("1Gi"), &plugins), None);
+        assert_eq!(memory_warning(limit("1Gi"), &plugins), None);
         assert!(size("0").is_err() && size("much").is_err());
     }
 
@@ -516,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_more_of_one_keeps_what_the_others_say() {
+    fn a_level_for_one_target_does_not_change_the_others() {
         for (wanted, host, plugin) in [
             ("", Level::INFO, Level::INFO),
             ("hotshoe=debug", Level::DEBUG, Level::INFO),

@@ -1,12 +1,14 @@
 //! The host's one-threaded runtime, which limits how often the thread wakes up for replies, watch events and timers.
 //!
-//! Beside a busy API server a message costs the host more by the wake-up, with cold processor caches, than by its
-//! handling. So beyond a burst the thread sleeps up to 4 ms longer and handles what came together, as network cards
-//! space their interrupts under load. While a plugin is called it does not, for its answer is soon there.
+//! When the API server is busy, the wake-up for a message costs the host more than its handling, because the
+//! processor's caches are cold. So beyond a burst of wake-ups the thread sleeps up to 4 ms longer and handles all
+//! messages that came meanwhile together, as network cards coalesce interrupts under load. While a plugin is being
+//! called, the thread does not sleep longer: the answer will come soon.
 //!
-//! What this buys, by `bench-quick`: when a host starts with 1,000 parents, its processor time is 0.94 times (0.81 to
-//! 1.06) that of the native operator. Without it, it was 1.05 to 1.16 in six runs, four of them above the target of
-//! 1.1. For 1,000 new parents at a running host, alternating, it took 1.1 to 1.3 s with it and 1.4 to 1.6 s without.
+//! The effect, measured by `bench-quick`: when a host starts with 1,000 parents, its processor time is 0.94 times (0.81
+//! to 1.06) that of the native operator. Without the limit it was 1.05 to 1.16 times in six runs, four of them above
+//! the target of 1.1. A running host served 1,000 new parents in 1.1 to 1.3 s with the limit and in 1.4 to 1.6 s
+//! without it, in alternating runs.
 
 use std::io;
 use std::num::NonZeroU32;
@@ -18,11 +20,11 @@ use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
 use tokio::runtime::{Builder, Runtime};
 
-/// Wake-ups a second, so that nothing waits for more than 4 ms. For 1,000 new Memcacheds the thread wakes up less than
-/// 5,000 times instead of 10,000. A limit of 400 a second saved next to nothing.
-const PER_SECOND: u32 = 250;
-/// Wake-ups in a burst: as many as five new Memcacheds need.
-const AT_ONCE: u32 = 50;
+/// The limit of wake-ups per second. With it nothing waits for more than 4 ms. For 1,000 new Memcacheds the thread
+/// wakes up less than 5,000 times instead of 10,000. A limit of 400 saved next to nothing.
+const WAKE_UPS_PER_SECOND: u32 = 250;
+/// The number of wake-ups in a burst: as many as five new Memcacheds need.
+const WAKE_UP_BURST: u32 = 50;
 
 /// Counts wake-ups.
 struct WakeUps<C: Clock>(RateLimiter<NotKeyed, InMemoryState, C, NoOpMiddleware<C::Instant>>);
@@ -30,7 +32,7 @@ struct WakeUps<C: Clock>(RateLimiter<NotKeyed, InMemoryState, C, NoOpMiddleware<
 impl<C: Clock> WakeUps<C> {
     fn new(clock: C) -> Self {
         let number = |number| NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN);
-        let quota = Quota::per_second(number(PER_SECOND)).allow_burst(number(AT_ONCE));
+        let quota = Quota::per_second(number(WAKE_UPS_PER_SECOND)).allow_burst(number(WAKE_UP_BURST));
         Self(RateLimiter::direct_with_clock(quota, clock))
     }
 
@@ -40,22 +42,22 @@ impl<C: Clock> WakeUps<C> {
     }
 }
 
-/// Builds the runtime, which does not limit wake-ups while `is_called`. The thread sleeps only where it would park
-/// anyway, when no task is ready.
+/// Builds the runtime. It does not limit wake-ups while `is_called` returns true. The thread sleeps only when it would
+/// park anyway, because no task is ready.
 ///
 /// # Errors
 /// If the operating system refuses.
 pub fn runtime(is_called: impl Fn() -> bool + Send + Sync + 'static) -> io::Result<Runtime> {
     let wake_ups = WakeUps::new(DefaultClock::default());
-    let rest = move || {
+    let limit_wake_ups = move || {
         if is_called() {
             return;
         }
-        while let Err(rest) = wake_ups.count() {
-            std::thread::sleep(rest);
+        while let Err(wait) = wake_ups.count() {
+            std::thread::sleep(wait);
         }
     };
-    Builder::new_current_thread().enable_all().on_thread_park(rest).build()
+    Builder::new_current_thread().enable_all().on_thread_park(limit_wake_ups).build()
 }
 
 #[cfg(test)]
@@ -71,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_few_changes_are_never_waited_for_and_of_many_only_so_many_a_second() {
+    fn a_burst_of_wake_ups_is_not_delayed_and_beyond_it_250_are_allowed_per_second() {
         let clock = FakeRelativeClock::default();
         let wake_ups = WakeUps::new(clock.clone());
         assert!((0..50).all(|_| wake_ups.count().is_ok()));
@@ -99,7 +101,7 @@ mod tests {
         let (send, mut received) = mpsc::unbounded_channel();
         let other = thread::spawn(move || {
             for count in 0..WAKE_UPS {
-                // It is woken only when it waits.
+                // A message wakes up the other thread only while it waits.
                 while waits.load(Ordering::SeqCst) <= count {
                     thread::yield_now();
                 }
@@ -108,7 +110,7 @@ mod tests {
         });
         let began = Instant::now();
         runtime(not_called).unwrap().block_on(async { while received.recv().await.is_some() {} });
-        assert!(began.elapsed() >= (WAKE_UPS - AT_ONCE) * Duration::from_millis(4));
+        assert!(began.elapsed() >= (WAKE_UPS - WAKE_UP_BURST) * Duration::from_millis(4));
         other.join().unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! `hotshoe shadow`: what another component would change, before it is activated.
+//! `hotshoe shadow`: shows what another component would change, before it is activated.
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use serde_json::json;
 
-use crate::cli::host_client::{HostOptions, SHAPE};
+use crate::cli::host_client::{HostOptions, UNEXPECTED_SHAPE};
 use crate::cli::{project, target, terminal};
 use crate::reconcile::slot::Refused;
 use crate::rollout::dry_run::Line;
@@ -18,19 +18,20 @@ use hotshoe_core::compare::json_diff::Field;
 use hotshoe_core::compare::{Changed, Difference, Failed, Named};
 use hotshoe_core::model::sanitize::clean;
 
-/// Something would change.
-const CHANGES: u8 = 3;
-/// The new revision fails where the present one does not, or takes so long that not all was looked at.
-const FAILURES: u8 = 4;
-/// The most bytes of one text of a plugin's that are printed.
-const TEXT: usize = 4096;
+/// The exit code if something would change.
+const EXIT_CHANGES: u8 = 3;
+/// The exit code if the new revision fails where the present one does not, or is too slow to be asked about all
+/// parents.
+const EXIT_FAILURES: u8 = 4;
+/// The maximum length of one text that a plugin chose, in bytes, as it is printed.
+const MAX_TEXT_BYTES: usize = 4096;
 
 /// Show what a component would change, and change nothing
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Example: hotshoe build plugins/memcached --out new.wasm && hotshoe shadow memcached new.wasm\n\n\
-    The running host asks the component about every object that is there, as it does the active one, compares both, \
-    and writes nothing. A host in a cluster is asked there: \
+    The running host asks the component and the active one about every object, compares their answers, and writes \
+    nothing. For a host in a cluster, run the command in its Pod: \
     kubectl exec -i -n hotshoe-system deployment/hotshoe -- /hotshoe shadow memcached - <new.wasm\n\n\
     Exit codes: 0 nothing would change, 3 something would, 4 the component fails where the active one does not, \
     or takes so long that the run was ended before its end, 1 an error, 2 wrong usage."
@@ -42,7 +43,7 @@ pub struct Args {
     /// The component; `-` reads it from standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Show so many objects, and so many failures; 0 for all
+    /// How many objects, and how many failures, to show; 0 for all
     #[arg(long, default_value_t = 20, value_name = "N")]
     show: usize,
     /// How to print: one document, or one a line as they come
@@ -58,16 +59,16 @@ enum Output {
     Jsonl,
 }
 
-/// What was heard so far, as much of it as will be printed.
+/// The part of the host's answer that will be printed.
 #[derive(Default)]
-struct Heard {
+struct Received {
     changes: Vec<Difference>,
     failures: Vec<Difference>,
     summary: Option<Summary>,
 }
 
 impl Args {
-    /// Asks and prints.
+    /// Has the host compare the component with the active one, and prints the differences.
     ///
     /// # Errors
     /// When the file cannot be read, no host answers, or it cannot run the component.
@@ -75,16 +76,16 @@ impl Args {
         let component = self
             .component()
             .map_err(|error| anyhow::anyhow!("{error:#}; build it with `hotshoe build`, or name another file"))?;
-        let heard = super::runtime()?.block_on(self.ask(component))?;
-        let summary = heard.summary.as_ref().context(
-            "the host's answer ends before the summary; it may have been stopped, its log says more. Try again",
+        let received = super::runtime()?.block_on(self.ask(component))?;
+        let summary = received.summary.as_ref().context(
+            "the host's answer ended before the summary: the host may have been stopped, its log says more. Try again",
         )?;
         match self.output {
             None => {
-                terminal::print(Page::new(terminal::is_coloured(&std::io::stdout())).of(summary, &heard, self.show))?
+                terminal::print(Page::new(terminal::is_coloured(&std::io::stdout())).of(summary, &received, self.show))?
             }
             Some(Output::Json) => {
-                let parents: Vec<_> = heard.changes.iter().chain(&heard.failures).collect();
+                let parents: Vec<_> = received.changes.iter().chain(&received.failures).collect();
                 terminal::line(serde_json::to_string_pretty(&json!({ "summary": summary, "parents": parents }))?)?;
             }
             Some(Output::Jsonl) => {}
@@ -97,29 +98,30 @@ impl Args {
         if from_input { project::read_from(std::io::stdin().lock()) } else { project::read(&self.file) }
     }
 
-    async fn ask(&self, component: Vec<u8>) -> anyhow::Result<Heard> {
-        let mut heard = Heard::default();
+    async fn ask(&self, component: Vec<u8>) -> anyhow::Result<Received> {
+        let mut received = Received::default();
         let path = format!("{}?progress=true", AdminVerb::Shadow.path(&self.plugin, None));
         let mut progress = Progress::default();
         self.host
             .post_lines(&path, component, |line| {
-                let line: Line = serde_json::from_str(line).context(SHAPE)?;
+                let line: Line = serde_json::from_str(line).context(UNEXPECTED_SHAPE)?;
                 progress.show(&line);
-                self.hear(line, &mut heard)
+                self.receive(line, &mut received)
             })
             .await?;
-        Ok(heard)
+        Ok(received)
     }
 
-    fn hear(&self, line: Line, heard: &mut Heard) -> anyhow::Result<()> {
+    /// Prints a line of the answer, or keeps as much of it as will be printed.
+    fn receive(&self, line: Line, received: &mut Received) -> anyhow::Result<()> {
         if self.output == Some(Output::Jsonl) && !matches!(line, Line::Progress { .. }) {
             terminal::line(serde_json::to_string(&line)?)?;
         }
         match line {
             Line::Progress { .. } => {}
-            Line::Summary(summary) => heard.summary = Some(*summary),
+            Line::Summary(summary) => received.summary = Some(*summary),
             Line::Parent(difference) => {
-                let kept = if difference.breaks() { &mut heard.failures } else { &mut heard.changes };
+                let kept = if difference.breaks() { &mut received.failures } else { &mut received.changes };
                 let keeps = match self.output {
                     None => self.show == 0 || kept.len() < self.show,
                     Some(Output::Json) => true,
@@ -134,17 +136,17 @@ impl Args {
     }
 }
 
-/// What a script acts upon.
+/// Returns the exit code, by which scripts decide.
 fn exit_code(summary: &Summary) -> u8 {
-    // What was not looked at is not known to be good.
+    // A component that was not asked about all parents may fail on the others.
     if summary.counts.failures.new > 0 || summary.stopped.is_some() {
-        return FAILURES;
+        return EXIT_FAILURES;
     }
     let changes = summary.counts.changed > 0 || summary.finalizer.as_ref().is_some_and(FinalizerChange::touches_any);
-    if changes { CHANGES } else { 0 }
+    if changes { EXIT_CHANGES } else { 0 }
 }
 
-/// A line on a terminal that says how far the run has come.
+/// A line on a terminal that shows the progress of the run.
 #[derive(Default)]
 struct Progress {
     shown: bool,
@@ -156,7 +158,7 @@ impl Progress {
         if !terminal.is_terminal() {
             return;
         }
-        // A terminal that is gone needs no progress.
+        // Errors are ignored: the terminal may be gone.
         match line {
             Line::Progress { parents, of } => {
                 drop(write!(terminal, "\r{parents} of {of} objects"));
@@ -168,21 +170,22 @@ impl Progress {
     }
 }
 
-/// What a person reads.
+/// The result of a run as text.
 struct Page {
     text: String,
     colours: bool,
 }
 
-/// What becomes of something, with its sign and colour.
+/// What would happen to an object or field.
 #[derive(Clone, Copy)]
-enum Fate {
+enum Change {
     Created,
     Deleted,
     Changed,
 }
 
-impl Fate {
+impl Change {
+    /// Returns its sign, and its colour as a code of ANSI.
     fn sign(self) -> (char, &'static str) {
         match self {
             Self::Created => ('+', "32"),
@@ -197,14 +200,14 @@ impl Page {
         Self { text: String::new(), colours }
     }
 
-    fn of(mut self, summary: &Summary, heard: &Heard, show: usize) -> String {
+    fn of(mut self, summary: &Summary, received: &Received, show: usize) -> String {
         self.counts(summary);
-        heard.changes.iter().for_each(|difference| self.difference(difference));
+        received.changes.iter().for_each(|difference| self.difference(difference));
         let failing = summary.counts.failures.new;
         self.rest(summary.counts.changed, show, "change");
-        if !heard.failures.is_empty() {
+        if !received.failures.is_empty() {
             self.line("\nThe new revision fails, and the present one does not:");
-            for difference in &heard.failures {
+            for difference in &received.failures {
                 if let Some(failed) = &difference.new_failure {
                     self.line(&format!("  {}: {}", named(&difference.parent), why(failed)));
                 }
@@ -216,7 +219,10 @@ impl Page {
             self.line(&format!("\nThe run was ended: {why}"));
         }
         if let Some(Refused { reason, message, .. }) = &summary.refused {
-            self.line(&format!("\nA reload would not activate it: {reason}: {}", clean(message.clone(), TEXT)));
+            self.line(&format!(
+                "\nA reload would not activate it: {reason}: {}",
+                clean(message.clone(), MAX_TEXT_BYTES)
+            ));
         }
         self.line("\nNothing was written.");
         self.text
@@ -225,7 +231,7 @@ impl Page {
     fn counts(&mut self, summary: &Summary) {
         let (counts, children, failures) = (&summary.counts, &summary.counts.children, &summary.counts.failures);
         let (old, new) = (&summary.old, &summary.new);
-        let versions = (clean(old.version.clone(), TEXT), clean(new.version.clone(), TEXT));
+        let versions = (clean(old.version.clone(), MAX_TEXT_BYTES), clean(new.version.clone(), MAX_TEXT_BYTES));
         self.line(&format!(
             "{}: {} (version {}) in the shadow of {} (version {})",
             summary.plugin, new.digest, versions.1, old.digest, versions.0
@@ -258,7 +264,8 @@ impl Page {
     }
 
     fn finalizer(&mut self, change: &FinalizerChange) {
-        let named = |finalizer: &Option<String>| clean(finalizer.clone().unwrap_or_else(|| "none".to_owned()), TEXT);
+        let named =
+            |finalizer: &Option<String>| clean(finalizer.clone().unwrap_or_else(|| "none".to_owned()), MAX_TEXT_BYTES);
         let (old, new) = (named(&change.old), named(&change.new));
         let FinalizerChange { added, kept, stranded, .. } = *change;
         let given = change.new.as_ref().map(|_| format!(": {added} objects would get it")).unwrap_or_default();
@@ -280,13 +287,13 @@ impl Page {
     fn difference(&mut self, difference: &Difference) {
         self.line(&format!("\n{}", named(&difference.parent)));
         for child in &difference.created {
-            self.mark(1, Fate::Created, &named(child));
+            self.mark(1, Change::Created, &named(child));
         }
         for child in &difference.deleted {
-            self.mark(1, Fate::Deleted, &named(child));
+            self.mark(1, Change::Deleted, &named(child));
         }
         for child in &difference.left {
-            self.mark(1, Fate::Changed, &format!("{} is no longer wanted, and stays", named(child)));
+            self.mark(1, Change::Changed, &format!("{} is no longer wanted, and stays", named(child)));
         }
         difference.changed.iter().for_each(|child| self.changed(child));
         difference.status.iter().for_each(|field| self.field(1, "status ", field));
@@ -297,17 +304,17 @@ impl Page {
             (Some(old), Some(new)) => {
                 self.mark(
                     1,
-                    Fate::Changed,
+                    Change::Changed,
                     &format!("fails as before, for another reason: {}, and not: {}", why(new), why(old)),
                 );
             }
-            (Some(old), None) => self.mark(1, Fate::Changed, &format!("no longer fails: {}", why(old))),
+            (Some(old), None) => self.mark(1, Change::Changed, &format!("no longer fails: {}", why(old))),
             (None, _) => {}
         }
     }
 
     fn changed(&mut self, child: &Changed) {
-        self.mark(1, Fate::Changed, &named(&child.object));
+        self.mark(1, Change::Changed, &named(&child.object));
         child.fields.iter().for_each(|field| self.field(2, "", field));
         if child.more > 0 {
             self.line(&format!("    and {} more fields", child.more));
@@ -315,22 +322,22 @@ impl Page {
     }
 
     fn field(&mut self, depth: usize, what: &str, field: &Field) {
-        let path = clean(field.path.clone(), TEXT);
-        let value = |value: &String| clean(value.clone(), TEXT);
-        let (fate, values) = match (&field.old, &field.new) {
-            (None, Some(new)) => (Fate::Created, value(new)),
-            (Some(old), None) => (Fate::Deleted, value(old)),
-            (Some(old), Some(new)) if old == new => (Fate::Changed, value(new)),
+        let path = clean(field.path.clone(), MAX_TEXT_BYTES);
+        let value = |value: &String| clean(value.clone(), MAX_TEXT_BYTES);
+        let (change, values) = match (&field.old, &field.new) {
+            (None, Some(new)) => (Change::Created, value(new)),
+            (Some(old), None) => (Change::Deleted, value(old)),
+            (Some(old), Some(new)) if old == new => (Change::Changed, value(new)),
             (old, new) => {
                 let (old, new) = (old.as_ref().map(value), new.as_ref().map(value));
-                (Fate::Changed, format!("{} -> {}", old.unwrap_or_default(), new.unwrap_or_default()))
+                (Change::Changed, format!("{} -> {}", old.unwrap_or_default(), new.unwrap_or_default()))
             }
         };
-        self.mark(depth, fate, &format!("{what}{path}: {values}"));
+        self.mark(depth, change, &format!("{what}{path}: {values}"));
     }
 
-    fn mark(&mut self, depth: usize, fate: Fate, text: &str) {
-        let ((sign, colour), indent) = (fate.sign(), "  ".repeat(depth));
+    fn mark(&mut self, depth: usize, change: Change, text: &str) {
+        let ((sign, colour), indent) = (change.sign(), "  ".repeat(depth));
         match self.colours {
             true => self.line(&format!("{indent}\x1b[{colour}m{sign} {text}\x1b[0m")),
             false => self.line(&format!("{indent}{sign} {text}")),
@@ -371,17 +378,18 @@ impl Page {
     }
 }
 
-/// A plugin chooses names of kinds and children, and a terminal obeys what it is shown.
+/// Returns the name of an object for a terminal. A plugin chooses the names of kinds and children, so they may contain
+/// escape sequences.
 fn named(named: &Named) -> String {
     let name = match &named.namespace {
         Some(namespace) => format!("{} {namespace}/{}", named.kind, named.name),
         None => format!("{} {}", named.kind, named.name),
     };
-    clean(name, TEXT)
+    clean(name, MAX_TEXT_BYTES)
 }
 
 fn why(failed: &Failed) -> String {
-    clean(format!("{}: {}", failed.reason, failed.message), TEXT)
+    clean(format!("{}: {}", failed.reason, failed.message), MAX_TEXT_BYTES)
 }
 
 #[cfg(test)]
@@ -414,8 +422,8 @@ mod tests {
             all.truncate(if show == 0 { usize::MAX } else { show });
             all
         };
-        let heard = Heard { changes: shown(changes), failures: shown(failures), summary: None };
-        Page::new(colours).of(&summary(changed, failing), &heard, show)
+        let received = Received { changes: shown(changes), failures: shown(failures), summary: None };
+        Page::new(colours).of(&summary(changed, failing), &received, show)
     }
 
     #[test]
@@ -432,12 +440,14 @@ mod tests {
     }
 
     #[test]
-    fn another_finalizer_is_a_change_where_an_object_would_get_or_keep_one() {
+    fn another_finalizer_is_a_change_if_an_object_would_get_or_keep_one() {
         let (a, b) = (Some("e.com/a"), Some("e.com/b"));
-        for (numbers, code) in [([0, 0, 0], 0), ([1, 0, 0], CHANGES), ([0, 1, 0], CHANGES), ([0, 0, 1], CHANGES)] {
+        for (numbers, code) in
+            [([0, 0, 0], 0), ([1, 0, 0], EXIT_CHANGES), ([0, 1, 0], EXIT_CHANGES), ([0, 0, 1], EXIT_CHANGES)]
+        {
             assert_eq!(exit_code(&with_finalizer(a, b, numbers)), code, "{numbers:?}");
         }
-        let page = |summary: Summary| Page::new(false).of(&summary, &Heard::default(), 20);
+        let page = |summary: Summary| Page::new(false).of(&summary, &Received::default(), 20);
         let exchanged = page(with_finalizer(a, b, [4, 5, 0]));
         for words in
             ["  finalizer e.com/a -> e.com/b: 4 objects would get it\n", "5 would keep e.com/a until", "approve"]
@@ -453,10 +463,10 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_was_ended_early_is_no_good_news() {
+    fn a_run_that_was_ended_early_counts_as_a_failure() {
         let ended = Summary { stopped: Some("only 20 of 50 were looked at".to_owned()), ..summary(0, 0) };
-        assert_eq!(exit_code(&ended), FAILURES);
-        let page = Page::new(false).of(&ended, &Heard::default(), 20);
+        assert_eq!(exit_code(&ended), EXIT_FAILURES);
+        let page = Page::new(false).of(&ended, &Received::default(), 20);
         assert!(page.contains("The run was ended: only 20 of 50"), "{page}");
     }
 
@@ -499,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_objects_are_shown_and_the_rest_is_counted() {
+    fn a_limited_number_of_objects_is_shown_and_the_rest_is_counted() {
         let changes = || vec![difference(json!({ "requeue": { "path": "requeue", "new": "5s" } })); 5];
         assert!(page(changes(), Vec::new(), 2, false).contains("3 more objects change; `--show 0`"));
         assert!(!page(changes(), Vec::new(), 0, false).contains("more objects"));

@@ -1,4 +1,4 @@
-//! `hotshoe status`: the state of a running host.
+//! `hotshoe status`: shows the state of a running host.
 
 use std::process::ExitCode;
 
@@ -29,7 +29,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// Asks and prints.
+    /// Reads the status from the host, and prints it.
     ///
     /// # Errors
     /// When no host answers.
@@ -122,7 +122,7 @@ fn notes(plugin: &PluginStatus) -> Vec<String> {
         && plugin.memory.is_nearly_full()
     {
         notes.push(format!(
-            "takes {held} bytes of the memory that all plugins share, and may take {may_hold}: what would add to it is refused; have it state and own less, or give the host more memory"
+            "takes {held} bytes of the memory that all plugins share, and may take {may_hold}: a decision that adds more is refused; have the plugin write less status and own fewer children, or give the host more memory"
         ));
     }
     if let Some(canary) = &plugin.canary {
@@ -160,7 +160,7 @@ fn stalled_note(Stalled { count, parents }: &Stalled, all: usize) -> String {
     format!("{count} of {all} are stalled, and not tried again until they, the plugin or plugin.yaml change: {named}")
 }
 
-/// A digest as people see it everywhere.
+/// Returns the short form of a digest, or a dash if there is none.
 pub(super) fn or_dash(digest: Option<Digest>) -> String {
     digest.map_or_else(|| "-".to_owned(), |digest| digest.to_string())
 }
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn how_many_objects_are_in_trouble_is_noted() {
+    fn the_number_of_failing_and_refused_objects_is_noted() {
         let trouble = json!({ "failing": 2, "refused": 1 });
         let noted = notes(&plugin(json!({ "parents": 5, "trouble": trouble })));
         assert!(noted[0].starts_with("fails on 2 of 5") && noted[1].contains("children of 1 of 5"), "{noted:?}");
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_that_takes_nearly_all_of_the_memory_that_it_may_is_noted() {
+    fn a_plugin_near_its_limit_of_memory_is_noted() {
         let noted = |held: usize| notes(&plugin(json!({ "memory": { "held": held, "mayHold": 1_000 } })));
         assert!(noted(899).is_empty());
         assert!(noted(900)[0].starts_with("takes 900 bytes of the memory that all plugins share, and may take 1000"));
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_component_that_waits_beside_the_one_that_decides_is_noted_with_what_it_waits_for() {
+    fn a_component_that_waits_beside_the_active_one_is_noted_with_what_it_waits_for() {
         let (old, new) = ("ab".repeat(32), "cd".repeat(32));
         let in_progress = json!({ "digest": new, "waitsFor": "the caches are being filled: Ingress is being listed" });
         let noted = ["activating: cdcdcdcdcdcd: the caches are being filled: Ingress is being listed"];

@@ -1,5 +1,5 @@
-//! What the commands about one plugin of a running host share: choosing the plugin, printing, and reporting
-//! progress while a command waits.
+//! The arguments of commands about one plugin of a running host, how the plugin is chosen, and how progress is reported
+//! while a command waits.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use hotshoe_core::model::names;
 use hotshoe_core::model::sanitize::clean;
 
 /// How often progress is polled.
-const LOOK: Duration = Duration::from_secs(1);
-/// The most bytes of progress that are printed: it may contain names that the component chose.
-const WORDS: usize = 1_000;
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// The maximum length of a progress line, in bytes: it may contain names that the component chose.
+const MAX_PROGRESS_BYTES: usize = 1_000;
 
-/// Which plugin of which host.
+/// The arguments that name one plugin of one host.
 #[derive(clap::Args, Debug)]
 pub(super) struct OnePlugin {
     /// Which plugin [default: the only one of the host]
@@ -70,7 +70,7 @@ impl OnePlugin {
     async fn report_progress(&self, plugin: &str) -> Infallible {
         let mut reported = None;
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
             let news = self.in_progress(plugin).await.filter(|news| reported.as_ref() != Some(news));
             let Some(news) = news else { continue };
             terminal::note(progress(&news));
@@ -95,22 +95,24 @@ fn only(mut plugins: Vec<String>) -> anyhow::Result<String> {
     }
 }
 
-/// A plugin's name as it may be: it becomes a part of a path.
+/// Checks the name of a plugin, which becomes a part of a path.
 pub(super) fn plugin_name(text: &str) -> Result<String, &'static str> {
-    let is_one = names::is_label(text);
-    is_one.then(|| text.to_owned()).ok_or("a plugin is named as in its plugin.yaml: lower-case letters, digits and `-`")
+    let is_valid = names::is_label(text);
+    is_valid
+        .then(|| text.to_owned())
+        .ok_or("a plugin is named as in its plugin.yaml: lower-case letters, digits and `-`")
 }
 
-/// The beginning of a digest, as it was typed.
+/// Checks the beginning of a digest, and returns it unchanged.
 pub(super) fn digest(text: &str) -> Result<String, &'static str> {
     let digits = text.strip_prefix("sha256:").unwrap_or(text);
-    let is_one = (1..=64).contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-    is_one.then(|| text.to_owned()).ok_or("a digest has 1 to 64 hexadecimal digits; `hotshoe history` lists them")
+    let is_valid = (1..=64).contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    is_valid.then(|| text.to_owned()).ok_or("a digest has 1 to 64 hexadecimal digits; `hotshoe history` lists them")
 }
 
 /// Describes what the revision that is being activated waits for.
 pub(super) fn progress(in_progress: &InProgress) -> String {
-    format!("activating: {}: {}", in_progress.digest, clean(in_progress.waits_for.clone(), WORDS))
+    format!("activating: {}: {}", in_progress.digest, clean(in_progress.waits_for.clone(), MAX_PROGRESS_BYTES))
 }
 
 #[cfg(test)]
@@ -121,7 +123,7 @@ mod tests {
     use crate::cli::Cli;
 
     #[test]
-    fn what_is_no_name_of_a_plugin_is_wrong_usage() {
+    fn an_invalid_name_of_a_plugin_is_wrong_usage() {
         for verb in ["reload", "rollback", "approve", "history"] {
             let parsed = |plugin: &str| Cli::try_parse_from(["hotshoe", verb, plugin]).map(drop);
             assert!(parsed("memcached").is_ok(), "{verb}");

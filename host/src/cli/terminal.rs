@@ -1,7 +1,7 @@
-//! What commands print: their output for a person or a script, and notes beside it on standard error.
+//! Prints the output of commands, as text or for a script, and notes on standard error.
 //!
-//! The reader of either may stop at any time, as `head -1` does. That is no error and no reason to panic, as
-//! `println!` and `eprintln!` do.
+//! The reader of either may stop at any time, as `head -1` does. That is no error. It must not panic either, as it does
+//! with `println!` and `eprintln!`.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, IsTerminal, Write, stderr, stdout};
@@ -11,14 +11,14 @@ use anyhow::Context;
 use serde::Serialize;
 
 /// The exit code that a shell reports for a program that SIGPIPE ended.
-const UNREAD: u8 = 128 + 13;
+const EXIT_SIGPIPE: u8 = 128 + 13;
 
-/// The reader of standard output has gone.
+/// The error that the reader of standard output has gone.
 #[derive(Debug, thiserror::Error)]
 #[error("the reader of the output has gone")]
-struct Unread;
+struct ReaderGone;
 
-/// In which form commands print what they know.
+/// The form in which commands print their output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Output {
     /// For a person
@@ -31,7 +31,7 @@ pub enum Output {
 }
 
 impl Output {
-    /// Prints a value, which is this text for a person.
+    /// Prints a value in this form; `text` returns its text form.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -65,39 +65,39 @@ pub(super) fn line(text: impl Display) -> anyhow::Result<()> {
     print(format_args!("{text}\n"))
 }
 
-/// Prints a line on standard error. Where that is closed, there is no place left to report it.
+/// Prints a line on standard error. Errors are ignored: there is no other place to report them.
 pub fn note(text: impl Display) {
     let _ = writeln!(stderr().lock(), "{text}");
 }
 
-/// Returns the result of writing to standard output.
+/// Converts the result of writing to standard output.
 ///
 /// # Errors
-/// When it failed, or its reader has gone.
+/// When writing has failed, or the reader has gone.
 pub(super) fn written(result: io::Result<()>) -> anyhow::Result<()> {
     match result {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Unread.into()),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(ReaderGone.into()),
         result => result.context("cannot write to standard output"),
     }
 }
 
-/// Ends a command whose reader has gone with its exit code and without a word.
+/// Turns the error that the reader has gone into an exit code, so that no message is printed.
 ///
 /// # Errors
-/// All others.
-pub(super) fn quietly(ended: anyhow::Result<ExitCode>) -> anyhow::Result<ExitCode> {
-    match ended {
-        Err(error) if error.is::<Unread>() => Ok(ExitCode::from(UNREAD)),
-        ended => ended,
+/// All other errors of the command.
+pub(super) fn quietly(result: anyhow::Result<ExitCode>) -> anyhow::Result<ExitCode> {
+    match result {
+        Err(error) if error.is::<ReaderGone>() => Ok(ExitCode::from(EXIT_SIGPIPE)),
+        result => result,
     }
 }
 
-/// Whether a person reads the notes as they are printed.
+/// Returns whether notes go to a terminal.
 pub(super) fn is_watched() -> bool {
     stderr().is_terminal()
 }
 
-/// Whether to print in colour: to a terminal, unless plain text is asked for (<https://no-color.org>).
+/// Returns whether to print in colour: to a terminal, unless the user asks for plain text (<https://no-color.org>).
 pub(super) fn is_coloured(output: &impl IsTerminal) -> bool {
     output.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

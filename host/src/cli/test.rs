@@ -1,5 +1,4 @@
-//! `hotshoe test`: a plugin's cases, on the real component under the limits of production, without
-//! any cluster.
+//! `hotshoe test`: runs a plugin's cases on the real component under the limits of production, without any cluster.
 
 use std::fmt::Write as _;
 use std::num::NonZeroUsize;
@@ -26,7 +25,7 @@ use crate::sandbox::revision::Revision;
 #[command(after_help = "Examples:\n  \
     hotshoe test plugins/memcached\n  \
     hotshoe test plugins/memcached resize             # those with `resize` in their name\n  \
-    hotshoe test plugins/memcached --accept           # write today's answers down as expected ones\n  \
+    hotshoe test plugins/memcached --accept           # write the answers into the cases as the expected ones\n  \
     hotshoe test plugins/memcached --bench 2000       # how long one decision takes\n\n\
     Exit code: 0 when all passed, 1 otherwise.")]
 pub struct Args {
@@ -39,13 +38,13 @@ pub struct Args {
     /// Read the component from this folder instead of where a host looks for it
     #[arg(long, value_name = "DIR")]
     components: Option<PathBuf>,
-    /// Write the answers into the case files as what is expected: decisions that a host carries out
+    /// Write the answers into the case files as the expected ones, if they are decisions that a host admits
     #[arg(long)]
     accept: bool,
-    /// The same, and failures and rejections as well
+    /// As --accept, and write failures and rejections as well
     #[arg(long)]
     accept_failures: bool,
-    /// Call each case so often, each time in a fresh instance, and print how long it takes
+    /// Call each case this many times, each time in a fresh instance, and print how long a call takes
     #[arg(long, value_name = "N", conflicts_with_all = ["accept", "accept_failures"])]
     bench: Option<NonZeroUsize>,
     /// How to print the results
@@ -54,10 +53,10 @@ pub struct Args {
 }
 
 impl Args {
-    /// Runs the cases and prints how they went.
+    /// Runs the cases and prints their results.
     ///
     /// # Errors
-    /// Where the component cannot be loaded, or there is no case.
+    /// If the component cannot be loaded, or there is no case.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let folder = Folder::named(self.plugin.as_deref())?;
         let cases = self.cases(&folder)?;
@@ -97,8 +96,9 @@ impl Args {
         self.conclude(&results)
     }
 
-    /// Writes the answer down as what is expected. A failure is not, unless that is asked for or the case
-    /// expects one already: a plugin that cannot read its own configuration rejects every parent.
+    /// Writes the answer into the case file as the expected one. A failure is accepted only if the user asks for that
+    /// or the case expects one already: a plugin that cannot read its own configuration rejects every parent, and such
+    /// answers must not be accepted by mistake.
     fn accept(
         &self,
         file: &mut CaseFile,
@@ -108,9 +108,9 @@ impl Args {
         let Verdict::Differs { actual } = &report.verdict else { return Ok(None) };
         let (is_failure, expected) = (actual.is_failure(), file.case.expect.as_ref().is_some_and(Expect::is_failure));
         let refused = match denied {
-            Some(why) => Some(format!("not accepted, for a host denies the answer: {why}")),
+            Some(why) => Some(format!("not accepted, because a host denies the answer: {why}")),
             None if is_failure && !expected && !self.accept_failures => Some(format!(
-                "not accepted, for the answer is a failure; fix the plugin or the case, or accept it with \
+                "not accepted, because the answer is a failure; fix the plugin or the case, or accept it with \
                  --accept-failures:\n{}",
                 indented(&yaml(actual)?).trim_end()
             )),
@@ -120,7 +120,7 @@ impl Args {
             report.verdict = Verdict::Failed(refused);
             return Ok(None);
         }
-        let written = write_down(file, report)?;
+        let written = write_expectation(file, report)?;
         Ok(written.then_some(if is_failure { Accepted::Failure } else { Accepted::Decision }))
     }
 
@@ -149,15 +149,15 @@ fn passed(report: &Report) -> bool {
 
 // === --accept ===
 
-/// What was written down as expected.
+/// What kind of answer was written into a case file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Accepted {
     Decision,
     Failure,
 }
 
-/// Writes the answer into the file, unless it is there already. The rest of it, comments included, stays as it is.
-fn write_down(file: &mut CaseFile, report: &mut Report) -> anyhow::Result<bool> {
+/// Writes the answer into the file, unless the case has passed. The rest of the file stays as it is, comments included.
+fn write_expectation(file: &mut CaseFile, report: &mut Report) -> anyhow::Result<bool> {
     let Verdict::Differs { actual } = &report.verdict else { return Ok(false) };
     let text = with_expectation(&file.text, &yaml(actual)?);
     let case = Case::from_yaml(&text).map_err(anyhow::Error::msg);
@@ -171,7 +171,7 @@ fn write_down(file: &mut CaseFile, report: &mut Report) -> anyhow::Result<bool> 
     Ok(true)
 }
 
-/// The text with another block under `expect`, which is a key at the left margin.
+/// Returns the text with another block under the key `expect`, which is at the left margin.
 fn with_expectation(text: &str, expectation: &str) -> String {
     let is_next = |line: &str| line.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '#');
     let mut lines = text.lines().peekable();
@@ -195,7 +195,7 @@ fn yaml(expect: &Expect) -> anyhow::Result<String> {
     expect.to_yaml().map_err(anyhow::Error::msg)
 }
 
-// === what is printed ===
+// === output ===
 
 fn text(file: &CaseFile, report: &Report) -> String {
     let mark = if passed(report) { "ok  " } else { "FAIL" };
@@ -264,7 +264,7 @@ fn record(file: &CaseFile, report: &Report) -> Value {
 
 // === --bench ===
 
-/// Times of single calls, by the clock inside the call and by that of who waits for it.
+/// Measures single calls of each case: the time inside of the call, and the time until the caller has the answer.
 async fn bench(revision: &Arc<Revision>, cases: &[CaseFile], calls: usize) -> anyhow::Result<ExitCode> {
     terminal::line(format_args!(
         "{calls} calls of each case, each in a fresh instance, after {} to warm up",

@@ -1,4 +1,4 @@
-//! `hotshoe version`.
+//! `hotshoe version`: prints the version.
 
 use std::process::ExitCode;
 
@@ -25,7 +25,7 @@ struct Version<'a> {
 }
 
 impl Args {
-    /// Prints.
+    /// Prints the version, the commit, the contract and the platform.
     ///
     /// # Errors
     /// When standard output is closed.

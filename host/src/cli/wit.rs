@@ -1,6 +1,6 @@
-//! The contract as the binary carries it: for new projects, and for the tools of other languages.
+//! The contract, embedded in the binary for new projects and for the tools of other languages.
 
-/// The files of `wit/`, by name.
+/// The files of `wit/`: their names and texts.
 pub(super) const FILES: [(&str, &str); 4] = [
     ("log.wit", include_str!("../../../wit/log.wit")),
     ("reconciler.wit", include_str!("../../../wit/reconciler.wit")),

@@ -123,7 +123,7 @@ fn where_something_is_in_the_way_nothing_is_written() {
     wrong(&["cache", "--into", &into, "--sdk", "nowhere"], "is no SDK for rust");
     fs::create_dir(&project).unwrap();
     fs::write(project.join("notes.txt"), "mine").unwrap();
-    wrong(&["cache", "--into", &into], "is not empty (it has notes.txt)");
+    wrong(&["cache", "--into", &into], "is neither empty (it has notes.txt) nor a project");
     fs::remove_file(project.join("notes.txt")).unwrap();
     let made = hotshoe(dir.path(), &["new", "cache", "--into", &into, "--lang", "python", "--yes"]);
     assert!(made.status.success() && said(&made).contains("  cd project\n"), "{}", said(&made));
@@ -185,7 +185,7 @@ fn definitions_are_taken_from_files_held_against_plugin_yaml_and_compared_with_e
     fs::write(file("other", "crd.yaml"), text.replace("minimum: 0\n", "minimum: 1\n")).unwrap();
     let different = crd(&["--out", "out"]);
     assert!(!different.status.success() && !project.join("out").exists(), "{}", said(&different));
-    for words in ["both define kones.a.example.com, and differently", "is 0 in the one and 1 in the other"] {
+    for words in ["both define kones.a.example.com, and differently", "is 0 in the first and 1 in the second"] {
         assert!(said(&different).contains(words), "{}", said(&different));
     }
     // A schema that the API server refuses, a plugin without any, and one of a built-in kind.

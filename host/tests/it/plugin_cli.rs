@@ -119,7 +119,7 @@ fn an_answer_that_a_host_denies_is_not_accepted() {
     let dir = plugin(&owner_of_config_maps(), &format!("{CASE}{children}"));
     let output = hotshoe(dir.path(), &["test", ".", "--accept"]);
     let text = stdout(&output);
-    assert!(!output.status.success() && text.contains("not accepted, for a host denies the answer"), "{text}");
+    assert!(!output.status.success() && text.contains("not accepted, because a host denies the answer"), "{text}");
     assert!(!fs::read_to_string(dir.path().join("cases/empty.yaml")).unwrap().contains("expect"));
 }
 

@@ -100,7 +100,7 @@ fn an_exception_at_the_top_of_a_module_is_shown_with_its_line() {
     let dir = plugin_with_tools(&project(), &format!("{MODULE}\n\nraise ValueError('not today')\n"));
     let said = failure(dir.path(), &[]);
     assert!(said.contains("demo_plugin.py\", line 11") && said.contains("ValueError: not today"), "{said}");
-    assert!(said.contains("demo is not built; the words above say why"), "{said}");
+    assert!(said.contains("demo is not built; the output above says why"), "{said}");
     fs::write(dir.path().join("demo_plugin.py"), "import json\n").unwrap();
     let said = failure(dir.path(), &[]);
     assert!(said.contains("the module demo_plugin has no hotshoe.Plugin at its top"), "{said}");

@@ -1,4 +1,4 @@
-//! What the tools of a language made becomes a component that a host loads, with the cases that it carries.
+//! Makes a component that a host loads, with the plugin's cases in it, from what the tools of a language built.
 
 use anyhow::Context;
 use wit_component::ComponentEncoder;
@@ -11,7 +11,7 @@ use hotshoe_core::model::limits::Limits;
 /// A core module's first eight bytes; a component has another version.
 const CORE_MODULE: [u8; 8] = *b"\0asm\x01\0\0\0";
 
-/// Returns a component with its cases that a host can load.
+/// Makes a component of a core module or takes one as it is, checks that a host can load it, and adds the cases.
 pub(super) fn component(bytes: Vec<u8>, cases: &[Case], limits: &Limits) -> anyhow::Result<Vec<u8>> {
     let mut component = if bytes.starts_with(&CORE_MODULE) { encode(&bytes)? } else { bytes };
     contract::inspect(&component, limits)?;
@@ -29,7 +29,7 @@ fn encode(core: &[u8]) -> anyhow::Result<Vec<u8>> {
     )
 }
 
-/// A custom section is an id of 0, the size of what follows, the size of its name, and both.
+/// Appends a custom section: the id 0, the size of all that follows, the size of the name, the name, and the data.
 fn append_section(component: &mut Vec<u8>, name: &str, data: &[u8]) {
     let mut content = Vec::new();
     append_length(&mut content, name.len());
@@ -40,7 +40,7 @@ fn append_section(component: &mut Vec<u8>, name: &str, data: &[u8]) {
     component.extend(content);
 }
 
-/// A length in LEB128.
+/// Appends a length in LEB128.
 fn append_length(bytes: &mut Vec<u8>, mut length: usize) {
     while length >= 0x80 {
         bytes.push((length & 0x7f) as u8 | 0x80);
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_without_the_world_is_refused_in_clear_words() {
+    fn a_module_without_the_world_is_refused_with_the_name_of_the_world() {
         let core = wat::parse_str(r#"(module (func (export "run")))"#).unwrap();
         let error = format!("{:#}", component(core, &[], &Limits::default()).unwrap_err());
         assert!(error.contains("hotshoe:reconciler"), "{error}");

@@ -1,5 +1,6 @@
-//! A folder of JavaScript to a component: bundled by esbuild, run once by QuickJS, and kept as it is then, so that a
-//! call starts no engine. `componentize.mjs` does it, with the tools that are pinned beside it.
+//! Makes a component of a plugin in JavaScript: esbuild bundles its modules, QuickJS runs the bundle once, and the
+//! component keeps the state after that run, so that a call starts no engine. `componentize.mjs` does this, with the
+//! tools that are pinned beside it.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -13,13 +14,13 @@ use crate::cli::project::{Folder, shown};
 use crate::cli::terminal;
 use crate::cli::wit;
 
-/// The oldest version of Node.js that the tools run on.
-const NODE: u32 = 20;
+/// The oldest major version of Node.js that the tools run on.
+const OLDEST_NODE: u32 = 20;
 /// Where the tools are installed, below the root of the project.
 const TOOLS: &str = "target/tools/js";
-/// Where the components stand that `hotshoe build` puts the cases into.
+/// Where the components are written before `hotshoe build` adds the cases, below the root of the project.
 const COMPONENTS: &str = "target/guests/js";
-/// Stands in the folder of the tools when all is there, with what was installed.
+/// The file in the folder of the tools that is written when they are complete, with the text of [`LOCK`].
 const INSTALLED: &str = "installed";
 const LOCK: &str = include_str!("javascript/package-lock.json");
 const FILES: [(&str, &str); 3] = [
@@ -28,7 +29,7 @@ const FILES: [(&str, &str); 3] = [
     ("componentize.mjs", include_str!("javascript/componentize.mjs")),
 ];
 
-/// Makes a component of the folder's modules, and says where it is.
+/// Makes a component of the folder's modules, and returns its path.
 ///
 /// # Errors
 /// Where Node.js is missing, a package cannot be installed, or the modules cannot be bundled or loaded.
@@ -46,27 +47,27 @@ pub(super) fn componentize(folder: &Folder) -> anyhow::Result<PathBuf> {
         .stdout(Stdio::null())
         .status()
         .context("cannot run node")?;
-    ensure!(built.success(), "{} does not build; the words above say why", folder.name);
+    ensure!(built.success(), "{} does not build; the output above says why", folder.name);
     Ok(component)
 }
 
 fn ensure_node() -> anyhow::Result<()> {
     let missing =
-        format!("install Node.js {NODE} or newer, with npm, from https://nodejs.org or your system's packages");
+        format!("install Node.js {OLDEST_NODE} or newer, with npm, from https://nodejs.org or your system's packages");
     let output = Command::new("node").arg("--version").output();
     let output = output.with_context(|| format!("cannot run node: {missing}"))?;
     let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     let Some(major) = major(&version) else { bail!("`node --version` says {version:?}: {missing}") };
-    ensure!(major >= NODE, "Node.js {version} is too old: {missing}");
+    ensure!(major >= OLDEST_NODE, "Node.js {version} is too old: {missing}");
     Ok(())
 }
 
-/// The first number of a version as `v20.20.2`.
+/// Returns the first number of a version such as `v20.20.2`.
 fn major(version: &str) -> Option<u32> {
     version.strip_prefix('v')?.split('.').next()?.parse().ok()
 }
 
-/// Installs the tools once, and returns their folder. Builds that run at once wait for each other.
+/// Installs the tools once, and returns their folder. Concurrent builds wait for each other.
 fn install_tools(root: &Path) -> anyhow::Result<PathBuf> {
     let tools = root.join(TOOLS);
     let cannot_write = || format!("cannot write {}", shown(&tools).display());
@@ -95,14 +96,15 @@ fn install_tools(root: &Path) -> anyhow::Result<PathBuf> {
     Ok(tools)
 }
 
-/// What a `package.json` says of other packages.
+/// The part of a `package.json` that names other packages.
 #[derive(Deserialize)]
 struct Package {
     #[serde(default)]
     dependencies: Map<String, Value>,
 }
 
-/// Installs what the author's `package.json` depends on, where it is not there. What is there, is the author's.
+/// Installs the dependencies of the author's `package.json`, if any is missing. Where all are there, the author has
+/// installed them, and they stay as they are.
 fn install_dependencies(dir: &Path) -> anyhow::Result<()> {
     let manifest = dir.join("package.json");
     let text = fs::read_to_string(&manifest).with_context(|| format!("cannot read {}", manifest.display()))?;
@@ -126,7 +128,7 @@ fn npm(arguments: &[&str], dir: &Path) -> anyhow::Result<()> {
         .stdout(Stdio::null())
         .status()
         .context("cannot run npm: it comes with Node.js")?;
-    ensure!(status.success(), "`npm {}` failed; its words are above", arguments.join(" "));
+    ensure!(status.success(), "`npm {}` failed; its output is above", arguments.join(" "));
     Ok(())
 }
 
@@ -135,17 +137,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_of_node_is_read_as_it_prints_it() {
+    fn the_major_version_of_node_is_read() {
         assert_eq!((major("v20.20.2"), major("v8.0.0")), (Some(20), Some(8)));
         assert_eq!((major("20.20.2"), major(""), major("vnext")), (None, None, None));
     }
 
     #[test]
-    fn what_is_installed_is_pinned_with_its_digests() {
+    fn every_installed_package_is_pinned_by_its_digest() {
         let lock: Value = serde_json::from_str(LOCK).unwrap();
         for (name, package) in lock["packages"].as_object().unwrap().iter().filter(|(name, _)| !name.is_empty()) {
             assert!(package["integrity"].as_str().is_some_and(|digest| digest.starts_with("sha512-")), "{name}");
-            assert!(package["resolved"].is_null(), "{name} names a registry, which a mirror is not");
+            assert!(package["resolved"].is_null(), "{name} names a registry, so that no mirror can serve it");
         }
     }
 

@@ -1,5 +1,5 @@
-//! `hotshoe build`: from a plugin's source in one of the languages that it knows, or from any core module, to a
-//! component that a host loads.
+//! `hotshoe build`: makes a component that a host loads, from a plugin's source in one of the known languages or from
+//! any core module.
 
 mod component;
 mod javascript;
@@ -28,22 +28,22 @@ use hotshoe_core::check::memory_share::Account;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::{CACHE_BYTES, Limits};
 
-/// So many cases that do not pass are named.
-const NAMED: usize = 4;
+/// The maximum number of failing cases that a warning names.
+const MAX_NAMED_CASES: usize = 4;
 
-/// Build a plugin: compile it, make a component of it, and have it carry its cases
+/// Build a plugin: make a component of its source, and add its cases to the component
 #[derive(clap::Args, Debug)]
 #[command(
     group = clap::ArgGroup::new("place").args(["plugin", "out"]).multiple(true),
     after_help = "Examples:\n  \
     hotshoe build plugins/memcached\n  \
     hotshoe build plugins/memcached --out target/check/ # where no host looks\n  \
-    hotshoe build plugins/hello --from hello.wasm       # what the tools of another language made\n  \
-    hotshoe build --from core.wasm --out plugin.wasm    # without a folder: it carries no cases\n\n\
-    The component carries the cases that `hotshoe test` passes, and a host that loads it tries them; a warning names the \
-    others, and the exit code stays 0.\n\n\
-    A folder in another language than Rust (Cargo.toml), Python (pyproject.toml) and JavaScript (package.json) is not \
-    compiled: the component that is there stays as it is."
+    hotshoe build plugins/hello --from hello.wasm       # built by the tools of another language\n  \
+    hotshoe build --from core.wasm --out plugin.wasm    # without a folder, and so without cases\n\n\
+    The component contains the cases that pass in `hotshoe test`, and a host that loads it runs them; a warning names the \
+    other cases, and the exit code stays 0.\n\n\
+    A plugin in another language than Rust (Cargo.toml), Python (pyproject.toml) and JavaScript (package.json) is not \
+    compiled: its component, if it is there, stays as it is."
 )]
 pub struct Args {
     /// The plugin's folder, or its plugin.yaml [default: this folder, or the only one in plugins/]
@@ -59,13 +59,13 @@ pub struct Args {
 }
 
 impl Args {
-    /// Builds, and prints where the component is.
+    /// Builds the component, and prints its path.
     ///
     /// # Errors
     /// Where a tool is missing, the crate does not compile, or a host would refuse the component.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         match (self.plugin, self.from, self.out) {
-            (None, Some(from), Some(out)) => alone(&from, &out),
+            (None, Some(from), Some(out)) => without_folder(&from, &out),
             (plugin, from, out) => {
                 let folder = Folder::named(plugin.as_deref())?;
                 let out = out.map(|out| folder.out(out));
@@ -76,11 +76,11 @@ impl Args {
     }
 }
 
-/// Builds without a folder: there are no cases to carry, and the limits are the default ones.
-fn alone(from: &Path, out: &Path) -> anyhow::Result<()> {
+/// Builds without a plugin's folder: there are no cases, and the limits are the default ones.
+fn without_folder(from: &Path, out: &Path) -> anyhow::Result<()> {
     let component = component(project::read(from)?, &[], &Limits::default()).with_context(|| cannot_use(from))?;
     project::write(out, &component)?;
-    say(out, &component, &carried(0))
+    report(out, &component, &number_of_cases(0))
 }
 
 fn in_folder(folder: &Folder, from: Option<PathBuf>, out: Option<&Path>) -> anyhow::Result<()> {
@@ -89,23 +89,27 @@ fn in_folder(folder: &Folder, from: Option<PathBuf>, out: Option<&Path>) -> anyh
         (None, Some(Language::Rust)) => rust::compile(folder)?,
         (None, Some(Language::Python)) => python::componentize(folder)?,
         (None, Some(Language::JavaScript)) => javascript::componentize(folder)?,
-        (None, None) => return as_it_is(folder, out),
+        (None, None) => return already_built(folder, out),
     };
     let (component, cases) = with_cases(folder, project::read(&made)?).with_context(|| cannot_use(&made))?;
     let product = folder.product();
     project::write(out.unwrap_or(&product), &component)?;
-    say(out.unwrap_or(&product), &component, &carried(cases))?;
+    report(out.unwrap_or(&product), &component, &number_of_cases(cases))?;
     match out.is_none().then(|| folder.component(None)).transpose()? {
-        Some(nearer) if nearer != product => {
-            terminal::note(format_args!("note: hosts read {} instead of it; remove that", shown(&nearer).display()));
+        Some(preferred) if preferred != product => {
+            terminal::note(format_args!(
+                "note: hosts read {} instead of it; remove that file",
+                shown(&preferred).display()
+            ));
         }
         _ => {}
     }
     Ok(())
 }
 
-/// A plugin in a language that is not known here is made by the tools of its language. Where they have, all is done.
-fn as_it_is(folder: &Folder, out: Option<&Path>) -> anyhow::Result<()> {
+/// Checks the component of a plugin in a language that is not known here, which the tools of that language built, and
+/// copies it to `out`.
+fn already_built(folder: &Folder, out: Option<&Path>) -> anyhow::Result<()> {
     let made = folder.component(None)?;
     let component = project::read(&made)?;
     contract::inspect(&component, &folder.limits).with_context(|| cannot_use(&made))?;
@@ -113,15 +117,15 @@ fn as_it_is(folder: &Folder, out: Option<&Path>) -> anyhow::Result<()> {
         project::write(out, &component)?;
     }
     let why = format!("as it is, for {} has no {}", shown(&folder.dir).display(), Language::files());
-    say(out.unwrap_or(&made), &component, &why)
+    report(out.unwrap_or(&made), &component, &why)
 }
 
-fn say(out: &Path, component: &[u8], more: &str) -> anyhow::Result<()> {
+fn report(out: &Path, component: &[u8], more: &str) -> anyhow::Result<()> {
     let (size, digest) = (component.len(), Digest::of(component));
     terminal::line(format_args!("{}: {size} bytes, digest {digest}, {more}", shown(out).display()))
 }
 
-fn carried(cases: usize) -> String {
+fn number_of_cases(cases: usize) -> String {
     format!("{cases} case{}", if cases == 1 { "" } else { "s" })
 }
 
@@ -129,11 +133,11 @@ fn cannot_use(path: &Path) -> String {
     format!("cannot use {}", shown(path).display())
 }
 
-/// Returns the component of a plugin with the cases that `hotshoe test` passes, and how many these are.
+/// Returns the component of a plugin with the cases that pass in `hotshoe test`, and the number of these.
 ///
-/// A host activates no component that fails on a case that it carries. A case that does not pass is left out
-/// with a warning and is no error: an author changes a word and looks at it in a running host before the
-/// cases are changed as well.
+/// A host does not activate a component that fails one of the cases in it. So a case that does not pass is left out
+/// with a warning. It is no error: an author may change the logic and look at the result in a running host before
+/// changing the cases.
 fn with_cases(folder: &Folder, made: Vec<u8>) -> anyhow::Result<(Vec<u8>, usize)> {
     let mut cases: Vec<Case> = folder.cases()?.into_iter().map(|file| file.case).collect();
     let all = component(made.clone(), &cases, &folder.limits)?;
@@ -146,7 +150,7 @@ fn with_cases(folder: &Folder, made: Vec<u8>) -> anyhow::Result<(Vec<u8>, usize)
     Ok((component(made, &cases, &folder.limits)?, cases.len()))
 }
 
-/// A case that the component does not carry.
+/// A case that is not put into the component.
 struct LeftOut {
     name: String,
     why: String,
@@ -154,8 +158,8 @@ struct LeftOut {
 
 fn warning(left_out: &[LeftOut], all: usize) -> String {
     let line = |LeftOut { name, why }: &LeftOut| format!("\n  - {name}: {}", why.lines().next().unwrap_or_default());
-    let named: String = left_out.iter().take(NAMED).map(line).collect();
-    let more = match left_out.len().saturating_sub(NAMED) {
+    let named: String = left_out.iter().take(MAX_NAMED_CASES).map(line).collect();
+    let more = match left_out.len().saturating_sub(MAX_NAMED_CASES) {
         0 => String::new(),
         more => format!("\n  - and {more} more"),
     };
@@ -166,7 +170,8 @@ fn warning(left_out: &[LeftOut], all: usize) -> String {
     )
 }
 
-/// Returns the cases that do not pass, and why. A component that cannot be tried is for a host to refuse.
+/// Returns the cases that do not pass, and why. Returns none for a component that cannot be loaded: a host will refuse
+/// it.
 async fn left_out(folder: &Folder, component: &[u8], cases: &[Case]) -> Vec<LeftOut> {
     let mut left_out = Vec::new();
     let Ok(engine) = Engine::new() else { return left_out };
@@ -194,9 +199,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_many_cases_that_do_not_pass_the_first_are_named_with_the_reason() {
+    fn a_warning_names_the_first_failing_cases_with_their_reasons_and_counts_the_others() {
         let case = |number| LeftOut { name: format!("case {number}"), why: "it expects nothing yet\nmore".to_owned() };
-        let left_out: Vec<LeftOut> = (0..NAMED + 3).map(case).collect();
+        let left_out: Vec<LeftOut> = (0..MAX_NAMED_CASES + 3).map(case).collect();
         let all = warning(&left_out, 16);
         assert!(all.contains("7 of 16 cases") && all.contains("- case 3: it expects nothing yet\n"), "{all}");
         assert!(all.ends_with("\n  - and 3 more"), "{all}");

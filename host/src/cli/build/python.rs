@@ -1,5 +1,5 @@
-//! A folder of Python to a component: componentize-py imports the plugin's module, and keeps the interpreter as it is
-//! then, so that a call starts no interpreter and imports nothing.
+//! Makes a component of a plugin in Python: componentize-py imports the plugin's module, and the component keeps the
+//! state of the interpreter after that, so that a call starts no interpreter and imports nothing.
 
 mod immortal;
 
@@ -16,28 +16,28 @@ use crate::cli::terminal;
 use crate::cli::wit;
 use hotshoe_core::model::digest::Digest;
 
-/// The version of componentize-py, the one place where it stands. It brings its own Python, 3.14, for the component.
+/// The version of componentize-py. No other file names it. It brings its own Python, 3.14, for the component.
 const COMPONENTIZE_PY: &str = "0.25.1";
-/// The Python of the components.
-const PYTHON: &str = "3.14";
-/// The oldest Python that the tools run on.
-const OLDEST: (u32, u32) = (3, 10);
-/// Where the tools are installed, below the root of the project: an environment of their own.
+/// The version of Python in the components.
+const GUEST_PYTHON: &str = "3.14";
+/// The oldest version of Python that the tools run on.
+const OLDEST_PYTHON: (u32, u32) = (3, 10);
+/// Where the tools are installed, below the root of the project: a virtual environment of their own.
 const TOOLS: &str = "target/tools/python";
 /// Where components are made, below the root of the project.
 const WORK: &str = "target/guests/python";
-/// The module that a component is made of: it has the SDK export the plugin's own.
+/// The module that componentize-py is given: it has the SDK export the plugin's own module.
 const ENTRY: &str = "hotshoe_entry";
-/// The file beside [`ENTRY`] in which the SDK leaves the addresses of all objects.
+/// The file beside [`ENTRY`] into which the SDK writes the addresses of all objects.
 const OBJECTS: &str = "objects";
 const STAGE: &str = include_str!("python/stage.py");
-/// The command line of componentize-py. The script that pip installs knows only the folder in which it was installed,
-/// and people move their projects.
+/// Runs the command line of componentize-py. The script that pip installs has the absolute path of its folder in it,
+/// and fails when an author has moved the project.
 const SCRIPT: &str =
     "import sys; from componentize_py import script; sys.argv[0] = 'componentize-py'; sys.exit(script())";
 
-/// Makes a component of the folder's module, and says where it is. It is made anew only where something that it is made
-/// of has changed.
+/// Makes a component of the folder's module, and returns its path. It is built again only if one of its inputs has
+/// changed.
 ///
 /// # Errors
 /// Where Python is missing, a package cannot be installed, or the module cannot be imported.
@@ -53,14 +53,14 @@ pub(super) fn componentize(folder: &Folder) -> anyhow::Result<PathBuf> {
     work.install(&tools, &staged.requires)?;
     let made = work.dir.join("component.new.wasm");
     work.componentize(&tools, &staged.module, &made)
-        .with_context(|| format!("{} is not built; the words above say why", folder.name))?;
+        .with_context(|| format!("{} is not built; the output above says why", folder.name))?;
     work.make_immortal(&made)?;
     fs::rename(&made, &component).with_context(|| format!("cannot write {}", component.display()))?;
     work.write("inputs", &inputs)?;
     Ok(component)
 }
 
-/// Installs the tools once, and returns their folder. Builds that run at once wait for each other.
+/// Installs the tools once, and returns their folder. Concurrent builds wait for each other.
 fn install_tools(root: &Path) -> anyhow::Result<PathBuf> {
     let tools = root.join(TOOLS);
     let cannot_write = || format!("cannot write {}", shown(&tools).display());
@@ -78,7 +78,7 @@ fn install_tools(root: &Path) -> anyhow::Result<PathBuf> {
         ensure!(
             made.status.success(),
             "{python} cannot make an environment in {place}: {}\nDebian and Ubuntu have what it lacks in python3-venv",
-            words(&made)
+            output_of(&made)
         );
     }
     terminal::note(format_args!("installing componentize-py {COMPONENTIZE_PY} into {place}, once: 20 MB from PyPI"));
@@ -92,9 +92,9 @@ fn install_tools(root: &Path) -> anyhow::Result<PathBuf> {
     Ok(tools)
 }
 
-/// Returns the Python to run the tools on: `python3`, or what `PYTHON` names.
+/// Returns the Python to run the tools on: `python3`, or the program that the variable `PYTHON` names.
 fn find_python() -> anyhow::Result<String> {
-    let (major, minor) = OLDEST;
+    let (major, minor) = OLDEST_PYTHON;
     let needed = format!(
         "a plugin in Python needs Python {major}.{minor} or newer to be built: install it from https://python.org or your \
          system's packages, or name one with the variable PYTHON"
@@ -105,19 +105,19 @@ fn find_python() -> anyhow::Result<String> {
     let output = output.with_context(|| format!("cannot run {python}: {needed}"))?;
     let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     match parse(&version) {
-        Some(found) if found >= OLDEST => Ok(python),
+        Some(found) if found >= OLDEST_PYTHON => Ok(python),
         Some(_) => bail!("{python} is Python {version}: {needed}"),
-        None => bail!("{python} says no version ({}): {needed}", words(&output)),
+        None => bail!("{python} prints no version ({}): {needed}", output_of(&output)),
     }
 }
 
-/// The first two numbers of a version.
+/// Returns the first two numbers of a version.
 fn parse(version: &str) -> Option<(u32, u32)> {
     let (major, rest) = version.split_once('.')?;
     Some((major.parse().ok()?, rest.split('.').next()?.parse().ok()?))
 }
 
-/// What `stage.py` laid out.
+/// The output of `stage.py`: the module, what pip has to install, and a digest of the files that were copied.
 #[derive(Deserialize)]
 struct Staged {
     module: String,
@@ -126,7 +126,7 @@ struct Staged {
 }
 
 impl Staged {
-    /// Everything that the component is made of, in short.
+    /// Returns a text that changes whenever any input of the component does.
     fn inputs(&self) -> String {
         let contract = wit::FILES.map(|(_, text)| text).concat();
         let contract = Digest::of(contract.as_bytes());
@@ -138,14 +138,14 @@ impl Staged {
 fn stage(folder: &Folder, tools: &Path, work: &Work) -> anyhow::Result<Staged> {
     let mut command = Command::new(tools.join("bin/python"));
     let staged = run(command.args(["-c", STAGE]).arg(&folder.dir).arg(work.modules()))?;
-    ensure!(staged.status.success(), "{}", words(&staged));
-    serde_json::from_slice(&staged.stdout).context("stage.py answers no JSON")
+    ensure!(staged.status.success(), "{}", output_of(&staged));
+    serde_json::from_slice(&staged.stdout).context("stage.py does not print JSON")
 }
 
-/// The folder in which a component is made.
+/// The folder in which a component is built.
 struct Work {
     dir: PathBuf,
-    /// Held as long as this is, so that two builds of one plugin wait for each other.
+    /// Held until the build is over, so that two builds of one plugin wait for each other.
     _lock: File,
 }
 
@@ -160,12 +160,13 @@ impl Work {
         Ok(Self { dir, _lock: lock })
     }
 
-    /// Where the plugin's modules and those of its local dependencies are laid out.
+    /// Returns where the plugin's modules and those of its local dependencies are copied to.
     fn modules(&self) -> PathBuf {
         self.dir.join("modules")
     }
 
-    /// Where its other dependencies are installed: an environment as componentize-py looks for one.
+    /// Returns where its other dependencies are installed, in the layout of an environment that componentize-py
+    /// expects.
     fn packages(&self) -> PathBuf {
         self.dir.join("environment/lib/site-packages")
     }
@@ -179,8 +180,8 @@ impl Work {
         fs::read_to_string(self.dir.join(name)).is_ok_and(|there| there == text)
     }
 
-    /// Installs what the plugin requires from PyPI. A package with native code has none for WebAssembly, so only others
-    /// are looked for.
+    /// Installs what the plugin requires from PyPI. Only packages of pure Python are accepted: those with native code
+    /// have no build for WebAssembly.
     fn install(&self, tools: &Path, requires: &[String]) -> anyhow::Result<()> {
         let packages = self.packages();
         let wanted = requires.join("\n");
@@ -194,7 +195,7 @@ impl Work {
         if !requires.is_empty() {
             terminal::note(format_args!("installing {} for the component", requires.join(", ")));
             let target = packages.to_string_lossy().into_owned();
-            let mut arguments = vec!["--target", &target, "--only-binary=:all:", "--python-version", PYTHON];
+            let mut arguments = vec!["--target", &target, "--only-binary=:all:", "--python-version", GUEST_PYTHON];
             arguments.extend(["--platform", "any", "--abi", "none", "--implementation", "py"]);
             arguments.extend(requires.iter().map(String::as_str));
             pip(tools, &arguments).context(
@@ -204,7 +205,7 @@ impl Work {
         self.write("requires", &wanted)
     }
 
-    /// Has componentize-py make the component, without WASI.
+    /// Makes the component by componentize-py, without WASI.
     fn componentize(&self, tools: &Path, module: &str, component: &Path) -> anyhow::Result<()> {
         for (name, text) in wit::FILES {
             self.write(&format!("wit/{name}"), text)?;
@@ -217,14 +218,14 @@ impl Work {
             .arg("--output")
             .arg(component)
             .current_dir(&self.dir)
-            // Else it takes the packages of any environment that is active.
+            // Otherwise componentize-py would take the packages of an environment that is active in the shell.
             .env("VIRTUAL_ENV", "environment")
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .output()
             .context("cannot run componentize-py")?;
         if !made.status.success() {
-            terminal::note(cause(&words(&made)));
+            terminal::note(exception(&output_of(&made)));
             bail!("componentize-py made no component of the module {module}");
         }
         Ok(())
@@ -232,7 +233,7 @@ impl Work {
 }
 
 impl Work {
-    /// Has a component keep its objects as they are, at the addresses that the SDK has left.
+    /// Makes the objects of a component immortal, at the addresses that the SDK has written.
     fn make_immortal(&self, component: &Path) -> anyhow::Result<()> {
         let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
         let mut bytes = read(component)?;
@@ -242,7 +243,7 @@ impl Work {
     }
 }
 
-/// The text of [`ENTRY`].
+/// Returns the source of the module [`ENTRY`].
 fn entry(module: &str) -> String {
     format!(
         "from pathlib import Path\n\nfrom hotshoe.component import export\n\nReconciler = export({module:?}, \
@@ -250,18 +251,18 @@ fn entry(module: &str) -> String {
     )
 }
 
-/// What componentize-py says, from the author's exception on. Before and after it stand its own frames.
-fn cause(words: &str) -> &str {
-    let end = words.find("\nStack backtrace:").or_else(|| words.find("\n\nCaused by:")).unwrap_or(words.len());
-    let begin = words.find("Traceback (most recent call last)").filter(|begin| *begin < end).unwrap_or(0);
-    words.get(begin..end).unwrap_or(words).trim()
+/// Returns the author's exception from the output of componentize-py, which has frames of its own before and after it.
+fn exception(output: &str) -> &str {
+    let end = output.find("\nStack backtrace:").or_else(|| output.find("\n\nCaused by:")).unwrap_or(output.len());
+    let begin = output.find("Traceback (most recent call last)").filter(|begin| *begin < end).unwrap_or(0);
+    output.get(begin..end).unwrap_or(output).trim()
 }
 
 fn pip(tools: &Path, arguments: &[&str]) -> anyhow::Result<()> {
     let mut command = Command::new(tools.join("bin/python"));
     command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(arguments);
     let installed = run(&mut command)?;
-    ensure!(installed.status.success(), "{}", words(&installed));
+    ensure!(installed.status.success(), "{}", output_of(&installed));
     Ok(())
 }
 
@@ -270,10 +271,10 @@ fn run(command: &mut Command) -> anyhow::Result<Output> {
     command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {}", OsStr::display(&program)))
 }
 
-/// What a command said: on its error output, or else as its result.
-fn words(output: &Output) -> String {
-    let said = if output.stderr.is_empty() { &output.stdout } else { &output.stderr };
-    String::from_utf8_lossy(said).trim().to_owned()
+/// Returns what a command printed: its standard error, or its standard output where that is empty.
+fn output_of(output: &Output) -> String {
+    let printed = if output.stderr.is_empty() { &output.stdout } else { &output.stderr };
+    String::from_utf8_lossy(printed).trim().to_owned()
 }
 
 #[cfg(test)]
@@ -282,15 +283,16 @@ mod tests {
 
     #[test]
     fn a_version_is_compared_by_its_numbers() {
-        assert!(parse("3.9") < Some(OLDEST) && parse("3.10.2") >= Some(OLDEST) && parse("3.14") > Some(OLDEST));
+        let oldest = Some(OLDEST_PYTHON);
+        assert!(parse("3.9") < oldest && parse("3.10.2") >= oldest && parse("3.14") > oldest);
         assert_eq!(parse("three"), None);
     }
 
     #[test]
-    fn of_what_componentize_py_says_the_exception_is_shown() {
-        let words = "Error: failed\nTraceback (most recent call last):\n  File \"/1/a.py\", line 3\nValueError: no\n\n\
-                     Caused by:\n    0: x";
-        assert_eq!(cause(words), "Traceback (most recent call last):\n  File \"/1/a.py\", line 3\nValueError: no");
-        assert_eq!(cause("Error: no such file"), "Error: no such file");
+    fn the_exception_is_shown_without_the_frames_of_componentize_py() {
+        let output = "Error: failed\nTraceback (most recent call last):\n  File \"/1/a.py\", line 3\nValueError: no\n\n\
+                      Caused by:\n    0: x";
+        assert_eq!(exception(output), "Traceback (most recent call last):\n  File \"/1/a.py\", line 3\nValueError: no");
+        assert_eq!(exception("Error: no such file"), "Error: no such file");
     }
 }

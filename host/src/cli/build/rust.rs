@@ -1,4 +1,4 @@
-//! A plugin in Rust: cargo compiles its crate to a core module.
+//! Compiles the crate of a plugin in Rust to a core module, by cargo.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::cli::project::Folder;
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
-/// Compiles the plugin's crate, and says where the module is that came out.
+/// Compiles the plugin's crate, and returns the path of the module.
 pub(super) fn compile(folder: &Folder) -> anyhow::Result<PathBuf> {
     let manifest = folder.crate_manifest();
     ensure_target(&folder.dir)?;
@@ -25,11 +25,12 @@ pub(super) fn compile(folder: &Folder) -> anyhow::Result<PathBuf> {
         .stderr(Stdio::inherit())
         .output()
         .context("cannot run cargo: install Rust from https://rustup.rs")?;
-    ensure!(output.status.success(), "{} does not compile; the compiler's words are above", folder.name);
+    ensure!(output.status.success(), "{} does not compile; the compiler's output is above", folder.name);
     module(&output.stdout, &manifest)
 }
 
-/// Without this check the compiler says only that it "can't find crate for `core`".
+/// Fails if the standard library for WebAssembly is not installed. Without this check the compiler says only that it
+/// "can't find crate for `core`".
 fn ensure_target(dir: &Path) -> anyhow::Result<()> {
     let output = Command::new(tool("RUSTC", "rustc"))
         .args(["--print", "target-libdir", "--target", TARGET])
@@ -58,11 +59,11 @@ struct Message {
     filenames: Vec<PathBuf>,
 }
 
-/// The module that cargo made of this very crate.
+/// Returns the module that cargo made of this crate, among those of its dependencies.
 fn module(messages: &[u8], manifest: &Path) -> anyhow::Result<PathBuf> {
     let messages = serde_json::Deserializer::from_slice(messages).into_iter::<Message>().filter_map(Result::ok);
     let own =
-        messages.filter(|message| message.reason == "compiler-artifact" && same(&message.manifest_path, manifest));
+        messages.filter(|message| message.reason == "compiler-artifact" && is_same(&message.manifest_path, manifest));
     let modules: Vec<_> =
         own.flat_map(|message| message.filenames).filter(|file| file.extension() == Some(OsStr::new("wasm"))).collect();
     match modules.as_slice() {
@@ -72,7 +73,7 @@ fn module(messages: &[u8], manifest: &Path) -> anyhow::Result<PathBuf> {
     }
 }
 
-fn same(a: &Path, b: &Path) -> bool {
+fn is_same(a: &Path, b: &Path) -> bool {
     a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
 

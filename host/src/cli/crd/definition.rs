@@ -7,19 +7,19 @@ use serde_json::{Value, json};
 use super::structural;
 use hotshoe_core::model::names;
 
-/// A definition that the API server accepts, as far as can be checked without it.
+/// A definition that passed all checks that are possible without an API server.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Definition {
-    /// PLURAL.GROUP.
+    /// Its name, `PLURAL.GROUP`.
     pub(super) name: String,
     pub(super) group: String,
     pub(super) kind: String,
     plural: String,
-    /// All of it.
+    /// The whole definition.
     pub(super) value: Value,
 }
 
-/// The part of it that is read here, with every key that there is: others are errors.
+/// A definition with every key that Kubernetes has, so that any other key is an error. Those with `_` are not checked.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Crd {
@@ -123,15 +123,15 @@ struct Column {
 }
 
 impl Definition {
-    /// Reads a definition.
+    /// Reads and checks a definition.
     ///
     /// # Errors
-    /// The first thing in it that the API server, or a host, would refuse.
+    /// If the API server or a host would refuse it; the error names the first problem.
     pub(super) fn read(value: Value) -> anyhow::Result<Self> {
         let crd: Crd = serde_json::from_value(value.clone())?;
         ensure!(
             crd.api_version == "apiextensions.k8s.io/v1" && crd.kind == "CustomResourceDefinition",
-            "it is {} {}; what is wanted is a CustomResourceDefinition of apiextensions.k8s.io/v1",
+            "it is {} {}; it must be a CustomResourceDefinition of apiextensions.k8s.io/v1",
             crd.api_version,
             crd.kind
         );
@@ -146,7 +146,7 @@ impl Definition {
         );
         ensure!(
             !crd.spec.preserve_unknown_fields,
-            "spec.preserveUnknownFields is true, which a v1 definition cannot say"
+            "spec.preserveUnknownFields is true, which a v1 definition does not allow; remove it"
         );
         check_versions(&crd.spec.versions)?;
         Ok(Self { name, group: crd.spec.group.clone(), kind: kind.clone(), plural: plural.clone(), value })
@@ -157,22 +157,22 @@ impl Definition {
         format!("{}_{}.yaml", self.group, self.plural)
     }
 
-    /// Says what a host can do less well with it than with another.
+    /// Returns notes about what limits a host with this definition.
     pub(super) fn notes(&self) -> Vec<String> {
         let versions = self.value.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
-        let without = versions.filter(|version| !has_conditions(version)).map(|version| {
+        let notes = versions.filter(|version| !has_conditions(version)).map(|version| {
             format!(
                 "the status of {} has no list `conditions` of the type `map` by `type`, so a host reports in Events only",
                 version.get("name").and_then(Value::as_str).unwrap_or_default()
             )
         });
-        without.collect()
+        notes.collect()
     }
 
-    /// Says where two definitions of one name begin to differ.
+    /// Returns the first difference from another definition of the same name, as a sentence.
     pub(super) fn first_difference(&self, other: &Self) -> String {
         match difference(&other.value, &self.value, String::new()) {
-            Some((path, one, another)) => format!("{path} is {one} in the one and {another} in the other"),
+            Some((path, one, another)) => format!("{path} is {one} in the first and {another} in the second"),
             None => "they differ in form".to_owned(),
         }
     }
@@ -188,14 +188,14 @@ fn check_names(spec: &Spec) -> anyhow::Result<()> {
     for kind in [Some(&names.kind), names.list_kind.as_ref()].into_iter().flatten() {
         ensure!(
             names::is_kind(kind),
-            "{kind:?} is no kind: it begins with a capital letter, and has letters and digits"
+            "{kind:?} is no kind: a kind begins with a capital letter, and has letters and digits only"
         );
     }
     let others = names.short_names.iter().chain(&names.categories).chain(&names.singular);
     for name in [&names.plural].into_iter().chain(others) {
         ensure!(
             names::is_label(name),
-            "{name:?} in spec.names is no DNS label: lower-case letters, digits and `-` between"
+            "{name:?} in spec.names is no DNS label: lower-case letters and digits, with `-` between them"
         );
     }
     Ok(())
@@ -332,7 +332,7 @@ mod tests {
             all
         };
         for (crd, words) in [
-            (changed("/kind", json!("ConfigMap")), "what is wanted is a CustomResourceDefinition"),
+            (changed("/kind", json!("ConfigMap")), "it must be a CustomResourceDefinition"),
             (changed("/metadata/name", json!("cache.example.com")), "make it PLURAL.GROUP, caches.example.com"),
             (changed("/spec/group", json!("example")), "with a dot in it"),
             (changed("/spec/names/kind", json!("cache")), "is no kind"),
@@ -380,6 +380,6 @@ mod tests {
         let other = Definition::read(other).unwrap();
         assert_ne!(one, other);
         let words = other.first_difference(&one);
-        assert_eq!(words, ".spec.names.shortNames[0] is \"ca\" in the one and \"cb\" in the other");
+        assert_eq!(words, ".spec.names.shortNames[0] is \"ca\" in the first and \"cb\" in the second");
     }
 }

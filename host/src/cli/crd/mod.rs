@@ -23,9 +23,9 @@ use source::Source;
     hotshoe crd plugins/memcached | kubectl apply -f -\n  \
     hotshoe crd --out crds                              # of every plugin, as crds/GROUP_PLURAL.yaml\n  \
     hotshoe crd --host | kubectl apply -f -             # of Plugin, for a host that follows such objects\n\n\
-    It comes from the binary `crd` of the plugin's crate, or else from crd.yaml beside plugin.yaml, and must be one that the \
-    API server takes: a structural schema, one storage version, a status subresource, the kind of spec.parent.\n\n\
-    Plugins may share a kind: then their definitions must be equal. A kind of Kubernetes itself has none, which is noted.")]
+    It comes from the binary `crd` of the plugin's crate, or else from crd.yaml beside plugin.yaml. The API server and a \
+    host must accept it: a structural schema, one storage version, a status subresource, the kind of spec.parent.\n\n\
+    Plugins may share a kind: then their definitions must be equal. A kind of Kubernetes itself needs none; a note says so.")]
 pub struct Args {
     /// Plugins: folders with a plugin.yaml, or such files [default: this folder, or all in plugins/]
     #[arg(value_name = "PLUGIN")]
@@ -48,7 +48,7 @@ enum Output {
     Yaml,
 }
 
-/// A definition, and which plugin it is of.
+/// A definition, and the file or crate that it comes from.
 struct Found {
     definition: Definition,
     source: String,
@@ -74,7 +74,7 @@ impl Args {
         for path in self.folders()? {
             let folder = Folder::open(&path)?;
             let Some(source) = Source::of(&folder) else {
-                without(&folder, self.plugins.is_empty())?;
+                note_missing(&folder, self.plugins.is_empty())?;
                 continue;
             };
             let place = source.place(&folder);
@@ -135,8 +135,11 @@ fn definition(folder: &Folder, source: &Source) -> anyhow::Result<Definition> {
     Ok(definition)
 }
 
-/// Notes why a plugin has no definition, where that is in order.
-fn without(folder: &Folder, is_one_of_all: bool) -> anyhow::Result<()> {
+/// Notes why a plugin has no definition.
+///
+/// # Errors
+/// If the plugin needs one and was named by the user, that is, if not `all` plugins are looked at.
+fn note_missing(folder: &Folder, all: bool) -> anyhow::Result<()> {
     let name = &folder.name;
     if let Some(parent) = folder.parent.as_ref().filter(|parent| !parent.is_custom()) {
         terminal::note(format_args!("note: {name} serves {parent}, a kind of Kubernetes itself, which needs no CRD"));
@@ -147,7 +150,7 @@ fn without(folder: &Folder, is_one_of_all: bool) -> anyhow::Result<()> {
     } else {
         "write crd.yaml beside its plugin.yaml"
     };
-    ensure!(is_one_of_all, "{name} has no CRD: {how}");
+    ensure!(all, "{name} has no CRD: {how}");
     terminal::note(format_args!("note: {name} has no CRD, so none is written; {how}"));
     Ok(())
 }
@@ -178,7 +181,7 @@ fn write(definitions: &BTreeMap<String, Found>, out: &Path) -> anyhow::Result<()
     Ok(())
 }
 
-/// Returns the text of the file for a definition that stands in this text and comes from there.
+/// Returns the text of the file for a definition in YAML. A comment in it names the source.
 ///
 /// # Errors
 /// Where the API server would refuse it.

@@ -1,4 +1,4 @@
-//! Where the definition of a plugin's kind comes from: a binary of its crate, or a file.
+//! Reads the definition of a plugin's kind from its source: a binary of its crate, or a file.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,8 +9,9 @@ use serde_json::Value;
 use crate::cli::project::{Folder, Language};
 use crate::config::file;
 
-/// The source of the binary, and the file.
+/// The source file of the binary that prints the definition.
 const BINARY: &str = "src/bin/crd.rs";
+/// The file with the definition.
 const FILE: &str = "crd.yaml";
 
 /// Where the definition of a plugin's kind comes from.
@@ -32,7 +33,7 @@ impl Source {
         file.is_file().then_some(Self::File(file))
     }
 
-    /// Returns the folder or file as one in the project would name it.
+    /// Returns the path of the crate or file, relative to the root of the project.
     pub(super) fn place(&self, folder: &Folder) -> String {
         let path: &Path = match self {
             Self::Crate => &folder.dir,
@@ -49,7 +50,7 @@ impl Source {
     /// Reads the definition.
     ///
     /// # Errors
-    /// Where the crate does not compile, or what it prints, or what is in the file, is no YAML.
+    /// If the crate does not compile, or neither its output nor the file is YAML.
     pub(super) fn definition(&self, folder: &Folder) -> anyhow::Result<Value> {
         match self {
             Self::Crate => printed(folder),
@@ -60,7 +61,8 @@ impl Source {
     }
 }
 
-/// Runs the crate's binary where its components are compiled too, so that nothing is compiled twice.
+/// Returns what the crate's binary prints. It is built in the same target directory as the components, so that nothing
+/// is compiled twice.
 fn printed(folder: &Folder) -> anyhow::Result<Value> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
@@ -73,8 +75,8 @@ fn printed(folder: &Folder) -> anyhow::Result<Value> {
         .output()
         .context("cannot run cargo: install Rust from https://rustup.rs")?;
     let status = output.status;
-    ensure!(status.success(), "`cargo run --features crd --bin crd` ended with {status}; what it said is above");
-    serde_json::from_slice(&output.stdout)
-        .or_else(|_| serde_saphyr::from_slice(&output.stdout))
-        .context("what its binary `crd` prints is neither JSON nor YAML; let it print the definition alone, by hotshoe_sdk::crd::print")
+    ensure!(status.success(), "`cargo run --features crd --bin crd` ended with {status}; its output is above");
+    serde_json::from_slice(&output.stdout).or_else(|_| serde_saphyr::from_slice(&output.stdout)).context(
+        "its binary `crd` prints neither JSON nor YAML; have it print the definition alone, by hotshoe_sdk::crd::print",
+    )
 }

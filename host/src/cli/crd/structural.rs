@@ -1,4 +1,4 @@
-//! Structural schemas, as the API server checks them before it takes a CustomResourceDefinition.
+//! Checks structural schemas as the API server does before it accepts a CustomResourceDefinition.
 //! <https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema>
 
 use anyhow::{bail, ensure};
@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
-/// Schemas are not nested deeper; the text comes from a plugin's author, and is walked by a function that calls itself.
-const DEPTH: usize = 64;
+/// The maximum depth of a schema. The functions that walk it are recursive, and a plugin's author writes it.
+const MAX_DEPTH: usize = 64;
 
-/// What the value itself is held to, also where alternatives are listed.
+/// Keywords that validate a value. They are allowed everywhere, also in `allOf`, `anyOf`, `oneOf` and `not`.
 const VALIDATIONS: [&str; 17] = [
     "allOf",
     "anyOf",
@@ -29,9 +29,9 @@ const VALIDATIONS: [&str; 17] = [
     "not",
     "oneOf",
 ];
-/// What validates too, with schemas or names below.
+/// Further validating keywords, which refer to fields or items or match a text.
 const MORE_VALIDATIONS: [&str; 4] = ["items", "pattern", "properties", "required"];
-/// What only a schema outside of alternatives says.
+/// Keywords that are not allowed in `allOf`, `anyOf`, `oneOf` and `not`.
 const STRUCTURE: [&str; 15] = [
     "additionalProperties",
     "default",
@@ -54,28 +54,28 @@ const ALTERNATIVES: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 /// Checks the schema of a version.
 ///
 /// # Errors
-/// The first thing in it that is not structural, with the path of the field.
+/// If it is not structural; the error names the first problem and the path of its field.
 pub(super) fn check(schema: &Value) -> anyhow::Result<()> {
     ensure!(schema.get("type").and_then(Value::as_str) == Some("object"), "the schema itself needs `type: object`");
     let metadata = schema.pointer("/properties/metadata").and_then(Value::as_object);
     if let Some(more) =
         metadata.and_then(|metadata| metadata.keys().find(|key| !["type", "properties"].contains(&&***key)))
     {
-        bail!("metadata: it says `{more}`, but only the form of `name` and `generateName` may be said of it");
+        bail!("metadata: it has `{more}`, but its schema may only restrict `name` and `generateName`");
     }
     structure(schema, "", 0)
 }
 
 fn structure(schema: &Value, path: &str, depth: usize) -> anyhow::Result<()> {
     let at = if path.is_empty() { "the schema" } else { path };
-    ensure!(depth < DEPTH, "{at}: it is nested deeper than {DEPTH} levels");
+    ensure!(depth < MAX_DEPTH, "{at}: it is nested deeper than {MAX_DEPTH} levels");
     let Value::Object(members) = schema else {
         bail!("{at}: its schema is {schema}, where a structural one is an object; use `{PRESERVE}: true` for any value")
     };
-    check_words(members, at, true)?;
+    check_keywords(members, at, true)?;
     check_type(members, at)?;
     check_lists(members, at)?;
-    for (name, property) in below(members, "properties") {
+    for (name, property) in entries(members, "properties") {
         structure(property, &join(path, name), depth + 1)?;
     }
     if let Some(items) = members.get("items") {
@@ -94,28 +94,28 @@ fn structure(schema: &Value, path: &str, depth: usize) -> anyhow::Result<()> {
     alternatives(members, path, depth)
 }
 
-fn check_words(schema: &Map<String, Value>, at: &str, is_structure: bool) -> anyhow::Result<()> {
-    for (word, value) in schema {
-        let word = word.as_str();
-        let is_known = VALIDATIONS.contains(&word) || MORE_VALIDATIONS.contains(&word);
-        match word {
-            _ if is_known || (is_structure && STRUCTURE.contains(&word)) => {}
+fn check_keywords(schema: &Map<String, Value>, at: &str, is_structure: bool) -> anyhow::Result<()> {
+    for (keyword, value) in schema {
+        let keyword = keyword.as_str();
+        let is_known = VALIDATIONS.contains(&keyword) || MORE_VALIDATIONS.contains(&keyword);
+        match keyword {
+            _ if is_known || (is_structure && STRUCTURE.contains(&keyword)) => {}
             "uniqueItems" if value == &Value::Bool(false) => {}
             "uniqueItems" => bail!("{at}: uniqueItems is not supported; use `x-kubernetes-list-type: set`"),
-            "$ref" => bail!("{at}: it refers to {value}; a structural schema has everything in its place"),
-            _ if STRUCTURE.contains(&word) => {
+            "$ref" => bail!("{at}: it refers to {value}; a structural schema has no references: write the schema here"),
+            _ if STRUCTURE.contains(&keyword) => {
                 bail!(
-                    "{at}: an alternative of allOf, anyOf, oneOf or not says `{word}`; say it beside, of the field itself"
+                    "{at}: an alternative of allOf, anyOf, oneOf or not has `{keyword}`; put it into the schema of the field itself"
                 )
             }
-            _ => bail!("{at}: it says `{word}`, which no structural schema does"),
+            _ => bail!("{at}: it has `{keyword}`, which a structural schema does not allow"),
         }
     }
     Ok(())
 }
 
 fn check_type(schema: &Map<String, Value>, at: &str) -> anyhow::Result<()> {
-    let says = |word: &str| schema.get(word) == Some(&Value::Bool(true));
+    let is_true = |keyword: &str| schema.get(keyword) == Some(&Value::Bool(true));
     match schema.get("type") {
         Some(Value::String(type_)) => {
             let known = ["array", "boolean", "integer", "number", "object", "string"];
@@ -124,12 +124,12 @@ fn check_type(schema: &Map<String, Value>, at: &str) -> anyhow::Result<()> {
                 "{at}: its type is {type_:?}, which is none of {}",
                 known.join(", ")
             );
-            ensure!(!says(INT_OR_STRING), "{at}: it has a type beside `{INT_OR_STRING}`; remove one");
+            ensure!(!is_true(INT_OR_STRING), "{at}: it has a type beside `{INT_OR_STRING}`; remove one");
             ensure!(type_ != "array" || schema.contains_key("items"), "{at}: it is an array without `items`");
         }
-        Some(other) => bail!("{at}: its type is {other}, which is no text"),
-        None if says(INT_OR_STRING) || says(PRESERVE) => {}
-        None => bail!("{at}: it has no type; say `type`, or `{PRESERVE}: true` for any value"),
+        Some(other) => bail!("{at}: its type is {other}, which is no string"),
+        None if is_true(INT_OR_STRING) || is_true(PRESERVE) => {}
+        None => bail!("{at}: it has no type; add `type`, or `{PRESERVE}: true` for any value"),
     }
     Ok(())
 }
@@ -156,11 +156,12 @@ fn check_lists(schema: &Map<String, Value>, at: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks what stands in `allOf`, `anyOf`, `oneOf` and `not`: it narrows the values of fields that are there already.
+/// Checks the schemas in `allOf`, `anyOf`, `oneOf` and `not`: they may only narrow the values of fields that are
+/// defined outside of them.
 fn alternatives(schema: &Map<String, Value>, path: &str, depth: usize) -> anyhow::Result<()> {
     let is_int_or_string = schema.get(INT_OR_STRING) == Some(&Value::Bool(true));
-    for word in ALTERNATIVES {
-        for alternative in schema.get(word).and_then(Value::as_array).into_iter().flatten() {
+    for keyword in ALTERNATIVES {
+        for alternative in schema.get(keyword).and_then(Value::as_array).into_iter().flatten() {
             if !(is_int_or_string && is_type_alone(alternative)) {
                 narrowing(alternative, path, depth + 1)?;
             }
@@ -171,23 +172,24 @@ fn alternatives(schema: &Map<String, Value>, path: &str, depth: usize) -> anyhow
 
 fn narrowing(schema: &Value, path: &str, depth: usize) -> anyhow::Result<()> {
     let at = if path.is_empty() { "the schema" } else { path };
-    ensure!(depth < DEPTH, "{at}: it is nested deeper than {DEPTH} levels");
+    ensure!(depth < MAX_DEPTH, "{at}: it is nested deeper than {MAX_DEPTH} levels");
     let Value::Object(members) = schema else { bail!("{at}: an alternative is {schema}, which is no schema") };
-    check_words(members, at, false)?;
-    for (name, property) in below(members, "properties") {
+    check_keywords(members, at, false)?;
+    for (name, property) in entries(members, "properties") {
         narrowing(property, &join(path, name), depth + 1)?;
     }
     members.get("items").map_or(Ok(()), |items| narrowing(items, &format!("{path}[]"), depth + 1))?;
     alternatives(members, path, depth)
 }
 
-/// `anyOf: [{type: integer}, {type: string}]`, which may stand beside `x-kubernetes-int-or-string`.
+/// Returns whether a schema has a type and nothing else, as in `anyOf: [{type: integer}, {type: string}]`, which is
+/// allowed beside `x-kubernetes-int-or-string`.
 fn is_type_alone(schema: &Value) -> bool {
     schema.as_object().is_some_and(|members| members.len() == 1 && members.contains_key("type"))
 }
 
-fn below<'a>(schema: &'a Map<String, Value>, word: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
-    schema.get(word).and_then(Value::as_object).into_iter().flatten()
+fn entries<'a>(schema: &'a Map<String, Value>, keyword: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    schema.get(keyword).and_then(Value::as_object).into_iter().flatten()
 }
 
 fn join(path: &str, name: &str) -> String {
@@ -206,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_structural_schema_is_taken() {
+    fn a_structural_schema_is_accepted() {
         let schema = json!({ "type": "object", "properties": {
             "metadata": { "type": "object", "properties": { "name": { "type": "string", "maxLength": 20 } } },
             "spec": {
@@ -237,7 +239,7 @@ mod tests {
             (json!({}), "spec: it has no type"),
             (json!(true), "spec: its schema is true"),
             (json!({ "type": "text" }), "spec: its type is \"text\""),
-            (json!({ "type": ["object", "null"] }), "which is no text"),
+            (json!({ "type": ["object", "null"] }), "which is no string"),
             (json!({ "type": "array" }), "spec: it is an array without `items`"),
             (
                 json!({ "type": "object", "properties": { "a": { "items": { "type": "string" } } } }),
@@ -251,13 +253,13 @@ mod tests {
                 "both properties and additionalProperties",
             ),
             (json!({ "type": "object", "$ref": "#/a" }), "it refers to \"#/a\""),
-            (json!({ "type": "object", "patternProperties": {} }), "it says `patternProperties`"),
+            (json!({ "type": "object", "patternProperties": {} }), "it has `patternProperties`"),
             (
                 json!({ "type": "array", "items": { "type": "string" }, "uniqueItems": true }),
                 "x-kubernetes-list-type: set",
             ),
             (json!({ "type": "object", "oneOf": [{ "type": "object" }] }), "an alternative of allOf"),
-            (json!({ "type": "object", "not": { "default": 1 } }), "says `default`"),
+            (json!({ "type": "object", "not": { "default": 1 } }), "has `default`"),
             (json!({ "type": "string", INT_OR_STRING: true }), "it has a type beside"),
             (
                 json!({ "type": "array", "items": { "type": "string" }, "x-kubernetes-list-type": "map" }),
@@ -275,11 +277,11 @@ mod tests {
         assert!(error.contains("type: object"), "{error}");
         let metadata =
             json!({ "type": "object", "properties": { "metadata": { "type": "object", "required": ["labels"] } } });
-        assert!(check(&metadata).unwrap_err().to_string().contains("metadata: it says `required`"));
+        assert!(check(&metadata).unwrap_err().to_string().contains("metadata: it has `required`"));
     }
 
     #[test]
-    fn a_schema_that_is_nested_without_end_is_refused() {
+    fn a_schema_that_is_nested_too_deeply_is_refused() {
         let nested = (0..200).fold(json!({ "type": "string" }), |inner, _| json!({ "type": "array", "items": inner }));
         assert!(wrong(nested).contains("nested deeper"));
         let nested = (0..200).fold(json!({}), |inner, _| json!({ "not": inner }));

@@ -1,4 +1,4 @@
-//! `hotshoe doctor`: what this machine has of what plugins are made with, what is missing, and how to get it.
+//! `hotshoe doctor`: which tools for making plugins this machine has, which are missing, and how to get them.
 
 mod probe;
 mod tools;
@@ -14,14 +14,14 @@ use crate::cli::terminal::Output;
 use crate::config::folders;
 use tools::{Purpose, Tool};
 
-/// Say what is missing on this machine for making and running plugins, and how to get it
+/// Show which tools for making and running plugins are missing on this machine, and how to get them
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     hotshoe doctor                  # what the plugins here need, or else Rust\n  \
     hotshoe doctor --lang python\n  \
     hotshoe doctor -o json\n\n\
-    It shows the tools of all languages, and asks no network but for the cluster of the current context.\n\
-    Exit code: 0 when all is there that building and testing plugins in the language needs, 1 otherwise.")]
+    It shows the tools of all languages. Of the network it asks only the cluster of the current context.\n\
+    Exit code: 0 when everything is there to build and test plugins in the language, 1 otherwise.")]
 pub struct Args {
     /// The language that must be complete; repeat it for several [default: those of the plugins here, or rust]
     #[arg(long, value_name = "LANGUAGE")]
@@ -31,7 +31,7 @@ pub struct Args {
     output: Output,
 }
 
-/// What is known of a tool.
+/// The result of looking for a tool.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Finding {
@@ -41,16 +41,16 @@ struct Finding {
     /// Whether the exit code depends on it.
     needed: bool,
     ok: bool,
-    /// Its version, where it is there.
+    /// Its version, if it is installed.
     #[serde(skip_serializing_if = "Option::is_none")]
     found: Option<String>,
-    /// What is wrong, and how to get it right.
+    /// What is wrong, and how to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
 }
 
 impl Args {
-    /// Looks, and prints what it found.
+    /// Looks for the tools, and prints which of them it found.
     ///
     /// # Errors
     /// When standard output is closed.
@@ -63,7 +63,7 @@ impl Args {
     }
 }
 
-/// Says what a plugin in this language cannot be built or tested without, and how to get it.
+/// Returns the missing tools without which a plugin in this language cannot be built or tested, and how to get them.
 pub(super) fn missing_for(language: Language) -> Vec<String> {
     let tools: Vec<_> = Tool::ALL.iter().copied().filter(|tool| tool.is_needed_for(language)).collect();
     let Ok(runtime) = runtime() else { return Vec::new() };
@@ -81,7 +81,7 @@ async fn look(tools: &[Tool], languages: &[Language]) -> Vec<Finding> {
     futures::future::join_all(tools.iter().map(finding)).await
 }
 
-/// The languages of the plugin in this folder, or of those in `plugins`.
+/// Returns the languages of the plugins in `plugins` and of the one in this folder; Rust, if there is none.
 fn languages_here() -> Vec<Language> {
     let here = Path::new(".");
     let mut folders = folders::plugins_in(&here.join("plugins"));

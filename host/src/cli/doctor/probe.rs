@@ -1,4 +1,4 @@
-//! Asks programs what they are, and waits for none of them for ever.
+//! Runs programs to learn their versions, each with a timeout.
 
 use std::fmt;
 use std::process::Stdio;
@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-/// A program that has not answered by then is taken for broken.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// A program that has not ended after this time is considered broken.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs a program, and returns what it prints.
 ///
@@ -17,20 +17,20 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) async fn ask(program: &str, arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
-    // To look is not to download a toolchain.
+    // Otherwise rustup would download a toolchain that is missing.
     command.env("RUSTUP_AUTO_INSTALL", "0");
-    let output = match timeout(PATIENCE, command.output()).await {
+    let output = match timeout(TIMEOUT, command.output()).await {
         Ok(Ok(output)) => output,
         Ok(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => return Err("it is not installed".to_owned()),
         Ok(Err(error)) => return Err(format!("it cannot be run: {error}")),
-        Err(_) => return Err(format!("it does not answer within {PATIENCE:?}")),
+        Err(_) => return Err(format!("it does not answer within {TIMEOUT:?}")),
     };
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     let last: String =
-        said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().chars().take(200).collect();
+        stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().chars().take(200).collect();
     let code = output.status.code().map_or_else(|| "a signal".to_owned(), |code| format!("exit code {code}"));
     Err(if last.is_empty() { format!("it ends with {code}") } else { format!("it ends with {code}: {last}") })
 }
@@ -53,7 +53,7 @@ impl Version {
         let end = numbers.find(|letter: char| !(letter.is_ascii_digit() || letter == '.')).unwrap_or(numbers.len());
         let (numbers, rest) = numbers.split_at(end);
         let parts: Option<Vec<u64>> = numbers.trim_end_matches('.').split('.').map(|part| part.parse().ok()).collect();
-        // A date is none.
+        // A date is no version.
         parts
             .filter(|_| is_named && !rest.starts_with('/'))
             .filter(|parts| parts.len() > 1 || rest.is_empty())
@@ -74,7 +74,7 @@ mod tests {
     use crate::cli::runtime;
 
     #[test]
-    fn a_version_is_found_among_other_words() {
+    fn a_version_is_found_in_the_output_of_each_tool() {
         for (text, version) in [
             ("rustc 1.95.0 (59807616e 2026-04-14)", "1.95.0"),
             ("go version go1.26.1 linux/amd64", "1.26.1"),
@@ -98,7 +98,7 @@ mod tests {
         let paused = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         let error = paused.block_on(ask("sleep", &["600"])).unwrap_err();
         assert!(error.contains("does not answer"), "{error}");
-        assert!(begun.elapsed() < PATIENCE, "the clock of the test runs ahead");
+        assert!(begun.elapsed() < TIMEOUT, "the clock of the test runs ahead");
         assert!(runtime().unwrap().block_on(ask("echo", &["a"])).unwrap().starts_with('a'));
     }
 }

@@ -1,4 +1,4 @@
-//! The tools that plugins are made and run with: how each is found, which version will do, and how to get it.
+//! The tools that plugins are made and run with: how each is found, the oldest version that works, and how to get it.
 
 use std::path::Path;
 
@@ -22,27 +22,27 @@ pub(super) enum Purpose {
 pub(super) struct Tool {
     pub(super) name: &'static str,
     pub(super) purpose: Purpose,
-    /// Whether the purpose cannot be had without it.
+    /// Whether its purpose needs it.
     is_needed: bool,
-    way: Way,
+    probe: Probe,
     /// How to get it.
     get: &'static str,
 }
 
 /// How a tool is found.
 #[derive(Clone, Copy, Debug)]
-enum Way {
-    /// A program, or what a variable names in its place, that prints its version; the oldest that will do.
+enum Probe {
+    /// A program that prints its version, and the oldest version that works. The variable may name another program.
     Program { program: &'static str, variable: &'static str, arguments: &'static [&'static str], oldest: &'static str },
     /// The standard library of Rust for WebAssembly.
     Target,
-    /// A module of Python, which is there where this code runs.
+    /// Modules of Python, which are installed if this code runs without an error.
     Python(&'static str),
-    /// The folder that the first build installs it into, below the project.
+    /// A folder below the project's `target/tools`, into which the first build installs the tool.
     Installed(&'static str),
     /// The cluster of the current context.
     Cluster,
-    /// What the kernel has to confine the process that compiles plugins.
+    /// The features of the kernel that confine the process which compiles plugins.
     Confinement,
 }
 
@@ -51,26 +51,26 @@ const RUST: Purpose = Purpose::Language(Language::Rust);
 const PYTHON: Purpose = Purpose::Language(Language::Python);
 const JAVASCRIPT: Purpose = Purpose::Language(Language::JavaScript);
 
-const fn program(program: &'static str, arguments: &'static [&'static str], oldest: &'static str) -> Way {
-    Way::Program { program, variable: "", arguments, oldest }
+const fn program(program: &'static str, arguments: &'static [&'static str], oldest: &'static str) -> Probe {
+    Probe::Program { program, variable: "", arguments, oldest }
 }
 
-const fn needed(name: &'static str, purpose: Purpose, way: Way, get: &'static str) -> Tool {
-    Tool { name, purpose, is_needed: true, way, get }
+const fn needed(name: &'static str, purpose: Purpose, probe: Probe, get: &'static str) -> Tool {
+    Tool { name, purpose, is_needed: true, probe, get }
 }
 
-const fn useful(name: &'static str, purpose: Purpose, way: Way, get: &'static str) -> Tool {
-    Tool { name, purpose, is_needed: false, way, get }
+const fn useful(name: &'static str, purpose: Purpose, probe: Probe, get: &'static str) -> Tool {
+    Tool { name, purpose, is_needed: false, probe, get }
 }
 
 impl Tool {
-    /// All of them, those of a purpose beside each other.
+    /// All tools, grouped by purpose.
     pub(super) const ALL: &[Tool] = &[
-        useful("rustup", RUST, program("rustup", &["--version"], ""), "install Rust by it, from https://rustup.rs"),
+        useful("rustup", RUST, program("rustup", &["--version"], ""), "install Rust with it, from https://rustup.rs"),
         needed(
             "rustc",
             RUST,
-            Way::Program {
+            Probe::Program {
                 program: "rustc",
                 variable: "RUSTC",
                 arguments: &["--version"],
@@ -81,32 +81,32 @@ impl Tool {
         needed(
             "cargo",
             RUST,
-            Way::Program { program: "cargo", variable: "CARGO", arguments: &["--version"], oldest: "" },
+            Probe::Program { program: "cargo", variable: "CARGO", arguments: &["--version"], oldest: "" },
             "install Rust from https://rustup.rs",
         ),
-        needed(TARGET, RUST, Way::Target, "run `rustup target add wasm32-unknown-unknown`"),
+        needed(TARGET, RUST, Probe::Target, "run `rustup target add wasm32-unknown-unknown`"),
         needed(
             "cc",
             RUST,
             program("cc", &["--version"], ""),
-            "install a C compiler, with which Rust links: gcc or clang of your system",
+            "install a C compiler, which Rust needs for linking: gcc or clang of your system",
         ),
         needed(
             "python3",
             PYTHON,
-            Way::Program { program: "python3", variable: "PYTHON", arguments: &["--version"], oldest: "3.10" },
+            Probe::Program { program: "python3", variable: "PYTHON", arguments: &["--version"], oldest: "3.10" },
             "install Python from https://python.org or your system's packages, or name one with the variable PYTHON",
         ),
         needed(
             "venv",
             PYTHON,
-            Way::Python("import ensurepip, venv"),
+            Probe::Python("import ensurepip, venv"),
             "install it: Debian and Ubuntu have it in python3-venv",
         ),
         useful(
             "componentize",
             PYTHON,
-            Way::Installed("python"),
+            Probe::Installed("python"),
             "the first build installs componentize-py, 20 MB from PyPI",
         ),
         needed("node", JAVASCRIPT, program("node", &["--version"], "20"), "install Node.js from https://nodejs.org"),
@@ -119,7 +119,7 @@ impl Tool {
         useful(
             "componentize",
             JAVASCRIPT,
-            Way::Installed("js"),
+            Probe::Installed("js"),
             "the first build installs esbuild and componentize-qjs, 50 MB from npm",
         ),
         useful(
@@ -137,14 +137,14 @@ impl Tool {
         useful(
             "cluster",
             Purpose::Run,
-            Way::Cluster,
+            Probe::Cluster,
             "set a current context (`kubectl config use-context NAME`), or start a cluster: kind, minikube, or `./justw up` in the \
              repository of Hotshoe",
         ),
         useful(
             "confinement",
             Purpose::Run,
-            Way::Confinement,
+            Probe::Confinement,
             "the process that compiles plugins is less confined here: run hosts where the kernel has what is missing",
         ),
         useful(
@@ -159,23 +159,23 @@ impl Tool {
         self.is_needed && self.purpose == Purpose::Language(language)
     }
 
-    /// Returns its version, or where it has none that it is there.
+    /// Looks for the tool, and returns its version, or `there` if it has none.
     ///
     /// # Errors
-    /// What is wrong, and how to get it right.
+    /// What is wrong, and how to fix it.
     pub(super) async fn find(self) -> Result<String, String> {
-        let found = match self.way {
-            Way::Program { program, variable, arguments, oldest } => {
+        let found = match self.probe {
+            Probe::Program { program, variable, arguments, oldest } => {
                 version(program, variable, arguments, oldest).await
             }
-            Way::Target => target().await,
-            Way::Python(code) => {
+            Probe::Target => target().await,
+            Probe::Python(code) => {
                 let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
                 ask(&python, &["-c", code]).await.map(|_| "there".to_owned())
             }
-            Way::Installed(folder) => installed(folder),
-            Way::Cluster => cluster().await,
-            Way::Confinement => confinement().await,
+            Probe::Installed(folder) => installed(folder),
+            Probe::Cluster => cluster().await,
+            Probe::Confinement => confinement().await,
         };
         found.map_err(|why| format!("{why}; {}", self.get))
     }
@@ -183,9 +183,9 @@ impl Tool {
 
 async fn version(program: &str, variable: &str, arguments: &[&str], oldest: &str) -> Result<String, String> {
     let named = std::env::var(variable).ok().filter(|named| !variable.is_empty() && !named.is_empty());
-    let said = ask(&named.unwrap_or_else(|| program.to_owned()), arguments).await?;
-    let found = Version::in_text(&said)
-        .ok_or_else(|| format!("it says no version but {:?}", said.lines().next().unwrap_or_default()))?;
+    let output = ask(&named.unwrap_or_else(|| program.to_owned()), arguments).await?;
+    let found = Version::in_text(&output)
+        .ok_or_else(|| format!("it prints no version, but {:?}", output.lines().next().unwrap_or_default()))?;
     match Version::in_text(oldest) {
         Some(oldest) if found < oldest => Err(format!("it is {found}, and {oldest} or newer is needed")),
         _ => Ok(found.to_string()),
@@ -199,8 +199,8 @@ async fn target() -> Result<String, String> {
 }
 
 fn installed(folder: &str) -> Result<String, String> {
-    let mark = Path::new("target/tools").join(folder).join("installed");
-    if mark.is_file() { Ok("there".to_owned()) } else { Err("it is not installed here yet".to_owned()) }
+    let marker = Path::new("target/tools").join(folder).join("installed");
+    if marker.is_file() { Ok("there".to_owned()) } else { Err("it is not installed here yet".to_owned()) }
 }
 
 async fn cluster() -> Result<String, String> {
@@ -217,15 +217,15 @@ async fn cluster() -> Result<String, String> {
     let context =
         ask("kubectl", &["config", "current-context"]).await.map_err(|_| "no current context is set".to_owned())?;
     let context = context.trim();
-    let said = ask("kubectl", &["version", "--output", "json", "--request-timeout", "5s"]).await;
-    let said = said.map_err(|why| format!("the current context, {context}, does not answer ({why})"))?;
+    let output = ask("kubectl", &["version", "--output", "json", "--request-timeout", "5s"]).await;
+    let output = output.map_err(|why| format!("the current context, {context}, does not answer ({why})"))?;
     let server: Server =
-        serde_json::from_str(&said).map_err(|_| format!("the current context, {context}, says no version"))?;
+        serde_json::from_str(&output).map_err(|_| format!("the current context, {context}, reports no version"))?;
     Ok(format!("{context}, Kubernetes {}", server.server_version.git_version))
 }
 
 async fn confinement() -> Result<String, String> {
-    // Not by its path, where another version may lie by now, or none.
+    // Not by the path of the program, where another version may have been installed meanwhile, or none may be left.
     let missing = ask("/proc/self/exe", &[&[compile::VERB][..], &compile::CONFINE_ONLY[..]].concat()).await?;
     if missing.is_empty() { Ok("Landlock and seccomp".to_owned()) } else { Err(missing) }
 }
@@ -236,15 +236,15 @@ mod tests {
     use crate::cli::runtime;
 
     #[test]
-    fn a_program_that_is_missing_or_old_is_told_with_the_way_to_get_it() {
-        let find = |way| runtime().unwrap().block_on(needed("tool", RUST, way, "install it from there").find());
+    fn a_missing_or_old_program_is_reported_with_the_way_to_get_it() {
+        let find = |probe| runtime().unwrap().block_on(needed("tool", RUST, probe, "install it from there").find());
         let missing = find(program("no-such-program-is-there", &[], "")).unwrap_err();
         assert_eq!(missing, "it is not installed; install it from there");
         let old = find(program("echo", &["tool 1.2.3 (abc 2026-01-01)"], "1.10")).unwrap_err();
         assert_eq!(old, "it is 1.2.3, and 1.10 or newer is needed; install it from there");
         assert_eq!(find(program("echo", &["v22.1.0"], "20")).unwrap(), "22.1.0");
-        let mute = find(program("echo", &["hello"], "")).unwrap_err();
-        assert!(mute.starts_with("it says no version but \"hello\""), "{mute}");
+        let unversioned = find(program("echo", &["hello"], "")).unwrap_err();
+        assert!(unversioned.starts_with("it prints no version, but \"hello\""), "{unversioned}");
         let broken = find(program("false", &[], "")).unwrap_err();
         assert!(broken.starts_with("it ends with exit code 1"), "{broken}");
     }

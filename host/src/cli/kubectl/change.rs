@@ -1,4 +1,4 @@
-//! The changes of `Plugin` objects.
+//! The commands that change `Plugin` objects.
 
 use std::process::ExitCode;
 
@@ -18,10 +18,12 @@ pub(super) async fn approve(objects: &Objects, plugin: &str, digest: Option<Stri
         (Some(named), _) => named,
         (None, Some(waiting)) => waiting,
         (None, None) => {
-            bail!("nothing of {plugin} waits for an approval; `kubectl hotshoe status {plugin}` shows what is active")
+            bail!(
+                "no component of {plugin} waits for an approval; `kubectl hotshoe status {plugin}` shows what is active"
+            )
         }
     };
-    // Each value counts once, so the same digest is written in its other form.
+    // A host acts on each value once, so to approve the same digest again it is written in its other form.
     let again = object.pointer("/spec/approve").and_then(Value::as_str) == Some(&digest);
     let digest = match digest.strip_prefix("sha256:") {
         Some(digits) if again => digits.to_owned(),
@@ -36,21 +38,21 @@ pub(super) async fn roll_back(objects: &Objects, plugin: &str, digest: Option<St
     let status = status_of(&objects.get(plugin).await?);
     let digest = match digest {
         Some(named) => named,
-        None => before(&status).with_context(|| format!("no revision of {plugin} was active before the present one; name one of `kubectl hotshoe status {plugin}`"))?,
+        None => previous(&status).with_context(|| format!("no revision of {plugin} was active before the present one; name one of `kubectl hotshoe status {plugin}`"))?,
     };
     objects.patch(plugin, json!({ "revision": digest })).await?;
     done(format!("{plugin}: {} is to be active, and no other until `kubectl hotshoe follow {plugin}`", short(&digest)))
 }
 
 /// Returns the revision that was active before the present one.
-fn before(status: &PluginStatus) -> Option<String> {
-    let earlier = status.revisions.iter().find(|revision| revision.state == "Replaced");
-    earlier.map(|revision| revision.digest.clone())
+fn previous(status: &PluginStatus) -> Option<String> {
+    let replaced = status.revisions.iter().find(|revision| revision.state == "Replaced");
+    replaced.map(|revision| revision.digest.clone())
 }
 
 pub(super) async fn follow(objects: &Objects, plugin: &str) -> anyhow::Result<ExitCode> {
     objects.patch(plugin, json!({ "revision": null })).await?;
-    done(format!("{plugin}: what its source has is to be active"))
+    done(format!("{plugin}: the component of its source is to be active"))
 }
 
 pub(super) async fn pause(objects: &Objects, plugin: &str, paused: bool) -> anyhow::Result<ExitCode> {
@@ -93,7 +95,7 @@ mod tests {
             revision("0", "Replaced"),
         ];
         let status = PluginStatus { revisions, ..PluginStatus::default() };
-        assert_eq!(before(&status).as_deref(), Some("a"));
-        assert_eq!(before(&PluginStatus::default()), None);
+        assert_eq!(previous(&status).as_deref(), Some("a"));
+        assert_eq!(previous(&PluginStatus::default()), None);
     }
 }

@@ -1,5 +1,5 @@
-//! `kubectl hotshoe`: the same program under the name `kubectl-hotshoe`, by which kubectl finds it. Its commands read and
-//! change `Plugin` objects as their caller, so that RBAC decides who may.
+//! `kubectl hotshoe`: the same program under the name `kubectl-hotshoe`, by which kubectl finds it. Its commands read
+//! and change `Plugin` objects as their caller, so that RBAC decides who may.
 
 mod change;
 mod show;
@@ -18,8 +18,8 @@ use crate::cluster::plugin_object;
 use crate::config::manifest::KIND;
 use crate::config::plugin_resource::{GROUP, PLURAL, PluginStatus, VERSION};
 
-/// So many digits of a digest are shown.
-const SHOWN: usize = 12;
+/// The number of digits of a digest that are shown.
+const SHORT_DIGEST: usize = 12;
 /// The name by which kubectl finds the program.
 const NAME: &str = "kubectl-hotshoe";
 
@@ -97,7 +97,7 @@ enum Verb {
     },
 }
 
-/// Returns whether kubectl runs the program.
+/// Returns whether kubectl has started the program, by the program's name.
 pub fn is_plugin_of_kubectl(program: Option<&OsStr>) -> bool {
     program.map(Path::new).and_then(Path::file_stem) == Some(OsStr::new(NAME))
 }
@@ -137,9 +137,7 @@ struct Objects {
 impl Objects {
     async fn get(&self, name: &str) -> anyhow::Result<Value> {
         let object = plugin_object::read(&self.cluster, &self.resource, Some(name)).await;
-        object.with_context(|| {
-            format!("the Plugin {name} cannot be read; `kubectl hotshoe status` lists those that there are")
-        })
+        object.with_context(|| format!("the Plugin {name} cannot be read; `kubectl hotshoe status` lists all Plugins"))
     }
 
     async fn list(&self) -> anyhow::Result<Vec<Value>> {
@@ -155,15 +153,15 @@ impl Objects {
     }
 }
 
-/// Returns the status of an object; an empty one where no host has written any.
+/// Returns the status of an object; an empty one if no host has written it yet.
 fn status_of(object: &Value) -> PluginStatus {
     object.get("status").cloned().and_then(|status| serde_json::from_value(status).ok()).unwrap_or_default()
 }
 
-/// Returns so much of a digest as people compare.
+/// Returns the short form of a digest.
 fn short(digest: &str) -> &str {
     let digits = digest.strip_prefix("sha256:").unwrap_or(digest);
-    digits.get(..SHOWN).unwrap_or(digits)
+    digits.get(..SHORT_DIGEST).unwrap_or(digits)
 }
 
 #[cfg(test)]
@@ -173,11 +171,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_decides_whose_commands_there_are() {
-        for (program, is_kubectls) in
+    fn the_programs_name_decides_which_commands_it_has() {
+        for (program, is_of_kubectl) in
             [("kubectl-hotshoe", true), ("/usr/bin/kubectl-hotshoe", true), ("hotshoe", false)]
         {
-            assert_eq!(is_plugin_of_kubectl(Some(OsStr::new(program))), is_kubectls, "{program}");
+            assert_eq!(is_plugin_of_kubectl(Some(OsStr::new(program))), is_of_kubectl, "{program}");
         }
         KubectlCli::command().debug_assert();
     }

@@ -1,4 +1,4 @@
-//! What there is of `Plugin` objects, for people and scripts.
+//! The command that shows `Plugin` objects, as text or as JSON or YAML.
 
 use std::process::ExitCode;
 
@@ -42,7 +42,7 @@ fn table(items: &[Value]) -> String {
     table
 }
 
-/// Returns whether it is ready, and why not.
+/// Returns whether a plugin is ready, and if not, why.
 fn ready(status: &PluginStatus) -> (&str, String) {
     let Some(ready) = status.conditions.iter().find(|condition| condition.type_ == "Ready") else {
         return ("-", "no host follows it yet".to_owned());

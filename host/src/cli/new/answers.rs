@@ -1,45 +1,47 @@
-//! What was not said on the command line is asked for on a terminal, and else taken by default.
+//! Asks on a terminal for what the command line does not give; without a terminal, takes the default.
 
 use std::io::{self, BufRead, IsTerminal, Write, stderr, stdin};
 
 use anyhow::bail;
 
-/// So often an answer may be wrong.
-const TRIES: usize = 3;
+/// How often a question is asked until the answer is valid.
+const MAX_TRIES: usize = 3;
+/// The maximum length of a line that is read, in bytes: longer than any name.
+const MAX_LINE_BYTES: u64 = 4096;
 
-/// Whom to ask.
-pub(super) enum Person<'a> {
-    /// No terminal: the defaults are used.
-    Absent,
-    /// A person at a terminal, with its input and output.
-    Present { input: &'a mut dyn BufRead, output: &'a mut dyn Write },
+/// Who answers questions.
+pub(super) enum Answerer<'a> {
+    /// Nobody: there is no terminal, so the defaults are used.
+    Defaults,
+    /// A user at a terminal, with its input and output.
+    Terminal { input: &'a mut dyn BufRead, output: &'a mut dyn Write },
 }
 
-/// Calls a function with the person at the terminal, if there is one to be asked.
-pub(super) fn with_person<T>(may_ask: bool, ask: impl FnOnce(&mut Person<'_>) -> T) -> T {
+/// Calls a function with the user at the terminal, if there is a terminal and the user may be asked.
+pub(super) fn with_answerer<T>(may_ask: bool, ask: impl FnOnce(&mut Answerer<'_>) -> T) -> T {
     if may_ask && stdin().is_terminal() && stderr().is_terminal() {
-        ask(&mut Person::Present { input: &mut stdin().lock(), output: &mut stderr().lock() })
+        ask(&mut Answerer::Terminal { input: &mut stdin().lock(), output: &mut stderr().lock() })
     } else {
-        ask(&mut Person::Absent)
+        ask(&mut Answerer::Defaults)
     }
 }
 
-impl Person<'_> {
-    /// Returns what was said already, or else the answer, or else the default.
+impl Answerer<'_> {
+    /// Returns the value that the command line gives, or else the user's answer, or else the default.
     ///
     /// # Errors
-    /// Where the answers are wrong again and again, or the input ends.
+    /// If no answer is valid, or the input ends.
     pub(super) fn answer(
         &mut self,
-        said: Option<String>,
+        given: Option<String>,
         question: &str,
         default: &str,
         check: impl Fn(&str) -> Result<String, String>,
     ) -> anyhow::Result<String> {
-        match (said, self) {
-            (Some(said), _) => Ok(said),
-            (None, Person::Absent) => check(default).map_err(anyhow::Error::msg),
-            (None, Person::Present { input, output }) => ask(*input, *output, question, default, check),
+        match (given, self) {
+            (Some(given), _) => Ok(given),
+            (None, Answerer::Defaults) => check(default).map_err(anyhow::Error::msg),
+            (None, Answerer::Terminal { input, output }) => ask(*input, *output, question, default, check),
         }
     }
 }
@@ -51,7 +53,7 @@ fn ask(
     default: &str,
     check: impl Fn(&str) -> Result<String, String>,
 ) -> anyhow::Result<String> {
-    for _ in 0..TRIES {
+    for _ in 0..MAX_TRIES {
         write!(output, "{question} [{default}]: ")?;
         output.flush()?;
         let line = read_line(input)?;
@@ -61,14 +63,14 @@ fn ask(
             Err(why) => writeln!(output, "{why}")?,
         }
     }
-    bail!("no answer to `{question}` will do; name it on the command line, see `hotshoe new --help`")
+    bail!("no answer to `{question}` is valid; give it on the command line, see `hotshoe new --help`")
 }
 
-/// A line, and no more of it than any name may have.
+/// Reads a line of bounded length.
 fn read_line(input: &mut dyn BufRead) -> io::Result<String> {
     let mut line = String::new();
-    if io::Read::take(input, 4096).read_line(&mut line)? == 0 {
-        return Err(io::Error::other("the input has ended before all was answered; nothing was written"));
+    if io::Read::take(input, MAX_LINE_BYTES).read_line(&mut line)? == 0 {
+        return Err(io::Error::other("the input ended before all questions were answered; nothing was written"));
     }
     Ok(line)
 }
@@ -81,21 +83,21 @@ mod tests {
         if text.starts_with('v') { Ok(text.to_owned()) } else { Err("it begins with v".to_owned()) }
     }
 
-    fn answer(said: Option<&str>, typed: &str) -> (anyhow::Result<String>, String) {
+    fn answer(given: Option<&str>, typed: &str) -> (anyhow::Result<String>, String) {
         let mut output = Vec::new();
-        let answer = Person::Present { input: &mut typed.as_bytes(), output: &mut output };
-        let answer = { answer }.answer(said.map(str::to_owned), "Version", "v1", check);
+        let answer = Answerer::Terminal { input: &mut typed.as_bytes(), output: &mut output };
+        let answer = { answer }.answer(given.map(str::to_owned), "Version", "v1", check);
         (answer, String::from_utf8(output).unwrap())
     }
 
     #[test]
-    fn what_was_said_is_not_asked_for() {
+    fn a_value_of_the_command_line_is_not_asked_for() {
         assert_eq!(answer(Some("x"), "").0.unwrap(), "x");
         assert_eq!(answer(Some("x"), "").1, "");
     }
 
     #[test]
-    fn a_person_is_asked_and_an_empty_line_is_the_default() {
+    fn a_user_is_asked_and_an_empty_line_is_the_default() {
         assert_eq!(answer(None, "\n").0.unwrap(), "v1");
         let (answer, shown) = answer(None, "2\n v2 \n");
         assert_eq!(
@@ -105,14 +107,14 @@ mod tests {
     }
 
     #[test]
-    fn wrong_answers_and_the_end_of_the_input_end_it() {
+    fn wrong_answers_and_the_end_of_the_input_are_errors() {
         assert!(answer(None, "1\n2\n3\n4\n").0.unwrap_err().to_string().contains("no answer to `Version`"));
         assert!(answer(None, "").0.unwrap_err().to_string().contains("nothing was written"));
     }
 
     #[test]
-    fn without_a_person_the_default_is_taken() {
-        assert_eq!(Person::Absent.answer(None, "Version", "v1", check).unwrap(), "v1");
-        assert!(Person::Absent.answer(None, "Version", "1", check).is_err());
+    fn without_a_terminal_the_default_is_taken() {
+        assert_eq!(Answerer::Defaults.answer(None, "Version", "v1", check).unwrap(), "v1");
+        assert!(Answerer::Defaults.answer(None, "Version", "1", check).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! The files of a new plugin, written all or none.
+//! Writes the files of a new plugin: either all of them or none.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 
-/// What is to be written below a folder.
+/// The files to write below a folder.
 #[derive(Debug, Default)]
 pub(super) struct Files {
     new: Vec<(PathBuf, String)>,
@@ -14,19 +14,19 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Adds a file that must not be there.
+    /// Adds a file that must not exist.
     pub(super) fn add(&mut self, path: impl Into<PathBuf>, text: impl Into<String>) {
         self.new.push((path.into(), text.into()));
     }
 
-    /// Adds a file that stays as it is where it is there.
+    /// Adds a file, unless it exists.
     pub(super) fn add_missing(&mut self, folder: &Path, path: &str, text: impl Into<String>) {
         if !folder.join(path).exists() {
             self.add(path, text);
         }
     }
 
-    /// Adds another text for a file that is there.
+    /// Replaces the text of a file that exists.
     pub(super) fn change(&mut self, path: impl Into<PathBuf>, text: impl Into<String>) {
         self.changed.push((path.into(), text.into()));
     }
@@ -45,7 +45,7 @@ impl Files {
     /// Writes all of them.
     ///
     /// # Errors
-    /// Where one is there already, or cannot be written; then none is left behind.
+    /// If one exists already or cannot be written. Then nothing is left behind.
     pub(super) fn write(&self, folder: &Path) -> anyhow::Result<()> {
         for (path, _) in &self.new {
             ensure!(
@@ -66,7 +66,7 @@ impl Files {
     }
 }
 
-/// What was done so far. It is undone when it is dropped, unless it is kept.
+/// The changes that were made so far. They are undone on drop, unless they are kept.
 #[derive(Default)]
 struct Written {
     created: Vec<PathBuf>,
@@ -100,7 +100,7 @@ impl Written {
 
 impl Drop for Written {
     fn drop(&mut self) {
-        // What is in the way of undoing it was in the way of doing it, and is said by its error.
+        // Undoing fails for the same reason as the change that failed, and that error is reported.
         for path in self.created.drain(..).rev() {
             let _ = if path.is_dir() { fs::remove_dir(&path) } else { fs::remove_file(&path) };
         }
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_added_where_it_is_missing_stays() {
+    fn a_file_that_is_only_added_if_missing_stays_as_it_is() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("there"), "old").unwrap();
         let mut files = Files::default();

@@ -1,4 +1,4 @@
-//! `hotshoe new`: a complete project of a plugin, or another plugin in a project.
+//! `hotshoe new`: makes a complete project with a plugin, or adds a plugin to a project.
 
 mod answers;
 mod container;
@@ -16,18 +16,18 @@ use std::process::{Command, ExitCode, Stdio};
 use crate::cli::doctor;
 use crate::cli::project::{Language, shown};
 use crate::cli::terminal;
-use answers::{Person, with_person};
+use answers::{Answerer, with_answerer};
 use container::Container;
 use names::Names;
 use place::Place;
 use plan::Plan;
 
-/// Make a new plugin: a complete project in an empty folder, or one kind more in a project
+/// Make a new plugin: a complete project in an empty folder, or another kind in a project
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     mkdir operator && cd operator && hotshoe new cache     # a project in this folder, which is empty\n  \
     hotshoe new cache --into operator --lang python        # the same in another folder, in Python\n  \
-    hotshoe new web --into operator --kind WebServer       # one kind more in a project\n  \
+    hotshoe new web --into operator --kind WebServer       # another kind in a project\n  \
     hotshoe new memcached --group cache --domain example.com --image memcached:1.6-alpine \\\n      \
       --image-container-command memcached,-m=64,-v --image-container-port 11211 --run-as-user 1001\n\n\
     The new operator makes a Deployment of each object of its kind, and builds, passes its tests and runs as it is. Names \
@@ -72,40 +72,39 @@ pub struct Args {
 }
 
 impl Args {
-    /// Makes it, and prints what to do next.
+    /// Makes the plugin, and prints what to do next.
     ///
     /// # Errors
-    /// Where a name will not do, or something is in the way. Nothing is written then.
+    /// If a name is invalid or a file exists already. Then nothing is written.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let place = Place::of(&self.into)?;
         let sdk = self.sdk.as_deref().map(|path| sdk::local(path, self.lang)).transpose()?;
-        let names = with_person(!self.yes, |person| self.names(person))?;
+        let names = with_answerer(!self.yes, |answerer| self.names(answerer))?;
         names.check()?;
         let plan = Plan::new(&place, names, self.lang, &self.container, sdk)?;
         plan.files.write(place.folder())?;
         if self.lang == Language::Rust {
-            lock(&plan);
+            add_to_lockfile(&plan);
         }
-        terminal::print(self.next(&place, &plan))?;
+        terminal::print(self.next_steps(&place, &plan))?;
         for missing in doctor::missing_for(self.lang) {
             terminal::note(format_args!("note: {missing}"));
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    fn names(&self, person: &mut Person<'_>) -> anyhow::Result<Names> {
-        let said = |name: &Option<String>| name.clone();
+    fn names(&self, answerer: &mut Answerer<'_>) -> anyhow::Result<Names> {
         let plugin = self.name.clone();
-        let kind = person.answer(said(&self.kind), "Kind", &names::kind_of(&plugin), names::kind)?;
-        let group = person.answer(said(&self.group), "Group", &plugin, names::group)?;
-        let domain = person.answer(said(&self.domain), "Domain", names::DOMAIN, names::domain)?;
-        let version = person.answer(said(&self.version), "Version", names::VERSION, names::version)?;
-        let plural = said(&self.plural).unwrap_or_else(|| names::plural_of(&kind));
+        let kind = answerer.answer(self.kind.clone(), "Kind", &names::kind_of(&plugin), names::kind)?;
+        let group = answerer.answer(self.group.clone(), "Group", &plugin, names::group)?;
+        let domain = answerer.answer(self.domain.clone(), "Domain", names::DEFAULT_DOMAIN, names::domain)?;
+        let version = answerer.answer(self.version.clone(), "Version", names::DEFAULT_VERSION, names::version)?;
+        let plural = self.plural.clone().unwrap_or_else(|| names::plural_of(&kind));
         Ok(Names { plugin, group, domain, version, kind, plural })
     }
 
-    /// What was made, and what to type next.
-    fn next(&self, place: &Place, plan: &Plan) -> String {
+    /// Returns what was made, and the commands to type next.
+    fn next_steps(&self, place: &Place, plan: &Plan) -> String {
         let context = &plan.context;
         let (name, kind, api_version) = (&context.name, &context.kind, &context.api_version);
         let folder = place.folder();
@@ -133,10 +132,10 @@ impl Args {
     }
 }
 
-/// Has the file of exact versions know the new crate, so that the next build needs no change of it. Without Cargo the
-/// first build does that.
-fn lock(plan: &Plan) {
-    let Some(manifest) = &plan.locked else { return };
+/// Adds the new crate to `Cargo.lock`, so that the next build does not have to change that file. Errors are ignored:
+/// without Cargo, the first build does it.
+fn add_to_lockfile(plan: &Plan) {
+    let Some(manifest) = &plan.workspace_manifest else { return };
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut update = Command::new(cargo);
     update.args(["update", "--quiet", "--offline", "--workspace", "--manifest-path"]).arg(manifest);

@@ -1,5 +1,4 @@
-//! What a new plugin and its kind are called: asked for, derived, and held against the rules of Kubernetes and of the
-//! languages.
+//! The names of a new plugin and of its kind, and their checks against the rules of Kubernetes and of the languages.
 
 use anyhow::{bail, ensure};
 
@@ -8,11 +7,12 @@ use hotshoe_core::check::parent_kind::ParentKind;
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::names;
 
-/// What is taken where nothing is said.
-pub(super) const VERSION: &str = "v1alpha1";
-pub(super) const DOMAIN: &str = "example.com";
+/// The version of the kind, if none is given.
+pub(super) const DEFAULT_VERSION: &str = "v1alpha1";
+/// The domain of the API group, if none is given.
+pub(super) const DEFAULT_DOMAIN: &str = "example.com";
 
-/// Names that a language, its tools or the SDK's own dependencies have taken.
+/// Names that a plugin cannot have, because a language, its tools or the SDK's own dependencies use them.
 const RESERVED: &str = "abstract alloc and as assert async await become box break build case catch class const continue core crate \
     debugger def default del delete deps do dyn elif else enum eval except export extends extern false final finally fn for from \
     function gen global hotshoe hotshoe-sdk if impl import in incremental instanceof interface is json lambda let loop macro match mod \
@@ -20,23 +20,23 @@ const RESERVED: &str = "abstract alloc and as assert async await become box brea
     raise ref return schemars self serde serde-json static std struct super switch test tests this throw trait true try type typeof \
     unsafe unsized use var virtual void where while wit wit-world with yield componentize-py";
 
-/// What a new plugin and its kind are called.
+/// The names of a new plugin and of its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Names {
     /// The plugin: a DNS label.
     pub(super) plugin: String,
-    /// The first part of the API group, as Kubebuilder has it.
+    /// The first part of the API group, as in Kubebuilder.
     pub(super) group: String,
-    /// The rest of it.
+    /// The rest of the API group.
     pub(super) domain: String,
     pub(super) version: String,
     pub(super) kind: String,
-    /// Of the kind, where it is another than the rule makes.
+    /// The plural of the kind, which may differ from the derived one.
     pub(super) plural: String,
 }
 
 impl Names {
-    /// `GROUP.DOMAIN`.
+    /// Returns the API group, `GROUP.DOMAIN`.
     pub(super) fn api_group(&self) -> String {
         api_group(&self.group, &self.domain)
     }
@@ -45,10 +45,10 @@ impl Names {
         self.kind.to_ascii_lowercase()
     }
 
-    /// Checks what no single name shows.
+    /// Checks the names together; each by itself is valid already.
     ///
     /// # Errors
-    /// Why the API server, or a host, would refuse it.
+    /// Why the API server or a host would refuse the kind.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         let group = self.api_group();
         ensure!(names::is_group(&group), "the API group {group} has more than 253 characters; take a shorter one");
@@ -70,7 +70,7 @@ pub(super) fn api_group(group: &str, domain: &str) -> String {
     if group.is_empty() { domain.to_owned() } else { format!("{group}.{domain}") }
 }
 
-/// Takes the name of a plugin. It is that of a folder, a crate or module, a ServiceAccount and a label too.
+/// Checks the name of a plugin. A folder, a crate or module, a ServiceAccount and a label have the same name.
 pub(super) fn plugin(name: &str) -> Result<String, String> {
     if !names::is_label(name) || !name.starts_with(|first: char| first.is_ascii_lowercase()) {
         return Err(
@@ -87,54 +87,54 @@ pub(super) fn plugin(name: &str) -> Result<String, String> {
     }
 }
 
-/// Takes the first part of an API group.
+/// Checks the first part of an API group.
 pub(super) fn group(group: &str) -> Result<String, String> {
-    let is_one = names::is_subdomain(group) && group.split('.').all(names::is_label);
-    is_one.then(|| group.to_owned()).ok_or_else(|| {
+    let is_valid = names::is_subdomain(group) && group.split('.').all(names::is_label);
+    is_valid.then(|| group.to_owned()).ok_or_else(|| {
         "a group is a DNS name of lower-case letters, digits, `-` and `.`, such as cache; with the domain it makes the API group"
             .to_owned()
     })
 }
 
-/// Takes the rest of an API group.
+/// Checks the rest of an API group.
 pub(super) fn domain(domain: &str) -> Result<String, String> {
-    let is_one = names::is_subdomain(domain) && domain.split('.').all(names::is_label) && domain.contains('.');
-    is_one
+    let is_valid = names::is_subdomain(domain) && domain.split('.').all(names::is_label) && domain.contains('.');
+    is_valid
         .then(|| domain.to_owned())
         .ok_or_else(|| "a domain is a DNS name with a dot in it, such as example.com".to_owned())
 }
 
-/// Takes a version, such as v1 or v2beta1.
+/// Checks a version, such as v1 or v2beta1.
 pub(super) fn version(version: &str) -> Result<String, String> {
     let number =
         |text: &str| !text.is_empty() && !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
     let rest = version.strip_prefix('v').unwrap_or_default();
-    let is_one = match rest.split_once("alpha").or_else(|| rest.split_once("beta")) {
+    let has_form = match rest.split_once("alpha").or_else(|| rest.split_once("beta")) {
         Some((major, minor)) => number(major) && number(minor),
         None => number(rest),
     };
-    let fits = is_one && names::is_version(version);
-    fits.then(|| version.to_owned()).ok_or_else(|| "a version is one such as v1, v1alpha1 or v2beta1".to_owned())
+    let is_valid = has_form && names::is_version(version);
+    is_valid.then(|| version.to_owned()).ok_or_else(|| "a version is one such as v1, v1alpha1 or v2beta1".to_owned())
 }
 
-/// Takes a kind.
+/// Checks a kind.
 pub(super) fn kind(kind: &str) -> Result<String, String> {
-    // Its list is a kind too.
-    let is_one = names::is_kind(kind) && kind.len() <= 59;
-    is_one.then(|| kind.to_owned()).ok_or_else(|| {
+    // Its list is a kind too, with `List` appended, and a kind has 63 characters at most.
+    let is_valid = names::is_kind(kind) && kind.len() <= 59;
+    is_valid.then(|| kind.to_owned()).ok_or_else(|| {
         "a kind begins with a capital letter and has letters and digits only, such as MyCache".to_owned()
     })
 }
 
-/// Takes the plural of a kind.
+/// Checks the plural of a kind.
 pub(super) fn plural(plural: &str) -> Result<String, String> {
-    let is_one = names::is_label(plural) && plural.starts_with(|first: char| first.is_ascii_lowercase());
-    is_one
+    let is_valid = names::is_label(plural) && plural.starts_with(|first: char| first.is_ascii_lowercase());
+    is_valid
         .then(|| plural.to_owned())
         .ok_or_else(|| "a plural has lower-case letters, digits and `-` between them, such as caches".to_owned())
 }
 
-/// Makes a kind of a plugin's name: my-cache is MyCache.
+/// Derives a kind from a plugin's name: my-cache becomes MyCache.
 pub(super) fn kind_of(plugin: &str) -> String {
     let capital = |word: &str| {
         let (first, rest) = word.split_at_checked(1).unwrap_or((word, ""));
@@ -143,7 +143,7 @@ pub(super) fn kind_of(plugin: &str) -> String {
     plugin.split('-').map(capital).collect()
 }
 
-/// The plural by the rule that hosts follow too, where they cannot ask a cluster.
+/// Derives the plural of a kind, by the same rule as hosts that cannot ask a cluster.
 pub(super) fn plural_of(kind: &str) -> String {
     discovery::conventional(&Kind::new("example.com", "v1", kind)).plural
 }
@@ -157,14 +157,14 @@ mod tests {
             plugin: "cache".into(),
             group: group.into(),
             domain: domain.into(),
-            version: VERSION.into(),
+            version: DEFAULT_VERSION.into(),
             kind: "Cache".into(),
             plural: "caches".into(),
         }
     }
 
     #[test]
-    fn a_plugin_has_the_name_of_a_label_that_no_language_has_taken() {
+    fn the_name_of_a_plugin_is_a_label_and_no_reserved_word() {
         for good in ["a", "my-cache", "nginx2", &"a".repeat(63)] {
             assert_eq!(plugin(good), Ok(good.to_owned()));
         }

@@ -1,4 +1,4 @@
-//! Where a new plugin goes: into a project that is there, or into an empty folder that becomes one.
+//! Where a new plugin is written: into an existing project, or into an empty folder that becomes a project.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,23 +8,24 @@ use anyhow::{Context, bail, ensure};
 use crate::cli::project::shown;
 use crate::config::folders;
 
-/// What an empty folder may have: version control makes it, and nothing of ours is called so.
-const PASSED_OVER: [&str; 3] = [".git", ".gitattributes", "LICENSE"];
+/// Files that a folder may have and still count as empty: version control makes them, and `hotshoe new` writes none of
+/// these names.
+const IGNORED: [&str; 3] = [".git", ".gitattributes", "LICENSE"];
 
-/// Where a new plugin goes.
+/// Where a new plugin is written.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Into the project at this folder.
+    /// Into the project in this folder.
     Project(PathBuf),
-    /// Into this folder, which becomes a project.
+    /// Into this empty or missing folder, which becomes a project.
     Empty(PathBuf),
 }
 
 impl Place {
-    /// Finds out what a folder is.
+    /// Finds out whether a folder is a project or empty.
     ///
     /// # Errors
-    /// Where it is neither a project nor empty.
+    /// If it is neither.
     pub(super) fn of(folder: &Path) -> anyhow::Result<Self> {
         let folder = std::path::absolute(folder)?;
         let place = shown(&folder).display();
@@ -37,10 +38,10 @@ impl Place {
         ensure!(folder.is_dir(), "{place} is no folder; name an empty or a new one with --into");
         let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {place}"))?;
         let names = entries.map(|entry| Ok(entry?.file_name())).collect::<Result<Vec<_>, std::io::Error>>()?;
-        match names.iter().find(|name| !PASSED_OVER.iter().any(|passed_over| name == passed_over)) {
+        match names.iter().find(|name| !IGNORED.iter().any(|ignored| name == ignored)) {
             None => Ok(Self::Empty(folder)),
             Some(other) => bail!(
-                "{place} is not empty (it has {}), and no project of plugins; name a new folder with --into, or one that \
+                "{place} is neither empty (it has {}) nor a project of plugins; name a new folder with --into, or one that \
                  `hotshoe new` made. Nothing was written",
                 other.display()
             ),

@@ -1,4 +1,4 @@
-//! What is written for a new plugin: worked out as a whole before anything is.
+//! Plans all files of a new plugin before any of them is written.
 
 use std::path::{Path, PathBuf};
 
@@ -14,22 +14,22 @@ use crate::cli::crd;
 use crate::cli::project::Language;
 use crate::cli::wit;
 
-/// What is written for a new plugin.
+/// The files that are written for a new plugin.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) context: Context,
     pub(super) files: Files,
-    /// A sample of the kind, from the project's folder.
+    /// The path of a sample of the kind, relative to the project's folder.
     pub(super) sample: PathBuf,
-    /// The manifest of the workspace whose file of exact versions is to know the new crate.
-    pub(super) locked: Option<PathBuf>,
+    /// The manifest of the workspace to which the new crate is added, if the plugin is a crate.
+    pub(super) workspace_manifest: Option<PathBuf>,
 }
 
 impl Plan {
-    /// Works it out.
+    /// Plans the files of a new plugin.
     ///
     /// # Errors
-    /// Where the project cannot take one plugin more.
+    /// If the plugin cannot be added to the project.
     pub(super) fn new(
         place: &Place,
         names: Names,
@@ -39,7 +39,7 @@ impl Plan {
     ) -> anyhow::Result<Self> {
         let context = context(place, &names, language, container, local_sdk);
         let sample = format!("crds/samples/{}_{}_{}.yaml", names.group, names.version, names.singular());
-        let mut plan = Self { context, files: Files::default(), sample: sample.into(), locked: None };
+        let mut plan = Self { context, files: Files::default(), sample: sample.into(), workspace_manifest: None };
         plan.add_plugin(place, language)?;
         plan.add_kind()?;
         if let Place::Empty(_) = place {
@@ -67,9 +67,9 @@ impl Plan {
         );
         let language_files = templates::of(language);
         let mut listed = Vec::new();
-        for (path, _, about) in &language_files {
-            if !about.is_empty() {
-                listed.push((self.context.render(path)?, *about));
+        for (path, _, purpose) in &language_files {
+            if !purpose.is_empty() {
+                listed.push((self.context.render(path)?, *purpose));
             }
         }
         self.context.files = listed;
@@ -101,7 +101,7 @@ impl Plan {
             Some(workspace) => {
                 ensure!(
                     self.context.sdk_path.is_none(),
-                    "the crates of this project take the SDK that {} names; change it there, and leave --sdk out",
+                    "the crates of this project use the SDK that {} names; change it there, and leave --sdk out",
                     workspace.manifest
                 );
                 let text = workspace.with_member(&self.context.name)?;
@@ -116,7 +116,7 @@ impl Plan {
                 project.join("Cargo.toml")
             }
         };
-        self.locked = Some(manifest);
+        self.workspace_manifest = Some(manifest);
         Ok(())
     }
 }
@@ -130,7 +130,7 @@ fn context(
 ) -> Context {
     let sdk_path = match (local_sdk, place, language) {
         (Some(path), ..) => Some(path.display().to_string()),
-        // A crate takes it from its workspace.
+        // A crate depends on the SDK that its workspace names.
         (None, Place::Project(project), Language::Python | Language::JavaScript) => sdk::beside(project, language),
         (None, ..) => None,
     };

@@ -1,4 +1,5 @@
-//! Which SDK a new plugin depends on: a released version, the one beside the project's other plugins, or a local copy.
+//! The SDK that a new plugin depends on: a released version, the one beside the project's other plugins, or a local
+//! copy.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,8 @@ use anyhow::{Context, ensure};
 
 use crate::cli::project::Language;
 
-/// Its folder below `plugins`, where a project has the SDK itself; the file that says so; and what that says.
+/// Returns how the SDK of a language is found: its folder below `plugins`, in a project that contains the SDK; its
+/// manifest; and a text in that manifest.
 const fn package(language: Language) -> (&'static str, &'static str, &'static str) {
     match language {
         Language::Rust => ("sdk", "Cargo.toml", "name = \"hotshoe-sdk\""),
@@ -16,15 +18,15 @@ const fn package(language: Language) -> (&'static str, &'static str, &'static st
     }
 }
 
-/// The released version: every one that begins with it will do.
+/// Returns the released version, as major and minor number: every patch version works.
 pub(super) fn released() -> String {
     format!("{}.{}", env!("CARGO_PKG_VERSION_MAJOR"), env!("CARGO_PKG_VERSION_MINOR"))
 }
 
-/// Checks that a folder is the SDK of a language, and returns it as it is from everywhere.
+/// Checks that a folder is the SDK of a language, and returns its absolute path.
 ///
 /// # Errors
-/// Where it is not.
+/// If it is not.
 pub(super) fn local(path: &Path, language: Language) -> anyhow::Result<PathBuf> {
     let (_, file, name) = package(language);
     let shown = path.display();
@@ -34,7 +36,7 @@ pub(super) fn local(path: &Path, language: Language) -> anyhow::Result<PathBuf> 
     Ok(path)
 }
 
-/// Returns the path from a plugin's folder to the SDK that the project has itself, if it has.
+/// Returns the path of the SDK relative to a plugin's folder, if the project contains the SDK.
 pub(super) fn beside(project: &Path, language: Language) -> Option<String> {
     let (folder, ..) = package(language);
     is_sdk(&project.join("plugins").join(folder), language).then(|| format!("../{folder}"))

@@ -1,4 +1,4 @@
-//! The texts of a new project: templates in `host/templates/new`, and what is put into them.
+//! The templates of a new project, from `host/templates/new`, and the values that are put into them.
 
 use anyhow::Context as _;
 use minijinja::syntax::SyntaxConfig;
@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use crate::cli::project::Language;
 
-/// A file below a plugin's folder, its template, and what is said of it.
+/// A file below a plugin's folder, its template, and its purpose for the plugin's README; empty if it is not listed
+/// there.
 type Template = (&'static str, &'static str, &'static str);
 
 macro_rules! template {
@@ -36,7 +37,7 @@ const JAVASCRIPT: [Template; 4] = [
     ("test/operator.test.js", template!("javascript/test.js.j2"), "the logic, tested natively"),
     ("crd.yaml", template!("plugin/crd.yaml.j2"), "the CRD of the kind"),
 ];
-const EVERY: [Template; 6] = [
+const ALL_LANGUAGES: [Template; 6] = [
     ("plugin.yaml", template!("plugin/plugin.yaml.j2"), ""),
     ("README.md", template!("plugin/README.md.j2"), ""),
     ("cases/first-sight.yaml", template!("plugin/cases/first-sight.yaml.j2"), ""),
@@ -45,22 +46,22 @@ const EVERY: [Template; 6] = [
     ("cases/refused.yaml", template!("plugin/cases/refused.yaml.j2"), ""),
 ];
 
-/// The CRD, also where a crate makes it.
+/// The CRD. For a plugin in Rust too, although the crate prints it later.
 pub(super) const CRD: &str = template!("plugin/crd.yaml.j2");
 pub(super) const SAMPLE: &str = template!("plugin/sample.yaml.j2");
 pub(super) const README: &str = template!("project/README.md.j2");
 /// The workspace of a project's crates.
 pub(super) const WORKSPACE: &str = template!("rust/workspace.toml.j2");
 
-/// What every project has, whatever it is called, beside the contract.
+/// The files that every project has beside the contract. They do not depend on names.
 pub(super) const PROJECT: [(&str, &str); 3] = [
     ("justfile", template!("project/justfile")),
     (".gitignore", template!("project/gitignore")),
     (".github/workflows/ci.yaml", template!("project/ci.yaml")),
 ];
 
-/// What a project with crates has beside its workspace. The versions of dependencies are those that the SDK was tested
-/// with; Cargo takes of them what is needed.
+/// The files that a project with crates has beside the manifest of its workspace. `Cargo.lock` has the versions of
+/// dependencies that the SDK was tested with; Cargo removes those that are not needed.
 pub(super) const CRATES: [(&str, &str); 4] = [
     ("Cargo.lock", include_str!("../../../../plugins/Cargo.lock")),
     ("rust-toolchain.toml", include_str!("../../../../rust-toolchain.toml")),
@@ -68,26 +69,26 @@ pub(super) const CRATES: [(&str, &str); 4] = [
     (".cargo/config.toml", include_str!("../../../../plugins/.cargo/config.toml")),
 ];
 
-/// The files of a plugin in this language, with what is said of them.
+/// Returns the templates of a plugin in this language.
 pub(super) fn of(language: Language) -> Vec<Template> {
     let own: &[Template] = match language {
         Language::Rust => &RUST,
         Language::Python => &PYTHON,
         Language::JavaScript => &JAVASCRIPT,
     };
-    own.iter().chain(&EVERY).copied().collect()
+    own.iter().chain(&ALL_LANGUAGES).copied().collect()
 }
 
-/// What is put into the templates.
+/// The values that are put into the templates.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Context {
-    /// Of the plugin.
+    /// The name of the plugin.
     pub(super) name: String,
-    /// The name as one of a crate in code, or of a module.
+    /// The name of the plugin's crate or module, as code spells it.
     pub(super) module: String,
-    /// The component's file.
+    /// The name of the component's file.
     pub(super) file: String,
-    /// Of the project, in its README.
+    /// The title of the project's README.
     pub(super) title: String,
     pub(super) api_group: String,
     pub(super) api_version: String,
@@ -102,17 +103,17 @@ pub(super) struct Context {
     pub(super) run_as_user: Option<u32>,
     /// The released version of the SDK.
     pub(super) sdk_version: String,
-    /// Where a copy of the SDK is that takes its place.
+    /// The path of a copy of the SDK that is used instead.
     pub(super) sdk_path: Option<String>,
-    /// The files that the plugin's README lists, with what each is for.
+    /// The files that the plugin's README lists, with their purposes.
     pub(super) files: Vec<(String, &'static str)>,
 }
 
 impl Context {
-    /// Puts all this into a template.
+    /// Renders a template with these values.
     ///
     /// # Errors
-    /// Where the template says something that is not here.
+    /// If the template uses a value that does not exist.
     pub(super) fn render(&self, template: &str) -> anyhow::Result<String> {
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
@@ -123,8 +124,8 @@ impl Context {
     }
 }
 
-/// A text between quotes, as YAML, TOML, Rust, Python and JavaScript read it alike: there are no control characters in
-/// it, so only quotes and backslashes are escaped.
+/// Quotes a text so that YAML, TOML, Rust, Python and JavaScript all read it the same. It has no control characters, so
+/// only quotes and backslashes are escaped.
 fn quoted(text: String) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

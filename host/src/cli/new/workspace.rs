@@ -1,19 +1,20 @@
-//! The workspace of a project's crates: a new one becomes a member of it.
+//! Adds a new crate to the workspace of a project's crates.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
 
-/// Where a project has it: in this repository beside the crates, for the host is in another one.
+/// The possible manifests of the workspace. The first one is that of this repository, where the host has a workspace of
+/// its own.
 const MANIFESTS: [&str; 2] = ["plugins/Cargo.toml", "Cargo.toml"];
-/// What a new crate takes from it.
+/// The dependencies that a new crate inherits from the workspace.
 const DEPENDENCIES: [&str; 4] = ["hotshoe-sdk", "schemars", "serde", "serde_json"];
 
-/// A workspace that is there.
+/// An existing workspace.
 #[derive(Debug)]
 pub(super) struct Workspace {
-    /// Its manifest, from the project's folder.
+    /// The path of its manifest, relative to the project's folder.
     pub(super) manifest: &'static str,
     text: String,
 }
@@ -31,17 +32,17 @@ impl Workspace {
         Ok(Some(Self { manifest, text }))
     }
 
-    /// Returns the text of its manifest with one member more. Everything else stays as it is.
+    /// Returns the text of its manifest with the plugin as another member. Everything else stays as it is.
     ///
     /// # Errors
-    /// Where it has no list of members, or lacks what a new crate depends on.
+    /// If the manifest has no list of members, or lacks a dependency of a new crate.
     pub(super) fn with_member(&self, plugin: &str) -> anyhow::Result<String> {
         let Self { manifest, text } = self;
         let member = if *manifest == "Cargo.toml" { format!("plugins/{plugin}") } else { plugin.to_owned() };
         let lacks = DEPENDENCIES.iter().find(|name| !text.lines().any(|line| is_key(line, name)));
         ensure!(
             lacks.is_none(),
-            "{manifest} has no workspace.dependencies.{}, which the new crate takes from there; add it",
+            "{manifest} has no workspace.dependencies.{}, which the new crate inherits; add it",
             lacks.unwrap_or(&"")
         );
         let head = "members = [";

@@ -1,7 +1,7 @@
 // Makes a component of a JavaScript plugin: node componentize.mjs FOLDER CONTRACT OUT
 //
-// esbuild bundles the author's modules and npm packages into one, QuickJS runs that once, and the component begins
-// where this run ended: a call starts no engine and reads no source. What would be an import of WASI traps.
+// esbuild bundles the author's modules and npm packages into one module, QuickJS runs it once, and each call of the
+// component begins where this run ended: it starts no engine and reads no source. A call of a function of WASI traps.
 
 import { createHash } from "node:crypto";
 import { readdir, readFile, rename, writeFile } from "node:fs/promises";
@@ -20,7 +20,7 @@ const [folder, contract, out] = process.argv.slice(2);
 try {
   await build();
 } catch (error) {
-  // esbuild has printed its own.
+  // esbuild has printed its own errors.
   if (!Array.isArray(error.errors)) console.error(`error: ${error.message}`);
   process.exitCode = 1;
 }
@@ -30,8 +30,8 @@ async function build() {
   const sdk = sdkFolder();
   const { code, sources } = await bundled(main, sdk);
   const module = `${code}\nglobalThis[Symbol.for("hotshoe.sources")] = ${JSON.stringify(sources)};\n`;
-  // The seeds of QuickJS are in the component, so that no two runs make the same one. One that is made of the same
-  // module stays: it is no other revision for a host.
+  // The component contains random seeds of QuickJS, so no two builds are equal. Where the module has not changed, the
+  // component is kept: a new one would be another revision for a host.
   const [made, digest] = [`${out}.made-of`, await digestOf(module)];
   if ((await textOf(made)) === digest && (await textOf(out)) !== undefined) return;
   const component = await componentized(module, sources);
@@ -40,7 +40,7 @@ async function build() {
   await replace(made, digest);
 }
 
-/** Of a module and the tools that make a component of it. */
+/** The digest of a module and of the tools that make a component of it. */
 async function digestOf(module) {
   const hash = createHash("sha256").update(module);
   const here = dirname(fileURLToPath(import.meta.url));
@@ -49,7 +49,7 @@ async function digestOf(module) {
   return hash.digest("hex");
 }
 
-/** Writes a file as a whole: another build may read it. */
+/** Replaces a file atomically: another build may read it. */
 async function replace(file, content) {
   const whole = `${file}.${process.pid}`;
   await writeFile(whole, content);
@@ -88,7 +88,7 @@ async function bundled(main, sdk) {
     sourcemap: "external",
     sourcesContent: false,
     legalComments: "none",
-    // The SDK says it in better words.
+    // The SDK has a better message for it.
     logOverride: { "import-is-undefined": "silent" },
     charset: "utf8",
     plugins: [{ name: "no-node", setup: refuseNode }],
@@ -97,7 +97,7 @@ async function bundled(main, sdk) {
   return { code, sources: sourcesOf(JSON.parse(map), sdk) };
 }
 
-/** What only Node.js has is refused by name, unless an npm package of that name is installed. */
+/** Refuses the modules of Node.js by name, unless an npm package of that name is installed. */
 function refuseNode(build) {
   const builtin = new RegExp(`^(node:.*|(${builtinModules.join("|")}))$`);
   build.onResolve({ filter: builtin }, async ({ path, pluginData, ...place }) => {
@@ -108,7 +108,7 @@ function refuseNode(build) {
   });
 }
 
-/** Where the bundle's lines came from: a place for each line, and wherever the source's line changes within one. */
+/** Where the bundle's lines come from: one place for each line, and one wherever the source line changes within it. */
 function sourcesOf({ mappings, sources }, sdk) {
   const isAuthors = sources.map((source) => source !== ENTRY && relative(sdk, join(folder, source)).startsWith(".."));
   const places = [];
@@ -126,7 +126,7 @@ function sourcesOf({ mappings, sources }, sdk) {
   return { files: sources, places: places.join(";") };
 }
 
-/** The numbers of a segment of a source map, in base 64, five bits a digit, the sign last. */
+/** The numbers of a segment of a source map: base 64, five bits a digit, the sign in the lowest bit. */
 function numbers(segment) {
   const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   const all = [];
@@ -151,7 +151,7 @@ async function componentized(jsSource, sources) {
   }
 }
 
-/** What QuickJS says, from the error on, with the author's files and lines, and without frames of others. */
+/** The message of QuickJS from the error on, with the author's files and lines, and without the frames of others. */
 function placed(message, { files, places }) {
   const known = places.split(";").map((place) => place.split(",").map(Number));
   const reported = message.slice(message.lastIndexOf(" JavaScript module")).replace(/^.*?: /, "");

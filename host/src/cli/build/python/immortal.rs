@@ -1,21 +1,21 @@
-//! Makes the objects of a built interpreter immortal: their references are not counted, so that a call which only looks
-//! at them does not write to them, and shares their pages with all others. `hotshoe/snapshot.py` says more.
+//! Makes the objects of a built interpreter immortal. Their references are not counted, so a call that only reads them
+//! does not write to their memory pages, which all calls then share. `hotshoe/snapshot.py` of the SDK says more.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, ensure};
 use wasmparser::{DataKind, Operator, Parser, Payload};
 
-/// The count of references of an immortal object, on 32 bits (`_Py_IMMORTAL_INITIAL_REFCNT`, Python 3.14). It is the
+/// The reference count of an immortal object, in 32 bits (`_Py_IMMORTAL_INITIAL_REFCNT`, Python 3.14). The count is the
 /// first member of an object.
 const IMMORTAL: u32 = 5 << 28;
-/// No object that is counted has so many references.
-const COUNTED: u32 = 1 << 28;
+/// An upper bound of the reference count of any object that is not immortal, exclusive.
+const MAX_COUNT: u32 = 1 << 28;
 
-/// Writes into a component that the objects at these addresses, numbers of 32 bits, are immortal.
+/// Makes the objects at these addresses immortal, in the initial memory of a component. An address has 32 bits.
 ///
 /// # Errors
-/// If the component is none, or these are not the addresses of its objects.
+/// If the bytes are no component, or these are not the addresses of its objects.
 pub(super) fn write(component: &mut [u8], addresses: &[u8]) -> anyhow::Result<()> {
     let memory = Memory::of(component)?;
     let (addresses, _) = addresses.as_chunks();
@@ -23,7 +23,7 @@ pub(super) fn write(component: &mut [u8], addresses: &[u8]) -> anyhow::Result<()
     for address in addresses {
         let count = memory.at(u32::from_le_bytes(*address)).and_then(|at| component.get_mut(at..)?.first_chunk_mut());
         let Some(count) = count else { continue };
-        if (1..COUNTED).contains(&u32::from_le_bytes(*count)) {
+        if (1..MAX_COUNT).contains(&u32::from_le_bytes(*count)) {
             *count = IMMORTAL.to_le_bytes();
             written += 1;
         }
@@ -32,7 +32,7 @@ pub(super) fn write(component: &mut [u8], addresses: &[u8]) -> anyhow::Result<()
     Ok(())
 }
 
-/// The initial content of the memory: by the address at which it begins, where a segment lies in the component.
+/// The segments of the initial memory: where each lies in the component, by the address at which it begins.
 struct Memory(BTreeMap<u32, std::ops::Range<usize>>);
 
 impl Memory {
@@ -58,7 +58,7 @@ impl Memory {
         Ok(Self(segments))
     }
 
-    /// Returns where the number at this address lies, if it is part of the initial content.
+    /// Returns where the number at this address lies in the component, if a segment has it.
     fn at(&self, address: u32) -> Option<usize> {
         let (begin, range) = self.0.range(..=address).next_back()?;
         let at = range.start + usize::try_from(address - begin).ok()?;

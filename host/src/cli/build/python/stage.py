@@ -1,7 +1,7 @@
-"""Lays out what a component is made of: the plugin's modules and those of its local dependencies, nothing else.
+"""Copies the sources of a component into a folder: the plugin's modules and those of its local dependencies.
 
 Run as `python -c … FOLDER STAGE`, where FOLDER has the plugin's pyproject.toml. Prints, as JSON, the module of the
-plugin, what remains to be installed by pip, and a digest of what was laid out.
+plugin, what pip still has to install, and a digest of the copied files.
 """
 
 import hashlib
@@ -17,8 +17,8 @@ except ModuleNotFoundError:  # Python 3.10
     from pip._vendor import tomli as tomllib
 
 SDK = "hotshoe-sdk"
-# Of a project's modules, those that are not part of it.
-BESIDE = {"conftest.py", "noxfile.py", "setup.py", "tests", "test", "docs", "target", "build", "dist", "cases"}
+# Modules and folders of a project that are not part of the plugin.
+NOT_PACKAGED = {"conftest.py", "noxfile.py", "setup.py", "tests", "test", "docs", "target", "build", "dist", "cases"}
 
 
 def main(folder, stage):
@@ -27,7 +27,7 @@ def main(folder, stage):
     module = project.get("tool", {}).get("hotshoe", {}).get("module") or name.replace("-", "_")
     shutil.rmtree(stage, ignore_errors=True)
     stage.mkdir(parents=True)
-    lay_out(folder, stage)
+    copy_modules(folder, stage)
     if not is_module(stage, module):
         stop(
             f"names the module {module}, and neither {module}.py nor {module}/__init__.py is in {sources(folder)}: name it "
@@ -49,7 +49,7 @@ def read(folder):
 
 
 def require(folder, project, stage, seen):
-    """Lay out the dependencies that [tool.uv.sources] gives a path, and return the others."""
+    """Copy the dependencies to which [tool.uv.sources] gives a path, and return the others."""
     local = {normal(name): source for name, source in project.get("tool", {}).get("uv", {}).get("sources", {}).items()}
     others = set()
     for requirement in project.get("project", {}).get("dependencies", []):
@@ -60,14 +60,14 @@ def require(folder, project, stage, seen):
         at = (folder / path).resolve()
         if at not in seen:
             seen.add(at)
-            lay_out(at, stage)
+            copy_modules(at, stage)
             others |= require(at, read(at), stage, seen)
     return others
 
 
-def lay_out(folder, stage):
+def copy_modules(folder, stage):
     for item in sorted(sources(folder).iterdir()):
-        if item.name in BESIDE or item.name.startswith((".", "_")):
+        if item.name in NOT_PACKAGED or item.name.startswith((".", "_")):
             continue
         if item.suffix == ".py":
             shutil.copyfile(item, stage / item.name)
@@ -85,7 +85,7 @@ def is_module(stage, module):
 
 
 def normal(requirement):
-    """The name of a requirement, as package indexes compare names."""
+    """Return the name of a requirement in the normal form by which package indexes compare names."""
     return re.sub(r"[-_.]+", "-", re.match(r"[\w.-]*", requirement.strip()).group()).lower()
 
 

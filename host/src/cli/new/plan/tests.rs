@@ -1,4 +1,4 @@
-//! What is written, without writing it.
+//! Tests of the planned files, without writing them.
 
 use std::fs;
 
@@ -137,7 +137,7 @@ fn a_project_has_what_its_language_needs() {
 }
 
 #[test]
-fn a_project_that_is_there_gets_a_plugin_and_keeps_what_it_has() {
+fn an_existing_project_gets_a_plugin_and_keeps_its_files() {
     let dir = tempfile::tempdir().unwrap();
     let place = Place::Project(dir.path().to_owned());
     fs::write(dir.path().join("rustfmt.toml"), "").unwrap();
