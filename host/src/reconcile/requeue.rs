@@ -11,7 +11,7 @@ use hotshoe_core::flow::retry::{LONGEST_DELAY, RetryPolicy};
 
 /// The pause after which a decision that is based on fetched objects is repeated. Fetched objects are not watched, so
 /// that no Secret is ever cached; only reading them again shows a change.
-pub const REFETCH_PAUSE: Duration = Duration::from_secs(15);
+const REFETCH_PAUSE: Duration = Duration::from_secs(15);
 /// The pause of a parent whose namespace is being deleted.
 const TERMINATING_NAMESPACE_PAUSE: Duration = Duration::from_secs(10);
 /// The pause of a clean-up that asks for no requeue.

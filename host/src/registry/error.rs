@@ -104,14 +104,6 @@ impl RegistryError {
             Self::ProcessFailed { .. } => "PullFailed",
         }
     }
-
-    /// Returns whether the cause may pass by itself, so that a retry makes sense.
-    pub fn may_pass(&self) -> bool {
-        matches!(
-            self,
-            Self::Unreachable { .. } | Self::TimedOut { .. } | Self::Failed { .. } | Self::ProcessFailed { .. }
-        )
-    }
 }
 
 /// Converts the error of a request about this image. `with` describes the credentials of the request.

@@ -278,7 +278,7 @@ async fn a_registry_that_is_down_is_unreachable() {
     let image: ImageRef = format!("oci://{free}/a:1").parse().unwrap();
     let error = Fake::default().of(image).pull(|_, _| ()).await.unwrap_err();
     assert_eq!(error.reason(), "RegistryUnreachable");
-    assert!(error.may_pass() && error.to_string().contains(&free.to_string()), "{error}");
+    assert!(error.to_string().contains(&free.to_string()), "{error}");
 }
 
 #[tokio::test]

@@ -101,7 +101,8 @@ impl Listener for AdminSocket {
             if user.is_some_and(|user| may_command(user, rustix::process::geteuid().as_raw())) {
                 return (stream, ());
             }
-            tracing::warn!("a command of the user {user:?} is refused; run it as the user of the host");
+            let user = user.map_or_else(|| "unknown".to_owned(), |user| user.to_string());
+            tracing::warn!(user, "a command is refused; run it as the user of the host");
         }
     }
 

@@ -45,9 +45,7 @@ async fn ready(State(about): State<About>) -> (StatusCode, String) {
     if about.fleet.unknown_because().is_some() {
         return (
             StatusCode::SERVICE_UNAVAILABLE,
-            "not ready: the Plugin objects are not known; `hotshoe status` says why
-"
-            .to_owned(),
+            "not ready: the Plugin objects are not known; `hotshoe status` says why\n".to_owned(),
         );
     }
     let leases = about.leases.status().into_iter().filter(|lease| lease.unusable);

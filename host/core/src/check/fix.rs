@@ -1,5 +1,6 @@
 //! Fixes of violations: lines for `plugin.yaml`, or a change of the plugin's answer.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fmt::Write as _;
 
@@ -119,11 +120,12 @@ type GrantId = (Option<usize>, Kind);
 /// there are none.
 pub fn plugin_yaml<'a>(fixes: impl Iterator<Item = &'a Fix>, grant: &Grant) -> Option<String> {
     let mut keys = String::new();
+    let mut written = BTreeSet::new();
     let mut rules: Vec<(GrantId, Map<String, Value>)> = Vec::new();
     for fix in fixes {
         match fix {
             Fix::Answer(_) => {}
-            Fix::Spec(key, _) if keys.contains(key) => {}
+            Fix::Spec(key, _) if !written.insert(key) => {}
             Fix::Spec(key, value) => drop(writeln!(keys, "  {key}: {}", flow(value))),
             Fix::Grant(change) => {
                 let id = (change.rule, change.kind.clone());
@@ -272,6 +274,13 @@ mod tests {
              verbs: [create]\n      namespaces: [red]\n"
         );
         assert_eq!(plugin_yaml([Fix::Answer("x".into())].iter(), &grant), None);
+    }
+
+    #[test]
+    fn a_setting_whose_name_is_a_part_of_another_name_is_written_too() {
+        let fixes = [Fix::Spec("pruneAll", json!(true)), Fix::Spec("prune", json!(false))];
+        let yaml = plugin_yaml(fixes.iter(), &grant(json!([])));
+        assert_eq!(yaml.as_deref(), Some("spec:\n  pruneAll: true\n  prune: false\n"));
     }
 
     #[test]

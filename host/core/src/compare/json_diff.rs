@@ -8,6 +8,8 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::model::field_path::member;
+
 /// The maximum length of a shown value, in characters.
 const MAX_VALUE_CHARS: usize = 200;
 /// The maximum length of a shown path, in characters.
@@ -142,15 +144,6 @@ impl Walk<'_> {
     }
 }
 
-/// Returns a member's path. A key with dots, such as that of a label, is put in brackets.
-fn member(path: &str, key: &str) -> String {
-    match (path, key.contains(['.', '['])) {
-        ("", false) => key.to_owned(),
-        (_, false) => format!("{path}.{key}"),
-        (_, true) => format!("{path}[{key}]"),
-    }
-}
-
 /// Returns the names of a list's elements, if all of them have different names.
 fn names(list: &[Value]) -> Option<Vec<&str>> {
     let names: Option<Vec<&str>> = list.iter().map(|element| element.get("name")?.as_str()).collect();
@@ -208,7 +201,7 @@ mod tests {
     #[test]
     fn a_key_with_dots_is_put_in_brackets() {
         let (old, new) = (json!({"labels": {"app.example.com/a": "1"}}), json!({"labels": {"app.example.com/a": "2"}}));
-        assert_eq!(listed(&old, &new), [line("labels[app.example.com/a]", "\"1\"", "\"2\"")]);
+        assert_eq!(listed(&old, &new), [line("labels['app.example.com/a']", "\"1\"", "\"2\"")]);
     }
 
     #[test]
@@ -239,7 +232,7 @@ mod tests {
         let rules = Rules { tainted: true, ..Rules::default() };
         for (old, new, path) in [
             (json!({"a": {"b": 1}}), json!({"a": {"b": "hunter2"}}), "a.b"),
-            (json!({"a": {}}), json!({"a": {"hunter2": 1}}), "a.<hidden>"),
+            (json!({"a": {}}), json!({"a": {"hunter2": 1}}), "a['<hidden>']"),
             (json!({"a": "hunter2"}), json!({}), "a"),
             (json!({"a": [1]}), json!({"a": [1, "hunter2"]}), "a[1]"),
             (json!({"a": [{"name": "b"}]}), json!({"a": [{"name": "b"}, {"name": "hunter2"}]}), "a[<hidden>]"),

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::check::Desired;
+use crate::diff::is_identity;
+use crate::model::field_path::member;
 use crate::model::managed_fields::FieldSet;
 
 /// The maximum number of fields of a child that are named.
@@ -76,12 +78,7 @@ fn walk_owned(node: &FieldSet<'_>, desired: &Value, path: &str, taken: &mut Take
     }
     match desired {
         Value::Object(members) => {
-            let is_identity = |key: &str| match path {
-                "" => matches!(key, "apiVersion" | "kind"),
-                "metadata" => matches!(key, "name" | "namespace"),
-                _ => false,
-            };
-            for (key, value) in members.iter().filter(|(key, _)| !is_identity(key)) {
+            for (key, value) in members.iter().filter(|(key, _)| !is_identity(path, key)) {
                 let below = member(path, key);
                 match node.member(key) {
                     Some(node) => walk_owned(node, value, &below, taken),
@@ -154,10 +151,6 @@ fn collect(value: &Value, path: String, hasher: &RandomState, leaves: &mut Vec<(
         }
         leaf => leaves.push((hasher.hash_one((&path, leaf)), path)),
     }
-}
-
-fn member(path: &str, key: &str) -> String {
-    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
 fn element_path(path: &str, index: usize, element: &Value) -> String {

@@ -5,7 +5,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::diff;
+use crate::diff::{self, is_identity};
+use crate::model::field_path::member;
 use crate::model::managed_fields::{FieldSet, Step};
 use crate::model::object::FieldManager;
 
@@ -190,19 +191,6 @@ fn below<'f, 'a>(
     others.iter().filter_map(narrowed).collect()
 }
 
-/// Returns whether a field identifies the object: such a field has no owner.
-fn is_identity(path: &str, key: &str) -> bool {
-    matches!((path, key), ("", "apiVersion" | "kind") | ("metadata", "name" | "namespace"))
-}
-
-fn member(path: &str, key: &str) -> String {
-    match key {
-        _ if path.is_empty() => key.to_owned(),
-        key if key.contains(['.', '/']) => format!("{path}[{key}]"),
-        key => format!("{path}.{key}"),
-    }
-}
-
 /// Formats a field with its owners; a removed field has none.
 fn describe(path: &str, others: &Others<'_, '_>) -> String {
     let mut names: Vec<&str> = others.iter().map(|(name, _)| *name).collect();
@@ -253,7 +241,7 @@ mod tests {
         own["f:metadata"]["f:annotations"] = json!({ "f:note": {} });
         let other =
             json!({ "f:metadata": { "f:annotations": { ".": {}, "f:deployment.kubernetes.io/revision": {} } } });
-        let words = "metadata.annotations[deployment.kubernetes.io/revision] by other";
+        let words = "metadata.annotations['deployment.kubernetes.io/revision'] by other";
         assert_eq!(reverted_by(own, other).as_deref(), Some(words));
     }
 

@@ -119,6 +119,15 @@ const OBJECT_IDENTITY: [&str; 2] = ["apiVersion", "kind"];
 /// The fields of `metadata` that identify an object.
 const METADATA_IDENTITY: [&str; 2] = ["name", "namespace"];
 
+/// Returns whether a member of the value at a path identifies the object: such a field has no owner.
+fn is_identity(path: &str, key: &str) -> bool {
+    match path {
+        "" => OBJECT_IDENTITY.contains(&key),
+        "metadata" => METADATA_IDENTITY.contains(&key),
+        _ => false,
+    }
+}
+
 /// Returns whether an empty list is covered, by its path and by whether the list has an owner of its own.
 type EmptyList<'a> = &'a dyn Fn(&Path<'_>, bool) -> bool;
 

@@ -75,7 +75,7 @@ impl Answers {
 
     fn others_are_answered(&self, plugin: &str, since: Instant) -> bool {
         let is_since = |time: Option<Instant>| time.is_some_and(|time| time >= since);
-        let mut others = self.writes.iter().filter(|(name, _)| ***name != *plugin).map(|(_, writes)| writes).peekable();
+        let mut others = self.writes.iter().filter(|(name, _)| ***name != *plugin).map(|(_, writes)| writes);
         let mut is_any = false;
         others.all(|writes| {
             is_any |= is_since(writes.answered);

@@ -50,6 +50,16 @@ pub fn keys(path: &str) -> Result<Vec<&str>, WrongPath> {
     if keys.len() > MAX_KEYS { Err(WrongPath::TooLong) } else { Ok(keys) }
 }
 
+/// Returns the path of a member of the object at a path; a key that is not plain is quoted. The empty path is the whole
+/// object.
+pub fn member(path: &str, key: &str) -> String {
+    match is_plain(key) {
+        true if path.is_empty() => key.to_owned(),
+        true => format!("{path}.{key}"),
+        false => format!("{path}['{key}']"),
+    }
+}
+
 /// Returns the field of an object at a path, if it is there.
 pub fn find<'v>(object: &'v Value, path: &str) -> Option<&'v Value> {
     keys(path).ok()?.into_iter().try_fold(object, |value, key| value.as_object()?.get(key))
@@ -122,15 +132,7 @@ mod tests {
     }
 
     fn written(keys: &[String]) -> String {
-        let mut path = String::new();
-        for key in keys {
-            match is_plain(key) {
-                true if path.is_empty() => path.push_str(key),
-                true => path.extend([".", key]),
-                false => path.extend(["['", key, "']"]),
-            }
-        }
-        path
+        keys.iter().fold(String::new(), |path, key| member(&path, key))
     }
 
     fn some_keys() -> impl Strategy<Value = Vec<String>> {

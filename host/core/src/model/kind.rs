@@ -85,10 +85,7 @@ impl ObjectRef {
 
     /// Returns whether this refers to the object of that kind and key, in any version of the kind.
     pub fn is(&self, kind: &Kind, key: &Key) -> bool {
-        self.kind.kind == kind.kind
-            && self.kind.group == kind.group
-            && self.name == key.name
-            && self.namespace == key.namespace
+        self.kind.is(&kind.group, &kind.kind) && self.name == key.name && self.namespace == key.namespace
     }
 }
 

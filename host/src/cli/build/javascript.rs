@@ -67,6 +67,11 @@ fn major(version: &str) -> Option<u32> {
     version.strip_prefix('v')?.split('.').next()?.parse().ok()
 }
 
+/// Returns whether the tools of this version are installed below the root of a project.
+pub(in crate::cli) fn tools_are_installed(root: &Path) -> bool {
+    fs::read_to_string(root.join(TOOLS).join(INSTALLED)).is_ok_and(|lock| lock == LOCK)
+}
+
 /// Installs the tools once, and returns their folder. Concurrent builds wait for each other.
 fn install_tools(root: &Path) -> anyhow::Result<PathBuf> {
     let tools = root.join(TOOLS);
@@ -81,7 +86,7 @@ fn install_tools(root: &Path) -> anyhow::Result<PathBuf> {
         }
         fs::write(&path, text).with_context(cannot_write)?;
     }
-    if fs::read_to_string(tools.join(INSTALLED)).is_ok_and(|installed| installed == LOCK) {
+    if tools_are_installed(root) {
         return Ok(tools);
     }
     let place = shown(&tools).display().to_string();
@@ -135,6 +140,18 @@ fn npm(arguments: &[&str], dir: &Path) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tools_of_another_version_are_not_installed() {
+        let root = tempfile::tempdir().unwrap();
+        let tools = root.path().join(TOOLS);
+        fs::create_dir_all(&tools).unwrap();
+        assert!(!tools_are_installed(root.path()));
+        for (version, expected) in [("0.1.0", false), (LOCK, true)] {
+            fs::write(tools.join(INSTALLED), version).unwrap();
+            assert_eq!(tools_are_installed(root.path()), expected, "{version}");
+        }
+    }
 
     #[test]
     fn the_major_version_of_node_is_read() {

@@ -2,8 +2,8 @@
 //! any core module.
 
 mod component;
-mod javascript;
-mod python;
+pub(super) mod javascript;
+pub(super) mod python;
 mod rust;
 
 use std::path::{Path, PathBuf};

@@ -5,7 +5,9 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::probe::{Version, ask};
+use crate::cli::build::{javascript, python};
 use crate::cli::project::Language;
+use crate::config::folders;
 use crate::sandbox::compile;
 
 /// What a tool is for.
@@ -38,8 +40,8 @@ enum Probe {
     Target,
     /// Modules of Python, which are installed if this code runs without an error.
     Python(&'static str),
-    /// A folder below the project's `target/tools`, into which the first build installs the tool.
-    Installed(&'static str),
+    /// Tools that the first build of a plugin installs below the root of its project.
+    Installed(fn(&Path) -> bool),
     /// The cluster of the current context.
     Cluster,
     /// The features of the kernel that confine the process which compiles plugins.
@@ -106,7 +108,7 @@ impl Tool {
         useful(
             "componentize",
             PYTHON,
-            Probe::Installed("python"),
+            Probe::Installed(python::tools_are_installed),
             "the first build installs componentize-py, 20 MB from PyPI",
         ),
         needed("node", JAVASCRIPT, program("node", &["--version"], "20"), "install Node.js from https://nodejs.org"),
@@ -119,7 +121,7 @@ impl Tool {
         useful(
             "componentize",
             JAVASCRIPT,
-            Probe::Installed("js"),
+            Probe::Installed(javascript::tools_are_installed),
             "the first build installs esbuild and componentize-qjs, 50 MB from npm",
         ),
         useful(
@@ -173,7 +175,7 @@ impl Tool {
                 let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
                 ask(&python, &["-c", code]).await.map(|_| "there".to_owned())
             }
-            Probe::Installed(folder) => installed(folder),
+            Probe::Installed(are_installed) => installed(are_installed),
             Probe::Cluster => cluster().await,
             Probe::Confinement => confinement().await,
         };
@@ -198,9 +200,13 @@ async fn target() -> Result<String, String> {
     if Path::new(folder.trim()).is_dir() { Ok("there".to_owned()) } else { Err("it is not installed".to_owned()) }
 }
 
-fn installed(folder: &str) -> Result<String, String> {
-    let marker = Path::new("target/tools").join(folder).join("installed");
-    if marker.is_file() { Ok("there".to_owned()) } else { Err("it is not installed here yet".to_owned()) }
+/// Looks for tools below the root of the project that the current folder is in.
+fn installed(are_installed: fn(&Path) -> bool) -> Result<String, String> {
+    let here = std::env::current_dir().map_err(|error| format!("the current folder cannot be read: {error}"))?;
+    match are_installed(folders::root_of(&here)) {
+        true => Ok("there".to_owned()),
+        false => Err("it is not installed here yet".to_owned()),
+    }
 }
 
 async fn cluster() -> Result<String, String> {
