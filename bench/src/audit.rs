@@ -12,7 +12,7 @@ use serde::Deserialize;
 /// Without a request for this long, an account has settled. Events are written after their
 /// responses, in batches of less than this.
 const SETTLED: Duration = Duration::from_secs(3);
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Reads on from where it began.
 pub struct Audit {
@@ -104,9 +104,9 @@ impl Audit {
     pub async fn settled(&mut self) -> Result<u64> {
         let (mut total, mut quiet) = (self.total()?, Duration::ZERO);
         while quiet < SETTLED {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
             let now = self.total()?;
-            quiet = if now == total { quiet + LOOK } else { Duration::ZERO };
+            quiet = if now == total { quiet + POLL_INTERVAL } else { Duration::ZERO };
             total = now;
         }
         Ok(total)

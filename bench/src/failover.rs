@@ -21,8 +21,8 @@ use crate::{NAMESPACE, report, repository};
 /// How long a take-over may take.
 const TARGET: f64 = 15.0;
 /// After this long it is no take-over any more.
-const PATIENCE: Duration = Duration::from_secs(120);
-const LOOK: Duration = Duration::from_millis(100);
+const TIMEOUT: Duration = Duration::from_secs(120);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/hotshoe-system/leases/hotshoe";
 /// Requests at once.
 const IN_FLIGHT: usize = 8;
@@ -107,8 +107,8 @@ impl Args {
             if served == self.parents {
                 return Ok(since.elapsed().as_secs_f64());
             }
-            ensure!(since.elapsed() < PATIENCE, "{served} of {} are served", self.parents);
-            tokio::time::sleep(LOOK).await;
+            ensure!(since.elapsed() < TIMEOUT, "{served} of {} are served", self.parents);
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }
@@ -122,8 +122,8 @@ async fn holder(plane: &Plane, hosts: &[Replica]) -> Result<usize> {
         if let Some(found) = hosts.iter().position(|host| host.works_as(holder)) {
             return Ok(found);
         }
-        ensure!(since.elapsed() < PATIENCE, "the Lease is held by {holder:?}, which is none of the hosts");
-        tokio::time::sleep(LOOK).await;
+        ensure!(since.elapsed() < TIMEOUT, "the Lease is held by {holder:?}, which is none of the hosts");
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 

@@ -21,7 +21,7 @@ const FLEETS: [(usize, f64); 2] = [(20, 25.0), (100, 60.0)];
 /// How long a host without work keeps what only calls need: its threads end after ten seconds.
 const IDLE: Duration = Duration::from_secs(15);
 /// How long all of them may need to be active: each is compiled the first time.
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Measure the memory of a host at rest with 20 plugins and with 100
 #[derive(clap::Args, Debug)]
@@ -74,7 +74,7 @@ impl Args {
         let is_active = || host.said().matches("the component is active").count() == count;
         while !is_active() {
             ensure!(
-                host.began().elapsed() < PATIENCE,
+                host.began().elapsed() < TIMEOUT,
                 "not all of {count} plugins are active; see {}",
                 host.log().display()
             );

@@ -69,10 +69,10 @@ const PARENTS: usize = 4;
 /// There are accounts for so many attackers.
 const MOST_ATTACKERS: i64 = 6;
 /// What is left of a run is waited for so long.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// For so long a host serves parents of both plugins before its memory is looked at.
 const WARM_UP: Duration = Duration::from_secs(3);
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const LIST: &str = "/apis/fixtures.example.com/v1/namespaces/bench/attacks";
 
 /// Measure what a plugin that attacks costs the others
@@ -193,7 +193,7 @@ impl Bench {
         let host = self.host(&[]).await?;
         let watcher = Watcher::start(&self.plane.admin);
         load::create(&self.plane.user, 0..count, |name, at| watcher.sent(name, at)).await?;
-        watcher.converged(count, PATIENCE).await?;
+        watcher.converged(count, TIMEOUT).await?;
         host.stop()
     }
 
@@ -365,8 +365,8 @@ impl Bench {
             .and_then(|items| items.as_array())
             .is_some_and(Vec::is_empty)
         {
-            ensure!(began.elapsed() < PATIENCE, "void: the attacker's parents do not go");
-            tokio::time::sleep(LOOK).await;
+            ensure!(began.elapsed() < TIMEOUT, "void: the attacker's parents do not go");
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok(())
     }

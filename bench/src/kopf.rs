@@ -31,8 +31,8 @@ use crate::{NAMESPACE, report, repository};
 
 const API_VERSION: &str = "web.example.com/v1";
 /// A run that takes longer is void.
-const PATIENCE: Duration = Duration::from_secs(120);
-const LOOK: Duration = Duration::from_millis(5);
+const TIMEOUT: Duration = Duration::from_secs(120);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Requests of the creating client at once.
 const IN_FLIGHT: usize = 16;
 /// How many times as long as with kopf it may take.
@@ -185,8 +185,8 @@ async fn converged(board: &Mutex<Board>, count: usize, process: &Process) -> Res
             return Ok(());
         }
         let log = process.log().display();
-        ensure!(began.elapsed() < PATIENCE, "void: {done} of {count} NginxServers converged; see {log}");
-        tokio::time::sleep(LOOK).await;
+        ensure!(began.elapsed() < TIMEOUT, "void: {done} of {count} NginxServers converged; see {log}");
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 

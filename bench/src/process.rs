@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 const TICKS: f64 = 100.0;
 /// Without using the processor for this long, a process is at rest.
 const REST: Duration = Duration::from_millis(1500);
-const PATIENCE: u32 = 40;
+const MAX_CHECKS: u32 = 40;
 
 /// A process that runs, or has run. It ends with this value.
 pub struct Process {
@@ -96,7 +96,7 @@ impl Process {
     /// # Errors
     /// When it never rests, or ends.
     pub async fn rest(&self) -> Result<()> {
-        for _ in 0..PATIENCE {
+        for _ in 0..MAX_CHECKS {
             let before = self.cpu()?;
             tokio::time::sleep(REST).await;
             // A tick is a hundredth of a second; timers and watch bookmarks take less.

@@ -13,8 +13,8 @@ use crate::subject::{decides, metrics, start_host};
 use crate::watcher::Watcher;
 
 /// A component may have to be compiled.
-const PATIENCE: Duration = Duration::from_secs(120);
-const LOOK: Duration = Duration::from_millis(5);
+const TIMEOUT: Duration = Duration::from_secs(120);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A word of the command that every Deployment has.
 const WORD: &str = "modern";
@@ -50,7 +50,7 @@ impl Rig {
     pub async fn grow(&self, from: usize, to: usize) -> Result<()> {
         let watcher = Watcher::start(&self.plane.admin);
         load::create(&self.plane.user, from..to, |_, _| ()).await?;
-        watcher.converged(to, PATIENCE).await?;
+        watcher.converged(to, TIMEOUT).await?;
         self.host.rest().await
     }
 
@@ -63,12 +63,8 @@ impl Rig {
         self.folder.put(component);
         let began = Instant::now();
         while !decides(&self.host, component).await? {
-            ensure!(
-                began.elapsed() < PATIENCE,
-                "void: a component is not activated; see {}",
-                self.host.log().display()
-            );
-            tokio::time::sleep(LOOK).await;
+            ensure!(began.elapsed() < TIMEOUT, "void: a component is not activated; see {}", self.host.log().display());
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok(())
     }
@@ -82,8 +78,8 @@ impl Rig {
         self.folder.put(component);
         let began = Instant::now();
         while self.refusals().await? <= before {
-            ensure!(began.elapsed() < PATIENCE, "void: a component is not refused; see {}", self.host.log().display());
-            tokio::time::sleep(LOOK).await;
+            ensure!(began.elapsed() < TIMEOUT, "void: a component is not refused; see {}", self.host.log().display());
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok(())
     }

@@ -23,10 +23,10 @@ use crate::{NAMESPACE, report, repository};
 /// How much faster two hosts are to be than one.
 const TARGET: f64 = 1.6;
 /// For each parent; then it does not converge.
-const PATIENCE: Duration = Duration::from_millis(300);
+const TIMEOUT_PER_PARENT: Duration = Duration::from_millis(300);
 /// How long the compiler may take.
 const COMPILED: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Measure how much faster two hosts with a shard each serve many objects than one host
 #[derive(clap::Args, Debug)]
@@ -107,10 +107,10 @@ impl Args {
             // The host ends before its group does.
             running.push((host, quota));
         }
-        let patience = PATIENCE * u32::try_from(self.parents)?;
+        let timeout = TIMEOUT_PER_PARENT * u32::try_from(self.parents)?;
         while !self.is_served(&plane).await? {
-            ensure!(began.elapsed() < patience, "not all of {} objects are served within {patience:?}", self.parents);
-            tokio::time::sleep(LOOK).await;
+            ensure!(began.elapsed() < timeout, "not all of {} objects are served within {timeout:?}", self.parents);
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         let seconds = began.elapsed().as_secs_f64();
         let machine = seconds * available_parallelism()?.get() as f64;
@@ -140,7 +140,7 @@ async fn compiled(plane: &Plane, deployment: Deployment<'_>) -> Result<()> {
     let host = host.process()?;
     while !host.said().contains("the component is active") {
         ensure!(host.began().elapsed() < COMPILED, "the plugin is not active; see {}", host.log().display());
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     Ok(())
 }

@@ -22,8 +22,8 @@ use crate::plane::Plane;
 use crate::watcher::{Metadata, Named, follow};
 
 /// What is left of a run is waited for so long.
-const PATIENCE: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(20);
+const TIMEOUT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Changes of so many CRs, so often.
 pub struct Trickle {
@@ -110,11 +110,11 @@ async fn settled(plane: &Plane, board: &Mutex<Board>) -> Result<()> {
         // Not held while a client waits.
         let laggard = lock(board).laggard();
         let Some((name, words)) = laggard else { return Ok(()) };
-        if began.elapsed() > PATIENCE {
+        if began.elapsed() > TIMEOUT {
             let child = plane.admin.get(&format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{name}")).await?;
             bail!("void: {words}; it has {:?}", child.pointer("/spec/replicas"));
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 

@@ -17,7 +17,7 @@ use crate::NAMESPACE;
 use crate::client::Client;
 use crate::load::list_path;
 
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Watches from when it is made until it is dropped.
 pub struct Watcher {
@@ -134,17 +134,17 @@ impl Watcher {
     ///
     /// # Errors
     /// When they are not in time; the run is void then.
-    pub async fn converged(&self, count: usize, patience: Duration) -> Result<Converged> {
+    pub async fn converged(&self, count: usize, timeout: Duration) -> Result<Converged> {
         let began = Instant::now();
         while self.board().converged < count {
-            if began.elapsed() > patience {
+            if began.elapsed() > timeout {
                 bail!(
-                    "void: {} of {count} CRs converged within {patience:?}; {}",
+                    "void: {} of {count} CRs converged within {timeout:?}; {}",
                     self.board().converged,
                     self.laggard()
                 );
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         let board = self.board();
         let at = board.rows.values().filter_map(|row| row.converged).max().unwrap_or(began);
@@ -218,7 +218,7 @@ pub(crate) fn follow<B: Send + 'static, T: Named>(
             let request = Request::get(format!("{path}?watch=true&resourceVersion={version}")).body(Vec::new());
             let Ok(request) = request else { return };
             let Ok(events) = client.kube.request_events::<T>(request).await else {
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
                 continue;
             };
             let mut events = Box::pin(events);

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use super::{Outcome, PATIENCE, Setup, audit, verify};
+use super::{Outcome, Setup, TIMEOUT, audit, verify};
 use crate::client::Client;
 use crate::load;
 use crate::plane::Plane;
@@ -50,13 +50,13 @@ async fn write(plane: &Plane, setup: &Setup) -> Result<Done> {
     let watcher = Watcher::start(&plane.admin);
     let began = Instant::now();
     raw::run(&client, writes).await?;
-    Ok((None, began, watcher.converged(setup.count, PATIENCE).await?))
+    Ok((None, began, watcher.converged(setup.count, TIMEOUT).await?))
 }
 
 async fn start(subject: Subject, plane: &Plane, setup: &Setup) -> Result<Done> {
     let watcher = Watcher::start(&plane.admin);
     let process = subject.start(plane, &setup.programs).await?;
     let began = process.began();
-    let converged = watcher.converged(setup.count, PATIENCE).await?;
+    let converged = watcher.converged(setup.count, TIMEOUT).await?;
     Ok((Some(process), began, converged))
 }

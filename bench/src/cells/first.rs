@@ -22,8 +22,8 @@ const COUNTS: [usize; 3] = [10, 100, 1000];
 /// The swaps at each of these sizes.
 const SWAPS: usize = 16;
 const STAGES: [&str; 6] = ["load", "cases", "watches", "survey", "publish", "decision"];
-const PATIENCE: Duration = Duration::from_secs(30);
-const LOOK: Duration = Duration::from_millis(5);
+const TIMEOUT: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// What one swap took, in seconds: all of it, and each stage.
 struct Took {
@@ -67,8 +67,8 @@ async fn swap(rig: &Rig, component: &[u8]) -> Result<Took> {
         if after.of("hotshoe_swap_seconds_count") > before.of("hotshoe_swap_seconds_count") {
             return Ok(Took::between(&before, &after));
         }
-        ensure!(began.elapsed() < PATIENCE, "void: a component is not activated; see {}", rig.host.log().display());
-        tokio::time::sleep(LOOK).await;
+        ensure!(began.elapsed() < TIMEOUT, "void: a component is not activated; see {}", rig.host.log().display());
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 

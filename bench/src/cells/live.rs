@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use super::{Outcome, PATIENCE, Setup, audit, verify};
+use super::{Outcome, Setup, TIMEOUT, audit, verify};
 use crate::figure::quantile;
 use crate::load;
 use crate::plane::Plane;
@@ -37,7 +37,7 @@ pub async fn run(subject: Subject, setup: &Setup) -> Result<Live> {
     let watcher = Watcher::start(&plane.admin);
     let began = Instant::now();
     let created = load::create(&plane.user, 0..setup.count, |name, at| watcher.sent(name, at)).await?;
-    let converged = watcher.converged(setup.count, PATIENCE).await?;
+    let converged = watcher.converged(setup.count, TIMEOUT).await?;
     outcome.created = created.as_secs_f64();
     outcome.converged = converged.at.duration_since(began).as_secs_f64();
     outcome.latency_p50 = quantile(&converged.latencies, 0.5).as_secs_f64();

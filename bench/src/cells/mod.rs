@@ -36,7 +36,7 @@ use crate::process::Process;
 use crate::subject::{Programs, Subject, plugin_calls};
 
 /// A run that takes longer is void.
-const PATIENCE: Duration = Duration::from_secs(240);
+const TIMEOUT: Duration = Duration::from_secs(240);
 
 /// What every cell needs to know.
 #[derive(Clone, Debug)]

@@ -37,7 +37,7 @@ const AROUND: Duration = Duration::from_millis(1);
 /// How long they rest in between.
 const REST: Duration = Duration::from_micros(50);
 /// By then they should be at it.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What readers see, and when they are to look.
 struct Scene {
@@ -167,7 +167,7 @@ impl Scene {
     fn wait_for(&self, readers: usize) -> Result<()> {
         let began = Instant::now();
         while self.at_it.load(Ordering::Acquire) != readers {
-            ensure!(began.elapsed() < PATIENCE, "void: the readers do not look");
+            ensure!(began.elapsed() < TIMEOUT, "void: the readers do not look");
             thread::sleep(REST);
         }
         Ok(())

@@ -39,8 +39,8 @@ const BROKEN: usize = 10;
 /// A change that is not overtaken for longer must have been acted upon; a busy machine may need a while.
 const GRACE: Duration = Duration::from_secs(3);
 /// What is left is waited for so long.
-const PATIENCE: Duration = Duration::from_secs(30);
-const LOOK: Duration = Duration::from_millis(50);
+const TIMEOUT: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// A host looks at a file four times a second, and takes it when it looks the same twice.
 const SOONEST: Duration = Duration::from_millis(750);
 /// The port of the first change.
@@ -188,21 +188,21 @@ async fn seen_all(board: &Mutex<Board>) -> Result<()> {
         if parents == COUNT && services == COUNT && all >= 2 * COUNT {
             return Ok(());
         }
-        ensure!(began.elapsed() < PATIENCE, "void: of {COUNT} CRs {parents} and {services} Services were seen");
-        tokio::time::sleep(LOOK).await;
+        ensure!(began.elapsed() < TIMEOUT, "void: of {COUNT} CRs {parents} and {services} Services were seen");
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
 /// Waits until every child shows the last change by the last component.
 async fn settled(board: &Mutex<Board>) -> bool {
     let began = Instant::now();
-    while began.elapsed() < PATIENCE {
+    while began.elapsed() < TIMEOUT {
         if lock(board).is_settled() {
             // Whatever comes now comes too much.
             tokio::time::sleep(2 * GRACE).await;
             return true;
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     false
 }

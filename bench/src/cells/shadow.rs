@@ -22,9 +22,9 @@ use crate::watcher::Watcher;
 use crate::{load, repository};
 
 /// The host reconciles them all first, with some hundred writes a second.
-const PATIENCE: Duration = Duration::from_secs(1200);
+const TIMEOUT: Duration = Duration::from_secs(1200);
 /// How often the host's memory is looked at.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// What the plugin says when all is well, and another wording of the same length.
 const WORDS: [&str; 2] = ["Nothing stands in", "Nowhere stands in"];
 
@@ -52,7 +52,7 @@ pub async fn run(setup: &Setup, runs: usize) -> Result<Vec<Figure>> {
     load::create(&plane.user, 0..setup.count, |_, _| ()).await?;
     eprintln!("shadow: the host makes what they ask for");
     let process = Subject::Host.start(&plane, &setup.programs).await?;
-    watcher.converged(setup.count, PATIENCE).await?;
+    watcher.converged(setup.count, TIMEOUT).await?;
     drop(watcher);
     audit.settled().await?;
     verify(&plane, setup.count).await?;
@@ -96,7 +96,7 @@ async fn shadow(setup: &Setup, host: &Process, component: &Path, changes: usize)
     let output = loop {
         tokio::select! {
             output = &mut output => break output?,
-            () = tokio::time::sleep(LOOK) => rss = rss.max(host.rss()?),
+            () = tokio::time::sleep(POLL_INTERVAL) => rss = rss.max(host.rss()?),
         }
     };
     let wall = began.elapsed().as_secs_f64();

@@ -21,8 +21,8 @@ use crate::subject::{Subject, plugin_calls};
 const QUIET: Duration = Duration::from_secs(60);
 /// How long the API server is away.
 const AWAY: Duration = Duration::from_secs(20);
-const LOOK: Duration = Duration::from_millis(20);
-const PATIENCE: Duration = Duration::from_secs(90);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+const TIMEOUT: Duration = Duration::from_secs(90);
 
 /// What came out.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
@@ -107,8 +107,8 @@ async fn replicas(plane: &Plane, name: &str) -> Option<i64> {
 async fn until(what: &str, is_so: impl AsyncFn() -> bool) -> Result<()> {
     let began = Instant::now();
     while !is_so().await {
-        ensure!(began.elapsed() < PATIENCE, "void: waited {PATIENCE:?} until {what}");
-        tokio::time::sleep(LOOK).await;
+        ensure!(began.elapsed() < TIMEOUT, "void: waited {TIMEOUT:?} until {what}");
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     Ok(())
 }

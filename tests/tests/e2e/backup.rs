@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use hotshoe_tests::guests;
 use hotshoe_tests::kinds::{BACKUP, CLAIM, JOB, POD};
-use hotshoe_tests::scene::{condition, said};
+use hotshoe_tests::scene::{condition, condition_parts};
 use hotshoe_tests::{ControlPlane, Host, Scene, repository, run};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -72,7 +72,7 @@ async fn until_runs(scene: &Scene, least: usize) -> BTreeSet<i64> {
 }
 
 async fn ready(scene: &Scene) -> Value {
-    scene.until_said_of(&BACKUP, "shop", "Ready", "True", "RunSucceeded").await
+    scene.until_condition_of(&BACKUP, "shop", "Ready", "True", "RunSucceeded").await
 }
 
 fn is_in_step(times: &BTreeSet<i64>) -> bool {
@@ -158,9 +158,9 @@ fn runs_that_fail_are_tried_again_and_after_the_last_try_the_backup_is_stalled_u
                 "failure": { "deadlineSeconds": 1, "retry": retry },
             })))
             .await;
-        let object = scene.until_said_of(&BACKUP, "shop", "Stalled", "True", "TriesExhausted").await;
-        assert!(said(&object, "Stalled").2.contains("2 tries in a row failed"), "{object:#}");
-        assert!(said(&object, "Ready").2.contains("DeadlineExceeded"), "{object:#}");
+        let object = scene.until_condition_of(&BACKUP, "shop", "Stalled", "True", "TriesExhausted").await;
+        assert!(condition_parts(&object, "Stalled").2.contains("2 tries in a row failed"), "{object:#}");
+        assert!(condition_parts(&object, "Ready").2.contains("DeadlineExceeded"), "{object:#}");
         assert!(object["status"]["nextRunTime"].is_null() && object["status"]["failedTries"] == 2, "{object:#}");
         assert!(object["status"]["lastSuccessfulTime"].is_null(), "{object:#}");
         scene.event("shop", "RunFailed", "DeadlineExceeded").await;
@@ -183,7 +183,7 @@ fn while_it_is_suspended_no_run_begins() {
         scene.create(backup(json!({ "command": ["true"], "intervalSeconds": INTERVAL }))).await;
         ready(&scene).await;
         scene.merge(&BACKUP, "shop", json!({ "spec": { "suspend": true } })).await;
-        scene.until_said_of(&BACKUP, "shop", "Running", "False", "Suspended").await;
+        scene.until_condition_of(&BACKUP, "shop", "Running", "False", "Suspended").await;
         let before = times(&scene);
         assert!(scene.get(&BACKUP, "shop").await["status"]["nextRunTime"].is_null());
         let two = u64::try_from(2 * INTERVAL).expect("a short time");

@@ -2,7 +2,7 @@
 
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::FAULT;
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{ControlPlane, Host, Scene, repository};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -78,5 +78,5 @@ pub(crate) async fn start(scene: &mut Scene, folder: &Folder) -> Host {
 /// Makes a parent of the plugin that fails, which does not, and waits until it is served.
 pub(crate) async fn serves(scene: &Scene, name: &str) {
     scene.create(fault(name, "")).await;
-    scene.until_object(&FAULT, name, "is served", |object| said(object, "Kept").0 == "True").await;
+    scene.until_object(&FAULT, name, "is served", |object| condition_parts(object, "Kept").0 == "True").await;
 }

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use hotshoe_tests::host::{Host, program};
 use hotshoe_tests::kinds::FAULT;
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{ControlPlane, Scene, guests, repository, run};
 use serde_json::Value;
 
@@ -49,11 +49,11 @@ fn what_is_thrown_reaches_event_and_condition_with_its_type_and_its_line() {
             let name = format!("fault-{number}");
             scene.create(fault(&name, what)).await;
             let is_told = |object: &Value| {
-                let (truth, reason, _) = said(object, "Reconciled");
+                let (truth, reason, _) = condition_parts(object, "Reconciled");
                 truth == "False" && reason != "CircuitOpen"
             };
             let object = scene.until_object(&FAULT, &name, &format!("({what}) is said to fail"), is_told).await;
-            let (_, is, message) = said(&object, "Reconciled");
+            let (_, is, message) = condition_parts(&object, "Reconciled");
             assert!(is == *reason && message.contains(words), "{what}: {is}: {message}");
             scene.event(&name, reason, words).await;
             scene.delete(&FAULT, &name).await;

@@ -9,7 +9,7 @@ use std::process::Command;
 use hotshoe_tests::guests::CACHES;
 use hotshoe_tests::host::{in_session_of_tests, program};
 use hotshoe_tests::kinds::{DEPLOYMENT, Kind, MADE_JS, MADE_PYTHON, MADE_RUST};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{ControlPlane, Host, Scene, repository, run};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -80,15 +80,15 @@ async fn serves(project: &Project, kind: Kind) {
 
     let name = format!("{}-sample", kind.kind.to_lowercase());
     scene.create(project.sample(&kind)).await;
-    let object = scene.until_said_of(&kind, &name, "Available", "True", "PodsReady").await;
-    assert_eq!(said(&object, "Degraded"), ("False", "AsDesired", "every write was taken"));
+    let object = scene.until_condition_of(&kind, &name, "Available", "True", "PodsReady").await;
+    assert_eq!(condition_parts(&object, "Degraded"), ("False", "AsDesired", "every write was taken"));
 
     // As `kubectl scale` does it.
     let scale = json!({ "spec": { "replicas": 3 } });
     let path = kind.path(&scene.namespace, Some(&format!("{name}/scale")));
-    let patched = scene.person.request(http::Method::PATCH, &path, "application/merge-patch+json", &scale).await;
+    let patched = scene.admin.request(http::Method::PATCH, &path, "application/merge-patch+json", &scale).await;
     patched.expect("it can be scaled");
-    let is_scaled = |object: &Value| said(object, "Available").2 == "3 of 3 Pods are ready";
+    let is_scaled = |object: &Value| condition_parts(object, "Available").2 == "3 of 3 Pods are ready";
     let object = scene.until_object(&kind, &name, "has three Pods", is_scaled).await;
     let selector = object["status"]["selector"].as_str().unwrap_or_default();
     assert!(selector.contains(&format!("app.kubernetes.io/instance={name}")), "{selector}");
@@ -150,7 +150,7 @@ fn the_recipe_run_of_a_project_applies_its_crds_and_rights_and_serves_its_sample
         let host = Recipe::run(&project, plane, &["run", "--listen", "127.0.0.1:0"]);
         host.0.ready().await;
         scene.create(project.sample(&MADE_RUST)).await;
-        scene.until_said_of(&MADE_RUST, "maderust-sample", "Available", "True", "PodsReady").await;
+        scene.until_condition_of(&MADE_RUST, "maderust-sample", "Available", "True", "PodsReady").await;
         scene.delete(&MADE_RUST, "maderust-sample").await;
         scene.gone(&MADE_RUST, "maderust-sample").await;
     });

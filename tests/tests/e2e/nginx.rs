@@ -2,7 +2,7 @@
 
 use hotshoe_tests::host::Host;
 use hotshoe_tests::kinds::{DEPLOYMENT, NAMESPACE, NGINX_SERVER, POD};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{ControlPlane, Scene, guests, repository, run};
 use serde_json::{Value, json};
 
@@ -49,7 +49,7 @@ async fn scene(plugin: &'static str) -> (Scene, Host) {
     let kubeconfig = plane.install_plugin(&folder, CRD).await;
     let mut scene = Scene::new(plane, plugin).await;
     let level = json!({ "metadata": { "labels": { "pod-security.kubernetes.io/enforce": "baseline" } } });
-    scene.person.merge(&NAMESPACE, "", &scene.namespace, &level).await.expect("the namespace is labelled");
+    scene.admin.merge(&NAMESPACE, "", &scene.namespace, &level).await.expect("the namespace is labelled");
     let host = scene.start().await.plugins(&[&folder]).kubeconfig(&kubeconfig).ready().await;
     scene.watch_log(&host);
     (scene, host)
@@ -75,7 +75,7 @@ async fn serves(scene: &Scene, replicas: usize, image: &str) -> Value {
                 && status["podNames"] == json!(names)
                 && names.len() == replicas
                 && staying.clone().all(|pod| pod["spec"]["containers"][0]["image"] == image)
-                && said(&object, "Available").0 == "True";
+                && condition_parts(&object, "Available").0 == "True";
             if is_right { Ok(object.clone()) } else { Err(format!("{status:#} {names:?}")) }
         })
         .await
@@ -85,7 +85,7 @@ async fn is_rolled_out(plugin: &'static str) {
     let (scene, _host) = scene(plugin).await;
     scene.create(example()).await;
     let object = serves(&scene, 2, "nginx:1.19.6").await;
-    assert_eq!(said(&object, "Available"), ("True", "PodsAvailable", "2 of 2 Pods are available"));
+    assert_eq!(condition_parts(&object, "Available"), ("True", "PodsAvailable", "2 of 2 Pods are available"));
     let before = scene.get(&DEPLOYMENT, EXAMPLE).await;
     let template = &before["spec"]["template"];
     assert_eq!(template["metadata"]["labels"]["app"], "nginx");
@@ -95,7 +95,7 @@ async fn is_rolled_out(plugin: &'static str) {
 
     scene.merge(&NGINX_SERVER, EXAMPLE, json!({ "spec": { "replicas": 3, "image": "nginx:1.20.0" } })).await;
     let object = serves(&scene, 3, "nginx:1.20.0").await;
-    assert_eq!(said(&object, "Available").2, "3 of 3 Pods are available");
+    assert_eq!(condition_parts(&object, "Available").2, "3 of 3 Pods are available");
     let after = scene.get(&DEPLOYMENT, EXAMPLE).await;
     assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"], "it is the same Deployment");
 }
@@ -155,6 +155,6 @@ fn the_api_server_refuses_other_numbers_than_one_to_ten() {
             object["metadata"]["name"] = format!("server-{replicas}").into();
             scene.create(object).await;
         }
-        scene.person.get(&NGINX_SERVER, &scene.namespace, "server-10").await.expect("ten are allowed");
+        scene.admin.get(&NGINX_SERVER, &scene.namespace, "server-10").await.expect("ten are allowed");
     });
 }

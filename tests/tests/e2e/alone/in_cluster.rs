@@ -31,12 +31,12 @@ exec chroot $user "$root" /hotshoe "$@"
 /// Applies what `just deploy` applies, and returns the host's Pod once it is ready.
 async fn deploy(plane: &ControlPlane, manifest: &str) -> Value {
     let manifest = std::fs::read_to_string(repository(manifest)).expect("the manifest");
-    plane.person.apply_manifest(&manifest).await;
-    let deployment = plane.person.get(&DEPLOYMENT, SYSTEM, "hotshoe").await.expect("the Deployment");
+    plane.admin.apply_manifest(&manifest).await;
+    let deployment = plane.admin.get(&DEPLOYMENT, SYSTEM, "hotshoe").await.expect("the Deployment");
     let arguments = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
     let what = "the host's Pod is ready in the namespace that enforces `restricted`";
-    hotshoe_tests::wait::until(what, hotshoe_tests::wait::PATIENCE, async || {
-        let pods = plane.person.list(&POD, SYSTEM).await.map_err(|refused| refused.message)?;
+    hotshoe_tests::wait::until(what, hotshoe_tests::wait::TIMEOUT, async || {
+        let pods = plane.admin.list(&POD, SYSTEM).await.map_err(|refused| refused.message)?;
         let is_ready = |pod: &&Value| {
             let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
             let is_true = |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";
@@ -54,8 +54,8 @@ fn the_manifests_are_accepted_and_the_pod_is_ready() {
         let pod = deploy(plane, "deploy/install.yaml").await;
         assert_eq!(pod["spec"]["serviceAccountName"], "hotshoe");
         // The Deployment counts its Pod a moment later.
-        hotshoe_tests::wait::until("the Deployment counts it", hotshoe_tests::wait::PATIENCE, async || {
-            let read = plane.person.get(&DEPLOYMENT, SYSTEM, "hotshoe").await;
+        hotshoe_tests::wait::until("the Deployment counts it", hotshoe_tests::wait::TIMEOUT, async || {
+            let read = plane.admin.get(&DEPLOYMENT, SYSTEM, "hotshoe").await;
             let deployment = read.map_err(|refused| refused.message)?;
             let counts = deployment["status"]["readyReplicas"] == 1;
             counts.then_some(()).ok_or_else(|| format!("{:#}", deployment["status"]))
@@ -67,7 +67,7 @@ fn the_manifests_are_accepted_and_the_pod_is_ready() {
             assert!(container[probe]["httpGet"]["path"].is_string(), "{probe} of {container:#}");
             assert_eq!(container[probe]["httpGet"]["port"], "probes", "{probe} has a port of its own");
         }
-        let policy = plane.person.get(&NETWORK_POLICY, SYSTEM, "hotshoe").await.expect("a NetworkPolicy");
+        let policy = plane.admin.get(&NETWORK_POLICY, SYSTEM, "hotshoe").await.expect("a NetworkPolicy");
         let labels = &policy["spec"]["podSelector"]["matchLabels"];
         assert!(labels.as_object().is_some_and(|wanted| !wanted.is_empty()), "{policy:#}");
         for (label, value) in labels.as_object().expect("labels") {
@@ -223,12 +223,12 @@ fn a_host_that_one_manifest_installs_serves_the_plugin_that_is_applied() {
         let plugin = std::fs::read_to_string(repository("plugins/memcached/plugin.yaml")).expect("plugin.yaml");
         // Other tests on this control plane leave parents behind.
         let namespaces = format!("kind: Memcached\n    namespaces: [{}]\n", scene.namespace);
-        plane.person.apply_manifest(&plugin.replace("kind: Memcached\n", &namespaces)).await;
+        plane.admin.apply_manifest(&plugin.replace("kind: Memcached\n", &namespaces)).await;
         scene.create(memcached("cache", 2)).await;
         scene.available("cache").await;
         scene.delete(&MEMCACHED, "cache").await;
         scene.gone(&MEMCACHED, "cache").await;
-        plane.person.delete(&PLUGIN, "", "memcached").await.expect("the Plugin is there");
+        plane.admin.delete(&PLUGIN, "", "memcached").await.expect("the Plugin is there");
         scene.gone_from_cluster(&PLUGIN, "memcached").await;
         drop(pod);
     });

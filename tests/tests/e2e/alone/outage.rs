@@ -40,9 +40,9 @@ fn the_host_acts_within_seconds_of_the_return_of_the_api_server() {
         scene.delete(&MEMCACHED, "deleted").await;
         scene.merge(&SERVICE, "drifted-service", json!({ "spec": { "selector": { "app": "other" } } })).await;
         scene.create(memcached("new", 2)).await;
-        let patience = SOON.saturating_sub(back.elapsed());
+        let timeout = SOON.saturating_sub(back.elapsed());
         scene
-            .until_within(patience, "every change was acted upon", async || {
+            .until_within(timeout, "every change was acted upon", async || {
                 let resized = scene.get(&DEPLOYMENT, "resized").await["spec"]["replicas"] == 3;
                 let put_back = scene.get(&SERVICE, "drifted-service").await["spec"]["selector"]["app"] == "memcached";
                 let made = scene.find(&DEPLOYMENT, "new").await.is_some();
@@ -87,16 +87,16 @@ fn a_kind_that_is_not_there_is_waited_for_and_named() {
         let plane = ControlPlane::alone().await;
         let name = "memcacheds.cache.example.com";
         // Nobody is there to finalize those that are left.
-        for object in plane.person.list(&MEMCACHED, "").await.expect("a list") {
+        for object in plane.admin.list(&MEMCACHED, "").await.expect("a list") {
             let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
             let (namespace, name) = (text("namespace"), text("name"));
             let released = json!({ "metadata": { "finalizers": null } });
-            plane.person.merge(&MEMCACHED, &namespace, &name, &released).await.expect("it is released");
+            plane.admin.merge(&MEMCACHED, &namespace, &name, &released).await.expect("it is released");
         }
-        plane.person.delete(&CRD, "", name).await.expect("the CRD is deleted");
+        plane.admin.delete(&CRD, "", name).await.expect("the CRD is deleted");
         let mut scene = Scene::new(plane, "no-crd").await;
         scene
-            .until("the CRD is gone", async || match plane.person.get(&CRD, "", name).await {
+            .until("the CRD is gone", async || match plane.admin.get(&CRD, "", name).await {
                 Ok(_) => Err("it is there".to_owned()),
                 Err(_) => Ok(()),
             })
@@ -109,7 +109,7 @@ fn a_kind_that_is_not_there_is_waited_for_and_named() {
         scene.create(memcached("cache", 1)).await;
         scene.available("cache").await;
         // And once more while it runs.
-        plane.person.delete(&CRD, "", name).await.expect("the CRD is deleted");
+        plane.admin.delete(&CRD, "", name).await.expect("the CRD is deleted");
         not_ready(&host, &["Memcached", "CustomResourceDefinition"]).await;
         plane.install_crd().await;
         host.ready().await;
@@ -191,18 +191,18 @@ fn parents_whose_namespace_is_deleted_soon_after_a_crash_of_the_api_server_go() 
         plane.start_api_server();
         tokio::time::sleep(STILL_WAKING).await;
         let namespace = scene.namespace.clone();
-        plane.person.delete(&NAMESPACE, "", &namespace).await.expect("the namespace is deleted");
+        plane.admin.delete(&NAMESPACE, "", &namespace).await.expect("the namespace is deleted");
         for number in 0..10 {
             // The namespace's controller may have been faster.
             for (kind, name) in
                 [(&DEPLOYMENT, format!("cache-{number}")), (&SERVICE, format!("cache-{number}-service"))]
             {
-                drop(plane.person.delete(kind, &namespace, &name).await);
+                drop(plane.admin.delete(kind, &namespace, &name).await);
             }
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
         for number in 0..10 {
-            drop(plane.person.delete(&MEMCACHED, &namespace, &format!("cache-{number}")).await);
+            drop(plane.admin.delete(&MEMCACHED, &namespace, &format!("cache-{number}")).await);
         }
         scene
             .until("all Memcacheds are gone", async || match scene.list(&MEMCACHED).await.len() {

@@ -159,17 +159,17 @@ async fn rights(plane: &ControlPlane, folder: &Path, options: &[&str]) -> String
 async fn compare(name: &str, parents: &[&str], options: &[&str]) -> BTreeSet<Sample> {
     let plane = ControlPlane::alone().await;
     for namespace in NAMESPACES.into_iter().filter(|namespace| *namespace != SYSTEM) {
-        if plane.person.get(&NAMESPACE, "", namespace).await.is_err() {
+        if plane.admin.get(&NAMESPACE, "", namespace).await.is_err() {
             plane.create_namespace(namespace).await;
         }
     }
     let (folder, grant) = plugin(name);
-    plane.person.apply_manifest(&rights(plane, folder.path(), options).await).await;
+    plane.admin.apply_manifest(&rights(plane, folder.path(), options).await).await;
     let client = Kube::of(&plane.kubeconfig_of(SYSTEM, "hotshoe").await).await;
     plane.until_closed().await;
     // New rights take a moment to be seen.
     let first = (DEPLOYMENT.kind, "alpha", "other", "read");
-    wait::until("the rights are there", wait::PATIENCE, async || {
+    wait::until("the rights are there", wait::TIMEOUT, async || {
         let path = DEPLOYMENT.path("alpha", Some("other"));
         let user = format!("system:serviceaccount:{SYSTEM}:{name}");
         match client.request_with(Method::GET, &path, &[("Impersonate-User", &user)], &Value::Null).await {

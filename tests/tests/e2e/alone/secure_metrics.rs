@@ -47,7 +47,7 @@ async fn install(plane: &ControlPlane) {
     rbac.arg("rbac").arg(repository("plugins/memcached")).args(["--offline", "--metrics-secure"]);
     let output = rbac.output().expect("the program runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    plane.person.apply_manifest(&String::from_utf8_lossy(&output.stdout)).await;
+    plane.admin.apply_manifest(&String::from_utf8_lossy(&output.stdout)).await;
 }
 
 async fn start(scene: &Scene, more: &[&str]) -> Host {
@@ -82,7 +82,7 @@ fn only_who_may_get_them_reads_secure_metrics() {
             "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "hotshoe-metrics-reader" },
             "subjects": [{ "kind": "ServiceAccount", "namespace": SYSTEM, "name": "scraper" }],
         });
-        plane.person.apply("tests", &binding).await.expect("a binding");
+        plane.admin.apply("tests", &binding).await.expect("a binding");
         host.until("the scraper may read", async || match got(Some(&scraper)).await? {
             StatusCode::OK => Ok(()),
             code => Err(code.to_string()),

@@ -13,7 +13,7 @@ use hotshoe_tests::repository;
 use tempfile::TempDir;
 
 /// How long one block may take, as `timeout` has it.
-const PATIENCE: &str = "300s";
+const TIMEOUT: &str = "300s";
 /// How long a host may take until it is ready; its plugin is compiled first.
 const START: Duration = Duration::from_secs(300);
 
@@ -110,7 +110,7 @@ impl Scratch {
     /// Runs a block to its end.
     pub(crate) fn run(&self, script: &str) -> Ended {
         let output = self.path("output");
-        let status = self.command(&["timeout", PATIENCE], script, &output).status().expect("a shell runs");
+        let status = self.command(&["timeout", TIMEOUT], script, &output).status().expect("a shell runs");
         Ended { code: status.code(), output: text(&output) }
     }
 

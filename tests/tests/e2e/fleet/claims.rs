@@ -2,7 +2,7 @@
 
 use hotshoe_tests::guests::reworded;
 use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Scene, memcached, run};
 use serde_json::{Value, json};
 
@@ -23,8 +23,8 @@ fn of_two_plugins_with_the_same_parents_the_older_serves_until_it_is_gone() {
         // By time or, within one second, by name.
         let newer = rig.memcached("b-newer").await;
         rig.apply(&newer).await;
-        let stalled = rig.until_said(&newer, "Stalled", "True", "ParentsTaken").await;
-        let message = said(&stalled, "Stalled").2;
+        let stalled = rig.until_condition(&newer, "Stalled", "True", "ParentsTaken").await;
+        let message = condition_parts(&stalled, "Stalled").2;
         assert!(message.contains(&older.name) && message.contains("spec.parent.selector"), "{message}");
         let event = rig.until_event(&newer, "ParentsTaken", &older.name).await;
         assert_eq!(event["type"], "Warning", "{event:#}");

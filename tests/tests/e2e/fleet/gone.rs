@@ -6,7 +6,7 @@ use std::cell::Cell;
 use hotshoe_tests::control_plane::SYSTEM;
 use hotshoe_tests::guests::reworded;
 use hotshoe_tests::kinds::{CRD, FAULT, FLOW_SCHEMA, Kind, MEMCACHED, PRIORITY_LEVEL, REMOVED_FAULT, RENAMED_FAULT};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Host, Registry, guests, memcached, repository, run};
 use http::Method;
 use serde_json::{Value, json};
@@ -40,12 +40,12 @@ fn fault_of(kind: &Kind, name: &str) -> Value {
 async fn remove_definition(rig: &Rig, kind: &Kind) {
     let name = format!("{}.{}", kind.plural, kind.group);
     // Its objects go with it, and their finalizer is removed first.
-    rig.scene.person.delete(&CRD, "", &name).await.expect("the definition is there");
+    rig.scene.admin.delete(&CRD, "", &name).await.expect("the definition is there");
     rig.scene.gone_from_cluster(&CRD, &name).await;
 }
 
 fn is_kept(object: &Value) -> bool {
-    said(object, "Kept").0 == "True"
+    condition_parts(object, "Kept").0 == "True"
 }
 
 #[test]
@@ -62,8 +62,10 @@ fn a_definition_that_is_removed_and_comes_back_costs_no_other_plugin_anything() 
         rig.scene.until_object(&REMOVED_FAULT, "one", "is served", is_kept).await;
 
         remove_definition(&rig, &REMOVED_FAULT).await;
-        let missing = rig.until(&guest, "says that it is not ready", |object| said(object, "Ready").0 == "False").await;
-        let (_, reason, message) = said(&missing, "Ready");
+        let missing = rig
+            .until(&guest, "says that it is not ready", |object| condition_parts(object, "Ready").0 == "False")
+            .await;
+        let (_, reason, message) = condition_parts(&missing, "Ready");
         assert!(message.contains("the kind Fault of crdsgone.example.com/v1"), "{reason}: {message}");
         rig.scene.create(memcached("served", 1)).await;
         rig.scene.available("served").await;
@@ -93,8 +95,11 @@ fn a_definition_that_comes_back_with_another_plural_is_served_under_it_once_ther
         install_faults_of(rig.scene.plane, RENAMED.group, &renamed).await;
         let path = RENAMED.path(&rig.scene.namespace, None);
         let made = fault_of(&RENAMED, "two");
-        rig.scene.person.request(Method::POST, &path, "application/json", &made).await.expect("it is served");
-        rig.until(&guest, "says which right is missing", |object| said(object, "Ready").2.contains("mishaps")).await;
+        rig.scene.admin.request(Method::POST, &path, "application/json", &made).await.expect("it is served");
+        rig.until(&guest, "says which right is missing", |object| {
+            condition_parts(object, "Ready").2.contains("mishaps")
+        })
+        .await;
         rig.grant_as_served(&guest).await;
         rig.until_ready(&guest).await;
         rig.scene.until_object(&RENAMED, "two", "is served", is_kept).await;
@@ -112,21 +117,21 @@ fn a_revision_that_neither_the_cache_nor_the_registry_has_is_named_and_the_activ
         let first = rig.until_ready(&guest).await;
         push(&registry, &guests::reworded(guest.folder.original(), "0.1.0", "0.1.1"), "1", docker.path());
         let is_second = |object: &Value| {
-            object["status"]["digest"] != first["status"]["digest"] && said(object, "Ready").0 == "True"
+            object["status"]["digest"] != first["status"]["digest"] && condition_parts(object, "Ready").0 == "True"
         };
         let second = rig.until(&guest, "has the second revision", is_second).await;
         // The host that comes then has neither.
         rig.replace_host().await;
         rig.until_ready(&guest).await;
         rig.merge(&guest, json!({ "spec": { "revision": first["status"]["digest"] } })).await;
-        let stalled = rig.until_said(&guest, "Stalled", "True", "RevisionUnavailable").await;
-        let (_, _, message) = said(&stalled, "Stalled");
+        let stalled = rig.until_condition(&guest, "Stalled", "True", "RevisionUnavailable").await;
+        let (_, _, message) = condition_parts(&stalled, "Stalled");
         assert!(message.contains("not kept any more"), "{message}");
         assert_eq!(stalled["status"]["digest"], second["status"]["digest"]);
         rig.scene.create(memcached("served", 1)).await;
         rig.scene.available("served").await;
         rig.merge(&guest, json!({ "spec": { "revision": null } })).await;
-        rig.until(&guest, "is well", |object| said(object, "Stalled").0 == "False").await;
+        rig.until(&guest, "is well", |object| condition_parts(object, "Stalled").0 == "False").await;
     });
 }
 

@@ -1,7 +1,7 @@
 //! What becomes of parents when a `Plugin` is deleted.
 
 use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{memcached, run};
 use serde_json::json;
 
@@ -27,8 +27,8 @@ async fn deleted(name: &'static str, policy: &str) -> (Rig, Guest) {
 fn a_plugin_whose_parents_need_it_stays_until_they_are_gone() {
     run(async {
         let (rig, guest) = deleted("blocked", "block").await;
-        let stalled = rig.until_said(&guest, "Stalled", "True", "ParentsRemain").await;
-        let message = said(&stalled, "Stalled").2;
+        let stalled = rig.until_condition(&guest, "Stalled", "True", "ParentsRemain").await;
+        let message = condition_parts(&stalled, "Stalled").2;
         for words in ["1 objects of the kind Memcached.cache.example.com", "served", "orphan", "delete"] {
             assert!(message.contains(words), "{message}");
         }
@@ -68,7 +68,7 @@ fn a_plugin_that_deletes_its_parents_cleans_up_after_them_before_it_goes() {
 fn a_way_out_of_a_blocked_deletion_is_another_policy() {
     run(async {
         let (rig, guest) = deleted("way-out", "block").await;
-        rig.until_said(&guest, "Stalled", "True", "ParentsRemain").await;
+        rig.until_condition(&guest, "Stalled", "True", "ParentsRemain").await;
         rig.merge(&guest, json!({ "spec": { "deletionPolicy": "orphan" } })).await;
         rig.until_gone(&guest).await;
         assert!(rig.scene.find(&MEMCACHED, "served").await.is_some());

@@ -6,7 +6,7 @@ use hotshoe_tests::control_plane::SYSTEM;
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::host::{Start, program};
 use hotshoe_tests::kinds::{CONFIG_MAP, EVENT, PLUGIN, SECRET};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{ControlPlane, Host, Scene, repository};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -139,42 +139,41 @@ impl Rig {
     }
 
     pub(crate) async fn create(&self, object: &Value) -> Value {
-        let created = self.scene.person.create(object).await;
+        let created = self.scene.admin.create(object).await;
         created.unwrap_or_else(|refused| panic!("{object:#} is refused: {}", refused.message))
     }
 
     pub(crate) async fn merge(&self, guest: &Guest, patch: Value) -> Value {
-        let merged = self.scene.person.merge(&PLUGIN, "", &guest.name, &patch).await;
+        let merged = self.scene.admin.merge(&PLUGIN, "", &guest.name, &patch).await;
         merged.unwrap_or_else(|refused| panic!("{patch:#} is refused: {}", refused.message))
     }
 
     pub(crate) async fn delete(&self, guest: &Guest) {
-        self.scene.person.delete(&PLUGIN, "", &guest.name).await.expect("the Plugin is there");
+        self.scene.admin.delete(&PLUGIN, "", &guest.name).await.expect("the Plugin is there");
     }
 
     /// Waits until the object is as expected.
     pub(crate) async fn until(&self, guest: &Guest, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
         self.scene
             .until(&format!("the Plugin {} {what}", guest.name), async || {
-                let object =
-                    self.scene.person.get(&PLUGIN, "", &guest.name).await.map_err(|refused| refused.message)?;
+                let object = self.scene.admin.get(&PLUGIN, "", &guest.name).await.map_err(|refused| refused.message)?;
                 if holds(&object) { Ok(object) } else { Err(format!("{:#}", object["status"])) }
             })
             .await
     }
 
     /// Waits until a condition has this status and reason.
-    pub(crate) async fn until_said(&self, guest: &Guest, condition: &str, status: &str, reason: &str) -> Value {
+    pub(crate) async fn until_condition(&self, guest: &Guest, condition: &str, status: &str, reason: &str) -> Value {
         let what = format!("has {condition} {status} for {reason}");
         self.until(guest, &what, |object| {
-            let (is, why, _) = said(object, condition);
+            let (is, why, _) = condition_parts(object, condition);
             (is, why) == (status, reason)
         })
         .await
     }
 
     pub(crate) async fn until_ready(&self, guest: &Guest) -> Value {
-        self.until_said(guest, "Ready", "True", "Active").await
+        self.until_condition(guest, "Ready", "True", "Active").await
     }
 
     /// Waits for an Event about the object with this reason, whose message has these words.
@@ -182,7 +181,7 @@ impl Rig {
         let what = format!("there is an Event {reason} about the Plugin {} that says {words}", guest.name);
         self.scene
             .until(&what, async || {
-                let events = self.scene.person.list(&EVENT, "default").await.map_err(|refused| refused.message)?;
+                let events = self.scene.admin.list(&EVENT, "default").await.map_err(|refused| refused.message)?;
                 let about: Vec<&Value> =
                     events.iter().filter(|event| event["involvedObject"]["name"] == *guest.name).collect();
                 let is_it = |event: &&&Value| {
@@ -206,7 +205,7 @@ impl Rig {
             "metadata": { "name": name, "namespace": SYSTEM },
             "binaryData": { key: text },
         });
-        self.scene.person.apply("tests", &object).await.expect("the ConfigMap is applied");
+        self.scene.admin.apply("tests", &object).await.expect("the ConfigMap is applied");
     }
 }
 
@@ -218,7 +217,7 @@ impl Rig {
             "metadata": { "name": name, "namespace": SYSTEM },
             "stringData": { ".dockerconfigjson": docker },
         });
-        self.scene.person.apply("tests", &object).await.expect("the Secret is applied");
+        self.scene.admin.apply("tests", &object).await.expect("the Secret is applied");
     }
 }
 

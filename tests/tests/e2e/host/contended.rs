@@ -6,7 +6,7 @@ use futures::StreamExt;
 use hotshoe_tests::audit::Entry;
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::{CONFIG_MAP, FAULT};
-use hotshoe_tests::scene::{condition, said};
+use hotshoe_tests::scene::{condition, condition_parts};
 use hotshoe_tests::{Scene, run};
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ async fn undo(scene: &Scene, name: &str, undone: Value) {
     while let Some((_, config_map)) = changes.next().await {
         if config_map["metadata"]["name"] == name && is_kept(&config_map) {
             // It may be written by the host at this very moment, and is then looked at again.
-            drop(scene.person.request(http::Method::PATCH, &path, MERGE, &undone).await);
+            drop(scene.admin.request(http::Method::PATCH, &path, MERGE, &undone).await);
         }
     }
 }
@@ -45,8 +45,8 @@ fn a_child_that_another_manager_keeps_reverting_is_reported_and_repaired_ever_le
         serves(&scene, "one").await;
         serves(&scene, "two").await;
         let quarrel = async {
-            let object = scene.until_said_of(&FAULT, "one", "Reconciled", "False", "Contended").await;
-            let message = said(&object, "Reconciled").2;
+            let object = scene.until_condition_of(&FAULT, "one", "Reconciled", "False", "Contended").await;
+            let message = condition_parts(&object, "Reconciled").2;
             assert!(message.contains("ConfigMap") && message.contains("data.kept by rival"), "{message}");
             scene.event("one", "Contended", "data.kept by rival").await;
             host.says(&["WARN", "Contended", "data.kept by rival"]).await;

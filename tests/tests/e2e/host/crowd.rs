@@ -24,7 +24,7 @@ async fn create(scene: &Scene, count: usize) {
 async fn all_settled(scene: &Scene, count: usize) {
     scene
         .until_within(Duration::from_secs(150), &format!("{count} are available"), async || {
-            let objects = scene.person.list(&MEMCACHED, &scene.namespace).await.map_err(|refused| refused.message)?;
+            let objects = scene.admin.list(&MEMCACHED, &scene.namespace).await.map_err(|refused| refused.message)?;
             let settled = objects.iter().filter(|object| is_settled(object)).count();
             if settled == count { Ok(()) } else { Err(format!("{settled} of {}", objects.len())) }
         })

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::FAULT;
 use hotshoe_tests::run;
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -96,11 +96,11 @@ fn a_finalizer_that_somebody_else_set_stays_and_the_condition_says_whose_it_is()
         let mut object = fault("one", "");
         object["metadata"]["finalizers"] = json!([FINALIZER]);
         scene.apply("old-operator", object).await;
-        scene.until_object(&FAULT, "one", "is served", |object| said(object, "Kept").0 == "True").await;
+        scene.until_object(&FAULT, "one", "is served", |object| condition_parts(object, "Kept").0 == "True").await;
         scene.delete(&FAULT, "one").await;
         let is_told = async || {
             let object = scene.get(&FAULT, "one").await;
-            let (status, reason, message) = said(&object, "Reconciled");
+            let (status, reason, message) = condition_parts(&object, "Reconciled");
             let is_told = (status, reason) == ("False", "CleanUpWaits")
                 && message.contains("was set by old-operator and not by this plugin")
                 && message.contains("alsoSetBy");
@@ -135,12 +135,12 @@ fn what_the_host_added_is_its_own_whatever_others_write_and_after_a_restart() {
         let mut replaced = scene.get(&FAULT, "replaced").await;
         replaced["metadata"]["annotations"] = json!({ "a": "b" });
         let path = FAULT.path(&scene.namespace, Some("replaced"));
-        scene.person.request(Method::PUT, &path, "application/json", &replaced).await.expect("it is replaced");
+        scene.admin.request(Method::PUT, &path, "application/json", &replaced).await.expect("it is replaced");
         for one in 0..CROWD {
             let path = format!("{}?fieldManager=one-{one}", FAULT.path(&scene.namespace, Some("crowded")));
             let patch = json!({ "metadata": { "annotations": { format!("of-{one}"): "a" } } });
             let merge = "application/merge-patch+json";
-            scene.person.request(Method::PATCH, &path, merge, &patch).await.expect("it is annotated");
+            scene.admin.request(Method::PATCH, &path, merge, &patch).await.expect("it is annotated");
         }
         let forgotten = json!([{ "op": "replace", "path": "/metadata/managedFields", "value": [{}] }]);
         scene.json_patch(&FAULT, "lost", forgotten).await;

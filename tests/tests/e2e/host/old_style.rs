@@ -2,7 +2,7 @@
 
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{FAULT, OLD_FAULT};
-use hotshoe_tests::scene::{condition, said};
+use hotshoe_tests::scene::{condition, condition_parts};
 use hotshoe_tests::{ControlPlane, Host, Scene, repository, run};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -35,7 +35,7 @@ fn old_fault(name: &str, word: &str) -> Value {
 }
 
 fn is_well(object: &Value) -> bool {
-    said(object, "Kept").0 == "True" && condition(object, "Reconciled").is_none()
+    condition_parts(object, "Kept").0 == "True" && condition(object, "Reconciled").is_none()
 }
 
 #[test]
@@ -69,14 +69,14 @@ fn where_the_plugin_has_no_conditions_the_host_sets_its_own_and_removes_it_later
     run(async {
         let (scene, _host, _folder) = host("old-style-first").await;
         scene.create(old_fault("one", "other")).await;
-        scene.until_said_of(&OLD_FAULT, "one", "Reconciled", "False", "PluginFailed").await;
+        scene.until_condition_of(&OLD_FAULT, "one", "Reconciled", "False", "PluginFailed").await;
         // Without conditions of the plugin's, so that it is the host that takes its own back.
         scene.merge(&OLD_FAULT, "one", json!({ "spec": { "fault": "say" } })).await;
         let is_silent =
             |object: &Value| condition(object, "Reconciled").is_none() && !object["status"]["word"].is_null();
         scene.until_object(&OLD_FAULT, "one", "is well", is_silent).await;
         scene.create(old_fault("two", "other")).await;
-        scene.until_said_of(&OLD_FAULT, "two", "Reconciled", "False", "PluginFailed").await;
+        scene.until_condition_of(&OLD_FAULT, "two", "Reconciled", "False", "PluginFailed").await;
         scene.merge(&OLD_FAULT, "two", json!({ "spec": { "fault": "" } })).await;
         scene.until_object(&OLD_FAULT, "two", "is well", is_well).await;
     });

@@ -2,7 +2,7 @@
 
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{FAULT, MEMCACHED};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Host, Scene, memcached, run};
 use serde_json::{Value, json};
 
@@ -133,7 +133,9 @@ fn events_metrics_and_log_lines_name_the_component_that_decided() {
         metrics_have(&host, &first, 1).await;
         host.says(&["WARN", "Rejected", &format!("digest={first}")]).await;
         scene.merge(&FAULT, "one", with("")).await;
-        let recovered = |object: &Value| said(object, "Kept").0 == "True" && said(object, "Reconciled").0.is_empty();
+        let recovered = |object: &Value| {
+            condition_parts(object, "Kept").0 == "True" && condition_parts(object, "Reconciled").0.is_empty()
+        };
         scene.until_object(&FAULT, "one", "is served", recovered).await;
         host.says(&["recovered", &format!("digest={first}")]).await;
 

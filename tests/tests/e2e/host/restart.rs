@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED, SERVICE};
-use hotshoe_tests::scene::{FINALIZER, is_settled, said};
+use hotshoe_tests::scene::{FINALIZER, condition_parts, is_settled};
 use hotshoe_tests::{Scene, memcached, run};
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ fn a_deletion_while_the_host_is_down_is_carried_out_after_the_restart() {
             if object["metadata"]["name"] != "cache" {
                 continue;
             }
-            let (status, reason, _) = said(&object, "Degraded");
+            let (status, reason, _) = condition_parts(&object, "Degraded");
             let word = format!("{status} {reason}");
             if words.last() != Some(&word) {
                 words.push(word);
@@ -123,8 +123,8 @@ fn a_host_that_is_killed_while_many_are_deleted_reports_each_deletion() {
                 .await;
         }
         let all = MEMCACHED.path(&scene.namespace, None);
-        scene.person.request(http::Method::DELETE, &all, "application/json", &json!({})).await.expect("a deletion");
-        let has_begun = |object: &Value| said(object, "Degraded").1 == "Finalizing";
+        scene.admin.request(http::Method::DELETE, &all, "application/json", &json!({})).await.expect("a deletion");
+        let has_begun = |object: &Value| condition_parts(object, "Degraded").1 == "Finalizing";
         scene
             .until("some are being cleaned up", async || {
                 let left = scene.list(&MEMCACHED).await;
@@ -154,8 +154,9 @@ fn a_child_that_is_refused_before_and_after_a_restart_is_reported_all_the_time()
         });
         scene.create(theirs).await;
         scene.create(memcached("cache", 1)).await;
-        let is_rolled_out =
-            |object: &Value| said(object, "Degraded").1 == "Conflict" && said(object, "Progressing").0 == "False";
+        let is_rolled_out = |object: &Value| {
+            condition_parts(object, "Degraded").1 == "Conflict" && condition_parts(object, "Progressing").0 == "False"
+        };
         let before = scene.until_object(&MEMCACHED, "cache", "says the conflict", is_rolled_out).await;
         host.kill();
         let earlier = scene.recorded_writes().await.len();
@@ -227,7 +228,7 @@ fn a_host_that_is_killed_again_and_again_reaches_the_desired_state() {
         scene
             .until("the desired state is reached", async || {
                 let objects =
-                    scene.person.list(&MEMCACHED, &scene.namespace).await.map_err(|refused| refused.message)?;
+                    scene.admin.list(&MEMCACHED, &scene.namespace).await.map_err(|refused| refused.message)?;
                 // The Service of that one is foreign, so it is never settled.
                 let ours = objects.iter().filter(|object| object["metadata"]["name"] != "foreign");
                 let found = ours.clone().map(|object| {

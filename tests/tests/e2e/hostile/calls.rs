@@ -5,7 +5,7 @@ use hotshoe_tests::attacks::{ATTACKS, Attack, How, SERVED};
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::{ATTACK, CONFIG_MAP};
 use hotshoe_tests::run;
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use serde_json::{Value, json};
 
 use super::HOSTILE;
@@ -102,8 +102,8 @@ fn children_that_the_host_has_no_room_for_wait_until_others_are_gone() {
             rig.scene.until_object(&CONFIG_MAP, name, "is there", |_| true).await;
         }
         rig.scene.create(large("large-2")).await;
-        let object = rig.scene.until_said_of(&ATTACK, "large-2", "Reconciled", "False", "LimitExceeded").await;
-        let message = said(&object, "Reconciled").2;
+        let object = rig.scene.until_condition_of(&ATTACK, "large-2", "Reconciled", "False", "LimitExceeded").await;
+        let message = condition_parts(&object, "Reconciled").2;
         assert!(message.contains("limits.heldBytes"), "{message}");
         assert!(rig.scene.find(&CONFIG_MAP, "large-2").await.is_none(), "a child was written");
         // Who needs little, or less than before, is served.

@@ -7,7 +7,7 @@ use hotshoe_tests::attacks::{ATTACKS, Attack, How, Layer, named};
 use hotshoe_tests::control_plane::{CLOSED, SYSTEM};
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{CONFIG_MAP, DEPLOYMENT, SECRET};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Kube, Refused, Scene, run, wait};
 use http::Method;
 use serde_json::{Value, json};
@@ -146,8 +146,8 @@ fn the_api_server_forbids_what_it_can_without_any_gate() {
 
 /// A workload is admitted; the Pods of it are what Pod Security is about.
 async fn has_no_pods(scene: &Scene, name: &str) {
-    let object = scene.until_said_of(&DEPLOYMENT, name, "ReplicaFailure", "True", "FailedCreate").await;
-    assert!(said(&object, "ReplicaFailure").2.contains("violates PodSecurity"), "{object:#}");
+    let object = scene.until_condition_of(&DEPLOYMENT, name, "ReplicaFailure", "True", "FailedCreate").await;
+    assert!(condition_parts(&object, "ReplicaFailure").2.contains("violates PodSecurity"), "{object:#}");
     let pods = scene.list(&hotshoe_tests::kinds::POD).await;
     assert!(!pods.iter().any(|pod| pod["metadata"]["name"].as_str().is_some_and(|pod| pod.starts_with(name))));
 }
@@ -166,7 +166,7 @@ fn the_policy_forbids_the_namespace_of_the_host_to_an_account_that_may_write_eve
         for (row, objects) in rows().filter(|(row, _)| row.stopped.contains(&Layer::Policy)) {
             for object in objects(&Place { namespace: &scene.namespace, name: "any" }) {
                 // New rights take a moment to be seen.
-                wait::until(row.name, wait::PATIENCE, async || match written(&host, EVERYWHERE, &object).await {
+                wait::until(row.name, wait::TIMEOUT, async || match written(&host, EVERYWHERE, &object).await {
                     Err(Refused { code: 403, message, .. }) if message.contains(CLOSED) => Ok(()),
                     answer => Err(format!("{answer:?}")),
                 })

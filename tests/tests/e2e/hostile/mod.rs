@@ -7,7 +7,7 @@ mod clean_up;
 mod forged;
 mod identity;
 mod loads;
-mod patience;
+mod over_time;
 mod reads;
 mod result;
 mod rig;

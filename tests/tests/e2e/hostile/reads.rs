@@ -6,7 +6,7 @@ use hotshoe_tests::attacks::{ATTACKS, Attack, How};
 use hotshoe_tests::control_plane::{HOST_USER, SYSTEM};
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::ATTACK;
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Kube, run};
 use http::Method;
 use serde_json::{Value, json};
@@ -71,8 +71,8 @@ fn an_object_that_is_asked_for_ten_times_is_read_once_and_counts_ten_times() {
         rig.scene.create(json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data })).await;
         let need = json!({ "group": "", "version": "v1", "kind": "ConfigMap", "name": "large" });
         rig.scene.create(with_spec("greedy", json!({ "attack": "needs", "needs": vec![need; 10] }))).await;
-        let object = rig.scene.until_said_of(&ATTACK, "greedy", "Reconciled", "False", "LimitExceeded").await;
-        let message = said(&object, "Reconciled").2;
+        let object = rig.scene.until_condition_of(&ATTACK, "greedy", "Reconciled", "False", "LimitExceeded").await;
+        let message = condition_parts(&object, "Reconciled").2;
         assert!(message.contains("fetched bytes (8Mi)"), "{message}");
         // So that what comes before it is in the log too.
         drop(rig.scene.recorded_writes().await);

@@ -5,7 +5,7 @@ use hotshoe_tests::attacks::named;
 use hotshoe_tests::audit::Entry;
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::{ATTACK, DEPLOYMENT, Kind, POD, SERVICE};
-use hotshoe_tests::scene::{condition, said};
+use hotshoe_tests::scene::{condition, condition_parts};
 use hotshoe_tests::webhook::Webhook;
 use serde_json::{Value, json};
 
@@ -80,8 +80,8 @@ async fn left_behind(rig: &Rig, kind: &Kind, body: &Value) {
 /// Waits until it is said that what would result is denied, in all places, with these words.
 async fn is_denied(rig: &Rig, row: &str, rule: &str, words: &[&str]) {
     let (scene, row) = (&rig.scene, named(row));
-    let parent = scene.until_said_of(&ATTACK, "web", "Reconciled", "False", row.reason).await;
-    let message = said(&parent, "Reconciled").2;
+    let parent = scene.until_condition_of(&ATTACK, "web", "Reconciled", "False", row.reason).await;
+    let message = condition_parts(&parent, "Reconciled").2;
     words.iter().for_each(|words| assert!(message.contains(words), "{words}: {message}"));
     scene.event("web", row.reason, words[0]).await;
     let line = format!("hotshoe_denied_total{{controller=\"{ADMIN}\",rule=\"{rule}\"}} ");
@@ -336,7 +336,7 @@ fn what_a_mutating_webhook_adds_is_not_the_plugins_either() {
             .until("the webhook is in force", async || {
                 let path = format!("{}?dryRun=All", DEPLOYMENT.path(&rig.scene.namespace, None));
                 let probe = object(&DEPLOYMENT, &deployment(&[modest("main", OLD)]));
-                let made = rig.scene.person.request(http::Method::POST, &path, "application/json", &probe).await;
+                let made = rig.scene.admin.request(http::Method::POST, &path, "application/json", &probe).await;
                 let made = made.map_err(|refused| refused.message)?;
                 (image(&made, 1) == OLD).then_some(()).ok_or_else(|| format!("{made:#}"))
             })

@@ -9,7 +9,7 @@ use hotshoe_tests::audit::Entry;
 use hotshoe_tests::control_plane::SYSTEM;
 use hotshoe_tests::guests::{self, Folder};
 use hotshoe_tests::kinds::{ATTACK, CONFIG_MAP, DEPLOYMENT, MEMCACHED};
-use hotshoe_tests::scene::{condition, said};
+use hotshoe_tests::scene::{condition, condition_parts};
 use hotshoe_tests::{Host, Scene, memcached};
 use serde_json::{Value, json};
 
@@ -78,8 +78,8 @@ impl Rig {
         let scene = &self.scene;
         let object = scene
             .until(&format!("{} is said to be {reason}", what.name), async || {
-                let object = scene.person.get(&ATTACK, &scene.namespace, name).await.map_err(|error| error.message)?;
-                let found = said(&object, "Reconciled");
+                let object = scene.admin.get(&ATTACK, &scene.namespace, name).await.map_err(|error| error.message)?;
+                let found = condition_parts(&object, "Reconciled");
                 if found.0 != "False" {
                     return Err(format!("{:#}", object["status"]));
                 }
@@ -121,8 +121,8 @@ impl Rig {
     /// Waits until a parent that behaves is served.
     pub(crate) async fn serves(&self, name: &str) {
         let is_served = |object: &Value| {
-            said(object, "Kept").0 == "True"
-                && said(object, "Kept").1 == "Kept"
+            condition_parts(object, "Kept").0 == "True"
+                && condition_parts(object, "Kept").1 == "Kept"
                 && object["status"]["word"] == "good"
                 && condition(object, "Reconciled").is_none()
         };

@@ -3,7 +3,7 @@
 use hotshoe_tests::attacks::named;
 use hotshoe_tests::guests::{self, Folder, attacker};
 use hotshoe_tests::kinds::{ATTACK, DEPLOYMENT, MEMCACHED};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Host, Scene, memcached, run};
 use serde_json::{Value, json};
 
@@ -154,8 +154,8 @@ fn a_plugin_that_states_much_for_many_parents_is_stopped_at_its_part_of_the_memo
             scene.create(parent_of(1, &format!("flood-{number}"), "large status")).await;
         }
         let last = format!("flood-{}", parents - 1);
-        let refused = scene.until_said_of(&ATTACK, &last, "Reconciled", "False", named(ROW).reason).await;
-        let message = said(&refused, "Reconciled").2;
+        let refused = scene.until_condition_of(&ATTACK, &last, "Reconciled", "False", named(ROW).reason).await;
+        let message = condition_parts(&refused, "Reconciled").2;
         assert!(message.contains("all plugins share (hostile "), "{message}");
         assert!(refused["status"]["word"].is_null(), "{:#}", refused["status"]["conditions"]);
         for round in 0..ROUNDS {

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use hotshoe_tests::attacks::named;
 use hotshoe_tests::kinds::{ATTACK, CONFIG_MAP, MUTATING_WEBHOOK};
 use hotshoe_tests::run;
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use serde_json::json;
 
 use super::rig::{Rig, attack};
@@ -20,7 +20,7 @@ fn a_child_of_too_many_fields_is_denied_before_anything_is_written() {
         let row = named("child of 110,000 keys");
         rig.scene.create(attack("bulk", "many keys")).await;
         let object = rig.reports("bulk", row).await;
-        let message = said(&object, "Reconciled").2;
+        let message = condition_parts(&object, "Reconciled").2;
         for words in ["ConfigMap", "bulk", "has 110002 fields", "limits.fieldsPerChild (10000)"] {
             assert!(message.contains(words), "{message}");
         }
@@ -96,7 +96,7 @@ fn a_plugin_whose_writes_have_no_answer_while_those_of_others_have_is_not_called
                 "rules": [{ "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["*"] }],
             }],
         });
-        rig.scene.person.create(&webhook).await.expect("the webhook is there");
+        rig.scene.admin.create(&webhook).await.expect("the webhook is there");
         for number in 0..8 {
             rig.scene.create(attack(&format!("one-{number}"), "")).await;
         }
@@ -114,7 +114,7 @@ fn a_plugin_whose_writes_have_no_answer_while_those_of_others_have_is_not_called
         assert!(rig.metric("hotshoe_plugin_writes_unanswered_total{controller=\"hostile\"} ").await >= 2);
         let (_, words) = rig.host.ask(&["status"]);
         assert!(words.contains("had no answer in time while the API server answers others"), "{words}");
-        rig.scene.person.delete(&MUTATING_WEBHOOK, "", &name).await.expect("the webhook goes");
+        rig.scene.admin.delete(&MUTATING_WEBHOOK, "", &name).await.expect("the webhook goes");
         drop(listener);
     });
 }

@@ -54,7 +54,7 @@ async fn install_rights(plane: &ControlPlane, folder: &Folder, account: &str) {
     for manifest in documents(&String::from_utf8_lossy(&output.stdout)) {
         let kind = manifest["kind"].as_str().unwrap_or_default();
         if kind != "Namespace" && !kind.starts_with("Validating") {
-            plane.person.apply("tests", &manifest).await.expect("a right");
+            plane.admin.apply("tests", &manifest).await.expect("a right");
         }
     }
 }

@@ -30,7 +30,7 @@ fn lease_name(scene: &Scene) -> String {
 }
 
 async fn lease(scene: &Scene) -> Option<Value> {
-    match scene.person.get(&LEASE, SYSTEM, &lease_name(scene)).await {
+    match scene.admin.get(&LEASE, SYSTEM, &lease_name(scene)).await {
         Ok(lease) => Some(lease),
         Err(refused) if refused.code == 404 => None,
         Err(refused) => panic!("the Lease cannot be read: {}", refused.message),
@@ -43,13 +43,13 @@ async fn said(host: &Host) -> Result<Value, String> {
 }
 
 /// Waits until a host holds its first Lease.
-async fn holds(host: &Host, patience: Duration) {
-    let held = wait::attempt(patience, async || {
+async fn holds(host: &Host, timeout: Duration) {
+    let held = wait::attempt(timeout, async || {
         let lease = said(host).await?;
         if lease["held"] == true { Ok(()) } else { Err(format!("{lease:#}")) }
     });
     if let Err(seen) = held.await {
-        panic!("it does not hold the Lease after {patience:?}: {seen}\n{}", host.log());
+        panic!("it does not hold the Lease after {timeout:?}: {seen}\n{}", host.log());
     }
 }
 
@@ -66,7 +66,7 @@ async fn stands_by(host: &Host) {
 /// Two ready hosts, of which the first works.
 async fn two(start: &Start) -> (Host, Host) {
     let first = start.ready().await;
-    holds(&first, wait::PATIENCE).await;
+    holds(&first, wait::TIMEOUT).await;
     let second = start.ready().await;
     stands_by(&second).await;
     (first, second)

@@ -119,7 +119,7 @@ fn a_host_that_was_cut_off_for_longer_than_its_lease_writes_nothing_of_what_it_h
         let mut scene = scene("lease-frozen").await;
         // Each has a token of its own, by which the API server tells them apart.
         let first = scene.start().await.shards(1).ready().await;
-        holds(&first, wait::PATIENCE).await;
+        holds(&first, wait::TIMEOUT).await;
         let second = scene.start().await.shards(1).ready().await;
         stands_by(&second).await;
         for number in 0..20 {
@@ -163,7 +163,7 @@ fn a_host_that_stands_by_for_one_with_other_plugins_says_what_is_not_done_and_wh
         let scene = scene("lease-others").await;
         let start = scene.start().await.shards(1);
         let first = start.ready().await;
-        holds(&first, wait::PATIENCE).await;
+        holds(&first, wait::TIMEOUT).await;
         let folder = Folder::of_faulty();
         let second = start.plugins(&[folder.path()]).start();
         second.says(&["WARN", "does not run faulty", "--lease-name"]).await;

@@ -22,7 +22,7 @@ async fn held(host: &Host) -> Result<usize, String> {
 
 async fn come_to_hold(hosts: &[&Host], expected: &[usize]) {
     let what = format!("the hosts hold {expected:?} Leases");
-    let shared = wait::attempt(wait::PATIENCE, async || {
+    let shared = wait::attempt(wait::TIMEOUT, async || {
         let mut found = Vec::new();
         for host in hosts {
             found.push(held(host).await?);
@@ -103,7 +103,7 @@ fn hosts_that_spread_the_parents_differently_do_not_work_side_by_side() {
     run(async {
         let mut scene = scene("lease-mixed").await;
         let mut first = scene.start().await.shards(1).ready().await;
-        super::holds(&first, wait::PATIENCE).await;
+        super::holds(&first, wait::TIMEOUT).await;
         let second = scene.start().await.shards(2).ready().await;
         scene.watch_log(&second);
         second.says(&["WARN", "spreads the parents over shards in another way", "stop all hosts"]).await;

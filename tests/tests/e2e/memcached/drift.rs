@@ -254,7 +254,7 @@ async fn an_edit_is_a_conflict(name: &str, edit: Value, added: &str) {
     let field = added.trim_start_matches('/').replace("/0/", "[0].").replace('/', ".");
     let owned = format!("{field} by {}", editor(&edited));
     scene.event("cache", "FieldManagerConflict", &owned).await;
-    scene.until_said("cache", "Degraded", ("True", "Reconciling", &owned)).await;
+    scene.until_condition("cache", "Degraded", ("True", "Reconciling", &owned)).await;
     let now = scene.get(&DEPLOYMENT, "cache").await;
     assert_eq!(substance(&now), substance(&edited), "fields of another field manager are left alone");
     assert_eq!(owners(&now), owners(&edited), "and so is who owns them");
@@ -368,13 +368,13 @@ fn additions_of_others_stay_theirs_where_an_edit_cannot_be_repaired() {
         scene
             .until("the rule is in force", async || {
                 let tried =
-                    scene.person.request(http::Method::PATCH, &path, "application/merge-patch+json", &nothing).await;
+                    scene.admin.request(http::Method::PATCH, &path, "application/merge-patch+json", &nothing).await;
                 tried.err().map(drop).ok_or_else(|| "one is allowed".to_owned())
             })
             .await;
         let edit = json!({ "spec": { "replicas": 5, "revisionHistoryLimit": 3 } });
         let edited = scene.merge(&DEPLOYMENT, "cache", edit).await;
-        scene.until_said("cache", "Degraded", ("True", "Resizing", "one server is too few")).await;
+        scene.until_condition("cache", "Degraded", ("True", "Resizing", "one server is too few")).await;
         // It is tried again from time to time, and changes nothing of whose the fields are.
         let is_theirs = |now: &Value| owners(now) == owners(&edited);
         scene.until_object(&DEPLOYMENT, "cache", "is owned as before", is_theirs).await;
@@ -442,7 +442,7 @@ fn a_manual_scale_is_put_back() {
         scene.available("cache").await;
         let path = format!("{}/scale", DEPLOYMENT.path(&scene.namespace, Some("cache")));
         let scale = json!({ "spec": { "replicas": 5 } });
-        let scaled = scene.person.request(http::Method::PATCH, &path, "application/merge-patch+json", &scale).await;
+        let scaled = scene.admin.request(http::Method::PATCH, &path, "application/merge-patch+json", &scale).await;
         scaled.expect("a scale");
         let is_back = |object: &Value| object["spec"]["replicas"] == 2;
         scene.until_object(&DEPLOYMENT, "cache", "has two replicas again", is_back).await;

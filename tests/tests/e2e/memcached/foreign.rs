@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use hotshoe_tests::kinds::{DEPLOYMENT, Kind, MEMCACHED, SERVICE};
-use hotshoe_tests::scene::{condition, said};
+use hotshoe_tests::scene::{condition, condition_parts};
 use hotshoe_tests::{Scene, memcached, run};
 use serde_json::{Value, json};
 
@@ -63,7 +63,7 @@ async fn is_left_alone(scene: &Scene, kind: Kind, name: &str) {
     let theirs = scene.get(&kind, name).await;
     scene.create(memcached("cache", 1)).await;
     let words = format!("{} ({name})", kind.kind);
-    scene.until_said("cache", "Degraded", ("True", "Conflict", &words)).await;
+    scene.until_condition("cache", "Degraded", ("True", "Conflict", &words)).await;
     scene.event("cache", "Conflict", name).await;
     let now = scene.get(&kind, name).await;
     assert_eq!(substance(&now), substance(&theirs), "nothing of it was changed");
@@ -109,8 +109,8 @@ fn a_foreign_service_does_not_keep_the_servers_from_running() {
         let scene = scene("foreign-beside").await;
         scene.create(service()).await;
         scene.create(memcached("cache", 2)).await;
-        scene.until_said("cache", "Available", ("True", "Reconciling", "with 2 replicas")).await;
-        scene.until_said("cache", "Degraded", ("True", "Conflict", "cache-service")).await;
+        scene.until_condition("cache", "Available", ("True", "Reconciling", "with 2 replicas")).await;
+        scene.until_condition("cache", "Degraded", ("True", "Conflict", "cache-service")).await;
     });
 }
 
@@ -121,7 +121,7 @@ fn a_memcached_that_is_deleted_leaves_a_foreign_object_behind() {
         scene.create(deployment(None)).await;
         let theirs = scene.get(&DEPLOYMENT, "cache").await;
         scene.create(memcached("cache", 1)).await;
-        scene.until_said("cache", "Degraded", ("True", "Conflict", "")).await;
+        scene.until_condition("cache", "Degraded", ("True", "Conflict", "")).await;
         scene.delete(&MEMCACHED, "cache").await;
         scene.gone(&MEMCACHED, "cache").await;
         scene.gone(&SERVICE, "cache-service").await;
@@ -142,7 +142,7 @@ fn a_leftover_child_of_an_earlier_object_of_this_name_is_reported_if_it_does_not
         scene
             .until_within(Duration::from_secs(90), "the conflict is said", async || {
                 let object = scene.get(&MEMCACHED, "cache").await;
-                let (status, reason, message) = said(&object, "Degraded");
+                let (status, reason, message) = condition_parts(&object, "Degraded");
                 let is_said = (status, reason) == ("True", "Conflict") && message.contains("Deployment (cache)");
                 is_said.then_some(()).ok_or_else(|| format!("{object:#}"))
             })
@@ -161,7 +161,7 @@ fn an_orphaned_child_is_not_adopted_by_the_next_object_of_this_name() {
         scene.available("cache").await;
         let path = MEMCACHED.path(&scene.namespace, Some("cache"));
         let options = json!({ "propagationPolicy": "Orphan" });
-        scene.person.request(http::Method::DELETE, &path, "application/json", &options).await.expect("a deletion");
+        scene.admin.request(http::Method::DELETE, &path, "application/json", &options).await.expect("a deletion");
         scene.gone(&MEMCACHED, "cache").await;
         let left = scene.get(&DEPLOYMENT, "cache").await;
         assert!(left["metadata"]["ownerReferences"].is_null(), "{left:#}");
@@ -173,7 +173,7 @@ fn an_orphaned_child_is_not_adopted_by_the_next_object_of_this_name() {
         };
         scene.until("the next second has begun", is_later).await;
         scene.create(memcached("cache", 2)).await;
-        scene.until_said("cache", "Degraded", ("True", "Conflict", "Deployment (cache)")).await;
+        scene.until_condition("cache", "Degraded", ("True", "Conflict", "Deployment (cache)")).await;
         let now = scene.get(&DEPLOYMENT, "cache").await;
         assert_eq!(substance(&now), substance(&left));
     });

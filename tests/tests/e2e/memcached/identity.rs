@@ -170,11 +170,11 @@ fn the_plugins_account_may_write_in_every_namespace_but_the_hosts() {
         let name = scene.namespace.as_str();
         let metadata = json!({ "name": name, "namespace": SYSTEM });
         let theirs = json!({ "apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": { "ports": [{ "port": 80 }] } });
-        scene.person.create(&theirs).await.expect("the person may");
+        scene.admin.create(&theirs).await.expect("the administrator may");
         let selector = json!({ "spec": { "selector": { "app": "mine" } } });
         is_closed("a change", plugin.merge(&SERVICE, SYSTEM, name, &selector).await);
         is_closed("a deletion", plugin.delete(&SERVICE, SYSTEM, name).await);
-        scene.person.delete(&SERVICE, SYSTEM, name).await.expect("the person may");
+        scene.admin.delete(&SERVICE, SYSTEM, name).await.expect("the administrator may");
     });
 }
 
@@ -188,7 +188,7 @@ fn the_namespace_of_the_host_is_closed_whatever_rights_a_plugins_account_has() {
         plane.grant("everywhere", "tests-everywhere", &everything).await;
         let plugin = Kube::of(&plane.kubeconfig_of(SYSTEM, "everywhere").await).await;
         let may = async || plugin.list(&NAMESPACE, "").await.map_err(|refused| refused.message);
-        hotshoe_tests::wait::until("the rights are there", hotshoe_tests::wait::PATIENCE, may).await;
+        hotshoe_tests::wait::until("the rights are there", hotshoe_tests::wait::TIMEOUT, may).await;
         let post = async |path: String, body: Value| {
             plugin.request(http::Method::POST, &format!("{path}?dryRun=All"), "application/json", &body).await
         };

@@ -15,8 +15,8 @@ fn a_name_that_no_child_can_have_gets_a_condition_and_no_children() {
         let long = "a".repeat(56);
         for (name, word) in [(long.as_str(), "56 characters"), ("has.dots", "Service"), ("1st", "Service")] {
             scene.create(memcached(name, 1)).await;
-            let object = scene.until_said(name, "Degraded", ("True", "InvalidName", word)).await;
-            assert_eq!(hotshoe_tests::scene::said(&object, "Available").0, "False");
+            let object = scene.until_condition(name, "Degraded", ("True", "InvalidName", word)).await;
+            assert_eq!(hotshoe_tests::scene::condition_parts(&object, "Available").0, "False");
             scene.event(name, "InvalidName", word).await;
         }
         // What would be a storm shows at once, and nothing else marks the end of it.

@@ -70,7 +70,7 @@ fn kubectl_shows_size_ready_available_and_age_in_both_versions() {
             let accept = ("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
             let path = kind.path(&scene.namespace, None);
             let table =
-                scene.person.request_with(http::Method::GET, &path, &[accept], &Value::Null).await.expect("a table");
+                scene.admin.request_with(http::Method::GET, &path, &[accept], &Value::Null).await.expect("a table");
             let columns = table["columnDefinitions"].as_array().unwrap();
             let names: Vec<_> = columns.iter().map(|column| column["name"].as_str().unwrap()).collect();
             assert_eq!(names, ["Name", "Size", "Ready", "Available", "Age"], "{}", kind.version);
@@ -88,7 +88,7 @@ fn the_resource_is_found_under_its_names() {
         for version in ["v1", "v1alpha1"] {
             let path = format!("/apis/cache.example.com/{version}");
             let found = scene
-                .person
+                .admin
                 .request(http::Method::GET, &path, "application/json", &Value::Null)
                 .await
                 .expect("resources");
@@ -103,7 +103,7 @@ fn the_resource_is_found_under_its_names() {
             assert_eq!(named("memcacheds/scale")["kind"], "Scale");
         }
         let list = scene
-            .person
+            .admin
             .request(http::Method::GET, &MEMCACHED.path("default", None), "application/json", &Value::Null)
             .await;
         assert_eq!(list.expect("a list")["kind"], "MemcachedList");

@@ -9,7 +9,7 @@ mod stuck;
 
 use hotshoe_tests::host::Host;
 use hotshoe_tests::kinds::{CLAIM, POD, REDIS, STATEFUL_SET};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{ControlPlane, Scene, guests};
 use serde_json::{Value, json};
 
@@ -38,8 +38,8 @@ async fn serves(scene: &Scene, replicas: usize) -> Value {
         status["readyReplicas"] == replicas
             && status["replicas"] == replicas
             && status["ordinals"].as_array().map(Vec::len) == Some(replicas)
-            && said(object, "Available").0 == "True"
-            && said(object, "Progressing").0 == "False"
+            && condition_parts(object, "Available").0 == "True"
+            && condition_parts(object, "Progressing").0 == "False"
             && is_current(object)
     };
     scene.until_object(&REDIS, "redis", &format!("serves with {replicas}"), is_right).await
@@ -48,7 +48,7 @@ async fn serves(scene: &Scene, replicas: usize) -> Value {
 /// Waits until so many servers run what the spec says now, and the rollout has ended.
 async fn rolled_out(scene: &Scene, replicas: usize) -> Value {
     let is_right = |object: &Value| {
-        let is_over = said(object, "Progressing").1 == "RolledOut";
+        let is_over = condition_parts(object, "Progressing").1 == "RolledOut";
         is_current(object) && is_over && object["status"]["updatedReplicas"] == replicas
     };
     scene.until_object(&REDIS, "redis", "is rolled out", is_right).await

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use hotshoe_components::text;
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{CONFIG_MAP, FAULT};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Host, Scene, run};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -280,7 +280,7 @@ fn a_clean_up_during_a_swap_completes_and_the_finalizer_is_removed_once() {
             scene.create(fault(name, "linger in clean-up")).await;
         }
         for name in &names {
-            scene.until_object(&FAULT, name, "is served", |object| said(object, "Kept").0 == "True").await;
+            scene.until_object(&FAULT, name, "is served", |object| condition_parts(object, "Kept").0 == "True").await;
             scene.delete(&FAULT, name).await;
         }
         for (number, name) in names.iter().enumerate() {
@@ -332,8 +332,9 @@ fn a_rollback_from_a_failing_component_needs_neither_source_nor_compiler() {
         assert_eq!(host.digest().await, first);
         assert_eq!(compilers.end(), (0, 0), "nothing was compiled");
         for number in 0..8 {
-            let is_served =
-                |object: &Value| object["status"]["word"] == "slip" && said(object, "Reconciled").0.is_empty();
+            let is_served = |object: &Value| {
+                object["status"]["word"] == "slip" && condition_parts(object, "Reconciled").0.is_empty()
+            };
             scene.until_object(&FAULT, &format!("fault-{number}"), "is served", is_served).await;
         }
     });

@@ -7,7 +7,7 @@ use hotshoe_core::flow::canary::Share;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{CANARY_FAULT, CONFIG_MAP, FAULT, Kind, LIMIT_RANGE, NAMESPACE};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{ControlPlane, Host, Scene, repository, run};
 use serde_json::{Value, json};
 
@@ -42,7 +42,8 @@ async fn parents(scene: &Scene, count: usize, says: &str) {
         scene.create(fault(&format!("fault-{number}"), says)).await;
     }
     for number in 0..count {
-        let is_served = |object: &Value| said(object, "Kept").0 == "True" || object["status"]["word"] == WORKS;
+        let is_served =
+            |object: &Value| condition_parts(object, "Kept").0 == "True" || object["status"]["word"] == WORKS;
         scene.until_object(&FAULT, &format!("fault-{number}"), "is served", is_served).await;
     }
 }
@@ -65,7 +66,7 @@ async fn sayings(scene: &Scene, kind: &Kind) -> BTreeMap<String, (String, String
         scene.list(&CONFIG_MAP).await.iter().map(|child| (name(child), child["data"]["revision"].clone())).collect();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let of_parent = |parent: &Value| {
-        let (status, reason, _) = said(parent, "Reconciled");
+        let (status, reason, _) = condition_parts(parent, "Reconciled");
         let child = children.get(&name(parent)).map(text).unwrap_or_default();
         (name(parent), (text(&parent["status"]["word"]), child, (status, reason) == ("True", "Canary")))
     };
@@ -73,11 +74,16 @@ async fn sayings(scene: &Scene, kind: &Kind) -> BTreeMap<String, (String, String
 }
 
 /// Waits until those say the canary's words, with the condition that names it, and all others the active revision's.
-async fn until_said(scene: &Scene, canary: &BTreeSet<String>, words: (&str, &str)) {
-    until_said_of(&FAULT, scene, canary, words).await;
+async fn until_decided_by(scene: &Scene, canary: &BTreeSet<String>, words: (&str, &str)) {
+    until_kind_decided_by(&FAULT, scene, canary, words).await;
 }
 
-async fn until_said_of(kind: &Kind, scene: &Scene, canary: &BTreeSet<String>, (of_canary, of_active): (&str, &str)) {
+async fn until_kind_decided_by(
+    kind: &Kind,
+    scene: &Scene,
+    canary: &BTreeSet<String>,
+    (of_canary, of_active): (&str, &str),
+) {
     let expected = |name: &str| match canary.contains(name) {
         true => (of_canary.to_owned(), of_canary.to_owned(), true),
         false => (of_active.to_owned(), of_active.to_owned(), false),
@@ -139,7 +145,7 @@ fn a_good_canary_decides_for_its_share_and_after_its_time_for_all() {
         let share = among(&scene, 25, &second).await;
         assert!((1..COUNT / 2).contains(&share.len()), "{share:?}");
         assert_eq!((&canary["parents"], &canary["share"]), (&json!(share.len()), &json!("25%")));
-        until_said(&scene, &share, (&words(1), WORKS)).await;
+        until_decided_by(&scene, &share, (&words(1), WORKS)).await;
         let (status, shown) = host.ask(&["status"]);
         assert!(status.success() && shown.contains("is the canary for 25%"), "{shown}");
         assert_eq!(host.digest().await, digest(folder.original()).full(), "the first is active still");
@@ -150,13 +156,13 @@ fn a_good_canary_decides_for_its_share_and_after_its_time_for_all() {
         }
         scene.create(fault("later", "say")).await;
         let share = among(&scene, 25, &second).await;
-        until_said(&scene, &share, (&words(1), WORKS)).await;
+        until_decided_by(&scene, &share, (&words(1), WORKS)).await;
         assert_eq!(touched(&host, &scene, &second), share);
         // A larger share drops none of the smaller one.
         folder.edit("percent: 25", "percent: 60");
         let larger = among(&scene, 60, &second).await;
         assert!(larger.is_superset(&share));
-        until_said(&scene, &larger, (&words(1), WORKS)).await;
+        until_decided_by(&scene, &larger, (&words(1), WORKS)).await;
         folder.edit("duration: 60m", "duration: 1s");
         until_digest(&host, &second).await;
         host.says(&["the canary is activated: its time is over"]).await;
@@ -204,8 +210,9 @@ fn a_bad_canary_is_taken_back_and_has_touched_its_share_only() {
         let plugin = until_no_canary(&host).await;
         assert_eq!(plugin["digest"], *digest(folder.original()).full());
         for number in 0..COUNT {
-            let is_served =
-                |object: &Value| object["status"]["word"] == "slip" && said(object, "Reconciled").0.is_empty();
+            let is_served = |object: &Value| {
+                object["status"]["word"] == "slip" && condition_parts(object, "Reconciled").0.is_empty()
+            };
             scene.until_object(&FAULT, &format!("fault-{number}"), "is served by the first", is_served).await;
         }
         let plugin = host.until_plugin("it says so", |plugin| plugin["refused"].is_object()).await;
@@ -246,10 +253,11 @@ fn a_canary_stays_where_the_active_revision_fails_on_the_same_parents() {
         }
         host.says(&["WARN", "the active revision fails on the same objects, so it stays the canary"]).await;
         until_canary(&host, &second).await;
-        let failing =
-            scene.until_object(&FAULT, "fault-0", "fails", |object| said(object, "Reconciled").1 == "Trapped").await;
+        let failing = scene
+            .until_object(&FAULT, "fault-0", "fails", |object| condition_parts(object, "Reconciled").1 == "Trapped")
+            .await;
         let is_in = among(&scene, 99, &second).await.contains("fault-0");
-        assert_eq!(said(&failing, "Reconciled").2.contains("decided by the canary"), is_in, "{failing:#}");
+        assert_eq!(condition_parts(&failing, "Reconciled").2.contains("decided by the canary"), is_in, "{failing:#}");
     });
 }
 
@@ -266,7 +274,7 @@ fn a_newer_component_takes_the_place_of_a_canary_and_each_parent_has_one_revisio
             folder.put(&newer);
             until_canary(&host, &newer).await;
             let share = among(&scene, 40, &newer).await;
-            until_said(&scene, &share, (&words(number), WORKS)).await;
+            until_decided_by(&scene, &share, (&words(number), WORKS)).await;
         }
         // None of the older ones was found to be bad.
         assert_eq!(events(&host), [event(folder.original(), "Activated")]);
@@ -274,14 +282,14 @@ fn a_newer_component_takes_the_place_of_a_canary_and_each_parent_has_one_revisio
         folder.put(folder.original());
         let plugin = until_no_canary(&host).await;
         assert!(plugin["refused"].is_null(), "{plugin:#}");
-        until_said(&scene, &BTreeSet::new(), ("", WORKS)).await;
+        until_decided_by(&scene, &BTreeSet::new(), ("", WORKS)).await;
         // Where spec.rollout goes, what is left of the parents follows at once.
         let last = another(&folder, 4);
         folder.put(&last);
         until_canary(&host, &last).await;
         folder.edit("  rollout: {canary: {percent: 40}, duration: 60m}\n", "");
         until_digest(&host, &last).await;
-        until_said(&scene, &BTreeSet::new(), ("", &words(4))).await;
+        until_decided_by(&scene, &BTreeSet::new(), ("", &words(4))).await;
     });
 }
 
@@ -297,7 +305,7 @@ fn a_command_ends_a_canary_and_so_does_a_revision_that_is_named() {
         until_canary(&host, &second).await;
         let (status, words_of_host) = host.ask(&["rollback", "faulty"]);
         assert!(status.success(), "{words_of_host}");
-        until_said(&scene, &BTreeSet::new(), ("", WORKS)).await;
+        until_decided_by(&scene, &BTreeSet::new(), ("", WORKS)).await;
         let plugin = until_no_canary(&host).await;
         assert_eq!(plugin["refused"]["reason"], "RolledBack", "{plugin:#}");
         assert_eq!(plugin["digest"], *digest(folder.original()).full());
@@ -314,7 +322,7 @@ fn a_command_ends_a_canary_and_so_does_a_revision_that_is_named() {
         // Named itself, it decides for all.
         folder.edit("spec:\n", &format!("spec:\n  revision: {}\n", digest(&third).full()));
         until_digest(&host, &third).await;
-        until_said(&scene, &BTreeSet::new(), ("", &words(2))).await;
+        until_decided_by(&scene, &BTreeSet::new(), ("", &words(2))).await;
     });
 }
 
@@ -329,7 +337,7 @@ fn a_restart_midway_begins_the_canary_anew_beside_the_revision_that_was_active()
         folder.put(&second);
         until_canary(&host, &second).await;
         let share = among(&scene, 30, &second).await;
-        until_said(&scene, &share, (&words(1), WORKS)).await;
+        until_decided_by(&scene, &share, (&words(1), WORKS)).await;
         for kill in [true, false] {
             if kill {
                 host.kill();
@@ -339,7 +347,7 @@ fn a_restart_midway_begins_the_canary_anew_beside_the_revision_that_was_active()
             host = start(&mut scene, &folder).await;
             until_canary(&host, &second).await;
             assert_eq!(host.digest().await, digest(folder.original()).full());
-            until_said(&scene, &share, (&words(1), WORKS)).await;
+            until_decided_by(&scene, &share, (&words(1), WORKS)).await;
         }
         assert_eq!(events(&host).iter().filter(|(of, _)| *of == digest(&second).full()).count(), 0);
     });
@@ -368,8 +376,9 @@ fn a_canary_begins_anew_beside_the_revision_that_takes_the_place_of_a_bad_active
         for number in 0..COUNT {
             let name = format!("fault-{number}");
             let reason = if share.contains(&name) { "Canary" } else { "" };
-            let is_served =
-                |object: &Value| object["status"]["word"] == "slip" && said(object, "Reconciled").1 == reason;
+            let is_served = |object: &Value| {
+                object["status"]["word"] == "slip" && condition_parts(object, "Reconciled").1 == reason
+            };
             scene.until_object(&FAULT, &name, "is served", is_served).await;
         }
         assert!(host.plugin().await["refused"].is_null());
@@ -391,7 +400,7 @@ fn another_plugin_yaml_holds_for_the_canary_and_one_that_grants_it_less_ends_it(
         folder.edit("  grants:\n", "  config: {values: {a: 1}}\n  grants:\n");
         host.says(&["plugin.yaml has changed and is applied"]).await;
         let share = among(&scene, 50, &second).await;
-        until_said(&scene, &share, (&words(1), WORKS)).await;
+        until_decided_by(&scene, &share, (&words(1), WORKS)).await;
         assert_eq!(until_canary(&host, &second).await["since"], since, "it goes on");
         // A file that cannot be used changes nothing.
         folder.edit("percent: 50", "percent: 500");
@@ -404,7 +413,7 @@ fn another_plugin_yaml_holds_for_the_canary_and_one_that_grants_it_less_ends_it(
         host.until_plugin("it lacks rights", |plugin| plugin["refused"]["reason"] == "NotGranted").await;
         folder.edit("verbs: [get, list, watch]", "verbs: [get, list, watch, create, update, delete]");
         until_canary(&host, &second).await;
-        until_said(&scene, &share, (&words(1), WORKS)).await;
+        until_decided_by(&scene, &share, (&words(1), WORKS)).await;
     });
 }
 
@@ -490,7 +499,7 @@ fn a_canary_by_namespaces_follows_their_labels() {
         let (second, third) = (of_kind(&another(&folder, 1)), of_kind(&another(&folder, 2)));
         let relabel = async |scene: &Scene, tier: Value| {
             let patch = labels(&json!({ TIER: tier }));
-            scene.person.merge(&NAMESPACE, "", &scene.namespace, &patch).await.expect("a label");
+            scene.admin.merge(&NAMESPACE, "", &scene.namespace, &patch).await.expect("a label");
         };
         relabel(&inside, json!("first")).await;
         for number in 0..3 {
@@ -503,7 +512,7 @@ fn a_canary_by_namespaces_follows_their_labels() {
         let only = OnlyHost::start(plane, folder, "canary-host").await;
         let (host, folder) = (&only.host, &only.folder);
         let say = async |scene: &Scene, canary: &BTreeSet<String>, words: (&str, &str)| {
-            until_said_of(&CANARY_FAULT, scene, canary, words).await;
+            until_kind_decided_by(&CANARY_FAULT, scene, canary, words).await;
         };
         let all = |scene: &str| (0..3).map(|number| format!("{scene}-{number}")).collect::<BTreeSet<_>>();
         let (ins, outs, none) = (all("in"), all("out"), BTreeSet::new());

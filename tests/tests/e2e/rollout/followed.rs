@@ -2,7 +2,7 @@
 
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{CONFIG_MAP, DEPLOYMENT, FAULT, MEMCACHED, SERVICE};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{memcached, run};
 use serde_json::{Value, json};
 
@@ -155,10 +155,10 @@ fn what_plugin_yaml_gives_no_longer_is_denied_at_once() {
         let names = "      kind: Service\n      names: [good-*]\n";
         folder.edit("      kind: Service\n", names);
         // Nothing woke the parent but plugin.yaml itself.
-        scene.until_said_of(&MEMCACHED, "cache", "Reconciled", "False", "NotGranted").await;
+        scene.until_condition_of(&MEMCACHED, "cache", "Reconciled", "False", "NotGranted").await;
         scene.get(&SERVICE, "cache-service").await;
         folder.edit(names, "      kind: Service\n");
-        let is_well = |object: &Value| said(object, "Reconciled").0.is_empty();
+        let is_well = |object: &Value| condition_parts(object, "Reconciled").0.is_empty();
         scene.until_object(&MEMCACHED, "cache", "is well again", is_well).await;
         assert!(host.plugin().await["pluginFile"]["notGranted"].is_null());
     });
@@ -176,8 +176,8 @@ fn a_read_that_is_no_longer_granted_is_no_empty_list_and_is_reported_on_the_pare
         let with = |verbs: &str| all.replace("[get, list, watch]", verbs);
         for less in [with("[get, watch]"), with("[get, list]"), String::new()] {
             folder.edit(all, &format!("{less}    #\n"));
-            let denied = scene.until_said_of(&MEMCACHED, "cache", "Reconciled", "False", "NotGranted").await;
-            let message = said(&denied, "Reconciled").2;
+            let denied = scene.until_condition_of(&MEMCACHED, "cache", "Reconciled", "False", "NotGranted").await;
+            let message = condition_parts(&denied, "Reconciled").2;
             assert!(message.contains("Pod") && message.contains("verbs: [get, list, watch]"), "{message}");
             assert_eq!(
                 denied["status"]["nodes"].as_array().map(Vec::len),
@@ -185,10 +185,10 @@ fn a_read_that_is_no_longer_granted_is_no_empty_list_and_is_reported_on_the_pare
                 "its servers are there: {denied:#}"
             );
             scene.create(memcached("new", 1)).await;
-            scene.until_said_of(&MEMCACHED, "new", "Reconciled", "False", "NotGranted").await;
+            scene.until_condition_of(&MEMCACHED, "new", "Reconciled", "False", "NotGranted").await;
             assert!(scene.find(&DEPLOYMENT, "new").await.is_none(), "it is not decided");
             folder.edit(&format!("{less}    #\n"), all);
-            let is_well = |object: &Value| said(object, "Reconciled").0.is_empty();
+            let is_well = |object: &Value| condition_parts(object, "Reconciled").0.is_empty();
             scene.until_object(&MEMCACHED, "cache", "is well again", is_well).await;
             scene.available("new").await;
             scene.delete(&MEMCACHED, "new").await;
@@ -214,10 +214,10 @@ fn an_active_component_that_is_granted_less_than_it_asks_for_stays_active_and_st
         let (_, shown) = host.ask(&["status"]);
         assert!(shown.contains("less granted") && shown.contains("create, delete"), "{shown}");
         scene.create(fault("two", "")).await;
-        scene.until_said_of(&FAULT, "two", "Reconciled", "False", "Denied").await;
+        scene.until_condition_of(&FAULT, "two", "Reconciled", "False", "Denied").await;
         assert!(scene.find(&CONFIG_MAP, "two").await.is_none());
         folder.edit("verbs: [get, list, watch, update]", CONFIG_MAPS);
-        scene.until_object(&FAULT, "two", "is served", |object| said(object, "Kept").0 == "True").await;
+        scene.until_object(&FAULT, "two", "is served", |object| condition_parts(object, "Kept").0 == "True").await;
         host.until_plugin("nothing is lacking", |plugin| plugin["pluginFile"]["notGranted"].is_null()).await;
     });
 }
@@ -231,9 +231,9 @@ fn changed_limits_apply_to_the_active_component() {
         serves(&scene, "one").await;
         let digest = host.plugin().await["digest"].clone();
         folder.edit("spec:\n", "spec:\n  limits: { children: 0 }\n");
-        scene.until_said_of(&FAULT, "one", "Reconciled", "False", "OutputTooLarge").await;
+        scene.until_condition_of(&FAULT, "one", "Reconciled", "False", "OutputTooLarge").await;
         folder.edit("children: 0 }", "children: 7 }");
-        let is_well = |object: &Value| said(object, "Reconciled").0.is_empty();
+        let is_well = |object: &Value| condition_parts(object, "Reconciled").0.is_empty();
         scene.until_object(&FAULT, "one", "is well again", is_well).await;
         assert_eq!(host.plugin().await["digest"], digest);
     });

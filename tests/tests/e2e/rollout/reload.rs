@@ -5,7 +5,7 @@ use std::time::Duration;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_tests::guests::{Folder, reworded, unusable};
 use hotshoe_tests::kinds::{DEPLOYMENT, FAULT, MEMCACHED, SERVICE};
-use hotshoe_tests::scene::{is_settled, said};
+use hotshoe_tests::scene::{condition_parts, is_settled};
 use hotshoe_tests::{Host, Scene, memcached, run};
 use serde_json::{Value, json};
 
@@ -17,12 +17,12 @@ const WORDS: [&str; 4] = ["Nothing stands in", "Nowhere stands in", "No wall sta
 async fn all_say(scene: &Scene, count: usize, word: &str) {
     scene
         .until(&format!("all {count} say {word:?} and are settled"), async || {
-            let objects = scene.person.list(&MEMCACHED, &scene.namespace).await.map_err(|refused| refused.message)?;
+            let objects = scene.admin.list(&MEMCACHED, &scene.namespace).await.map_err(|refused| refused.message)?;
             let right = objects
                 .iter()
-                .filter(|object| said(object, "Degraded").2.starts_with(word) && is_settled(object))
+                .filter(|object| condition_parts(object, "Degraded").2.starts_with(word) && is_settled(object))
                 .count();
-            let sample = objects.iter().map(|object| said(object, "Degraded").2.to_owned()).next();
+            let sample = objects.iter().map(|object| condition_parts(object, "Degraded").2.to_owned()).next();
             if right == count { Ok(()) } else { Err(format!("{right} of {}, such as {sample:?}", objects.len())) }
         })
         .await;
@@ -181,7 +181,7 @@ fn a_component_that_cannot_be_activated_leaves_the_last_good_one_active() {
             scene.available(&name).await;
         }
         let mine = scene.list(&MEMCACHED).await;
-        assert!(mine.iter().all(|object| said(object, "Degraded").2.starts_with(WORDS[0])));
+        assert!(mine.iter().all(|object| condition_parts(object, "Degraded").2.starts_with(WORDS[0])));
         folder.put(folder.original());
         let (status, words) = host.ask(&["reload", "memcached"]);
         assert!(status.success(), "{words}");
@@ -232,7 +232,7 @@ fn a_component_that_traps_at_its_first_call_is_not_activated() {
         scene.watch_log(&host);
         let fault = |name: &str| json!({ "apiVersion": "fixtures.example.com/v1", "kind": "Fault", "metadata": { "name": name }, "spec": { "fault": "" } });
         scene.create(fault("one")).await;
-        let is_kept = |object: &Value| said(object, "Kept").0 == "True";
+        let is_kept = |object: &Value| condition_parts(object, "Kept").0 == "True";
         scene.until_object(&FAULT, "one", "is served", is_kept).await;
         let before = scene.recorded_writes().await.len();
         let trapping = reworded(folder.original(), "this revision works", "this revision traps");

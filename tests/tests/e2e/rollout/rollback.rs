@@ -2,7 +2,7 @@
 
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{CONFIG_MAP, FAULT, LIMIT_RANGE};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Host, Scene, run};
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ fn history(host: &Host) -> Vec<(String, String)> {
 }
 
 fn is_kept(object: &Value) -> bool {
-    said(object, "Kept").0 == "True"
+    condition_parts(object, "Kept").0 == "True"
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn a_first_component_that_fails_on_the_only_parent_can_be_approved_or_the_parent
 
 /// How it is served.
 async fn fails(scene: &Scene, name: &str) {
-    let has_failed = |object: &Value| said(object, "Reconciled").1 == "Trapped";
+    let has_failed = |object: &Value| condition_parts(object, "Reconciled").1 == "Trapped";
     scene.until_object(&FAULT, name, "reports the failure", has_failed).await;
 }
 
@@ -349,7 +349,7 @@ fn failures_caused_by_an_administrator_do_not_roll_a_component_back() {
         for number in 0..6 {
             let name = format!("fault-{number}");
             scene.merge(&FAULT, &name, json!({ "metadata": { "labels": { "a": "b" } } })).await;
-            let is_denied = |object: &Value| said(object, "Reconciled").1 == "NotGranted";
+            let is_denied = |object: &Value| condition_parts(object, "Reconciled").1 == "NotGranted";
             scene.until_object(&FAULT, &name, "is not decided", is_denied).await;
         }
         assert_eq!(host.digest().await, second);
@@ -399,8 +399,9 @@ fn a_component_that_does_worse_than_the_one_before_it_is_rolled_back_automatical
         all_six_slip(&scene).await;
         until_digest(&host, &first).await;
         for number in 0..6 {
-            let is_served =
-                |object: &Value| object["status"]["word"] == "slip" && said(object, "Reconciled").0.is_empty();
+            let is_served = |object: &Value| {
+                object["status"]["word"] == "slip" && condition_parts(object, "Reconciled").0.is_empty()
+            };
             scene.until_object(&FAULT, &format!("fault-{number}"), "is served by the first", is_served).await;
         }
         let status = host.status().await.expect("a status");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use hotshoe_tests::guests::{Folder, reworded, unusable};
 use hotshoe_tests::kinds::{CONFIG_MAP, FAULT};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Host, Scene, memcached, run};
 use serde_json::{Value, json};
 
@@ -55,7 +55,7 @@ async fn kept(name: &str, folder: &Folder, count: usize) -> (Scene, Host) {
     let host = scene.start().await.plugins(&[folder.path()]).ready().await;
     scene.watch_log(&host);
     for number in 0..count {
-        let is_kept = |object: &Value| said(object, "Kept").0 == "True";
+        let is_kept = |object: &Value| condition_parts(object, "Kept").0 == "True";
         scene.until_object(&FAULT, &format!("fault-{number}"), "is kept", is_kept).await;
     }
     (scene, host)
@@ -126,7 +126,7 @@ fn the_same_component_changes_nothing() {
         let folder = Folder::of_faulty();
         let (scene, host) = kept("shadow-same", &folder, 3).await;
         scene.create(fault("rejected", "reject")).await;
-        scene.until_said_of(&FAULT, "rejected", "Reconciled", "False", "Rejected").await;
+        scene.until_condition_of(&FAULT, "rejected", "Reconciled", "False", "Rejected").await;
         let same = file(&folder, "same.wasm", folder.original());
         let (code, document) = shadow(&host, "faulty", &same);
         let summary = &document["summary"];
@@ -156,7 +156,7 @@ fn a_shadow_run_of_a_component_that_traps_names_the_objects_and_writes_nothing()
         assert_eq!(scene.recorded_writes().await.len(), writes);
         assert!(!host.log().contains("Trapped"), "{}", host.log());
         scene.create(fault("next", "")).await;
-        scene.until_object(&FAULT, "next", "is kept", |object| said(object, "Kept").0 == "True").await;
+        scene.until_object(&FAULT, "next", "is kept", |object| condition_parts(object, "Kept").0 == "True").await;
     });
 }
 

@@ -6,7 +6,7 @@ use hotshoe_tests::attacks::named;
 use hotshoe_tests::audit::Entry;
 use hotshoe_tests::kinds::{ATTACK, CONFIG_MAP};
 use hotshoe_tests::run;
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use serde_json::{Value, json};
 
 use super::rig::{Rig, attack};
@@ -31,7 +31,7 @@ fn a_word_that_would_rewrite_a_terminal_is_cleaned_wherever_it_goes() {
         rig.scene.create(attack("one", "escapes")).await;
         let object =
             rig.scene.until_object(&ATTACK, "one", "is served", |object| object["status"]["word"] == "escapes").await;
-        let message = said(&object, "Kept").2;
+        let message = condition_parts(&object, "Kept").2;
         assert!(is_clean(message) && message.contains("red"), "{message:?}");
         let event = rig.scene.event("one", "Escaping", "red").await;
         assert!(is_clean(event["message"].as_str().unwrap()), "{event:#}");
@@ -40,7 +40,7 @@ fn a_word_that_would_rewrite_a_terminal_is_cleaned_wherever_it_goes() {
         let row = named("escape sequences in a failure");
         rig.scene.create(attack("two", "escapes in a failure")).await;
         let object = rig.reports("two", row).await;
-        let message = said(&object, "Reconciled").2;
+        let message = condition_parts(&object, "Reconciled").2;
         assert!(is_clean(message) && message.contains("red"), "{message:?}");
         let log = rig.host.log();
         assert!(log.lines().all(is_clean), "control characters are gone from the log");
@@ -127,7 +127,7 @@ fn a_plugin_that_turns_bad_after_a_hundred_calls_leaves_its_last_good_child() {
         let rig = Rig::new("hundred").await;
         let row = named("a trap after a hundred good calls");
         rig.scene.create(attack("one", "a hundred good calls")).await;
-        rig.scene.until_said_of(&ATTACK, "one", "Reconciled", "False", row.reason).await;
+        rig.scene.until_condition_of(&ATTACK, "one", "Reconciled", "False", row.reason).await;
         rig.scene.event("one", row.reason, "that was enough").await;
         assert_eq!(rig.scene.get(&CONFIG_MAP, "one").await["data"]["calls"], "100");
         rig.is_well(row.name).await;
@@ -144,7 +144,7 @@ fn children_are_not_deleted_all_at_once_after_a_good_life() {
         rig.serves("one").await;
         let before = rig.scene.get(&CONFIG_MAP, "one").await;
         rig.scene.merge(&ATTACK, "one", json!({ "spec": { "attack": "nothing" } })).await;
-        rig.scene.until_said_of(&ATTACK, "one", "Reconciled", "False", row.reason).await;
+        rig.scene.until_condition_of(&ATTACK, "one", "Reconciled", "False", row.reason).await;
         rig.scene.event("one", row.reason, "pruneAll").await;
         rig.is_well(row.name).await;
         assert_eq!(rig.scene.get(&CONFIG_MAP, "one").await["metadata"], before["metadata"], "nothing was written");
@@ -161,13 +161,16 @@ fn a_status_that_is_left_out_is_left_alone() {
         rig.scene.create(attack("one", "")).await;
         rig.serves("one").await;
         rig.scene.merge(&ATTACK, "one", json!({ "spec": { "attack": "silence" } })).await;
-        let is_silent = |object: &Value| said(object, "Kept").0.is_empty() && object["status"]["word"] == "good";
+        let is_silent =
+            |object: &Value| condition_parts(object, "Kept").0.is_empty() && object["status"]["word"] == "good";
         rig.scene.until_object(&ATTACK, "one", "is silent", is_silent).await;
         // Where nothing else was ever said, the host's own condition goes too.
         rig.scene.create(attack("two", "panic")).await;
-        rig.scene.until_said_of(&ATTACK, "two", "Reconciled", "False", "Trapped").await;
+        rig.scene.until_condition_of(&ATTACK, "two", "Reconciled", "False", "Trapped").await;
         rig.scene.merge(&ATTACK, "two", json!({ "spec": { "attack": "silence" } })).await;
-        rig.scene.until_object(&ATTACK, "two", "is well", |object| said(object, "Reconciled").0.is_empty()).await;
+        rig.scene
+            .until_object(&ATTACK, "two", "is well", |object| condition_parts(object, "Reconciled").0.is_empty())
+            .await;
         let writes = rig.scene.recorded_writes().await.len();
         rig.scene.merge(&ATTACK, "two", json!({ "spec": { "round": 1 } })).await;
         rig.is_well("silence").await;
