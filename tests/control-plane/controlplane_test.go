@@ -215,7 +215,7 @@ func TestTheAuditLogCountsEveryRequestOfAUserOnce(t *testing.T) {
 }
 
 // Not parallel, as the next: they take components away from everyone.
-func TestEverybodyReconnectsAfterTheAPIServerWasAway(t *testing.T) {
+func TestAllComponentsReconnectAfterAnOutageOfTheAPIServer(t *testing.T) {
 	k := shared.namespace(t, "reconnect")
 	for _, how := range [][]string{{}, {"--kill"}} {
 		control(t, append([]string{"stop", "kube-apiserver", "--dir", shared.Dir}, how...)...)
@@ -349,7 +349,7 @@ func TestAStartThatFailsShowsTheLogAndLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestAFolderOfSomebodyElseIsNeverTouched(t *testing.T) {
+func TestAFolderWithForeignFilesIsNeverTouched(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	precious := filepath.Join(dir, "precious")

@@ -56,7 +56,7 @@ fn where_the_kernel_has_seccomp_it_is_in_force() {
 
 /// The allocator asks for that when a large component needs more memory, and not before.
 #[test]
-fn what_the_allocator_asks_of_the_system_does_not_end_a_compiler() {
+fn the_system_calls_of_the_allocator_do_not_end_a_compiler() {
     let output = attempt("name");
     assert!(output.status.success(), "{output:?}");
     let output = attempt("prctl");

@@ -34,7 +34,7 @@ fn bytes_below(base: &Path) -> u64 {
 
 /// Each leaves its code; without a bound these would leave 12 MiB.
 #[tokio::test]
-async fn twelve_components_that_are_only_tried_leave_active_code_and_the_budget_alone() {
+async fn twelve_trials_neither_evict_active_code_nor_exceed_the_cache_limit() {
     let base = folder();
     let active = large('_');
     load(HOTSHOE, base.path(), &active, Purpose::Activation).await.unwrap();

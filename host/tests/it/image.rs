@@ -48,7 +48,7 @@ fn build_context(to: &Path) {
 }
 
 #[test]
-fn what_dockerignore_lets_through_is_all_that_cargo_asks_for() {
+fn the_build_context_has_all_manifests_that_cargo_needs() {
     let context = tempfile::tempdir().unwrap();
     build_context(context.path());
     for workspace in ["", "plugins"] {
@@ -60,7 +60,7 @@ fn what_dockerignore_lets_through_is_all_that_cargo_asks_for() {
 }
 
 #[test]
-fn what_the_dockerfile_runs_of_ours_is_let_through() {
+fn the_build_context_has_all_scripts_that_the_dockerfile_runs() {
     let context = tempfile::tempdir().unwrap();
     build_context(context.path());
     let dockerfile = fs::read_to_string(repository().join("Dockerfile")).unwrap();

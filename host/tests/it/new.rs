@@ -96,7 +96,7 @@ fn a_project_in_rust_builds_passes_its_tests_and_takes_a_second_kind() {
 }
 
 #[test]
-fn where_something_is_in_the_way_nothing_is_written() {
+fn after_a_refusal_nothing_is_written() {
     let dir = folder();
     let project = dir.path().join("project");
     let into = project.display().to_string();
@@ -141,7 +141,7 @@ fn where_something_is_in_the_way_nothing_is_written() {
 }
 
 #[test]
-fn definitions_are_taken_from_files_held_against_plugin_yaml_and_compared_with_each_other() {
+fn crds_are_read_from_files_checked_against_plugin_yaml_and_compared_with_each_other() {
     let dir = folder();
     let project = dir.path();
     for (name, language) in [("one", "python"), ("other", "js")] {

@@ -251,7 +251,7 @@ fn cases_of_a_plugin_that_uses_such_a_variable_are_still_checked_against_its_gra
 const GRANTS: &str = "  grants:\n  - {kind: ConfigMap, verbs: [get, list, watch, create, update], names: [a-*]}\n";
 
 #[test]
-fn asked_and_given_are_compared_and_what_is_missing_fails() {
+fn missing_grants_are_printed_and_fail_the_command() {
     let dir = plugin(&owner_of_config_maps(), CASE);
     let output = hotshoe(dir.path(), &["grants", "."]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
@@ -349,7 +349,7 @@ fn a_core_module_becomes_a_component_with_the_same_bytes_each_time() {
 }
 
 #[test]
-fn what_a_host_would_refuse_is_not_built() {
+fn a_component_that_a_host_would_refuse_is_not_built() {
     let dir = folder();
     let foreign = r#"(component (import "wasi:io/error@0.2.0" (instance (export "error" (func)))))"#;
     fs::write(dir.path().join("x.wasm"), wat::parse_str(foreign).unwrap()).unwrap();
@@ -450,7 +450,7 @@ fn an_accepted_answer_is_embedded_by_the_next_build_and_the_output_says_so() {
 }
 
 #[test]
-fn no_calls_are_no_measurement() {
+fn a_measurement_without_calls_is_refused() {
     let dir = plugin(&Guest::default(), CASE);
     assert_eq!(hotshoe(dir.path(), &["test", ".", "--bench", "0"]).status.code(), Some(2));
 }
@@ -475,7 +475,7 @@ fn results_are_printed_for_scripts_in_two_forms() {
 }
 
 #[test]
-fn completion_offers_what_a_person_may_want() {
+fn completion_offers_no_hidden_command() {
     let dir = folder();
     let script = stdout(&hotshoe(dir.path(), &["completion", "bash"]));
     assert!(script.contains("rollback") && !script.contains("compile-component"));

@@ -189,7 +189,7 @@ async fn many_log_lines_are_dropped_and_a_flood_ends_the_call() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_a_call_at_the_next() {
+async fn no_state_survives_from_one_call_to_the_next() {
     let remember = Guest {
         fields: "(global $calls (mut i32) (i32.const 0))".into(),
         ..reconcile(
@@ -209,7 +209,7 @@ async fn nothing_is_left_of_a_call_at_the_next() {
 /// Memory is used again by whoever calls next, so a plugin that reads what it did not write must
 /// find zeros, in what is zeroed by hand and in what is given back alike.
 #[tokio::test]
-async fn nothing_is_left_of_one_plugin_for_another() {
+async fn no_memory_of_one_plugin_is_visible_to_another() {
     let writes = reconcile(
         "(drop (memory.grow (i32.const 38)))
          (memory.fill (i32.const 65536) (i32.const 0x5a) (i32.const 2555904))

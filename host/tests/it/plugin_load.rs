@@ -55,7 +55,7 @@ fn carrying(cases: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn what_is_no_plugin_is_refused_in_clear_words() {
+async fn a_file_that_is_no_plugin_is_refused_with_a_clear_message() {
     let cases: [(&[u8], &str, &str); 5] = [
         (b"", "NotAComponent", "the file is empty"),
         (b"\0asm\x01\0\0\0", "NotAComponent", "it is a core module"),
@@ -100,7 +100,7 @@ fn a_compiler_runs_only_while_the_processor_is_idle() {
 
 /// Continues a process that was stopped, since nothing else would.
 #[test]
-fn a_compiler_that_is_stopped_goes_with_its_host() {
+fn a_compiler_that_is_stopped_ends_with_its_host() {
     // What runs in the background has no standard input of its own accord.
     let script = r#"exec 3<&0; "$0" "$1" <&3 & echo $!; wait"#;
     let mut host = Command::new("sh");
@@ -142,7 +142,7 @@ async fn a_truncated_component_is_refused() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_no_code_is_refused_by_the_compiler() {
+async fn an_invalid_function_body_is_refused_by_the_compiler() {
     let mut bytes = reconcile("(i32.const 256) (i32.const 77777) drop").component();
     let place = bytes.windows(4).position(|window| window == [0x41, 0xd1, 0xdf, 0x04]).unwrap();
     bytes[place] = 0xff;
@@ -254,7 +254,7 @@ fn no_compiler(base: &Path) -> Compiler {
 }
 
 #[tokio::test]
-async fn what_was_compiled_once_is_loaded_without_a_compiler() {
+async fn a_cached_component_is_loaded_without_a_compiler() {
     let base = folder();
     let bytes = Guest::default().component();
     assert!(load_cached(&no_compiler(base.path()), &bytes).await.is_err());
@@ -282,7 +282,7 @@ async fn a_damaged_cache_entry_is_compiled_again_and_replaced() {
 }
 
 #[tokio::test]
-async fn without_a_place_to_cache_each_load_compiles() {
+async fn without_a_cache_each_load_compiles() {
     let base = folder();
     fs::write(base.path().join("file"), "").unwrap();
     let compiler = Compiler::new(HOTSHOE.into(), Some(&base.path().join("file/below")), CACHE_BYTES);

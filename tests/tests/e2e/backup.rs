@@ -196,7 +196,7 @@ fn while_it_is_suspended_no_run_begins() {
 }
 
 #[test]
-fn the_schema_refuses_intervals_that_are_none_and_a_backup_that_does_nothing() {
+fn the_schema_refuses_invalid_intervals_and_a_backup_that_does_nothing() {
     run(async {
         let scene = scene("backup-schema").await;
         for (spec, says) in [

@@ -41,7 +41,7 @@ async fn scene(name: &str) -> (Scene, Host) {
 }
 
 #[test]
-fn what_is_thrown_reaches_event_and_condition_with_its_type_and_its_line() {
+fn a_thrown_error_reaches_event_and_condition_with_its_type_and_its_line() {
     run(async {
         let (scene, host) = scene("thrown").await;
         for (number, (what, reason, words)) in FAULTS.iter().enumerate() {

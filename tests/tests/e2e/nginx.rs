@@ -23,7 +23,7 @@ macro_rules! plugins {
             }
 
             #[test]
-            fn edits_of_the_deployment_by_hand_are_put_back() {
+            fn edits_of_the_deployment_by_hand_are_reverted() {
                 run(super::edits_are_put_back($folder));
             }
 
@@ -129,7 +129,7 @@ async fn all_of_it_goes(plugin: &'static str) {
 }
 
 #[test]
-fn a_server_that_says_nothing_is_one_of_the_newest_image() {
+fn an_empty_spec_is_one_server_of_the_newest_image() {
     run(async {
         let (scene, _host) = scene("nginx").await;
         let mut object = example();

@@ -28,7 +28,7 @@ const FAULTS: [(&str, &str, &str); 6] = [
 ];
 
 #[test]
-fn an_exception_stands_in_the_condition_and_in_an_event_with_its_type_message_and_lines() {
+fn an_exception_reaches_event_and_condition_with_its_type_message_and_lines() {
     run(async {
         let plane = ControlPlane::shared().await;
         let folder = guests::faulty_python();

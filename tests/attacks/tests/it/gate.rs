@@ -167,7 +167,7 @@ fn broken(objects: &[Forged]) -> Option<&'static str> {
 }
 
 #[test]
-fn every_forged_object_breaks_the_rule_that_is_about_it() {
+fn every_forged_object_breaks_the_expected_rule() {
     // A row without its rule here fails as well.
     let forged = ATTACKS.iter().filter(|row| row.stopped.contains(&Layer::Gate));
     let forged = forged.filter_map(|row| match row.how {
@@ -182,7 +182,7 @@ fn honest(kind: kinds::Kind, body: Value) -> Forged {
 }
 
 #[test]
-fn what_is_granted_and_honest_breaks_none() {
+fn harmless_objects_that_are_granted_break_no_rule() {
     let metadata = json!({ "labels": { "app": "a" }, "annotations": { "example.com/a": "b" } });
     let map = honest(CONFIG_MAP, json!({ "metadata": metadata }));
     assert_eq!(broken(std::slice::from_ref(&map)), None);

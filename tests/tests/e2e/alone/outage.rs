@@ -82,7 +82,7 @@ fn a_crash_of_the_api_server_under_load_loses_nothing() {
 }
 
 #[test]
-fn a_kind_that_is_not_there_is_waited_for_and_named() {
+fn a_missing_kind_is_reported_and_waited_for() {
     run_alone(async {
         let plane = ControlPlane::alone().await;
         let name = "memcacheds.cache.example.com";
@@ -119,7 +119,7 @@ fn a_kind_that_is_not_there_is_waited_for_and_named() {
 }
 
 #[test]
-fn a_right_that_is_missing_is_named_and_waited_for() {
+fn a_missing_right_is_reported_and_waited_for() {
     run_alone(async {
         let plane = ControlPlane::alone().await;
         let mut scene = Scene::new(plane, "no-rights").await;

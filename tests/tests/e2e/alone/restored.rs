@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::run_alone;
 
 #[test]
-fn what_a_restore_of_etcd_undid_is_put_right_by_a_host_that_runs_on() {
+fn a_running_host_repairs_what_a_restore_of_etcd_undid() {
     run_alone(async {
         let plane = ControlPlane::alone().await;
         let mut scene = Scene::new(plane, "restored").await;

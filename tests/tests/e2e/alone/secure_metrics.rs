@@ -59,7 +59,7 @@ async fn start(scene: &Scene, more: &[&str]) -> Host {
 }
 
 #[test]
-fn only_who_may_get_them_reads_secure_metrics() {
+fn only_authorized_clients_read_secure_metrics() {
     run_alone(async {
         let plane = ControlPlane::alone().await;
         let mut scene = Scene::new(plane, "secure-metrics").await;

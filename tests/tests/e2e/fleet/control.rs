@@ -55,7 +55,7 @@ fn in_shadow_mode_a_component_waits_for_an_approval_with_a_verdict() {
 }
 
 #[test]
-fn a_revision_that_is_named_is_active_until_none_is() {
+fn a_pinned_revision_stays_active_until_it_is_unpinned() {
     run(async {
         let rig = Rig::new("pinned").await;
         let guest = rig.memcached("pinned").await;
@@ -79,7 +79,7 @@ fn a_revision_that_is_named_is_active_until_none_is() {
 }
 
 #[test]
-fn a_plugin_that_is_paused_changes_nothing_until_it_goes_on() {
+fn a_paused_plugin_changes_nothing_until_it_is_resumed() {
     run(async {
         let rig = Rig::new("paused").await;
         let guest = rig.memcached("paused").await;

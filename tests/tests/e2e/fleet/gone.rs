@@ -49,7 +49,7 @@ fn is_kept(object: &Value) -> bool {
 }
 
 #[test]
-fn a_definition_that_is_removed_and_comes_back_costs_no_other_plugin_anything() {
+fn a_crd_that_is_removed_and_recreated_disturbs_no_other_plugin() {
     run(async {
         let rig = Rig::new("gone").await;
         let (guest, other) = (with_own_kind(&rig, &REMOVED_FAULT).await, rig.memcached("beside").await);
@@ -79,7 +79,7 @@ fn a_definition_that_is_removed_and_comes_back_costs_no_other_plugin_anything() 
 }
 
 #[test]
-fn a_definition_that_comes_back_with_another_plural_is_served_under_it_once_there_are_rights() {
+fn a_crd_that_is_recreated_with_another_plural_is_served_under_it_once_rights_are_granted() {
     const RENAMED: Kind = Kind { plural: "mishaps", ..RENAMED_FAULT };
     run(async {
         let rig = Rig::new("renamed").await;

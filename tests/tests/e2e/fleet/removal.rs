@@ -65,7 +65,7 @@ fn a_plugin_that_deletes_its_parents_cleans_up_after_them_before_it_goes() {
 }
 
 #[test]
-fn a_way_out_of_a_blocked_deletion_is_another_policy() {
+fn a_blocked_deletion_continues_after_a_change_of_its_policy() {
     run(async {
         let (rig, guest) = deleted("way-out", "block").await;
         rig.until_condition(&guest, "Stalled", "True", "ParentsRemain").await;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::rig::{Rig, file};
 
 #[test]
-fn the_api_server_refuses_what_no_plugin_can_say() {
+fn the_api_server_refuses_invalid_plugin_objects() {
     run(async {
         let rig = Rig::new("refused").await;
         let guest = rig.memcached("refused").await;

@@ -84,7 +84,7 @@ fn a_child_that_another_manager_keeps_reverting_is_reported_and_repaired_ever_le
 }
 
 #[test]
-fn a_person_who_edits_again_and_again_is_answered_at_once_each_time() {
+fn repeated_edits_by_a_user_are_repaired_at_once_each_time() {
     run(async {
         let mut scene = scene_with_faults("edits").await;
         let folder = Folder::of_faulty();

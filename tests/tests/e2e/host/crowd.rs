@@ -66,7 +66,7 @@ fn assert_minimal(writes: &[Entry]) {
 }
 
 #[test]
-fn two_hundred_at_once_cost_what_one_costs_each_and_nothing_once_they_are_there() {
+fn two_hundred_objects_cost_as_much_as_one_each_and_nothing_once_settled() {
     run(async {
         let mut scene = scene("crowd").await;
         let mut host = scene.own_host().await;

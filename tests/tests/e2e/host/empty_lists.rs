@@ -109,7 +109,7 @@ fn an_empty_list_of_a_custom_kind_stays_empty_whatever_its_type_and_its_default(
 }
 
 #[test]
-fn nothing_but_a_list_without_an_owner_is_desired_once_and_stays() {
+fn a_spec_of_only_an_empty_list_is_written_once_and_stays() {
     run(async {
         let (scene, _folder, _host) = host("empty-alone", &DOOR).await;
         let desired = |spec: Value| [child(&DOOR, "front", &json!({ "spec": spec }))];
@@ -124,7 +124,7 @@ fn nothing_but_a_list_without_an_owner_is_desired_once_and_stays() {
 }
 
 #[test]
-fn an_empty_list_of_a_kind_of_kubernetes_itself_is_the_plugins_and_is_written_once() {
+fn an_empty_list_of_a_built_in_kind_is_owned_by_the_plugin_and_written_once() {
     run(async {
         let (scene, _folder, _host) = host("empty-known", &NETWORK_POLICY).await;
         let labels = json!({ "app": "one" });

@@ -88,7 +88,7 @@ fn two_plugins_never_have_the_same_finalizer() {
 }
 
 #[test]
-fn a_finalizer_that_somebody_else_set_stays_and_the_condition_says_whose_it_is() {
+fn a_finalizer_that_another_client_set_stays_and_the_condition_names_that_client() {
     run(async {
         let mut scene = scene_with_faults("finalizer-foreign").await;
         let folder = Folder::of_faulty();
@@ -115,7 +115,7 @@ fn a_finalizer_that_somebody_else_set_stays_and_the_condition_says_whose_it_is()
 }
 
 #[test]
-fn what_the_host_added_is_its_own_whatever_others_write_and_after_a_restart() {
+fn a_finalizer_that_the_host_added_stays_its_own_whatever_others_write_and_after_a_restart() {
     run(async {
         let mut scene = scene_with_faults("finalizer-kept").await;
         let folder = Folder::of_faulty();

@@ -119,7 +119,7 @@ fn plugin_yaml_may_allow_more_tries_while_the_host_runs() {
 }
 
 #[test]
-fn without_a_word_in_plugin_yaml_there_is_no_last_try() {
+fn without_max_tries_in_plugin_yaml_the_tries_are_unlimited() {
     run(async {
         let mut scene = scene_with_faults("no-last").await;
         let folder = with_retry("  retry: {baseDelay: 100ms, maxDelay: 100ms}\n  grants:\n");

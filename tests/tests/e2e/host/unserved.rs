@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::faults::{fault, install_faults_of, scene_with_faults, start};
 
 #[test]
-fn an_object_is_served_again_after_its_status_had_no_place_for_a_while() {
+fn an_object_is_served_again_after_its_status_subresource_was_removed_for_a_while() {
     run(async {
         let mut scene = scene_with_faults("unserved").await;
         let definition = std::fs::read_to_string(repository("tests/fixtures/faulty/crd.yaml")).expect("a CRD");

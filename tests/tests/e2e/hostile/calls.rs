@@ -63,7 +63,7 @@ fn a_plugin_whose_status_is_refused_again_and_again_is_not_called_for_a_while() 
 }
 
 #[test]
-fn text_that_yaml_reads_otherwise_is_written_as_it_was_decided_and_once() {
+fn text_that_yaml_would_read_differently_is_written_unchanged_and_once() {
     run(async {
         let rig = Rig::new("yaml").await;
         let odd = ('\u{7f}'..='\u{9f}').chain(['\u{2028}', '\u{2029}', '\u{feff}', '\u{fffe}', '\u{ffff}']);
@@ -87,7 +87,7 @@ fn text_that_yaml_reads_otherwise_is_written_as_it_was_decided_and_once() {
 }
 
 #[test]
-fn children_that_the_host_has_no_room_for_wait_until_others_are_gone() {
+fn children_beyond_the_memory_limit_wait_until_others_are_gone() {
     run(async {
         let folder = Folder::of_hostile();
         folder.edit("    compileTime: 3s\n", "    compileTime: 3s\n    heldBytes: 1Mi\n");

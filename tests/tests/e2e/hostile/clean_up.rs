@@ -60,7 +60,7 @@ fn a_clean_up_that_always_waits_is_not_called_in_a_loop() {
 }
 
 #[test]
-fn a_clean_up_that_is_done_counts_once_the_children_that_must_go_are_gone() {
+fn a_clean_up_that_claims_to_be_done_counts_only_once_its_children_are_gone() {
     run(async {
         let rig = Rig::new("done").await;
         let row = named("clean-up that is done while children exist");

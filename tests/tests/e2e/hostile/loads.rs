@@ -71,7 +71,7 @@ fn a_component_that_cannot_be_loaded_is_refused_with_its_reason_and_the_last_goo
 }
 
 #[test]
-fn where_no_parent_is_named_neither_a_pod_nor_the_parent_of_another_plugin_is_one() {
+fn without_spec_parent_neither_a_pod_nor_the_parent_of_another_plugin_is_accepted() {
     run(async {
         let folder = Folder::of_hostile();
         folder.edit("  parent:\n    group: fixtures.example.com\n    kind: Attack\n", "");

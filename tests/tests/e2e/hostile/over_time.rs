@@ -24,7 +24,7 @@ fn is_clean(text: &str) -> bool {
 }
 
 #[test]
-fn a_word_that_would_rewrite_a_terminal_is_cleaned_wherever_it_goes() {
+fn terminal_escape_sequences_are_removed_wherever_a_text_goes() {
     run(async {
         let rig = Rig::new("escapes").await;
         let row = named("escape sequences in log, Event and condition");
@@ -69,7 +69,7 @@ fn a_flood_of_log_lines_is_cut_short() {
 }
 
 #[test]
-fn what_a_plugin_keeps_is_gone_at_the_next_call() {
+fn state_that_a_plugin_keeps_is_gone_at_the_next_call() {
     run(async {
         let rig = Rig::new("hidden").await;
         rig.scene.create(attack("one", "hidden state")).await;
@@ -136,7 +136,7 @@ fn a_plugin_that_turns_bad_after_a_hundred_calls_leaves_its_last_good_child() {
 }
 
 #[test]
-fn children_are_not_deleted_all_at_once_after_a_good_life() {
+fn children_are_not_deleted_all_at_once_even_after_good_decisions() {
     run(async {
         let rig = Rig::new("prune").await;
         let row = named("no children after a good life");

@@ -121,7 +121,7 @@ fn privileged_spec() -> Value {
 }
 
 #[test]
-fn a_deployment_with_rights_gives_them_to_no_plugin_that_names_its_container_until_they_are_granted() {
+fn the_rights_of_a_live_deployment_are_closed_to_a_plugin_that_names_its_container_until_granted() {
     run(async {
         let rig = adopting("result-deployment").await;
         left_behind(&rig, &DEPLOYMENT, &deployment_of(&privileged_spec())).await;
@@ -175,7 +175,7 @@ fn a_child_that_another_operator_left_is_taken_over_only_where_the_administrator
 }
 
 #[test]
-fn an_injected_container_with_rights_runs_no_image_of_a_plugins_choice() {
+fn an_injected_container_with_rights_never_runs_an_image_that_a_plugin_chose() {
     run(async {
         let rig = rig("result-sidecar").await;
         rig.scene.create(attack("web", "silence")).await;
@@ -208,7 +208,7 @@ fn an_injected_container_with_rights_runs_no_image_of_a_plugins_choice() {
 }
 
 #[test]
-fn a_pod_with_a_token_runs_no_image_of_a_plugins_choice() {
+fn a_pod_with_a_token_never_runs_an_image_that_a_plugin_chose() {
     run(async {
         let rig = adopting("result-pod").await;
         let proxy = json!({
@@ -236,7 +236,7 @@ fn a_pod_with_a_token_runs_no_image_of_a_plugins_choice() {
 }
 
 #[test]
-fn a_service_that_is_open_to_the_world_leads_to_no_pods_of_a_plugins_choice() {
+fn an_external_service_never_leads_to_pods_that_a_plugin_chose() {
     run(async {
         let rig = adopting("result-service").await;
         let spec = json!({
@@ -257,7 +257,7 @@ fn a_service_that_is_open_to_the_world_leads_to_no_pods_of_a_plugins_choice() {
 }
 
 #[test]
-fn a_container_that_was_renamed_and_given_rights_does_not_get_its_image_back_with_them() {
+fn a_container_that_was_renamed_and_given_a_secret_is_not_repaired_with_it() {
     run(async {
         let rig = rig("result-repair").await;
         rig.scene.create(attack("web", "silence")).await;
@@ -278,7 +278,7 @@ fn a_container_that_was_renamed_and_given_rights_does_not_get_its_image_back_wit
 }
 
 #[test]
-fn what_people_and_injectors_ordinarily_do_costs_no_request_and_stops_no_plugin() {
+fn ordinary_changes_by_users_and_injectors_cost_no_request_and_stop_no_plugin() {
     run(async {
         let rig = rig("result-ordinary").await;
         rig.scene.create(attack("web", "silence")).await;
@@ -327,7 +327,7 @@ fn inject(deployment: &Value) -> Value {
 }
 
 #[test]
-fn what_a_mutating_webhook_adds_is_not_the_plugins_either() {
+fn additions_of_a_mutating_webhook_are_closed_to_the_plugin_too() {
     run(async {
         let rig = rig("result-webhook").await;
         let webhook = Webhook::of(&rig.scene, &DEPLOYMENT, inject).await;

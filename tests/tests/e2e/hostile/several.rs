@@ -142,7 +142,7 @@ fn two_plugins_that_attack_at_once_in_two_ways_delay_no_third() {
 }
 
 #[test]
-fn a_plugin_that_states_much_for_many_parents_is_stopped_at_its_part_of_the_memory_and_another_is_not() {
+fn a_plugin_with_large_statuses_is_stopped_at_its_share_of_the_memory_and_another_is_not() {
     run(async {
         let mut scene = Scene::new(plane().await, "several-statuses").await;
         let folders = [Folder::of_attacker(1)];

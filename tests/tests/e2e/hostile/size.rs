@@ -33,7 +33,7 @@ fn a_child_of_too_many_fields_is_denied_before_anything_is_written() {
 }
 
 #[test]
-fn many_children_with_as_many_fields_as_may_be_are_written_in_the_plugins_own_time() {
+fn many_children_with_the_maximum_of_fields_are_written_at_the_plugins_rate() {
     run(async {
         let rig = Rig::new("large").await;
         let delayed = "hotshoe_plugin_writes_delayed_total{controller=\"hostile\"} ";
@@ -55,7 +55,7 @@ fn many_children_with_as_many_fields_as_may_be_are_written_in_the_plugins_own_ti
 }
 
 #[test]
-fn a_plugin_that_asks_again_and_again_for_children_that_are_invalid_is_not_called_for_a_while() {
+fn a_plugin_that_keeps_desiring_invalid_children_is_not_called_for_a_while() {
     run(async {
         let rig = Rig::new("invalid").await;
         let row = named("children that the API server finds invalid, again and again");
@@ -79,7 +79,7 @@ fn a_plugin_that_asks_again_and_again_for_children_that_are_invalid_is_not_calle
 }
 
 #[test]
-fn a_plugin_whose_writes_have_no_answer_while_those_of_others_have_is_not_called_for_a_while() {
+fn a_plugin_whose_writes_alone_time_out_is_not_called_for_a_while() {
     run(async {
         let rig = Rig::new("unanswered").await;
         // An admission webhook that accepts connections and says nothing.

@@ -81,7 +81,7 @@ fn only_a_map_with_the_label_is_a_parent_and_its_finalizer_is_of_the_hosts_domai
 }
 
 #[test]
-fn a_failure_and_a_status_that_cannot_be_are_said_by_events_alone() {
+fn failures_on_a_kind_without_status_are_reported_by_events_alone() {
     run(async {
         let (scene, _folder, _host) = served("statusless").await;
         scene.create(marked("one")).await;

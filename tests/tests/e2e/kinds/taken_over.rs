@@ -98,7 +98,7 @@ fn children_are_taken_over_in_place_with_all_fields_so_that_what_is_dropped_goes
 }
 
 #[test]
-fn without_the_administrators_word_nothing_is_taken_over() {
+fn nothing_is_taken_over_without_takes_over_from() {
     run(async {
         let mut scene = scene("no-heir").await;
         let mut host = start(&mut scene, &Folder::of_faulty()).await;
@@ -115,7 +115,7 @@ fn without_the_administrators_word_nothing_is_taken_over() {
 }
 
 #[test]
-fn what_another_object_owns_is_not_taken_over_whatever_its_label_says() {
+fn a_child_of_another_object_is_not_taken_over_whatever_its_label_says() {
     run(async {
         let mut scene = scene("foreign-heir").await;
         let owner = scene

@@ -34,7 +34,7 @@ async fn until_condition(scene: &Scene, name: &str, condition: &str, expected: (
 }
 
 #[test]
-fn a_tenant_has_children_in_its_namespaces_and_in_none_that_is_not_given() {
+fn a_tenant_has_children_in_its_namespaces_and_in_none_that_is_not_granted() {
     run(async {
         let plane = ControlPlane::shared().await;
         plane.install_definition(&repository("crds/platform.example.com_tenants.yaml")).await;

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{DURATION, holds, lease, lease_name, scene, two};
 
 #[test]
-fn a_lease_that_is_deleted_is_there_again_at_once_and_has_one_holder() {
+fn a_deleted_lease_is_recreated_at_once_with_one_holder() {
     run(async {
         let mut scene = scene("lease-deleted").await;
         let (first, second) = two(&scene.start().await.shards(1)).await;
@@ -33,7 +33,7 @@ fn a_lease_that_is_deleted_is_there_again_at_once_and_has_one_holder() {
 }
 
 #[test]
-fn a_host_whose_lease_is_given_to_another_by_hand_stops_and_has_it_again_once_that_one_does_not_renew_it() {
+fn a_host_whose_lease_is_given_away_by_hand_stops_and_takes_it_back_once_it_expires() {
     run(async {
         let mut scene = scene("lease-edited").await;
         let host = scene.start().await.shards(1).ready().await;

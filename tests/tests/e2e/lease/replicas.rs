@@ -13,7 +13,7 @@ use super::{AFTER_CRASH, DURATION, holds, lease, lease_name, requests, said, sce
 const AFTER_STOP: Duration = Duration::from_secs(2);
 
 #[test]
-fn of_two_hosts_one_works_and_the_other_is_ready_and_says_who_does() {
+fn of_two_hosts_one_works_and_the_other_is_ready_and_names_it() {
     run(async {
         let scene = scene("lease-two").await;
         let (first, second) = two(&scene.start().await.shards(1)).await;
@@ -158,7 +158,7 @@ fn a_host_that_was_cut_off_for_longer_than_its_lease_writes_nothing_of_what_it_h
 }
 
 #[test]
-fn a_host_that_stands_by_for_one_with_other_plugins_says_what_is_not_done_and_what_helps() {
+fn a_standby_for_a_host_with_other_plugins_reports_what_is_not_served_and_what_to_do() {
     run(async {
         let scene = scene("lease-others").await;
         let start = scene.start().await.shards(1);

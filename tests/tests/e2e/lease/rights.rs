@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{holds, requests, scene};
 
 #[test]
-fn a_right_that_is_missing_is_named_with_what_gives_it_and_waited_for() {
+fn a_missing_right_is_reported_with_the_way_to_grant_it_and_waited_for() {
     run(async {
         let mut scene = scene("lease-rights").await;
         let plane = scene.plane;

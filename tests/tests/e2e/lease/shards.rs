@@ -58,7 +58,7 @@ fn folder() -> Folder {
 }
 
 #[test]
-fn two_hosts_come_to_a_shard_each_and_all_parents_are_served_also_when_one_ends() {
+fn two_hosts_hold_a_shard_each_and_one_takes_over_when_the_other_ends() {
     run(async {
         let mut scene = scene("lease-shards").await;
         let folder = folder();
@@ -99,7 +99,7 @@ fn two_hosts_come_to_a_shard_each_and_all_parents_are_served_also_when_one_ends(
 }
 
 #[test]
-fn hosts_that_spread_the_parents_differently_do_not_work_side_by_side() {
+fn hosts_that_shard_the_parents_differently_do_not_work_side_by_side() {
     run(async {
         let mut scene = scene("lease-mixed").await;
         let mut first = scene.start().await.shards(1).ready().await;
@@ -118,7 +118,7 @@ fn hosts_that_spread_the_parents_differently_do_not_work_side_by_side() {
 }
 
 #[test]
-fn of_hosts_that_spread_the_parents_differently_and_begin_at_once_one_ends_up_alone() {
+fn of_two_hosts_with_different_shard_counts_that_start_together_only_one_works() {
     run(async {
         let mut scene = scene("lease-at-once").await;
         let start = scene.start().await;
@@ -139,7 +139,7 @@ fn of_hosts_that_spread_the_parents_differently_and_begin_at_once_one_ends_up_al
 }
 
 #[test]
-fn another_way_to_spread_parents_is_refused_while_the_host_runs() {
+fn a_change_of_how_parents_are_sharded_is_refused_while_the_host_runs() {
     run(async {
         let mut scene = scene("lease-respread").await;
         let folder = folder();

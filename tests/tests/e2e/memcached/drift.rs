@@ -435,7 +435,7 @@ fn edits_of_fields_that_we_do_not_set_do_not_slow_down_repairs() {
 }
 
 #[test]
-fn a_manual_scale_is_put_back() {
+fn a_manual_scale_is_reverted() {
     run(async {
         let scene = scene("scale").await;
         scene.create(memcached("cache", 2)).await;
@@ -451,7 +451,7 @@ fn a_manual_scale_is_put_back() {
 }
 
 #[test]
-fn who_scales_again_and_again_is_answered_as_soon_as_the_first_time() {
+fn repeated_manual_scaling_is_reverted_as_soon_as_the_first_time() {
     run(async {
         let scene = scene("scales").await;
         scene.create(memcached("cache", 1)).await;
@@ -472,7 +472,7 @@ fn who_scales_again_and_again_is_answered_as_soon_as_the_first_time() {
 }
 
 #[test]
-fn what_others_add_is_left_alone() {
+fn additions_of_others_are_left_alone() {
     run(async {
         let scene = scene("additions").await;
         scene.create(memcached("cache", 1)).await;

@@ -14,7 +14,7 @@ fn in_version(kind: &Kind, spec: &Value) -> Value {
 }
 
 #[test]
-fn what_the_schema_does_not_allow_is_rejected_with_its_words() {
+fn a_spec_that_the_schema_does_not_allow_is_rejected_with_a_message() {
     run(async {
         let scene = scene("schema").await;
         for (kind, spec, words) in [

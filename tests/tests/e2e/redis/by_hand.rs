@@ -21,7 +21,7 @@ fn kubectl(scene: &Scene, arguments: &[&str]) {
 }
 
 #[test]
-fn a_set_that_is_scaled_by_hand_is_put_back() {
+fn a_set_that_is_scaled_by_hand_is_reverted() {
     run(async {
         let (scene, _host) = scene("scaled-by-hand").await;
         scene.create(redis(json!({ "replicas": 2 }))).await;
@@ -38,7 +38,7 @@ fn a_set_that_is_scaled_by_hand_is_put_back() {
 }
 
 #[test]
-fn a_set_that_is_rolled_back_by_hand_is_put_back() {
+fn a_set_that_is_rolled_back_by_hand_is_reverted() {
     run(async {
         let (scene, _host) = scene("undone").await;
         scene.create(redis(json!({ "replicas": 2 }))).await;

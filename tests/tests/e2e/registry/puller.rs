@@ -113,7 +113,7 @@ fn a_pull_secret_and_a_ca_bundle_open_a_private_registry() {
 }
 
 #[test]
-fn a_component_is_pulled_only_if_it_is_signed_by_who_must_have_signed_it() {
+fn a_component_is_pulled_only_if_a_required_signer_signed_it() {
     let (registry, desk) = (Registry::start(), Desk::new());
     let tag = image(&registry.image("a:1"));
     ["ours", "theirs"].iter().for_each(|key| desk.key(key));

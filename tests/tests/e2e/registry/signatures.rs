@@ -139,7 +139,7 @@ fn an_image_that_was_signed_with_a_bundle_is_accepted_by_the_key_of_its_signer_a
 }
 
 #[test]
-fn a_signature_of_another_image_or_of_another_statement_is_none_of_this_one() {
+fn a_signature_of_another_image_or_of_another_statement_is_refused() {
     let (registry, desk) = (Registry::start(), Desk::new());
     desk.key("ours");
     let digest = desk.push(&registry);
@@ -156,7 +156,7 @@ fn a_signature_of_another_image_or_of_another_statement_is_none_of_this_one() {
 }
 
 #[test]
-fn a_key_that_is_none_is_refused_before_anything_is_pulled() {
+fn an_invalid_key_is_refused_before_anything_is_pulled() {
     let (registry, desk) = (Registry::start(), Desk::new());
     desk.write("none.pub", "words");
     let error = desk.pull(&registry, &["none"]).refused();

@@ -534,7 +534,7 @@ impl Mount {
 }
 
 #[test]
-fn a_mount_whose_link_is_exchanged_brings_plugin_yaml_and_component_together() {
+fn an_updated_volume_mount_activates_plugin_yaml_and_component_together() {
     run(async {
         let mut scene = scene_with_faults("mount").await;
         let services = json!([{ "apiGroups": [""], "resources": ["services"], "verbs": ["list", "watch"] }]);
@@ -601,7 +601,7 @@ fn a_reload_waits_for_a_file_that_is_being_written() {
 }
 
 #[test]
-fn many_who_ask_for_a_reload_do_not_wait_for_each_other() {
+fn concurrent_reload_commands_do_not_wait_for_each_other() {
     run(async {
         let mut scene = scene_with_faults("reloads").await;
         let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));

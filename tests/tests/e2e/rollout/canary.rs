@@ -132,7 +132,7 @@ fn touched(host: &Host, scene: &Scene, component: &[u8]) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_good_canary_decides_for_its_share_and_after_its_time_for_all() {
+fn a_good_canary_decides_for_its_share_and_after_its_duration_for_all() {
     run(async {
         const COUNT: usize = 40;
         let mut scene = scene_with_faults("canary-good").await;
@@ -191,7 +191,7 @@ fn a_good_canary_decides_for_its_share_and_after_its_time_for_all() {
 }
 
 #[test]
-fn a_bad_canary_is_taken_back_and_has_touched_its_share_only() {
+fn a_bad_canary_is_rolled_back_and_has_touched_its_share_only() {
     run(async {
         const COUNT: usize = 24;
         let mut scene = scene_with_faults("canary-bad").await;
@@ -294,7 +294,7 @@ fn a_newer_component_takes_the_place_of_a_canary_and_each_parent_has_one_revisio
 }
 
 #[test]
-fn a_command_ends_a_canary_and_so_does_a_revision_that_is_named() {
+fn a_rollback_or_a_pinned_revision_ends_a_canary() {
     run(async {
         let mut scene = scene_with_faults("canary-command").await;
         let folder = folder("{canary: {percent: 50}, duration: 60m}");
@@ -327,7 +327,7 @@ fn a_command_ends_a_canary_and_so_does_a_revision_that_is_named() {
 }
 
 #[test]
-fn a_restart_midway_begins_the_canary_anew_beside_the_revision_that_was_active() {
+fn a_restart_starts_the_canary_again_beside_the_active_revision() {
     run(async {
         let mut scene = scene_with_faults("canary-restart").await;
         let folder = folder("{canary: {percent: 30}, duration: 60m}");
@@ -388,7 +388,7 @@ fn a_canary_begins_anew_beside_the_revision_that_takes_the_place_of_a_bad_active
 }
 
 #[test]
-fn another_plugin_yaml_holds_for_the_canary_and_one_that_grants_it_less_ends_it() {
+fn a_changed_plugin_yaml_applies_to_the_canary_and_one_that_grants_it_less_ends_it() {
     run(async {
         let mut scene = scene_with_faults("canary-reload").await;
         let folder = folder("{canary: {percent: 50}, duration: 60m}");
@@ -428,7 +428,7 @@ async fn until_held(scene: &Scene, expected: &BTreeSet<String>) {
 }
 
 #[test]
-fn children_that_only_a_canary_has_go_with_it_and_keep_no_newer_component_from_its_place() {
+fn children_of_a_kind_that_only_a_canary_owns_are_pruned_and_do_not_block_a_newer_canary() {
     run(async {
         const COUNT: usize = 16;
         let mut scene = scene_with_faults("canary-children").await;

@@ -145,7 +145,7 @@ fn another_value_in_plugin_yaml_reaches_the_children_without_a_restart() {
 }
 
 #[test]
-fn what_plugin_yaml_gives_no_longer_is_denied_at_once() {
+fn a_revoked_grant_is_denied_at_once() {
     run(async {
         let mut scene = scene("narrowed").await;
         let folder = Folder::of_memcached();
@@ -165,7 +165,7 @@ fn what_plugin_yaml_gives_no_longer_is_denied_at_once() {
 }
 
 #[test]
-fn a_read_that_is_no_longer_granted_is_no_empty_list_and_is_reported_on_the_parent_until_granted() {
+fn a_read_that_is_no_longer_granted_is_reported_on_the_parent_and_is_not_an_empty_list() {
     run(async {
         let mut scene = scene("unlisted").await;
         let folder = Folder::of_memcached();

@@ -51,7 +51,7 @@ async fn children(scene: &Scene) -> Vec<Value> {
 }
 
 #[test]
-fn a_new_component_decides_every_parent_again_and_makes_no_child_anew() {
+fn a_new_component_decides_every_parent_again_and_recreates_no_child() {
     run(async {
         let mut scene = scene("reload").await;
         let folder = Folder::of_memcached();

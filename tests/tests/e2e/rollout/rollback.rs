@@ -270,7 +270,7 @@ fn objects_that_the_component_fails_on_do_not_keep_it_from_deciding_after_a_rest
 }
 
 #[test]
-fn a_component_that_was_put_there_while_no_host_ran_has_to_prove_itself_too() {
+fn a_component_that_was_replaced_while_no_host_ran_is_checked_before_it_is_activated() {
     run(async {
         let mut scene = scene_with_faults("approval-start").await;
         let folder = Folder::of_faulty();
@@ -314,7 +314,7 @@ fn a_component_that_does_worse_is_rolled_back_also_after_a_restart() {
 }
 
 #[test]
-fn a_component_stays_that_fails_only_where_the_one_before_it_fails_too() {
+fn a_component_that_fails_only_where_its_predecessor_fails_is_not_rolled_back() {
     run(async {
         let mut scene = scene_with_faults("no-worse").await;
         let folder = Folder::of_faulty();
@@ -546,7 +546,7 @@ fn a_kind_that_a_component_drops_is_watched_until_its_children_are_gone() {
 }
 
 #[test]
-fn a_component_that_looks_at_more_than_the_metadata_of_a_kind_is_shown_it() {
+fn a_component_that_asks_for_more_fields_of_a_kind_is_shown_them() {
     run(async {
         let mut scene = scene_with_faults("more-fields").await;
         let folder = Folder::of_faulty();

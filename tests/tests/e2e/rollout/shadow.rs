@@ -62,7 +62,7 @@ async fn kept(name: &str, folder: &Folder, count: usize) -> (Scene, Host) {
 }
 
 #[test]
-fn another_wording_is_shown_for_each_object_and_nothing_is_written() {
+fn a_changed_message_is_shown_for_each_object_and_nothing_is_written() {
     run(async {
         let mut scene = scene("shadow").await;
         let folder = Folder::of_memcached();
@@ -183,7 +183,7 @@ fn a_component_that_drops_a_child_is_shown_to_delete_it() {
 }
 
 #[test]
-fn a_component_that_drops_the_finalizer_is_shown_to_leave_it_behind() {
+fn the_finalizers_that_a_component_would_leave_behind_are_counted() {
     run(async {
         let folder = Folder::of_faulty();
         let (_scene, host) = kept("shadow-frees", &folder, 2).await;
@@ -202,7 +202,7 @@ fn a_component_that_drops_the_finalizer_is_shown_to_leave_it_behind() {
 const SECRET: [&str; 2] = ["aHVudGVyMjc=", "hunter27"];
 
 #[test]
-fn nothing_that_a_component_says_after_it_read_a_secret_is_shown() {
+fn no_output_of_a_component_that_read_a_secret_is_shown() {
     run(async {
         let folder = Folder::of_faulty();
         folder.edit("  grants:", "  grants:\n    - {kind: Secret, verbs: [get], names: [\"fault-*\"]}");
@@ -257,7 +257,7 @@ fn nothing_that_a_component_says_after_it_read_a_secret_is_shown() {
 }
 
 #[test]
-fn what_the_checks_would_refuse_is_a_failure() {
+fn a_decision_that_would_be_denied_is_reported_as_a_failure() {
     run(async {
         // Without a grant to prune all, an answer without any child is denied.
         let folder = Folder::of_faulty();
@@ -271,7 +271,7 @@ fn what_the_checks_would_refuse_is_a_failure() {
 }
 
 #[test]
-fn what_is_no_component_is_an_error_and_no_change() {
+fn a_file_that_is_no_component_is_an_error_and_changes_nothing() {
     run(async {
         let folder = Folder::of_faulty();
         let (_scene, host) = kept("shadow-unusable", &folder, 1).await;
@@ -295,7 +295,7 @@ fn what_is_no_component_is_an_error_and_no_change() {
 }
 
 #[test]
-fn there_is_one_run_at_a_time_and_who_leaves_makes_room() {
+fn only_one_shadow_run_is_under_way_until_its_client_disconnects() {
     run(async {
         let folder = Folder::of_faulty();
         let (_scene, host) = kept("shadow-busy", &folder, 1).await;
