@@ -1,4 +1,4 @@
-//! What the backup plugin does, seen by a plain client: real Jobs of the real Job controller, with short intervals.
+//! The backup plugin, seen by a plain client: real Jobs of the real Job controller, with short intervals.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ async fn scene(name: &str) -> Scene {
     Scene::new(plane, name).await
 }
 
-/// The rights are those that `hotshoe rbac` prints for the grant.
+/// Installs the CRD, and the rights that `hotshoe rbac` prints for the grant.
 async fn install(plane: &ControlPlane) {
     plane.install_definition(&repository("crds/batch.example.com_backups.yaml")).await;
     plane.create_account("backup").await;
@@ -56,7 +56,7 @@ fn claim(name: &str) -> Value {
     })
 }
 
-/// The times of all runs whose Jobs were ever created here.
+/// Returns the times of all runs whose Jobs were ever created in the namespace.
 fn times(scene: &Scene) -> BTreeSet<i64> {
     let created = scene.writes().into_iter().filter(|write| write.is_about("jobs") && write.verb == "patch");
     created.filter_map(|write| write.name.strip_prefix("shop-")?.parse().ok()).collect()
@@ -151,7 +151,7 @@ fn runs_that_fail_are_tried_again_and_after_the_last_try_the_backup_is_stalled_u
         let mut scene = scene("backup-failing").await;
         let _host = start(&mut scene).await;
         let retry = json!({ "baseDelaySeconds": 1, "maxTries": 2 });
-        // A Pod waits for ever for a claim that is not there, so that the Job controller ends the Job at its deadline.
+        // A Pod waits for ever for a missing claim, so that the Job controller ends the Job at its deadline.
         scene
             .create(backup(json!({
                 "command": ["true"], "source": { "claimName": "missing" },

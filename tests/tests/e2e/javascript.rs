@@ -1,4 +1,4 @@
-//! Errors of a plugin in JavaScript are in the condition and the Event, with their line.
+//! Errors of a plugin in JavaScript: condition and Event report them with their line.
 
 use std::process::Command;
 
@@ -12,7 +12,7 @@ use crate::faults::fault;
 
 const CRD: &str = "tests/fixtures/faulty/crd.yaml";
 
-/// What is wrong, the reason that the host has for it, and words of the message.
+/// Each fault with the reason that the host reports for it, and words of the message.
 const FAULTS: [(&str, &str, &str); 10] = [
     ("throw", "PluginFailed", "TypeError: cannot read property 'name' of undefined (owner.js:4)"),
     (
@@ -45,7 +45,7 @@ fn a_thrown_error_reaches_event_and_condition_with_its_type_and_its_line() {
     run(async {
         let (scene, host) = scene("thrown").await;
         for (number, (what, reason, words)) in FAULTS.iter().enumerate() {
-            // One after the other: so many failures at once open the circuit.
+            // One after the other: so many failures at once would open the circuit breaker.
             let name = format!("fault-{number}");
             scene.create(fault(&name, what)).await;
             let is_told = |object: &Value| {

@@ -1,4 +1,4 @@
-//! What `hotshoe new` makes, from nothing to Pods that run, with nothing of this repository but the program and the SDK.
+//! Projects of `hotshoe new`, from nothing to Pods that run, with nothing of this repository but the program and the SDK.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::alone::run_alone;
 
-/// What the projects of all tests compile, and the tools that they install.
+/// The build folder and the tools folder that the projects of all tests share.
 const TARGET: &str = "target/tests/new";
 const TOOLS: &str = "target/tools";
 
@@ -27,7 +27,7 @@ struct Project {
 }
 
 impl Project {
-    /// Makes, builds and tests a project in another group and domain than any plugin of this repository has.
+    /// Creates, builds and tests a project, with another group and domain than those of the plugins in this repository.
     fn new(language: &str, sdk: &str) -> Self {
         let folder = TempDir::new().expect("a folder");
         let project = Self { folder, plugin: format!("made-{language}") };
@@ -37,7 +37,7 @@ impl Project {
         for folder in [TARGET, TOOLS] {
             fs::create_dir_all(repository(folder)).expect("a folder for products");
         }
-        // Whichever test is first makes it.
+        // The test that comes first creates it.
         drop(symlink(repository(TOOLS), repository(TARGET).join("tools")));
         symlink(repository(TARGET), project.folder.path().join("target")).expect("a link to the products");
         project.hotshoe(&["build"]);
@@ -68,7 +68,7 @@ impl Project {
     }
 }
 
-/// The sample becomes available, is scaled, and goes with all that was made for it.
+/// Checks that the sample becomes available, can be scaled, and is deleted with all its children.
 async fn serves(project: &Project, kind: Kind) {
     let plane = ControlPlane::shared().await;
     let folder = project.path("plugins").join(&project.plugin);
@@ -116,7 +116,7 @@ fn a_project_in_javascript_goes_from_nothing_to_available() {
     run(serves(&project, MADE_JS));
 }
 
-/// A recipe that runs a host, with all processes of it. They end with this value.
+/// A recipe that runs a host, with all its processes. They are killed when this value is dropped.
 struct Recipe(Host);
 
 impl Recipe {
@@ -136,7 +136,7 @@ impl Recipe {
 
 impl Drop for Recipe {
     fn drop(&mut self) {
-        // Whatever fails here, they have ended.
+        // Where one of these fails, the processes have ended.
         drop(Command::new("kill").args(["-9", "--", &format!("-{}", self.0.process())]).status());
     }
 }

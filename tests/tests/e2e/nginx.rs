@@ -1,4 +1,4 @@
-//! What the plugins of `NginxServer` do: the same, in whichever language.
+//! The plugins of `NginxServer`, which do the same in each language.
 
 use hotshoe_tests::host::Host;
 use hotshoe_tests::kinds::{DEPLOYMENT, NAMESPACE, NGINX_SERVER, POD};
@@ -41,7 +41,7 @@ plugins! {
     javascript = "nginx-js";
 }
 
-/// A namespace with a host at work that has this plugin. The image starts as root, which Pod Security admits at the
+/// Creates a namespace with a ready host that has this plugin. The image starts as root, which Pod Security admits at the
 /// level `baseline`.
 async fn scene(plugin: &'static str) -> (Scene, Host) {
     let plane = ControlPlane::shared().await;
@@ -61,7 +61,7 @@ fn example() -> Value {
     serde_saphyr::from_str(&text).expect("the sample is YAML")
 }
 
-/// Waits until so many servers of this image are available, and the status says so of them alone.
+/// Waits until so many servers of this image are available, and the status lists just these.
 async fn serves(scene: &Scene, replicas: usize, image: &str) -> Value {
     scene
         .until(&format!("{replicas} servers of {image} are available"), async || {

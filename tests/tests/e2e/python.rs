@@ -1,4 +1,4 @@
-//! What an author and a user see of a plugin in Python that fails.
+//! Errors of a plugin in Python, as its author and a user see them.
 
 use hotshoe_tests::kinds::FAULT;
 use hotshoe_tests::scene::condition_parts;
@@ -9,7 +9,7 @@ use crate::faults::fault;
 
 const CRD: &str = "tests/fixtures/faulty/crd.yaml";
 
-/// Each fault with the reason that the host has for it, and words of the message. `cases/` of the plugin has more.
+/// Each fault with the reason that the host reports for it, and words of the message. `cases/` of the plugin has more.
 const FAULTS: [(&str, &str, &str); 6] = [
     (
         "raise",

@@ -1,5 +1,5 @@
-//! The API server is away, or does not have what the host needs. One test after the other, because
-//! each of them changes the whole control plane.
+//! Outages of the API server, and kinds or rights that the host needs and are missing. These tests run one
+//! after the other, because each of them changes the whole control plane.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use serde_json::json;
 
 use super::run_alone;
 
-/// How long the API server is away.
-const AWAY: Duration = Duration::from_secs(20);
-/// How soon after its return the host acts on what changed.
-const SOON: Duration = Duration::from_secs(5);
+/// The duration of an outage of the API server.
+const OUTAGE: Duration = Duration::from_secs(20);
+/// The maximum time after the outage until the host acts on what changed.
+const MAX_REACTION_TIME: Duration = Duration::from_secs(5);
 
 async fn not_ready(host: &Host, words: &[&str]) {
     host.waits_for(words).await;
@@ -33,14 +33,14 @@ fn the_host_acts_within_seconds_of_the_return_of_the_api_server() {
         }
         let gone = Instant::now();
         plane.stop_api_server();
-        tokio::time::sleep(AWAY.saturating_sub(gone.elapsed())).await;
+        tokio::time::sleep(OUTAGE.saturating_sub(gone.elapsed())).await;
         plane.start_api_server();
         let back = Instant::now();
         scene.merge(&MEMCACHED, "resized", json!({ "spec": { "size": 3 } })).await;
         scene.delete(&MEMCACHED, "deleted").await;
         scene.merge(&SERVICE, "drifted-service", json!({ "spec": { "selector": { "app": "other" } } })).await;
         scene.create(memcached("new", 2)).await;
-        let timeout = SOON.saturating_sub(back.elapsed());
+        let timeout = MAX_REACTION_TIME.saturating_sub(back.elapsed());
         scene
             .until_within(timeout, "every change was acted upon", async || {
                 let resized = scene.get(&DEPLOYMENT, "resized").await["spec"]["replicas"] == 3;
@@ -86,7 +86,7 @@ fn a_missing_kind_is_reported_and_waited_for() {
     run_alone(async {
         let plane = ControlPlane::alone().await;
         let name = "memcacheds.cache.example.com";
-        // Nobody is there to finalize those that are left.
+        // No host runs that could finalize the remaining objects.
         for object in plane.admin.list(&MEMCACHED, "").await.expect("a list") {
             let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
             let (namespace, name) = (text("namespace"), text("name"));
@@ -169,9 +169,9 @@ fn an_api_server_that_cannot_be_reached_is_waited_for() {
     });
 }
 
-/// How long the API server is dead in the tests of deletions that follow its return.
-const DEAD: Duration = Duration::from_secs(5);
-/// Within the half minute after the return in which an API server may still be waking up.
+/// The duration of an outage in the tests of deletions right after it.
+const SHORT_OUTAGE: Duration = Duration::from_secs(5);
+/// A time after the outage that is within the half minute in which an API server may still be starting up.
 const STILL_WAKING: Duration = Duration::from_secs(6);
 
 #[test]
@@ -187,13 +187,13 @@ fn parents_whose_namespace_is_deleted_soon_after_a_crash_of_the_api_server_go() 
             scene.available(&format!("cache-{number}")).await;
         }
         plane.kill_api_server();
-        tokio::time::sleep(DEAD).await;
+        tokio::time::sleep(SHORT_OUTAGE).await;
         plane.start_api_server();
         tokio::time::sleep(STILL_WAKING).await;
         let namespace = scene.namespace.clone();
         plane.admin.delete(&NAMESPACE, "", &namespace).await.expect("the namespace is deleted");
         for number in 0..10 {
-            // The namespace's controller may have been faster.
+            // The namespace controller may have been faster.
             for (kind, name) in
                 [(&DEPLOYMENT, format!("cache-{number}")), (&SERVICE, format!("cache-{number}-service"))]
             {

@@ -1,4 +1,4 @@
-//! The data of etcd are replaced by a copy of before, as by a restore of a backup, while the host runs.
+//! The data of etcd are replaced by an earlier copy, as in a restore of a backup, while the host runs.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,7 +19,7 @@ fn a_running_host_repairs_what_a_restore_of_etcd_undid() {
             scene.create(memcached(name, 1)).await;
             scene.available(name).await;
         }
-        // In the copy a child is as nobody desires it, and the host is not there to see it.
+        // In the copy a child differs from what is desired, and no host runs that could see it.
         let drift = json!({ "spec": { "selector": { "app": "other" } } });
         let backup = plane.file("etcd-backup");
         host.stop();
@@ -42,7 +42,7 @@ fn a_running_host_repairs_what_a_restore_of_etcd_undid() {
         scene.until_object(&SERVICE, "drifted-service", "is put right again", is_right).await;
         scene.until_object(&DEPLOYMENT, "resized", "is as the restored parent", |it| it["spec"]["replicas"] == 1).await;
         assert!(scene.find(&MEMCACHED, "lost").await.is_none());
-        // All are served as before, and so is one that comes back.
+        // All are served as before, and so is an object that the restore brought back.
         for name in ["drifted", "resized", "deleted"] {
             scene.merge(&MEMCACHED, name, json!({ "spec": { "size": 2 } })).await;
             scene.until_object(&DEPLOYMENT, name, "is resized", |it| it["spec"]["replicas"] == 2).await;

@@ -1,4 +1,4 @@
-//! Metrics for those only whom the API server lets read them, by TLS.
+//! Metrics by TLS, only for clients that the API server allows to read them.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use super::run_alone;
 
-/// A client that trusts this certificate alone, or any.
+/// A client that trusts only this certificate, or any.
 fn client(address: &str, trusted: Option<&[u8]>, token: Option<&str>) -> kube::Client {
     let mut config = kube::Config::new(format!("https://{address}").parse().expect("an address"));
     config.accept_invalid_certs = trusted.is_none();
@@ -24,7 +24,7 @@ fn client(address: &str, trusted: Option<&[u8]>, token: Option<&str>) -> kube::C
     kube::Client::try_from(config).expect("a client")
 }
 
-/// What a client gets of the metrics.
+/// Requests the metrics, and returns the status code.
 async fn scrape(client: &kube::Client) -> Result<StatusCode, String> {
     let request = Request::get("/metrics").body(Body::empty()).expect("a request");
     match client.send(request).await {
@@ -88,7 +88,7 @@ fn only_authorized_clients_read_secure_metrics() {
             code => Err(code.to_string()),
         })
         .await;
-        // Strangers who try many tokens are held off, and who was allowed before is not.
+        // A client that tries many unknown tokens is rate limited; one that was allowed before is not.
         let made_up: Vec<String> = (0..20).map(|number| format!("made.up.{number}")).collect();
         let tried = futures::future::join_all(made_up.iter().map(|token| got(Some(token)))).await;
         assert!(tried.contains(&Ok(StatusCode::TOO_MANY_REQUESTS)), "{tried:?}");

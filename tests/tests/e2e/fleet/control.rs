@@ -1,4 +1,4 @@
-//! What an administrator wants of a plugin's revisions: by `kubectl patch`, and by `kubectl hotshoe`.
+//! Administration of a plugin's revisions, by `kubectl patch` and by `kubectl hotshoe`.
 
 use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED};
 use hotshoe_tests::scene::condition_parts;
@@ -11,7 +11,7 @@ fn digest(object: &Value) -> String {
     object["status"]["digest"].as_str().unwrap_or_default().to_owned()
 }
 
-/// As people see it.
+/// Returns the first digits of a digest, which commands show.
 fn short(digest: &str) -> &str {
     digest.get(..12).unwrap_or(digest)
 }
@@ -92,7 +92,7 @@ fn a_paused_plugin_changes_nothing_until_it_is_resumed() {
         rig.scene.merge(&MEMCACHED, "served", json!({ "spec": { "size": 2 } })).await;
         rig.scene.delete(&DEPLOYMENT, "served").await;
         rig.scene.gone(&DEPLOYMENT, "served").await;
-        // Another plugin of the host shows that time passes: it is started and serves meanwhile.
+        // Another plugin, which is started and serves meanwhile, shows that time passes.
         rig.scene.admin.get(&MEMCACHED, &rig.scene.namespace, "served").await.expect("it is there");
         assert!(rig.scene.find(&DEPLOYMENT, "served").await.is_none());
         assert_eq!(kubectl_hotshoe(&rig.scene, &["resume", &guest.name]).0, Some(0));

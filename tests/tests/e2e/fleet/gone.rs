@@ -1,5 +1,5 @@
-//! What a plugin needs goes while it serves, and comes back: a condition says what is missing, nothing is asked in a hot
-//! loop, and the plugin serves on by itself.
+//! Something that a plugin needs is removed while it serves, and comes back: a condition says what is missing, there are no
+//! requests in a hot loop, and the plugin continues to serve by itself.
 
 use std::cell::Cell;
 
@@ -16,7 +16,7 @@ use super::images::push;
 use super::rig::{Guest, Rig, file};
 use crate::faults::{fault, install_faults_of};
 
-/// The plugin that fails as its parent asks, for parents of a kind whose definition is this test's alone.
+/// The faulty plugin, for parents of a kind whose CRD only one test uses.
 async fn with_own_kind(rig: &Rig, kind: &Kind) -> Guest {
     install_faults_of(rig.scene.plane, kind.group, &definition()).await;
     let guest = rig.faulty("gone").await;
@@ -39,7 +39,7 @@ fn fault_of(kind: &Kind, name: &str) -> Value {
 
 async fn remove_definition(rig: &Rig, kind: &Kind) {
     let name = format!("{}.{}", kind.plural, kind.group);
-    // Its objects go with it, and their finalizer is removed first.
+    // Its objects are deleted with it, after their finalizers are removed.
     rig.scene.admin.delete(&CRD, "", &name).await.expect("the definition is there");
     rig.scene.gone_from_cluster(&CRD, &name).await;
 }
@@ -120,7 +120,7 @@ fn a_revision_that_neither_the_cache_nor_the_registry_has_is_named_and_the_activ
             object["status"]["digest"] != first["status"]["digest"] && condition_parts(object, "Ready").0 == "True"
         };
         let second = rig.until(&guest, "has the second revision", is_second).await;
-        // The host that comes then has neither.
+        // The next host has the component neither in its cache nor from the registry.
         rig.replace_host().await;
         rig.until_ready(&guest).await;
         rig.merge(&guest, json!({ "spec": { "revision": first["status"]["digest"] } })).await;
@@ -137,8 +137,8 @@ fn a_revision_that_neither_the_cache_nor_the_registry_has_is_named_and_the_activ
 
 const PARENTS: usize = 12;
 
-/// Has the API server serve one request of an account at a time, and answer others meanwhile with 429, by its own flow
-/// control.
+/// Makes the API server serve one request of an account at a time, and answer the others with 429, by API Priority and
+/// Fairness.
 async fn throttle(rig: &Rig, account: &str) {
     let level = json!({
         "apiVersion": PRIORITY_LEVEL.api_version(), "kind": PRIORITY_LEVEL.kind, "metadata": { "name": account },
@@ -171,7 +171,7 @@ fn an_account_that_the_api_server_throttles_is_served_at_its_pace_and_delays_no_
         for (guest, of) in [(&guest, "throttled"), (&other, "unlimited")] {
             let parents = format!("    kind: Memcached\n    selector: {{matchLabels: {{of: {of}}}}}\n");
             guest.folder.edit("    kind: Memcached\n", &parents);
-            // Two plugins of one host have two finalizers; these are as long as the one in the component.
+            // Two plugins of one host need different finalizers, which must be as long as the one in the component.
             let finalizer = format!("cache.example.com/{of}");
             guest.folder.edit("cache.example.com/finalizer", &finalizer);
             guest.folder.put(&reworded(guest.folder.original(), "cache.example.com/finalizer", &finalizer));
@@ -189,7 +189,7 @@ fn an_account_that_the_api_server_throttles_is_served_at_its_pace_and_delays_no_
         for name in &names {
             rig.scene.create(labelled(name, "throttled")).await;
         }
-        // The API server takes a moment to act on it.
+        // The API server takes a moment to enforce it.
         let size = Cell::new(1);
         rig.scene
             .until("the API server refuses what the plugin writes", async || {
@@ -217,7 +217,7 @@ fn an_account_that_the_api_server_throttles_is_served_at_its_pace_and_delays_no_
     });
 }
 
-/// How many of the host's writes were refused for there were too many.
+/// Returns the number of the host's writes that were refused with 429.
 fn refused(host: &Host) -> usize {
     host.log().matches("Too many requests").count()
 }

@@ -50,7 +50,7 @@ fn a_component_of_a_registry_serves_and_its_tag_is_followed() {
                 && object["status"]["source"] != ready["status"]["source"]
         };
         rig.until(&guest, "has what the tag means now", is_moved).await;
-        // The registry goes, and what it gave serves on.
+        // The registry stops, and the component that was pulled continues to serve.
         drop(registry);
         rig.until_condition(&guest, "Stalled", "True", "RegistryUnreachable").await;
         rig.until_ready(&guest).await;

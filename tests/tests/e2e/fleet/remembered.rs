@@ -1,4 +1,4 @@
-//! What a host must not forget, and does not where its Pod, and with it all files, is another one.
+//! What a host must not forget, even when it runs in a new Pod without any of the old files.
 
 use hotshoe_tests::{guests, memcached, run};
 

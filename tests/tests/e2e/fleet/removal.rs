@@ -1,4 +1,4 @@
-//! What becomes of parents when a `Plugin` is deleted.
+//! What happens to parents when a `Plugin` is deleted.
 
 use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED};
 use hotshoe_tests::scene::condition_parts;
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::rig::{Guest, Rig};
 
-/// A plugin that serves a parent, and whose object is deleted.
+/// Applies a plugin, waits until it serves a parent, and deletes the `Plugin`.
 async fn deleted(name: &'static str, policy: &str) -> (Rig, Guest) {
     let rig = Rig::new(name).await;
     let guest = rig.memcached(name).await;
@@ -32,7 +32,7 @@ fn a_plugin_whose_parents_need_it_stays_until_they_are_gone() {
         for words in ["1 objects of the kind Memcached.cache.example.com", "served", "orphan", "delete"] {
             assert!(message.contains(words), "{message}");
         }
-        // It serves meanwhile, clean-up included.
+        // It continues to serve meanwhile, including clean-ups.
         rig.scene.merge(&MEMCACHED, "served", json!({ "spec": { "size": 2 } })).await;
         rig.scene.until_object(&DEPLOYMENT, "served", "is resized", |object| object["spec"]["replicas"] == 2).await;
         rig.scene.delete(&MEMCACHED, "served").await;

@@ -33,7 +33,7 @@ fn a_component_in_a_config_map_is_waited_for_fetched_and_followed() {
         let digest = ready["status"]["digest"].clone();
         rig.until(&guest, "has the second component", |object| object["status"]["digest"] != digest).await;
 
-        // What was fetched serves on where its source is gone.
+        // The component continues to serve after its source is gone.
         rig.scene.admin.delete(&CONFIG_MAP, SYSTEM, &guest.name).await.expect("the ConfigMap is there");
         rig.until_condition(&guest, "Stalled", "True", "ConfigMapMissing").await;
         rig.until_ready(&guest).await;

@@ -1,4 +1,5 @@
-//! Objects that say something wrong, or ask for what is not there: a condition says so, and the others are served.
+//! Invalid `Plugin` objects, and objects that need something that is missing: a condition says so, and other plugins are
+//! served.
 
 use hotshoe_tests::control_plane::SYSTEM;
 use hotshoe_tests::kinds::{DEPLOYMENT, PLUGIN, ROLE_BINDING, SERVICE_ACCOUNT};
@@ -51,7 +52,7 @@ fn a_plugin_that_cannot_start_keeps_no_other_from_serving() {
         let rig = Rig::new("unable").await;
         let [good, unserved, wrong] =
             [rig.memcached("good").await, rig.memcached("absent").await, rig.memcached("wrong").await];
-        // A component that is not there, and a limit that no plugin may have.
+        // A component that does not exist, and a limit above the maximum.
         good.folder.edit("    kind: Memcached\n", "    kind: Memcached\n    selector: {matchLabels: {of: good}}\n");
         unserved
             .folder
@@ -71,7 +72,7 @@ fn a_plugin_that_cannot_start_keeps_no_other_from_serving() {
         served["metadata"]["labels"] = json!({ "of": "good" });
         rig.scene.create(served).await;
         rig.scene.available("served").await;
-        // What is put right is noticed.
+        // A correction is noticed.
         rig.merge(&wrong, json!({ "spec": { "limits": { "memory": "64Mi" } } })).await;
         rig.until(&wrong, "is judged anew", |object| condition_parts(object, "Stalled").1 != "InvalidSpec").await;
     });

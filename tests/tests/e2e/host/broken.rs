@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::faults::{fault, scene_with_faults};
 
-/// Both plugins in one host.
+/// Starts a host with a healthy plugin and the faulty one.
 async fn both(name: &str) -> (Scene, Host) {
     let mut scene = scene_with_faults(name).await;
     let start = scene.start().await.plugins(&[&guests::memcached(), &guests::faulty()]);
@@ -17,7 +17,7 @@ async fn both(name: &str) -> (Scene, Host) {
     (scene, host)
 }
 
-/// Each fault with the reason that the host has for it.
+/// Each fault with the reasons that the host may report for it.
 const FAULTS: [(&str, &[&str]); 17] = [
     ("trap", &["Trapped"]),
     ("loop", &["DeadlineExceeded"]),
@@ -49,7 +49,7 @@ fn a_failed_decision_writes_the_hosts_condition_and_an_event_and_nothing_else() 
         scene.create(memcached("cache", 2)).await;
         for (number, (what, reasons)) in FAULTS.iter().enumerate() {
             let name = format!("fault-{number}");
-            // So many faults open the circuit, and a parent with a long wait reports that first.
+            // So many faults open the circuit breaker, which a parent with a long backoff reports first.
             let is_tried = |object: &Value| {
                 let (truth, reason, _) = condition_parts(object, "Reconciled");
                 truth == "False" && reason != "CircuitOpen"
@@ -98,7 +98,7 @@ fn a_parent_that_is_rejected_is_not_tried_again_before_it_changes() {
         tokio::time::sleep(std::time::Duration::from_secs(4)).await;
         let later = scene.recorded_writes().await;
         assert_eq!(later.len(), writes, "{later:#?}");
-        // A touch changes nothing that the plugin sees, and so not that it is rejected.
+        // An annotation changes nothing that the plugin is shown, so the parent stays rejected.
         scene.merge(&FAULT, "one", json!({ "metadata": { "annotations": { "touched": "yes" } } })).await;
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
         assert_eq!(condition_parts(&scene.get(&FAULT, "one").await, "Reconciled").1, "Rejected");
@@ -147,7 +147,7 @@ fn a_plugin_that_keeps_failing_is_not_called_for_a_while() {
         circuit(&host, "open").await;
         let (status, said_so) = host.ask(&["status"]);
         assert!(status.success() && said_so.contains("circuit open for another"), "{said_so}");
-        // The others are served, of this plugin too, and that closes it.
+        // Other parents are served, also those of this plugin, and that closes the circuit breaker.
         scene.create(memcached("cache", 1)).await;
         scene.available("cache").await;
         let calls = calls(&host).await;
@@ -158,7 +158,7 @@ fn a_plugin_that_keeps_failing_is_not_called_for_a_while() {
             scene.until_condition_of(&FAULT, &format!("fault-{number}"), "Reconciled", "False", "Trapped").await;
         }
         assert!(calls < 40, "{calls} calls of a plugin that only traps");
-        // A new revision begins anew.
+        // A new revision starts with a closed circuit breaker.
         circuit(&host, "open").await;
         folder.put(&guests::reworded(folder.original(), "the ConfigMap is kept", "the ConfigMap is here"));
         let (status, said_so) = host.ask(&["reload", "faulty"]);
@@ -166,7 +166,7 @@ fn a_plugin_that_keeps_failing_is_not_called_for_a_while() {
     });
 }
 
-/// Waits until the circuit of the plugin is in a state, and the metrics say so too.
+/// Waits until the plugin's circuit breaker is in this state, also in the metrics.
 async fn circuit(host: &Host, state: &str) {
     host.until(&format!("the circuit is {state}"), async || {
         let status = host.status().await?;
@@ -260,7 +260,7 @@ fn a_clean_up_that_fails_keeps_the_finalizer_and_says_why() {
         scene.delete(&FAULT, "one").await;
         let object = scene.until_condition_of(&FAULT, "one", "Reconciled", "False", "Trapped").await;
         assert_eq!(object["metadata"]["finalizers"], json!(["fixtures.example.com/finalizer"]));
-        // The way out is to mend it; others are served meanwhile.
+        // The way out is to fix the fault; other parents are served meanwhile.
         scene.create(memcached("cache", 1)).await;
         scene.available("cache").await;
         scene.merge(&FAULT, "one", json!({ "spec": { "fault": "" } })).await;

@@ -1,4 +1,4 @@
-//! What the administrator says, and what is wrong with it.
+//! The administrator's configuration, and how errors in it are reported.
 
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED, SERVICE};
@@ -161,7 +161,7 @@ fn an_account_that_may_not_create_deployments_is_reported() {
     });
 }
 
-/// Starts a host that cannot work, and returns what it says about that.
+/// Starts a host that must refuse to start, and returns its output.
 async fn refuses_to_start(plugin: &std::path::Path) -> String {
     let scene = scene("refuses").await;
     let mut host: Host = scene.start().await.plugins(&[plugin]).start();

@@ -1,4 +1,4 @@
-//! Whose finalizer is whose: which ones a plugin may hold, and which are taken off.
+//! Ownership of finalizers: which ones a plugin may hold, and which ones the host removes.
 
 use std::time::Duration;
 
@@ -13,14 +13,15 @@ use crate::faults::{fault, scene_with_faults, serves, start};
 
 const FINALIZER: &str = "fixtures.example.com/finalizer";
 const NAMED: &str = "  finalizers: [{name: fixtures.example.com/finalizer}]\n";
-/// Field managers with an entry each for an update; the API server keeps ten of them and merges the oldest.
-const CROWD: usize = 12;
+/// The number of field managers that update the object: more than the ten entries that the API server keeps before it
+/// merges the oldest.
+const FIELD_MANAGERS: usize = 12;
 
 fn holds_it(object: &Value) -> bool {
     object["metadata"]["finalizers"] == json!([FINALIZER])
 }
 
-/// What `/status` says of the refused component of a plugin.
+/// Returns the message about the refused component of a plugin, from `/status`.
 fn refusal<'a>(status: &'a Value, plugin: &str) -> &'a str {
     let plugins = status["plugins"].as_array().map(Vec::as_slice).unwrap_or_default();
     let refused = plugins.iter().find(|one| one["name"] == plugin).map(|one| &one["refused"]["message"]);
@@ -35,7 +36,7 @@ fn a_finalizer_that_is_not_the_plugins_own_is_refused_until_plugin_yaml_names_it
         folder.edit(NAMED, "");
         let host = scene.start().await.plugins(&[folder.path()]).start();
         scene.watch_log(&host);
-        // As another operator's: held by an object already, and never the host's to take off.
+        // An existing object has the finalizer from another operator, and the host must never remove it.
         let mut object = fault("one", "");
         object["metadata"]["finalizers"] = json!([FINALIZER]);
         scene.create(object).await;
@@ -79,7 +80,7 @@ fn two_plugins_never_have_the_same_finalizer() {
             if is_told { Ok(()) } else { Err(format!("{status:#}")) }
         };
         host.until("the second is refused", refused).await;
-        // The one that has it cleans up as if there were no other.
+        // The plugin that has the finalizer cleans up as if there were no other.
         serves(&scene, "one").await;
         assert!(holds_it(&scene.get(&FAULT, "one").await));
         scene.delete(&FAULT, "one").await;
@@ -136,7 +137,7 @@ fn a_finalizer_that_the_host_added_stays_its_own_whatever_others_write_and_after
         replaced["metadata"]["annotations"] = json!({ "a": "b" });
         let path = FAULT.path(&scene.namespace, Some("replaced"));
         scene.admin.request(Method::PUT, &path, "application/json", &replaced).await.expect("it is replaced");
-        for one in 0..CROWD {
+        for one in 0..FIELD_MANAGERS {
             let path = format!("{}?fieldManager=one-{one}", FAULT.path(&scene.namespace, Some("crowded")));
             let patch = json!({ "metadata": { "annotations": { format!("of-{one}"): "a" } } });
             let merge = "application/merge-patch+json";

@@ -1,4 +1,4 @@
-//! What a grant opens, and what becomes of a decision that goes beyond it.
+//! What a grant allows, and what happens to a decision beyond it.
 
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED, NAMESPACE, SERVICE};

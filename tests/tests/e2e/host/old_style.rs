@@ -1,4 +1,5 @@
-//! Parents whose conditions are a list of no type: to the API server one value, which has one owner.
+//! Parents whose CRD does not make the list of conditions a map: the API server treats the list as one value, with one
+//! owner.
 
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{FAULT, OLD_FAULT};
@@ -9,7 +10,7 @@ use tokio::sync::OnceCell;
 
 use crate::faults::{fault, install_faults_of, scene_with_faults, start};
 
-/// The plugin that fails, for a kind of its own whose schema says nothing about how conditions are merged.
+/// Starts a host with the faulty plugin, for its own kind, whose schema does not say how conditions are merged.
 async fn host(name: &str) -> (Scene, Host, Folder) {
     static READY: OnceCell<()> = OnceCell::const_new();
     let mut scene = scene_with_faults(name).await;
@@ -48,7 +49,7 @@ fn the_plugins_conditions_are_not_erased_by_the_host_which_reports_in_an_event()
             scene.merge(&OLD_FAULT, "one", json!({ "spec": { "fault": word } })).await;
             scene.event("one", reason, "").await;
         }
-        // Failed once more, so that what came of the first time was remembered.
+        // After a second failure the outcome of the first has been recorded.
         host.says(&["WARN", "one", "retry=4s"]).await;
         let object = scene.get(&OLD_FAULT, "one").await;
         assert_eq!(object["status"]["conditions"], before["status"]["conditions"]);
@@ -70,7 +71,7 @@ fn where_the_plugin_has_no_conditions_the_host_sets_its_own_and_removes_it_later
         let (scene, _host, _folder) = host("old-style-first").await;
         scene.create(old_fault("one", "other")).await;
         scene.until_condition_of(&OLD_FAULT, "one", "Reconciled", "False", "PluginFailed").await;
-        // Without conditions of the plugin's, so that it is the host that takes its own back.
+        // The plugin states no conditions, so that the host itself removes its own.
         scene.merge(&OLD_FAULT, "one", json!({ "spec": { "fault": "say" } })).await;
         let is_silent =
             |object: &Value| condition(object, "Reconciled").is_none() && !object["status"]["word"].is_null();

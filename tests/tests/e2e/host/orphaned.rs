@@ -15,7 +15,7 @@ use crate::faults::{fault, scene_with_faults};
 fn a_deleting_object_with_the_finalizer_of_an_unknown_component_says_so() {
     run(async {
         let mut scene = scene_with_faults("orphaned").await;
-        // It holds no finalizer, and there is no history of one that did.
+        // This component holds no finalizer, and the history has no component that did.
         let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
         folder.put(&reworded(folder.original(), "this revision works", "this revision frees"));
         let host = scene.start().await.plugins(&[folder.path()]).cache(cache.path()).ready().await;

@@ -1,4 +1,4 @@
-//! The host goes and comes back.
+//! Restarts of the host.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -173,7 +173,7 @@ fn a_child_that_is_refused_before_and_after_a_restart_is_reported_all_the_time()
     });
 }
 
-/// What a person wants to be there, changed while hosts come and go.
+/// The desired objects, which are changed while hosts are killed and started.
 struct Desired {
     sizes: std::collections::BTreeMap<String, u64>,
     made: usize,
@@ -220,7 +220,7 @@ fn a_host_that_is_killed_again_and_again_reaches_the_desired_state() {
             }
             let random = RandomState::new().hash_one(round);
             desired.change(&scene, random).await;
-            // Any moment will do: that is the point of it.
+            // Any moment: the test wants hosts to be killed in the midst of their work.
             tokio::time::sleep(Duration::from_millis(random % 600)).await;
             host.kill();
         }
@@ -229,7 +229,7 @@ fn a_host_that_is_killed_again_and_again_reaches_the_desired_state() {
             .until("the desired state is reached", async || {
                 let objects =
                     scene.admin.list(&MEMCACHED, &scene.namespace).await.map_err(|refused| refused.message)?;
-                // The Service of that one is foreign, so it is never settled.
+                // The Service of this object is foreign, so it never settles.
                 let ours = objects.iter().filter(|object| object["metadata"]["name"] != "foreign");
                 let found = ours.clone().map(|object| {
                     let size = object["spec"]["size"].as_u64().unwrap_or_default();
@@ -280,7 +280,7 @@ fn a_second_host_for_the_same_plugin_stands_by_and_takes_over_when_the_first_end
         let standing_by = second.until_plugin("it says why", waits).await;
         assert_eq!((&standing_by["ready"], &standing_by["digest"]), (&json!(false), &Value::Null));
         crate::faults::serves(&scene, "one").await;
-        // It is no false alarm after a crash: the lock ends with the process.
+        // After a crash the lock does not block the next host: it ends with the process.
         first.kill();
         second.ready().await;
         crate::faults::serves(&scene, "two").await;

@@ -1,4 +1,4 @@
-//! How often an object is tried whose reconcile fails, and when that begins anew.
+//! How often a failing reconcile is retried, and when the count starts again.
 
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::FAULT;
@@ -53,7 +53,7 @@ fn after_the_last_try_an_object_is_stalled_until_it_changes() {
         }
         scene.event("one", "Stalled", "after 3 tries").await;
 
-        // Another object's timer measures the time in which nothing is tried.
+        // Another object's timer shows that time passes while nothing is tried.
         scene.create(fault("clock", "tick")).await;
         scene
             .until("two ticks have passed", async || match scene.events("clock", "Tick").await.first() {

@@ -1,5 +1,5 @@
-//! A definition that is changed while the host runs, so that the API server knows no place for what it asks:
-//! that says nothing of the objects.
+//! A CRD whose status subresource is removed or added while the host runs: the API server's 404 then does not mean that
+//! objects are gone.
 
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{CRD, FAULT, STATUSLESS_FAULT, UNSERVED_FAULT};
@@ -34,7 +34,7 @@ fn an_object_is_served_again_after_its_status_subresource_was_removed_for_a_whil
                 tried.err().filter(|refused| refused.code == 404).map(drop).ok_or_else(|| "it has one".to_owned())
             })
             .await;
-        // What it says of itself changes, and then what the host says of it.
+        // First the plugin's status changes, and then the host's condition.
         scene.merge(&UNSERVED_FAULT, "one", json!({ "spec": { "fault": "another word" } })).await;
         host.says(&["WARN", "one", "does not serve this kind, version or subresource"]).await;
         scene.merge(&UNSERVED_FAULT, "one", json!({ "spec": { "fault": "other" } })).await;

@@ -1,4 +1,4 @@
-//! What a plugin does when it is called: it costs the decision, which is said, and nothing else.
+//! Attacks in a call: each costs that one decision, with a reported reason, and nothing else.
 
 use hotshoe_tests::attacks::components::harmless;
 use hotshoe_tests::attacks::{ATTACKS, Attack, How, SERVED};
@@ -106,7 +106,7 @@ fn children_beyond_the_memory_limit_wait_until_others_are_gone() {
         let message = condition_parts(&object, "Reconciled").2;
         assert!(message.contains("limits.heldBytes"), "{message}");
         assert!(rig.scene.find(&CONFIG_MAP, "large-2").await.is_none(), "a child was written");
-        // Who needs little, or less than before, is served.
+        // A parent that needs little memory, or less than before, is served.
         rig.scene.create(attack("small", "")).await;
         rig.serves("small").await;
         rig.heals("large-1").await;

@@ -1,5 +1,5 @@
-//! A plugin whose clean-up does not end: its parent stays, with a reason where there is one, until the
-//! plugin is mended; and what clean-up may not do, it does not get done.
+//! A plugin whose clean-up does not end: its parent stays, with a reported reason for failures, until the
+//! plugin is fixed. A clean-up cannot do what it may not do.
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ fn a_clean_up_that_claims_to_be_done_counts_only_once_its_children_are_gone() {
         let row = named("clean-up that is done while children exist");
         rig.scene.create(with_spec("one", json!({ "atTheEnd": "done at once" }))).await;
         rig.serves("one").await;
-        // It stays while a foreign finalizer keeps it.
+        // The child stays while a foreign finalizer holds it.
         rig.scene.merge(&CONFIG_MAP, "one", json!({ "metadata": { "finalizers": ["example.com/held"] } })).await;
         rig.scene.delete(&ATTACK, "one").await;
         rig.scene

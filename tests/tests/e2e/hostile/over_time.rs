@@ -1,4 +1,4 @@
-//! Attacks of several calls, and answers that are followed only as far as they do no harm.
+//! Attacks of several calls, and answers that the host clamps or cleans.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use super::rig::{Rig, attack};
 
-/// How long something is looked at that must not happen.
-const WHILE: Duration = Duration::from_secs(4);
+/// How long a test watches for something that must not happen.
+const OBSERVATION_TIME: Duration = Duration::from_secs(4);
 
-/// No invisible or steering character.
+/// Whether a text has no invisible character and no control character.
 fn is_clean(text: &str) -> bool {
     let steers = |c: char| {
         c.is_control()
@@ -103,12 +103,12 @@ fn a_requeue_is_neither_a_loop_nor_an_overflow() {
                     rig.scene.find(&CONFIG_MAP, word).await.map(drop).ok_or("no child".to_owned())
                 })
                 .await;
-            // The calls for its own writes come first.
+            // The calls that its own writes cause come first.
             tokio::time::sleep(Duration::from_secs(1)).await;
             let before = rig.calls().await;
-            tokio::time::sleep(WHILE).await;
+            tokio::time::sleep(OBSERVATION_TIME).await;
             let calls = rig.calls().await - before;
-            assert!(calls <= most, "{word}: {calls} calls in {WHILE:?}");
+            assert!(calls <= most, "{word}: {calls} calls in {OBSERVATION_TIME:?}");
             rig.is_well(word).await;
             rig.heals(word).await;
             rig.forget(word).await;
@@ -152,8 +152,8 @@ fn children_are_not_deleted_all_at_once_even_after_good_decisions() {
     });
 }
 
-/// A server-side apply removes what it leaves out, and the API server refuses a status that
-/// nothing is left of.
+/// A server-side apply removes the fields that it leaves out, and the API server refuses a status without
+/// any field.
 #[test]
 fn a_status_that_is_left_out_is_left_alone() {
     run(async {
@@ -164,7 +164,7 @@ fn a_status_that_is_left_out_is_left_alone() {
         let is_silent =
             |object: &Value| condition_parts(object, "Kept").0.is_empty() && object["status"]["word"] == "good";
         rig.scene.until_object(&ATTACK, "one", "is silent", is_silent).await;
-        // Where nothing else was ever said, the host's own condition goes too.
+        // Where the plugin never stated a status, the host's own condition is removed, too.
         rig.scene.create(attack("two", "panic")).await;
         rig.scene.until_condition_of(&ATTACK, "two", "Reconciled", "False", "Trapped").await;
         rig.scene.merge(&ATTACK, "two", json!({ "spec": { "attack": "silence" } })).await;
@@ -178,10 +178,10 @@ fn a_status_that_is_left_out_is_left_alone() {
         let later = rig.scene.recorded_writes().await;
         let again: Vec<_> = later[writes..].iter().filter(|write| write.name == "two" || write.name == "one").collect();
         assert!(again.is_empty(), "what is said stays as it is: {again:#?}");
-        // The healthy plugin beside it may meet a controller that wrote to the same object.
+        // A write of the healthy plugin may conflict with that of a controller.
         let is_overtaken = |write: &&Entry| write.code == 409 && write.user.ends_with(":memcached");
         assert!(later.iter().all(|write| write.code < 400 || is_overtaken(&write)), "{later:#?}");
-        // And it goes at once.
+        // And the parent is deleted at once.
         let began = Instant::now();
         rig.forget("one").await;
         rig.forget("two").await;
@@ -206,7 +206,7 @@ async fn is_slowed_down(attack_name: &str, row: &str, most: f64) {
     rig.host.says(&["WARN", "slowed down", "one"]).await;
     rig.is_well(row.name).await;
     let (before, began) = (rig.scene.recorded_writes().await.len(), Instant::now());
-    tokio::time::sleep(WHILE).await;
+    tokio::time::sleep(OBSERVATION_TIME).await;
     let writes = rig.scene.recorded_writes().await.len() - before;
     let rate = writes as f64 / began.elapsed().as_secs_f64();
     println!("{}: {rate:.1} writes a second", row.name);

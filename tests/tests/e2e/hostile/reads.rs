@@ -1,5 +1,5 @@
-//! What a plugin asks to be shown and was not granted: it is denied before anybody asks the API
-//! server, which would deny it as well where the account has its rights by namespace.
+//! Reads that were not granted: the gate denies them before the host asks the API server, which would deny
+//! them as well where the account's rights are bound by namespace.
 
 use hotshoe_tests::attacks::forged::Place;
 use hotshoe_tests::attacks::{ATTACKS, Attack, How};
@@ -74,7 +74,7 @@ fn an_object_that_is_asked_for_ten_times_is_read_once_and_counts_ten_times() {
         let object = rig.scene.until_condition_of(&ATTACK, "greedy", "Reconciled", "False", "LimitExceeded").await;
         let message = condition_parts(&object, "Reconciled").2;
         assert!(message.contains("fetched bytes (8Mi)"), "{message}");
-        // So that what comes before it is in the log too.
+        // So that all earlier requests are in the audit log, too.
         drop(rig.scene.recorded_writes().await);
         let reads = rig.scene.plane.audit_of(&user(HOSTILE));
         let reads = reads

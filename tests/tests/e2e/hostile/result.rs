@@ -1,5 +1,5 @@
-//! What others set in a child, and a plugin that would have it by naming a container or by turning a selector: its own
-//! answer is harmless, and what would result is not.
+//! A plugin that tries to use what others set in a child, by naming a container or changing a selector: its own answer is
+//! harmless, but the resulting object would not be.
 
 use hotshoe_tests::attacks::named;
 use hotshoe_tests::audit::Entry;
@@ -18,19 +18,19 @@ const OLD: &str = "registry.example.com/old:1";
 const EVIL: &str = "registry.example.com/evil:1";
 const VERBS: &str = "      verbs: [get, list, watch, create, update, delete]\n";
 
-/// A host with the plugin, whose account may do everything: what stops it is the gate.
+/// A host with the plugin, whose account may do everything, so that only the gate stops it.
 async fn rig(name: &str) -> Rig {
     Rig::with(name, ADMIN, Folder::of_hostile()).await
 }
 
-/// The same with a plugin that takes over what others left.
+/// The same with a plugin that may adopt the children that others left.
 async fn adopting(name: &str) -> Rig {
     let folder = Folder::of_hostile();
     folder.edit("  grants:", "  adopt: true\n  grants:");
     Rig::with(name, ADMIN, folder).await
 }
 
-/// A container as the gate demands it of a plugin.
+/// A container that the gate admits.
 fn modest(name: &str, image: &str) -> Value {
     json!({ "name": name, "image": image, "securityContext": { "allowPrivilegeEscalation": false } })
 }
@@ -49,7 +49,7 @@ fn deployment(containers: &[Value]) -> Value {
     deployment_of(&pod_of(containers))
 }
 
-/// As an object of its own.
+/// Completes a body to an object.
 fn object(kind: &Kind, body: &Value) -> Value {
     let mut object = body.clone();
     object["apiVersion"] = kind.api_version().into();
@@ -58,7 +58,7 @@ fn object(kind: &Kind, body: &Value) -> Value {
     object
 }
 
-/// Has the parent `web` answer this child.
+/// Makes the plugin desire this child for the parent `web`.
 async fn dictate(rig: &Rig, kind: &Kind, body: &Value) {
     let child = json!({
         "group": kind.group, "version": kind.version, "kind": kind.kind, "name": "web", "body": body.to_string(),
@@ -66,7 +66,7 @@ async fn dictate(rig: &Rig, kind: &Kind, body: &Value) {
     rig.scene.merge(&ATTACK, "web", json!({ "spec": { "attack": "dictated", "children": [child] } })).await;
 }
 
-/// The parent, and a child of it that another operator left behind.
+/// Creates the parent, and a child of it that another operator left behind.
 async fn left_behind(rig: &Rig, kind: &Kind, body: &Value) {
     let parent = rig.scene.create(attack("web", "silence")).await;
     let mut child = object(kind, body);
@@ -77,7 +77,7 @@ async fn left_behind(rig: &Rig, kind: &Kind, body: &Value) {
     rig.scene.apply("old-operator", child).await;
 }
 
-/// Waits until it is said that what would result is denied, in all places, with these words.
+/// Waits until condition, Event and metrics report that the result is denied, with these words.
 async fn is_denied(rig: &Rig, row: &str, rule: &str, words: &[&str]) {
     let (scene, row) = (&rig.scene, named(row));
     let parent = scene.until_condition_of(&ATTACK, "web", "Reconciled", "False", row.reason).await;
@@ -92,7 +92,7 @@ fn is_dry(entry: &Entry) -> bool {
     entry.uri.contains("dryRun=All")
 }
 
-/// The writes of the host to these children, without those that only ask.
+/// Returns the host's writes of these children, without dry runs.
 async fn written(rig: &Rig, plural: &str) -> Vec<Entry> {
     let writes = rig.scene.recorded_writes().await;
     writes.into_iter().filter(|write| write.is_about(plural) && write.name == "web" && !is_dry(write)).collect()
@@ -103,7 +103,7 @@ fn image(child: &Value, container: usize) -> &Value {
     &spec["containers"][container]["image"]
 }
 
-/// A container of an earlier operator, with a Secret and a token.
+/// The Pod of an earlier operator, whose container has a Secret and a token.
 fn privileged_spec() -> Value {
     json!({
         "serviceAccountName": "web-admin",
@@ -140,7 +140,7 @@ fn the_rights_of_a_live_deployment_are_closed_to_a_plugin_that_names_its_contain
             live["metadata"]["labels"].is_null() && written(&rig, "deployments").await.iter().all(|w| w.code == 409)
         );
         rig.is_well("a denied result").await;
-        // No more often than any denial is looked at again.
+        // It is retried no more often than any other denial.
         let looks = rig.scene.writes().iter().filter(|write| is_dry(write)).count();
         assert!((1..=3).contains(&looks), "{looks}");
 
@@ -198,7 +198,7 @@ fn an_injected_container_with_rights_never_runs_an_image_that_a_plugin_chose() {
         .await;
         let live = rig.scene.get(&DEPLOYMENT, "web").await;
         assert_eq!((image(&live, 0), image(&live, 1)), (&json!(OLD), &json!(OLD)), "{live:#}");
-        // It ends by itself with what stood in the way.
+        // The denial ends by itself once the injected container is gone.
         let nothing = json!({ "metadata": {} });
         rig.scene.apply("injector", object(&DEPLOYMENT, &nothing)).await;
         rig.scene.until_object(&DEPLOYMENT, "web", "is as answered", |live| image(live, 1) == EVIL).await;
@@ -220,7 +220,7 @@ fn a_pod_with_a_token_never_runs_an_image_that_a_plugin_chose() {
         });
         let token =
             json!({ "name": "token", "projected": { "sources": [{ "serviceAccountToken": { "path": "t" } }] } });
-        // With a token of its own choice: of one that admission mounts a Pod's image is never changed by such an answer.
+        // The token is an explicit volume. With one that admission mounts, an answer never changes a Pod's image.
         let spec = json!({ "automountServiceAccountToken": false, "containers": [proxy], "volumes": [token] });
         left_behind(&rig, &POD, &json!({ "spec": spec })).await;
         dictate(&rig, &POD, &json!({ "spec": pod_of(&[modest("proxy", EVIL)]) })).await;
@@ -284,7 +284,7 @@ fn ordinary_changes_by_users_and_injectors_cost_no_request_and_stop_no_plugin() 
         rig.scene.create(attack("web", "silence")).await;
         dictate(&rig, &DEPLOYMENT, &deployment(&[modest("main", OLD)])).await;
         rig.scene.until_object(&DEPLOYMENT, "web", "is there", |_| true).await;
-        // kubectl scale, kubectl rollout restart, kubectl set env, and a sidecar that asks for nothing.
+        // kubectl scale, kubectl rollout restart, kubectl set env, and a sidecar without special rights.
         rig.scene.merge(&DEPLOYMENT, "web", json!({ "spec": { "replicas": 2 } })).await;
         let restarted = json!({ "kubectl.kubernetes.io/restartedAt": "2026-11-24T10:00:00Z" });
         let sidecar = json!({ "name": "sidecar", "image": OLD, "env": [{ "name": "A", "value": "b" }] });
@@ -331,7 +331,7 @@ fn additions_of_a_mutating_webhook_are_closed_to_the_plugin_too() {
     run(async {
         let rig = rig("result-webhook").await;
         let webhook = Webhook::of(&rig.scene, &DEPLOYMENT, inject).await;
-        // Until it is in force a write goes past it.
+        // Until the webhook is in force, writes bypass it.
         rig.scene
             .until("the webhook is in force", async || {
                 let path = format!("{}?dryRun=All", DEPLOYMENT.path(&rig.scene.namespace, None));

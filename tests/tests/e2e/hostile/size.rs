@@ -1,4 +1,4 @@
-//! Answers that are small enough for the host and cost the API server, or the host, more than their bytes.
+//! Answers that are within the limits in bytes, but cost the API server or the host more than their size.
 
 use std::net::TcpListener;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::rig::{Rig, attack};
 
-/// The fixture's children of this attack.
+/// The number of the fixture's children in this attack.
 const CHILDREN: usize = 12;
 
 #[test]
@@ -43,13 +43,14 @@ fn many_children_with_the_maximum_of_fields_are_written_at_the_plugins_rate() {
             let name = format!("large-{number}");
             rig.scene.until_object(&CONFIG_MAP, &name, "is written", |_| true).await;
         }
-        // Of a hundred tokens one such child takes ninety.
+        // The write of one such child takes ninety of the hundred tokens of the rate limit.
         let waited = rig.metric(delayed).await;
         assert!(waited >= CHILDREN as u64 - 2, "{waited} waited");
         assert_eq!(rig.plugin().await["breaker"]["state"], "closed");
         rig.heals("large").await;
         rig.scene.gone(&CONFIG_MAP, "large-0").await;
-        // What the allocator keeps after a megabyte of children and replies is more than what an attack may leave.
+        // No check of the memory: after megabytes of children and replies, the allocator keeps more than other attacks may
+        // leave.
         rig.serves_the_other().await;
     });
 }
@@ -68,7 +69,7 @@ fn a_plugin_that_keeps_desiring_invalid_children_is_not_called_for_a_while() {
                 if plugin["breaker"]["state"] == "open" { Ok(()) } else { Err(format!("{plugin:#}")) }
             })
             .await;
-        // One that behaves closes it.
+        // A good call closes it.
         rig.scene.create(attack("good", "")).await;
         rig.serves("good").await;
         for number in 0..6 {
@@ -82,7 +83,7 @@ fn a_plugin_that_keeps_desiring_invalid_children_is_not_called_for_a_while() {
 fn a_plugin_whose_writes_alone_time_out_is_not_called_for_a_while() {
     run(async {
         let rig = Rig::new("unanswered").await;
-        // An admission webhook that accepts connections and says nothing.
+        // An admission webhook that accepts connections and never answers.
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("its address");
         let name = format!("{}.example.com", rig.scene.namespace);
@@ -102,7 +103,7 @@ fn a_plugin_whose_writes_alone_time_out_is_not_called_for_a_while() {
         }
         rig.host
             .until("the circuit is open", async || {
-                // The other plugin's writes have answers meanwhile.
+                // The other plugin's writes are answered meanwhile.
                 rig.is_well("writes without an answer").await;
                 let plugin = rig.plugin().await;
                 if plugin["breaker"]["state"] == "open" { Ok(()) } else { Err(format!("{plugin:#}")) }

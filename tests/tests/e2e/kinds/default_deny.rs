@@ -30,7 +30,7 @@ fn a_namespace_with_the_label_has_the_policy_and_loses_it_with_the_label() {
         assert_eq!((&owner["kind"], &owner["name"]), (&json!("Namespace"), &json!(scene.namespace)));
         assert!(other.list(&NETWORK_POLICY).await.is_empty(), "it asks for none");
 
-        // An edit of the child wakes the parent, which has no namespace.
+        // An edit of the child requeues the parent, which is cluster-scoped.
         scene.merge(&NETWORK_POLICY, POLICY, json!({ "spec": { "policyTypes": ["Ingress"] } })).await;
         let is_whole = |policy: &Value| policy["spec"]["policyTypes"] == json!(["Ingress", "Egress"]);
         scene.until_object(&NETWORK_POLICY, POLICY, "is put right", is_whole).await;
@@ -50,7 +50,7 @@ fn a_namespace_with_the_label_has_the_policy_and_loses_it_with_the_label() {
         relabel(&scene, &scene.namespace, Value::Null).await;
         scene.gone(&NETWORK_POLICY, POLICY).await;
 
-        // What happens while no host runs is found when one does again.
+        // A change while no host runs is noticed by the next host.
         relabel(&other, &other.namespace, "ingress".into()).await;
         other.until_object(&NETWORK_POLICY, POLICY, "is there", |_| true).await;
         only.restart_after(async || relabel(&other, &other.namespace, Value::Null).await).await;

@@ -1,4 +1,4 @@
-//! Parents that are ConfigMaps: a kind of Kubernetes itself without a status, of which only those with a label are parents.
+//! Parents that are ConfigMaps: a built-in kind without a status, of which only those with a label are parents.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn holds_finalizer(object: &Value) -> bool {
     object["metadata"]["finalizers"] == json!([FINALIZER])
 }
 
-/// A namespace with a host that serves marked ConfigMaps in it.
+/// Creates a namespace with a host that serves the ConfigMaps with the label in it.
 async fn served(name: &str) -> (Scene, Folder, Host) {
     static READY: OnceCell<()> = OnceCell::const_new();
     let plane = ControlPlane::shared().await;
@@ -108,14 +108,14 @@ fn a_map_that_loses_the_label_loses_the_finalizer_and_keeps_its_children_unless_
         scene.merge(&CONFIG_MAP, "one", labels(&json!({ MARK: "no" }))).await;
         scene.until_object(&CONFIG_MAP, "one", "is let go", freed).await;
         host.says(&["INFO", "no longer selected", "/one"]).await;
-        // It stays so, and so does its child, until the label is back.
+        // Nothing changes, for its child either, until the label is back.
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(freed(&scene.get(&CONFIG_MAP, "one").await));
         scene.merge(&CONFIG_MAP, "one", labels(&json!({ MARK: "yes" }))).await;
         scene.until_object(&CONFIG_MAP, "one", "is a parent again", holds_finalizer).await;
         assert_eq!(scene.get(&LIMIT_RANGE, "one").await["metadata"]["uid"], uid, "it was kept");
 
-        // What is lost while no host runs is seen at the next start.
+        // A label that is removed while no host runs is noticed at the next start.
         host.stop();
         scene.merge(&CONFIG_MAP, "two", labels(&json!({ MARK: null }))).await;
         folder.edit("  grants:", "  pruneAll: true\n  grants:");
@@ -134,7 +134,7 @@ fn a_map_that_loses_the_label_loses_the_finalizer_and_keeps_its_children_unless_
         assert!(holds_finalizer(&scene.get(&CONFIG_MAP, "three").await));
         assert!(scene.find(&LIMIT_RANGE, "three").await.is_some());
         host.until_plugin("one parent is left", |plugin| plugin["parents"] == 1).await;
-        // It can be deleted, and so can one that was let go.
+        // It can be deleted, and so can one without the label.
         for name in ["one", "two", "three"] {
             scene.delete(&CONFIG_MAP, name).await;
             scene.gone(&CONFIG_MAP, name).await;

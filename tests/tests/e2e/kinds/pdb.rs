@@ -52,7 +52,7 @@ fn a_deployment_that_asks_for_a_budget_gets_one_and_the_others_are_left_alone() 
         scene.merge(&DEPLOYMENT, "web", json!({ "spec": { "replicas": 2 } })).await;
         scene.until_object(&BUDGET, "web", "is back", |_| true).await;
 
-        // What is wrong is said where the Deployment's own controller has its say too: by an Event, and not in a status.
+        // An error is reported by an Event and not in the status, which belongs to the Deployment's own controller.
         scene
             .merge(
                 &DEPLOYMENT,

@@ -1,4 +1,4 @@
-//! The plugin `tenant`: parents have no namespace, and children in several.
+//! The plugin `tenant`: parents are cluster-scoped, with children in several namespaces.
 
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::{NAMESPACE, NETWORK_POLICY, QUOTA, TENANT};
@@ -55,11 +55,11 @@ fn a_tenant_has_children_in_its_namespaces_and_in_none_that_is_not_granted() {
             assert_eq!(policy["metadata"]["ownerReferences"][0]["kind"], "Tenant");
             assert_eq!(namespace.get(&QUOTA, &child).await["spec"]["hard"]["pods"], "5");
         }
-        // A change of a child in any namespace wakes the parent.
+        // A change of a child in any namespace requeues the parent.
         second.delete(&QUOTA, &child).await;
         second.until_object(&QUOTA, &child, "is back", |_| true).await;
 
-        // All or nothing: one namespace that is not given, and nothing is written.
+        // All or nothing: where one namespace is not granted, nothing is written.
         for not_given in ["kube-system", foreign.namespace.as_str()] {
             let spec = json!({ "spec": { "namespaces": [both[0], not_given], "quota": { "pods": 7 } } });
             scene.admin.merge(&TENANT, "", &name, &spec).await.expect("a change");
@@ -76,7 +76,7 @@ fn a_tenant_has_children_in_its_namespaces_and_in_none_that_is_not_granted() {
         assert_eq!(scene.get(&QUOTA, &child).await["spec"]["hard"]["pods"], "7");
         second.gone(&QUOTA, &child).await;
 
-        // The name of a child may be another's: it stays as it is.
+        // An existing object of others with a child's name stays as it is.
         let other = json!({
             "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": child }, "spec": { "hard": { "pods": "1" } },
         });

@@ -45,7 +45,7 @@ fn a_host_whose_lease_is_given_away_by_hand_stops_and_takes_it_back_once_it_expi
             audit.iter().filter(|entry| entry.is_about("memcacheds") && entry.verb == "list").count()
         };
         let (process, lists_before) = (host.process(), lists());
-        // By this time it would have expired a year ago; but no host compares the clock of another with its own.
+        // By this time it would have expired a year ago; but no host compares another host's clock with its own.
         let edit = json!({ "spec": { "holderIdentity": "stranger", "renewTime": "2020-01-01T00:00:00.000000Z" } });
         let edited = Instant::now();
         scene.admin.merge(&LEASE, SYSTEM, &lease_name(&scene), &edit).await.expect("it is edited");

@@ -13,7 +13,7 @@ use super::{AFTER_CRASH, scene};
 
 const PARENTS: usize = 24;
 
-/// How many Leases a host holds.
+/// Returns the number of Leases that a host holds.
 async fn held(host: &Host) -> Result<usize, String> {
     let status = host.status().await?;
     let leases = status["leases"].as_array().cloned().unwrap_or_default();
@@ -36,7 +36,7 @@ async fn come_to_hold(hosts: &[&Host], expected: &[usize]) {
     }
 }
 
-/// Which parents of a scene the log of a host names as written.
+/// Returns the parents of a scene that a host has written, by its log.
 fn worked_for(host: &Host, scene: &Scene) -> BTreeSet<String> {
     let log = host.log();
     let of_parent = |number: &usize| {
@@ -46,7 +46,7 @@ fn worked_for(host: &Host, scene: &Scene) -> BTreeSet<String> {
     (0..PARENTS).filter(of_parent).map(|number| format!("cache-{number}")).collect()
 }
 
-/// How a host of a scene is started whose parents are spread, each by itself.
+/// Returns the options for a host that shards the parents of its scene one by one.
 async fn spread(scene: &Scene, folder: &Folder) -> Start {
     scene.start().await.plugins(&[folder.path()]).shards(2)
 }
@@ -79,7 +79,7 @@ fn two_hosts_hold_a_shard_each_and_one_takes_over_when_the_other_ends() {
         }
         let (of_first, of_second) = (worked_for(&first, &scene), worked_for(&second, &scene));
         assert!(!of_first.is_empty() && of_second.len() > 1, "{of_first:?} {of_second:?}");
-        // A quiet pair writes nothing.
+        // Without changes, the two hosts write nothing.
         let writes = scene.recorded_writes().await.len();
         tokio::time::sleep(Duration::from_secs(4)).await;
         assert_eq!(scene.recorded_writes().await.len(), writes);

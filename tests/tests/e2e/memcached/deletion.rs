@@ -64,7 +64,7 @@ fn a_foreign_finalizer_keeps_the_object_and_does_not_block_the_host() {
         assert_eq!(condition_parts(&object, "Degraded"), ("True", "Finalizing", END));
         is_one_event(&scene).await;
         let writes = scene.recorded_writes().await.len();
-        // An edit wakes the host, which has nothing left to do.
+        // An edit requeues the object, for which the host has nothing left to do.
         scene.merge(&MEMCACHED, "cache", json!({ "metadata": { "annotations": { "a": "b" } } })).await;
         scene.merge(&MEMCACHED, "cache", json!({ "spec": { "size": 3 } })).await;
         tokio::time::sleep(std::time::Duration::from_secs(2)).await;

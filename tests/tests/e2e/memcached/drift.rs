@@ -1,4 +1,4 @@
-//! What we set is put back, what others set is left alone.
+//! Edits of the plugin's fields are reverted; fields of other managers are left alone.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{host, scene};
 
-/// An edit of a field that we set, by name, as a JSON patch.
+/// Edits of fields that the plugin sets, each with a name and a JSON patch.
 fn edits_of_the_deployment() -> Vec<(&'static str, Value)> {
     let label = "/metadata/labels/app.kubernetes.io~1";
     let container = "/spec/template/spec/containers/0";
@@ -62,15 +62,15 @@ fn edits_of_the_service() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// What there is to compare after an edit was put back.
+/// Returns the part of an object that must be the same after an edit was reverted.
 fn substance(object: &Value) -> Value {
     let mut spec = object["spec"].clone();
     let labels = object["metadata"]["labels"].clone();
-    // The API server removes node ports by itself, or not; they are not desired.
+    // The API server may or may not remove node ports by itself; they are not desired.
     for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
         port.as_object_mut().unwrap().remove("nodePort");
     }
-    // A default that comes with the type and stays when the type goes.
+    // A default that is set with the type and stays when the type is reverted.
     spec.as_object_mut().unwrap().remove("externalTrafficPolicy");
     json!({ "labels": labels, "spec": spec })
 }
@@ -129,7 +129,7 @@ fn the_port_of_the_container_is_repaired_at_once_whatever_else_writes_to_the_dep
         scene.available("cache").await;
         let before = scene.get(&DEPLOYMENT, "cache").await;
         let port = "/spec/template/spec/containers/0/ports/0/containerPort";
-        // The deployment controller writes to it as soon as it is edited.
+        // The deployment controller writes to the Deployment as soon as it is edited.
         for number in 1..=8 {
             scene.json_patch(&DEPLOYMENT, "cache", json!([{ "op": "replace", "path": port, "value": number }])).await;
             scene
@@ -180,7 +180,7 @@ fn ports_that_others_added_to_the_service_stay_when_ours_is_repaired() {
         let scene = scene("drift-added-service-ports").await;
         scene.create(memcached("cache", 1)).await;
         scene.available("cache").await;
-        // Each of more than one has a name.
+        // Where there is more than one port, each needs a name.
         let ports = json!([
             { "op": "add", "path": "/spec/ports/0/name", "value": "mc" },
             { "op": "add", "path": "/spec/ports/-", "value": { "name": "metrics", "port": 9150 } },
@@ -224,8 +224,8 @@ fn an_edit_during_the_repair_of_another_is_repaired_too() {
         };
         for _ in 0..8 {
             edit("/spec/template/spec/containers/0/name", json!("renamed")).await;
-            // Some of these come between what the host does for the name: it is put back, applied, and then
-            // forgotten the edit.
+            // Some of these edits fall between the steps by which the host reverts the name: a repair, an apply, and the
+            // removal of the repair's field ownership.
             for replicas in 2..7 {
                 edit("/spec/replicas", json!(replicas)).await;
             }
@@ -235,16 +235,17 @@ fn an_edit_during_the_repair_of_another_is_repaired_too() {
     });
 }
 
-/// How many owners are the plugin by something else than an apply: what it owns so it could never take away.
+/// Counts the entries in `managedFields` by which the plugin owns fields through an update instead of an apply: it could
+/// never remove such fields.
 fn edits_of_ours(object: &Value) -> usize {
     let owners = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
     owners.iter().filter(|owner| owner["manager"] == "hotshoe/memcached" && owner["operation"] != "Apply").count()
 }
 
-// An apply leaves alone what others set. If that makes what we set invalid, it is reported with its field manager.
+// An apply leaves alone what others set. If that makes the plugin's fields invalid, it is reported with the field manager.
 
-/// Makes an edit of the Deployment that an apply cannot undo: it is reported with its owner, and not tried over and
-/// over; once that owner removes what it added, the Deployment is put back.
+/// Makes an edit of the Deployment that an apply cannot revert. It is reported with its field manager, and not retried in
+/// a loop; once that manager removes what it added, the Deployment is repaired.
 async fn an_edit_is_a_conflict(name: &str, edit: Value, added: &str) {
     let scene = scene(name).await;
     scene.create(memcached("cache", 1)).await;
@@ -259,7 +260,7 @@ async fn an_edit_is_a_conflict(name: &str, edit: Value, added: &str) {
     assert_eq!(substance(&now), substance(&edited), "fields of another field manager are left alone");
     assert_eq!(owners(&now), owners(&edited), "and so is who owns them");
     let remove = json!([{ "op": "remove", "path": added }]);
-    // Without it the edit would be invalid, too.
+    // Without this part the edit itself would be invalid.
     let undo = match added.ends_with("localhostProfile") {
         true => json!([{ "op": "replace", "path": "/spec/template/spec/securityContext/seccompProfile",
             "value": { "type": "Unconfined" } }]),
@@ -271,7 +272,7 @@ async fn an_edit_is_a_conflict(name: &str, edit: Value, added: &str) {
     scene.available("cache").await;
 }
 
-/// The field manager that updated an object last, beside its controllers.
+/// Returns the field manager that updated an object last, apart from its controllers.
 fn editor(object: &Value) -> String {
     let entries = object["metadata"]["managedFields"].as_array().unwrap().iter();
     let mut updates = entries.filter(|entry| entry["operation"] == "Update" && entry["subresource"].is_null());
@@ -349,7 +350,7 @@ fn additions_of_others_stay_where_an_edit_beside_them_is_repaired() {
     });
 }
 
-/// Who owns what of an object, but for the times and what its controllers write.
+/// Returns the field managers of an object with their fields, without times and without its controllers.
 fn owners(object: &Value) -> Vec<(String, Value)> {
     let entries = object["metadata"]["managedFields"].as_array().unwrap().iter();
     let entries = entries.filter(|entry| entry["subresource"].is_null());
@@ -375,7 +376,7 @@ fn additions_of_others_stay_theirs_where_an_edit_cannot_be_repaired() {
         let edit = json!({ "spec": { "replicas": 5, "revisionHistoryLimit": 3 } });
         let edited = scene.merge(&DEPLOYMENT, "cache", edit).await;
         scene.until_condition("cache", "Degraded", ("True", "Resizing", "one server is too few")).await;
-        // It is tried again from time to time, and changes nothing of whose the fields are.
+        // The repair is retried from time to time, which does not change the ownership of fields.
         let is_theirs = |now: &Value| owners(now) == owners(&edited);
         scene.until_object(&DEPLOYMENT, "cache", "is owned as before", is_theirs).await;
         scene.allow(&rule).await;
@@ -460,7 +461,7 @@ fn repeated_manual_scaling_is_reverted_as_soon_as_the_first_time() {
             let scaled = scene.merge(&DEPLOYMENT, "cache", json!({ "spec": { "replicas": 2 } })).await;
             let has_two_servers = |object: &Value| object["status"]["nodes"].as_array().is_some_and(|it| it.len() == 2);
             let is_back = |object: &Value| object["spec"]["replicas"] == 1 && object["metadata"] != scaled["metadata"];
-            // Now and then a second Pod is there before it is put back, and the status lists it.
+            // Sometimes a second Pod exists before the scale is reverted, and the status lists it.
             scene.until_object(&DEPLOYMENT, "cache", "has one replica again", is_back).await;
             scene.until_object(&MEMCACHED, "cache", "has one server again", |object| !has_two_servers(object)).await;
         }
@@ -502,7 +503,7 @@ fn additions_of_others_are_left_alone() {
                 && template["spec"]["containers"][0]["env"] == json!([{ "name": "THEIRS", "value": "1" }])
         };
         scene.available("cache").await;
-        // A resize makes the host write the Deployment, and it still keeps what it did not set.
+        // A resize makes the host write the Deployment, which still keeps the fields of others.
         scene.merge(&MEMCACHED, "cache", json!({ "spec": { "size": 2 } })).await;
         let resized = |deployment: &Value| deployment["spec"]["replicas"] == 2;
         let deployment = scene.until_object(&DEPLOYMENT, "cache", "has two replicas", resized).await;

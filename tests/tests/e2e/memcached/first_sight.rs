@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::scene;
 
-/// The first status of a Memcached, when it has come to this end.
+/// Waits until the status of a Memcached fulfils a condition, and returns its first status.
 async fn first_status(scene: &Scene, name: &str, ends: impl Fn(&Value) -> bool) -> Value {
     let mut changes = scene.watch(&MEMCACHED).await;
     scene.create(memcached(name, 1)).await;
@@ -61,7 +61,7 @@ fn a_memcached_in_the_namespace_of_the_host_is_left_alone() {
         let mut theirs = memcached(name, 1);
         theirs["metadata"]["namespace"] = SYSTEM.into();
         let theirs = scene.admin.create(&theirs).await.expect("it is created");
-        // One that comes later is served.
+        // One in another namespace that is created later is served.
         scene.create(memcached("cache", 1)).await;
         scene.available("cache").await;
         let now = scene.admin.get(&MEMCACHED, SYSTEM, name).await.expect("it is there");
@@ -140,7 +140,7 @@ fn each_change_of_what_is_observed_costs_one_write_and_nothing_else_costs_any() 
         assert_eq!(count("events"), 0, "{writes:#?}");
         assert_eq!(count("memcacheds/status"), statuses.len(), "{writes:#?}\n{statuses:#?}");
         assert_eq!(writes.len(), 3 + statuses.len(), "{writes:#?}");
-        // Start, Deployment there, and the steps of its roll-out, of which some may fall together.
+        // The start, the Deployment's creation, and the steps of its rollout, of which some may coincide.
         assert!(statuses.len() <= 9, "{statuses:#?}");
     });
 }

@@ -1,4 +1,4 @@
-//! Objects of others that have the names of our children.
+//! Objects of others with the names of the plugin's children.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -39,7 +39,7 @@ fn service() -> Value {
     })
 }
 
-/// The part that must not change: all but what controllers write.
+/// Returns the part of an object that must not change: all but what controllers write.
 fn substance(object: &Value) -> Value {
     let managers: BTreeSet<_> = object["metadata"]["managedFields"]
         .as_array()
@@ -165,7 +165,7 @@ fn an_orphaned_child_is_not_adopted_by_the_next_object_of_this_name() {
         scene.gone(&MEMCACHED, "cache").await;
         let left = scene.get(&DEPLOYMENT, "cache").await;
         assert!(left["metadata"]["ownerReferences"].is_null(), "{left:#}");
-        // Times of objects have no fractions of a second.
+        // Times in objects have a resolution of a second.
         let is_later = async || {
             let probe = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "generateName": "now-" } });
             let now = scene.create(probe).await["metadata"]["creationTimestamp"].clone();

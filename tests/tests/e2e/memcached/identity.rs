@@ -1,4 +1,4 @@
-//! Who writes what, as the API server recorded it, and what the accounts may not.
+//! Which account writes what, by the audit log, and what the accounts may not do.
 
 use hotshoe_tests::control_plane::{CLOSED, HOST_USER, PLUGIN_USER, SYSTEM};
 use hotshoe_tests::kinds::{DEPLOYMENT, EVENT, Kind, MEMCACHED, NAMESPACE, SECRET, SERVICE, SERVICE_ACCOUNT};
@@ -137,7 +137,7 @@ fn the_plugins_account_can_write_its_children_and_little_else() {
     });
 }
 
-/// Creates it, but for the last step.
+/// Creates an object by a dry run.
 async fn try_to_create(account: &Kube, kind: &Kind, object: &Value) -> Result<Value, Refused> {
     let namespace = object["metadata"]["namespace"].as_str().expect("a namespace");
     let path = format!("{}?dryRun=All", kind.path(namespace, None));
@@ -197,7 +197,7 @@ fn the_namespace_of_the_host_is_closed_whatever_rights_a_plugins_account_has() {
         let labels = json!({ "metadata": { "labels": { "pod-security.kubernetes.io/enforce": null } } });
         is_closed("the namespace itself", plugin.merge(&NAMESPACE, "", SYSTEM, &labels).await);
         is_closed("its end", plugin.delete(&NAMESPACE, "", SYSTEM).await);
-        // What has no namespace is not the host's.
+        // Cluster-scoped objects are not in the host's namespace.
         let other = json!({ "metadata": { "name": "open-to-all" } });
         let other = post(NAMESPACE.path("", None), other).await;
         assert!(other.is_ok(), "{other:?}");

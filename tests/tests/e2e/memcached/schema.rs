@@ -1,4 +1,4 @@
-//! What the API server takes and shows, by the CRD.
+//! What the API server accepts and shows, by the CRD.
 
 use hotshoe_tests::kinds::{Kind, MEMCACHED, MEMCACHED_V1};
 use hotshoe_tests::{memcached, repository, run};
@@ -21,7 +21,7 @@ fn a_spec_that_the_schema_does_not_allow_is_rejected_with_a_message() {
             (MEMCACHED, json!({ "size": 0 }), "spec.size in body should be greater than or equal to 1"),
             (MEMCACHED, json!({ "size": -1 }), "spec.size in body should be greater than or equal to 1"),
             (MEMCACHED, json!({ "size": 4 }), "spec.size in body should be less than or equal to 3"),
-            // What other tutorials have; the error names the version to write.
+            // The value of other tutorials; the error names the version to write.
             (MEMCACHED, json!({ "size": 5 }), "write apiVersion: cache.example.com/v1, which takes sizes up to 10"),
             (MEMCACHED, json!({ "size": "2" }), "spec.size in body must be of type integer"),
             (MEMCACHED, json!({ "size": 1.5 }), "spec.size in body must be of type int32"),
@@ -53,7 +53,7 @@ fn a_size_that_only_v1_allows_is_served() {
         scene.create(in_version(&MEMCACHED_V1, &json!({ "size": 10 }))).await;
         let object = scene.available("cache").await;
         assert_eq!(object["status"]["nodes"].as_array().map(Vec::len), Some(10));
-        // An unqualified edit goes through the preferred version, which is v1.
+        // An edit without a version uses the preferred one, v1.
         scene.merge(&MEMCACHED_V1, "cache", json!({ "spec": { "size": 9 } })).await;
         let is_nine = |object: &Value| object["status"]["readyReplicas"] == 9;
         scene.until_object(&MEMCACHED, "cache", "has nine servers", is_nine).await;

@@ -87,7 +87,7 @@ fn a_new_port_is_not_reported_as_rolled_out_before_it_is() {
     });
 }
 
-/// What a Memcached said, from one status to the next.
+/// Resizes a Memcached, and returns all its statuses in order.
 async fn history(sizes: &[u64]) -> Vec<Value> {
     let scene = scene("history").await;
     let mut changes = scene.watch(&MEMCACHED).await;

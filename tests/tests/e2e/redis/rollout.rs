@@ -54,7 +54,7 @@ fn a_pause_between_two_servers_is_kept() {
         assert_eq!(images(&scene).await, ["redis:6.0", "redis:7.0"], "the highest ordinal is the first");
         let whole = |object: &Value| object["status"]["updatedReplicas"] == 2 && object["status"]["readyReplicas"] == 2;
         scene.until_object(&REDIS, "redis", "has updated both", whole).await;
-        // Kubernetes writes times in whole seconds, and the test saw the first server a moment late.
+        // Kubernetes writes times in whole seconds, and the test saw the first server a moment later.
         assert!(began.elapsed().as_secs() >= 2, "{:?}", began.elapsed());
     });
 }

@@ -1,4 +1,4 @@
-//! The Service, the StatefulSet and what that makes: their shape, and more and fewer of them.
+//! The Service, the StatefulSet and its Pods and claims: their fields, and scaling.
 
 use hotshoe_tests::kinds::{CLAIM, POD, REDIS, SERVICE, STATEFUL_SET};
 use hotshoe_tests::run;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{held_up, redis, scene, serves};
 
-/// A class of the whole cluster, so its name has the namespace of the test in it.
+/// A StorageClass. It is cluster-scoped, so its name contains the namespace of the test.
 fn class(name: &str, provisioner: &str) -> Value {
     json!({
         "apiVersion": STORAGE_CLASS.api_version(), "kind": STORAGE_CLASS.kind,
@@ -56,14 +56,14 @@ fn a_quota_is_named_until_it_has_room() {
             "metadata": { "name": "two-pods" }, "spec": { "hard": { "pods": "2" } },
         });
         scene.create(quota).await;
-        // Until it has been counted, the API server does not hold Pods against it.
+        // The API server enforces a quota only once its usage has been counted.
         scene.until_object(&QUOTA, "two-pods", "is counted", |quota| quota["status"]["used"]["pods"] == "0").await;
         scene.create(redis(json!({}))).await;
         let message = held_up(&scene, 2, "QuotaExceeded").await;
         assert!(message.contains("the ResourceQuota two-pods leaves no room: of pods 2 of 2 is used"), "{message}");
         scene.until_condition_of(&REDIS, "redis", "Degraded", "True", "QuotaExceeded").await;
         scene.merge(&QUOTA, "two-pods", json!({ "spec": { "hard": { "pods": "5" } } })).await;
-        // The StatefulSet controller backs off, for longer each time; each change of the set has it look again.
+        // The StatefulSet controller backs off exponentially; a change of the set makes it retry at once.
         let looks = AtomicUsize::new(0);
         scene
             .until("the third server is there", async || match scene.find(&POD, "redis-2").await {

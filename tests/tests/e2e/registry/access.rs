@@ -79,7 +79,7 @@ fn proxy(port: &str) -> (String, mpsc::Receiver<String>) {
             let mut lines = BufReader::new(client.try_clone().expect("a second handle")).lines();
             let first = lines.next().and_then(Result::ok).unwrap_or_default();
             while lines.next().and_then(Result::ok).is_some_and(|line| !line.is_empty()) {}
-            // Who waits for it may have gone.
+            // The receiver may have been dropped.
             drop(report.send(first));
             tunnel(client, &to);
         }
@@ -127,7 +127,7 @@ fn the_confined_process_uses_the_proxy_of_the_environment_too() {
         most: 1,
         verify: None,
     };
-    // What the host writes to it.
+    // What the host writes to the process's standard input.
     let request = json!({ "pull": pull, "only_resolve": true }).to_string();
     let desk = Desk::new();
     desk.write("request", request);

@@ -1,4 +1,4 @@
-//! What is pushed and pulled, seen by another client.
+//! Pushed and pulled images, checked with another client.
 
 use std::fs;
 

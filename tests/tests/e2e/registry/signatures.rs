@@ -1,4 +1,4 @@
-//! Signatures as cosign makes them, after its specification: the keys and the signatures are those of `openssl`.
+//! Signatures in the formats of cosign, by its specifications. `openssl` makes the keys and the signatures.
 //! <https://github.com/sigstore/cosign/blob/main/specs/SIGNATURE_SPEC.md>
 //! <https://github.com/sigstore/cosign/blob/main/specs/BUNDLE_SPEC.md>
 
@@ -30,13 +30,13 @@ impl Desk {
         self.openssl(&["ec", "-in", &private, "-pubout", "-out", &format!("{name}.pub")]);
     }
 
-    /// The signature of these bytes, base64.
+    /// Signs these bytes, and returns the signature in base64.
     fn sign(&self, name: &str, bytes: &[u8]) -> String {
         self.write("signed", bytes);
         STANDARD.encode(self.openssl(&["dgst", "-sha256", "-sign", &format!("{name}.key"), "signed"]))
     }
 
-    /// Pulls what must be signed with one of these keys.
+    /// Pulls an image that must be signed with one of these keys.
     fn pull(&self, registry: &Registry, keys: &[&str]) -> Ended {
         let image = registry.image("a:1");
         let keys: Vec<_> = keys.iter().flat_map(|key| ["--verify-key".to_owned(), format!("{key}.pub")]).collect();

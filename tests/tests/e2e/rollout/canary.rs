@@ -1,5 +1,5 @@
-//! A canary: another component decides for some of the parents first. Each parent is decided by one of the two, and says
-//! by which.
+//! A canary: a new component decides for a share of the parents first. One of the two revisions decides for each parent,
+//! whose status and child show which.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ const SLIPS: &str = "this revision slips";
 const FREES: &str = "this revision frees";
 const HOLDS: &str = "this revision holds";
 
-/// What the component says that [`another`] makes of this number.
+/// Returns the text of the revision that [`another`] makes for this number.
 fn words(number: usize) -> String {
     format!("this revision w{number:04}")
 }
@@ -29,14 +29,15 @@ fn digest(component: &[u8]) -> Digest {
     Digest::of(component)
 }
 
-/// The plugin, of which another component is a canary first.
+/// The plugin, with a rollout by canary.
 fn folder(rollout: &str) -> Folder {
     let folder = Folder::of_faulty();
     folder.edit("spec:\n", &format!("spec:\n  rollout: {rollout}\n"));
     folder
 }
 
-/// Parents that say which revision decided, or may be made to fail, until each is decided by the first.
+/// Creates parents that show which revision decided, or can be made to fail, and waits until the first has decided for
+/// all.
 async fn parents(scene: &Scene, count: usize, says: &str) {
     for number in 0..count {
         scene.create(fault(&format!("fault-{number}"), says)).await;
@@ -52,7 +53,7 @@ fn name(object: &Value) -> String {
     object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
 }
 
-/// The parents in the share of a component.
+/// Returns the parents in the share of a component.
 async fn among(scene: &Scene, percent: u8, component: &[u8]) -> BTreeSet<String> {
     let share = Share::Percent(percent);
     let is_in =
@@ -60,7 +61,7 @@ async fn among(scene: &Scene, percent: u8, component: &[u8]) -> BTreeSet<String>
     scene.list(&FAULT).await.iter().filter(|object| is_in(object)).map(name).collect()
 }
 
-/// Which revision each parent and its child says, and whether its condition names a canary.
+/// Returns the revision that each parent and its child show, and whether the condition names a canary.
 async fn sayings(scene: &Scene, kind: &Kind) -> BTreeMap<String, (String, String, bool)> {
     let children: BTreeMap<_, _> =
         scene.list(&CONFIG_MAP).await.iter().map(|child| (name(child), child["data"]["revision"].clone())).collect();
@@ -73,7 +74,8 @@ async fn sayings(scene: &Scene, kind: &Kind) -> BTreeMap<String, (String, String
     scene.list(kind).await.iter().map(of_parent).collect()
 }
 
-/// Waits until those say the canary's words, with the condition that names it, and all others the active revision's.
+/// Waits until the canary has decided for its share, with the condition that names it, and the active revision for all
+/// other parents.
 async fn until_decided_by(scene: &Scene, canary: &BTreeSet<String>, words: (&str, &str)) {
     until_kind_decided_by(&FAULT, scene, canary, words).await;
 }
@@ -121,7 +123,7 @@ fn event(component: &[u8], event: &str) -> (String, String) {
     (digest(component).full(), event.to_owned())
 }
 
-/// The objects here that the log names beside a revision.
+/// Returns the objects of the namespace that the log names in lines of a revision.
 fn touched(host: &Host, scene: &Scene, component: &[u8]) -> BTreeSet<String> {
     let (digest, here) = (format!("digest={} ", digest(component)), format!("{}/", scene.namespace));
     let object = |line: &str| {
@@ -150,7 +152,7 @@ fn a_good_canary_decides_for_its_share_and_after_its_duration_for_all() {
         assert!(status.success() && shown.contains("is the canary for 25%"), "{shown}");
         assert_eq!(host.digest().await, digest(folder.original()).full(), "the first is active still");
         assert_eq!(events(&host), [event(folder.original(), "Activated")]);
-        // A change is decided by the revision of the parent, and so is a parent that is new.
+        // A change of a parent, or a new parent, is decided by the revision in whose share the parent is.
         for name in (0..COUNT).map(|number| format!("fault-{number}")) {
             scene.merge(&FAULT, &name, json!({ "metadata": { "labels": { "changed": "yes" } } })).await;
         }
@@ -158,7 +160,7 @@ fn a_good_canary_decides_for_its_share_and_after_its_duration_for_all() {
         let share = among(&scene, 25, &second).await;
         until_decided_by(&scene, &share, (&words(1), WORKS)).await;
         assert_eq!(touched(&host, &scene, &second), share);
-        // A larger share drops none of the smaller one.
+        // A larger share contains the smaller one.
         folder.edit("percent: 25", "percent: 60");
         let larger = among(&scene, 60, &second).await;
         assert!(larger.is_superset(&share));
@@ -178,13 +180,13 @@ fn a_good_canary_decides_for_its_share_and_after_its_duration_for_all() {
             .await;
         assert!(until_no_canary(&host).await["refused"].is_null());
         assert_eq!(events(&host), [event(folder.original(), "Activated"), event(&second, "Activated")]);
-        // It began once, whatever was changed meanwhile.
+        // The canary began once, whatever was changed meanwhile.
         let log = host.log();
         let is_of_it = |line: &&str| {
             line.contains("the component is the canary") && line.contains(&format!("digest={} ", digest(&second)))
         };
         assert_eq!(log.lines().filter(is_of_it).count(), 1, "{log}");
-        // It is rolled back as any other.
+        // It can be rolled back like any other revision.
         assert!(host.ask(&["rollback", "faulty"]).0.success());
         until_digest(&host, folder.original()).await;
     });
@@ -203,7 +205,7 @@ fn a_bad_canary_is_rolled_back_and_has_touched_its_share_only() {
         until_canary(&host, &bad).await;
         let share = among(&scene, 50, &bad).await;
         assert!(!share.is_empty() && share.len() < COUNT, "{share:?}");
-        // It did well on all that was there. Now it meets what it cannot serve.
+        // It served all existing parents. Now some change to what it cannot serve.
         for number in 0..COUNT {
             scene.merge(&FAULT, &format!("fault-{number}"), json!({ "spec": { "fault": "slip" } })).await;
         }
@@ -223,7 +225,7 @@ fn a_bad_canary_is_rolled_back_and_has_touched_its_share_only() {
         let touched = touched(&host, &scene, &bad);
         assert!(!touched.is_empty() && touched.is_subset(&share), "{touched:?} of {share:?}");
         assert_eq!(events(&host), [event(folder.original(), "Activated"), event(&bad, "RolledBack")]);
-        // Neither a reload nor another host makes it the canary again; an approval does.
+        // Neither a reload nor another host starts the canary again; an approval does.
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(!status.success() && words.contains("RolledBack"), "{words}");
         host.stop();
@@ -276,14 +278,14 @@ fn a_newer_component_takes_the_place_of_a_canary_and_each_parent_has_one_revisio
             let share = among(&scene, 40, &newer).await;
             until_decided_by(&scene, &share, (&words(number), WORKS)).await;
         }
-        // None of the older ones was found to be bad.
+        // None of the replaced canaries was found to be bad.
         assert_eq!(events(&host), [event(folder.original(), "Activated")]);
-        // The active one comes back.
+        // The active component is put back in place.
         folder.put(folder.original());
         let plugin = until_no_canary(&host).await;
         assert!(plugin["refused"].is_null(), "{plugin:#}");
         until_decided_by(&scene, &BTreeSet::new(), ("", WORKS)).await;
-        // Where spec.rollout goes, what is left of the parents follows at once.
+        // Once spec.rollout is removed, the canary decides for the remaining parents at once.
         let last = another(&folder, 4);
         folder.put(&last);
         until_canary(&host, &last).await;
@@ -309,7 +311,7 @@ fn a_rollback_or_a_pinned_revision_ends_a_canary() {
         let plugin = until_no_canary(&host).await;
         assert_eq!(plugin["refused"]["reason"], "RolledBack", "{plugin:#}");
         assert_eq!(plugin["digest"], *digest(folder.original()).full());
-        // What is to be active is said: the canary is not, and begins anew once it is not said any more.
+        // The active revision is pinned: that ends the canary, which begins again once nothing is pinned.
         folder.put(&third);
         until_canary(&host, &third).await;
         let revision = format!("spec:\n  revision: {}\n", digest(folder.original()).full());
@@ -319,7 +321,7 @@ fn a_rollback_or_a_pinned_revision_ends_a_canary() {
         host.until_plugin("it waits", |plugin| plugin["refused"]["reason"] == "RevisionPinned").await;
         folder.edit(&revision, "spec:\n");
         until_canary(&host, &third).await;
-        // Named itself, it decides for all.
+        // Pinned itself, it decides for all.
         folder.edit("spec:\n", &format!("spec:\n  revision: {}\n", digest(&third).full()));
         until_digest(&host, &third).await;
         until_decided_by(&scene, &BTreeSet::new(), ("", &words(2))).await;
@@ -402,7 +404,7 @@ fn a_changed_plugin_yaml_applies_to_the_canary_and_one_that_grants_it_less_ends_
         let share = among(&scene, 50, &second).await;
         until_decided_by(&scene, &share, (&words(1), WORKS)).await;
         assert_eq!(until_canary(&host, &second).await["since"], since, "it goes on");
-        // A file that cannot be used changes nothing.
+        // An invalid file changes nothing.
         folder.edit("percent: 50", "percent: 500");
         host.until_plugin("it is refused", |plugin| plugin["pluginFile"]["refused"].is_string()).await;
         assert_eq!(until_canary(&host, &second).await["share"], "50%");
@@ -442,7 +444,7 @@ fn children_of_a_kind_that_only_a_canary_owns_are_pruned_and_do_not_block_a_newe
         let share = among(&scene, 50, &holding).await;
         assert!(share.len() > COUNT / 10, "{share:?}");
         until_held(&scene, &share).await;
-        // Some of its parents are the newer one's, and some the active one's again.
+        // The parents of its share are now the newer canary's or the active revision's.
         folder.put(&newer);
         until_canary(&host, &newer).await;
         until_held(&scene, &BTreeSet::new()).await;
@@ -455,7 +457,7 @@ fn children_of_a_kind_that_only_a_canary_owns_are_pruned_and_do_not_block_a_newe
             scene.list(&CONFIG_MAP).await.iter().filter(|child| share.contains(&name(child))).count(),
             share.len()
         );
-        // Nothing watches the kind any more.
+        // The kind is no longer watched.
         host.until_plugin("the kind is not watched", |plugin| {
             let watches = plugin["watches"].as_array().cloned().unwrap_or_default();
             !watches.iter().any(|watch| watch["kind"] == "LimitRange")
@@ -489,7 +491,7 @@ fn a_canary_by_namespaces_follows_their_labels() {
         const TIER: &str = "canary.example.com/tier";
         let (inside, outside) = (scene_with_faults("canary-inside").await, scene_with_faults("canary-outside").await);
         let plane = ControlPlane::shared().await;
-        // A host of all namespaces has parents of its own kind.
+        // The host watches all namespaces, so its parents are of a kind that no other test uses.
         let definition = std::fs::read_to_string(repository("tests/fixtures/faulty/crd.yaml")).expect("a CRD");
         install_faults_of(plane, CANARY_FAULT.group, &definition).await;
         let folder = folder(&format!("{{canary: {{namespaces: {{matchLabels: {{{TIER}: first}}}}}}, duration: 60m}}"));
@@ -528,12 +530,12 @@ fn a_canary_by_namespaces_follows_their_labels() {
         say(&outside, &none, ("", WORKS)).await;
         assert_eq!(touched(host, &inside, &second), ins);
         assert!(touched(host, &outside, &second).is_empty());
-        // The labels change midway.
+        // The labels change during the canary.
         relabel(&inside, Value::Null).await;
         relabel(&outside, json!("first")).await;
         say(&inside, &none, ("", WORKS)).await;
         say(&outside, &outs, (&words(1), WORKS)).await;
-        // So does what is selected, also for a newer component.
+        // The selector changes too, also for a newer component.
         folder.edit("first}", "second}");
         host.until_plugin("it has no parents", |plugin| plugin["canary"]["parents"] == 0).await;
         say(&outside, &none, ("", WORKS)).await;

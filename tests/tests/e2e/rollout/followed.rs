@@ -1,4 +1,4 @@
-//! `plugin.yaml` is changed while the host runs.
+//! Changes of `plugin.yaml` while the host runs.
 
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{CONFIG_MAP, DEPLOYMENT, FAULT, MEMCACHED, SERVICE};
@@ -132,7 +132,7 @@ fn another_value_in_plugin_yaml_reaches_the_children_without_a_restart() {
         let now = host.plugin().await;
         assert_eq!(now["digest"], before.0["digest"], "the component is the same");
         assert!(now["seconds"].as_u64() >= before.0["seconds"].as_u64(), "and goes on: {now:#}");
-        // What is only written differently is nothing new.
+        // An edit that changes only the formatting is no change.
         folder.edit("kind: Plugin\n", "kind: Plugin # as before\n");
         let (status, words) = host.ask(&["reload", "memcached"]);
         assert!(status.success(), "{words}");
@@ -154,7 +154,7 @@ fn a_revoked_grant_is_denied_at_once() {
         scene.available("cache").await;
         let names = "      kind: Service\n      names: [good-*]\n";
         folder.edit("      kind: Service\n", names);
-        // Nothing woke the parent but plugin.yaml itself.
+        // Only the change of plugin.yaml requeued the parent.
         scene.until_condition_of(&MEMCACHED, "cache", "Reconciled", "False", "NotGranted").await;
         scene.get(&SERVICE, "cache-service").await;
         folder.edit(names, "      kind: Service\n");

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::faults::{scene, scene_with_faults};
 
-/// What the plugin says in `Degraded` when all is well, in several wordings of one length.
+/// The message of the plugin in `Degraded` when all is well, in several wordings of the same length.
 const WORDS: [&str; 4] = ["Nothing stands in", "Nowhere stands in", "No wall stands in", "No dust stands in"];
 
 async fn all_say(scene: &Scene, count: usize, word: &str) {
@@ -63,7 +63,7 @@ fn a_new_component_decides_every_parent_again_and_recreates_no_child() {
         all_say(&scene, 10, WORDS[0]).await;
         let before = (plugin(&host, "memcached").await, children(&scene).await, scene.recorded_writes().await);
         folder.put(&reworded(folder.original(), WORDS[0], WORDS[1]));
-        // The host notices by itself.
+        // The host notices the new file by itself.
         all_say(&scene, 10, WORDS[1]).await;
         let after = plugin(&host, "memcached").await;
         assert_ne!(after["digest"], before.0["digest"]);
@@ -73,7 +73,7 @@ fn a_new_component_decides_every_parent_again_and_recreates_no_child() {
         let new: Vec<_> = writes[before.2.len()..].iter().collect();
         assert_eq!(new.len(), 10, "one status each: {new:#?}");
         assert!(new.iter().all(|write| write.is_about("memcacheds/status")), "{new:#?}");
-        // `hotshoe reload` waits for what comes of it.
+        // `hotshoe reload` waits for the result.
         folder.put(&reworded(folder.original(), WORDS[0], WORDS[2]));
         let (status, said) = host.ask(&["reload", "memcached"]);
         assert!(status.success(), "{said}");
@@ -98,7 +98,7 @@ fn a_component_that_is_built_decides_once_it_is_reloaded_and_not_before() {
         all_say(&scene, 1, WORDS[0]).await;
         let first = host.digest().await;
         folder.put(&reworded(folder.original(), WORDS[0], WORDS[1]));
-        // plugin.yaml is followed, and what it says holds for the component that decides.
+        // plugin.yaml is followed, and applies to the active component.
         folder.edit("  source:", "  swap: {maxLosing: 20}\n  source:");
         host.says(&["plugin.yaml has changed"]).await;
         let (_, words) = host.ask(&["approve", "memcached"]);
@@ -140,7 +140,7 @@ fn no_change_is_lost_while_components_come_and_go_under_load() {
         for (name, size) in sizes {
             assert_eq!(scene.get(&DEPLOYMENT, &name).await["spec"]["replicas"], json!(size), "{name}");
         }
-        // A write of a parent loses against the person's who edits it at that moment; nobody edits
+        // A write of a parent may conflict with a user's edit at the same moment; nobody edits
         // children.
         let of_children = |resource: &str| matches!(resource, "deployments" | "services");
         let writes = scene.recorded_writes().await;

@@ -1,4 +1,4 @@
-//! Going back to an earlier component: by hand, and by itself.
+//! Rollbacks to an earlier component: by hand, and automatic.
 
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{CONFIG_MAP, FAULT, LIMIT_RANGE};
@@ -18,7 +18,7 @@ const HOLDS: &str = "this revision holds";
 const VIEWS: &str = "this revision views";
 const FREES: &str = "this revision frees";
 
-/// As people see it.
+/// Returns the first digits of a digest, which commands show.
 fn short(digest: &str) -> String {
     digest.chars().take(12).collect()
 }
@@ -56,7 +56,7 @@ fn an_administrator_rolls_back_and_forth_between_components() {
         assert_eq!(history(&host), events);
         let (_, words) = host.ask(&["history", "faulty"]);
         assert!(words.lines().any(|line| line.starts_with('*') && line.contains(&short(&first))), "{words}");
-        // The file still has the second. It is not activated again by itself, not even by a new host.
+        // The file still has the second component. It is not activated again automatically, not even by a new host.
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(!status.success() && words.contains("RolledBack"), "{words}");
         host.stop();
@@ -126,7 +126,7 @@ fn a_component_that_would_delete_much_requires_approval() {
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(!status.success() && words.contains("ApprovalRequired") && words.contains("3 of 3 parents"), "{words}");
         assert_eq!(host.digest().await, first);
-        // It still requires approval in a host that starts with it.
+        // It still requires approval in a host that is started with it.
         host.stop();
         let host = start(&mut scene, &folder).await;
         assert_eq!(host.digest().await, first);
@@ -146,7 +146,7 @@ fn a_component_that_would_delete_much_requires_approval() {
                 })
                 .await;
         }
-        // What it would delete the next time is not approved.
+        // The approval does not cover what it would delete the next time.
         folder.put(folder.original());
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(status.success(), "{words}");
@@ -156,7 +156,7 @@ fn a_component_that_would_delete_much_requires_approval() {
         folder.put(&reworded(folder.original(), WORKS, DROPS));
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(!status.success() && words.contains("ApprovalRequired") && words.contains("3 of 3 parents"), "{words}");
-        // It is the one that decided before all the same.
+        // It is still the component that decided before.
         let (status, words) = host.ask(&["rollback", "faulty"]);
         assert!(status.success(), "{words}");
         assert_ne!(host.digest().await, first);
@@ -237,7 +237,7 @@ fn a_first_component_that_fails_on_the_only_parent_can_be_approved_or_the_parent
     });
 }
 
-/// How it is served.
+/// Waits until this parent fails.
 async fn fails(scene: &Scene, name: &str) {
     let has_failed = |object: &Value| condition_parts(object, "Reconciled").1 == "Trapped";
     scene.until_object(&FAULT, name, "reports the failure", has_failed).await;
@@ -250,7 +250,7 @@ fn objects_that_the_component_fails_on_do_not_keep_it_from_deciding_after_a_rest
         let folder = Folder::of_faulty();
         let mut host = start(&mut scene, &folder).await;
         let first = host.digest().await;
-        // The only one that is there is what it cannot decide.
+        // The component fails on the only existing parent.
         scene.create(fault("bad-0", "trap")).await;
         fails(&scene, "bad-0").await;
         host.kill();
@@ -262,7 +262,7 @@ fn objects_that_the_component_fails_on_do_not_keep_it_from_deciding_after_a_rest
             scene.create(fault(&format!("bad-{number}"), "trap")).await;
         }
         host.kill();
-        // Nor do a few of them keep a new one from deciding.
+        // Nor do a few such parents keep a new component from deciding.
         folder.put(&reworded(folder.original(), WORKS, SLIPS));
         let host = start(&mut scene, &folder).await;
         assert_ne!(host.digest().await, first);
@@ -285,7 +285,7 @@ fn a_component_that_was_replaced_while_no_host_ran_is_checked_before_it_is_activ
         let refused = &host.plugin().await["refused"];
         assert_eq!(refused["reason"], "ApprovalRequired", "{refused:#}");
         scene.get(&CONFIG_MAP, "fault-0").await;
-        // One that breaks nothing is activated, and stays on probation.
+        // A component without failures is activated, and is on probation.
         host.stop();
         folder.put(&reworded(folder.original(), WORKS, SLIPS));
         let host = start(&mut scene, &folder).await;
@@ -365,7 +365,7 @@ async fn until_digest(host: &Host, digest: &str) {
     .await;
 }
 
-/// Six parents that any revision serves.
+/// Creates six parents that every revision serves.
 async fn six_are_served(scene: &Scene) {
     for number in 0..6 {
         scene.create(fault(&format!("fault-{number}"), "")).await;
@@ -375,7 +375,7 @@ async fn six_are_served(scene: &Scene) {
     }
 }
 
-/// They become what a new revision cannot serve.
+/// Changes the six parents to what a new revision cannot serve.
 async fn all_six_slip(scene: &Scene) {
     for number in 0..6 {
         scene.merge(&FAULT, &format!("fault-{number}"), json!({ "spec": { "fault": "slip" } })).await;
@@ -395,7 +395,7 @@ fn a_component_that_does_worse_than_the_one_before_it_is_rolled_back_automatical
         assert!(status.success(), "{words}");
         let second = host.digest().await;
         assert_ne!(first, second);
-        // It did well on all that was there. Now it meets what it cannot serve.
+        // It served all existing parents. Now they change to what it cannot serve.
         all_six_slip(&scene).await;
         until_digest(&host, &first).await;
         for number in 0..6 {
@@ -409,7 +409,7 @@ fn a_component_that_does_worse_than_the_one_before_it_is_rolled_back_automatical
         assert_eq!((&refused["reason"], &refused["digest"]), (&json!("RolledBack"), &json!(second)), "{status:#}");
         assert!(refused["message"].as_str().is_some_and(|why| why.contains("calls failed")), "{refused:#}");
         assert_eq!(history(&host)[2].1, "RolledBack");
-        // What failed, that it is rolled back, and to what: in this order.
+        // The log has, in this order: what failed, that it is rolled back, and to which revision.
         host.says(&["rolled back", &short(&second)]).await;
         let log = host.log();
         let at = |words: &[&str]| {
@@ -424,7 +424,7 @@ fn a_component_that_does_worse_than_the_one_before_it_is_rolled_back_automatical
         folder.put(&reworded(folder.original(), WORKS, SLIPS));
         let (_, words) = host.ask(&["reload", "faulty"]);
         assert_eq!(host.digest().await, first, "{words}");
-        // Whoever lets it decide all the same knows what it does.
+        // An administrator who approves it nevertheless knows what it does.
         let (_, words) = host.ask(&["approve", "faulty"]);
         assert_eq!(host.digest().await, second, "{words}");
         host.until("it is not called any more", async || {
@@ -494,10 +494,10 @@ fn a_component_that_drops_its_finalizer_requires_approval_and_removes_it_where_i
     });
 }
 
-/// What lets a component own a second kind.
+/// The grant for a second kind.
 const HOLDING: &str = "    - kind: LimitRange\n      verbs: [get, list, watch, create, update, delete]\n";
 
-/// Lets a component own a second kind.
+/// Grants a second kind to the plugin.
 pub(super) async fn may_hold(scene: &Scene, folder: &Folder) {
     let of_host = json!([{ "apiGroups": [""], "resources": ["limitranges"], "verbs": ["get", "list", "watch"] }]);
     let of_plugin =
@@ -507,7 +507,7 @@ pub(super) async fn may_hold(scene: &Scene, folder: &Folder) {
     folder.edit("  grants:\n", &format!("  grants:\n{HOLDING}"));
 }
 
-/// A host whose component owns a second kind, with a child of it.
+/// Starts a host whose component owns a second kind and has a child of it.
 async fn holding(scene: &mut Scene, folder: &Folder) -> Host {
     may_hold(scene, folder).await;
     folder.put(&reworded(folder.original(), WORKS, HOLDS));
