@@ -1,4 +1,5 @@
-//! The Job of a run. It is created once and never changed: a later change of the spec does not affect a run that has begun.
+//! The Job of a run. It is created once and never changed: a later change of the spec does not affect a run that has
+//! begun.
 
 use hotshoe_sdk::Time;
 use hotshoe_sdk::apply::batch_v1::{Job, JobSpec};

@@ -46,7 +46,8 @@ fn children(request: &Request<Backup>, schedule: &Schedule, runs: &[Run], phase:
     if jobs.is_empty() { Decision::keep() } else { Decision::exactly(jobs) }
 }
 
-/// Returns the time until a run is due, to the millisecond, so that it begins when it is due and not up to a second later.
+/// Returns the time until a run is due, to the millisecond, so that it begins when it is due and not up to a second
+/// later.
 fn until(request: &Request<Backup>, time: Time) -> Duration {
     let part = request.now.unwrap_or_default() % 1000;
     request.time().map_or(MAX_REQUEUE, |now| now.until(time)).saturating_sub(Duration::from_millis(part))

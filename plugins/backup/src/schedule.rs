@@ -1,8 +1,8 @@
 //! When the next run is due, whatever the clock does. Pure functions of times.
 //!
 //! The clock may be set forwards or backwards, and the host may have been down. So missed runs are never counted: a run
-//! is scheduled for the latest tick that has passed or for the next one, and the next one is never further away than one
-//! interval.
+//! is scheduled for the latest tick that has passed or for the next one, and the next one is never further away than
+//! one interval.
 
 use hotshoe_sdk::Time;
 

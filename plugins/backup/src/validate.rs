@@ -1,5 +1,5 @@
-//! Which Backups cannot be served, and the messages. The schema of the CRD has the same rules, but an object may have been
-//! stored before the schema had them.
+//! Which Backups cannot be served, and the messages. The schema of the CRD has the same rules, but an object may have
+//! been stored before the schema had them.
 
 use std::ops::RangeInclusive;
 
@@ -10,8 +10,8 @@ use crate::api::BackupSpec;
 
 /// The longest interval or delay, in seconds: a year.
 const MAX_SECONDS: i64 = 31_536_000;
-/// The maximum length of a name. A dash and ten digits are added to name a Job, and the name of a Job is a label value of
-/// its Pods.
+/// The maximum length of a name. A dash and ten digits are added to name a Job, and the name of a Job is a label value
+/// of its Pods.
 const MAX_NAME_CHARS: usize = 63 - 11;
 
 pub(crate) fn validate(request: &Request<Backup>) -> Result<(), Failure> {

@@ -130,8 +130,8 @@ fn with_pod(scene: &Scene<'_>, name: &str, pod: &Pod, claim: Option<&Claim>) -> 
     with_way_out(scene, name, pod, trouble)
 }
 
-/// Adds the command to run where Kubernetes does not proceed by itself: with ordered Pods, a Pod that never became ready
-/// is not replaced.
+/// Adds the command to run where Kubernetes does not proceed by itself: with ordered Pods, a Pod that never became
+/// ready is not replaced.
 fn with_way_out(scene: &Scene<'_>, name: &str, pod: &Pod, trouble: Trouble) -> Trouble {
     let ordered = scene.spec.pod_management_policy == PodManagementPolicy::OrderedReady;
     let set = scene.observed.set.as_ref().filter(|set| set.is_current && ordered);

@@ -21,8 +21,8 @@ pub(crate) const PORT: i32 = 6379;
 /// Named although it is the default, because it is part of the key of a port.
 pub(crate) const PROTOCOL: &str = "TCP";
 
-/// The annotation of the Pods that identifies their template. It reveals a template that was set by hand, for example by
-/// `kubectl rollout undo`.
+/// The annotation of the Pods that identifies their template. It reveals a template that was set by hand, for example
+/// by `kubectl rollout undo`.
 pub(crate) const TEMPLATE: &str = "cache.example.com/template";
 
 const DATA: &str = "/data";

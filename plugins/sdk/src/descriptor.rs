@@ -70,8 +70,8 @@ pub struct Read {
 /// with objects in all namespaces that the grant covers.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum MatchRule {
-    /// The object's label of this key has the value [`parent_label`](crate::parent_label) of the parent's name. An empty
-    /// key matches every object in the parent's namespace.
+    /// The object's label of this key has the value [`parent_label`](crate::parent_label) of the parent's name. An
+    /// empty key matches every object in the parent's namespace.
     ParentLabel(String),
     /// The parent's field at this path has the object's name.
     ParentField(String),
@@ -126,8 +126,8 @@ impl Descriptor {
         self
     }
 
-    /// Asks the host to hold this finalizer on every parent and to call `finalize` before a parent goes. The finalizer has
-    /// the form `GROUP/NAME`, with the group of the parents and the plugin's name in `plugin.yaml`, or is listed in
+    /// Asks the host to hold this finalizer on every parent and to call `finalize` before a parent goes. The finalizer
+    /// has the form `GROUP/NAME`, with the group of the parents and the plugin's name in `plugin.yaml`, or is listed in
     /// `spec.finalizers` there. A host loads no plugin with a finalizer on parents that are Pods or that, like
     /// Deployments, create Pods.
     #[must_use]
@@ -161,7 +161,8 @@ impl Descriptor {
 }
 
 impl MatchRule {
-    /// Matches objects whose label of this key has the value [`parent_label`](crate::parent_label) of the parent's name.
+    /// Matches objects whose label of this key has the value [`parent_label`](crate::parent_label) of the parent's
+    /// name.
     pub fn parent_label(key: &str) -> Self {
         Self::ParentLabel(key.to_owned())
     }

@@ -150,8 +150,8 @@ fn answer<R: Reconciler>(case: Case) -> Value {
     }
 }
 
-/// Builds the observation of a case, with objects in the order in which a host shows them. A declared read that the case
-/// leaves out has found nothing.
+/// Builds the observation of a case, with objects in the order in which a host shows them. A declared read that the
+/// case leaves out has found nothing.
 fn observation<R: Reconciler>(mut case: Case) -> Observation {
     for read in R::describe().reads {
         case.related.entry(read.key).or_default();

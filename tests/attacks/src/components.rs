@@ -66,7 +66,8 @@ fn failure_of(length: u32) -> String {
     )
 }
 
-/// Builds `ok(decided(DECISION))` where one list of the decision has this many elements of zero bytes, at address 65536.
+/// Builds `ok(decided(DECISION))` where one list of the decision has this many elements of zero bytes, at address
+/// 65536.
 fn long_list(at: u32, count: u32) -> Guest {
     let list = format!(
         "(i32.store (i32.const {at}) (i32.const 65536)) (i32.store (i32.const {}) (i32.const {count}))",

@@ -1,5 +1,6 @@
-//! The host from outside, on a real control plane. All tests are in one binary, so that tests that wait do so in parallel.
-//! The tests that run one after the other, in `alone`, take longest; their name begins with `a` so that they start first.
+//! The host from outside, on a real control plane. All tests are in one binary, so that tests that wait do so in
+//! parallel. The tests that run one after the other, in `alone`, take longest; their name begins with `a` so that they
+//! start first.
 //!
 //! | folder | subject |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! Projects of `hotshoe new`, from nothing to Pods that run, with nothing of this repository but the program and the SDK.
+//! Projects of `hotshoe new`, from nothing to Pods that run, with nothing of this repository but the program and the
+//! SDK.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -41,8 +41,8 @@ plugins! {
     javascript = "nginx-js";
 }
 
-/// Creates a namespace with a ready host that has this plugin. The image starts as root, which Pod Security admits at the
-/// level `baseline`.
+/// Creates a namespace with a ready host that has this plugin. The image starts as root, which Pod Security admits at
+/// the level `baseline`.
 async fn scene(plugin: &'static str) -> (Scene, Host) {
     let plane = ControlPlane::shared().await;
     let folder = guests::plugin(plugin);

@@ -1,5 +1,5 @@
-//! Enums and optional values. A JSON schema lists alternatives, each with its fields; a structural schema has one list of
-//! fields, and alternatives may only say which of these are required.
+//! Enums and optional values. A JSON schema lists alternatives, each with its fields; a structural schema has one list
+//! of fields, and alternatives may only say which of these are required.
 
 use serde_json::{Map, Value, json};
 

@@ -1,5 +1,5 @@
-//! Turns the JSON schema of a type into a structural schema, which the API server requires: each value has a type, there
-//! are no references, and no keyword that Kubernetes does not know.
+//! Turns the JSON schema of a type into a structural schema, which the API server requires: each value has a type,
+//! there are no references, and no keyword that Kubernetes does not know.
 //! <https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema>
 
 use schemars::JsonSchema;

@@ -30,8 +30,8 @@ enum Change {
 }
 
 impl Version {
-    /// Builds a version with the schemas of these types for `spec` and `status`; a status without fields of the plugin's
-    /// own is `()`. `kubectl explain` shows their doc comments. A list of conditions is added to the status.
+    /// Builds a version with the schemas of these types for `spec` and `status`; a status without fields of the
+    /// plugin's own is `()`. `kubectl explain` shows their doc comments. A list of conditions is added to the status.
     pub fn of<Spec: JsonSchema, Status: JsonSchema>(name: &str) -> Self {
         Self {
             name: name.to_owned(),

@@ -1,4 +1,5 @@
-//! The table itself: complete, equal to that in docs/src/security.md, and each forged object denied by the expected rule.
+//! The table itself: complete, equal to that in docs/src/security.md, and each forged object denied by the expected
+//! rule.
 
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 

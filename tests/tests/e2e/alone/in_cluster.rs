@@ -120,7 +120,8 @@ fn environment(container: &Value) -> Vec<(String, String)> {
     variables.iter().map(|variable| (variable["name"].as_str().unwrap().to_owned(), value(variable))).collect()
 }
 
-/// Returns the command by which this user may mount file systems, as root or in a user namespace; none where it may not.
+/// Returns the command by which this user may mount file systems, as root or in a user namespace; none where it may
+/// not.
 fn unshare() -> Option<(Command, &'static str)> {
     let works = |arguments: &[&str]| {
         let tried = Command::new("unshare").args(arguments).arg("true").stderr(Stdio::null()).status();

@@ -47,8 +47,8 @@ fn the_page_on_the_command_line_has_every_verb() {
     is_generated("docs/src/reference/command-line.md", &page);
 }
 
-/// Returns the name, the type and the help of each metric in the table of `metrics.rs`. The metrics registry itself shows
-/// only metrics that have been counted.
+/// Returns the name, the type and the help of each metric in the table of `metrics.rs`. The metrics registry itself
+/// shows only metrics that have been counted.
 fn metrics_in_table(source: &str) -> impl Iterator<Item = String> {
     [("counter", "_total"), ("gauge", ""), ("histogram", "")].into_iter().flat_map(move |(kind, total)| {
         let calls = source.split(&format!(": {kind}(")).skip(1).map(str::to_owned).collect::<Vec<_>>();

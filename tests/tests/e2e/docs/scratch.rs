@@ -115,7 +115,8 @@ impl Scratch {
         Ended { code: status.code(), output: text(&output) }
     }
 
-    /// Runs a block in the reader's other terminal, where it replaces the running host, and waits until the host is ready.
+    /// Runs a block in the reader's other terminal, where it replaces the running host, and waits until the host is
+    /// ready.
     pub(crate) fn run_host(&mut self, script: &str) {
         self.stop_host();
         let output = self.path("output-of-host");

@@ -1,5 +1,5 @@
-//! Something that a plugin needs is removed while it serves, and comes back: a condition says what is missing, there are no
-//! requests in a hot loop, and the plugin continues to serve by itself.
+//! Something that a plugin needs is removed while it serves, and comes back: a condition says what is missing, there
+//! are no requests in a hot loop, and the plugin continues to serve by itself.
 
 use std::cell::Cell;
 

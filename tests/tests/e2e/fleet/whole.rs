@@ -1,5 +1,5 @@
-//! All of it together: a `Plugin` from a registry, a bad second version that is stopped as a canary, and two replicas, one
-//! of which is killed.
+//! All of it together: a `Plugin` from a registry, a bad second version that is stopped as a canary, and two replicas,
+//! one of which is killed.
 
 use std::time::Duration;
 

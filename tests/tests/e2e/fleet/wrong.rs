@@ -1,5 +1,5 @@
-//! Invalid `Plugin` objects, and objects that need something that is missing: a condition says so, and other plugins are
-//! served.
+//! Invalid `Plugin` objects, and objects that need something that is missing: a condition says so, and other plugins
+//! are served.
 
 use hotshoe_tests::control_plane::SYSTEM;
 use hotshoe_tests::kinds::{DEPLOYMENT, PLUGIN, ROLE_BINDING, SERVICE_ACCOUNT};

@@ -1,5 +1,5 @@
-//! Children with empty lists: the lists stay empty, and are not written over and over. The plugin desires the children in
-//! its parent's spec.
+//! Children with empty lists: the lists stay empty, and are not written over and over. The plugin desires the children
+//! in its parent's spec.
 
 use futures::StreamExt;
 use hotshoe_tests::guests::{Folder, reworded};

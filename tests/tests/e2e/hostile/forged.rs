@@ -17,8 +17,8 @@ use super::{ADMIN, HOSTILE, plane, user};
 
 /// A row that needs a plugin with another grant.
 const SECRETS_GRANTED: &str = "a ServiceAccount's token, where Secrets are granted";
-/// An account that may write everything everywhere and is tried without a host. It is not [`ADMIN`], because tests check
-/// all writes of that account.
+/// An account that may write everything everywhere and is tried without a host. It is not [`ADMIN`], because tests
+/// check all writes of that account.
 const EVERYWHERE: &str = "hostile-everywhere";
 
 fn rows() -> impl Iterator<Item = (&'static Attack, fn(&Place<'_>) -> Vec<Forged>)> {

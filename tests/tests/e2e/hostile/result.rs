@@ -1,5 +1,5 @@
-//! A plugin that tries to use what others set in a child, by naming a container or changing a selector: its own answer is
-//! harmless, but the resulting object would not be.
+//! A plugin that tries to use what others set in a child, by naming a container or changing a selector: its own answer
+//! is harmless, but the resulting object would not be.
 
 use hotshoe_tests::attacks::named;
 use hotshoe_tests::audit::Entry;

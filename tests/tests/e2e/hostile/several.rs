@@ -105,8 +105,8 @@ fn six_plugins_that_are_slow_at_once_delay_no_seventh_that_is_quick() {
             serves(&scene, round).await;
         }
         let during = ended().await - before;
-        // Each round takes at least two calls of the healthy plugin. If these had to wait for a slot of a slow call, one
-        // slow call would have to end for each of them.
+        // Each round takes at least two calls of the healthy plugin. If these had to wait for a slot of a slow call,
+        // one slow call would have to end for each of them.
         assert!(during < ROUNDS as u64, "{during} slow calls ended during {ROUNDS} rounds of the healthy plugin");
         for number in 1..=ATTACKERS {
             for parent in ["a", "b"] {

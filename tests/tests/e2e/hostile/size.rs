@@ -49,8 +49,8 @@ fn many_children_with_the_maximum_of_fields_are_written_at_the_plugins_rate() {
         assert_eq!(rig.plugin().await["breaker"]["state"], "closed");
         rig.heals("large").await;
         rig.scene.gone(&CONFIG_MAP, "large-0").await;
-        // No check of the memory: after megabytes of children and replies, the allocator keeps more than other attacks may
-        // leave.
+        // No check of the memory: after megabytes of children and replies, the allocator keeps more than other attacks
+        // may leave.
         rig.serves_the_other().await;
     });
 }

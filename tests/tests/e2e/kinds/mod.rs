@@ -1,5 +1,5 @@
-//! Kinds of parents, each with its own plugin: built-in kinds, cluster-scoped kinds, and objects that are parents by their
-//! labels. And a plugin that takes over from another.
+//! Kinds of parents, each with its own plugin: built-in kinds, cluster-scoped kinds, and objects that are parents by
+//! their labels. And a plugin that takes over from another.
 
 mod default_deny;
 mod labelled;

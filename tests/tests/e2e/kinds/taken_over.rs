@@ -67,8 +67,8 @@ fn children_are_taken_over_in_place_with_all_fields_so_that_what_is_dropped_goes
         let before = scene.get(&CONFIG_MAP, "one").await;
         assert_eq!((made_by(&before), &before["data"]), ("faulty", &json!({ "kept": "yes" })));
         host.stop();
-        // Another manager adds a field. The parent's change means that a field and a condition, which the plugin set under
-        // its former name, are no longer desired.
+        // Another manager adds a field. The parent's change means that a field and a condition, which the plugin set
+        // under its former name, are no longer desired.
         scene.merge(&CONFIG_MAP, "one", json!({ "data": { "others": "stay" } })).await;
         scene.merge(&FAULT, "one", json!({ "spec": { "fault": "say" } })).await;
         scene.merge(&FAULT, "three", json!({ "spec": { "fault": "nothing" } })).await;

@@ -224,8 +224,8 @@ fn an_edit_during_the_repair_of_another_is_repaired_too() {
         };
         for _ in 0..8 {
             edit("/spec/template/spec/containers/0/name", json!("renamed")).await;
-            // Some of these edits fall between the steps by which the host reverts the name: a repair, an apply, and the
-            // removal of the repair's field ownership.
+            // Some of these edits fall between the steps by which the host reverts the name: a repair, an apply, and
+            // the removal of the repair's field ownership.
             for replicas in 2..7 {
                 edit("/spec/replicas", json!(replicas)).await;
             }
@@ -235,17 +235,18 @@ fn an_edit_during_the_repair_of_another_is_repaired_too() {
     });
 }
 
-/// Counts the entries in `managedFields` by which the plugin owns fields through an update instead of an apply: it could
-/// never remove such fields.
+/// Counts the entries in `managedFields` by which the plugin owns fields through an update instead of an apply: it
+/// could never remove such fields.
 fn edits_of_ours(object: &Value) -> usize {
     let owners = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
     owners.iter().filter(|owner| owner["manager"] == "hotshoe/memcached" && owner["operation"] != "Apply").count()
 }
 
-// An apply leaves alone what others set. If that makes the plugin's fields invalid, it is reported with the field manager.
+// An apply leaves alone what others set. If that makes the plugin's fields invalid, it is reported with the field
+// manager.
 
-/// Makes an edit of the Deployment that an apply cannot revert. It is reported with its field manager, and not retried in
-/// a loop; once that manager removes what it added, the Deployment is repaired.
+/// Makes an edit of the Deployment that an apply cannot revert. It is reported with its field manager, and not retried
+/// in a loop; once that manager removes what it added, the Deployment is repaired.
 async fn an_edit_is_a_conflict(name: &str, edit: Value, added: &str) {
     let scene = scene(name).await;
     scene.create(memcached("cache", 1)).await;

@@ -1,5 +1,5 @@
-//! The Redis plugin, seen by a plain client. Each test has its own host and its own namespace, which enforces Pod Security
-//! `restricted`. The host path provisioner of the controller-manager creates the volumes.
+//! The Redis plugin, seen by a plain client. Each test has its own host and its own namespace, which enforces Pod
+//! Security `restricted`. The host path provisioner of the controller-manager creates the volumes.
 
 mod by_hand;
 mod rollout;

@@ -24,8 +24,8 @@ use crate::faults::{fault, scene_with_faults, serves};
 
 pub(super) const WORKS: &str = "this revision works";
 
-/// Returns the text that marks the revision of this number. The plugin ignores such a text, so all these revisions decide
-/// the same.
+/// Returns the text that marks the revision of this number. The plugin ignores such a text, so all these revisions
+/// decide the same.
 fn words(number: usize) -> String {
     format!("this revision w{number:04}")
 }

@@ -1,5 +1,5 @@
-//! A canary: a new component decides for a share of the parents first. One of the two revisions decides for each parent,
-//! whose status and child show which.
+//! A canary: a new component decides for a share of the parents first. One of the two revisions decides for each
+//! parent, whose status and child show which.
 
 use std::collections::{BTreeMap, BTreeSet};
 
