@@ -1,5 +1,5 @@
-//! What the container image is built from: the part of the repository that `.dockerignore` lets through
-//! must be whole, though this machine has no container engine.
+//! The build context of the container image: the part of the repository that `.dockerignore` lets through
+//! must be complete. The tests need no container engine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,15 +9,15 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// What a command prints; the test ends with its error where it fails.
+/// Returns the output of a command that must succeed.
 fn printed(command: &mut Command) -> String {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The paths that `.dockerignore` lets through: it keeps out everything, and then names what may come in. What it keeps
-/// out below these is nothing that is committed.
+/// Returns the paths that `.dockerignore` lets through: it excludes everything, and then includes some paths. It may
+/// exclude folders below these only if they contain no committed files.
 fn let_through() -> Vec<String> {
     let text = fs::read_to_string(repository().join(".dockerignore")).unwrap();
     let mut rules = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -32,7 +32,7 @@ fn let_through() -> Vec<String> {
     inside.into_iter().map(|rule| rule.trim_start_matches('!').to_owned()).collect()
 }
 
-/// Copies what is in the build context to an empty folder.
+/// Copies the build context to an empty folder.
 fn build_context(to: &Path) {
     let listed = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
     let files = printed(Command::new("git").current_dir(repository()).args(listed));

@@ -1,4 +1,4 @@
-//! The verbs of a plugin's author, on a plugin that a few lines of text make.
+//! The commands for a plugin's author, on a plugin made from a few lines of WebAssembly text.
 
 use std::fs;
 use std::path::Path;
@@ -108,7 +108,7 @@ fn a_rejection_is_accepted_only_where_that_is_asked_for() {
     assert!(stderr(&output).contains("accepted: 1, 1 of them a failure"), "{}", stderr(&output));
     let case = fs::read_to_string(dir.path().join("cases/empty.yaml")).unwrap();
     assert!(case.contains("reject:") && case.contains("message: nope"), "{case}");
-    // The author has said that a failure is expected.
+    // The case says that a failure is expected.
     fs::write(dir.path().join("cases/empty.yaml"), case.replace("message: nope", "message: no")).unwrap();
     assert!(hotshoe(dir.path(), &["test", ".", "--accept"]).status.success());
 }
@@ -258,7 +258,7 @@ fn missing_grants_are_printed_and_fail_the_command() {
     assert!(stdout(&output).contains("watch   yes    no     missing: add it to spec.grants"), "{}", stdout(&output));
     let missing = "add to plugin.yaml:\nspec:\n  grants:\n    - kind: ConfigMap\n      verbs: [get, list, watch, create, update]\n";
     assert!(stdout(&output).ends_with(missing), "{}", stdout(&output));
-    // What is printed is what is missing.
+    // The printed grants are just those that are missing.
     let pasted = MANIFEST.replace("spec:\n", missing.split_once('\n').unwrap().1);
     fs::write(dir.path().join("plugin.yaml"), pasted).unwrap();
     let output = hotshoe(dir.path(), &["grants", "."]);
@@ -358,7 +358,7 @@ fn a_component_that_a_host_would_refuse_is_not_built() {
     assert!(!dir.path().join("y.wasm").exists());
 }
 
-/// A workspace whose plugin is no crate, with what other tools made: a core module and a component.
+/// A workspace whose plugin is not a crate, with the products of other tools: a core module and a component.
 fn other_language() -> TempDir {
     let dir = folder();
     fs::create_dir_all(dir.path().join("plugins/demo/cases")).unwrap();

@@ -1,4 +1,4 @@
-//! What is loaded, what is refused, and what is believed of a cache.
+//! Which components are loaded and which are refused, and which files of a cache are trusted.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -47,7 +47,8 @@ async fn the_cases_that_a_component_carries_are_read_with_it() {
     assert!(unreadable.contains("the component's own cases cannot be read"), "{unreadable}");
 }
 
-/// A component with a custom section of cases, of less than 128 bytes, which is what one byte of its size can say.
+/// A component with a custom section of cases. The section has less than 128 bytes, so that its size is encoded in one
+/// byte.
 fn carrying(cases: &str) -> Vec<u8> {
     let section = format!("\u{d}hotshoe:cases{cases}");
     let size = u8::try_from(section.len()).unwrap();
@@ -98,10 +99,10 @@ fn a_compiler_runs_only_while_the_processor_is_idle() {
     compiler.wait().unwrap();
 }
 
-/// Continues a process that was stopped, since nothing else would.
+/// The host cannot end a stopped process by any signal but SIGKILL, which the kernel sends when the host dies.
 #[test]
 fn a_compiler_that_is_stopped_ends_with_its_host() {
-    // What runs in the background has no standard input of its own accord.
+    // A shell connects no standard input to a background process by default.
     let script = r#"exec 3<&0; "$0" "$1" <&3 & echo $!; wait"#;
     let mut host = Command::new("sh");
     host.args(["-c", script, HOTSHOE, VERB]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -109,7 +110,7 @@ fn a_compiler_that_is_stopped_ends_with_its_host() {
     let mut pid = String::new();
     BufReader::new(host.stdout.take().unwrap()).read_line(&mut pid).unwrap();
     let of_child = |file: &str| fs::read_to_string(format!("/proc/{}/{file}", pid.trim()));
-    // It lays limits on itself when it is ready to read.
+    // The compiler sets its own limits before it reads.
     until(|| {
         of_child("limits")
             .unwrap()
@@ -119,7 +120,7 @@ fn a_compiler_that_is_stopped_ends_with_its_host() {
     assert!(Command::new("kill").args(["-STOP", pid.trim()]).status().unwrap().success());
     host.kill().unwrap();
     host.wait().unwrap();
-    // Whoever inherits it may not have asked yet how it ended.
+    // It may still be a zombie, until its new parent has waited for it.
     until(|| of_child("stat").map_or(true, |stat| stat.contains(") Z ")));
 }
 
