@@ -52,7 +52,7 @@ fn a_thrown_error_reaches_event_and_condition_with_its_type_and_its_line() {
                 let (truth, reason, _) = condition_parts(object, "Reconciled");
                 truth == "False" && reason != "CircuitOpen"
             };
-            let object = scene.until_object(&FAULT, &name, &format!("({what}) is said to fail"), is_told).await;
+            let object = scene.until_object(&FAULT, &name, &format!("({what}) is reported as failing"), is_told).await;
             let (_, is, message) = condition_parts(&object, "Reconciled");
             assert!(is == *reason && message.contains(words), "{what}: {is}: {message}");
             scene.event(&name, reason, words).await;

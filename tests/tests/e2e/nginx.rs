@@ -24,7 +24,7 @@ macro_rules! plugins {
 
             #[test]
             fn edits_of_the_deployment_by_hand_are_reverted() {
-                run(super::edits_are_put_back($folder));
+                run(super::edits_are_reverted($folder));
             }
 
             #[test]
@@ -100,7 +100,7 @@ async fn is_rolled_out(plugin: &'static str) {
     assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"], "it is the same Deployment");
 }
 
-async fn edits_are_put_back(plugin: &'static str) {
+async fn edits_are_reverted(plugin: &'static str) {
     let (scene, _host) = scene(plugin).await;
     scene.create(example()).await;
     serves(&scene, 2, "nginx:1.19.6").await;

@@ -46,7 +46,7 @@ fn an_exception_reaches_event_and_condition_with_its_type_message_and_lines() {
                 let (truth, reason, _) = condition_parts(object, "Reconciled");
                 truth == "False" && reason != "CircuitOpen"
             };
-            let object = scene.until_object(&FAULT, &name, &format!("({what}) is said to fail"), is_tried).await;
+            let object = scene.until_object(&FAULT, &name, &format!("({what}) is reported as failing"), is_tried).await;
             let (_, found, message) = condition_parts(&object, "Reconciled");
             assert!(found == *reason && message.contains(words), "{what}: {found}: {message}");
             scene.event(&name, reason, words).await;

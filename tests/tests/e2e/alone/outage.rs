@@ -44,12 +44,12 @@ fn the_host_acts_within_seconds_of_the_return_of_the_api_server() {
         scene
             .until_within(timeout, "every change was acted upon", async || {
                 let resized = scene.get(&DEPLOYMENT, "resized").await["spec"]["replicas"] == 3;
-                let put_back = scene.get(&SERVICE, "drifted-service").await["spec"]["selector"]["app"] == "memcached";
+                let repaired = scene.get(&SERVICE, "drifted-service").await["spec"]["selector"]["app"] == "memcached";
                 let made = scene.find(&DEPLOYMENT, "new").await.is_some();
                 let gone = scene.find(&MEMCACHED, "deleted").await.is_none();
-                let all = resized && put_back && made && gone;
+                let all = resized && repaired && made && gone;
                 all.then_some(())
-                    .ok_or_else(|| format!("resized {resized}, put back {put_back}, made {made}, gone {gone}"))
+                    .ok_or_else(|| format!("resized {resized}, repaired {repaired}, made {made}, gone {gone}"))
             })
             .await;
         plane.restart_controllers();
@@ -142,7 +142,7 @@ fn a_missing_right_is_reported_and_waited_for() {
         plane.grant("weak", "tests-weak-more", &rules).await;
         host.ready().await;
         let lines = host.log().lines().filter(|line| line.contains("forbidden")).count();
-        assert!(lines <= 12, "each is said once, and not at every try: {}", host.log());
+        assert!(lines <= 12, "each is logged once, and not at every attempt: {}", host.log());
     });
 }
 

@@ -27,7 +27,7 @@ fn a_running_host_repairs_what_a_restore_of_etcd_undid() {
         plane.while_stopped(|etcd| copy(etcd, &backup));
         let host = scene.own_host().await;
         let is_right = |service: &Value| service["spec"]["selector"]["app"] == "memcached";
-        scene.until_object(&SERVICE, "drifted-service", "is put right", is_right).await;
+        scene.until_object(&SERVICE, "drifted-service", "is repaired", is_right).await;
         scene.merge(&MEMCACHED, "resized", json!({ "spec": { "size": 3 } })).await;
         scene.until_object(&DEPLOYMENT, "resized", "is resized", |it| it["spec"]["replicas"] == 3).await;
         scene.delete(&MEMCACHED, "deleted").await;
@@ -39,7 +39,7 @@ fn a_running_host_repairs_what_a_restore_of_etcd_undid() {
             std::fs::remove_dir_all(etcd).expect("the data of etcd go");
             copy(&backup, etcd);
         });
-        scene.until_object(&SERVICE, "drifted-service", "is put right again", is_right).await;
+        scene.until_object(&SERVICE, "drifted-service", "is repaired again", is_right).await;
         scene.until_object(&DEPLOYMENT, "resized", "is as the restored parent", |it| it["spec"]["replicas"] == 1).await;
         assert!(scene.find(&MEMCACHED, "lost").await.is_none());
         // All are served as before, and so is an object that the restore brought back.

@@ -67,7 +67,7 @@ fn two_plugins_with_parents_of_one_kind_in_different_namespaces_serve_side_by_si
         // Parents outside of a changed list of namespaces are released.
         rig.merge(&here, json!({ "spec": { "parent": { "namespaces": ["nowhere"] } } })).await;
         let is_let_go = |object: &Value| object["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty);
-        rig.scene.until_object(&MEMCACHED, "served", "is let go", is_let_go).await;
+        rig.scene.until_object(&MEMCACHED, "served", "is released", is_let_go).await;
         elsewhere.merge(&MEMCACHED, "served", json!({ "spec": { "size": 2 } })).await;
         elsewhere.available("served").await;
         assert_eq!(rig.scene.get(&DEPLOYMENT, "served").await["spec"]["replicas"], 1);

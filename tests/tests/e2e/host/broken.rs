@@ -54,7 +54,7 @@ fn a_failed_decision_writes_the_hosts_condition_and_an_event_and_nothing_else() 
                 let (truth, reason, _) = condition_parts(object, "Reconciled");
                 truth == "False" && reason != "CircuitOpen"
             };
-            let object = scene.until_object(&FAULT, &name, &format!("({what}) is said to fail"), is_tried).await;
+            let object = scene.until_object(&FAULT, &name, &format!("({what}) is reported as failing"), is_tried).await;
             let (_, reason, message) = condition_parts(&object, "Reconciled");
             assert!(reasons.contains(&reason), "{what}: {reason}: {message}");
             assert_eq!(object["status"]["conditions"].as_array().map(Vec::len), Some(1), "{what}: {object:#}");
@@ -123,7 +123,7 @@ fn the_plugins_last_status_stays_beside_the_hosts_condition_of_its_failure() {
                     && object["metadata"]["generation"]
                         == condition(object, "Reconciled").unwrap()["observedGeneration"]
             };
-            let object = scene.until_object(&FAULT, "one", "is said to fail", fails).await;
+            let object = scene.until_object(&FAULT, "one", "is reported as failing", fails).await;
             assert_eq!(condition(&object, "Kept"), condition(&before, "Kept"), "{object:#}");
             assert_eq!(object["status"]["word"], before["status"]["word"]);
             scene.get(&CONFIG_MAP, "one").await;

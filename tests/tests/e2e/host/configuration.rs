@@ -103,7 +103,7 @@ fn a_deployment_of_another_operator_with_another_selector_is_named_with_the_way_
         let object = scene.until_condition("cache", "Degraded", ("True", "SelectorImmutable", "spec.selector")).await;
         assert!(condition_parts(&object, "Degraded").2.contains("delete the Deployment"), "{object:#}");
         let now = scene.get(&DEPLOYMENT, "cache").await;
-        assert_eq!(now["metadata"]["uid"], theirs["metadata"]["uid"], "it is not made anew");
+        assert_eq!(now["metadata"]["uid"], theirs["metadata"]["uid"], "it is not recreated");
         assert_eq!(now["spec"], theirs["spec"], "a part of it is changed");
         scene.delete(&DEPLOYMENT, "cache").await;
         scene.available("cache").await;

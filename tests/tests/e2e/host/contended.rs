@@ -61,7 +61,7 @@ fn a_child_that_another_manager_keeps_reverting_is_reported_and_repaired_ever_le
             let heard = |object: &Value| object["status"]["word"] == "fixed";
             scene.until_object(&FAULT, "one", "says what the plugin says", heard).await;
             scene.merge(&CONFIG_MAP, "two", json!({ "data": { "kept": "no" } })).await;
-            scene.until_object(&CONFIG_MAP, "two", "is put right", is_kept).await;
+            scene.until_object(&CONFIG_MAP, "two", "is repaired", is_kept).await;
             // Sixty repairs at once, and then ever fewer.
             let writes = repairs(&scene).await;
             assert!(writes < 80, "{writes}");
@@ -92,7 +92,7 @@ fn repeated_edits_by_a_user_are_repaired_at_once_each_time() {
         serves(&scene, "one").await;
         for edit in 0..12 {
             scene.merge(&CONFIG_MAP, "one", json!({ "data": { "kept": format!("no {edit}") } })).await;
-            let what = format!("edit {edit} is put back");
+            let what = format!("edit {edit} is reverted");
             let is_back = async || {
                 let config_map = scene.get(&CONFIG_MAP, "one").await;
                 is_kept(&config_map).then_some(()).ok_or_else(|| format!("{config_map:#}"))

@@ -105,7 +105,7 @@ fn an_empty_list_of_a_custom_kind_stays_empty_whatever_its_type_and_its_default(
         assert_eq!(written_with_another(&scene, &desired(&empty), ["doors", "pods"]).await, [0, 0]);
         assert_eq!(scene.get(&DOOR, "front").await["spec"], empty);
         scene.merge(&DOOR, "front", json!({ "spec": { "hosts": ["*"], "plain": null } })).await;
-        scene.until_object(&DOOR, "front", "is put back", |door| door["spec"] == empty).await;
+        scene.until_object(&DOOR, "front", "is repaired", |door| door["spec"] == empty).await;
     });
 }
 

@@ -89,7 +89,7 @@ async fn metrics_have(host: &Host, digest: &str, rejected: u32) {
     let labels = format!("controller=\"faulty\",digest=\"{digest}\"");
     let failures = format!("hotshoe_plugin_revision_failures_total{{{labels},reason=\"Rejected\"}} {rejected}");
     let calls = format!("hotshoe_plugin_revision_call_seconds_count{{{labels},result=\"answered\"}} ");
-    host.until(&format!("the metrics speak of {digest}"), async || {
+    host.until(&format!("the metrics name {digest}"), async || {
         let (_, text) = host.get("/metrics").await?;
         let info: Vec<_> = text.lines().filter(|line| line.starts_with("hotshoe_plugin_info{")).collect();
         match info == [&infos] && text.contains(&failures) && text.contains(&calls) {

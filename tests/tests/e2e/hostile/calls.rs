@@ -37,7 +37,7 @@ fn an_attack_in_a_call_costs_that_decision_and_nothing_else() {
             rig.reports(&name, row).await;
             assert!(rig.scene.find(&CONFIG_MAP, &name).await.is_none(), "{}: a child was written", row.name);
             rig.is_well(row.name).await;
-            rig.heals(&name).await;
+            rig.recovers(&name).await;
             rig.forget(&name).await;
             children.push(name);
         }
@@ -109,10 +109,10 @@ fn children_beyond_the_memory_limit_wait_until_others_are_gone() {
         // A parent that needs little memory, or less than before, is served.
         rig.scene.create(attack("small", "")).await;
         rig.serves("small").await;
-        rig.heals("large-1").await;
+        rig.recovers("large-1").await;
         rig.scene.until_object(&CONFIG_MAP, "large-2", "is there, as there is room again", |_| true).await;
         for name in ["large-0", "large-2"] {
-            rig.heals(name).await;
+            rig.recovers(name).await;
         }
         rig.is_well("children that there is no room for").await;
     });

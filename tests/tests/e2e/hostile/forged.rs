@@ -48,7 +48,7 @@ fn the_gate_denies_what_the_account_would_be_allowed() {
             rig.scene.create(dictating(&name, &objects(&place))).await;
             rig.reports(&name, row).await;
             rig.is_well(row.name).await;
-            rig.heals(&name).await;
+            rig.recovers(&name).await;
             rig.forget(&name).await;
             children.push(name);
         }
@@ -70,7 +70,7 @@ fn the_name_of_a_foreign_object_is_a_conflict_and_the_object_stays_as_it_is() {
         rig.scene.event("one", row.reason, "kube-root-ca.crt").await;
         assert_eq!(rig.scene.get(&CONFIG_MAP, "kube-root-ca.crt").await, theirs);
         rig.is_well(row.name).await;
-        rig.heals("one").await;
+        rig.recovers("one").await;
         assert_eq!(rig.scene.get(&CONFIG_MAP, "kube-root-ca.crt").await, theirs);
     });
 }
@@ -91,7 +91,7 @@ fn the_gate_denies_a_token_also_where_secrets_are_granted() {
         rig.reports("one", row).await;
         assert!(rig.scene.find(&SECRET, "forged").await.is_none());
         rig.is_well(row.name).await;
-        rig.heals("one").await;
+        rig.recovers("one").await;
     });
 }
 

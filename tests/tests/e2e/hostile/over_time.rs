@@ -45,7 +45,7 @@ fn terminal_escape_sequences_are_removed_wherever_a_text_goes() {
         let log = rig.host.log();
         assert!(log.lines().all(is_clean), "control characters are gone from the log");
         assert!(!log.lines().any(|line| line.starts_with("2026-01-01T00:00:00Z ERROR")), "a line was forged");
-        rig.heals("two").await;
+        rig.recovers("two").await;
     });
 }
 
@@ -64,7 +64,7 @@ fn a_flood_of_log_lines_is_cut_short() {
         let lines = log.lines().filter(|line| line.contains("flood ")).count();
         assert!(lines <= 100 * calls, "{lines} lines of {calls} calls");
         rig.is_well(row.name).await;
-        rig.heals("one").await;
+        rig.recovers("one").await;
     });
 }
 
@@ -88,7 +88,7 @@ fn state_that_a_plugin_keeps_is_gone_at_the_next_call() {
             assert!(says_one(&object), "{:#}", object["status"]);
         }
         rig.is_well(named("state kept for the next call").name).await;
-        rig.heals("one").await;
+        rig.recovers("one").await;
     });
 }
 
@@ -110,14 +110,14 @@ fn a_requeue_is_neither_a_loop_nor_an_overflow() {
             let calls = rig.calls().await - before;
             assert!(calls <= most, "{word}: {calls} calls in {OBSERVATION_TIME:?}");
             rig.is_well(word).await;
-            rig.heals(word).await;
+            rig.recovers(word).await;
             rig.forget(word).await;
         }
         let row = named("retry after u64::MAX");
         rig.scene.create(attack("late", "retry at the end of time")).await;
         rig.reports("late", row).await;
         rig.is_well(row.name).await;
-        rig.heals("late").await;
+        rig.recovers("late").await;
     });
 }
 
@@ -131,7 +131,7 @@ fn a_plugin_that_turns_bad_after_a_hundred_calls_leaves_its_last_good_child() {
         rig.scene.event("one", row.reason, "that was enough").await;
         assert_eq!(rig.scene.get(&CONFIG_MAP, "one").await["data"]["calls"], "100");
         rig.is_well(row.name).await;
-        rig.heals("one").await;
+        rig.recovers("one").await;
     });
 }
 
@@ -148,7 +148,7 @@ fn children_are_not_deleted_all_at_once_even_after_good_decisions() {
         rig.scene.event("one", row.reason, "pruneAll").await;
         rig.is_well(row.name).await;
         assert_eq!(rig.scene.get(&CONFIG_MAP, "one").await["metadata"], before["metadata"], "nothing was written");
-        rig.heals("one").await;
+        rig.recovers("one").await;
     });
 }
 
@@ -177,7 +177,7 @@ fn a_status_that_is_left_out_is_left_alone() {
         tokio::time::sleep(Duration::from_secs(2)).await;
         let later = rig.scene.recorded_writes().await;
         let again: Vec<_> = later[writes..].iter().filter(|write| write.name == "two" || write.name == "one").collect();
-        assert!(again.is_empty(), "what is said stays as it is: {again:#?}");
+        assert!(again.is_empty(), "the status is left alone: {again:#?}");
         // A write of the healthy plugin may conflict with that of a controller.
         let is_overtaken = |write: &&Entry| write.code == 409 && write.user.ends_with(":memcached");
         assert!(later.iter().all(|write| write.code < 400 || is_overtaken(&write)), "{later:#?}");
@@ -212,5 +212,5 @@ async fn is_slowed_down(attack_name: &str, row: &str, most: f64) {
     println!("{}: {rate:.1} writes a second", row.name);
     assert!(rate <= most, "{rate:.1} writes a second");
     rig.is_well(row.name).await;
-    rig.heals("one").await;
+    rig.recovers("one").await;
 }

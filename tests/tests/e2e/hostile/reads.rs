@@ -31,7 +31,7 @@ fn the_gate_denies_a_read_that_the_account_would_be_allowed() {
             rig.scene.create(with_spec(&name, json!({ "attack": "needs", "needs": needs }))).await;
             rig.reports(&name, row).await;
             rig.is_well(row.name).await;
-            rig.heals(&name).await;
+            rig.recovers(&name).await;
             rig.forget(&name).await;
             names.push(name);
         }
@@ -83,6 +83,6 @@ fn an_object_that_is_asked_for_ten_times_is_read_once_and_counts_ten_times() {
         let (reads, calls) = (reads.count() as u64, rig.calls().await);
         assert!((1..=calls).contains(&reads), "{reads} reads for {calls} calls");
         rig.is_well("an object that is asked for ten times").await;
-        rig.heals("greedy").await;
+        rig.recovers("greedy").await;
     });
 }

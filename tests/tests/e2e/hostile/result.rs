@@ -31,7 +31,7 @@ async fn adopting(name: &str) -> Rig {
 }
 
 /// A container that the gate admits.
-fn modest(name: &str, image: &str) -> Value {
+fn admitted_container(name: &str, image: &str) -> Value {
     json!({ "name": name, "image": image, "securityContext": { "allowPrivilegeEscalation": false } })
 }
 
@@ -125,7 +125,7 @@ fn the_rights_of_a_live_deployment_are_closed_to_a_plugin_that_names_its_contain
     run(async {
         let rig = adopting("result-deployment").await;
         left_behind(&rig, &DEPLOYMENT, &deployment_of(&privileged_spec())).await;
-        dictate(&rig, &DEPLOYMENT, &deployment(&[modest("main", EVIL)])).await;
+        dictate(&rig, &DEPLOYMENT, &deployment(&[admitted_container("main", EVIL)])).await;
         let opens = ["pods: {hostPID: true}", "pods: {serviceAccounts: [web-admin]}", "pods: {secrets: [tls]}"];
         is_denied(
             &rig,
@@ -160,9 +160,9 @@ fn a_child_that_another_operator_left_is_taken_over_only_where_the_administrator
     run(async {
         let rig = rig("result-left").await;
         let row = named("a Deployment that another operator left");
-        left_behind(&rig, &DEPLOYMENT, &deployment(&[modest("main", OLD)])).await;
+        left_behind(&rig, &DEPLOYMENT, &deployment(&[admitted_container("main", OLD)])).await;
         let left = rig.scene.get(&DEPLOYMENT, "web").await;
-        dictate(&rig, &DEPLOYMENT, &deployment(&[modest("main", EVIL)])).await;
+        dictate(&rig, &DEPLOYMENT, &deployment(&[admitted_container("main", EVIL)])).await;
         rig.scene.event("web", row.reason, "set in spec of plugin.yaml: adopt: true").await;
         let now = rig.scene.get(&DEPLOYMENT, "web").await;
         assert_eq!((&now["spec"], &now["metadata"]["labels"]), (&left["spec"], &Value::Null));
@@ -179,7 +179,7 @@ fn an_injected_container_with_rights_never_runs_an_image_that_a_plugin_chose() {
     run(async {
         let rig = rig("result-sidecar").await;
         rig.scene.create(attack("web", "silence")).await;
-        dictate(&rig, &DEPLOYMENT, &deployment(&[modest("main", OLD)])).await;
+        dictate(&rig, &DEPLOYMENT, &deployment(&[admitted_container("main", OLD)])).await;
         rig.scene.until_object(&DEPLOYMENT, "web", "is there", |_| true).await;
         let agent = json!({
             "name": "agent", "image": OLD, "volumeMounts": [{ "name": "run", "mountPath": "/run" }],
@@ -188,7 +188,8 @@ fn an_injected_container_with_rights_never_runs_an_image_that_a_plugin_chose() {
         let volumes = json!([{ "name": "run", "hostPath": { "path": "/var/run" } }]);
         let injected = json!({ "spec": { "template": { "spec": { "containers": [agent], "volumes": volumes } } } });
         rig.scene.apply("injector", object(&DEPLOYMENT, &injected)).await;
-        dictate(&rig, &DEPLOYMENT, &deployment(&[modest("main", OLD), modest("agent", EVIL)])).await;
+        dictate(&rig, &DEPLOYMENT, &deployment(&[admitted_container("main", OLD), admitted_container("agent", EVIL)]))
+            .await;
         is_denied(
             &rig,
             "the capabilities of a container that an injector added",
@@ -223,7 +224,7 @@ fn a_pod_with_a_token_never_runs_an_image_that_a_plugin_chose() {
         // The token is an explicit volume. With one that admission mounts, an answer never changes a Pod's image.
         let spec = json!({ "automountServiceAccountToken": false, "containers": [proxy], "volumes": [token] });
         left_behind(&rig, &POD, &json!({ "spec": spec })).await;
-        dictate(&rig, &POD, &json!({ "spec": pod_of(&[modest("proxy", EVIL)]) })).await;
+        dictate(&rig, &POD, &json!({ "spec": pod_of(&[admitted_container("proxy", EVIL)]) })).await;
         is_denied(
             &rig,
             "the token of a Pod that another operator left",
@@ -261,7 +262,7 @@ fn a_container_that_was_renamed_and_given_a_secret_is_not_repaired_with_it() {
     run(async {
         let rig = rig("result-repair").await;
         rig.scene.create(attack("web", "silence")).await;
-        dictate(&rig, &DEPLOYMENT, &deployment(&[modest("main", EVIL)])).await;
+        dictate(&rig, &DEPLOYMENT, &deployment(&[admitted_container("main", EVIL)])).await;
         rig.scene.until_object(&DEPLOYMENT, "web", "is there", |_| true).await;
         let pod = "/spec/template/spec";
         let edit = json!([
@@ -282,7 +283,7 @@ fn ordinary_changes_by_users_and_injectors_cost_no_request_and_stop_no_plugin() 
     run(async {
         let rig = rig("result-ordinary").await;
         rig.scene.create(attack("web", "silence")).await;
-        dictate(&rig, &DEPLOYMENT, &deployment(&[modest("main", OLD)])).await;
+        dictate(&rig, &DEPLOYMENT, &deployment(&[admitted_container("main", OLD)])).await;
         rig.scene.until_object(&DEPLOYMENT, "web", "is there", |_| true).await;
         // kubectl scale, kubectl rollout restart, kubectl set env, and a sidecar without special rights.
         rig.scene.merge(&DEPLOYMENT, "web", json!({ "spec": { "replicas": 2 } })).await;
@@ -291,7 +292,7 @@ fn ordinary_changes_by_users_and_injectors_cost_no_request_and_stop_no_plugin() 
         let template = json!({ "metadata": { "annotations": restarted }, "spec": { "containers": [sidecar] } });
         rig.scene.apply("people", object(&DEPLOYMENT, &json!({ "spec": { "template": template } }))).await;
         let new = "registry.example.com/new:2";
-        dictate(&rig, &DEPLOYMENT, &deployment(&[modest("main", new)])).await;
+        dictate(&rig, &DEPLOYMENT, &deployment(&[admitted_container("main", new)])).await;
         let is_new = |live: &Value| image(live, 0) == new && live["spec"]["replicas"] == 1;
         let live = rig.scene.until_object(&DEPLOYMENT, "web", "is as answered", is_new).await;
         let template = &live["spec"]["template"];
@@ -335,17 +336,18 @@ fn additions_of_a_mutating_webhook_are_closed_to_the_plugin_too() {
         rig.scene
             .until("the webhook is in force", async || {
                 let path = format!("{}?dryRun=All", DEPLOYMENT.path(&rig.scene.namespace, None));
-                let probe = object(&DEPLOYMENT, &deployment(&[modest("main", OLD)]));
+                let probe = object(&DEPLOYMENT, &deployment(&[admitted_container("main", OLD)]));
                 let made = rig.scene.admin.request(http::Method::POST, &path, "application/json", &probe).await;
                 let made = made.map_err(|refused| refused.message)?;
                 (image(&made, 1) == OLD).then_some(()).ok_or_else(|| format!("{made:#}"))
             })
             .await;
         rig.scene.create(attack("web", "silence")).await;
-        dictate(&rig, &DEPLOYMENT, &deployment(&[modest("main", OLD)])).await;
+        dictate(&rig, &DEPLOYMENT, &deployment(&[admitted_container("main", OLD)])).await;
         let is_injected = |live: &Value| image(live, 1) == OLD;
         let live = rig.scene.until_object(&DEPLOYMENT, "web", "has the sidecar", is_injected).await;
-        dictate(&rig, &DEPLOYMENT, &deployment(&[modest("main", OLD), modest("agent", EVIL)])).await;
+        dictate(&rig, &DEPLOYMENT, &deployment(&[admitted_container("main", OLD), admitted_container("agent", EVIL)]))
+            .await;
         is_denied(
             &rig,
             "the Secret of a container that a mutating webhook added",

@@ -77,7 +77,7 @@ impl Rig {
         assert_ne!(reason, SERVED, "{}: it is to be served", what.name);
         let scene = &self.scene;
         let object = scene
-            .until(&format!("{} is said to be {reason}", what.name), async || {
+            .until(&format!("{} is reported with the reason {reason}", what.name), async || {
                 let object = scene.admin.get(&ATTACK, &scene.namespace, name).await.map_err(|error| error.message)?;
                 let found = condition_parts(&object, "Reconciled");
                 if found.0 != "False" {
@@ -113,7 +113,7 @@ impl Rig {
     }
 
     /// Ends the attack of a parent, and waits until the parent is served.
-    pub(crate) async fn heals(&self, name: &str) {
+    pub(crate) async fn recovers(&self, name: &str) {
         self.scene.merge(&ATTACK, name, json!({ "spec": { "attack": "", "atTheEnd": "", "children": null } })).await;
         self.serves(name).await;
     }

@@ -26,7 +26,7 @@ fn a_child_of_too_many_fields_is_denied_before_anything_is_written() {
         }
         assert!(rig.scene.find(&CONFIG_MAP, "bulk").await.is_none(), "a child was written");
         assert!(rig.metric("hotshoe_denied_total{controller=\"hostile\",rule=\"too-many-fields\"} ").await > 0);
-        rig.heals("bulk").await;
+        rig.recovers("bulk").await;
         rig.is_well(row.name).await;
         rig.wrote_only(&["first".to_owned(), "bulk".to_owned()]).await;
     });
@@ -47,7 +47,7 @@ fn many_children_with_the_maximum_of_fields_are_written_at_the_plugins_rate() {
         let waited = rig.metric(delayed).await;
         assert!(waited >= CHILDREN as u64 - 2, "{waited} waited");
         assert_eq!(rig.plugin().await["breaker"]["state"], "closed");
-        rig.heals("large").await;
+        rig.recovers("large").await;
         rig.scene.gone(&CONFIG_MAP, "large-0").await;
         // No check of the memory: after megabytes of children and replies, the allocator keeps more than other attacks
         // may leave.

@@ -33,7 +33,7 @@ fn a_namespace_with_the_label_has_the_policy_and_loses_it_with_the_label() {
         // An edit of the child requeues the parent, which is cluster-scoped.
         scene.merge(&NETWORK_POLICY, POLICY, json!({ "spec": { "policyTypes": ["Ingress"] } })).await;
         let is_whole = |policy: &Value| policy["spec"]["policyTypes"] == json!(["Ingress", "Egress"]);
-        scene.until_object(&NETWORK_POLICY, POLICY, "is put right", is_whole).await;
+        scene.until_object(&NETWORK_POLICY, POLICY, "is repaired", is_whole).await;
         scene.delete(&NETWORK_POLICY, POLICY).await;
         scene.until_object(&NETWORK_POLICY, POLICY, "is back", |_| true).await;
 

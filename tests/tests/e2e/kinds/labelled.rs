@@ -106,7 +106,7 @@ fn a_map_that_loses_the_label_loses_the_finalizer_and_keeps_its_children_unless_
         let uid = scene.get(&LIMIT_RANGE, "one").await["metadata"]["uid"].clone();
         let freed = |map: &Value| map["metadata"].get("finalizers").is_none();
         scene.merge(&CONFIG_MAP, "one", labels(&json!({ MARK: "no" }))).await;
-        scene.until_object(&CONFIG_MAP, "one", "is let go", freed).await;
+        scene.until_object(&CONFIG_MAP, "one", "is released", freed).await;
         host.says(&["INFO", "no longer selected", "/one"]).await;
         // Nothing changes, for its child either, until the label is back.
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -120,7 +120,7 @@ fn a_map_that_loses_the_label_loses_the_finalizer_and_keeps_its_children_unless_
         scene.merge(&CONFIG_MAP, "two", labels(&json!({ MARK: null }))).await;
         folder.edit("  grants:", "  pruneAll: true\n  grants:");
         let host = start(&mut scene, &folder).await;
-        scene.until_object(&CONFIG_MAP, "two", "is let go", freed).await;
+        scene.until_object(&CONFIG_MAP, "two", "is released", freed).await;
         scene.gone(&LIMIT_RANGE, "two").await;
 
         // Another selector is followed while the host runs.
@@ -129,7 +129,7 @@ fn a_map_that_loses_the_label_loses_the_finalizer_and_keeps_its_children_unless_
             "selector: {matchLabels: {tests.example.com/marked: \"yes\"}}",
             "selector: {matchExpressions: [{key: tests.example.com/also, operator: Exists}]}",
         );
-        scene.until_object(&CONFIG_MAP, "one", "is let go", freed).await;
+        scene.until_object(&CONFIG_MAP, "one", "is released", freed).await;
         scene.gone(&LIMIT_RANGE, "one").await;
         assert!(holds_finalizer(&scene.get(&CONFIG_MAP, "three").await));
         assert!(scene.find(&LIMIT_RANGE, "three").await.is_some());

@@ -45,7 +45,7 @@ fn a_deployment_that_asks_for_a_budget_gets_one_and_the_others_are_left_alone() 
             .await;
         scene.until_object(&BUDGET, "web", "has the share", |budget| budget["spec"]["maxUnavailable"] == "50%").await;
         scene.merge(&BUDGET, "web", json!({ "spec": { "maxUnavailable": 3 } })).await;
-        scene.until_object(&BUDGET, "web", "is put right", |budget| budget["spec"]["maxUnavailable"] == "50%").await;
+        scene.until_object(&BUDGET, "web", "is repaired", |budget| budget["spec"]["maxUnavailable"] == "50%").await;
 
         scene.merge(&DEPLOYMENT, "web", json!({ "spec": { "replicas": 1 } })).await;
         scene.gone(&BUDGET, "web").await;

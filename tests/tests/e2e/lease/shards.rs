@@ -20,7 +20,7 @@ async fn held(host: &Host) -> Result<usize, String> {
     Ok(leases.iter().filter(|lease| lease["held"] == true).count())
 }
 
-async fn come_to_hold(hosts: &[&Host], expected: &[usize]) {
+async fn until_held(hosts: &[&Host], expected: &[usize]) {
     let what = format!("the hosts hold {expected:?} Leases");
     let shared = wait::attempt(wait::TIMEOUT, async || {
         let mut found = Vec::new();
@@ -37,7 +37,7 @@ async fn come_to_hold(hosts: &[&Host], expected: &[usize]) {
 }
 
 /// Returns the parents of a scene that a host has written, by its log.
-fn worked_for(host: &Host, scene: &Scene) -> BTreeSet<String> {
+fn parents_written_by(host: &Host, scene: &Scene) -> BTreeSet<String> {
     let log = host.log();
     let of_parent = |number: &usize| {
         let object = format!("object=Memcached.cache.example.com {}/cache-{number} ", scene.namespace);
@@ -47,7 +47,7 @@ fn worked_for(host: &Host, scene: &Scene) -> BTreeSet<String> {
 }
 
 /// Returns the options for a host that shards the parents of its scene one by one.
-async fn spread(scene: &Scene, folder: &Folder) -> Start {
+async fn start_sharded(scene: &Scene, folder: &Folder) -> Start {
     scene.start().await.plugins(&[folder.path()]).shards(2)
 }
 
@@ -62,22 +62,22 @@ fn two_hosts_hold_a_shard_each_and_one_takes_over_when_the_other_ends() {
     run(async {
         let mut scene = scene("lease-shards").await;
         let folder = folder();
-        let start = spread(&scene, &folder).await;
+        let start = start_sharded(&scene, &folder).await;
         let first = start.ready().await;
         scene.watch_log(&first);
-        come_to_hold(&[&first], &[2]).await;
+        until_held(&[&first], &[2]).await;
         for number in 0..PARENTS / 2 {
             scene.create(memcached(&format!("cache-{number}"), 1)).await;
         }
         let mut second = start.ready().await;
-        come_to_hold(&[&first, &second], &[1, 1]).await;
+        until_held(&[&first, &second], &[1, 1]).await;
         for number in PARENTS / 2..PARENTS {
             scene.create(memcached(&format!("cache-{number}"), 1)).await;
         }
         for number in 0..PARENTS {
             scene.available(&format!("cache-{number}")).await;
         }
-        let (of_first, of_second) = (worked_for(&first, &scene), worked_for(&second, &scene));
+        let (of_first, of_second) = (parents_written_by(&first, &scene), parents_written_by(&second, &scene));
         assert!(!of_first.is_empty() && of_second.len() > 1, "{of_first:?} {of_second:?}");
         // Without changes, the two hosts write nothing.
         let writes = scene.recorded_writes().await.len();
@@ -94,7 +94,7 @@ fn two_hosts_hold_a_shard_each_and_one_takes_over_when_the_other_ends() {
                 if resized == PARENTS { Ok(()) } else { Err(format!("{resized}")) }
             })
             .await;
-        come_to_hold(&[&first], &[2]).await;
+        until_held(&[&first], &[2]).await;
     });
 }
 
@@ -111,7 +111,7 @@ fn hosts_that_shard_the_parents_differently_do_not_work_side_by_side() {
         scene.create(memcached("cache", 1)).await;
         scene.available("cache").await;
         assert!(first.stop().success());
-        come_to_hold(&[&second], &[2]).await;
+        until_held(&[&second], &[2]).await;
         scene.merge(&MEMCACHED, "cache", json!({ "spec": { "size": 2 } })).await;
         scene.available("cache").await;
     });
@@ -143,7 +143,7 @@ fn a_change_of_how_parents_are_sharded_is_refused_while_the_host_runs() {
     run(async {
         let mut scene = scene("lease-respread").await;
         let folder = folder();
-        let host = spread(&scene, &folder).await.ready().await;
+        let host = start_sharded(&scene, &folder).await.ready().await;
         scene.watch_log(&host);
         folder.edit("\n  shardBy: Parent\n", "\n");
         let is_refused =

@@ -63,7 +63,7 @@ fn edits_of_the_service() -> Vec<(&'static str, Value)> {
 }
 
 /// Returns the part of an object that must be the same after an edit was reverted.
-fn substance(object: &Value) -> Value {
+fn compared_part(object: &Value) -> Value {
     let mut spec = object["spec"].clone();
     let labels = object["metadata"]["labels"].clone();
     // The API server may or may not remove node ports by itself; they are not desired.
@@ -75,19 +75,21 @@ fn substance(object: &Value) -> Value {
     json!({ "labels": labels, "spec": spec })
 }
 
-async fn every_edit_is_put_back(name: &str, kind: Kind, child: &str, edits: Vec<(&'static str, Value)>) {
+async fn every_edit_is_reverted(name: &str, kind: Kind, child: &str, edits: Vec<(&'static str, Value)>) {
     let scene = scene(name).await;
     scene.create(memcached("cache", 2)).await;
     scene.available("cache").await;
     let before = scene.get(&kind, child).await;
     for (what, patch) in edits {
         let edited = scene.json_patch(&kind, child, patch).await;
-        assert_ne!(substance(&edited), substance(&before), "{what} is an edit");
+        assert_ne!(compared_part(&edited), compared_part(&before), "{what} is an edit");
         scene
-            .until(&format!("the edit of {what} is put back"), async || {
+            .until(&format!("the edit of {what} is reverted"), async || {
                 let now = scene.get(&kind, child).await;
-                let is_back = substance(&now) == substance(&before);
-                is_back.then_some(()).ok_or_else(|| format!("{:#}\nbefore:{:#}", substance(&now), substance(&before)))
+                let is_back = compared_part(&now) == compared_part(&before);
+                is_back
+                    .then_some(())
+                    .ok_or_else(|| format!("{:#}\nbefore:{:#}", compared_part(&now), compared_part(&before)))
             })
             .await;
     }
@@ -98,12 +100,12 @@ async fn every_edit_is_put_back(name: &str, kind: Kind, child: &str, edits: Vec<
 
 #[test]
 fn every_field_of_the_deployment_that_we_set_is_repaired() {
-    run(every_edit_is_put_back("drift-deployment", DEPLOYMENT, "cache", edits_of_the_deployment()));
+    run(every_edit_is_reverted("drift-deployment", DEPLOYMENT, "cache", edits_of_the_deployment()));
 }
 
 #[test]
 fn every_field_of_the_service_that_we_set_is_repaired() {
-    run(every_edit_is_put_back("drift-service", SERVICE, "cache-service", edits_of_the_service()));
+    run(every_edit_is_reverted("drift-service", SERVICE, "cache-service", edits_of_the_service()));
 }
 
 // The number of a port is also its key in the list.
@@ -112,13 +114,13 @@ fn every_field_of_the_service_that_we_set_is_repaired() {
 fn the_port_of_the_container_is_repaired() {
     let port = "/spec/template/spec/containers/0/ports/0/containerPort";
     let edit = ("port", json!([{ "op": "replace", "path": port, "value": 1 }]));
-    run(every_edit_is_put_back("drift-container-port", DEPLOYMENT, "cache", vec![edit]));
+    run(every_edit_is_reverted("drift-container-port", DEPLOYMENT, "cache", vec![edit]));
 }
 
 #[test]
 fn the_port_of_the_service_is_repaired() {
     let edit = ("port", json!([{ "op": "replace", "path": "/spec/ports/0/port", "value": 80 }]));
-    run(every_edit_is_put_back("drift-service-port", SERVICE, "cache-service", vec![edit]));
+    run(every_edit_is_reverted("drift-service-port", SERVICE, "cache-service", vec![edit]));
 }
 
 #[test]
@@ -133,10 +135,10 @@ fn the_port_of_the_container_is_repaired_at_once_whatever_else_writes_to_the_dep
         for number in 1..=8 {
             scene.json_patch(&DEPLOYMENT, "cache", json!([{ "op": "replace", "path": port, "value": number }])).await;
             scene
-                .until_within(Duration::from_secs(5), "the port is put back", async || {
+                .until_within(Duration::from_secs(5), "the port is reverted", async || {
                     let now = scene.get(&DEPLOYMENT, "cache").await;
-                    let is_back = substance(&now) == substance(&before);
-                    is_back.then_some(()).ok_or_else(|| format!("{:#}", substance(&now)))
+                    let is_back = compared_part(&now) == compared_part(&before);
+                    is_back.then_some(()).ok_or_else(|| format!("{:#}", compared_part(&now)))
                 })
                 .await;
         }
@@ -162,7 +164,7 @@ fn ports_that_others_added_stay_when_ours_is_repaired_and_when_it_changes_later(
         scene.json_patch(&DEPLOYMENT, "cache", add).await;
         let edit = json!([{ "op": "replace", "path": format!("{ports}/1/containerPort"), "value": 1234 }]);
         scene.json_patch(&DEPLOYMENT, "cache", edit).await;
-        let is_back = |now: &Value| numbers(now) == BTreeSet::from([9150, 11211]) && edits_of_ours(now) == 0;
+        let is_back = |now: &Value| numbers(now) == BTreeSet::from([9150, 11211]) && updates_by_the_plugin(now) == 0;
         scene.until_object(&DEPLOYMENT, "cache", "has its port again", is_back).await;
         scene.available("cache").await;
 
@@ -191,7 +193,7 @@ fn ports_that_others_added_to_the_service_stay_when_ours_is_repaired() {
         let is_back = |now: &Value| {
             let ports = now["spec"]["ports"].as_array().cloned().unwrap_or_default();
             let numbers: BTreeSet<_> = ports.iter().filter_map(|port| port["port"].as_u64()).collect();
-            numbers == BTreeSet::from([9150, 11211]) && edits_of_ours(now) == 0
+            numbers == BTreeSet::from([9150, 11211]) && updates_by_the_plugin(now) == 0
         };
         scene.until_object(&SERVICE, "cache-service", "has its port again", is_back).await;
         scene.available("cache").await;
@@ -206,7 +208,7 @@ fn a_container_whose_name_was_restored_is_no_edit_of_ours() {
         scene.available("cache").await;
         let name = "/spec/template/spec/containers/0/name";
         scene.json_patch(&DEPLOYMENT, "cache", json!([{ "op": "replace", "path": name, "value": "x" }])).await;
-        let is_back = |now: &Value| now.pointer(name) == Some(&json!("memcached")) && edits_of_ours(now) == 0;
+        let is_back = |now: &Value| now.pointer(name) == Some(&json!("memcached")) && updates_by_the_plugin(now) == 0;
         scene.until_object(&DEPLOYMENT, "cache", "has its name again", is_back).await;
     });
 }
@@ -229,7 +231,7 @@ fn an_edit_during_the_repair_of_another_is_repaired_too() {
             for replicas in 2..7 {
                 edit("/spec/replicas", json!(replicas)).await;
             }
-            let is_back = |now: &Value| substance(now) == substance(&before) && edits_of_ours(now) == 0;
+            let is_back = |now: &Value| compared_part(now) == compared_part(&before) && updates_by_the_plugin(now) == 0;
             scene.until_object(&DEPLOYMENT, "cache", "is as it was", is_back).await;
         }
     });
@@ -237,7 +239,7 @@ fn an_edit_during_the_repair_of_another_is_repaired_too() {
 
 /// Counts the entries in `managedFields` by which the plugin owns fields through an update instead of an apply: it
 /// could never remove such fields.
-fn edits_of_ours(object: &Value) -> usize {
+fn updates_by_the_plugin(object: &Value) -> usize {
     let owners = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
     owners.iter().filter(|owner| owner["manager"] == "hotshoe/memcached" && owner["operation"] != "Apply").count()
 }
@@ -258,7 +260,7 @@ async fn an_edit_is_a_conflict(name: &str, edit: Value, added: &str) {
     scene.event("cache", "FieldManagerConflict", &owned).await;
     scene.until_condition("cache", "Degraded", ("True", "Reconciling", &owned)).await;
     let now = scene.get(&DEPLOYMENT, "cache").await;
-    assert_eq!(substance(&now), substance(&edited), "fields of another field manager are left alone");
+    assert_eq!(compared_part(&now), compared_part(&edited), "fields of another field manager are left alone");
     assert_eq!(owners(&now), owners(&edited), "and so is who owns them");
     let remove = json!([{ "op": "remove", "path": added }]);
     // Without this part the edit itself would be invalid.
@@ -268,7 +270,7 @@ async fn an_edit_is_a_conflict(name: &str, edit: Value, added: &str) {
         false => remove,
     };
     scene.json_patch(&DEPLOYMENT, "cache", undo).await;
-    let is_back = |now: &Value| substance(now) == substance(&before);
+    let is_back = |now: &Value| compared_part(now) == compared_part(&before);
     scene.until_object(&DEPLOYMENT, "cache", "is as it was", is_back).await;
     scene.available("cache").await;
 }
@@ -314,7 +316,7 @@ fn a_service_that_was_opened_to_a_load_balancer_is_a_conflict_with_who_opened_it
         scene.event("cache", "FieldManagerConflict", &owned).await;
         let undo = json!([{ "op": "remove", "path": "/spec/loadBalancerSourceRanges" }]);
         scene.json_patch(&SERVICE, "cache-service", undo).await;
-        let is_back = |now: &Value| substance(now) == substance(&before);
+        let is_back = |now: &Value| compared_part(now) == compared_part(&before);
         scene.until_object(&SERVICE, "cache-service", "is as it was", is_back).await;
         scene.available("cache").await;
     });
@@ -344,7 +346,7 @@ fn additions_of_others_stay_where_an_edit_beside_them_is_repaired() {
             { "op": "replace", "path": format!("{container}/allowPrivilegeEscalation"), "value": true },
         ]);
         scene.json_patch(&DEPLOYMENT, "cache", edit).await;
-        let is_back = |now: &Value| substance(now) == substance(&before);
+        let is_back = |now: &Value| compared_part(now) == compared_part(&before);
         let after = scene.until_object(&DEPLOYMENT, "cache", "is as it was", is_back).await;
         assert_eq!(after["metadata"]["annotations"]["note"], "theirs");
         scene.available("cache").await;
@@ -382,7 +384,7 @@ fn additions_of_others_stay_theirs_where_an_edit_cannot_be_repaired() {
         scene.until_object(&DEPLOYMENT, "cache", "is owned as before", is_theirs).await;
         scene.allow(&rule).await;
         let is_back = |now: &Value| now["spec"]["replicas"] == 1 && now["spec"]["revisionHistoryLimit"] == 3;
-        scene.until_object(&DEPLOYMENT, "cache", "is put back, and keeps what was added", is_back).await;
+        scene.until_object(&DEPLOYMENT, "cache", "is repaired, and keeps what was added", is_back).await;
         scene.available("cache").await;
     });
 }
@@ -404,8 +406,8 @@ fn a_child_that_lost_the_plugin_label_is_restored_whatever_else_was_edited() {
             while let Some((_, object)) = changes.next().await {
                 assert!(!object["spec"]["selector"].is_null(), "a field of ours is gone: {object:#}");
                 assert!(object["metadata"]["annotations"]["hotshoe.dev/applied"].is_string(), "{object:#}");
-                was_edited |= substance(&object) != substance(&before);
-                if was_edited && substance(&object) == substance(&before) {
+                was_edited |= compared_part(&object) != compared_part(&before);
+                if was_edited && compared_part(&object) == compared_part(&before) {
                     break;
                 }
             }

@@ -40,7 +40,7 @@ fn service() -> Value {
 }
 
 /// Returns the part of an object that must not change: all but what controllers write.
-fn substance(object: &Value) -> Value {
+fn compared_part(object: &Value) -> Value {
     let managers: BTreeSet<_> = object["metadata"]["managedFields"]
         .as_array()
         .unwrap()
@@ -66,7 +66,7 @@ async fn is_left_alone(scene: &Scene, kind: Kind, name: &str) {
     scene.until_condition("cache", "Degraded", ("True", "Conflict", &words)).await;
     scene.event("cache", "Conflict", name).await;
     let now = scene.get(&kind, name).await;
-    assert_eq!(substance(&now), substance(&theirs), "nothing of it was changed");
+    assert_eq!(compared_part(&now), compared_part(&theirs), "nothing of it was changed");
     scene.delete(&kind, name).await;
     let object = scene.available("cache").await;
     let ours = scene.get(&kind, name).await;
@@ -125,7 +125,7 @@ fn a_memcached_that_is_deleted_leaves_a_foreign_object_behind() {
         scene.delete(&MEMCACHED, "cache").await;
         scene.gone(&MEMCACHED, "cache").await;
         scene.gone(&SERVICE, "cache-service").await;
-        assert_eq!(substance(&scene.get(&DEPLOYMENT, "cache").await), substance(&theirs));
+        assert_eq!(compared_part(&scene.get(&DEPLOYMENT, "cache").await), compared_part(&theirs));
     });
 }
 
@@ -140,7 +140,7 @@ fn a_leftover_child_of_an_earlier_object_of_this_name_is_reported_if_it_does_not
         scene.gone(&MEMCACHED, "cache").await;
         scene.create(memcached("cache", 1)).await;
         scene
-            .until_within(Duration::from_secs(90), "the conflict is said", async || {
+            .until_within(Duration::from_secs(90), "the conflict is reported", async || {
                 let object = scene.get(&MEMCACHED, "cache").await;
                 let (status, reason, message) = condition_parts(&object, "Degraded");
                 let is_said = (status, reason) == ("True", "Conflict") && message.contains("Deployment (cache)");
@@ -175,6 +175,6 @@ fn an_orphaned_child_is_not_adopted_by_the_next_object_of_this_name() {
         scene.create(memcached("cache", 2)).await;
         scene.until_condition("cache", "Degraded", ("True", "Conflict", "Deployment (cache)")).await;
         let now = scene.get(&DEPLOYMENT, "cache").await;
-        assert_eq!(substance(&now), substance(&left));
+        assert_eq!(compared_part(&now), compared_part(&left));
     });
 }

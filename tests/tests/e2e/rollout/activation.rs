@@ -47,9 +47,9 @@ pub(super) async fn until_digest(host: &Host, component: &[u8]) {
 }
 
 /// Waits until every parent and its child show this revision.
-async fn all_say(scene: &Scene, count: usize, words: &str) {
+async fn all_show(scene: &Scene, count: usize, words: &str) {
     scene
-        .until(&format!("all {count} say {words:?}"), async || {
+        .until(&format!("all {count} show {words:?}"), async || {
             let parents = scene.list(&FAULT).await;
             let parents = parents.iter().filter(|parent| parent["status"]["word"] == words).count();
             let children = scene.list(&CONFIG_MAP).await;
@@ -116,7 +116,7 @@ fn resident(process: u32) -> u64 {
 }
 
 /// Adds so many unused functions to a component, all of which the compiler has to compile.
-fn laborious(component: &[u8], functions: usize) -> Vec<u8> {
+fn slow_to_compile(component: &[u8], functions: usize) -> Vec<u8> {
     let step = "(local.set 0 (i32.xor (i32.mul (local.get 0) (i32.const 1664525)) (i32.load (local.get 1))))";
     let function = format!("(func (param i32 i32) (result i32) {} (local.get 0))", step.repeat(100));
     let module = text(&format!("(module (memory 1) {})", function.repeat(functions)));
@@ -151,7 +151,7 @@ fn each_decision_is_of_one_component_and_none_is_lost_while_500_are_in_flight() 
             folder.put(&component);
             until_digest(&host, &component).await;
         }
-        all_say(&scene, COUNT, &words(3)).await;
+        all_show(&scene, COUNT, &words(3)).await;
         // Every line that the plugin logs carries the digest of its component.
         let log = host.log();
         let of_digest = |line: &str| {
@@ -179,7 +179,7 @@ fn a_component_that_is_slow_to_compile_delays_no_other() {
         let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
         let host = start(&mut scene, folder.path(), cache.path()).await;
         let first = host.digest().await;
-        let component = laborious(&another(&folder, 1), 1_500);
+        let component = slow_to_compile(&another(&folder, 1), 1_500);
         folder.put(&component);
         let compiling = async || match compilers(host.process()).as_slice() {
             [] => Err("no compiler".to_owned()),
@@ -248,7 +248,7 @@ fn components_that_come_faster_than_they_compile_are_coalesced_and_the_last_one_
         for number in 0..COUNT {
             scene.create(fault(&format!("fault-{number}"), "say")).await;
         }
-        all_say(&scene, COUNT, WORKS).await;
+        all_show(&scene, COUNT, WORKS).await;
         let compilers = Compilers::of(&host);
         let mut memory = Vec::new();
         for burst in 1..=BURSTS {
@@ -257,7 +257,7 @@ fn components_that_come_faster_than_they_compile_are_coalesced_and_the_last_one_
                 folder.put(&another(&folder, burst * 100 + number));
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
-            all_say(&scene, COUNT, &words(burst * 100 + 20)).await;
+            all_show(&scene, COUNT, &words(burst * 100 + 20)).await;
             memory.push(resident(host.process()));
         }
         let (most, all) = compilers.end();
@@ -353,7 +353,7 @@ fn a_component_that_is_being_compiled_survives_a_rollback() {
         let bad = reworded(folder.original(), WORKS, "this revision slips");
         folder.put(&bad);
         until_digest(&host, &bad).await;
-        let fix = laborious(&another(&folder, 1), 1_500);
+        let fix = slow_to_compile(&another(&folder, 1), 1_500);
         folder.put(&fix);
         compiles(&host).await;
         for number in 0..6 {
@@ -378,7 +378,7 @@ fn a_component_that_is_being_compiled_survives_a_command_that_fails() {
     run(async {
         let mut scene = scene_with_faults("failed-command").await;
         let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
-        let first = laborious(folder.original(), 1_000);
+        let first = slow_to_compile(folder.original(), 1_000);
         folder.put(&first);
         let host = scene.start().await.plugins(&[folder.path()]).cache(cache.path()).start();
         scene.watch_log(&host);
@@ -387,7 +387,7 @@ fn a_component_that_is_being_compiled_survives_a_command_that_fails() {
         let (status, words) = host.ask(&["rollback", "faulty"]);
         assert!(!status.success() && words.contains("no earlier revision"), "{words}");
         until_digest(&host, &first).await;
-        let second = laborious(&another(&folder, 1), 1_000);
+        let second = slow_to_compile(&another(&folder, 1), 1_000);
         folder.put(&second);
         compiles(&host).await;
         let (status, words) = host.ask(&["rollback", "faulty", "--to", "123456"]);

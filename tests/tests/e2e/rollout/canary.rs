@@ -12,7 +12,7 @@ use hotshoe_tests::{ControlPlane, Host, Scene, repository, run};
 use serde_json::{Value, json};
 
 use super::activation::{WORKS, another, until_digest};
-use super::rollback::may_hold;
+use super::rollback::grant_second_kind;
 use crate::faults::{fault, install_faults_of, scene_with_faults, start};
 use crate::kinds::{OnlyHost, labels};
 
@@ -54,7 +54,7 @@ fn name(object: &Value) -> String {
 }
 
 /// Returns the parents in the share of a component.
-async fn among(scene: &Scene, percent: u8, component: &[u8]) -> BTreeSet<String> {
+async fn share_of(scene: &Scene, percent: u8, component: &[u8]) -> BTreeSet<String> {
     let share = Share::Percent(percent);
     let is_in =
         |object: &Value| share.has(digest(component), object["metadata"]["uid"].as_str().unwrap_or_default(), None);
@@ -62,7 +62,7 @@ async fn among(scene: &Scene, percent: u8, component: &[u8]) -> BTreeSet<String>
 }
 
 /// Returns the revision that each parent and its child show, and whether the condition names a canary.
-async fn sayings(scene: &Scene, kind: &Kind) -> BTreeMap<String, (String, String, bool)> {
+async fn shown_revisions(scene: &Scene, kind: &Kind) -> BTreeMap<String, (String, String, bool)> {
     let children: BTreeMap<_, _> =
         scene.list(&CONFIG_MAP).await.iter().map(|child| (name(child), child["data"]["revision"].clone())).collect();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -92,7 +92,7 @@ async fn until_kind_decided_by(
     };
     scene
         .until(&format!("{} say {of_canary:?}", canary.len()), async || {
-            let found = sayings(scene, kind).await;
+            let found = shown_revisions(scene, kind).await;
             match found.iter().find(|(name, said)| **said != expected(name)) {
                 None if !found.is_empty() => Ok(()),
                 other => Err(format!("{other:?} of {found:#?}")),
@@ -144,7 +144,7 @@ fn a_good_canary_decides_for_its_share_and_after_its_duration_for_all() {
         let second = another(&folder, 1);
         folder.put(&second);
         let canary = until_canary(&host, &second).await;
-        let share = among(&scene, 25, &second).await;
+        let share = share_of(&scene, 25, &second).await;
         assert!((1..COUNT / 2).contains(&share.len()), "{share:?}");
         assert_eq!((&canary["parents"], &canary["share"]), (&json!(share.len()), &json!("25%")));
         until_decided_by(&scene, &share, (&words(1), WORKS)).await;
@@ -157,12 +157,12 @@ fn a_good_canary_decides_for_its_share_and_after_its_duration_for_all() {
             scene.merge(&FAULT, &name, json!({ "metadata": { "labels": { "changed": "yes" } } })).await;
         }
         scene.create(fault("later", "say")).await;
-        let share = among(&scene, 25, &second).await;
+        let share = share_of(&scene, 25, &second).await;
         until_decided_by(&scene, &share, (&words(1), WORKS)).await;
         assert_eq!(touched(&host, &scene, &second), share);
         // A larger share contains the smaller one.
         folder.edit("percent: 25", "percent: 60");
-        let larger = among(&scene, 60, &second).await;
+        let larger = share_of(&scene, 60, &second).await;
         assert!(larger.is_superset(&share));
         until_decided_by(&scene, &larger, (&words(1), WORKS)).await;
         folder.edit("duration: 60m", "duration: 1s");
@@ -170,7 +170,7 @@ fn a_good_canary_decides_for_its_share_and_after_its_duration_for_all() {
         host.says(&["the canary is activated: its time is over"]).await;
         scene
             .until("all say so, and none names a canary", async || {
-                let found = sayings(&scene, &FAULT).await;
+                let found = shown_revisions(&scene, &FAULT).await;
                 let is_other = |said: &&(String, String, bool)| **said != (words(1), words(1), false);
                 match found.values().find(is_other) {
                     None => Ok(()),
@@ -203,7 +203,7 @@ fn a_bad_canary_is_rolled_back_and_has_touched_its_share_only() {
         let bad = reworded(folder.original(), WORKS, SLIPS);
         folder.put(&bad);
         until_canary(&host, &bad).await;
-        let share = among(&scene, 50, &bad).await;
+        let share = share_of(&scene, 50, &bad).await;
         assert!(!share.is_empty() && share.len() < COUNT, "{share:?}");
         // It served all existing parents. Now some change to what it cannot serve.
         for number in 0..COUNT {
@@ -258,7 +258,7 @@ fn a_canary_stays_where_the_active_revision_fails_on_the_same_parents() {
         let failing = scene
             .until_object(&FAULT, "fault-0", "fails", |object| condition_parts(object, "Reconciled").1 == "Trapped")
             .await;
-        let is_in = among(&scene, 99, &second).await.contains("fault-0");
+        let is_in = share_of(&scene, 99, &second).await.contains("fault-0");
         assert_eq!(condition_parts(&failing, "Reconciled").2.contains("decided by the canary"), is_in, "{failing:#}");
     });
 }
@@ -275,7 +275,7 @@ fn a_newer_component_takes_the_place_of_a_canary_and_each_parent_has_one_revisio
             let newer = another(&folder, number);
             folder.put(&newer);
             until_canary(&host, &newer).await;
-            let share = among(&scene, 40, &newer).await;
+            let share = share_of(&scene, 40, &newer).await;
             until_decided_by(&scene, &share, (&words(number), WORKS)).await;
         }
         // None of the replaced canaries was found to be bad.
@@ -338,7 +338,7 @@ fn a_restart_starts_the_canary_again_beside_the_active_revision() {
         let second = another(&folder, 1);
         folder.put(&second);
         until_canary(&host, &second).await;
-        let share = among(&scene, 30, &second).await;
+        let share = share_of(&scene, 30, &second).await;
         until_decided_by(&scene, &share, (&words(1), WORKS)).await;
         for kill in [true, false] {
             if kill {
@@ -374,7 +374,7 @@ fn a_canary_begins_anew_beside_the_revision_that_takes_the_place_of_a_bad_active
         }
         until_digest(&host, folder.original()).await;
         until_canary(&host, &fix).await;
-        let share = among(&scene, 30, &fix).await;
+        let share = share_of(&scene, 30, &fix).await;
         for number in 0..COUNT {
             let name = format!("fault-{number}");
             let reason = if share.contains(&name) { "Canary" } else { "" };
@@ -401,7 +401,7 @@ fn a_changed_plugin_yaml_applies_to_the_canary_and_one_that_grants_it_less_ends_
         let since = until_canary(&host, &second).await["since"].clone();
         folder.edit("  grants:\n", "  config: {values: {a: 1}}\n  grants:\n");
         host.says(&["plugin.yaml has changed and is applied"]).await;
-        let share = among(&scene, 50, &second).await;
+        let share = share_of(&scene, 50, &second).await;
         until_decided_by(&scene, &share, (&words(1), WORKS)).await;
         assert_eq!(until_canary(&host, &second).await["since"], since, "it goes on");
         // An invalid file changes nothing.
@@ -435,13 +435,13 @@ fn children_of_a_kind_that_only_a_canary_owns_are_pruned_and_do_not_block_a_newe
         const COUNT: usize = 16;
         let mut scene = scene_with_faults("canary-children").await;
         let folder = folder("{canary: {percent: 50}, duration: 60m}");
-        may_hold(&scene, &folder).await;
+        grant_second_kind(&scene, &folder).await;
         let host = start(&mut scene, &folder).await;
         parents(&scene, COUNT, "").await;
         let (holding, newer) = (reworded(folder.original(), WORKS, HOLDS), another(&folder, 1));
         folder.put(&holding);
         until_canary(&host, &holding).await;
-        let share = among(&scene, 50, &holding).await;
+        let share = share_of(&scene, 50, &holding).await;
         assert!(share.len() > COUNT / 10, "{share:?}");
         until_held(&scene, &share).await;
         // The parents of its share are now the newer canary's or the active revision's.

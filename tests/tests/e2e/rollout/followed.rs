@@ -62,7 +62,8 @@ fn a_component_whose_parent_kind_is_not_granted_waits_for_the_grant_and_then_kee
         serves(&scene, "one").await;
         // Another parent kind than the active component's needs a restart.
         folder.edit("kind: Fault\n", "kind: Other\n");
-        let refused = host.until_plugin("it is said", |plugin| plugin["pluginFile"]["refused"].is_string()).await;
+        let refused =
+            host.until_plugin("the status shows it", |plugin| plugin["pluginFile"]["refused"].is_string()).await;
         let words = refused["pluginFile"]["refused"].as_str().unwrap_or_default();
         assert!(words.contains(asked) && words.contains("start the host again"), "{words}");
         assert_eq!((&refused["digest"], &refused["ready"]), (&active["digest"], &json!(true)), "{refused:#}");
@@ -93,7 +94,7 @@ fn an_invalid_plugin_yaml_changes_nothing_and_is_reported() {
             let is_said = |plugin: &Value| {
                 plugin["pluginFile"]["refused"].as_str().is_some_and(|refused| refused.contains(words))
             };
-            let plugin = host.until_plugin(&format!("{words} is said"), is_said).await;
+            let plugin = host.until_plugin(&format!("{words} is in the status"), is_said).await;
             assert_eq!(plugin["ready"], true, "{plugin:#}");
             host.says(&["ERROR", "faulty", "plugin.yaml is not applied", words]).await;
             let (_, shown) = host.ask(&["status"]);
@@ -206,7 +207,8 @@ fn an_active_component_that_is_granted_less_than_it_asks_for_stays_active_and_st
         let host = start(&mut scene, &folder).await;
         serves(&scene, "one").await;
         folder.edit(CONFIG_MAPS, "verbs: [get, list, watch, update]");
-        let plugin = host.until_plugin("it is said", |plugin| plugin["pluginFile"]["notGranted"].is_string()).await;
+        let plugin =
+            host.until_plugin("the status shows it", |plugin| plugin["pluginFile"]["notGranted"].is_string()).await;
         let words = plugin["pluginFile"]["notGranted"].as_str().unwrap_or_default();
         assert!(words.contains("create, delete on ConfigMap") && words.contains("restart"), "{words}");
         assert_eq!(plugin["ready"], true, "{plugin:#}");

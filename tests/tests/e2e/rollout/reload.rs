@@ -14,9 +14,9 @@ use crate::faults::{scene, scene_with_faults};
 /// The message of the plugin in `Degraded` when all is well, in several wordings of the same length.
 const WORDS: [&str; 4] = ["Nothing stands in", "Nowhere stands in", "No wall stands in", "No dust stands in"];
 
-async fn all_say(scene: &Scene, count: usize, word: &str) {
+async fn all_show(scene: &Scene, count: usize, word: &str) {
     scene
-        .until(&format!("all {count} say {word:?} and are settled"), async || {
+        .until(&format!("all {count} show {word:?} and are settled"), async || {
             let objects = scene.admin.list(&MEMCACHED, &scene.namespace).await.map_err(|refused| refused.message)?;
             let right = objects
                 .iter()
@@ -60,11 +60,11 @@ fn a_new_component_decides_every_parent_again_and_recreates_no_child() {
         for number in 0..10 {
             scene.create(memcached(&format!("cache-{number}"), 1)).await;
         }
-        all_say(&scene, 10, WORDS[0]).await;
+        all_show(&scene, 10, WORDS[0]).await;
         let before = (plugin(&host, "memcached").await, children(&scene).await, scene.recorded_writes().await);
         folder.put(&reworded(folder.original(), WORDS[0], WORDS[1]));
         // The host notices the new file by itself.
-        all_say(&scene, 10, WORDS[1]).await;
+        all_show(&scene, 10, WORDS[1]).await;
         let after = plugin(&host, "memcached").await;
         assert_ne!(after["digest"], before.0["digest"]);
         assert!(after["refused"].is_null(), "{after:#}");
@@ -77,7 +77,7 @@ fn a_new_component_decides_every_parent_again_and_recreates_no_child() {
         folder.put(&reworded(folder.original(), WORDS[0], WORDS[2]));
         let (status, said) = host.ask(&["reload", "memcached"]);
         assert!(status.success(), "{said}");
-        all_say(&scene, 10, WORDS[2]).await;
+        all_show(&scene, 10, WORDS[2]).await;
         let lists = scene
             .audit()
             .into_iter()
@@ -95,7 +95,7 @@ fn a_component_that_is_built_decides_once_it_is_reloaded_and_not_before() {
         let host = scene.start().await.plugins(&[folder.path()]).on_reload().ready().await;
         scene.watch_log(&host);
         scene.create(memcached("cache", 1)).await;
-        all_say(&scene, 1, WORDS[0]).await;
+        all_show(&scene, 1, WORDS[0]).await;
         let first = host.digest().await;
         folder.put(&reworded(folder.original(), WORDS[0], WORDS[1]));
         // plugin.yaml is followed, and applies to the active component.
@@ -104,11 +104,11 @@ fn a_component_that_is_built_decides_once_it_is_reloaded_and_not_before() {
         let (_, words) = host.ask(&["approve", "memcached"]);
         assert!(words.contains("nothing waits"), "{words}");
         scene.create(memcached("second", 1)).await;
-        all_say(&scene, 2, WORDS[0]).await;
+        all_show(&scene, 2, WORDS[0]).await;
         assert_eq!(host.digest().await, first);
         let (status, words) = host.ask(&["reload", "memcached"]);
         assert!(status.success(), "{words}");
-        all_say(&scene, 2, WORDS[1]).await;
+        all_show(&scene, 2, WORDS[1]).await;
     });
 }
 
@@ -136,7 +136,7 @@ fn no_change_is_lost_while_components_come_and_go_under_load() {
             }
         }
         folder.put(&reworded(folder.original(), WORDS[0], WORDS[3]));
-        all_say(&scene, sizes.len(), WORDS[3]).await;
+        all_show(&scene, sizes.len(), WORDS[3]).await;
         for (name, size) in sizes {
             assert_eq!(scene.get(&DEPLOYMENT, &name).await["spec"]["replicas"], json!(size), "{name}");
         }

@@ -337,7 +337,7 @@ fn failures_caused_by_an_administrator_do_not_roll_a_component_back() {
     run(async {
         let mut scene = scene_with_faults("narrowed").await;
         let folder = Folder::of_faulty();
-        may_hold(&scene, &folder).await;
+        grant_second_kind(&scene, &folder).await;
         let host = start(&mut scene, &folder).await;
         six_are_served(&scene).await;
         folder.put(&reworded(folder.original(), WORKS, HOLDS));
@@ -498,7 +498,7 @@ fn a_component_that_drops_its_finalizer_requires_approval_and_removes_it_where_i
 const HOLDING: &str = "    - kind: LimitRange\n      verbs: [get, list, watch, create, update, delete]\n";
 
 /// Grants a second kind to the plugin.
-pub(super) async fn may_hold(scene: &Scene, folder: &Folder) {
+pub(super) async fn grant_second_kind(scene: &Scene, folder: &Folder) {
     let of_host = json!([{ "apiGroups": [""], "resources": ["limitranges"], "verbs": ["get", "list", "watch"] }]);
     let of_plugin =
         json!([{ "apiGroups": [""], "resources": ["limitranges"], "verbs": ["create", "patch", "delete"] }]);
@@ -508,8 +508,8 @@ pub(super) async fn may_hold(scene: &Scene, folder: &Folder) {
 }
 
 /// Starts a host whose component owns a second kind and has a child of it.
-async fn holding(scene: &mut Scene, folder: &Folder) -> Host {
-    may_hold(scene, folder).await;
+async fn host_with_second_kind(scene: &mut Scene, folder: &Folder) -> Host {
+    grant_second_kind(scene, folder).await;
     folder.put(&reworded(folder.original(), WORKS, HOLDS));
     let host = start(scene, folder).await;
     scene.create(fault("one", "")).await;
@@ -518,7 +518,7 @@ async fn holding(scene: &mut Scene, folder: &Folder) -> Host {
 }
 
 /// Waits until the child of the kind that was dropped is gone, and its watch with it.
-async fn lets_go(scene: &Scene, host: &Host) {
+async fn drops_second_kind(scene: &Scene, host: &Host) {
     scene.gone(&LIMIT_RANGE, "one").await;
     scene.get(&CONFIG_MAP, "one").await;
     host.until("the kind is not watched any more", async || {
@@ -535,13 +535,13 @@ fn a_kind_that_a_component_drops_is_watched_until_its_children_are_gone() {
     run(async {
         let mut scene = scene_with_faults("dropped-kind").await;
         let folder = Folder::of_faulty();
-        let host = holding(&mut scene, &folder).await;
+        let host = host_with_second_kind(&mut scene, &folder).await;
         folder.put(folder.original());
         let (_, words) = host.ask(&["reload", "faulty"]);
         assert!(words.contains("ApprovalRequired"), "{words}");
         let (status, words) = host.ask(&["approve", "faulty"]);
         assert!(status.success(), "{words}");
-        lets_go(&scene, &host).await;
+        drops_second_kind(&scene, &host).await;
     });
 }
 
@@ -550,7 +550,7 @@ fn a_component_that_asks_for_more_fields_of_a_kind_is_shown_them() {
     run(async {
         let mut scene = scene_with_faults("more-fields").await;
         let folder = Folder::of_faulty();
-        let host = holding(&mut scene, &folder).await;
+        let host = host_with_second_kind(&mut scene, &folder).await;
         let limits = json!({ "spec": { "limits": [{ "type": "Pod", "max": { "cpu": "1" } }] } });
         scene.merge(&LIMIT_RANGE, "one", limits).await;
         scene.create(fault("two", "")).await;
@@ -570,7 +570,7 @@ fn children_of_a_kind_that_was_dropped_are_pruned_also_after_a_restart() {
     run(async {
         let mut scene = scene_with_faults("dropped-restart").await;
         let folder = Folder::of_faulty();
-        let mut host = holding(&mut scene, &folder).await;
+        let mut host = host_with_second_kind(&mut scene, &folder).await;
         host.kill();
         folder.put(folder.original());
         let mut host = start(&mut scene, &folder).await;
@@ -578,7 +578,7 @@ fn children_of_a_kind_that_was_dropped_are_pruned_also_after_a_restart() {
         assert!(status.success(), "{words}");
         host.kill();
         let host = start(&mut scene, &folder).await;
-        lets_go(&scene, &host).await;
+        drops_second_kind(&scene, &host).await;
     });
 }
 
@@ -587,7 +587,7 @@ fn a_child_of_a_dropped_kind_that_may_no_longer_be_deleted_stays_and_is_reported
     run(async {
         let mut scene = scene_with_faults("dropped-grant").await;
         let folder = Folder::of_faulty();
-        let host = holding(&mut scene, &folder).await;
+        let host = host_with_second_kind(&mut scene, &folder).await;
         let before = host.digest().await;
         folder.edit(HOLDING, "");
         folder.put(folder.original());
