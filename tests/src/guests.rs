@@ -133,7 +133,7 @@ impl Folder {
         Self::of(&marked(), "marked")
     }
 
-    /// A plugin in `plugins`. It is built anew, so only one test should use it.
+    /// A plugin in `plugins`. It is built on each call, so only one test should use it.
     pub fn of_plugin(name: &'static str) -> Self {
         Self::of(&build(&format!("plugins/{name}"), name), name)
     }

@@ -2,7 +2,7 @@
 //! the slot. Reader threads do nothing else, each bound to its own core as far as there are enough. Where a reader
 //! shares a core with the publisher, the kernel makes it wait for a tick, which is no delay of the slot.
 //!
-//! The slot holds real components, each loaded anew, so that the replaced one is really dropped. The figure for
+//! The slot holds real components, each newly loaded, so that the replaced one is really dropped. The figure for
 //! each publication is the slowest load of any reader around it. The same is measured at other moments without
 //! a publication, which shows the noise of the machine.
 

@@ -21,7 +21,7 @@ fn printed(command: &mut Command) -> String {
 fn let_through() -> Vec<String> {
     let text = fs::read_to_string(repository().join(".dockerignore")).unwrap();
     let mut rules = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-    assert_eq!(rules.next(), Some("*"), "this test knows a list of what may come in only");
+    assert_eq!(rules.next(), Some("*"), "this test expects an exclusion of everything, followed by inclusions");
     let (inside, outside): (Vec<_>, Vec<_>) = rules.partition(|rule| rule.starts_with('!'));
     for rule in outside {
         let name = rule.strip_prefix("**/").unwrap_or_else(|| panic!("{rule:?} is not the name of folders"));

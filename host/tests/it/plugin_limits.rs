@@ -135,7 +135,7 @@ async fn a_text_of_20_mb_is_too_large_and_one_of_1_mb_is_cut() {
     assert_eq!(reason, "OutputTooLarge");
     assert!(message.contains("4Mi"), "{message}");
     let outcome = call(answer_with_text(1_000_000)).await.unwrap();
-    assert_eq!(outcome.result, Err(Failure::Other(String::new())), "zeros are no text");
+    assert_eq!(outcome.result, Err(Failure::Other(String::new())), "NUL characters are removed from a text");
 }
 
 #[tokio::test]

@@ -207,7 +207,7 @@ fn the_program_serves_in_the_layout_of_its_image_with_the_account_of_its_pod() {
         let log = pod.host.log();
         let first: Value = serde_json::from_str(log.lines().next().expect("a line")).expect("lines of JSON");
         assert!(first["message"].as_str().is_some_and(|message| message.contains("in-cluster")), "{first}");
-        assert!(pod.host.stop().success(), "a signal ends it politely");
+        assert!(pod.host.stop().success(), "SIGTERM stops it gracefully");
         assert_eq!(json!(pod.host.ended().map(|status| status.success())), json!(true));
     });
 }

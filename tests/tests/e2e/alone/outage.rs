@@ -129,9 +129,9 @@ fn a_missing_right_is_reported_and_waited_for() {
         scene.watch_log(&host);
         not_ready(&host, &["forbidden", "cannot list", "system:serviceaccount:hotshoe-system:weak"]).await;
         let waiting = host.plugin().await["waiting"].to_string();
-        assert!(!waiting.contains("Status {"), "it is for people: {waiting}");
+        assert!(!waiting.contains("Status {"), "the message is for human readers: {waiting}");
         let (_, told) = host.get("/readyz").await.expect("an answer");
-        assert!(!told.contains("forbidden"), "the API server's words are not for strangers: {told}");
+        assert!(!told.contains("forbidden"), "the API server's message is not shown to unauthorized clients: {told}");
         for resource in ["memcacheds", "deployments", "services", "pods"] {
             host.says(&["WARN", "forbidden", resource]).await;
         }

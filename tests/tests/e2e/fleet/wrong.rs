@@ -74,7 +74,7 @@ fn a_plugin_that_cannot_start_keeps_no_other_from_serving() {
         rig.scene.available("served").await;
         // A correction is noticed.
         rig.merge(&wrong, json!({ "spec": { "limits": { "memory": "64Mi" } } })).await;
-        rig.until(&wrong, "is judged anew", |object| condition_parts(object, "Stalled").1 != "InvalidSpec").await;
+        rig.until(&wrong, "is checked again", |object| condition_parts(object, "Stalled").1 != "InvalidSpec").await;
     });
 }
 

@@ -58,7 +58,7 @@ fn a_finalizer_that_is_not_the_plugins_own_is_refused_until_plugin_yaml_names_it
         host.says(&["plugin.yaml is not applied", "the active revision holds the finalizer"]).await;
         scene.delete(&FAULT, "two").await;
         scene.gone(&FAULT, "two").await;
-        assert!(holds_it(&scene.get(&FAULT, "one").await), "somebody else set it");
+        assert!(holds_it(&scene.get(&FAULT, "one").await), "another client set it");
         scene.merge(&FAULT, "one", json!({ "metadata": { "finalizers": null } })).await;
     });
 }

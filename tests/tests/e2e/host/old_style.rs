@@ -55,7 +55,7 @@ fn the_plugins_conditions_are_not_erased_by_the_host_which_reports_in_an_event()
         assert_eq!(object["status"]["conditions"], before["status"]["conditions"]);
         let writes = scene.recorded_writes().await;
         let tried = writes.iter().filter(|write| write.is_about("faults/status") && write.code == 409).count();
-        assert_eq!(tried, 1, "that there is no room is found out once: {writes:#?}");
+        assert_eq!(tried, 1, "the host finds out only once that its condition has no room: {writes:#?}");
         let log = host.log();
         assert!(!log.contains("conflict"), "{log}");
         scene.merge(&OLD_FAULT, "one", json!({ "spec": { "fault": "" } })).await;

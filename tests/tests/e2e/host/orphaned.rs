@@ -36,7 +36,11 @@ fn a_deleting_object_with_the_finalizer_of_an_unknown_component_says_so() {
         };
         scene.until_within(Duration::from_secs(75), "the condition names the finalizer", is_told).await;
         scene.event("one", "CleanUpWaits", "fixtures.example.com/finalizer").await;
-        assert_eq!(condition_parts(&scene.get(&FAULT, "two").await, "Reconciled"), ("", "", ""), "that one is foreign");
+        assert_eq!(
+            condition_parts(&scene.get(&FAULT, "two").await, "Reconciled"),
+            ("", "", ""),
+            "the finalizer of the other object is foreign"
+        );
         let released = |object: &Value| object["metadata"]["finalizers"].clone();
         assert_eq!(released(&scene.get(&FAULT, "one").await), json!(["fixtures.example.com/finalizer"]));
         for name in ["one", "two"] {

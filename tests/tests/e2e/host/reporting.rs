@@ -52,7 +52,7 @@ fn health_readiness_metrics_and_status_are_served() {
         let log = host.log();
         let first = log.lines().next().expect("a first line");
         assert!(first.contains("context tests"), "the first line names the context: {first}");
-        assert!(host.stop().success(), "a signal ends it politely");
+        assert!(host.stop().success(), "SIGTERM stops it gracefully");
     });
 }
 

@@ -113,7 +113,10 @@ fn plugin_yaml_may_allow_more_tries_while_the_host_runs() {
         folder.edit("maxTries: 0", "maxTries: 5");
         let has_five = |object: &Value| condition_parts(object, "Stalled").2.contains("after 5 tries");
         let object = scene.until_object(&FAULT, "one", "was tried five times", has_five).await;
-        assert!(condition_parts(&object, "Reconciled").2.contains("attempt 4"), "the tries began anew: {object:#}");
+        assert!(
+            condition_parts(&object, "Reconciled").2.contains("attempt 4"),
+            "the count of tries started again: {object:#}"
+        );
         assert_eq!(failures(&host).await, 6, "{}", host.log());
     });
 }

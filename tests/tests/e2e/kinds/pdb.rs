@@ -69,6 +69,9 @@ fn a_deployment_that_asks_for_a_budget_gets_one_and_the_others_are_left_alone() 
         scene.gone(&BUDGET, "web").await;
         assert!(scene.list(&BUDGET).await.is_empty());
         let of_plugin = scene.audit().into_iter().filter(|entry| entry.is_write() && entry.name == "other");
-        assert!(of_plugin.filter(|entry| entry.by.contains("hotshoe-system")).count() == 0, "nobody touched the other");
+        assert!(
+            of_plugin.filter(|entry| entry.by.contains("hotshoe-system")).count() == 0,
+            "the other Deployment was not written"
+        );
     });
 }

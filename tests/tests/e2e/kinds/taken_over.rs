@@ -85,7 +85,11 @@ fn children_are_taken_over_in_place_with_all_fields_so_that_what_is_dropped_goes
         let has_one_word =
             |fault: &Value| managers(fault) == ["hotshoe/heir"] && fault["status"]["word"] == "this revision works";
         let parent = scene.until_object(&FAULT, "one", "has the status of the new name alone", has_one_word).await;
-        assert!(condition(&parent, "Kept").is_none(), "what the former name stated is gone: {:#}", parent["status"]);
+        assert!(
+            condition(&parent, "Kept").is_none(),
+            "the condition of the former name is removed: {:#}",
+            parent["status"]
+        );
         assert!(scene.events("one", "Conflict").await.is_empty());
         host.says(&["INFO", "child taken over", "heir"]).await;
 

@@ -66,7 +66,7 @@ async fn is_left_alone(scene: &Scene, kind: Kind, name: &str) {
     scene.until_condition("cache", "Degraded", ("True", "Conflict", &words)).await;
     scene.event("cache", "Conflict", name).await;
     let now = scene.get(&kind, name).await;
-    assert_eq!(compared_part(&now), compared_part(&theirs), "nothing of it was changed");
+    assert_eq!(compared_part(&now), compared_part(&theirs), "no field of it was changed");
     scene.delete(&kind, name).await;
     let object = scene.available("cache").await;
     let ours = scene.get(&kind, name).await;

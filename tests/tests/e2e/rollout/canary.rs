@@ -150,7 +150,7 @@ fn a_good_canary_decides_for_its_share_and_after_its_duration_for_all() {
         until_decided_by(&scene, &share, (&words(1), WORKS)).await;
         let (status, shown) = host.ask(&["status"]);
         assert!(status.success() && shown.contains("is the canary for 25%"), "{shown}");
-        assert_eq!(host.digest().await, digest(folder.original()).full(), "the first is active still");
+        assert_eq!(host.digest().await, digest(folder.original()).full(), "the first component is still active");
         assert_eq!(events(&host), [event(folder.original(), "Activated")]);
         // A change of a parent, or a new parent, is decided by the revision in whose share the parent is.
         for name in (0..COUNT).map(|number| format!("fault-{number}")) {
@@ -359,7 +359,7 @@ fn a_restart_starts_the_canary_again_beside_the_active_revision() {
 fn a_canary_begins_anew_beside_the_revision_that_takes_the_place_of_a_bad_active_one() {
     run(async {
         const COUNT: usize = 24;
-        let mut scene = scene_with_faults("canary-relapse").await;
+        let mut scene = scene_with_faults("canary-rollback").await;
         let folder = Folder::of_faulty();
         let host = start(&mut scene, &folder).await;
         parents(&scene, COUNT, "").await;

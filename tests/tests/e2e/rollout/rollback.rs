@@ -281,7 +281,7 @@ fn a_component_that_was_replaced_while_no_host_ran_is_checked_before_it_is_activ
         host.stop();
         folder.put(&reworded(folder.original(), WORKS, DROPS));
         let mut host = start(&mut scene, &folder).await;
-        assert_eq!(host.digest().await, first, "that is clear once it is ready");
+        assert_eq!(host.digest().await, first, "the old component is still active once the host is ready");
         let refused = &host.plugin().await["refused"];
         assert_eq!(refused["reason"], "ApprovalRequired", "{refused:#}");
         scene.get(&CONFIG_MAP, "fault-0").await;
@@ -298,7 +298,7 @@ fn a_component_that_was_replaced_while_no_host_ran_is_checked_before_it_is_activ
 #[test]
 fn a_component_that_does_worse_is_rolled_back_also_after_a_restart() {
     run(async {
-        let mut scene = scene_with_faults("relapse-restart").await;
+        let mut scene = scene_with_faults("worse-restart").await;
         let folder = Folder::of_faulty();
         let mut host = start(&mut scene, &folder).await;
         let first = host.digest().await;
@@ -385,7 +385,7 @@ async fn all_six_slip(scene: &Scene) {
 #[test]
 fn a_component_that_does_worse_than_the_one_before_it_is_rolled_back_automatically() {
     run(async {
-        let mut scene = scene_with_faults("relapse").await;
+        let mut scene = scene_with_faults("worse").await;
         let folder = Folder::of_faulty();
         let host = start(&mut scene, &folder).await;
         let first = host.digest().await;
@@ -439,17 +439,17 @@ fn a_component_that_does_worse_than_the_one_before_it_is_rolled_back_automatical
 
 #[test]
 fn a_component_whose_decisions_are_denied_is_rolled_back_automatically() {
-    is_rolled_back_where_all_slip("denied-relapse", GRABS);
+    is_rolled_back_where_all_slip("denied-worse", GRABS);
 }
 
 #[test]
 fn a_component_that_returns_failures_is_rolled_back_automatically() {
-    is_rolled_back_where_all_slip("stated-relapse", BALKS);
+    is_rolled_back_where_all_slip("stated-worse", BALKS);
 }
 
 #[test]
 fn a_component_whose_children_every_api_server_rejects_is_rolled_back_automatically() {
-    is_rolled_back_where_all_slip("invalid-relapse", RAVES);
+    is_rolled_back_where_all_slip("invalid-worse", RAVES);
 }
 
 fn is_rolled_back_where_all_slip(name: &str, words: &str) {
