@@ -9,12 +9,12 @@ use std::time::Duration;
 use anyhow::Result;
 use serde::Deserialize;
 
-/// Without a request for this long, an account has settled. Events are written after their
-/// responses, in batches of less than this.
-const SETTLED: Duration = Duration::from_secs(3);
-const LOOK: Duration = Duration::from_millis(500);
+/// The time without a request after which an account has settled. The API server writes audit events after the
+/// responses, in batches of less than this time.
+const SETTLE_TIME: Duration = Duration::from_secs(3);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Reads on from where it began.
+/// The writes of some accounts, read from the audit log since this value was created.
 pub struct Audit {
     log: PathBuf,
     offset: u64,
@@ -63,7 +63,7 @@ struct Response {
 }
 
 impl Audit {
-    /// The writes made with the credentials of these users, from now on.
+    /// Begins to count the writes with the credentials of these users.
     ///
     /// # Errors
     /// When there is no log.
@@ -72,7 +72,7 @@ impl Audit {
         Ok(Self { log: log.to_owned(), offset: log.metadata()?.len(), users, writes: BTreeMap::new() })
     }
 
-    /// What was written so far.
+    /// Returns the writes so far, by kind.
     ///
     /// # Errors
     /// When the log cannot be read.
@@ -89,7 +89,7 @@ impl Audit {
         Ok(&self.writes)
     }
 
-    /// How many writes that were.
+    /// Returns the number of writes so far.
     ///
     /// # Errors
     /// When the log cannot be read.
@@ -97,16 +97,16 @@ impl Audit {
         Ok(self.writes()?.values().sum())
     }
 
-    /// Waits until nothing is written any more; how many writes there were.
+    /// Waits until nothing is written any more, and returns the number of writes.
     ///
     /// # Errors
     /// When the log cannot be read.
     pub async fn settled(&mut self) -> Result<u64> {
         let (mut total, mut quiet) = (self.total()?, Duration::ZERO);
-        while quiet < SETTLED {
-            tokio::time::sleep(LOOK).await;
+        while quiet < SETTLE_TIME {
+            tokio::time::sleep(POLL_INTERVAL).await;
             let now = self.total()?;
-            quiet = if now == total { quiet + LOOK } else { Duration::ZERO };
+            quiet = if now == total { quiet + POLL_INTERVAL } else { Duration::ZERO };
             total = now;
         }
         Ok(total)

@@ -1,4 +1,4 @@
-//! The plugin's decisions, natively: what the host does around a call, done with typed objects.
+//! The plugin's decisions, made natively: what the host does around a call, done with typed objects.
 
 use anyhow::{Context, Result, bail};
 use hotshoe_sdk::{
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::resource::{API_VERSION, Memcached, Spec, Status};
 
-/// What is known of the children of one `Memcached`.
+/// The observed children of one `Memcached`.
 #[derive(Default)]
 pub struct Seen<'a> {
     /// Its Deployment.
@@ -28,10 +28,10 @@ pub struct Seen<'a> {
     pub refusals: Vec<Refusal>,
 }
 
-/// What the plugin decides.
+/// Calls the plugin's `reconcile`.
 ///
 /// # Errors
-/// When it states a failure, which it does not do for valid objects.
+/// When the plugin returns a failure, which it does not do for valid objects.
 pub fn reconcile(parent: &Memcached, children: Seen<'_>, config: &str) -> Result<Decision> {
     match hotshoe_sdk::reconcile::<memcached::Memcached>(observe(parent, children, config)?) {
         Ok(Answer::Decided(decision)) => Ok(decision),
@@ -40,10 +40,10 @@ pub fn reconcile(parent: &Memcached, children: Seen<'_>, config: &str) -> Result
     }
 }
 
-/// What the plugin decides before a `Memcached` goes; whether it is done.
+/// Calls the plugin's `finalize`, and returns its decision and whether the clean-up is done.
 ///
 /// # Errors
-/// When it states a failure.
+/// When the plugin returns a failure.
 pub fn finalize(parent: &Memcached, children: Seen<'_>, config: &str) -> Result<(Decision, bool)> {
     match hotshoe_sdk::finalize::<memcached::Memcached>(observe(parent, children, config)?) {
         Ok(Cleanup::Waiting(decision)) => Ok((decision, false)),
@@ -52,10 +52,10 @@ pub fn finalize(parent: &Memcached, children: Seen<'_>, config: &str) -> Result<
     }
 }
 
-/// The desired children as they are applied: with namespace and controller reference.
+/// Returns the desired children as they are applied: with namespace and controller reference.
 ///
 /// # Errors
-/// When a child is no JSON object.
+/// When a child is not a JSON object.
 pub fn desired(parent: &Memcached, decision: &Decision) -> Result<Vec<(ObjectRef, Value)>> {
     let Children::Exactly(children) = &decision.children else { return Ok(Vec::new()) };
     children.iter().map(|child| Ok((child.reference.clone(), stamp(parent, child)?))).collect()
@@ -69,10 +69,10 @@ fn stamp(parent: &Memcached, child: &Object) -> Result<Value> {
     Ok(body)
 }
 
-/// The status that a decision states, with the times of the conditions carried over from `parent`.
+/// Returns the status of a decision, with the times of unchanged conditions taken from `parent`.
 ///
 /// # Errors
-/// When the plugin's status is not the resource's.
+/// When the plugin's status does not parse as the resource's status.
 pub fn status(parent: &Memcached, decision: &Decision) -> Result<Status> {
     let stated: Status = serde_json::from_str(decision.status.as_deref().unwrap_or("{}"))?;
     let now = Time(Timestamp::from_second(Timestamp::now().as_second())?);
@@ -97,7 +97,7 @@ fn condition(stated: &Stated, parent: &Memcached, now: &Time) -> Condition {
     }
 }
 
-/// The body of a server-side apply of a status.
+/// Builds the body of a server-side apply of a status.
 pub fn status_body(parent: &Memcached, status: &Status) -> Value {
     let metadata = json!({ "name": parent.name_any(), "namespace": parent.namespace() });
     json!({ "apiVersion": API_VERSION, "kind": "Memcached", "metadata": metadata, "status": status })
@@ -177,7 +177,7 @@ fn metadata(object: &impl ResourceExt) -> Metadata<'_> {
 
 fn show_parent(parent: &Memcached) -> Result<String> {
     let spec: &Spec = &parent.spec;
-    // What was said before is shown only while the object is being deleted.
+    // As the host does: conditions are shown only while the object is being deleted.
     let conditions = if parent.metadata.deletion_timestamp.is_some() { parent.conditions() } else { &[] };
     let nodes = parent.status.as_ref().map(|status| &*status.nodes);
     Ok(serde_json::to_string(&Shown { metadata: metadata(parent), spec, status: Said { nodes, conditions } })?)

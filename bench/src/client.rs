@@ -1,4 +1,4 @@
-//! Requests whose replies are read and dropped: the cheapest client that can be.
+//! The cheapest possible client: requests whose responses are read and dropped.
 
 use std::path::Path;
 
@@ -26,22 +26,22 @@ pub struct Client {
 }
 
 impl Client {
-    /// The current context of a kubeconfig.
+    /// Builds a client for the current context of a kubeconfig.
     ///
     /// # Errors
     /// When it cannot be used.
     pub async fn of(kubeconfig: &Path) -> Result<Self> {
         let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
         let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-        // Every request is one request, or counts would not be what was asked for.
+        // No retries, so that each call is exactly one request that is counted.
         config.default_retry = false;
         Ok(Self { kube: kube::Client::try_from(config)? })
     }
 
-    /// Makes one request and drops the reply.
+    /// Sends one request and drops the response.
     ///
     /// # Errors
-    /// When the answer is not success, with the API server's words.
+    /// When the response is an error, with the API server's message.
     pub async fn send(&self, method: Method, path: &str, content_type: &str, body: Vec<u8>) -> Result<()> {
         self.exchange(method, path, content_type, body).await.map(drop)
     }
@@ -49,7 +49,7 @@ impl Client {
     /// Reads an object or a list.
     ///
     /// # Errors
-    /// When the answer is not success, with the API server's words.
+    /// When the response is an error, with the API server's message.
     pub async fn get(&self, path: &str) -> Result<Value> {
         Ok(serde_json::from_slice(&self.exchange(Method::GET, path, JSON, Vec::new()).await?)?)
     }

@@ -1,6 +1,6 @@
-//! One decision of the plugins in each language: every case of theirs, each time in a fresh instance, as in production.
+//! One decision of the plugins in each language: all of their cases, each call in a fresh instance, as in production.
 //!
-//! The floor beside each is `describe` in a fresh instance: what a call takes that looks at no input.
+//! The floor of each plugin is `describe` in a fresh instance: the time of a call without input.
 
 use std::fs;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ use crate::figure::Target::AtMost;
 use crate::figure::{Figure, quantile};
 use crate::{report, repository};
 
-/// The plugins, and how many microseconds half of their decisions may take at most.
+/// The plugins, each with the target for its median decision, in microseconds.
 const PLUGINS: [(&str, f64); 4] =
     [("memcached", 45.0), ("nginx", 40.0), ("nginx-js", 1_000.0), ("nginx-python", 1_500.0)];
 
@@ -41,7 +41,7 @@ pub struct Args {
     hotshoe: PathBuf,
 }
 
-/// A plugin with the requests of its cases, and what was measured of it: microseconds, one median of each round.
+/// A plugin with the requests of its cases, and its measurements: the median of each round, in microseconds.
 struct Subject {
     name: &'static str,
     target: f64,
@@ -94,7 +94,7 @@ impl Subject {
         Ok(Self { name, target, revision, requests, decisions: Vec::new(), floors: Vec::new() })
     }
 
-    /// Calls it, the cases in turn and `describe` beside each.
+    /// Calls the plugin with its cases in turn, and `describe` after each.
     async fn measure(&mut self, calls: usize, counts: bool) -> Result<()> {
         let (mut decisions, mut floors) = (Vec::with_capacity(calls), Vec::with_capacity(calls));
         for (call, observation) in self.requests.iter().cycle().take(calls) {

@@ -1,5 +1,6 @@
-//! Two hosts that share a Lease, of which the one that works is killed again and again while objects change: how long
-//! until the other has served every change, and whether both ever wrote at once, by the API server's audit log.
+//! Two hosts that share a Lease. The one that works is killed again and again while objects change. Measured is how
+//! long it takes until the other has served every change, and, by the API server's audit log, whether both ever wrote
+//! at once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,13 +19,13 @@ use crate::replica::{Deployment, Replica};
 use crate::subject::Subject;
 use crate::{NAMESPACE, report, repository};
 
-/// How long a take-over may take.
-const TARGET: f64 = 15.0;
-/// After this long it is no take-over any more.
-const PATIENCE: Duration = Duration::from_secs(120);
-const LOOK: Duration = Duration::from_millis(100);
+/// The target for the longest take-over, in seconds.
+const MAX_TAKE_OVER_SECONDS: f64 = 15.0;
+/// The time after which a take-over counts as failed.
+const TIMEOUT: Duration = Duration::from_secs(120);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/hotshoe-system/leases/hotshoe";
-/// Requests at once.
+/// The number of concurrent requests.
 const IN_FLIGHT: usize = 8;
 
 /// Measure the take-over after the host that works was killed, and look for writes of two hosts at once
@@ -65,7 +66,7 @@ impl Args {
         for kill in 0..self.kills {
             let holder = holder(&plane, &hosts).await?;
             let size = if kill % 2 == 0 { 2 } else { 1 };
-            // Killed in the midst of the changes.
+            // The host is killed while the changes are sent.
             let changes = each(0..self.parents, IN_FLIGHT, |number| {
                 let plane = &plane;
                 async move { resize(&plane.user, &name(number), size).await }
@@ -85,7 +86,9 @@ impl Args {
             hosts.get_mut(holder).context("a host of two")?.restart()?;
         }
         let figure = Figure::of("take-over-after-a-kill", "s", &took).context("no kill")?;
-        let longest = Figure::of("longest-take-over", "s", &[figure.max]).context("no kill")?.target(AtMost(TARGET));
+        let longest = Figure::of("longest-take-over", "s", &[figure.max])
+            .context("no kill")?
+            .target(AtMost(MAX_TAKE_OVER_SECONDS));
         println!("{figure} ({})\n{longest}", figure.range());
         drop(hosts);
         let writes = writes(plane.audit_log(), began)?;
@@ -95,7 +98,7 @@ impl Args {
         plane.down().await
     }
 
-    /// Waits until every object has so many servers. Returns for how long, seconds since then.
+    /// Waits until every object has so many servers, and returns the seconds since `since`.
     async fn served(&self, plane: &Plane, size: i32, since: Instant) -> Result<f64> {
         let path = format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments");
         loop {
@@ -107,8 +110,8 @@ impl Args {
             if served == self.parents {
                 return Ok(since.elapsed().as_secs_f64());
             }
-            ensure!(since.elapsed() < PATIENCE, "{served} of {} are served", self.parents);
-            tokio::time::sleep(LOOK).await;
+            ensure!(since.elapsed() < TIMEOUT, "{served} of {} are served", self.parents);
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }
@@ -122,8 +125,8 @@ async fn holder(plane: &Plane, hosts: &[Replica]) -> Result<usize> {
         if let Some(found) = hosts.iter().position(|host| host.works_as(holder)) {
             return Ok(found);
         }
-        ensure!(since.elapsed() < PATIENCE, "the Lease is held by {holder:?}, which is none of the hosts");
-        tokio::time::sleep(LOOK).await;
+        ensure!(since.elapsed() < TIMEOUT, "the Lease is held by {holder:?}, which is none of the hosts");
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -131,7 +134,7 @@ fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
     value.pointer(pointer)?.as_str()
 }
 
-/// A write of a child or a parent: when it came in, and with which credentials.
+/// A write of a child or a parent: the time of the request, and the ID of its credentials.
 type Write = (Timestamp, String);
 
 /// Returns the writes of both hosts, in the order in which they came in.
@@ -155,7 +158,7 @@ fn writes(audit_log: &Path, began: u64) -> Result<Vec<Write>> {
     Ok(writes)
 }
 
-/// Returns how often the other host wrote than the one before, beyond the once that each kill allows.
+/// Returns how often the writer changed from one host to the other, beyond the one change that each kill allows.
 fn at_once(writes: &[Write], kills: &[Timestamp]) -> usize {
     let mut changes = vec![0_usize; kills.len() + 1];
     for pair in writes.windows(2) {

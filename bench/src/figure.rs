@@ -11,17 +11,17 @@ pub struct Figure {
     pub name: String,
     /// The median over the runs.
     pub value: f64,
-    /// The least of the runs.
+    /// The smallest value of the runs.
     pub min: f64,
-    /// The most of the runs.
+    /// The largest value of the runs.
     pub max: f64,
-    /// For example `s`; `ratio` where it has none.
+    /// For example `s`; `ratio` for a figure without a unit.
     pub unit: &'static str,
-    /// What it should be; none for what only helps to read the others.
+    /// The target; absent for figures that only help to read the others.
     pub target: Option<Target>,
 }
 
-/// What a figure should be.
+/// A target of a figure.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Target {
@@ -35,14 +35,14 @@ pub enum Target {
     Exactly(f64),
 }
 
-/// So large a share of these, which are sorted, is no larger; nothing of nothing.
+/// Returns the quantile of sorted values; the default where there are none.
 pub fn quantile<T: Copy + Default>(sorted: &[T], share: f64) -> T {
     let index = (sorted.len() as f64 * share) as usize;
     sorted.get(index.min(sorted.len().saturating_sub(1))).copied().unwrap_or_default()
 }
 
 impl Figure {
-    /// The median of these, one of each run; none where there are none.
+    /// Builds a figure of one value for each run; none where there are no runs.
     pub fn of(name: &str, unit: &'static str, runs: &[f64]) -> Option<Self> {
         let mut sorted = runs.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -52,15 +52,15 @@ impl Figure {
         Some(Self { name: name.to_owned(), value: f64::midpoint(*low, *high), min, max, unit, target: None })
     }
 
-    /// With a target.
+    /// Sets the target.
     #[must_use]
     pub fn target(self, target: Target) -> Self {
         Self { target: Some(target), ..self }
     }
 
-    /// Whether it is as it should be.
+    /// Whether the target is met.
     pub fn is_met(&self) -> bool {
-        // What is printed is what is judged.
+        // Rounded as it is printed, so that a line never contradicts itself.
         let value = (self.value * 1000.0).round() / 1000.0;
         match self.target {
             None => true,
@@ -71,13 +71,13 @@ impl Figure {
         }
     }
 
-    /// What the runs ranged over.
+    /// Returns the range of the runs' values.
     pub fn range(&self) -> String {
         format!("{}..{}", short(self.min), short(self.max))
     }
 }
 
-/// The line that machines read.
+/// Writes the line that scripts read.
 impl fmt::Display for Figure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = if self.target.is_some() { "figure" } else { "fact" };
@@ -101,7 +101,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// As many digits as mean something, and no blank zeros.
+/// Formats a number with three decimals at most, without trailing zeros.
 fn short(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,5 +1,5 @@
-//! Many plugins in one host: the Memcached plugin many times over, each with a component, a finalizer and parents of its
-//! own, which are as many as other plugins would be and share their watches as far as those would.
+//! Many plugins in one host: many copies of the Memcached plugin, each with its own component, finalizer and parents.
+//! They take as much memory as different plugins would, and share their watches as far as those would.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,12 +16,12 @@ use crate::plane::{Manifests, Plane};
 use crate::process::Process;
 use crate::{report, repository};
 
-/// How many plugins, and how many megabytes the host may have with them at rest.
+/// The numbers of plugins, each with the target for the idle host's memory, in megabytes.
 const FLEETS: [(usize, f64); 2] = [(20, 25.0), (100, 60.0)];
-/// How long a host without work keeps what only calls need: its threads end after ten seconds.
-const IDLE: Duration = Duration::from_secs(15);
-/// How long all of them may need to be active: each is compiled the first time.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// The time after which an idle host has released what only calls need: its threads end after ten seconds.
+const IDLE_TIME: Duration = Duration::from_secs(15);
+/// The timeout for all plugins to become active: each is compiled the first time.
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Measure the memory of a host at rest with 20 plugins and with 100
 #[derive(clap::Args, Debug)]
@@ -47,7 +47,7 @@ impl Args {
         let largest = FLEETS.iter().map(|(count, _)| *count).max().unwrap_or_default();
         let plugins = plugins(largest)?;
         let cache = TempDir::new()?;
-        // What is compiled leaves nothing in a host that finds it compiled.
+        // Compiles all components first, so that no measured host has to.
         self.measure(&plane, &plugins, largest, cache.path()).await?;
         let mut found = [const { Vec::new() }; FLEETS.len()];
         for _ in 0..self.runs {
@@ -63,25 +63,25 @@ impl Args {
         plane.down().await
     }
 
-    /// Starts a host with so many of the plugins, and returns its memory at rest, megabytes.
+    /// Starts a host with so many of the plugins, and returns its memory when it is idle, in megabytes.
     async fn measure(&self, plane: &Plane, plugins: &TempDir, count: usize, cache: &Path) -> Result<f64> {
         let mut command = Command::new(&self.hotshoe);
         command.arg("run").args((0..count).map(|number| plugins.path().join(name(number))));
-        // As the administrator: no plugin has an account, and nothing is written.
+        // Under the administrator's account: the plugins have no accounts, and nothing is written.
         command.args(["--no-lease", "--listen", "127.0.0.1:0", "--kubeconfig"]).arg(plane.kubeconfig());
         command.arg("--cache").arg(cache).arg("--socket").arg(plane.file("socket/host"));
         let host = Process::start(command, plane.file("host.log"))?;
-        let is_active = || host.said().matches("the component is active").count() == count;
+        let is_active = || host.output().matches("the component is active").count() == count;
         while !is_active() {
             ensure!(
-                host.began().elapsed() < PATIENCE,
+                host.began().elapsed() < TIMEOUT,
                 "not all of {count} plugins are active; see {}",
                 host.log().display()
             );
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
-        host.rest().await?;
-        tokio::time::sleep(IDLE).await;
+        host.until_idle().await?;
+        tokio::time::sleep(IDLE_TIME).await;
         let memory = host.memory()?.rss;
         host.stop()?;
         Ok(memory)
@@ -92,7 +92,7 @@ fn name(number: usize) -> String {
     format!("memcached-{number:02}")
 }
 
-/// Makes the folders of so many plugins.
+/// Creates the folders of so many plugins.
 fn plugins(count: usize) -> Result<TempDir> {
     let folder = TempDir::new()?;
     let text = fs::read_to_string(repository("plugins/memcached/plugin.yaml"))?;
@@ -100,7 +100,7 @@ fn plugins(count: usize) -> Result<TempDir> {
     for number in 0..count {
         let plugin = folder.path().join(name(number));
         fs::create_dir(&plugin)?;
-        // As long as the one that is in the component.
+        // It has the length of the finalizer in the component, which it replaces.
         let own = format!("cache.example.com/final-{number:03}");
         let parents = format!("    kind: Memcached\n    selector:\n      matchLabels:\n        of: {}\n", name(number));
         let text = text.replace("name: memcached\n", &format!("name: {}\n", name(number)));

@@ -2,13 +2,13 @@
 //! child is written, in runs without the attacker and in one run for each class of attack.
 //!
 //! A steady trickle of changes goes through the healthy plugin all the time. The attacker's parents are
-//! changed as steadily, so that it is called again whatever the host's back-off says; where the attack
-//! is the component itself, it is replaced over and over. Every run is held against the slower of the
-//! two without an attacker right before and after it, whose spread is what this machine does to
-//! itself. In these a client changes the attacker's parents as often and no plugin serves them, so that what
-//! differs is the attacker alone; where it is the component itself, they are left alone in its run. Each
-//! run has a host of its own. Then the same by two and by six attackers at once, whose parents are changed as often
-//! in all as those of one.
+//! changed as steadily, so that it is called again in spite of the host's backoff; where the attack
+//! is the component itself, it is replaced over and over. Every run is compared with the slower of the
+//! two runs without an attacker right before and after it, whose spread shows the noise of this machine.
+//! In these two, a client changes the attacker's parents as often, but no plugin serves them, so that the
+//! attacker is the only difference; where the attack is the component itself, its run leaves these parents alone. Each
+//! run has a host of its own. Then the same is measured with two and with six attackers at once, whose parents are
+//! changed as often in total as those of one.
 
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ use crate::trickle::Trickle;
 use crate::watcher::Watcher;
 use crate::{NAMESPACE, report, repository};
 
-/// One of each class, by its row in the table of attacks.
+/// One attack of each class, by its row in the table of attacks.
 const CLASSES: [(&str, &str); 17] = [
     ("loop", "endless loop"),
     ("slow", "slow calls with good answers"),
@@ -52,27 +52,28 @@ const CLASSES: [(&str, &str); 17] = [
     (STORM, "changes of what a field of the parents might name"),
 ];
 
-/// No attack in an answer: the plugin reads what a field of its many large parents names, and there are many changes.
+/// An attack without a bad answer: the plugin reads objects that a field of its many large parents names, and there are
+/// many changes of such objects.
 const STORM: &str = "parent-field";
-/// The parents in the storm, and the bytes of each.
+/// The number of parents in that attack, and the size of each in bytes.
 const STORM_PARENTS: usize = 400;
 const STORM_BYTES: usize = 20_000;
-/// Between two changes of an object that no parent names.
-const CHANGES: Duration = Duration::from_millis(10);
+/// The time between two changes of an object that no parent names.
+const STORM_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Between two changes of healthy parents.
-const TRICKLE: Duration = Duration::from_millis(25);
-/// Between two changes of the attacker's parents.
-const ATTACKS: Duration = Duration::from_millis(50);
-/// The parents of each attacker.
-const PARENTS: usize = 4;
-/// There are accounts for so many attackers.
-const MOST_ATTACKERS: i64 = 6;
-/// What is left of a run is waited for so long.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// For so long a host serves parents of both plugins before its memory is looked at.
+/// The time between two changes of healthy parents.
+const TRICKLE_INTERVAL: Duration = Duration::from_millis(25);
+/// The time between two changes of the attacker's parents.
+const ATTACK_INTERVAL: Duration = Duration::from_millis(50);
+/// The number of parents of each attacker.
+const PARENTS_PER_ATTACKER: usize = 4;
+/// The number of attackers that have accounts.
+const MAX_ATTACKERS: i64 = 6;
+/// How long to wait for the rest of a run.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a host serves parents of both plugins before its memory is measured.
 const WARM_UP: Duration = Duration::from_secs(3);
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const LIST: &str = "/apis/fixtures.example.com/v1/namespaces/bench/attacks";
 
 /// Measure what a plugin that attacks costs the others
@@ -86,7 +87,7 @@ pub struct Args {
     #[arg(long, default_value_t = 15)]
     seconds: u64,
     /// How many plugins attack at the same time, in the same way: one after the other of these numbers is measured
-    #[arg(long, value_name = "NUMBER", value_delimiter = ',', default_values_t = [1_u8, 2, 6], value_parser = clap::value_parser!(u8).range(1..=MOST_ATTACKERS))]
+    #[arg(long, value_name = "NUMBER", value_delimiter = ',', default_values_t = [1_u8, 2, 6], value_parser = clap::value_parser!(u8).range(1..=MAX_ATTACKERS))]
     attackers: Vec<u8>,
     /// Only these classes of attack
     #[arg(long)]
@@ -98,7 +99,7 @@ pub struct Args {
     under_test: UnderTest,
 }
 
-/// What one run came to. Seconds.
+/// The result of one run, in seconds.
 #[derive(Clone, Debug, Serialize)]
 struct Run {
     samples: usize,
@@ -107,7 +108,7 @@ struct Run {
     most: f64,
 }
 
-/// One class of attack, by so many at once.
+/// The result of one class of attack, with this number of attackers.
 #[derive(Clone, Debug, Serialize)]
 struct Attacked {
     class: String,
@@ -117,7 +118,7 @@ struct Attacked {
     rss: [f64; 2],
 }
 
-/// Runs without an attacker, and between each two of them one with.
+/// Runs without an attacker, and between each two of them one with attackers.
 #[derive(Debug, Serialize)]
 struct Measured {
     alone: Vec<Run>,
@@ -156,7 +157,8 @@ impl Args {
         plane.apply(&repository("tests/fixtures/hostile/crd.yaml")).await?;
         plane.apply(&repository("bench/hostile.yaml")).await?;
         let lasts = Duration::from_secs(self.seconds);
-        let bench = Bench { plane, programs: setup.programs, lasts, trickle: Trickle::over(self.count, TRICKLE) };
+        let bench =
+            Bench { plane, programs: setup.programs, lasts, trickle: Trickle::over(self.count, TRICKLE_INTERVAL) };
         bench.converge(self.count).await?;
         let mut measured = Measured { alone: vec![bench.alone().await?], attacked: Vec::new() };
         for attackers in &self.attackers {
@@ -179,21 +181,21 @@ struct Bench {
 }
 
 impl Bench {
-    /// A host with the healthy plugin, and with those that attack.
+    /// Starts a host with the healthy plugin and with those that attack.
     async fn host(&self, attackers: &[Folder]) -> Result<Process> {
         let healthy = repository("plugins/memcached");
         let plugins: Vec<_> = [healthy.as_path()].into_iter().chain(attackers.iter().map(Folder::path)).collect();
         let host = start_host(&self.plane, &self.programs, &plugins, "hostile").await?;
-        host.rest().await?;
+        host.until_idle().await?;
         Ok(host)
     }
 
-    /// Has the healthy parents be as they should be.
+    /// Creates the healthy parents, and waits until they have converged.
     async fn converge(&self, count: usize) -> Result<()> {
         let host = self.host(&[]).await?;
         let watcher = Watcher::start(&self.plane.admin);
         load::create(&self.plane.user, 0..count, |name, at| watcher.sent(name, at)).await?;
-        watcher.converged(count, PATIENCE).await?;
+        watcher.converged(count, TIMEOUT).await?;
         host.stop()
     }
 
@@ -241,7 +243,7 @@ impl Bench {
         Ok(Attacked { class: STORM.to_owned(), attackers: folders.len(), run, rss })
     }
 
-    /// Changes a ConfigMap that no parent names again and again; ends only with an error.
+    /// Changes a ConfigMap that no parent names, again and again; ends only with an error.
     async fn change_unnamed(&self) -> anyhow::Error {
         let list = format!("/api/v1/namespaces/{NAMESPACE}/configmaps");
         let path = format!("{list}/unnamed");
@@ -249,7 +251,7 @@ impl Bench {
         if let Err(error) = self.plane.admin.send(Method::POST, &list, JSON, body.to_string().into_bytes()).await {
             return error;
         }
-        let mut pace = interval(CHANGES);
+        let mut pace = interval(STORM_INTERVAL);
         pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
         for round in 0_usize.. {
             pace.tick().await;
@@ -263,11 +265,11 @@ impl Bench {
     }
 
     async fn resident(&self, host: &Process) -> Result<f64> {
-        host.rest().await?;
+        host.until_idle().await?;
         Ok(host.memory()?.rss)
     }
 
-    /// The components are replaced every three seconds, by other bytes each time.
+    /// Measures a run in which the components are replaced every three seconds, by different bytes each time.
     async fn offered(&self, class: &str, offered: fn(&[u8]) -> Offered, folders: &[Folder]) -> Result<Run> {
         let replace = async {
             let mut pace = interval(Duration::from_secs(3));
@@ -280,14 +282,14 @@ impl Bench {
                     // A custom section of the name `n`, with another byte in it each time.
                     let other = [bytes.as_slice(), &[0, 3, 1, b'n', number]].concat();
                     let new = folder.component().with_extension("new");
-                    // On another thread: this one takes the times.
+                    // On another thread, since this one measures.
                     tokio::fs::write(&new, other).await?;
                     tokio::fs::rename(&new, folder.component()).await?;
                 }
             }
             anyhow::bail!("there were no more components")
         };
-        // Its parents are not changed meanwhile, or the good component, which goes on, would have work.
+        // The attackers' parents are not changed meanwhile, or the good component, which stays active, would have work.
         let run = tokio::select! {
             run = self.trickle(class, self.lasts) => run?,
             ended = replace => return ended,
@@ -296,9 +298,10 @@ impl Bench {
         Ok(run)
     }
 
-    /// A run in which the attackers' parents are changed all the time.
+    /// Measures a run in which the attackers' parents are changed all the time.
     async fn provoked(&self, class: &str, word: &str, attackers: usize, lasts: Duration) -> Result<Run> {
-        let parents: Vec<Parent> = (0..PARENTS * attackers).map(|number| Parent::of(number, attackers)).collect();
+        let parents: Vec<Parent> =
+            (0..PARENTS_PER_ATTACKER * attackers).map(|number| Parent::of(number, attackers)).collect();
         self.create_attackers(&parents, word).await?;
         let run = tokio::select! {
             run = self.trickle(class, lasts) => run?,
@@ -330,9 +333,9 @@ impl Bench {
         self.plane.admin.send(Method::PATCH, &path, MERGE, json!({ "spec": spec }).to_string().into_bytes()).await
     }
 
-    /// Has the attackers called again and again; ends only with an error.
+    /// Causes calls of the attackers again and again; ends only with an error.
     async fn provoke(&self, parents: &[Parent]) -> anyhow::Error {
-        let mut pace = interval(ATTACKS);
+        let mut pace = interval(ATTACK_INTERVAL);
         pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
         for (round, parent) in parents.iter().cycle().enumerate() {
             pace.tick().await;
@@ -365,8 +368,8 @@ impl Bench {
             .and_then(|items| items.as_array())
             .is_some_and(Vec::is_empty)
         {
-            ensure!(began.elapsed() < PATIENCE, "void: the attacker's parents do not go");
-            tokio::time::sleep(LOOK).await;
+            ensure!(began.elapsed() < TIMEOUT, "void: the attacker's parents do not go");
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok(())
     }
@@ -404,7 +407,7 @@ fn figures(measured: &Measured) -> Vec<Figure> {
         let several = if attacked.attackers == 1 { String::new() } else { format!("-by-{}", attacked.attackers) };
         let name = format!("hostile-p99-{}{several}", attacked.class);
         let ratio = Figure::of(&name, "ratio", &[attacked.run.p99 / worst]);
-        // Against the faster one it is this much.
+        // The maximum is the ratio to the faster run.
         figures.push(ratio.map(|ratio| Figure { max: attacked.run.p99 / best, ..ratio }.target(Target::AtMost(1.2))));
         spreads.push(worst / best);
         let [before, after] = attacked.rss;

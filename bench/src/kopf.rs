@@ -1,5 +1,5 @@
-//! The Python plugin beside kopf: NginxServers that are created while the operator runs, until each has its Deployment
-//! and its status.
+//! The Python plugin beside kopf: NginxServers are created while the operator runs, until each has its Deployment and
+//! its status.
 //!
 //! kopf's operator is `bench/kopf/nginx.py`; kopf itself is installed with pip into `target/bench/kopf`. It runs as the
 //! control plane's administrator, the host under its own account, as it must. It also does less: it follows neither
@@ -31,12 +31,12 @@ use crate::{NAMESPACE, report, repository};
 
 const API_VERSION: &str = "web.example.com/v1";
 /// A run that takes longer is void.
-const PATIENCE: Duration = Duration::from_secs(120);
-const LOOK: Duration = Duration::from_millis(5);
-/// Requests of the creating client at once.
+const TIMEOUT: Duration = Duration::from_secs(120);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// The number of concurrent requests of the client that creates objects.
 const IN_FLIGHT: usize = 16;
-/// How many times as long as with kopf it may take.
-const TARGET: f64 = 2.0;
+/// The target for the time of the host, as a multiple of kopf's.
+const MAX_RATIO: f64 = 2.0;
 
 /// Measure the nginx plugin in Python beside kopf
 #[derive(clap::Args, Debug)]
@@ -61,14 +61,14 @@ enum Operator {
     Kopf,
 }
 
-/// What both are started from.
+/// The files and settings from which both operators are started.
 struct Programs {
     kopf: PathBuf,
     plugin: PathBuf,
     setup: Setup,
 }
 
-/// What one operator took. Seconds and megabytes.
+/// The measurements of one operator, in seconds and megabytes.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Took {
     converged: f64,
@@ -88,7 +88,7 @@ impl Args {
     /// Measures, prints and writes the report.
     ///
     /// # Errors
-    /// When a run is void. A figure that is short is none.
+    /// When a run is void. A figure that misses its target is no error.
     pub async fn run(self) -> Result<()> {
         ensure!(self.runs > 0 && self.count > 0, "nothing is measured with 0 runs or 0 NginxServers");
         let setup = self.under_test.setup(self.count, "bench-kopf")?;
@@ -110,7 +110,7 @@ impl Args {
 }
 
 impl Operator {
-    /// Runs it on a control plane of its own.
+    /// Measures an operator on a new control plane.
     async fn measure(self, programs: &Programs) -> Result<Took> {
         let plane = Plane::up(&programs.setup.manifests).await?;
         plane.apply(&repository("plugins/nginx-python/crd.yaml")).await?;
@@ -153,12 +153,12 @@ async fn measure(plane: &Plane, process: &Process, count: usize) -> Result<Took>
     ];
     create(plane, 0..1).await?;
     converged(&board, 1, process).await?;
-    process.rest().await?;
+    process.until_idle().await?;
     let (began, cpu) = (Instant::now(), process.cpu()?);
     create(plane, 1..count + 1).await?;
     converged(&board, count + 1, process).await?;
     let took = began.elapsed().as_secs_f64();
-    process.rest().await?;
+    process.until_idle().await?;
     watches.iter().for_each(tokio::task::JoinHandle::abort);
     Ok(Took { converged: took, cpu: process.cpu()? - cpu, rss: process.memory()?.rss })
 }
@@ -185,8 +185,8 @@ async fn converged(board: &Mutex<Board>, count: usize, process: &Process) -> Res
             return Ok(());
         }
         let log = process.log().display();
-        ensure!(began.elapsed() < PATIENCE, "void: {done} of {count} NginxServers converged; see {log}");
-        tokio::time::sleep(LOOK).await;
+        ensure!(began.elapsed() < TIMEOUT, "void: {done} of {count} NginxServers converged; see {log}");
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -205,7 +205,7 @@ async fn start_host(plane: &Plane, setup: &Setup, plugin: &Path) -> Result<Proce
     let mut command = Command::new(&setup.programs.host);
     command.arg("run").arg(plugin).args(["--namespace", NAMESPACE, "--no-lease"]);
     command.args(["--listen", "127.0.0.1:0", "--cache"]);
-    // Kept between runs: a host compiles a component once.
+    // The cache is kept between runs, so that a component is compiled only once.
     command.arg(repository("target/bench/cache")).arg("--kubeconfig").arg(kubeconfig);
     command.env_remove("HOTSHOE_SOCKET").env("XDG_RUNTIME_DIR", repository("target/bench/run"));
     start(command, "nginx-python")
@@ -250,7 +250,7 @@ fn figures(kopf: &[Took], host: &[Took]) -> Vec<Figure> {
     };
     let ratios: Vec<f64> = kopf.iter().zip(host).map(|(kopf, host)| host.converged / kopf.converged).collect();
     let all = [
-        Figure::of("converged-to-kopf", "ratio", &ratios).map(|figure| figure.target(AtMost(TARGET))),
+        Figure::of("converged-to-kopf", "ratio", &ratios).map(|figure| figure.target(AtMost(MAX_RATIO))),
         each("kopf-converged", "s", kopf, |took| took.converged),
         each("host-converged", "s", host, |took| took.converged),
         each("kopf-cpu", "s", kopf, |took| took.cpu),
@@ -261,7 +261,7 @@ fn figures(kopf: &[Took], host: &[Took]) -> Vec<Figure> {
     all.into_iter().flatten().collect()
 }
 
-/// Which NginxServers have what.
+/// Which NginxServers have a Deployment, and which have a status.
 #[derive(Default)]
 struct Board {
     with_deployment: HashSet<String>,

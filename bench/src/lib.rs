@@ -1,36 +1,36 @@
 //! Hotshoe beside a native operator of the same logic and beside the API server's own limit, on a
-//! real control plane, so that every figure is a ratio of one run.
+//! real control plane, so that every figure is a ratio within one run.
 //!
 //! ```text
 //!            ┌── raw writer ──────── the fewest requests that make the same end state ──┐
-//!  harness ──┼── native operator ─── kube-rs around the plugin's code, compiled in ─────┼──▶ API server
+//!  harness ──┼── native operator ─── kube-rs with the plugin's code compiled in ────────┼──▶ API server
 //!            └── hotshoe run ─────── the same code as a component ──────────────────────┘        │
 //!     ▲                                                                                          │
-//!     └──────────── an outside watcher says when each object is as it should be ◀────────────────┘
+//!     └──────────── an outside watcher says when each object has converged ◀─────────────────────┘
 //! ```
 //!
 //! | file | contents |
 //! |---|---|
 //! | `main.rs` | the command line |
-//! | `quick.rs`, `swap.rs` | which cells are run, in which order, and what is made of them |
-//! | `hostile.rs` | another run by itself: the host with a plugin that attacks the others |
-//! | `fleet.rs` | another run by itself: the memory of a host with many plugins |
-//! | `failover.rs` | another run by itself: two hosts of which one is killed again and again |
-//! | `shards.rs` | another run by itself: two hosts with a shard each beside one that has all |
-//! | `kopf.rs` | another run by itself: the nginx plugin in Python beside kopf |
-//! | `decisions.rs` | another run by itself: one decision of the plugins in each language |
+//! | `quick.rs`, `swap.rs` | runs of several cells: which ones, in which order, and their figures |
+//! | `hostile.rs` | a separate run: the host with a plugin that attacks the others |
+//! | `fleet.rs` | a separate run: the memory of a host with many plugins |
+//! | `failover.rs` | a separate run: two hosts of which one is killed again and again |
+//! | `shards.rs` | a separate run: two hosts with a shard each beside one that has all |
+//! | `kopf.rs` | a separate run: the nginx plugin in Python beside kopf |
+//! | `decisions.rs` | a separate run: one decision of the plugins in each language |
 //! | `rig.rs` | the host with converged CRs, to which components are offered |
 //! | `trickle.rs` | CRs changed steadily, and how long each change takes |
-//! | `record.rs` | what must hold of every write while components are swapped |
+//! | `record.rs` | the rules that every write must follow while components are swapped |
 //! | `cells/` | one measurement each: from a fresh control plane to an [`Outcome`](cells::Outcome) |
-//! | `subject.rs` | who is measured: the three of the picture |
+//! | `subject.rs` | the three clients in the picture, which are measured |
 //! | `replica.rs`, `quota.rs` | one of several hosts, and a limit of its processor time |
 //! | `raw.rs` | the raw writer |
 //! | `native/` | the native operator, a process of its own (`bin/native.rs`) |
 //! | `behaviour.rs`, `resource.rs` | the plugin's code called natively, and the typed resource |
 //! | `plane.rs`, `client.rs`, `load.rs` | the control plane, requests to it, and the CRs created on it |
-//! | `warm.rs` | what a control plane serves before anything is measured on it |
-//! | `watcher.rs`, `audit.rs`, `process.rs` | what is seen from outside: objects, requests, processor time and memory |
+//! | `warm.rs` | the warm-up of a control plane before anything is measured on it |
+//! | `watcher.rs`, `audit.rs`, `process.rs` | observations from outside: objects, requests, processor time and memory |
 //! | `figure.rs`, `report.rs` | a figure with its target, and the report of all |
 
 pub mod audit;
@@ -70,7 +70,7 @@ pub const IMAGE: &str = "memcached:1.4.36-alpine";
 /// The namespace of all CRs.
 pub const NAMESPACE: &str = "bench";
 
-/// A path below the repository's root.
+/// Returns the absolute path of a path in the repository.
 pub fn repository(path: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join(path)
 }

@@ -13,7 +13,7 @@ use crate::NAMESPACE;
 use crate::client::{Client, JSON, MERGE};
 use crate::resource::API_VERSION;
 
-/// Requests of the creating client at once.
+/// The number of concurrent requests of the client that creates objects.
 const IN_FLIGHT: usize = 16;
 
 /// The name of one CR.
@@ -55,7 +55,7 @@ pub async fn create(client: &Client, numbers: Range<usize>, started: impl Fn(&st
     Ok(began.elapsed())
 }
 
-/// Gives each CR an annotation that means nothing to an operator.
+/// Sets an annotation of each CR that operators ignore.
 ///
 /// # Errors
 /// When one is refused.
@@ -68,7 +68,7 @@ pub async fn touch(client: &Client, count: usize, value: &str) -> Result<()> {
     .await
 }
 
-/// Gives one CR another size.
+/// Sets the size of one CR.
 ///
 /// # Errors
 /// When it is refused.
@@ -76,7 +76,7 @@ pub async fn resize(client: &Client, name: &str, size: i32) -> Result<()> {
     set(client, name, &json!({ "size": size })).await
 }
 
-/// Gives one CR other values in its spec.
+/// Sets fields in the spec of one CR.
 ///
 /// # Errors
 /// When it is refused.
@@ -85,7 +85,7 @@ pub async fn set(client: &Client, name: &str, spec: &Value) -> Result<()> {
     client.send(Method::PATCH, &path(name), MERGE, body).await
 }
 
-/// Does something with each item, so many at once.
+/// Runs a request for each item, with a maximum number in flight.
 ///
 /// # Errors
 /// The first error ends it.

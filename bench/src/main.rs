@@ -21,7 +21,7 @@ enum Args {
     Shards(hotshoe_bench::shards::Args),
 }
 
-/// A figure that is short of its target is a fact and no failure; a run without a result is one.
+/// Runs a benchmark. A figure that misses its target is no failure; a run without a result is one.
 fn main() -> ExitCode {
     let args = Args::parse();
     let measure = async {

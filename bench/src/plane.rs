@@ -1,5 +1,5 @@
-//! A control plane of a cell's own: new but warmed up, with the CRD and the accounts, and with
-//! nothing but etcd and the API server running, whose speed is what subjects are held against.
+//! A control plane for one cell: new but warmed up, with the CRD and the accounts. Only etcd and the API server
+//! run, whose speed is the limit of every subject.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ const BIN: &str = "target/control-plane/bin";
 const CRD: &str = "crds/cache.example.com_memcacheds.yaml";
 const CONTROLLERS: [&str; 3] = ["kube-controller-manager", "kube-scheduler", "kwok"];
 
-/// What the subjects need to be on it.
+/// The manifests that the subjects need.
 #[derive(Clone, Debug)]
 pub struct Manifests {
     /// The host's accounts and rights.
@@ -30,7 +30,7 @@ pub struct Manifests {
 pub struct Plane {
     dir: TempDir,
     up: Up,
-    /// The person, who sees everything and is never throttled.
+    /// The administrator, who may see everything and is never throttled.
     pub admin: Client,
     /// An ordinary user, who creates the CRs.
     pub user: Client,
@@ -116,7 +116,7 @@ impl Plane {
         &self.up.audit_log
     }
 
-    /// Processor time of all its processes, seconds: of those that name its folder in their arguments.
+    /// Returns the processor time of all its processes, in seconds: of those with its folder in their arguments.
     ///
     /// # Errors
     /// When `/proc` cannot be read.
@@ -125,7 +125,7 @@ impl Plane {
         let mut sum = 0.0;
         for process in fs::read_dir("/proc")? {
             let process = process?.path();
-            // Most entries are no process, and some end meanwhile.
+            // Some entries are no processes, and some processes end meanwhile.
             let arguments = fs::read(process.join("cmdline")).unwrap_or_default();
             if String::from_utf8_lossy(&arguments).contains(&dir) {
                 let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
@@ -135,7 +135,7 @@ impl Plane {
         Ok(sum)
     }
 
-    /// A file that goes with it.
+    /// Returns the path of a file that is removed with the control plane.
     pub fn file(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
@@ -156,7 +156,7 @@ impl Plane {
         control_plane(&["start", component], self.dir.path()).await.map(drop)
     }
 
-    /// Ends it and waits for that, so that the next one has the machine for itself.
+    /// Stops the control plane and waits for its end, so that the next one has the machine for itself.
     ///
     /// # Errors
     /// When something is left behind.

@@ -1,4 +1,4 @@
-//! A subject's process, and what it takes.
+//! A subject's process, and its processor time and memory.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -9,11 +9,12 @@ use anyhow::{Context, Result, bail, ensure};
 
 /// Clock ticks a second in `/proc`: the same on every Linux that Rust runs on.
 const TICKS: f64 = 100.0;
-/// Without using the processor for this long, a process is at rest.
-const REST: Duration = Duration::from_millis(1500);
-const PATIENCE: u32 = 40;
+/// The time without use of the processor after which a process is idle.
+const IDLE_TIME: Duration = Duration::from_millis(1500);
+/// How often to check whether a process is idle.
+const MAX_CHECKS: u32 = 40;
 
-/// A process that runs, or has run. It ends with this value.
+/// A process. It is killed when this value is dropped.
 pub struct Process {
     child: Child,
     log: PathBuf,
@@ -23,16 +24,16 @@ pub struct Process {
 /// Memory in megabytes (10⁶ bytes).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Memory {
-    /// Resident, shared pages included: what `ps` shows.
+    /// Resident memory with shared pages, as `ps` shows it.
     pub rss: f64,
-    /// Resident, shared pages shared out.
+    /// Resident memory with a proportional part of shared pages.
     pub pss: f64,
-    /// The most that was ever resident.
+    /// The maximum of the resident memory so far.
     pub peak: f64,
 }
 
 impl Process {
-    /// Starts one, with its words in a file.
+    /// Starts a process, with its output in a file.
     ///
     /// # Errors
     /// When it cannot be started.
@@ -49,31 +50,31 @@ impl Process {
         self.began
     }
 
-    /// Its number.
+    /// Returns the process ID.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it has said.
-    pub fn said(&self) -> String {
+    /// Returns the output so far.
+    pub fn output(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// The file with what it has said.
+    /// Returns the path of the output file.
     pub fn log(&self) -> &Path {
         &self.log
     }
 
-    /// Processor time of it and of its children that have ended, seconds.
+    /// Returns the processor time of the process and of its ended children, in seconds.
     ///
     /// # Errors
-    /// When it has ended.
+    /// When the process has ended.
     pub fn cpu(&self) -> Result<f64> {
         let stat = fs::read_to_string(self.proc("stat")).context("the subject has ended")?;
         processor_time(&stat)
     }
 
-    /// What it holds now.
+    /// Returns its memory now.
     ///
     /// # Errors
     /// When it has ended.
@@ -83,7 +84,7 @@ impl Process {
         Ok(Memory { rss: field(&status, "VmRSS:")?, pss: field(&rollup, "Pss:")?, peak: field(&status, "VmHWM:")? })
     }
 
-    /// What is resident now, megabytes; cheap enough to be asked often.
+    /// Returns its resident memory now, in megabytes; cheap enough to be called often.
     ///
     /// # Errors
     /// When it has ended.
@@ -91,23 +92,23 @@ impl Process {
         field(&fs::read_to_string(self.proc("status")).context("the subject has ended")?, "VmRSS:")
     }
 
-    /// Waits until it does nothing.
+    /// Waits until the process is idle.
     ///
     /// # Errors
-    /// When it never rests, or ends.
-    pub async fn rest(&self) -> Result<()> {
-        for _ in 0..PATIENCE {
+    /// When it never becomes idle, or ends.
+    pub async fn until_idle(&self) -> Result<()> {
+        for _ in 0..MAX_CHECKS {
             let before = self.cpu()?;
-            tokio::time::sleep(REST).await;
+            tokio::time::sleep(IDLE_TIME).await;
             // A tick is a hundredth of a second; timers and watch bookmarks take less.
             if self.cpu()? - before < 0.015 {
                 return Ok(());
             }
         }
-        bail!("it never rests; see {}", self.log.display())
+        bail!("the process does not become idle; see {}", self.log.display())
     }
 
-    /// Ends it politely.
+    /// Stops the process gracefully.
     ///
     /// # Errors
     /// When it does not end.
@@ -125,15 +126,15 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Whatever fails here, it has ended.
+        // Where one of these fails, the process has ended.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// Processor time of a process and of its children that have ended, seconds, by its `/proc/PID/stat`.
+/// Reads the processor time of a process and of its ended children, in seconds, from its `/proc/PID/stat`.
 pub(crate) fn processor_time(stat: &str) -> Result<f64> {
-    // The name may have blanks and brackets in it; the numbers follow its last bracket.
+    // The name may contain spaces and parentheses; the numbers follow its last parenthesis.
     let (_, numbers) = stat.rsplit_once(") ").context("/proc/PID/stat")?;
     let ticks = numbers.split(' ').skip(11).take(4).map(str::parse::<f64>);
     Ok(ticks.sum::<Result<f64, _>>()? / TICKS)

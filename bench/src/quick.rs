@@ -1,4 +1,4 @@
-//! The quick run: which cells, in which order, and what is made of them.
+//! The quick run: which cells, in which order, and their figures.
 //!
 //! Subjects are interleaved, forwards in one round and backwards in the next, so that a machine
 //! that gets slower or faster meanwhile does not favour one of them.
@@ -41,12 +41,12 @@ enum Part {
     Decision,
 }
 
-/// What follows on the host's converged CRs.
+/// What is measured afterwards on the host's converged CRs.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Follows {
     Nothing,
-    Unrest,
-    QuietAndUnrest,
+    Disturbances,
+    QuietAndDisturbances,
 }
 
 /// Everything that was measured.
@@ -58,7 +58,7 @@ pub struct Measured {
     pub cold: Vec<Round>,
     /// CRs created while the subject runs, by round.
     pub live: Vec<Round>,
-    /// What followed the last of these.
+    /// The measurements after the last of these.
     pub steady: Option<Steadiness>,
     /// One decision.
     pub decision: Option<Times>,
@@ -79,12 +79,12 @@ impl Args {
     /// Measures, prints and writes the report.
     ///
     /// # Errors
-    /// When a run is void: not converged, or another end state. A figure that is short is none.
+    /// When a run is void: not converged, or with another end state. A figure that misses its target is no error.
     pub async fn run(self) -> Result<()> {
         ensure!(self.runs > 0 && self.count > 0, "nothing is measured with 0 runs or 0 CRs");
         let setup = self.under_test.setup(self.count, "bench-quick")?;
         report::machine(self.count, self.runs);
-        // First, for it also has the component compiled: a host does that once.
+        // This comes first, because it also compiles the component, which a host does only once.
         let decision = decision::run(&setup.programs.host).await?;
         let mut measured = Measured { count: self.count, decision: Some(decision), ..Measured::default() };
         for round in 0..self.runs {
@@ -104,7 +104,7 @@ impl Args {
     }
 
     fn follows(&self) -> Follows {
-        if self.no_quiet { Follows::Unrest } else { Follows::QuietAndUnrest }
+        if self.no_quiet { Follows::Disturbances } else { Follows::QuietAndDisturbances }
     }
 }
 
@@ -133,7 +133,7 @@ async fn live_round(
             continue;
         }
         progress("steady", subject);
-        *steadiness = Some(steady::run(live, setup, follows == Follows::QuietAndUnrest).await?);
+        *steadiness = Some(steady::run(live, setup, follows == Follows::QuietAndDisturbances).await?);
     }
     Ok(round)
 }

@@ -7,20 +7,20 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 const GROUPS: &str = "/sys/fs/cgroup";
-/// What the kubelet sets, microseconds.
+/// The period that the kubelet sets, in microseconds.
 const PERIOD: f64 = 100_000.0;
 
-/// A control group, which goes with this value.
+/// A control group, which is removed when this value is dropped.
 #[derive(Debug)]
 pub struct Quota {
     folder: PathBuf,
 }
 
 impl Quota {
-    /// Makes one that allows so many processors, for example 0.1.
+    /// Creates a control group that allows so many processors, for example 0.1.
     ///
     /// # Errors
-    /// When control groups cannot be made, for want of rights or of the controller.
+    /// When control groups cannot be created, because rights or the controller are missing.
     pub fn new(name: &str, processors: f64) -> Result<Self> {
         let quota = Self::made(name, (PERIOD * processors) as u64);
         quota.with_context(|| format!("no control group can be made in {GROUPS}; try it as root"))
@@ -57,7 +57,7 @@ impl Quota {
 
 impl Drop for Quota {
     fn drop(&mut self) {
-        // One whose process has not ended yet stays, and limits nothing afterwards.
+        // A group whose process has not ended yet stays, and no longer limits anything after that.
         drop(fs::remove_dir(&self.folder));
     }
 }

@@ -1,6 +1,6 @@
-//! The raw writer: the fewest requests that make the end state, eight at once, replies read and
-//! dropped. Their bodies are made beforehand, by the plugin's own code, and written and asked for
-//! in the way that costs the API server least. How fast they go is the API server's limit.
+//! The raw writer: the fewest requests that lead to the end state, eight at once, with responses read and
+//! dropped. The plugin's own code makes the bodies beforehand, in the form that costs the API server least. The
+//! speed of these requests is the API server's limit.
 
 use anyhow::{Context, Result};
 use hotshoe::cluster::apply_body;
@@ -16,7 +16,7 @@ use crate::load::{each, list_path, path};
 use crate::resource::{FINALIZER, Memcached};
 use crate::{IMAGE, NAMESPACE};
 
-/// Where the API server is fastest.
+/// The number of concurrent requests at which the API server is fastest.
 pub const IN_FLIGHT: usize = 8;
 const QUERY: &str = "fieldManager=raw&force=true&fieldValidation=Ignore";
 
@@ -27,10 +27,9 @@ pub struct Write {
     body: Vec<u8>,
 }
 
-/// The requests of every CR, in order: finalizer, Deployment, Service and the status before they
-/// were there; and, once every CR has these, the status after. Right after another write of the
-/// same object the API server works on a stale copy first and has to begin again, so that this
-/// order is the faster one.
+/// Returns the requests of every CR, in order: finalizer, Deployment, Service and the status without these
+/// children; and, once every CR has these, the status with them. Right after another write of the same object,
+/// the API server first works on a stale copy and has to retry, so this order is the faster one.
 ///
 /// # Errors
 /// When the CRs cannot be read.
@@ -47,7 +46,7 @@ pub async fn prepare(admin: &Client) -> Result<Vec<Vec<Write>>> {
     Ok(first)
 }
 
-/// Makes them.
+/// Sends the requests.
 ///
 /// # Errors
 /// When one is refused.
@@ -82,7 +81,7 @@ fn writes(parent: &Memcached) -> Result<Vec<Write>> {
     Ok(writes)
 }
 
-/// As the API server will show it.
+/// Adds to a Deployment what the API server will show of it.
 fn created(mut deployment: Deployment) -> Deployment {
     deployment.metadata.generation = Some(1);
     deployment

@@ -1,56 +1,55 @@
-//! What must hold of every write while CRs are changed and components are swapped: nothing is lost,
-//! and nothing is decided twice. Pure: from what was seen from outside to what is wrong with it.
+//! Checks of the writes while CRs are changed and components are swapped: nothing is lost, and nothing is
+//! decided twice. A pure function from what was observed from outside to the errors in it.
 //!
-//! All objects of a cluster share one sequence of versions, so what was seen by several watches has
-//! one order, whenever it arrived. Every change of a CR has a number of its own and every revision
-//! writes a mark of its own, and both are in its Deployment: each write says which change was decided
-//! and by which revision.
+//! All objects of a cluster share one sequence of versions, so events of several watches have one order,
+//! whenever they arrive. Every change of a CR has its own number and every revision writes its own mark, and
+//! both are in the Deployment: each write shows which change was decided and by which revision.
 //!
-//! A swap has every CR decided again, so that a second write for one change is right where it is by a
-//! newer revision. These are wrong:
+//! After a swap every CR is decided again, so a second write for one change is correct if it is by a
+//! newer revision. These are errors:
 //!
-//! - *lost*: a change that no write shows, though the next one of the same CR came only after the
-//!   grace, or never; and a CR whose last write is not its last change by the last revision;
+//! - *lost*: a change that no write shows, although the next change of the same CR came only after the
+//!   grace period, or never; and a CR whose last write is not its last change by the last revision;
 //! - *backwards*: a write that shows an older change, or an older revision, than the write before it;
 //! - *twice*: a write that shows the same change by the same revision as the write before it;
-//! - *outdated*: a write by a revision that had been replaced when the change was made, or for longer
-//!   than the grace. That it had been replaced is known from the first write of a newer revision to
-//!   any CR. Since all are decided again after a swap, such a change is decided by two revisions
-//!   between which there was no swap. A reconcile that began before the swap ends with the revision
-//!   that it began with; it cannot know a change that came after;
+//! - *outdated*: a write by a revision that had been replaced before the change was made, or for longer
+//!   than the grace period. The first write of a newer revision to any CR shows that it had been replaced. Since
+//!   all CRs are decided again after a swap, two revisions decide such a change although there was no swap after
+//!   it. A reconcile that began before the swap ends with the revision that it began with, but it
+//!   cannot know a later change;
 //! - *unknown*: a write that shows a change or a mark that was never made.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Something that was seen.
+/// An observation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// `metadata.resourceVersion`.
     pub version: u64,
-    /// When it was seen, since some beginning.
+    /// When it was seen, since the beginning of the run.
     pub at: Duration,
-    /// Which CR it is about.
+    /// The CR that it is about.
     pub parent: String,
-    /// What it was.
+    /// What was seen.
     pub what: What,
 }
 
 /// What was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// The change of this number was made.
+    /// The CR had the change of this number.
     Changed(u32),
-    /// The Deployment shows this change, as this revision decided it; none where the mark is unknown.
+    /// The Deployment had this change, as decided by this revision; none where the mark is unknown.
     Written(u32, Option<usize>),
 }
 
-/// What is wrong, in words; and how much there was.
+/// The errors, as messages, and the numbers of changes and writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     /// How many changes there were.
     pub changes: usize,
-    /// How many of them stood for longer than the grace.
+    /// How many of them were not followed by another change within the grace period.
     pub stood: usize,
     /// How many writes there were.
     pub writes: usize,
@@ -58,13 +57,13 @@ pub struct Findings {
     pub revisions: usize,
     /// Writes for a change that an older revision had decided before.
     pub decided_again: usize,
-    /// How long it took from each change until a write showed it first, sorted.
+    /// The times from each change until the first write that showed it, sorted.
     pub took: Vec<Duration>,
     /// Changes that were not acted upon.
     pub lost: Vec<String>,
-    /// Writes that undo what was newer.
+    /// Writes that replace a newer state by an older one.
     pub backwards: Vec<String>,
-    /// Writes of what was there.
+    /// Writes that repeat the write before.
     pub twice: Vec<String>,
     /// Writes by a revision that had been replaced.
     pub outdated: Vec<String>,
@@ -84,7 +83,7 @@ struct Change {
 #[derive(Default)]
 struct Parent {
     changes: Vec<Change>,
-    /// The place of the change that the Deployment shows, and the revision.
+    /// The index of the change that the Deployment shows, and the revision.
     shown: Option<(usize, usize)>,
 }
 
@@ -97,7 +96,7 @@ struct Reader {
     findings: Findings,
 }
 
-/// Says what is wrong with what was seen until `end`, where a change may take as long as the grace.
+/// Checks what was seen until `end`, where a change may take as long as the grace period.
 pub fn check(mut seen: Vec<Seen>, end: Duration, grace: Duration) -> Findings {
     seen.sort_by_key(|seen| seen.version);
     let mut reader = Reader { grace, ..Reader::default() };
@@ -180,18 +179,18 @@ impl Reader {
 }
 
 impl Findings {
-    /// How many writes were decided by two revisions, or twice by one.
+    /// Returns the number of writes that were decided by two revisions, or twice by one.
     pub fn wrong(&self) -> usize {
         self.backwards.len() + self.twice.len() + self.outdated.len() + self.unknown.len()
     }
 
-    /// So many of 100 changes were acted upon within so many seconds.
+    /// Returns the percentile of the times until a change was acted upon, in seconds.
     pub fn took(&self, percent: usize) -> f64 {
         let index = (self.took.len() * percent / 100).min(self.took.len().saturating_sub(1));
         self.took.get(index).map_or(0.0, Duration::as_secs_f64)
     }
 
-    /// Everything that is wrong, a line each.
+    /// Returns all errors, one line each.
     pub fn lines(&self) -> Vec<String> {
         let kinds = [
             ("backwards", &self.backwards),
@@ -211,7 +210,7 @@ mod tests {
 
     const GRACE: Duration = Duration::from_secs(1);
 
-    /// What was seen of `a` and `b`, one version and 100 ms apart; and a long time after.
+    /// Checks observations of `a` and `b` that are one version and 100 ms apart, with a long time after them.
     fn findings(seen: &[(&str, What)]) -> Findings {
         let seen = seen.iter().zip(0_u32..).map(|(&(parent, what), number)| Seen {
             version: number.into(),
@@ -220,7 +219,7 @@ mod tests {
             what,
         });
         let mut seen: Vec<Seen> = seen.collect();
-        // As they may arrive, from several watches.
+        // In another order, as they may arrive from several watches.
         seen.reverse();
         check(seen, Duration::from_secs(60), GRACE)
     }

@@ -34,12 +34,12 @@ pub struct Replica {
 }
 
 impl Replica {
-    /// Starts one, whose files carry its number.
+    /// Starts a host, whose files have its number in their names.
     ///
     /// # Errors
     /// When it cannot be started.
     pub async fn start(plane: &Plane, deployment: Deployment<'_>, number: usize) -> Result<Self> {
-        // Another token, by which the audit log knows the host.
+        // Another token, by which the audit log distinguishes the host.
         let kubeconfig = plane.file(&format!("host-{number}.kubeconfig"));
         fs::copy(Subject::Host.kubeconfig(plane).await?, &kubeconfig)?;
         let shards = deployment.shards.to_string();
@@ -76,7 +76,7 @@ impl Replica {
         Ok(())
     }
 
-    /// Ends it as a crash does.
+    /// Kills the host, as in a crash.
     pub fn kill(&mut self) {
         drop(self.process.take());
     }
@@ -89,7 +89,7 @@ impl Replica {
         self.process.as_ref().context("the host was killed")
     }
 
-    /// Whether it works under this identity, by its own words.
+    /// Whether the host holds the Lease under this identity, by its log.
     pub fn works_as(&self, identity: &str) -> bool {
         let words = ["this host holds the Lease", &format!("host=\"{identity}\"")];
         let said = self.process.as_ref().map(Process::said).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! From what was measured to figures, and where they go: lines on standard output, and
-//! `target/bench/quick.json` and `quick.md` for those who come later.
+//! Turns measurements into figures, and writes these as lines on standard output and, to be kept, to
+//! `target/bench/quick.json` and `quick.md`.
 
 use std::fs;
 
@@ -21,7 +21,7 @@ struct Report<'a> {
     measured: &'a Measured,
 }
 
-/// Prints what is measured on.
+/// Prints on which machine and how much is measured.
 pub fn machine(count: usize, runs: usize) {
     println!("{}", on(count, runs));
 }
@@ -43,7 +43,7 @@ pub fn write(measured: &Measured) -> Result<()> {
     Ok(())
 }
 
-/// What is measured on.
+/// Describes on which machine and how much is measured.
 pub fn on(count: usize, runs: usize) -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let cpu = read("/proc/cpuinfo");
@@ -60,7 +60,7 @@ pub fn on(count: usize, runs: usize) -> String {
     )
 }
 
-/// All of them, those with a target first.
+/// Returns all figures, those with a target first.
 fn figures(measured: &Measured) -> Vec<Figure> {
     let all = [speed(measured), size(measured), writes(measured), steadiness(measured), decision(measured)];
     let mut figures: Vec<Figure> = all.into_iter().flatten().flatten().collect();
@@ -149,7 +149,7 @@ fn writes(measured: &Measured) -> Figures {
         exactly("writes-finalizer", per(&hosts, "memcacheds"), 1.0),
         exactly("writes-deployment", per(&hosts, "deployments"), 1.0),
         exactly("writes-service", per(&hosts, "services"), 1.0),
-        // Before the children were there, and after; nothing else is ever observed here.
+        // One status before the children exist, and one after; nothing else is ever observed here.
         exactly("writes-status", per(&hosts, "memcacheds/status"), 2.0),
         none("conflicts", "writes", |outcome| outcome.conflicts),
         none("failed-creates", "writes", |outcome| outcome.failed_creates),
@@ -223,7 +223,7 @@ fn values(name: &str, unit: &'static str, rounds: &[Round], of: Of, value: impl 
     Figure::of(name, unit, &each(rounds, |round| of(round).map(&value)))
 }
 
-/// Of each round by itself, so that what slowed both cancels out.
+/// Returns the ratio within each round, so that anything that slowed down both cancels out.
 fn ratios(rounds: &[Round], base: Of, subject: Of, value: impl Fn(&Outcome) -> f64) -> Vec<f64> {
     each(rounds, |round| Some(value(subject(round)?) / value(base(round)?)))
 }

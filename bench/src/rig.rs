@@ -12,11 +12,11 @@ use crate::process::Process;
 use crate::subject::{decides, metrics, start_host};
 use crate::watcher::Watcher;
 
-/// A component may have to be compiled.
-const PATIENCE: Duration = Duration::from_secs(120);
-const LOOK: Duration = Duration::from_millis(5);
+/// The timeout for an activation, for which a component may have to be compiled.
+const TIMEOUT: Duration = Duration::from_secs(120);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// A word of the command that every Deployment has.
+/// A word in the command of every Deployment.
 const WORD: &str = "modern";
 
 /// A control plane, a host and its component's file.
@@ -30,10 +30,10 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// Starts all, and waits until the CRs are as they should be.
+    /// Starts all, and waits until the CRs have converged.
     ///
     /// # Errors
-    /// When they are not in time.
+    /// When they have not converged in time.
     pub async fn up(setup: &Setup, log: &str) -> Result<Self> {
         let plane = Plane::up(&setup.manifests).await?;
         let folder = Folder::of_memcached();
@@ -43,19 +43,18 @@ impl Rig {
         Ok(rig)
     }
 
-    /// Creates the CRs that are missing.
+    /// Creates the CRs with these numbers, and waits until all have converged.
     ///
     /// # Errors
-    /// When they are not as they should be in time.
+    /// When they have not converged in time.
     pub async fn grow(&self, from: usize, to: usize) -> Result<()> {
         let watcher = Watcher::start(&self.plane.admin);
         load::create(&self.plane.user, from..to, |_, _| ()).await?;
-        watcher.converged(to, PATIENCE).await?;
-        self.host.rest().await
+        watcher.converged(to, TIMEOUT).await?;
+        self.host.until_idle().await
     }
 
-    /// Puts a component in the place of the one before it, as `hotshoe build` does, and waits until it
-    /// decides.
+    /// Replaces the component, as `hotshoe build` does, and waits until the new one is active.
     ///
     /// # Errors
     /// When it is not activated.
@@ -63,27 +62,23 @@ impl Rig {
         self.folder.put(component);
         let began = Instant::now();
         while !decides(&self.host, component).await? {
-            ensure!(
-                began.elapsed() < PATIENCE,
-                "void: a component is not activated; see {}",
-                self.host.log().display()
-            );
-            tokio::time::sleep(LOOK).await;
+            ensure!(began.elapsed() < TIMEOUT, "void: a component is not activated; see {}", self.host.log().display());
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok(())
     }
 
-    /// Puts a component in its place that must be refused, and waits until it is.
+    /// Replaces the component by one that must be refused, and waits until it is refused.
     ///
     /// # Errors
-    /// When it does not.
+    /// When it is not refused.
     pub async fn refuse(&self, component: &[u8]) -> Result<()> {
         let before = self.refusals().await?;
         self.folder.put(component);
         let began = Instant::now();
         while self.refusals().await? <= before {
-            ensure!(began.elapsed() < PATIENCE, "void: a component is not refused; see {}", self.host.log().display());
-            tokio::time::sleep(LOOK).await;
+            ensure!(began.elapsed() < TIMEOUT, "void: a component is not refused; see {}", self.host.log().display());
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok(())
     }
@@ -117,7 +112,7 @@ impl Rig {
         reworded(self.folder.original(), WORD, &mark(number))
     }
 
-    /// Another word in every Deployment, but not in the cases that it carries.
+    /// Returns the original component with another word in every Deployment, but not in the cases that it carries.
     pub fn unlike_its_cases(&self, word: &str) -> Vec<u8> {
         let mut component = self.folder.original().to_vec();
         let at = component.windows(WORD.len()).position(|window| window == WORD.as_bytes());

@@ -1,7 +1,8 @@
-//! Two hosts with a shard of the parents each, beside one host that has them all: how long until all are served.
+//! Two hosts with one shard of the parents each, beside one host that has them all: how long until all parents are
+//! served.
 //!
-//! Each host gets a small part of a processor, as a Pod with a limit does. The API server is on the same machine, and
-//! would otherwise be what limits both: it is left with what the hosts may not use, and how busy it was is printed.
+//! Each host gets a small part of a processor, like a Pod with a limit. The API server runs on the same machine, and
+//! would otherwise limit both: it can use the rest of the machine, and its load is printed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,13 +21,13 @@ use crate::quota::Quota;
 use crate::replica::{Deployment, Replica};
 use crate::{NAMESPACE, report, repository};
 
-/// How much faster two hosts are to be than one.
-const TARGET: f64 = 1.6;
-/// For each parent; then it does not converge.
-const PATIENCE: Duration = Duration::from_millis(300);
-/// How long the compiler may take.
-const COMPILED: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(500);
+/// The target for the speed of two hosts, as a multiple of one host's.
+const MIN_SPEEDUP: f64 = 1.6;
+/// The timeout of a run, for each parent.
+const TIMEOUT_PER_PARENT: Duration = Duration::from_millis(300);
+/// The timeout for compiling the component.
+const COMPILE_TIMEOUT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Measure how much faster two hosts with a shard each serve many objects than one host
 #[derive(clap::Args, Debug)]
@@ -48,10 +49,10 @@ pub struct Args {
     hotshoe: PathBuf,
 }
 
-/// What came of one measurement.
+/// The result of one measurement.
 struct Served {
     seconds: f64,
-    /// What share of the machine the control plane used.
+    /// The share of the machine that the control plane used.
     busy: f64,
 }
 
@@ -87,12 +88,13 @@ impl Args {
             let figure = Figure::of(name, unit, found).context("no run")?;
             println!("{figure} ({})", figure.range());
         }
-        let figure = Figure::of("two-hosts-beside-one", "ratio", &ratios).context("no run")?.target(AtLeast(TARGET));
+        let figure =
+            Figure::of("two-hosts-beside-one", "ratio", &ratios).context("no run")?.target(AtLeast(MIN_SPEEDUP));
         println!("{figure} ({})", figure.range());
         Ok(())
     }
 
-    /// Starts so many hosts, each for a shard, where all the objects are, and waits until all are served.
+    /// Starts so many hosts, with a shard each, on a control plane with all objects, and waits until all are served.
     async fn measure(&self, hosts: usize, plugin: &Path, cache: &Path) -> Result<Served> {
         let plane = Plane::up(&Manifests { host: repository("deploy/rbac.yaml") }).await?;
         let deployment = Deployment { hotshoe: &self.hotshoe, plugin, cache, shards: hosts };
@@ -104,13 +106,13 @@ impl Args {
             let quota = Quota::new(&number.to_string(), self.processors)?;
             let host = Replica::start(&plane, deployment, number).await?;
             quota.limit(host.process()?.id())?;
-            // The host ends before its group does.
+            // The host is dropped before its control group.
             running.push((host, quota));
         }
-        let patience = PATIENCE * u32::try_from(self.parents)?;
+        let timeout = TIMEOUT_PER_PARENT * u32::try_from(self.parents)?;
         while !self.is_served(&plane).await? {
-            ensure!(began.elapsed() < patience, "not all of {} objects are served within {patience:?}", self.parents);
-            tokio::time::sleep(LOOK).await;
+            ensure!(began.elapsed() < timeout, "not all of {} objects are served within {timeout:?}", self.parents);
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         let seconds = began.elapsed().as_secs_f64();
         let machine = seconds * available_parallelism()?.get() as f64;
@@ -120,7 +122,8 @@ impl Args {
         Ok(Served { seconds, busy })
     }
 
-    /// Whether each object has its child and its status. The long list is read only when the count is right.
+    /// Whether each object has its child and its status. The long list of parents is read only when the number of
+    /// children is right.
     async fn is_served(&self, plane: &Plane) -> Result<bool> {
         let children = format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments?limit=1");
         let first = plane.admin.get(&children).await?;
@@ -134,18 +137,18 @@ impl Args {
     }
 }
 
-/// Lets a host that is not limited compile the component, once for all.
+/// Lets a host without a limit compile the component for all later hosts.
 async fn compiled(plane: &Plane, deployment: Deployment<'_>) -> Result<()> {
     let host = Replica::start(plane, Deployment { shards: 1, ..deployment }, 0).await?;
     let host = host.process()?;
-    while !host.said().contains("the component is active") {
-        ensure!(host.began().elapsed() < COMPILED, "the plugin is not active; see {}", host.log().display());
-        tokio::time::sleep(LOOK).await;
+    while !host.output().contains("the component is active") {
+        ensure!(host.began().elapsed() < COMPILE_TIMEOUT, "the plugin is not active; see {}", host.log().display());
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     Ok(())
 }
 
-/// The Memcached plugin with its parents spread, each by itself.
+/// Copies the Memcached plugin, with its parents sharded one by one.
 fn plugin() -> Result<TempDir> {
     let folder = TempDir::new()?;
     let text = fs::read_to_string(repository("plugins/memcached/plugin.yaml"))?;

@@ -1,4 +1,4 @@
-//! Who is measured.
+//! The subjects that are measured.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +14,7 @@ use crate::plane::{Manifests, Plane};
 use crate::process::Process;
 use crate::{IMAGE, repository};
 
-/// What is measured, in the words of every run.
+/// The command-line options that all runs share.
 #[derive(clap::Args, Clone, Debug)]
 pub struct UnderTest {
     /// The program under test
@@ -26,10 +26,10 @@ pub struct UnderTest {
 }
 
 impl UnderTest {
-    /// With so many CRs.
+    /// Returns the setup of a run with so many CRs.
     ///
     /// # Errors
-    /// When something is missing that this recipe builds.
+    /// When a program is missing that this recipe builds.
     pub fn setup(&self, count: usize, recipe: &str) -> Result<Setup> {
         let own = std::env::current_exe()?;
         let native = own.parent().context("a program lies in a folder")?.join("native-memcached");
@@ -66,7 +66,7 @@ pub struct Programs {
 }
 
 impl Subject {
-    /// For lines and file names.
+    /// The name in output lines and file names.
     pub fn name(self) -> &'static str {
         match self {
             Self::Raw => "raw",
@@ -120,20 +120,20 @@ impl Subject {
     }
 }
 
-/// Starts a host with the plugins in these folders, its words in a log of this name.
+/// Starts a host with the plugins in these folders, and a log of this name.
 ///
 /// # Errors
 /// When it cannot be started.
 pub async fn start_host(plane: &Plane, programs: &Programs, plugins: &[&Path], log: &str) -> Result<Process> {
     let mut command = Command::new(&programs.host);
     command.arg("run").args(plugins).args(["--no-lease", "--follow", "--listen", "127.0.0.1:0", "--cache"]);
-    // Kept between runs: a host compiles a component once.
+    // The cache is kept between runs, so that a component is compiled only once.
     command.arg(repository("target/bench/cache")).env_remove("HOTSHOE_SOCKET");
     command.env("XDG_RUNTIME_DIR", repository("target/bench/run"));
     Subject::Host.run(plane, command, log).await
 }
 
-/// How often the host has called its plugin.
+/// Returns how often the host has called its plugin.
 ///
 /// # Errors
 /// When it does not serve its metrics.
@@ -141,19 +141,19 @@ pub async fn plugin_calls(host: &Process) -> Result<u64> {
     Ok(metrics(host).await?.of("hotshoe_plugin_call_seconds_count") as u64)
 }
 
-/// What a host has counted, at one time.
+/// The metrics of a host at one time.
 #[derive(Clone, Debug)]
 pub struct Metrics(String);
 
 impl Metrics {
-    /// The sum of all lines that begin so.
+    /// Returns the sum of all lines with this prefix.
     pub fn of(&self, begin: &str) -> f64 {
         let lines = self.0.lines().filter(|line| line.starts_with(begin));
         lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
     }
 }
 
-/// What a host has counted so far.
+/// Requests the metrics of a host.
 ///
 /// # Errors
 /// When it does not serve its metrics.
@@ -162,7 +162,7 @@ pub async fn metrics(host: &Process) -> Result<Metrics> {
     get(stream, "/metrics").await.map(Metrics)
 }
 
-/// Whether this component is the one that decides.
+/// Whether this component is active.
 ///
 /// # Errors
 /// When the host does not answer on its socket.
@@ -172,17 +172,17 @@ pub async fn decides(host: &Process, component: &[u8]) -> Result<bool> {
     Ok(status.contains(&format!("\"digest\":\"{}\",\"version\"", Digest::of(component).full())))
 }
 
-/// The socket on which a host takes commands.
+/// Returns the socket on which a host takes commands.
 ///
 /// # Errors
-/// When it takes none.
+/// When the log does not have it.
 pub fn socket(host: &Process) -> Result<String> {
     place(host, "commands reach this host on ")
 }
 
-/// Where a host serves, as it says after these words.
+/// Returns the address after these words in a host's log.
 fn place(host: &Process, words: &str) -> Result<String> {
-    let said = host.said();
+    let said = host.output();
     let place = said.lines().find_map(|line| line.split_once(words)).context("the host does not serve")?.1;
     Ok(place.trim().to_owned())
 }

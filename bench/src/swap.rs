@@ -1,7 +1,7 @@
-//! Another component while the host runs: what it costs to look at one first, how soon it decides,
-//! what those notice who are served meanwhile, and whether anything is lost.
+//! Another component while the host runs: the cost of a shadow run, the time until it decides, the delay
+//! of other changes meanwhile, and whether anything is lost.
 //!
-//! One part each; what a part measures comes back as figures.
+//! Each of these is one part, which returns figures.
 
 use std::fs;
 use std::time::Duration;
@@ -67,7 +67,7 @@ impl Args {
     /// Measures, prints and writes the report.
     ///
     /// # Errors
-    /// When a run is void. A figure that is short is none.
+    /// When a run is void. A figure that misses its target is no error.
     pub async fn run(self) -> Result<()> {
         ensure!(self.runs > 0 && self.parents > 0, "nothing is measured with 0 runs or 0 CRs");
         let setup = self.under_test.setup(self.parents, "bench-swap")?;

@@ -1,8 +1,8 @@
-//! A steady trickle of changes, one CR after the other, and how long each takes from the sending of
-//! the change until its child shows it.
+//! A steady trickle of changes, one CR after the other, and the time from the sending of each change
+//! until its child shows it.
 //!
-//! Changes are sent when they are due, also while earlier ones are on their way: a host, or an API
-//! server, that is slow for a moment has no fewer changes to answer for.
+//! Changes are sent when they are due, even while earlier ones are not done: a host or an API server that is
+//! slow for a moment does not get fewer changes.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -21,15 +21,15 @@ use crate::load::{name, resize};
 use crate::plane::Plane;
 use crate::watcher::{Metadata, Named, follow};
 
-/// What is left of a run is waited for so long.
-const PATIENCE: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(20);
+/// How long to wait for the rest of a run.
+const TIMEOUT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Changes of so many CRs, so often.
+/// Changes of a number of CRs, at a fixed interval.
 pub struct Trickle {
     count: usize,
     every: Duration,
-    /// What each CR has now, over all runs.
+    /// The size of each CR now, over all runs.
     sizes: Mutex<HashMap<String, i32>>,
 }
 
@@ -38,12 +38,12 @@ pub struct Trickle {
 pub struct Times(Vec<Duration>);
 
 impl Trickle {
-    /// Over the first so many CRs, which all ask for one server, a change every so often.
+    /// Changes the first `count` CRs, all of which desire one server now, at this interval.
     pub fn over(count: usize, every: Duration) -> Self {
         Self { count, every, sizes: Mutex::default() }
     }
 
-    /// Changes CRs for so long.
+    /// Changes CRs for this time.
     ///
     /// # Errors
     /// When the run is void: a change was refused, or not acted upon.
@@ -71,7 +71,7 @@ impl Trickle {
                 _ = pace.tick() => {
                     let number = turn % self.count;
                     turn += 1;
-                    // Of two changes of one CR at once, either may be the last.
+                    // Of two concurrent changes of one CR, either may be the last.
                     if on_its_way.insert(number) {
                         let name = name(number);
                         let size = self.another_size(&name, lock(board).shown.get(&name).copied());
@@ -88,8 +88,8 @@ impl Trickle {
         Ok(())
     }
 
-    /// Another size than the one before, and than what a child shows that is behind, or there would be
-    /// nothing to write.
+    /// Returns a size that differs from the last one and from the one that the child shows, which may be
+    /// behind: otherwise there would be nothing to write.
     fn another_size(&self, name: &str, shown: Option<i32>) -> i32 {
         let mut sizes = lock(&self.sizes);
         let size = sizes.entry(name.to_owned()).or_insert(1);
@@ -98,7 +98,7 @@ impl Trickle {
     }
 }
 
-/// Of the three sizes that there are.
+/// Returns one of the three sizes that is neither of these.
 fn another(size: i32, shown: Option<i32>) -> i32 {
     let next = |size: i32| size % 3 + 1;
     if shown == Some(next(size)) { next(next(size)) } else { next(size) }
@@ -107,24 +107,24 @@ fn another(size: i32, shown: Option<i32>) -> i32 {
 async fn settled(plane: &Plane, board: &Mutex<Board>) -> Result<()> {
     let began = Instant::now();
     loop {
-        // Not held while a client waits.
+        // The lock is not held while a request waits.
         let laggard = lock(board).laggard();
         let Some((name, words)) = laggard else { return Ok(()) };
-        if began.elapsed() > PATIENCE {
+        if began.elapsed() > TIMEOUT {
             let child = plane.admin.get(&format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{name}")).await?;
             bail!("void: {words}; it has {:?}", child.pointer("/spec/replicas"));
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
 impl Times {
-    /// How many changes.
+    /// Returns the number of changes.
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// So many of 100 took no longer, in seconds.
+    /// Returns a percentile of the times, in seconds.
     pub fn percentile(&self, percent: f64) -> f64 {
         quantile(&self.0, percent / 100.0).as_secs_f64()
     }
@@ -137,7 +137,7 @@ impl fmt::Display for Times {
     }
 }
 
-/// Sizes that were asked for and are not there yet, and how long the others took.
+/// The sizes that are desired and not there yet, and the times of the others.
 #[derive(Default)]
 struct Board {
     waiting: HashMap<String, (i32, Instant)>,

@@ -1,9 +1,8 @@
 //! Work for an API server that has just been started, before anything is measured on it.
 //!
-//! A new process touches its memory and its code for the first time, which on a virtual machine costs
-//! as much as it happens to cost at that time: the same 1,000 CRs took a new API server between 19 and
-//! 41 seconds of processor time. So CRs are made, given what belongs to them by the raw writer, and
-//! deleted again.
+//! A new process touches its memory and its code for the first time, whose cost on a virtual machine varies
+//! widely: the same 1,000 CRs took a new API server between 19 and 41 seconds of processor time. So CRs are
+//! created, given their children and status by the raw writer, and deleted again.
 
 use anyhow::{Result, ensure};
 use http::Method;

@@ -1,5 +1,5 @@
-//! The outside watcher: a plain client that says when each CR is as it should be. A CR is when its
-//! Deployment and its Service are there and its status shows them.
+//! The outside watcher: a plain client that records when each CR has converged. That is when its
+//! Deployment and its Service exist and its status shows them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,9 +17,9 @@ use crate::NAMESPACE;
 use crate::client::Client;
 use crate::load::list_path;
 
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Watches from when it is made until it is dropped.
+/// A watcher, from its creation until it is dropped.
 pub struct Watcher {
     board: Arc<Mutex<Board>>,
     tasks: Vec<JoinHandle<()>>,
@@ -31,25 +31,26 @@ struct Board {
     converged: usize,
 }
 
-/// What is known of one CR.
+/// The observations of one CR.
 #[derive(Default)]
 struct Row {
     sent: Option<Instant>,
     has_deployment: bool,
     has_service: bool,
-    is_said: bool,
+    has_final_status: bool,
     converged: Option<Instant>,
 }
 
-/// When all were as they should be.
+/// When all CRs had converged.
 pub struct Converged {
-    /// When the last one was.
+    /// When the last one had converged.
     pub at: Instant,
-    /// From the sending of each creation until it was, sorted; empty where the CRs were there.
+    /// The times from the sending of each creation until the CR had converged, sorted; empty for CRs that existed
+    /// before.
     pub latencies: Vec<Duration>,
 }
 
-/// An object with what any watcher looks at.
+/// A CR, with the fields that the watcher reads.
 #[derive(Clone, Deserialize)]
 pub(crate) struct Seen {
     metadata: Metadata,
@@ -57,7 +58,7 @@ pub(crate) struct Seen {
     status: Status,
 }
 
-/// What a watch needs to go on, and whose object it is.
+/// The metadata that a watch needs to continue and to identify an object.
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Metadata {
@@ -83,7 +84,7 @@ struct Condition {
     message: String,
 }
 
-/// A child; only that it is there counts.
+/// A child, of which only the existence counts.
 #[derive(Clone, Deserialize)]
 struct Child {
     metadata: Metadata,
@@ -125,26 +126,26 @@ impl Watcher {
         Self { board, tasks }
     }
 
-    /// Notes when a creation was sent.
+    /// Records when a creation was sent.
     pub fn sent(&self, name: &str, at: Instant) {
         self.board().rows.entry(name.to_owned()).or_default().sent = Some(at);
     }
 
-    /// Waits until so many CRs are as they should be.
+    /// Waits until so many CRs have converged.
     ///
     /// # Errors
-    /// When they are not in time; the run is void then.
-    pub async fn converged(&self, count: usize, patience: Duration) -> Result<Converged> {
+    /// When they have not converged in time; the run is void then.
+    pub async fn converged(&self, count: usize, timeout: Duration) -> Result<Converged> {
         let began = Instant::now();
         while self.board().converged < count {
-            if began.elapsed() > patience {
+            if began.elapsed() > timeout {
                 bail!(
-                    "void: {} of {count} CRs converged within {patience:?}; {}",
+                    "void: {} of {count} CRs converged within {timeout:?}; {}",
                     self.board().converged,
                     self.laggard()
                 );
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         let board = self.board();
         let at = board.rows.values().filter_map(|row| row.converged).max().unwrap_or(began);
@@ -160,7 +161,7 @@ impl Watcher {
         row.map_or_else(String::new, |(name, row)| {
             format!(
                 "{name} has Deployment: {}, Service: {}, final status: {}",
-                row.has_deployment, row.has_service, row.is_said
+                row.has_deployment, row.has_service, row.has_final_status
             )
         })
     }
@@ -178,14 +179,14 @@ impl Drop for Watcher {
 
 impl Board {
     fn parent(&mut self, parent: &Seen) {
-        let is_said = parent.is_said();
-        self.note(&parent.metadata.name, |row| row.is_said = is_said);
+        let has_final_status = parent.has_final_status();
+        self.note(&parent.metadata.name, |row| row.has_final_status = has_final_status);
     }
 
     fn note(&mut self, name: &str, change: impl FnOnce(&mut Row)) {
         let row = self.rows.entry(name.to_owned()).or_default();
         change(row);
-        if row.converged.is_none() && row.has_deployment && row.has_service && row.is_said {
+        if row.converged.is_none() && row.has_deployment && row.has_service && row.has_final_status {
             row.converged = Some(Instant::now());
             self.converged += 1;
         }
@@ -193,9 +194,9 @@ impl Board {
 }
 
 impl Seen {
-    /// Whether the status is the one that the plugin gives for children that are there and, since
-    /// no controllers run, will never be ready.
-    fn is_said(&self) -> bool {
+    /// Whether the status is the plugin's final one: the children exist and, since no controllers run,
+    /// never become ready.
+    fn has_final_status(&self) -> bool {
         let expected = format!("Deployment for custom resource ({}) has 0 of 1 replicas ready", self.metadata.name);
         let says = |condition: &Condition| {
             condition.name == "Available" && condition.status == "False" && condition.message == expected
@@ -204,7 +205,7 @@ impl Seen {
     }
 }
 
-/// Watches a collection; where the API server ends a watch, from where it ended.
+/// Watches a collection; where the API server ends a watch, another one continues from there.
 pub(crate) fn follow<B: Send + 'static, T: Named>(
     client: &Client,
     path: String,
@@ -218,7 +219,7 @@ pub(crate) fn follow<B: Send + 'static, T: Named>(
             let request = Request::get(format!("{path}?watch=true&resourceVersion={version}")).body(Vec::new());
             let Ok(request) = request else { return };
             let Ok(events) = client.kube.request_events::<T>(request).await else {
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
                 continue;
             };
             let mut events = Box::pin(events);

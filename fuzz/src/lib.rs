@@ -1,13 +1,13 @@
-//! Fuzz targets: what comes from outside and is read by the host's own code.
+//! Fuzz targets: input from outside that the host's own code reads.
 //!
-//! | target | whose bytes | what is read | what must hold |
+//! | target | source of the bytes | what is read | what must hold |
 //! |---|---|---|---|
-//! | [`decision`] | a plugin's | the first look at an answer | what passes is within the limits and clean |
-//! | [`pruning`] | the API server's | an object, and the fields that are kept of it | nothing is kept that was not there or not asked for |
-//! | [`ownership`] | everybody's, by way of the API server | `managedFields` against what is desired | coverage and excess agree with each other and with a walk that compares each with each, repairs point into the live object |
-//! | [`gate`] | a plugin's | a decision against a grant | what passes is granted, in its place, and carries the host's stamps |
+//! | [`decision`] | a plugin | the validation of an answer | an accepted answer is within the limits and clean |
+//! | [`pruning`] | the API server | an object, and the fields that are kept of it | all kept fields were there and were asked for |
+//! | [`ownership`] | any client, through the API server | `managedFields` compared with what is desired | coverage and excess agree with each other and with a naive comparison of all pairs; repairs point into the live object |
+//! | [`gate`] | a plugin | a decision checked against a grant | an admitted object is granted, in the right namespace, and has the host's labels, annotations and owner |
 //!
-//! What is fuzzed is in `hotshoe-core`, so neither wasmtime nor kube is compiled for it. An input is text in
+//! The fuzzed code is in `hotshoe-core`, so neither wasmtime nor kube has to be compiled. An input is text in
 //! sections, so that seeds can be read and written by hand.
 
 mod targets;

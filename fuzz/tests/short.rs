@@ -1,14 +1,14 @@
-//! A short run without a fuzzer: each target on its seeds and on many changes of them, the same ones
-//! every time. `just fuzz TARGET` searches further, by what a change makes the code do.
+//! A short run without a fuzzer: each target on its seeds and on many mutations of them, which are the same
+//! every time. `just fuzz TARGET` searches further, guided by coverage.
 
 use std::fs;
 use std::panic::catch_unwind;
 use std::path::Path;
 
-/// Changes of seeds a target; all four take seconds.
+/// The number of mutations for each target; all four targets take seconds.
 const ROUNDS: usize = 600_000;
 
-/// What is likely to matter to a reader of JSON, of names, or of Kubernetes' ways with both.
+/// Texts that mutations insert: special in JSON, in names, or in Kubernetes objects.
 const WORDS: [&str; 36] = [
     "{",
     "}",
@@ -49,22 +49,22 @@ const WORDS: [&str; 36] = [
 ];
 
 #[test]
-fn decisions_that_pass_are_within_the_limits_and_clean() {
+fn accepted_decisions_are_within_the_limits_and_clean() {
     run("decision", hotshoe_fuzz::decision);
 }
 
 #[test]
-fn what_is_kept_of_an_object_was_there_and_was_asked_for() {
+fn kept_fields_were_there_and_were_asked_for() {
     run("pruning", hotshoe_fuzz::pruning);
 }
 
 #[test]
-fn ownership_is_walked_without_a_contradiction() {
+fn coverage_and_excess_agree_with_a_naive_comparison() {
     run("ownership", hotshoe_fuzz::ownership);
 }
 
 #[test]
-fn what_passes_the_gate_is_granted_and_stamped() {
+fn admitted_objects_are_granted_and_have_the_hosts_metadata() {
     run("gate", hotshoe_fuzz::gate);
 }
 
@@ -125,7 +125,7 @@ fn change(input: &mut Vec<u8>, other: &[u8], dice: &mut Dice) {
     }
 }
 
-/// xorshift64*: the same numbers every time.
+/// A random number generator, xorshift64*, with the same numbers every time.
 struct Dice(u64);
 
 impl Dice {

@@ -39,8 +39,8 @@ func auditPolicy() string {
 	return string(policy)
 }
 
-// auditCount is how often one kind of request was made. Resource is "pods" or "deployments.apps";
-// for a request that is about no resource it is the path.
+// auditCount is the number of requests of one kind. Resource is "pods" or "deployments.apps"; for a
+// request that is not about a resource it is the path.
 type auditCount struct {
 	User        string `json:"user"`
 	Verb        string `json:"verb"`
@@ -66,7 +66,7 @@ type auditEvent struct {
 }
 
 // countAudit counts the requests of users whose name begins with prefix, from a byte offset of the
-// log on. A line that is still being written is left for the next count.
+// log on. A line that is still being written is not counted yet.
 func countAudit(path, prefix string, since int64) (auditReport, error) {
 	report := auditReport{Mark: since, Counts: []auditCount{}}
 	file, err := os.Open(path)

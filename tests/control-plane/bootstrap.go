@@ -37,13 +37,13 @@ func (in *instance) client() (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// create makes what a cluster of the cloud would come with. It may run again.
+// create creates the objects that a cluster of a cloud provider comes with. It may run again.
 func (in *instance) create(ctx context.Context, client kubernetes.Interface) error {
 	everything := []rbacv1.PolicyRule{
 		{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}},
 		{NonResourceURLs: []string{"*"}, Verbs: []string{"*"}},
 	}
-	// What kwok asks for in its own kustomize/rbac/role.yaml, without its custom resources.
+	// The rules of kwok's own kustomize/rbac/role.yaml, without those for its custom resources.
 	forKwok := []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"nodes", "pods", "events"}, Verbs: []string{"get", "list", "watch"}},
 		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch", "update"}},
@@ -111,8 +111,8 @@ func node(number int) *corev1.Node {
 	}
 }
 
-// awaitCluster waits for what others make of it: Nodes that kwok calls Ready and untainted, and the
-// ServiceAccount without which no Pod is admitted.
+// awaitCluster waits for the work of the controllers: Nodes that kwok has made Ready and that are not
+// tainted, and the ServiceAccount without which no Pod is admitted.
 func (in *instance) awaitCluster(ctx context.Context, client kubernetes.Interface) error {
 	if in.Bare {
 		return await(ctx, "the default namespace", func() (string, bool) {
@@ -144,7 +144,7 @@ func (in *instance) awaitCluster(ctx context.Context, client kubernetes.Interfac
 	})
 }
 
-// await asks again until the condition holds or ctx ends, and then says what it saw last.
+// await polls until the condition holds or ctx ends, and then reports what it saw last.
 func await(ctx context.Context, what string, condition func() (seen string, ok bool)) error {
 	for {
 		seen, ok := condition()

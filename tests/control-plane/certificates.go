@@ -104,8 +104,8 @@ func keyPEM(key *ecdsa.PrivateKey) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }
 
-// writeCertificates fills DIR/pki and the kubeconfigs. etcd has an authority of its own: whoever
-// holds a client certificate of the cluster must not be able to write past the API server.
+// writeCertificates fills DIR/pki and the kubeconfigs. etcd has an authority of its own: a client
+// with a certificate of the cluster must not be able to bypass the API server.
 func (in *instance) writeCertificates(server string) error {
 	cluster, err := newAuthority("hotshoe-control-plane")
 	if err != nil {
@@ -145,12 +145,12 @@ func (in *instance) writeCertificates(server string) error {
 		}
 		files[in.pki(name+".crt")], files[in.pki(name+".key")] = issued.cert, issued.key
 	}
-	for _, person := range people {
-		issued, err := cluster.client(person.user, person.groups...)
+	for _, user := range users {
+		issued, err := cluster.client(user.user, user.groups...)
 		if err != nil {
 			return err
 		}
-		files[in.kubeconfig(person.user)] = kubeconfigFor(person.user, server, cluster.certPEM, issued)
+		files[in.kubeconfig(user.user)] = kubeconfigFor(user.user, server, cluster.certPEM, issued)
 	}
 	for path, content := range files {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

@@ -19,7 +19,7 @@ const (
 	etcdPeer              = "etcd-peer" // a port only: etcd insists on one, even alone
 )
 
-// componentNames in the order of their dependence on each other.
+// componentNames are all components, in the order in which they depend on each other.
 var componentNames = []string{etcd, kubeAPIServer, kubeControllerManager, kubeScheduler, kwok}
 
 // wanted are the components of this instance: a bare one is a store and a server.
@@ -47,8 +47,8 @@ func (in *instance) command(name string) (*exec.Cmd, error) {
 	cmd := exec.Command(binary, in.arguments(name)...)
 	cmd.Args[0] = name
 	cmd.Dir = in.dir
-	// Nothing of the person's environment or home reaches a component: no proxy for loopback, no
-	// ~/.kwok/kwok.yaml, the same run for everyone.
+	// Nothing of the user's environment or home reaches a component: no proxy for loopback, no
+	// ~/.kwok/kwok.yaml. So a run is the same for everyone.
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + in.path("config"), "TMPDIR=/tmp"}
 	log, err := os.OpenFile(in.log(name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -58,7 +58,8 @@ func (in *instance) command(name string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// binary is this very binary for all but kwok, unless the person brought etcd and kube-apiserver.
+// binary returns this very binary for all components but kwok, unless the user provides other binaries
+// of etcd and kube-apiserver.
 func (in *instance) binary(name string) (string, error) {
 	if in.Assets != "" {
 		return in.existing(filepath.Join(in.Assets, name), "point KUBEBUILDER_ASSETS to a folder with etcd and kube-apiserver, or unset it")
@@ -110,7 +111,7 @@ func (in *instance) arguments(name string) []string {
 			"--service-account-key-file=" + in.pki("service-account.pub"),
 			"--service-account-signing-key-file=" + in.pki("service-account.key"),
 			"--service-cluster-ip-range=" + serviceRange, "--allow-privileged=true", "--profiling=false",
-			// Without it a graceful end waits a minute for the watches of clients that stay.
+			// Without it a graceful stop waits a minute for the watches of clients that stay connected.
 			"--shutdown-send-retry-after=true",
 			// An Endpoints object may not name loopback, so the `kubernetes` Service has none.
 			"--endpoint-reconciler-type=none", "--advertise-address=127.0.0.1",
@@ -162,7 +163,7 @@ leaderElection: {leaderElect: false}
 	return nil
 }
 
-// checkComponent says which names there are when one is wrong.
+// checkComponent returns an error that lists the valid names if this one is not among them.
 func checkComponent(name string, in *instance) error {
 	if slices.Contains(in.wanted(), name) {
 		return nil

@@ -9,7 +9,7 @@ import (
 )
 
 // request is what `start` and `stop` ask of the daemon: one JSON object over the socket, answered
-// by one. Only the person who started the daemon can reach it: its folder is 0700.
+// by one. Only the user who started the daemon can reach the socket: its folder has the mode 0700.
 type request struct {
 	Verb      string `json:"verb"`
 	Component string `json:"component"`
@@ -20,7 +20,7 @@ type answer struct {
 	Failed *problem `json:"failed,omitempty"`
 }
 
-// listen opens the socket; a leftover of a daemon that was killed is in nobody's way.
+// listen opens the socket, and first removes one that a killed daemon left behind.
 func (d *daemon) listen() error {
 	os.Remove(d.Socket)
 	listener, err := net.Listen("unix", d.Socket)

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-const patience = 60 * time.Second // for a condition, on a machine that builds something else meanwhile
+const timeout = 60 * time.Second // of a wait for a condition, on a machine that builds something else meanwhile
 
 var (
 	binaries string    // target/control-plane/bin
@@ -214,8 +214,8 @@ func TestTheAuditLogCountsEveryRequestOfAUserOnce(t *testing.T) {
 	}
 }
 
-// Not parallel, as the next: they take components away from everyone.
-func TestEverybodyReconnectsAfterTheAPIServerWasAway(t *testing.T) {
+// Not parallel, like the next test: both stop components that all tests use.
+func TestAllComponentsReconnectAfterAnOutageOfTheAPIServer(t *testing.T) {
 	k := shared.namespace(t, "reconnect")
 	for _, how := range [][]string{{}, {"--kill"}} {
 		control(t, append([]string{"stop", "kube-apiserver", "--dir", shared.Dir}, how...)...)
@@ -349,7 +349,7 @@ func TestAStartThatFailsShowsTheLogAndLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestAFolderOfSomebodyElseIsNeverTouched(t *testing.T) {
+func TestAFolderWithForeignFilesIsNeverTouched(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	precious := filepath.Join(dir, "precious")
@@ -464,7 +464,7 @@ func (in *instance) component(name string) (found struct {
 	return found
 }
 
-// left names what is left of a control plane: its processes and its listeners.
+// left returns what is left of a control plane: its processes and its listeners.
 func (in *instance) left() string {
 	var left []string
 	for _, c := range in.Components {
@@ -487,7 +487,7 @@ func (in *instance) awaitNothing(t *testing.T) {
 	})
 }
 
-// kubectl is a person with a kubeconfig and a namespace; bind makes it a function that must succeed.
+// kubectl runs kubectl with a kubeconfig and a namespace; bind returns a function that must succeed.
 type kubectl struct {
 	in         *instance
 	kubeconfig string
@@ -573,16 +573,16 @@ func equal(t *testing.T, want, got string) {
 	}
 }
 
-// eventually waits for a condition and says what was seen last when it never held.
+// eventually waits for a condition, and reports what was seen last when the condition never held.
 func eventually(t *testing.T, what string, condition func() (seen string, ok bool)) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(timeout); ; time.Sleep(50 * time.Millisecond) {
 		seen, ok := condition()
 		if ok {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("not in %s: %s; last seen: %s", patience, what, seen)
+			t.Fatalf("not in %s: %s; last seen: %s", timeout, what, seen)
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	startLimit    = 60 * time.Second // a slow machine that builds something else meanwhile
+	startLimit    = 60 * time.Second // for a slow machine that builds something else meanwhile
 	gracefulLimit = 30 * time.Second
 )
 
@@ -32,14 +32,14 @@ type daemon struct {
 	end      chan string // why everything has to stop
 }
 
-// child is one life of a component.
+// child is one process of a component.
 type child struct {
 	cmd      *exec.Cmd
 	ended    chan struct{}
-	expected bool // we asked it to end
+	expected bool // whether the daemon asked it to end
 }
 
-// message is what the daemon tells the `up` that started it, a JSON object a line.
+// message is what the daemon reports to the `up` that started it, one JSON object a line.
 type message struct {
 	Progress string   `json:"progress,omitempty"`
 	Failed   *problem `json:"failed,omitempty"`
@@ -47,7 +47,7 @@ type message struct {
 	Ready    bool     `json:"ready,omitempty"`
 }
 
-// serve runs a control plane until it is told to stop, its owner ends, or it cannot start.
+// serve runs a control plane until a stop is requested, its owner ends, or the start fails.
 func serve(dir string, up io.WriteCloser) error {
 	in, err := load(dir)
 	if err != nil {
@@ -101,7 +101,7 @@ func serve(dir string, up io.WriteCloser) error {
 	}
 }
 
-// start brings everything up in the order in which each can become useful at once.
+// start starts all components, each as soon as it can be useful.
 func (d *daemon) start(ctx context.Context, progress func(string)) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -157,7 +157,7 @@ func (d *daemon) start(ctx context.Context, progress func(string)) error {
 	return d.change(func() { d.Ready = true })
 }
 
-// prepare writes all that the components read.
+// prepare writes all files that the components read.
 func (d *daemon) prepare() error {
 	names := append([]string{etcdPeer}, d.wanted()...)
 	ports, err := freePorts(names...)
@@ -235,7 +235,7 @@ func (d *daemon) launch(name string) error {
 	return nil
 }
 
-// awaitReady waits for the component's own word, or its end.
+// awaitReady waits until the component reports that it is ready, or ends.
 func (d *daemon) awaitReady(ctx context.Context, name string) error {
 	d.mutex.Lock()
 	c := d.children[name]
@@ -271,7 +271,7 @@ func mustIdentify(pid int) identity {
 	return id
 }
 
-// stop ends one component: gracefully, or at once, which is what a crash looks like.
+// stop ends one component: gracefully, or by SIGKILL as in a crash.
 func (d *daemon) stop(name string, kill bool) error {
 	d.mutex.Lock()
 	c := d.children[name]
@@ -281,7 +281,7 @@ func (d *daemon) stop(name string, kill bool) error {
 	}
 	select {
 	case <-c.ended:
-		// A failure that was then asked for is no failure any more.
+		// A component that has failed counts as stopped once a stop is requested.
 		return d.setStatus(name, statusStopped, identity{})
 	default:
 	}
@@ -329,8 +329,8 @@ func (d *daemon) startAgain(name string) error {
 	return d.awaitReady(ctx, name)
 }
 
-// freeNodes takes away the leases by which the last kwok still holds the Nodes: a new one would wait for
-// them. An API server that has just come back may refuse that, or do it in part.
+// freeNodes deletes the Leases by which the previous kwok still holds the Nodes: a new one would wait for
+// their end. An API server that has just been started may refuse that, or do it in part.
 func (d *daemon) freeNodes(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit/3)
 	defer cancel()
@@ -352,7 +352,7 @@ func (d *daemon) freeNodes(ctx context.Context) error {
 	}
 }
 
-// killAll leaves no process. Nothing is asked to end gracefully: all data goes with it.
+// killAll kills all processes. None is stopped gracefully, because all data is deleted as well.
 func (d *daemon) killAll() {
 	d.mutex.Lock()
 	children := make([]*child, 0, len(d.children))
@@ -374,7 +374,7 @@ func (d *daemon) killAll() {
 	os.Remove(d.Socket)
 }
 
-// failedLog is the end of the log of the component that spoiled a start.
+// failedLog returns the end of the log of the component that made a start fail.
 func (d *daemon) failedLog() string {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// down ends everything of an instance and removes its folder. It needs nothing of the daemon but
-// the state file, so it also clears away what a daemon that was killed left.
+// down stops everything of an instance and removes its folder. It needs only the state file of the
+// daemon, so it also cleans up after a daemon that was killed.
 func down(dir string) (found bool, err error) {
 	if err := checkOurs(dir); err != nil {
 		return false, err
@@ -36,7 +36,7 @@ func (in *instance) halt() error {
 		in.Daemon.signal(syscall.SIGKILL)
 		in.Daemon.awaitEnd(5 * time.Second)
 	}
-	// The daemon wrote the state until it ended.
+	// Read the state again: the daemon wrote it until it ended.
 	last, err := load(in.dir)
 	if err != nil {
 		return err

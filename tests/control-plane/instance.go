@@ -17,9 +17,9 @@ import (
 // instance is one control plane: everything it owns is under dir, but for the volumes the
 // hostpath provisioner makes (see volumes.go) and a socket whose path would be too long.
 //
-//	DIR/kubeconfig, plain.kubeconfig, ca.crt   for the people who use it
+//	DIR/kubeconfig, plain.kubeconfig, ca.crt   for its users
 //	DIR/audit.log                              every request, one JSON event a line
-//	DIR/log/NAME.log                           what each component, and the daemon, said
+//	DIR/log/NAME.log                           the output of each component and of the daemon
 //	DIR/state/instance.json                    the state below
 //	DIR/pki, etcd, kwok, config                what the components need
 type instance struct {
@@ -27,7 +27,7 @@ type instance struct {
 	state
 }
 
-// state is what outlives a process, written by the daemon at every change and read by everyone.
+// state outlives the processes. The daemon writes it at every change, and all commands read it.
 type state struct {
 	Bare       bool             `json:"bare"`
 	Stages     string           `json:"stages"`
@@ -51,7 +51,7 @@ type componentState struct {
 const (
 	statusStarting = "starting"
 	statusRunning  = "running"
-	statusStopped  = "stopped" // as asked
+	statusStopped  = "stopped" // on request
 	statusFailed   = "failed"  // it ended by itself
 )
 
@@ -67,8 +67,8 @@ func (in *instance) server() string            { return "https://" + address(in.
 // running reports whether the daemon lives; a state file may outlive it.
 func (in *instance) running() bool { return in.Daemon.alive() }
 
-// resolveDir is the instance's folder: the flag, else the environment, else a fixed place beside
-// this binary's folder.
+// resolveDir returns the instance's folder: that of the flag, else of the environment, else a fixed
+// place beside this binary's folder.
 func resolveDir(flag string) (string, error) {
 	dir := flag
 	if dir == "" {
@@ -101,7 +101,7 @@ func load(dir string) (*instance, error) {
 	return in, nil
 }
 
-// loadRunning is load for the verbs that make no sense without a control plane.
+// loadRunning is load for commands that need a running control plane.
 func loadRunning(dir string) (*instance, error) {
 	in, err := load(dir)
 	if err != nil {
@@ -113,7 +113,7 @@ func loadRunning(dir string) (*instance, error) {
 	return in, nil
 }
 
-// save replaces the state file at once, so that a reader never sees half of it.
+// save replaces the state file atomically, so that a reader never sees half of it.
 func (in *instance) save() error {
 	text, err := json.MarshalIndent(in.state, "", "  ")
 	if err != nil {
@@ -130,7 +130,7 @@ func (in *instance) save() error {
 }
 
 // lock makes `up` and `down` of one folder take turns. The lock is on the folder itself, so that
-// nothing is left beside it; whoever waited while it was removed makes it anew and tries again.
+// no file is left beside it; a process that waited while the folder was removed creates it again and retries.
 // Without create, a folder that does not exist needs no lock and nil is returned.
 func lock(dir string, create bool) (unlock func(), err error) {
 	for {
@@ -186,13 +186,13 @@ func (in *instance) chooseSocket() error {
 	return err
 }
 
-// remove takes away everything the instance left on disk.
+// remove deletes everything the instance left on disk.
 func (in *instance) remove() error {
 	in.removeVolumes()
 	if folder := filepath.Dir(in.Socket); strings.HasPrefix(folder, "/tmp/hotshoe-control-plane-") {
 		os.RemoveAll(folder)
 	}
-	// A component that was just killed may still have had a file created; once more is enough.
+	// A component that was just killed may have created another file meanwhile; a second attempt is enough.
 	err := os.RemoveAll(in.dir)
 	if err != nil {
 		time.Sleep(50 * time.Millisecond)
@@ -204,7 +204,7 @@ func (in *instance) remove() error {
 	return nil
 }
 
-// tail is the end of a log, for a person who wants to know why a start failed.
+// tail returns the end of a log, which shows why a start failed.
 func tail(path string, lines int) string {
 	text, err := os.ReadFile(path)
 	if err != nil || len(text) == 0 {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// The users with a client certificate. Only the person at the keyboard and our own daemon are in
-// system:masters, which skips RBAC and fair queuing; everybody else is an ordinary user.
+// The users with a client certificate. Only the administrator and our own daemon are in
+// system:masters, which skips RBAC and fair queuing; all others are ordinary users.
 const (
 	userAdmin     = "admin"
 	userPlain     = "plain"
@@ -16,7 +16,7 @@ const (
 	userScheduler = "system:kube-scheduler"
 )
 
-var people = []struct {
+var users = []struct {
 	user   string
 	groups []string
 }{
@@ -28,7 +28,7 @@ var people = []struct {
 	{userScheduler, nil},
 }
 
-// kubeconfig is where a user's kubeconfig stands: the two for people at the top of DIR.
+// kubeconfig returns the path of a user's kubeconfig: those for human users are at the top of DIR.
 func (in *instance) kubeconfig(user string) string {
 	switch user {
 	case userAdmin:

@@ -36,7 +36,7 @@ func (p *problem) Error() string {
 	return b.String()
 }
 
-// asProblem gives an error that nobody put into three parts the place where it happened.
+// asProblem turns any error into a problem: where it is none yet, it adds what was affected and what to do next.
 func asProblem(err error, to, next string) *problem {
 	var p *problem
 	if errors.As(err, &p) {

@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// identity names a process for good. A pid alone is given to a stranger sooner or later; a pid
-// with its start time (clock ticks since boot, /proc/PID/stat field 22) is not.
+// identity identifies a process permanently. A PID alone is reused sooner or later; a PID with its
+// start time (clock ticks since boot, /proc/PID/stat field 22) is not.
 type identity struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"`
 }
 
-// identify reads the identity of a running process. A zombie counts as gone: it holds nothing.
+// identify reads the identity of a running process. A zombie counts as gone, because it holds no resources.
 func identify(pid int) (identity, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -46,7 +46,7 @@ func (id identity) alive() bool {
 	return err == nil && now == id
 }
 
-// signal reaches the process only if it is still the one that was meant.
+// signal sends a signal only if the process is still the same.
 func (id identity) signal(sig syscall.Signal) {
 	if id.alive() {
 		_ = syscall.Kill(id.PID, sig)
@@ -63,7 +63,7 @@ func (id identity) awaitEnd(limit time.Duration) bool {
 	return true
 }
 
-// residentBytes is the memory a process holds now, 0 when it cannot be read.
+// residentBytes returns the resident memory of a process, or 0 when it cannot be read.
 func (id identity) residentBytes() int64 {
 	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", id.PID))
 	if err != nil || !id.alive() {
@@ -104,7 +104,7 @@ func (id identity) onEnd() (<-chan struct{}, error) {
 
 // spawner starts children that the kernel kills when the daemon dies, even by SIGKILL.
 // PR_SET_PDEATHSIG fires when the *thread* that forked ends, and Go ends threads as it likes, so
-// every child is started from one thread that is never given back.
+// every child is started from one thread that never ends.
 type spawner chan func()
 
 func newSpawner() spawner {

@@ -19,7 +19,7 @@ import (
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 )
 
-// programs are the upstream programs this binary can be. Each reads os.Args, as upstream does.
+// programs are the upstream programs that this binary can run as. Each reads os.Args, as upstream does.
 // kwok is not among them: its flags clash with Kubernetes', so it is a binary of its own.
 var programs = map[string]func(){
 	"etcd":                    func() { etcdmain.Main(os.Args) },

@@ -39,7 +39,7 @@ func (in *instance) probe(name string) func(context.Context) error {
 		client, err = tls.LoadX509KeyPair(in.pki("etcd-client.crt"), in.pki("etcd-client.key"))
 		config.Certificates = []tls.Certificate{client}
 	case name == kubeAPIServer:
-		// As a user of ours, or every probe would be in the audit log.
+		// As the daemon's user, whose requests are not in the audit log.
 		var self *rest.Config
 		if self, err = clientcmd.BuildConfigFromFlags("", in.kubeconfig(userDaemon)); err == nil {
 			client, err = tls.X509KeyPair(self.CertData, self.KeyData)
@@ -47,7 +47,7 @@ func (in *instance) probe(name string) func(context.Context) error {
 		}
 	}
 	failed := err
-	// A connection each time: one kept alive could belong to the process that just ended.
+	// A new connection each time: one kept alive could belong to the process that just ended.
 	caller := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
 	return func(ctx context.Context) error {
 		if failed != nil {

@@ -14,7 +14,7 @@ import (
 //go:embed stages/pod-general.yaml
 var podGeneral string
 
-// stageSets are what Pods can live through. kwok does nothing without Stages.
+// stageSets are the life cycles that Pods can have. kwok does nothing without Stages.
 var stageSets = map[string][]string{
 	// Ready at once, gone at once.
 	"fast": {podfast.DefaultPodReady, podfast.DefaultPodComplete, podfast.DefaultPodDelete},
@@ -24,8 +24,8 @@ var stageSets = map[string][]string{
 	"none": nil,
 }
 
-// kwokOptions names every number: kwok fills in none of them once it is given a configuration. A lease is short,
-// for a kwok that starts anew tries again only after a quarter of it where it saw the last one's.
+// kwokOptions sets every number: kwok has no defaults once it is given a configuration. The Lease duration is short,
+// because a new kwok that finds the Lease of the previous one retries only after a quarter of it.
 const kwokOptions = `apiVersion: config.kwok.x-k8s.io/v1alpha1
 kind: KwokConfiguration
 options:

@@ -81,7 +81,7 @@ func (r report) table(out io.Writer) {
 	fmt.Fprintf(out, "%d MB in all\n", total>>20)
 }
 
-// howToUse is the last thing `up` says.
+// howToUse prints the last lines of `up`: how to use the control plane.
 func (r report) howToUse(out io.Writer) {
 	fmt.Fprintf(out, "export KUBECONFIG=%s\n", r.Kubeconfig)
 	if _, err := exec.LookPath("kubectl"); err != nil {

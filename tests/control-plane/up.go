@@ -102,7 +102,7 @@ func (in *instance) startDaemon(progress io.Writer) error {
 		return err
 	}
 	defer listen.Close()
-	// What we inherited by accident (a build tool's pipes) must not live as long as the daemon.
+	// File descriptors that were inherited by accident (a build tool's pipes) must not stay open in the daemon.
 	_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 	cmd := exec.Command(self, "serve", "--dir", in.dir)
 	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, "/"
@@ -133,7 +133,7 @@ func (in *instance) startDaemon(progress io.Writer) error {
 	return in.follow(messages, interrupted, progress)
 }
 
-// follow says what the daemon is at when it takes more than a second.
+// follow prints what the daemon is doing when it takes more than a second.
 func (in *instance) follow(messages <-chan message, interrupted <-chan os.Signal, progress io.Writer) error {
 	quiet := time.After(time.Second)
 	step, spoken := "", false

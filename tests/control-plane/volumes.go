@@ -15,12 +15,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// The hostpath provisioner makes an (always empty: no container runs here) folder for every volume
-// at this fixed place, shared by all instances. So each instance notes which are its own.
+// The hostpath provisioner creates a folder for every volume (always empty: no container runs here)
+// at this fixed place, shared by all instances. So each instance records which are its own.
 var hostPathVolume = regexp.MustCompile(`^/tmp/hostpath_pv/[0-9a-f-]{36}$`)
 
 // noteVolumes writes the folder of every volume that appears to DIR/state/volumes until ctx ends.
-// A file, because `down` must find them after the daemon was killed.
+// It uses a file, because `down` must find them after the daemon was killed.
 func (in *instance) noteVolumes(ctx context.Context, client kubernetes.Interface) error {
 	file, err := os.OpenFile(in.path("state", "volumes"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -1,15 +1,15 @@
-//! Who asked the API server for what, as its audit log has it.
+//! Who sent which requests to the API server, read from its audit log.
 
 use serde_json::Value;
 
 /// One request that was answered.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// For whom it was made: the impersonated account, where there is one.
+    /// The account in whose name it was made: the impersonated one, where there is one.
     pub user: String,
     /// The account whose credentials were used.
     pub by: String,
-    /// Which of its tokens was used.
+    /// The ID of the token that was used.
     pub token: String,
     /// For example `patch`.
     pub verb: String,
@@ -17,7 +17,7 @@ pub struct Entry {
     pub resource: String,
     /// For example `status`; empty for the object itself.
     pub subresource: String,
-    /// The object's namespace; empty where it has none.
+    /// The object's namespace; empty for cluster-scoped objects.
     pub namespace: String,
     /// The object's name.
     pub name: String,
@@ -27,30 +27,30 @@ pub struct Entry {
     pub at: String,
     /// Path and query.
     pub uri: String,
-    /// What the client calls itself.
+    /// The client's user agent.
     pub agent: String,
 }
 
 impl Entry {
-    /// Whether it asked for a change.
+    /// Whether it was a write.
     pub fn is_write(&self) -> bool {
         matches!(self.verb.as_str(), "create" | "update" | "patch" | "delete" | "deletecollection")
     }
 
-    /// Whether it is about this resource, for example `memcacheds/status`.
+    /// Whether it was about this resource, for example `memcacheds/status`.
     pub fn is_about(&self, resource: &str) -> bool {
         let (plural, subresource) = resource.split_once('/').unwrap_or((resource, ""));
         self.resource == plural && self.subresource == subresource
     }
 }
 
-/// The entries about a namespace, in the order in which the requests came in.
+/// Returns the entries about a namespace, in the order in which the requests came in.
 pub(crate) fn entries(log: &str, namespace: &str) -> Vec<Entry> {
     let hint = format!("\"namespace\":\"{namespace}\"");
     matching(log, &hint, |entry| entry.namespace == namespace)
 }
 
-/// What was asked for in the name of this account, in that order.
+/// Returns the entries of requests in the name of this account, in the order in which they came in.
 pub(crate) fn entries_of(log: &str, user: &str) -> Vec<Entry> {
     matching(log, user, |entry| entry.user == user)
 }

@@ -21,39 +21,40 @@ const HOST: &str = "hotshoe";
 pub const HOST_USER: &str = "system:serviceaccount:hotshoe-system:hotshoe";
 /// The Memcached plugin's account.
 pub const PLUGIN_USER: &str = "system:serviceaccount:hotshoe-system:memcached";
-/// What the policy says that closes the namespace of the host.
+/// The message of the policy that closes the namespace of the host.
 pub const CLOSED: &str = "the namespace hotshoe-system is the host's";
 
 const CRD_FILE: &str = "crds/cache.example.com_memcacheds.yaml";
 const RBAC_FILE: &str = "deploy/rbac.yaml";
 
-/// A control plane, which ends with the process that started it. There are three, for hosts that would meet on one.
+/// A control plane, which ends with the process that started it. There are three, for tests whose hosts would disturb
+/// each other on one.
 pub struct ControlPlane {
     dir: PathBuf,
-    /// The client of the person.
-    pub person: Kube,
+    /// The administrator's client.
+    pub admin: Kube,
 }
 
 impl ControlPlane {
-    /// The one on which each host watches a namespace of its own.
+    /// Returns the control plane on which each host watches a namespace of its own.
     pub async fn shared() -> &'static Self {
         static SHARED: OnceCell<ControlPlane> = OnceCell::const_new();
         SHARED.get_or_init(|| Self::installed("shared")).await
     }
 
-    /// The one on which a single host watches all namespaces.
+    /// Returns the control plane on which a single host watches all namespaces.
     pub async fn of_one_host() -> &'static Self {
         static OF_ONE_HOST: OnceCell<ControlPlane> = OnceCell::const_new();
         OF_ONE_HOST.get_or_init(|| Self::installed("one-host")).await
     }
 
-    /// The one that a test may change as a whole.
+    /// Returns the control plane that a test may change as a whole.
     pub async fn alone() -> &'static Self {
         static ALONE: OnceCell<ControlPlane> = OnceCell::const_new();
         ALONE.get_or_init(|| Self::installed("alone")).await
     }
 
-    /// Starts one, and applies the CRD and the manifests of the accounts.
+    /// Starts a control plane, and applies the CRD and the manifests of the accounts.
     async fn installed(name: &str) -> Self {
         let plane = Self::up(name).await;
         plane.install_crd().await;
@@ -61,13 +62,13 @@ impl ControlPlane {
         plane
     }
 
-    /// Starts one with nothing in it.
+    /// Starts an empty control plane.
     async fn up(name: &str) -> Self {
         let process = std::process::id();
         let dir = std::env::temp_dir().join(format!("hotshoe-tests-{process}-{name}"));
         control_plane(&["up", "--owner-pid", &process.to_string()], &dir);
-        let person = Kube::of(&dir.join("kubeconfig")).await;
-        Self { dir, person }
+        let admin = Kube::of(&dir.join("kubeconfig")).await;
+        Self { dir, admin }
     }
 
     /// Applies the CRD of `Memcached`, and waits until it is served.
@@ -78,10 +79,10 @@ impl ControlPlane {
     /// Applies a CRD, and waits until it is served.
     pub async fn install_definition(&self, file: &Path) {
         let manifest = read(file);
-        self.person.apply_manifest(&manifest).await;
+        self.admin.apply_manifest(&manifest).await;
         let name = crate::kube::documents(&manifest)[0]["metadata"]["name"].as_str().expect("a name").to_owned();
-        wait::until(&format!("{name} is served"), wait::PATIENCE, async || {
-            let crd = self.person.get(&CRD, "", &name).await.map_err(|refused| refused.message)?;
+        wait::until(&format!("{name} is served"), wait::TIMEOUT, async || {
+            let crd = self.admin.get(&CRD, "", &name).await.map_err(|refused| refused.message)?;
             let established = |condition: &Value| condition["type"] == "Established" && condition["status"] == "True";
             let conditions = crd["status"]["conditions"].as_array().cloned().unwrap_or_default();
             conditions.iter().any(established).then_some(()).ok_or_else(|| format!("{:#}", crd["status"]))
@@ -91,7 +92,7 @@ impl ControlPlane {
 
     /// Applies the accounts and rights of the host and of its plugins.
     pub async fn install_accounts(&self) {
-        self.person.apply_manifest(&read(&repository(RBAC_FILE))).await;
+        self.admin.apply_manifest(&read(&repository(RBAC_FILE))).await;
     }
 
     /// Applies a plugin's CRD, and what `hotshoe rbac` prints for a host with this plugin alone, whose account has the
@@ -109,7 +110,7 @@ impl ControlPlane {
         self.apply_rights_for(&["--offline"], arguments, account).await;
     }
 
-    /// The same, with the plural names that the API server has for the kinds now.
+    /// Does the same as [`Self::apply_rights`], with the plural names that the API server serves the kinds under now.
     pub async fn apply_rights_as_served(&self, arguments: &[&str], account: &str) {
         let kubeconfig = self.dir.join("kubeconfig").display().to_string();
         self.apply_rights_for(&["--kubeconfig", &kubeconfig], arguments, account).await;
@@ -124,25 +125,25 @@ impl ControlPlane {
             .output()
             .expect("the program runs");
         assert!(output.status.success(), "no rights are printed: {}", String::from_utf8_lossy(&output.stderr));
-        // The namespace is closed already, to all but one host.
+        // The admission policy is left out: the namespace is closed already, to all but one host.
         let accounts = ["ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"];
         for object in crate::kube::documents(&String::from_utf8_lossy(&output.stdout)) {
             if accounts.iter().any(|kind| object["kind"] == *kind) {
-                self.person.apply("tests", &object).await.expect("the rights are applied");
+                self.admin.apply("tests", &object).await.expect("the rights are applied");
             }
         }
     }
 
-    /// Waits until the API server follows the policy that closes the namespace of the host, which it reads
-    /// a moment after it was applied.
+    /// Waits until the API server enforces the policy that closes the namespace of the host, which takes a moment after
+    /// the policy was applied.
     pub async fn until_closed(&self) {
         let path = format!("{}?dryRun=All", SERVICE.path(SYSTEM, None));
         let headers = [("Content-Type", "application/json"), ("Impersonate-User", PLUGIN_USER)];
         let service = json!({
             "apiVersion": "v1", "kind": "Service", "metadata": { "name": "any" }, "spec": { "ports": [{ "port": 80 }] },
         });
-        wait::until("the namespace of the host is closed", wait::PATIENCE, async || {
-            match self.person.request_with(http::Method::POST, &path, &headers, &service).await {
+        wait::until("the namespace of the host is closed", wait::TIMEOUT, async || {
+            match self.admin.request_with(http::Method::POST, &path, &headers, &service).await {
                 Err(refused) if refused.message.contains(CLOSED) => Ok(()),
                 answer => Err(format!("{answer:?}")),
             }
@@ -150,7 +151,7 @@ impl ControlPlane {
         .await;
     }
 
-    /// A kubeconfig for a ServiceAccount, with a token of the TokenRequest API.
+    /// Writes a kubeconfig for a ServiceAccount, with a token of the TokenRequest API.
     pub async fn kubeconfig_of(&self, namespace: &str, account: &str) -> PathBuf {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -160,7 +161,7 @@ impl ControlPlane {
         path
     }
 
-    /// A token of a ServiceAccount.
+    /// Requests a token of a ServiceAccount.
     pub async fn token_of(&self, namespace: &str, account: &str) -> String {
         let path = SERVICE_ACCOUNT.path(namespace, Some(&format!("{account}/token")));
         let body = json!({
@@ -168,7 +169,7 @@ impl ControlPlane {
             "kind": "TokenRequest",
             "spec": { "expirationSeconds": 7200 },
         });
-        let answer = self.person.request(http::Method::POST, &path, "application/json", &body).await;
+        let answer = self.admin.request(http::Method::POST, &path, "application/json", &body).await;
         let answer = answer.unwrap_or_else(|refused| panic!("no token for {account}: {}", refused.message));
         answer["status"]["token"].as_str().expect("a token").to_owned()
     }
@@ -189,15 +190,15 @@ impl ControlPlane {
     pub async fn create_account(&self, name: &str) {
         let metadata = json!({ "name": name, "namespace": SYSTEM });
         let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata });
-        self.person.apply("tests", &account).await.expect("an account");
+        self.admin.apply("tests", &account).await.expect("an account");
     }
 
-    /// Rights that no account has yet.
+    /// Creates a ClusterRole, which is not bound to any account yet.
     pub async fn create_role(&self, name: &str, rules: &Value) {
         let (api_version, kind) = (CLUSTER_ROLE.api_version(), CLUSTER_ROLE.kind);
         let metadata = json!({ "name": name });
         let role = json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata, "rules": rules });
-        self.person.apply("tests", &role).await.expect("a role");
+        self.admin.apply("tests", &role).await.expect("a role");
     }
 
     /// Gives a ServiceAccount of the host's namespace the rights of a ClusterRole in one namespace.
@@ -209,7 +210,7 @@ impl ControlPlane {
             "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": CLUSTER_ROLE.kind, "name": role },
             "subjects": [{ "kind": "ServiceAccount", "namespace": SYSTEM, "name": account }],
         });
-        self.person.apply("tests", &binding).await.expect("a binding");
+        self.admin.apply("tests", &binding).await.expect("a binding");
     }
 
     /// Gives a ServiceAccount of the host's namespace rights in all namespaces.
@@ -224,10 +225,10 @@ impl ControlPlane {
             "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name },
             "subjects": [{ "kind": "ServiceAccount", "namespace": SYSTEM, "name": account }],
         });
-        self.person.apply("tests", &binding).await.expect("a binding");
+        self.admin.apply("tests", &binding).await.expect("a binding");
     }
 
-    /// Lets the host be a plugin's account of this name.
+    /// Lets the host impersonate the plugin's account of this name.
     pub async fn allow_impersonation(&self, plugin: &str) {
         let metadata = json!({ "name": format!("tests-be-{plugin}"), "namespace": SYSTEM });
         let api_version = ROLE.api_version();
@@ -235,7 +236,7 @@ impl ControlPlane {
             "apiGroups": [""], "resources": ["serviceaccounts"], "resourceNames": [plugin], "verbs": ["impersonate"],
         }]);
         let role = json!({ "apiVersion": api_version, "kind": ROLE.kind, "metadata": metadata, "rules": rules });
-        self.person.apply("tests", &role).await.expect("a role");
+        self.admin.apply("tests", &role).await.expect("a role");
         let binding = json!({
             "apiVersion": api_version,
             "kind": ROLE_BINDING.kind,
@@ -243,39 +244,39 @@ impl ControlPlane {
             "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": ROLE.kind, "name": metadata["name"] },
             "subjects": [{ "kind": "ServiceAccount", "namespace": SYSTEM, "name": "hotshoe" }],
         });
-        self.person.apply("tests", &binding).await.expect("a binding");
+        self.admin.apply("tests", &binding).await.expect("a binding");
     }
 
-    /// A new namespace that enforces the Pod Security level `restricted`.
+    /// Creates a namespace that enforces the Pod Security level `restricted`.
     pub async fn create_namespace(&self, name: &str) {
         let labels = json!({ "pod-security.kubernetes.io/enforce": "restricted" });
         let metadata = json!({ "name": name, "labels": labels });
         let namespace = json!({ "apiVersion": "v1", "kind": NAMESPACE.kind, "metadata": metadata });
-        self.person.create(&namespace).await.expect("a new namespace");
+        self.admin.create(&namespace).await.expect("a new namespace");
     }
 
-    /// The API server's address.
+    /// Returns the API server's address.
     pub fn server(&self) -> String {
         let kubeconfig: Value = serde_saphyr::from_str(&read(&self.dir.join("kubeconfig"))).expect("a kubeconfig");
         kubeconfig["clusters"][0]["cluster"]["server"].as_str().expect("a server").to_owned()
     }
 
-    /// The certificate of the authority that the API server's is signed with.
+    /// Returns the file of the CA certificate with which the API server's certificate is signed.
     pub fn certificate_authority(&self) -> PathBuf {
         self.dir.join("ca.crt")
     }
 
-    /// A file in the control plane's folder, which goes with it.
+    /// Returns the path of a file in the control plane's folder, which is removed with the control plane.
     pub fn file(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 
-    /// Ends the API server.
+    /// Stops the API server.
     pub fn stop_api_server(&self) {
         control_plane(&["stop", "kube-apiserver"], &self.dir);
     }
 
-    /// Ends the API server without a chance to finish anything.
+    /// Kills the API server, without a graceful shutdown.
     pub fn kill_api_server(&self) {
         control_plane(&["stop", "kube-apiserver", "--kill"], &self.dir);
     }
@@ -285,7 +286,7 @@ impl ControlPlane {
         control_plane(&["start", "kube-apiserver"], &self.dir);
     }
 
-    /// Ends all of it but the folder, does something to what etcd has stored, and starts it again.
+    /// Stops all components, calls `change` with etcd's data folder, and starts them again.
     pub fn while_stopped(&self, change: impl FnOnce(&Path)) {
         let components = ["kwok", "kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd"];
         for component in components {
@@ -297,7 +298,7 @@ impl ControlPlane {
         }
     }
 
-    /// Starts the controllers anew, which would otherwise back off for up to a minute after the API
+    /// Restarts the controllers, which would otherwise back off for up to a minute after the API
     /// server was away.
     pub fn restart_controllers(&self) {
         for component in ["kube-controller-manager", "kube-scheduler", "kwok"] {
@@ -306,18 +307,18 @@ impl ControlPlane {
         }
     }
 
-    /// What the API server recorded of requests in a namespace.
+    /// Returns the audit log's entries about a namespace.
     pub fn audit(&self, namespace: &str) -> Vec<Entry> {
         entries(&read(&self.dir.join("audit.log")), namespace)
     }
 
-    /// What the API server recorded of requests in the name of this account, wherever.
+    /// Returns the audit log's entries of requests in the name of this account, in all namespaces.
     pub fn audit_of(&self, user: &str) -> Vec<Entry> {
         entries_of(&read(&self.dir.join("audit.log")), user)
     }
 }
 
-/// Runs a verb of the control plane.
+/// Runs a command of the `control-plane` program.
 fn control_plane(verb: &[&str], dir: &Path) {
     let program = repository("target/control-plane/bin/control-plane");
     assert!(program.exists(), "{} is missing; build it with tests/control-plane/build.sh", program.display());

@@ -1,4 +1,4 @@
-//! Components: built as a person builds them, changed in a word, or broken.
+//! Components: built by `hotshoe build`, changed in a word, or broken.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,66 +13,65 @@ use crate::host::program;
 use crate::repository;
 
 const PRODUCTS: &str = "target/tests/plugins";
-/// Where the host keeps what it has compiled, in a folder of its name. A build fills it, so that no host compiles a
-/// large component while others are at work beside it, which they slow down as they should.
+/// The folder of the hosts' compile caches. A build fills it, so that no host compiles a large component while other
+/// hosts work, which rightly take precedence over a compiler and slow it down.
 pub const CACHES: &str = "target/tests/caches";
 
-/// The folder of the Memcached plugin, its component built.
+/// Builds the Memcached plugin once, and returns its folder.
 pub fn memcached() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| build("plugins/memcached", "memcached")).clone()
 }
 
-/// The folder of the backup plugin, its component built.
+/// Builds the backup plugin once, and returns its folder.
 pub fn backup() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| build("plugins/backup", "backup")).clone()
 }
 
-/// The folder of a plugin that fails in the way that its parent asks for, its component built.
+/// Builds a plugin that fails in the way that its parent asks for, and returns its folder.
 pub fn faulty() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| build("tests/fixtures/faulty", "faulty")).clone()
 }
 
-/// The folder of the same in Python, its component built.
+/// Builds the Python version of [`faulty`], and returns its folder.
 pub fn faulty_python() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| build("tests/fixtures/faulty-python", "faulty-python")).clone()
 }
 
-/// The folder of a plugin that attacks its host in the way that its parent asks for, its component
-/// built.
+/// Builds a plugin that attacks its host in the way that its parent asks for, and returns its folder.
 pub fn hostile() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| build("tests/fixtures/hostile", "hostile")).clone()
 }
 
-/// The folder of the plugin in `plugins/NAME`, its component built.
+/// Builds the plugin in `plugins/NAME` once, and returns its folder.
 pub fn plugin(name: &'static str) -> PathBuf {
     static BUILT: Mutex<BTreeMap<&str, PathBuf>> = Mutex::new(BTreeMap::new());
     let mut built = BUILT.lock().expect("no build has panicked");
     built.entry(name).or_insert_with(|| build(&format!("plugins/{name}"), name)).clone()
 }
 
-/// The folder of the plugin in `tests/fixtures/NAME`, its component built.
+/// Builds the plugin in `tests/fixtures/NAME`, and returns its folder.
 pub fn fixture(name: &'static str) -> PathBuf {
     build(&format!("tests/fixtures/{name}"), name)
 }
 
-/// The folder of a plugin whose parents are marked ConfigMaps, its component built.
+/// Builds a plugin whose parents are ConfigMaps with a label, and returns its folder.
 pub fn marked() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| build("tests/fixtures/marked", "marked")).clone()
 }
 
-/// Builds a plugin where everybody's build products are, as `just build` does.
+/// Builds a plugin into the default folder `target/plugins`, as `just build` does.
 pub fn product(source: &str) {
     let output = Command::new(program()).arg("build").arg(repository(source)).output().expect("the program runs");
     assert!(output.status.success(), "hotshoe build failed: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Builds into a folder of the tests' own, so that work on the plugin meanwhile does not change
+/// Builds a plugin into a folder of the tests' own, so that work on the plugin meanwhile does not change
 /// what a test runs. Test binaries build one after the other; the second finds everything done.
 fn build(source: &str, name: &str) -> PathBuf {
     let folder = repository(PRODUCTS).join(name);
@@ -104,18 +103,18 @@ impl Folder {
         Self::of(&memcached(), "memcached")
     }
 
-    /// The plugin that fails.
+    /// The plugin that fails as its parent asks.
     pub fn of_faulty() -> Self {
         Self::of(&faulty(), "faulty")
     }
 
-    /// The plugin that attacks.
+    /// The plugin that attacks its host.
     pub fn of_hostile() -> Self {
         Self::of(&hostile(), "hostile")
     }
 
-    /// One of several plugins that attack one host, with a name, a finalizer and parents of its own: those with the
-    /// label `attacker: NAME`. At most nine.
+    /// One of several plugins that attack one host, with its own name, finalizer and parents: those with the label
+    /// `attacker: NAME`. There are nine at most.
     pub fn of_attacker(number: usize) -> Self {
         let folder = Self::of_hostile();
         let name = attacker(number);
@@ -129,12 +128,12 @@ impl Folder {
         Self { original, ..folder }
     }
 
-    /// The plugin of marked ConfigMaps.
+    /// The plugin whose parents are ConfigMaps with a label.
     pub fn of_marked() -> Self {
         Self::of(&marked(), "marked")
     }
 
-    /// A plugin in `plugins`, which one test uses.
+    /// A plugin in `plugins`. It is built on each call, so only one test should use it.
     pub fn of_plugin(name: &'static str) -> Self {
         Self::of(&build(&format!("plugins/{name}"), name), name)
     }
@@ -148,17 +147,17 @@ impl Folder {
         this
     }
 
-    /// Where it is.
+    /// Returns the folder's path.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The component as it was built.
+    /// Returns the component as it was built.
     pub fn original(&self) -> &[u8] {
         &self.original
     }
 
-    /// Replaces the component, at once as `hotshoe build` does.
+    /// Replaces the component atomically, as `hotshoe build` does.
     pub fn put(&self, component: &[u8]) {
         let path = self.component();
         let new = path.with_extension("new");
@@ -166,14 +165,14 @@ impl Folder {
         std::fs::rename(&new, &path).expect("the component is replaced");
     }
 
-    /// Puts a file of this size in its place, without anything in it.
+    /// Replaces the component by a sparse file of this size.
     pub fn put_hole(&self, size: u64) {
         let new = self.component().with_extension("new");
         File::create(&new).and_then(|file| file.set_len(size)).expect("a file");
         std::fs::rename(&new, self.component()).expect("the component is replaced");
     }
 
-    /// Puts a pipe in its place.
+    /// Replaces the component by a named pipe.
     pub fn put_pipe(&self) {
         let new = self.component().with_extension("new");
         let made = Command::new("mkfifo").arg(&new).status().expect("mkfifo runs");
@@ -181,12 +180,12 @@ impl Folder {
         std::fs::rename(&new, self.component()).expect("the component is replaced");
     }
 
-    /// Where the component lies.
+    /// Returns the component's path.
     pub fn component(&self) -> PathBuf {
         self.folder.path().join(format!("{}.wasm", self.name))
     }
 
-    /// Edits `plugin.yaml`, at once as editors do.
+    /// Edits `plugin.yaml` and replaces it atomically, as editors do.
     pub fn edit(&self, what: &str, into: &str) {
         let text = std::fs::read_to_string(self.plugin_file()).expect("plugin.yaml is read");
         assert!(text.contains(what), "plugin.yaml has no {what}");
@@ -195,18 +194,19 @@ impl Folder {
         std::fs::rename(&new, self.plugin_file()).expect("plugin.yaml is replaced");
     }
 
-    /// Where `plugin.yaml` lies.
+    /// Returns the path of `plugin.yaml`.
     pub fn plugin_file(&self) -> PathBuf {
         self.folder.path().join("plugin.yaml")
     }
 }
 
-/// The name of the plugin of [`Folder::of_attacker`], and of its account; the numbers begin with 1.
+/// Returns the name of the plugin of [`Folder::of_attacker`], which is also that of its account; the numbers begin
+/// with 1.
 pub fn attacker(number: usize) -> String {
     if number == 1 { "hostile".to_owned() } else { format!("hostile-{number}") }
 }
 
-/// What is offered as a component and must be refused, with the expected reason.
+/// Returns files that must be refused as components, each with its description and the expected reason.
 pub fn unusable(good: &[u8]) -> Vec<(&'static str, Vec<u8>, &'static str)> {
     vec![
         ("garbage", b"this is a text and no component".to_vec(), "NotAComponent"),
@@ -217,7 +217,7 @@ pub fn unusable(good: &[u8]) -> Vec<(&'static str, Vec<u8>, &'static str)> {
     ]
 }
 
-/// `(component (import "wasi:cli/environment@0.2.0" (instance (export "get-environment" (func)))))`
+/// Encodes `(component (import "wasi:cli/environment@0.2.0" (instance (export "get-environment" (func)))))`
 /// in the binary format.
 fn wants_wasi() -> Vec<u8> {
     let (interface, function) = ("wasi:cli/environment@0.2.0", "get-environment");

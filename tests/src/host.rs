@@ -1,5 +1,5 @@
-//! The host as a process: started with the arguments that a person would give, asked over its port and its
-//! socket, ended politely or not.
+//! The host as a process: started with the arguments that a user would give, queried over its port and its
+//! socket, stopped gracefully or killed.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -18,16 +18,16 @@ use crate::{guests, repository, wait};
 /// The image that the tests' servers run, unless a test says otherwise.
 pub const IMAGE: &str = "memcached:1.4.36-alpine";
 
-/// How long an answer may take.
-const ANSWER: Duration = Duration::from_secs(60);
+/// The timeout of a request to the host.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 const SERVING: &str = "on http://";
 const SERVING_BY_TLS: &str = "on https://";
 const PROBED: &str = "at http://";
 const COMMANDED: &str = "commands reach this host on ";
-/// Where the tests' hosts have their sockets, each named after its port.
+/// The folder of the tests' hosts' sockets, each named after its port.
 const SOCKETS: &str = "target/tests/run";
 
-/// How a host is to be started.
+/// The options of a host that is to be started.
 #[derive(Clone)]
 pub struct Start {
     plugins: Vec<PathBuf>,
@@ -40,14 +40,15 @@ pub struct Start {
     shards: Option<usize>,
 }
 
-/// A host that runs, or has run. It ends with this value, and with this process.
+/// A host process. It is killed when this value is dropped or this process ends.
 pub struct Host {
     child: Child,
+    /// See [`leash`].
     leash: Child,
     log: PathBuf,
 }
 
-/// The program under test.
+/// Returns the path of the program under test.
 pub fn program() -> PathBuf {
     let program = std::env::var_os("HOTSHOE").map_or_else(|| repository("target/release/hotshoe"), PathBuf::from);
     assert!(program.exists(), "{} is missing; build it with `just build`", program.display());
@@ -70,66 +71,67 @@ impl Start {
         }
     }
 
-    /// Watch this namespace only.
+    /// Lets the host watch this namespace only.
     #[must_use]
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.namespace = Some(namespace.to_owned());
         self
     }
 
-    /// These plugins: folders or `plugin.yaml` files.
+    /// Sets the plugins: folders or `plugin.yaml` files.
     #[must_use]
     pub fn plugins(mut self, plugins: &[&Path]) -> Self {
         self.plugins = plugins.iter().map(|path| (*path).to_owned()).collect();
         self
     }
 
-    /// Under another account.
+    /// Sets the kubeconfig, for another account.
     #[must_use]
     pub fn kubeconfig(mut self, kubeconfig: &Path) -> Self {
         self.kubeconfig = kubeconfig.to_owned();
         self
     }
 
-    /// With this in `MEMCACHED_IMAGE`, or without it.
+    /// Sets or unsets `MEMCACHED_IMAGE`.
     #[must_use]
     pub fn image(mut self, image: Option<&str>) -> Self {
         self.image = image.map(str::to_owned);
         self
     }
 
-    /// Keep compiled components and earlier revisions here instead of where all tests do.
+    /// Sets a cache for compiled components and earlier revisions that no other test uses.
     #[must_use]
     pub fn cache(mut self, cache: &Path) -> Self {
         self.cache = cache.to_owned();
         self
     }
 
-    /// As if its container had this limit of memory.
+    /// Lets the host behave as if its container had this memory limit.
     #[must_use]
     pub fn memory(mut self, size: &'static str) -> Self {
         self.memory = Some(size);
         self
     }
 
-    /// Activate components on reload only, as a host does that is started without options.
+    /// Lets the host activate components on reload only, which is the default of the program.
     #[must_use]
     pub fn on_reload(mut self) -> Self {
         self.follow = false;
         self
     }
 
-    /// Share the work by Leases, over so many shards; otherwise it takes itself for the only host.
+    /// Lets the host share the work with others by Leases, over so many shards; without it, the host runs with
+    /// `--no-lease`.
     #[must_use]
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
         self
     }
 
-    /// The command, for tests that add to it.
+    /// Builds the command, for tests that add to it.
     pub fn command(&self) -> Command {
-        // In a session of its own, for which Linux has a share of the processors of its own (`man 7 sched`, autogroup): what
-        // a host compiles gives way to all that it shares one with, and many hosts run here.
+        // In a session of its own, to which Linux gives its own share of the processors (`man 7 sched`, autogroup). A
+        // compiler yields to everything in the same session, and many hosts run here.
         let mut command = Command::new("setsid");
         command.arg(program()).arg("run").args(&self.plugins).arg("--kubeconfig").arg(&self.kubeconfig);
         command.args(["--listen", "127.0.0.1:0", "--cache"]).arg(&self.cache);
@@ -154,12 +156,12 @@ impl Start {
         command
     }
 
-    /// Starts it, and returns at once.
+    /// Starts the host, and returns at once.
     pub fn start(&self) -> Host {
         Host::spawn(self.command())
     }
 
-    /// Starts it, and waits until it is ready.
+    /// Starts the host, and waits until it is ready.
     pub async fn ready(&self) -> Host {
         let host = self.start();
         host.ready().await;
@@ -167,13 +169,13 @@ impl Start {
     }
 }
 
-/// Has a host make its socket where those of the tests are, whatever else runs on this machine.
+/// Makes a host create its socket in the tests' folder, so that other hosts on this machine do not matter.
 pub fn in_session_of_tests(command: &mut Command) {
     command.env_remove("HOTSHOE_SOCKET").env("XDG_RUNTIME_DIR", repository(SOCKETS));
 }
 
 impl Host {
-    /// Runs a command that runs a host.
+    /// Spawns a host from its command.
     pub fn spawn(mut command: Command) -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -187,17 +189,17 @@ impl Host {
         Self { child, leash, log }
     }
 
-    /// Everything that it has said.
+    /// Returns everything that the host has logged.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Where it says it.
+    /// Returns the path of the log.
     pub fn log_file(&self) -> PathBuf {
         self.log.clone()
     }
 
-    /// Waits until it is ready.
+    /// Waits until the host is ready.
     pub async fn ready(&self) {
         self.until("the host is ready", async || match self.get("/readyz").await? {
             (200, _) => Ok(()),
@@ -208,13 +210,13 @@ impl Host {
 
     /// Waits for a condition of this host; a failure shows the end of its log.
     pub async fn until<T>(&self, what: &str, probe: impl AsyncFn() -> Result<T, String>) -> T {
-        match wait::attempt(wait::PATIENCE, probe).await {
+        match wait::attempt(wait::TIMEOUT, probe).await {
             Ok(value) => value,
             Err(seen) => panic!("waited until {what}; seen last: {seen}\n{}", tail(&self.log)),
         }
     }
 
-    /// Waits until its log has a line with all of these.
+    /// Waits until the log has a line with all of these words, and returns it.
     pub async fn says(&self, words: &[&str]) -> String {
         self.until(&format!("the log says {words:?}"), async || {
             let log = self.log();
@@ -224,26 +226,26 @@ impl Host {
         .await
     }
 
-    /// Its status as JSON, with all that an administrator may see.
+    /// Requests the host's status as JSON over the socket, with all that an administrator may see.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// When the host does not answer.
     pub async fn status(&self) -> Result<Value, String> {
         let (_, text) = self.command_socket("GET", "/status")?;
         serde_json::from_str(&text).map_err(|error| format!("{error}: {text}"))
     }
 
-    /// What its status says of its first plugin.
+    /// Returns the status of the first plugin.
     pub async fn plugin(&self) -> Value {
         self.status().await.expect("a status")["plugins"][0].clone()
     }
 
-    /// The digest of the component that decides for its first plugin; empty where none does.
+    /// Returns the digest of the first plugin's active component; empty where none is active.
     pub async fn digest(&self) -> String {
         self.plugin().await["digest"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// Waits until its first plugin is not ready, and what it waits for has all of these words.
+    /// Waits until the first plugin is not ready and its reason for waiting has all of these words.
     pub async fn waits_for(&self, words: &[&str]) -> String {
         self.until(&format!("a plugin waits for {words:?}"), async || {
             let (status, ready) = (self.status().await?, self.get("/readyz").await?);
@@ -256,7 +258,7 @@ impl Host {
         .await
     }
 
-    /// Waits until this holds of what its status says of its first plugin.
+    /// Waits until this holds for the status of the first plugin.
     pub async fn until_plugin(&self, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
         self.until(what, async || {
             let plugin = self.status().await?["plugins"][0].clone();
@@ -265,79 +267,80 @@ impl Host {
         .await
     }
 
-    /// Status code and body of a GET.
+    /// Sends a GET request to the host's port, and returns status code and body.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// When the host does not answer.
     pub async fn get(&self, path: &str) -> Result<(u16, String), String> {
         self.ask_port("GET", path)
     }
 
-    /// Status code and body of a request to its port.
+    /// Sends a request to the host's port, or for a probe to its probe port, and returns status code and body.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// When the host does not answer.
     pub fn ask_port(&self, method: &str, path: &str) -> Result<(u16, String), String> {
         let is_probe = ["/healthz", "/readyz"].contains(&path);
         let probed = self.probed().ok().filter(|_| is_probe);
         let stream = TcpStream::connect(probed.map_or_else(|| self.address(), Ok)?).and_then(|stream| {
-            stream.set_read_timeout(Some(ANSWER))?;
+            stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
             Ok(stream)
         });
         stream.and_then(|stream| exchange(stream, method, path)).map_err(|error| error.to_string())
     }
 
-    /// Status code and body of a request to its socket.
+    /// Sends a request to the host's socket, and returns status code and body.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// When the host does not answer.
     pub fn command_socket(&self, method: &str, path: &str) -> Result<(u16, String), String> {
         let stream = UnixStream::connect(self.socket()?).and_then(|stream| {
-            stream.set_read_timeout(Some(ANSWER))?;
+            stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
             Ok(stream)
         });
         stream.and_then(|stream| exchange(stream, method, path)).map_err(|error| error.to_string())
     }
 
-    /// Where it serves, as it says in its log.
+    /// Returns the address that the host serves on, from its log.
     ///
     /// # Errors
-    /// When it has not said so yet.
+    /// When the log does not have it yet.
     pub fn address(&self) -> Result<String, String> {
         self.place(SERVING).or_else(|_| self.place(SERVING_BY_TLS))
     }
 
-    /// Where it is probed, if not where it serves.
+    /// Returns the address of the separate probe port, from the host's log.
     ///
     /// # Errors
-    /// When it has not said so yet.
+    /// When the log does not have it yet, or the host has no such port.
     pub fn probed(&self) -> Result<String, String> {
         self.place(PROBED)
     }
 
-    /// The socket on which it takes commands.
+    /// Returns the socket on which the host takes commands, from its log.
     ///
     /// # Errors
-    /// When it has not said so yet.
+    /// When the log does not have it yet.
     pub fn socket(&self) -> Result<PathBuf, String> {
         self.place(COMMANDED).map(PathBuf::from)
     }
 
-    /// What follows these words in its log.
+    /// Returns what follows these words in the log.
     fn place(&self, words: &str) -> Result<String, String> {
         let log = self.log();
         let place = log.lines().find_map(|line| line.split_once(words)?.1.split(['"', ' ']).next());
         place.map(str::to_owned).ok_or_else(|| format!("the host does not say {words:?} yet"))
     }
 
-    /// Another verb of the program, asked about this host.
+    /// Runs another command of the program against this host, and returns its exit status and all output.
     pub fn ask(&self, verb: &[&str]) -> (ExitStatus, String) {
         let output = self.asked(verb);
         let said = [output.stdout, output.stderr].concat();
         (output.status, String::from_utf8_lossy(&said).into_owned())
     }
 
-    /// The same, with what it prints for scripts apart from what it says.
+    /// Runs another command of the program against this host, and returns its exit code, its standard output and its
+    /// standard error.
     pub fn ask_for_output(&self, verb: &[&str]) -> (Option<i32>, String, String) {
         let output = self.asked(verb);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -349,33 +352,33 @@ impl Host {
         Command::new(program()).args(verb).env("HOTSHOE_SOCKET", socket).output().expect("the program runs")
     }
 
-    /// Its process.
+    /// Returns the process ID.
     pub fn process(&self) -> u32 {
         self.child.id()
     }
 
-    /// `kill -9`.
+    /// Kills the host by SIGKILL.
     pub fn kill(&mut self) {
         self.child.kill().expect("the host can be killed");
         self.child.wait().expect("the host ends");
     }
 
-    /// Ends it as a terminal or a kubelet would, and waits.
+    /// Stops the host by SIGTERM, as a kubelet does, and waits for its end.
     pub fn stop(&mut self) -> ExitStatus {
         self.signal("-TERM")
     }
 
-    /// Stops it as a whole, as a machine that is out of memory or asleep does.
+    /// Freezes the host by SIGSTOP, like a machine that is out of memory or asleep.
     pub fn freeze(&self) {
         self.send("-STOP");
     }
 
-    /// Lets it run on.
+    /// Lets a frozen host continue.
     pub fn thaw(&self) {
         self.send("-CONT");
     }
 
-    /// The same, by closing the terminal.
+    /// Stops the host by SIGHUP, as a terminal that is closed does, and waits for its end.
     pub fn hang_up(&mut self) -> ExitStatus {
         self.signal("-HUP")
     }
@@ -390,7 +393,7 @@ impl Host {
         Command::new("kill").args([signal, &id]).status().expect("kill runs");
     }
 
-    /// Whether it has ended by itself, and how.
+    /// Returns the exit status if the host has ended by itself.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("a child of this process")
     }
@@ -398,7 +401,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // Whatever fails here, it has ended.
+        // Where one of these fails, the process has ended.
         drop(self.child.kill());
         drop(self.child.wait());
         drop(self.leash.kill());
@@ -409,13 +412,13 @@ impl Drop for Host {
     }
 }
 
-/// A shell that ends a process when its own input ends: with this process, however that ends.
+/// Starts a shell that kills a process when the shell's standard input ends: when this process ends, in whatever way.
 pub(crate) fn leash(process: u32) -> Child {
     let script = format!("read -r _; kill -9 {process} 2>/dev/null");
     Command::new("sh").args(["-c", &script]).stdin(Stdio::piped()).spawn().expect("a shell")
 }
 
-/// The end of a log.
+/// Returns the end of a log.
 pub(crate) fn tail(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();

@@ -1,4 +1,4 @@
-//! The plain client: requests and JSON, without the comforts that the host uses.
+//! A plain client: requests and JSON, without the typed clients and caches that the host uses.
 
 use std::path::Path;
 use std::pin::Pin;
@@ -18,14 +18,14 @@ const MERGE: &str = "application/merge-patch+json";
 const JSON_PATCH: &str = "application/json-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// An answer that is not success.
+/// An error response.
 #[derive(Clone, Debug)]
 pub struct Refused {
-    /// HTTP status code; 0 where there was no answer.
+    /// HTTP status code; 0 where there was no response.
     pub code: u16,
     /// The API server's reason.
     pub reason: String,
-    /// The API server's words.
+    /// The API server's message.
     pub message: String,
 }
 
@@ -35,24 +35,24 @@ pub struct Kube {
     client: kube::Client,
 }
 
-/// The events of a watch, one object after the other, with the type of the event.
+/// The events of a watch: the type of each event and the object.
 pub type Changes = Pin<Box<dyn Stream<Item = (&'static str, Value)> + Send>>;
 
 impl Kube {
-    /// The current context of a kubeconfig.
+    /// Builds a client for the current context of a kubeconfig.
     pub async fn of(kubeconfig: &Path) -> Self {
         let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
         let options = KubeConfigOptions::default();
         let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.expect("a usable kubeconfig");
-        // Every request is one request, also where it is counted or fails.
+        // No retries: tests count requests, and expect some of them to fail.
         config.default_retry = false;
         Self { client: kube::Client::try_from(config).expect("a client") }
     }
 
-    /// One request.
+    /// Sends one request.
     ///
     /// # Errors
-    /// What the API server said.
+    /// The API server's error response.
     pub async fn request(
         &self,
         method: Method,
@@ -63,10 +63,10 @@ impl Kube {
         self.request_with(method, path, &[(header::CONTENT_TYPE.as_str(), content_type)], body).await
     }
 
-    /// One request with these headers.
+    /// Sends one request with these headers.
     ///
     /// # Errors
-    /// What the API server said.
+    /// The API server's error response.
     pub async fn request_with(
         &self,
         method: Method,
@@ -79,11 +79,11 @@ impl Kube {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let silence = |error: String| Refused { code: 0, reason: "NoAnswer".into(), message: error };
+        let no_answer = |error: String| Refused { code: 0, reason: "NoAnswer".into(), message: error };
         let request = request.body(Body::from(body)).expect("a valid request");
-        let response = self.client.send(request).await.map_err(|error| silence(error.to_string()))?;
+        let response = self.client.send(request).await.map_err(|error| no_answer(error.to_string()))?;
         let code = response.status().as_u16();
-        let bytes = response.into_body().collect().await.map_err(|error| silence(error.to_string()))?.to_bytes();
+        let bytes = response.into_body().collect().await.map_err(|error| no_answer(error.to_string()))?.to_bytes();
         let value: Value = serde_json::from_slice(&bytes)
             .unwrap_or_else(|_| json!({ "message": String::from_utf8_lossy(&bytes), "reason": "" }));
         if (200..300).contains(&code) {
@@ -96,66 +96,66 @@ impl Kube {
     /// Creates an object; its kind must be among [`crate::kinds::ALL`].
     ///
     /// # Errors
-    /// What the API server said.
+    /// The API server's error response.
     pub async fn create(&self, object: &Value) -> Result<Value, Refused> {
         let kind = kind_of(object);
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
         self.request(Method::POST, &kind.path(namespace, None), JSON, object).await
     }
 
-    /// One object.
+    /// Gets one object.
     ///
     /// # Errors
-    /// What the API server said; 404 where it is not there.
+    /// The API server's error response; 404 where there is no such object.
     pub async fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Result<Value, Refused> {
         self.request(Method::GET, &kind.path(namespace, Some(name)), JSON, &Value::Null).await
     }
 
-    /// All objects of a kind; of all namespaces where `namespace` is empty.
+    /// Lists the objects of a kind; those of all namespaces where `namespace` is empty.
     ///
     /// # Errors
-    /// What the API server said.
+    /// The API server's error response.
     pub async fn list(&self, kind: &Kind, namespace: &str) -> Result<Vec<Value>, Refused> {
         let list = self.request(Method::GET, &kind.path(namespace, None), JSON, &Value::Null).await?;
         Ok(list["items"].as_array().cloned().unwrap_or_default())
     }
 
-    /// A merge patch.
+    /// Sends a merge patch.
     ///
     /// # Errors
-    /// What the API server said.
+    /// The API server's error response.
     pub async fn merge(&self, kind: &Kind, namespace: &str, name: &str, patch: &Value) -> Result<Value, Refused> {
         self.request(Method::PATCH, &kind.path(namespace, Some(name)), MERGE, patch).await
     }
 
-    /// A JSON patch.
+    /// Sends a JSON patch.
     ///
     /// # Errors
-    /// What the API server said.
+    /// The API server's error response.
     pub async fn json_patch(&self, kind: &Kind, namespace: &str, name: &str, patch: &Value) -> Result<Value, Refused> {
         self.request(Method::PATCH, &kind.path(namespace, Some(name)), JSON_PATCH, patch).await
     }
 
-    /// A server-side apply by this field manager; its kind must be among [`crate::kinds::ALL`].
+    /// Sends a server-side apply by this field manager; the object's kind must be among [`crate::kinds::ALL`].
     ///
     /// # Errors
-    /// What the API server said.
+    /// The API server's error response.
     pub async fn apply(&self, manager: &str, object: &Value) -> Result<Value, Refused> {
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
         let path = kind_of(object).path(namespace, object["metadata"]["name"].as_str());
         self.request(Method::PATCH, &format!("{path}?fieldManager={manager}&force=true"), APPLY, object).await
     }
 
-    /// Deletes in the background.
+    /// Deletes an object, with background propagation.
     ///
     /// # Errors
-    /// What the API server said.
+    /// The API server's error response.
     pub async fn delete(&self, kind: &Kind, namespace: &str, name: &str) -> Result<Value, Refused> {
         let options = json!({ "propagationPolicy": "Background" });
         self.request(Method::DELETE, &kind.path(namespace, Some(name)), JSON, &options).await
     }
 
-    /// Every change from now on, and first what is there.
+    /// Watches a kind, beginning with the existing objects.
     pub async fn watch(&self, kind: &Kind, namespace: &str) -> Changes {
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &resource(kind));
         let events = api.watch(&WatchParams::default().timeout(290), "0").await.expect("a watch");
@@ -180,7 +180,7 @@ impl Kube {
     }
 }
 
-/// The documents of a YAML stream.
+/// Parses the documents of a YAML stream.
 pub fn documents(manifest: &str) -> Vec<Value> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(manifest).expect("valid YAML");
     documents.into_iter().filter(|document| !document.is_null()).collect()

@@ -4,7 +4,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `control_plane.rs` | the control planes, and accounts on them |
-//! | `host.rs` | the host as a process: started, killed, asked |
+//! | `host.rs` | the host as a process: started, killed, queried |
 //! | `scene.rs` | a namespace with a running host: where a test begins |
 //! | `guests.rs` | components: built, changed in a word, broken |
 //! | `kube.rs` | the plain client |
@@ -13,8 +13,8 @@
 //! | `webhook.rs` | a mutating webhook, served by the test |
 //! | `wait.rs` | waiting for a condition with a deadline |
 //!
-//! A test waits for what it expects and not for a time to pass; when a deadline ends the wait, it
-//! prints what was seen last. Only where nothing is to happen it looks on for a while.
+//! A test waits for a condition and not for a time to pass; when the wait times out, it prints what was
+//! seen last. Only to show that nothing happens, a test waits for a fixed time.
 
 pub mod audit;
 pub mod control_plane;
@@ -36,7 +36,7 @@ pub use wait::run;
 
 use std::path::PathBuf;
 
-/// A path below the repository's root.
+/// Returns the absolute path of a path in the repository.
 pub fn repository(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is below the root").join(path)
 }

@@ -1,5 +1,5 @@
 //! A registry as a process on loopback, with storage of its own: Debian's `docker-registry`, which is the reference
-//! implementation. What the tests put into it by hand, they put by plain HTTP.
+//! implementation. Manifests and blobs that no client of the tests would push are put into it by plain HTTP.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -16,38 +16,38 @@ use tempfile::TempDir;
 use crate::host::{leash, tail};
 use crate::repository;
 
-/// Who may use a registry that wants to be logged in to. The file has the password's bcrypt.
+/// The user and the password of a registry that requires a login. The password file has the bcrypt hash.
 pub const LOGIN: (&str, &str) = ("tester", "secret");
 const PASSWORDS: &str = "tester:$2b$04$/rb.k9SpMP6Zmo5302kJZOEh2Be3PEa5RGKRhqI.YdC.FL3WlNtTm\n";
-/// How long it takes to start at most.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the start of a registry, or a read from it, may take.
+const TIMEOUT: Duration = Duration::from_secs(30);
 const LISTENING: &str = "listening on ";
 
-/// A program that `tests/registry/install.sh` gets where the machine has none.
+/// Returns the path of a program that `tests/registry/install.sh` installs where the machine does not have it.
 pub fn tool(name: &str) -> PathBuf {
     let unpacked = repository("target/tools/registry/bin").join(name);
     if unpacked.exists() { unpacked } else { name.into() }
 }
 
-/// A registry. It ends with this value, and with this process.
+/// A registry process. It is killed when this value is dropped or this process ends.
 pub struct Registry {
     child: Child,
     leash: Child,
     folder: TempDir,
-    /// Where it listens: an address with its port.
+    /// The address that it listens on, with the port.
     pub address: String,
 }
 
-/// What is special about a registry.
+/// The options of a registry.
 #[derive(Clone, Copy, Default)]
 pub struct Start {
-    /// It serves only who is logged in as [`LOGIN`].
+    /// Whether it requires a login as [`LOGIN`].
     pub login: bool,
-    /// It speaks TLS, with a certificate for these names that an authority of its own signed.
+    /// The names in its TLS certificate, which a CA of its own signed; without any, it serves plain HTTP.
     pub names: &'static [&'static str],
 }
 
-/// A public key that has signed nothing, in PEM.
+/// Generates a public key, with which nothing is signed, in PEM.
 ///
 /// # Panics
 /// When no key can be made.
@@ -56,15 +56,15 @@ pub fn a_public_key() -> String {
 }
 
 impl Registry {
-    /// Starts one for everybody, without TLS.
+    /// Starts a registry without login and TLS.
     pub fn start() -> Self {
         Self::with(Start::default())
     }
 
-    /// Starts one that is special.
+    /// Starts a registry with these options.
     ///
     /// # Panics
-    /// When there is none on this machine, or it does not start.
+    /// When `docker-registry` is not installed, or does not start.
     pub fn with(start: Start) -> Self {
         let folder = TempDir::with_prefix("hotshoe-registry-").expect("a folder");
         let log = folder.path().join("log");
@@ -85,10 +85,10 @@ impl Registry {
         registry
     }
 
-    /// Waits until it says where it listens.
+    /// Waits until the log has the address that the registry listens on.
     fn listening(&mut self) -> String {
         let (began, log) = (Instant::now(), self.file("log"));
-        while began.elapsed() < PATIENCE && self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+        while began.elapsed() < TIMEOUT && self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
             let said = fs::read_to_string(&log).unwrap_or_default();
             if let Some((_, rest)) = said.split_once(LISTENING) {
                 let end = rest.find(|letter: char| !(letter.is_ascii_digit() || ".:".contains(letter)));
@@ -101,25 +101,25 @@ impl Registry {
         panic!("the registry does not start\n{}", tail(&log));
     }
 
-    /// A file beside its storage: `ca.pem` is its authority.
+    /// Returns the path of a file beside the storage: `ca.pem` is the CA certificate.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// The port that it listens on.
+    /// Returns the port that the registry listens on.
     pub fn port(&self) -> &str {
         self.address.rsplit_once(':').expect("an address with a port").1
     }
 
-    /// A reference to something in it.
+    /// Returns a reference to an image in the registry.
     pub fn image(&self, name: &str) -> String {
         format!("oci://{}/{name}", self.address)
     }
 
-    /// Puts an image there by hand.
+    /// Puts a manifest into the registry, and returns its digest.
     ///
     /// # Panics
-    /// When the registry does not take it.
+    /// When the registry refuses it.
     pub fn put(&self, repository: &str, tag: &str, manifest: &Value) -> Digest {
         let kind = manifest["mediaType"].as_str().expect("a media type");
         let bytes = manifest.to_string();
@@ -132,17 +132,17 @@ impl Registry {
     /// Deletes the manifest with this digest.
     ///
     /// # Panics
-    /// When the registry does not.
+    /// When the registry refuses it.
     pub fn delete(&self, repository: &str, digest: Digest) {
         let path = format!("/v2/{repository}/manifests/sha256:{}", digest.full());
         let (code, said) = self.exchange("DELETE", &path, "application/json", b"");
         assert_eq!(code, 202, "{path}: {said}");
     }
 
-    /// Puts a blob there by hand, and returns its descriptor.
+    /// Puts a blob into the registry, and returns its descriptor.
     ///
     /// # Panics
-    /// When the registry does not take it.
+    /// When the registry refuses it.
     pub fn blob(&self, repository: &str, kind: &str, bytes: &[u8]) -> Value {
         let (code, said) = self.exchange("POST", &format!("/v2/{repository}/blobs/uploads/"), kind, b"");
         assert_eq!(code, 202, "{said}");
@@ -154,10 +154,10 @@ impl Registry {
         json!({ "mediaType": kind, "digest": digest, "size": bytes.len() })
     }
 
-    /// The code of an answer, and all of it.
+    /// Sends a request, and returns the status code and the whole response.
     fn exchange(&self, method: &str, path: &str, kind: &str, body: &[u8]) -> (u16, String) {
         let mut stream = TcpStream::connect(&self.address).expect("the registry listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a time");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a time");
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: {}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
             self.address,
@@ -171,7 +171,7 @@ impl Registry {
         (code, answer)
     }
 
-    /// Stops it, and keeps its storage.
+    /// Stops the registry, and keeps its storage.
     pub fn stop(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());
@@ -180,7 +180,7 @@ impl Registry {
 
 impl Drop for Registry {
     fn drop(&mut self) {
-        // Whatever fails here, it has ended.
+        // Where one of these fails, the process has ended.
         self.stop();
         drop(self.leash.kill());
         drop(self.leash.wait());
@@ -205,7 +205,7 @@ fn config(folder: &Path, start: Start) -> Value {
     config
 }
 
-/// Writes an authority, and a certificate that it signed.
+/// Writes the certificate of a CA, and a certificate that the CA signed.
 fn certify(folder: &Path, names: &[&str]) {
     let of = |names: &[&str]| CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
     let key = || KeyPair::generate().expect("a key");

@@ -1,4 +1,4 @@
-//! A mutating webhook, served by the test over TLS as injectors of sidecars are.
+//! A mutating webhook, served by the test over TLS, like those that inject sidecars.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -62,13 +62,13 @@ impl Webhook {
                 }],
             }],
         });
-        scene.person.create(&configuration).await.expect("a webhook");
+        scene.admin.create(&configuration).await.expect("a webhook");
         Self { name, served }
     }
 
-    /// Removes it.
+    /// Removes the webhook's registration.
     pub async fn remove(self, scene: &Scene) {
-        scene.person.delete(&MUTATING_WEBHOOK, "", &self.name).await.expect("the webhook goes");
+        scene.admin.delete(&MUTATING_WEBHOOK, "", &self.name).await.expect("the webhook goes");
     }
 }
 
@@ -85,7 +85,7 @@ async fn serve(listener: TcpListener, tls: TlsAcceptor, mutate: Mutate) {
 }
 
 async fn answer(stream: TcpStream, tls: TlsAcceptor, mutate: Mutate) {
-    // A client that goes away is of no interest: what matters is what the API server stored.
+    // A client that closes the connection does not matter: tests look at what the API server stored.
     let Ok(stream) = tls.accept(stream).await else { return };
     let service = service_fn(move |request| review(request, mutate));
     drop(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);

@@ -3,7 +3,7 @@
 use clap::Parser;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
-/// The host's own choice, so that allocators are not what is compared.
+/// The same allocator as the host's, so that allocators make no difference.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

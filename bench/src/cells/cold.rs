@@ -1,11 +1,11 @@
-//! A start with CRs waiting: from the start of the process, or from the raw writer's first
-//! request, until all of them are as they should be.
+//! A start with existing CRs: from the start of the process, or from the raw writer's first
+//! request, until all of them have converged.
 
 use std::time::Instant;
 
 use anyhow::Result;
 
-use super::{Outcome, PATIENCE, Setup, audit, verify};
+use super::{Outcome, Setup, TIMEOUT, audit, verify};
 use crate::client::Client;
 use crate::load;
 use crate::plane::Plane;
@@ -14,13 +14,13 @@ use crate::raw;
 use crate::subject::Subject;
 use crate::watcher::{Converged, Watcher};
 
-/// Runs the cell on a control plane of its own.
+/// Runs the cell on a new control plane.
 ///
 /// # Errors
 /// When the run is void.
 pub async fn run(subject: Subject, setup: &Setup) -> Result<Outcome> {
     let plane = Plane::up(&setup.manifests).await?;
-    // No operator runs yet, so this is also how fast a client is that has the server for itself.
+    // No operator runs yet, so this also measures the speed of a client that has the API server for itself.
     let created = load::create(&plane.user, 0..setup.count, |_, _| ()).await?.as_secs_f64();
     let mut outcome = Outcome { created, ..Outcome::default() };
     let mut audit = audit(&plane, subject)?;
@@ -34,7 +34,7 @@ pub async fn run(subject: Subject, setup: &Setup) -> Result<Outcome> {
     outcome.server_cpu = plane.cpu()? - server_cpu;
     if let Some(process) = process {
         outcome.cpu = process.cpu()?;
-        outcome.hold(subject, &process).await?;
+        outcome.record_memory_and_calls(subject, &process).await?;
     }
     outcome.count(audit.writes()?);
     verify(&plane, setup.count).await?;
@@ -50,13 +50,13 @@ async fn write(plane: &Plane, setup: &Setup) -> Result<Done> {
     let watcher = Watcher::start(&plane.admin);
     let began = Instant::now();
     raw::run(&client, writes).await?;
-    Ok((None, began, watcher.converged(setup.count, PATIENCE).await?))
+    Ok((None, began, watcher.converged(setup.count, TIMEOUT).await?))
 }
 
 async fn start(subject: Subject, plane: &Plane, setup: &Setup) -> Result<Done> {
     let watcher = Watcher::start(&plane.admin);
     let process = subject.start(plane, &setup.programs).await?;
     let began = process.began();
-    let converged = watcher.converged(setup.count, PATIENCE).await?;
+    let converged = watcher.converged(setup.count, TIMEOUT).await?;
     Ok((Some(process), began, converged))
 }

@@ -27,7 +27,7 @@ const COMPONENT: &str = "target/plugins/memcached.wasm";
 const WARM_UP: usize = 500;
 const CALLS: usize = 4000;
 
-/// Microseconds.
+/// The times of a call, in microseconds.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Times {
     /// A call in a fresh instance, half of them.

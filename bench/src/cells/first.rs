@@ -1,11 +1,11 @@
-//! From the digest of another component being known until it has decided first, as the host itself
-//! measures it in `hotshoe_swap_seconds`, over more and more CRs. The component's native code is
-//! cached. It decides what the one before it decided.
+//! The time from when the digest of another component is known until its first decision, as the host
+//! itself measures it in `hotshoe_swap_seconds`, with more and more CRs. The component's native code is
+//! cached. It decides the same as the one before it.
 //!
-//! All that happens in between is in the figure: the component is inspected, its native code read and
-//! verified, it describes itself, proves itself on the cases that it carries, is asked about one CR
-//! and then about every CR, and is published; and the first reconcile asks it. Only the last two
-//! concern those who wait; until then the one before it decides.
+//! The figure includes everything in between: the component is inspected, its native code read and
+//! verified, it describes itself, its cases are run, it is called for one CR and then for every CR, and is
+//! published; and the first reconcile calls it. Only the last two steps delay any reconcile; until then the
+//! component before it decides.
 
 use std::time::{Duration, Instant};
 
@@ -17,15 +17,15 @@ use crate::figure::Target::AtMost;
 use crate::rig::Rig;
 use crate::subject::{Metrics, metrics};
 
-/// How many CRs there are.
+/// The numbers of CRs.
 const COUNTS: [usize; 3] = [10, 100, 1000];
-/// The swaps at each of these sizes.
+/// The number of swaps for each number of CRs.
 const SWAPS: usize = 16;
 const STAGES: [&str; 6] = ["load", "cases", "watches", "survey", "publish", "decision"];
-const PATIENCE: Duration = Duration::from_secs(30);
-const LOOK: Duration = Duration::from_millis(5);
+const TIMEOUT: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// What one swap took, in seconds: all of it, and each stage.
+/// The times of one swap, in seconds: in total, and of each stage.
 struct Took {
     total: f64,
     stages: [f64; STAGES.len()],
@@ -38,7 +38,7 @@ struct Took {
 pub async fn run(setup: &Setup) -> Result<Vec<Figure>> {
     let mut before = 0;
     let rig = Rig::up(&Setup { count: before, ..setup.clone() }, "swap-first").await?;
-    // A host compiles a component once.
+    // The first activation compiles the component, the others do not.
     for number in 0..2 {
         rig.offer(&rig.renamed(number)).await?;
     }
@@ -49,7 +49,7 @@ pub async fn run(setup: &Setup) -> Result<Vec<Figure>> {
         before = count;
         let mut took = Vec::new();
         for number in 0..SWAPS {
-            rig.host.rest().await?;
+            rig.host.until_idle().await?;
             took.push(swap(&rig, &rig.renamed((number % 2) as u8)).await?);
         }
         figures.extend(of(count, &took));
@@ -67,13 +67,13 @@ async fn swap(rig: &Rig, component: &[u8]) -> Result<Took> {
         if after.of("hotshoe_swap_seconds_count") > before.of("hotshoe_swap_seconds_count") {
             return Ok(Took::between(&before, &after));
         }
-        ensure!(began.elapsed() < PATIENCE, "void: a component is not activated; see {}", rig.host.log().display());
-        tokio::time::sleep(LOOK).await;
+        ensure!(began.elapsed() < TIMEOUT, "void: a component is not activated; see {}", rig.host.log().display());
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
 impl Took {
-    /// Between two looks with one swap in between.
+    /// Computes the times of one swap from the metrics before and after it.
     fn between(before: &Metrics, after: &Metrics) -> Self {
         let grown = |name: &str| after.of(name) - before.of(name);
         let stage =
@@ -91,7 +91,7 @@ fn of(count: usize, took: &[Took]) -> Vec<Figure> {
     let milliseconds = |name: String, value: &dyn Fn(&Took) -> f64| {
         Figure::of(&name, "ms", &took.iter().map(|took| value(took) * 1000.0).collect::<Vec<_>>())
     };
-    // What is promised is for a plugin with a few objects: every one of them is asked about.
+    // The target is for a plugin with few objects, because the component is called for each of them.
     let first = milliseconds(format!("swap-first-{count}"), &|took| took.total);
     let first = first.map(|figure| if count == COUNTS[0] { figure.target(AtMost(10.0)) } else { figure });
     let publish = |took: &Took| took.of("publish") * 1000.0;

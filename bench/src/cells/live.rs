@@ -1,11 +1,10 @@
-//! CRs created while the subject runs: from the first creation until all of them are as they
-//! should be.
+//! CRs created while the subject runs: from the first creation until all of them have converged.
 
 use std::time::Instant;
 
 use anyhow::Result;
 
-use super::{Outcome, PATIENCE, Setup, audit, verify};
+use super::{Outcome, Setup, TIMEOUT, audit, verify};
 use crate::figure::quantile;
 use crate::load;
 use crate::plane::Plane;
@@ -15,15 +14,15 @@ use crate::watcher::Watcher;
 
 /// A subject with converged CRs.
 pub struct Live {
-    /// Where.
+    /// The control plane.
     pub plane: Plane,
-    /// Who.
+    /// The subject.
     pub process: Process,
-    /// What came out.
+    /// The measurements.
     pub outcome: Outcome,
 }
 
-/// Runs the cell on a control plane of its own, and leaves it running.
+/// Runs the cell on a new control plane, and leaves it running.
 ///
 /// # Errors
 /// When the run is void.
@@ -31,13 +30,13 @@ pub async fn run(subject: Subject, setup: &Setup) -> Result<Live> {
     let plane = Plane::up(&setup.manifests).await?;
     let mut audit = audit(&plane, subject)?;
     let process = subject.start(&plane, &setup.programs).await?;
-    process.rest().await?;
+    process.until_idle().await?;
     let mut outcome = Outcome { rss_idle: process.memory()?.rss, ..Outcome::default() };
     let (cpu, server_cpu) = (process.cpu()?, plane.cpu()?);
     let watcher = Watcher::start(&plane.admin);
     let began = Instant::now();
     let created = load::create(&plane.user, 0..setup.count, |name, at| watcher.sent(name, at)).await?;
-    let converged = watcher.converged(setup.count, PATIENCE).await?;
+    let converged = watcher.converged(setup.count, TIMEOUT).await?;
     outcome.created = created.as_secs_f64();
     outcome.converged = converged.at.duration_since(began).as_secs_f64();
     outcome.latency_p50 = quantile(&converged.latencies, 0.5).as_secs_f64();
@@ -45,7 +44,7 @@ pub async fn run(subject: Subject, setup: &Setup) -> Result<Live> {
     audit.settled().await?;
     outcome.cpu = process.cpu()? - cpu;
     outcome.server_cpu = plane.cpu()? - server_cpu;
-    outcome.hold(subject, &process).await?;
+    outcome.record_memory_and_calls(subject, &process).await?;
     outcome.count(audit.writes()?);
     verify(&plane, setup.count).await?;
     Ok(Live { plane, process, outcome })

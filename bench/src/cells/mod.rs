@@ -1,15 +1,15 @@
-//! One measurement each.
+//! The cells: each is one measurement.
 //!
 //! | file | what is measured |
 //! |---|---|
-//! | `cold.rs` | a start with CRs waiting |
+//! | `cold.rs` | a start with existing CRs |
 //! | `live.rs` | CRs created while the subject runs |
-//! | `steady.rs` | converged CRs: quiet, touched, after a restart, after the API server was away |
-//! | `shadow.rs` | another component in the shadow of the active one |
+//! | `steady.rs` | converged CRs: unchanged, annotated, after a restart, after an outage of the API server |
+//! | `shadow.rs` | a shadow run of another component |
 //! | `first.rs` | from the digest of another component to its first decision |
-//! | `pause.rs` | what a reconcile waits for while a component is published |
+//! | `pause.rs` | the delay of a reconcile while a component is published |
 //! | `swapping.rs` | changes acted upon while components are swapped |
-//! | `recorder.rs` | many changes and many swaps, looked at from outside |
+//! | `recorder.rs` | many changes and many swaps, observed from outside |
 //! | `decision.rs` | one decision, in a fresh instance and natively |
 
 pub mod cold;
@@ -36,41 +36,41 @@ use crate::process::Process;
 use crate::subject::{Programs, Subject, plugin_calls};
 
 /// A run that takes longer is void.
-const PATIENCE: Duration = Duration::from_secs(240);
+const TIMEOUT: Duration = Duration::from_secs(240);
 
-/// What every cell needs to know.
+/// The setup of a cell.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// How many CRs.
+    /// The number of CRs.
     pub count: usize,
-    /// Where the programs are.
+    /// The paths of the programs.
     pub programs: Programs,
-    /// What is applied to each control plane.
+    /// The manifests that are applied to each control plane.
     pub manifests: Manifests,
 }
 
-/// What came out for one subject. Times in seconds, memory in megabytes.
+/// The measurements of one subject: times in seconds, memory in megabytes.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Outcome {
     /// How long the creation of the CRs took.
     pub created: f64,
-    /// From the first request or the start until all CRs were as they should be.
+    /// From the first request or the start until all CRs had converged.
     pub converged: f64,
-    /// From the sending of a creation until the CR was as it should be, half of them.
+    /// From the sending of a creation until the CR had converged, the median.
     pub latency_p50: f64,
-    /// The same, 99 of 100.
+    /// The same, the 99th percentile.
     pub latency_p99: f64,
     /// Processor time until nothing was written any more.
     pub cpu: f64,
-    /// What it cost the API server meanwhile, with etcd.
+    /// Processor time of the API server and etcd meanwhile.
     pub server_cpu: f64,
-    /// Memory at rest before the CRs.
+    /// Memory of the idle process before the CRs.
     pub rss_idle: f64,
-    /// Memory at rest with the CRs.
+    /// Memory of the idle process with the CRs.
     pub rss: f64,
-    /// The same without what is shared.
+    /// The same with a proportional part of shared pages.
     pub pss: f64,
-    /// The most memory that there was.
+    /// The maximum of the memory.
     pub rss_peak: f64,
     /// Calls of the plugin, where there is one.
     pub plugin_calls: u64,
@@ -95,7 +95,7 @@ impl Outcome {
         }
     }
 
-    async fn hold(&mut self, subject: Subject, process: &Process) -> Result<()> {
+    async fn record_memory_and_calls(&mut self, subject: Subject, process: &Process) -> Result<()> {
         let memory = process.memory()?;
         (self.rss, self.pss, self.rss_peak) = (memory.rss, memory.pss, memory.peak);
         if subject == Subject::Host {
@@ -104,19 +104,19 @@ impl Outcome {
         Ok(())
     }
 
-    /// How many writes of a resource went through.
+    /// Returns the number of successful writes of a resource.
     pub fn written(&self, resource: &str) -> u64 {
         let is_it = |write: &str| write.split(' ').nth(1) == Some(resource);
         self.writes.iter().filter(|(write, _)| is_it(write)).map(|(_, count)| count).sum()
     }
 }
 
-/// Where a subject's writes are counted.
+/// Begins to count a subject's writes.
 fn audit(plane: &Plane, subject: Subject) -> Result<Audit> {
     Audit::of(plane.audit_log(), &[&subject.user()])
 }
 
-/// The run is void unless each CR has its own Deployment and Service and nothing else is there.
+/// Checks that each CR has its own Deployment and Service and that there are no others; otherwise the run is void.
 async fn verify(plane: &Plane, count: usize) -> Result<()> {
     for path in ["apis/apps/v1", "api/v1"] {
         let plural = if path == "api/v1" { "services" } else { "deployments" };

@@ -1,12 +1,10 @@
-//! What a reconcile waits for while a component is published: how long it takes to load what decides
-//! from the slot, by readers who do nothing else, on cores of their own as far as there are any. Each is bound
-//! to its core: where one has to share it with who publishes, the kernel lets it wait for a tick, and that is
-//! no pause of the slot's.
+//! The delay of a reconcile while a component is published: how long it takes to load the active revision from
+//! the slot. Reader threads do nothing else, each bound to its own core as far as there are enough. Where a reader
+//! shares a core with the publisher, the kernel makes it wait for a tick, which is no delay of the slot.
 //!
-//! The slot holds real components, each loaded anew, so that what is replaced is dropped in
-//! earnest. Of each publication the slowest load counts that any reader saw around it. Beside it are
-//! the same readers around the same moments without a publication: that is what the machine does to
-//! whoever measures.
+//! The slot holds real components, each newly loaded, so that the replaced one is really dropped. The figure for
+//! each publication is the slowest load of any reader around it. The same is measured at other moments without
+//! a publication, which shows the noise of the machine.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,21 +28,21 @@ use crate::figure::Target::AtMost;
 use crate::figure::{Figure, quantile};
 use crate::repository;
 
-/// How many publications.
+/// The number of publications.
 const SWAPS: usize = 400;
-/// How long readers look at each.
-const AROUND: Duration = Duration::from_millis(1);
-/// How long they rest in between.
-const REST: Duration = Duration::from_micros(50);
-/// By then they should be at it.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long readers load during each publication.
+const OBSERVATION_TIME: Duration = Duration::from_millis(1);
+/// How long readers sleep in between.
+const READER_PAUSE: Duration = Duration::from_micros(50);
+/// The timeout for readers to begin or to end.
+const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What readers see, and when they are to look.
+/// The state that the readers and the publisher share.
 struct Scene {
     slot: Slot<Revision>,
     looking: AtomicBool,
-    /// How many readers are at it.
-    at_it: AtomicUsize,
+    /// The number of readers that are loading.
+    looking_readers: AtomicUsize,
     ended: AtomicBool,
     loads: AtomicU64,
     /// Nanoseconds.
@@ -60,7 +58,7 @@ pub async fn run(setup: &Setup) -> Result<Vec<Figure>> {
     let scene = Arc::new(Scene {
         slot: Slot::default(),
         looking: AtomicBool::new(false),
-        at_it: AtomicUsize::new(0),
+        looking_readers: AtomicUsize::new(0),
         ended: AtomicBool::new(false),
         loads: AtomicU64::new(0),
         slowest: AtomicU64::new(0),
@@ -92,11 +90,11 @@ pub async fn run(setup: &Setup) -> Result<Vec<Figure>> {
     Ok(figures(cores.readers.len(), &scene, &published, &alone))
 }
 
-/// The processor's cores that this process may use, each for one.
+/// The cores that this process may use, one for each thread.
 struct Cores {
     all: CpuSet,
     publisher: usize,
-    /// That of the publisher where there is no other.
+    /// The publisher's core where there is no other.
     readers: Vec<usize>,
 }
 
@@ -113,7 +111,7 @@ impl Cores {
     }
 }
 
-/// Has the calling thread run there only.
+/// Binds the calling thread to a core.
 fn bind_to(core: usize) -> Result<()> {
     let mut one = CpuSet::new();
     one.set(core);
@@ -123,12 +121,12 @@ fn bind_to(core: usize) -> Result<()> {
 impl Scene {
     fn read(&self) {
         while !self.ended.load(Ordering::Acquire) {
-            // Who has rested is let run at once when it is time to look.
-            thread::sleep(REST);
+            // The kernel runs a thread at once that has slept before.
+            thread::sleep(READER_PAUSE);
             if self.looking.load(Ordering::Acquire) {
-                self.at_it.fetch_add(1, Ordering::AcqRel);
+                self.looking_readers.fetch_add(1, Ordering::AcqRel);
                 self.look();
-                self.at_it.fetch_sub(1, Ordering::AcqRel);
+                self.looking_readers.fetch_sub(1, Ordering::AcqRel);
             }
         }
     }
@@ -144,37 +142,37 @@ impl Scene {
         }
     }
 
-    /// The slowest load around something, in microseconds.
+    /// Returns the slowest load around an action, in microseconds.
     fn around(&self, cores: &Cores, something: impl FnOnce()) -> Result<f64> {
-        // What is loaded and compiled in between needs all the cores.
+        // Only for this time: loading and compiling between two publications may use all cores.
         bind_to(cores.publisher)?;
         self.slowest.store(0, Ordering::Release);
         self.looking.store(true, Ordering::Release);
         self.wait_for(cores.readers.len())?;
         let began = Instant::now();
         something();
-        while began.elapsed() < AROUND {
+        while began.elapsed() < OBSERVATION_TIME {
             std::hint::spin_loop();
         }
         self.looking.store(false, Ordering::Release);
-        // A load that is under way belongs to what it is around.
+        // A load that is still under way counts, too.
         self.wait_for(0)?;
         sched_setaffinity(None, &cores.all)?;
         Ok(self.slowest.load(Ordering::Acquire) as f64 / 1000.0)
     }
 
-    /// Waits until so many readers are at it.
+    /// Waits until so many readers are loading.
     fn wait_for(&self, readers: usize) -> Result<()> {
         let began = Instant::now();
-        while self.at_it.load(Ordering::Acquire) != readers {
-            ensure!(began.elapsed() < PATIENCE, "void: the readers do not look");
-            thread::sleep(REST);
+        while self.looking_readers.load(Ordering::Acquire) != readers {
+            ensure!(began.elapsed() < TIMEOUT, "void: the readers do not look");
+            thread::sleep(READER_PAUSE);
         }
         Ok(())
     }
 }
 
-/// Loads the component again and again, out of the cache.
+/// Loads the component again and again, from the cache.
 struct Components {
     engine: Engine,
     compiler: Compiler,

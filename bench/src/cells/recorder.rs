@@ -1,10 +1,10 @@
 //! Many changes and many swaps at once, one swap in ten to a component that is broken in some way, and
-//! a recorder that looks from outside: watches of the CRs and of their children, by a plain client.
-//! What must hold of what it sees is in [`record`](crate::record).
+//! a recorder that observes from outside: watches of the CRs and of their children, by a plain client.
+//! [`record`](crate::record) checks what it observes.
 //!
-//! Each change gives a CR another port, whose number is the change's; each component puts another
-//! word into every Deployment, and there are so many words that a word that comes back is long
-//! forgotten.
+//! Each change sets another port of a CR, which is also the number of the change. Each component puts another
+//! word into every Deployment, and there are so many components that no write with a word is still under way when
+//! the word is used again.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,33 +28,34 @@ use crate::record::{self, Findings, Seen, What};
 use crate::rig::{Rig, mark};
 use crate::watcher::{Metadata, Named, follow};
 
-/// How many CRs: each is changed every 3.6 seconds.
+/// The number of CRs: each is changed every 3.6 seconds.
 const COUNT: usize = 120;
-/// Between two changes.
-const CHANGE: Duration = Duration::from_millis(30);
-/// So many components that are good, in turn; a host keeps the native code of more.
-const WORDS: usize = 16;
-/// One in so many is broken.
-const BROKEN: usize = 10;
-/// A change that is not overtaken for longer must have been acted upon; a busy machine may need a while.
+/// The time between two changes.
+const CHANGE_INTERVAL: Duration = Duration::from_millis(30);
+/// The number of good components, which are used in turn; a host caches the native code of more.
+const GOOD_COMPONENTS: usize = 16;
+/// One swap in this many is to a broken component.
+const BROKEN_EVERY: usize = 10;
+/// A change that is not followed by another one for this time must have been acted upon; a busy machine needs a while.
 const GRACE: Duration = Duration::from_secs(3);
-/// What is left is waited for so long.
-const PATIENCE: Duration = Duration::from_secs(30);
-const LOOK: Duration = Duration::from_millis(50);
-/// A host looks at a file four times a second, and takes it when it looks the same twice.
-const SOONEST: Duration = Duration::from_millis(750);
+/// How long to wait for the rest of a run.
+const TIMEOUT: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// The minimum time between two swaps: a host checks a file four times a second, and loads it when it is the same
+/// twice.
+const MIN_SWAP_INTERVAL: Duration = Duration::from_millis(750);
 /// The port of the first change.
-const FIRST: u32 = 20_000;
+const FIRST_PORT: u32 = 20_000;
 /// The port of a CR that was never changed.
-const UNCHANGED: u32 = 11_211;
-/// How many of what is wrong are shown.
-const SHOWN: usize = 40;
+const UNCHANGED_PORT: u32 = 11_211;
+/// The maximum number of errors that are printed.
+const MAX_SHOWN: usize = 40;
 
-/// What was seen, and what was offered.
+/// What was observed, and which components were offered.
 struct Board {
     began: Instant,
     seen: Vec<Seen>,
-    /// The port of each Service at last.
+    /// The last observed port of each Service.
     services: HashMap<String, u32>,
     /// Words of the good components, in the order in which they were offered.
     offered: Vec<String>,
@@ -64,18 +65,18 @@ struct Board {
 /// Measures.
 ///
 /// # Errors
-/// When the run is void. That something is lost, or decided twice, is a figure.
+/// When the run is void. Whether something is lost, or decided twice, is a figure.
 pub async fn run(setup: &Setup, changes: u32, swaps: usize) -> Result<Vec<Figure>> {
-    let lasts = CHANGE * changes;
+    let lasts = CHANGE_INTERVAL * changes;
     let pause = lasts / u32::try_from(swaps.max(1))?;
     ensure!(
-        swaps > 0 && pause >= SOONEST,
+        swaps > 0 && pause >= MIN_SWAP_INTERVAL,
         "{swaps} swaps in {lasts:?} are more than a host looks at; make more changes"
     );
-    ensure!(FIRST + changes < 65_536, "there are not so many ports; make fewer changes");
+    ensure!(FIRST_PORT + changes < 65_536, "there are not so many ports; make fewer changes");
     let rig = Rig::up(&Setup { count: COUNT, ..setup.clone() }, "swap-recorder").await?;
-    let good: Vec<_> = (0..WORDS).map(|number| rig.marked(number)).collect();
-    eprintln!("recorder: {WORDS} components are compiled");
+    let good: Vec<_> = (0..GOOD_COMPONENTS).map(|number| rig.marked(number)).collect();
+    eprintln!("recorder: {GOOD_COMPONENTS} components are compiled");
     let broken = broken(&rig);
     for broken in &broken {
         rig.refuse(broken.bytes()).await?;
@@ -83,9 +84,9 @@ pub async fn run(setup: &Setup, changes: u32, swaps: usize) -> Result<Vec<Figure
     for component in &good {
         rig.offer(component).await?;
     }
-    rig.host.rest().await?;
+    rig.host.until_idle().await?;
     let board = Arc::new(Mutex::new(Board::new()));
-    lock(&board).offered.push(mark(WORDS - 1));
+    lock(&board).offered.push(mark(GOOD_COMPONENTS - 1));
     let tasks = watch(&rig, &board);
     seen_all(&board).await?;
     let before = (rig.swaps().await?, rig.refusals().await?);
@@ -100,19 +101,19 @@ pub async fn run(setup: &Setup, changes: u32, swaps: usize) -> Result<Vec<Figure
     let board = std::mem::replace(&mut *lock(&board), Board::new());
     let services = board.wrong_services();
     let findings = record::check(board.seen, board.began.elapsed(), GRACE);
-    findings.lines().iter().take(SHOWN).for_each(|line| println!("wrong {line}"));
+    findings.lines().iter().take(MAX_SHOWN).for_each(|line| println!("wrong {line}"));
     ensure!(is_final || !findings.lost.is_empty(), "void: the recorder did not see the end");
     Ok(figures(&findings, services, swaps, activated, refused))
 }
 
 /// Changes CRs in turn.
 async fn change(rig: &Rig, changes: u32) -> Result<()> {
-    let (mut pace, mut sending) = (interval(CHANGE), FuturesUnordered::new());
+    let (mut pace, mut sending) = (interval(CHANGE_INTERVAL), FuturesUnordered::new());
     let mut number = 0;
     while number < changes {
         tokio::select! {
             _ = pace.tick() => {
-                let (name, port) = (name(number as usize % COUNT), FIRST + number);
+                let (name, port) = (name(number as usize % COUNT), FIRST_PORT + number);
                 sending.push(async move { set(&rig.plane.user, &name, &json!({ "containerPort": port })).await });
                 number += 1;
             }
@@ -125,18 +126,18 @@ async fn change(rig: &Rig, changes: u32) -> Result<()> {
     Ok(())
 }
 
-/// Puts one component after the other in the place of the one before it; the last is a good one.
+/// Replaces the component again and again; the last one is good.
 async fn swap(rig: &Rig, good: &[Vec<u8>], broken: &[Broken], swaps: usize, pause: Duration, board: &Mutex<Board>) {
     let mut pace = interval(pause);
-    let (mut next_good, mut next_broken) = ((0..WORDS).cycle(), broken.iter().cycle());
+    let (mut next_good, mut next_broken) = ((0..GOOD_COMPONENTS).cycle(), broken.iter().cycle());
     for number in 1..=swaps {
         pace.tick().await;
-        if number % BROKEN == BROKEN / 2
+        if number % BROKEN_EVERY == BROKEN_EVERY / 2
             && let Some(broken) = next_broken.next()
         {
             match broken {
                 Broken::Renamed(bytes) => rig.folder.put(bytes),
-                // This should not happen, and one day it will.
+                // A file that is overwritten in place: users should not do so, but some will.
                 Broken::Overwritten(bytes) => drop(std::fs::write(rig.folder.component(), bytes)),
             }
         } else if let Some(number) = next_good.next()
@@ -150,9 +151,9 @@ async fn swap(rig: &Rig, good: &[Vec<u8>], broken: &[Broken], swaps: usize, paus
 
 /// A component that must not be activated.
 enum Broken {
-    /// Put in its place at once.
+    /// Replaces the file atomically.
     Renamed(Vec<u8>),
-    /// Written where the one before it is.
+    /// Overwrites the file in place.
     Overwritten(Vec<u8>),
 }
 
@@ -176,8 +177,8 @@ fn broken(rig: &Rig) -> Vec<Broken> {
     broken
 }
 
-/// Waits until everything was seen once: a change that the recorder had not seen the beginning of
-/// would have no cause.
+/// Waits until every object was seen once: otherwise the recorder would see writes without the changes that
+/// caused them.
 async fn seen_all(board: &Mutex<Board>) -> Result<()> {
     let began = Instant::now();
     loop {
@@ -188,21 +189,21 @@ async fn seen_all(board: &Mutex<Board>) -> Result<()> {
         if parents == COUNT && services == COUNT && all >= 2 * COUNT {
             return Ok(());
         }
-        ensure!(began.elapsed() < PATIENCE, "void: of {COUNT} CRs {parents} and {services} Services were seen");
-        tokio::time::sleep(LOOK).await;
+        ensure!(began.elapsed() < TIMEOUT, "void: of {COUNT} CRs {parents} and {services} Services were seen");
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
 /// Waits until every child shows the last change by the last component.
 async fn settled(board: &Mutex<Board>) -> bool {
     let began = Instant::now();
-    while began.elapsed() < PATIENCE {
+    while began.elapsed() < TIMEOUT {
         if lock(board).is_settled() {
-            // Whatever comes now comes too much.
+            // Any write after this is one too many.
             tokio::time::sleep(2 * GRACE).await;
             return true;
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     false
 }
@@ -229,7 +230,7 @@ impl Board {
         self.seen.push(Seen { version, at: self.began.elapsed(), parent: metadata.name.clone(), what });
     }
 
-    /// Status and finalizers are no change.
+    /// Records a change of a CR's spec; those of status and finalizers do not count.
     fn parent(&mut self, parent: &Parent) {
         let port = parent.spec.container_port;
         if self.ports.insert(parent.metadata.name.clone(), port) != Some(port) {
@@ -237,7 +238,7 @@ impl Board {
         }
     }
 
-    /// A word that comes back is of the component that was offered last.
+    /// Records a write of a Deployment. A word that was used before belongs to the component that was offered last.
     fn deployment(&mut self, child: &Deployment) {
         let container = child.spec.template.spec.containers.first();
         let port = container.and_then(|container| container.ports.first()).map_or(0, |port| port.container_port);
@@ -274,14 +275,14 @@ impl Board {
 fn figures(findings: &Findings, services: usize, swaps: usize, activated: f64, refused: f64) -> Vec<Figure> {
     let one = |name: &str, value: f64| Figure::of(&format!("recorder-{name}"), "count", &[value]);
     let zero = |name: &str, value: usize| one(name, value as f64).map(|figure| figure.target(Exactly(0.0)));
-    let broken = (1..=swaps).filter(|number| number % BROKEN == BROKEN / 2).count();
+    let broken = (1..=swaps).filter(|number| number % BROKEN_EVERY == BROKEN_EVERY / 2).count();
     let figures = [
         zero("lost", findings.lost.len() + services),
         zero("decided-twice", findings.wrong()),
         one("swaps-activated", activated).map(|figure| figure.target(AtLeast((swaps - broken) as f64))),
         one("broken-refused", refused).map(|figure| figure.target(AtLeast(broken as f64))),
         zero("unknown-writes", findings.unknown.len()),
-        // A CR counts as changed also when it is created.
+        // The creation of a CR counts as a change, too.
         one("changes", findings.changes.saturating_sub(COUNT) as f64),
         one("changes-that-stood", findings.stood as f64),
         Figure::of("recorder-acted-upon-p50", "s", &[findings.took(50)]),
@@ -309,7 +310,7 @@ struct ParentSpec {
 
 impl Default for ParentSpec {
     fn default() -> Self {
-        Self { container_port: UNCHANGED }
+        Self { container_port: UNCHANGED_PORT }
     }
 }
 

@@ -1,6 +1,6 @@
-//! A component in the shadow of the active one, over converged CRs: how long it takes, and how
-//! much larger the host is meanwhile. It differs in a word that every CR's status has, so that
-//! every CR is a line of the answer.
+//! A shadow run of a component with converged CRs: how long it takes, and how much the host grows
+//! meanwhile. The component differs in a word in every CR's status, so that every CR is a line of the
+//! output.
 
 use std::fs;
 use std::path::Path;
@@ -21,54 +21,54 @@ use crate::subject::{Subject, socket};
 use crate::watcher::Watcher;
 use crate::{load, repository};
 
-/// The host reconciles them all first, with some hundred writes a second.
-const PATIENCE: Duration = Duration::from_secs(1200);
-/// How often the host's memory is looked at.
-const LOOK: Duration = Duration::from_millis(10);
-/// What the plugin says when all is well, and another wording of the same length.
+/// The timeout for the host to reconcile all CRs first, with some hundred writes a second.
+const TIMEOUT: Duration = Duration::from_secs(1200);
+/// How often the host's memory is read.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// The plugin's message when all is well, and another wording of the same length.
 const WORDS: [&str; 2] = ["Nothing stands in", "Nowhere stands in"];
 
-/// What one run took.
+/// The measurements of one run.
 #[derive(Clone, Copy, Debug)]
 struct Took {
     /// From the start of the command line until its end.
     wall: f64,
     /// Processor time of the host, and of the compiler where it ran.
     cpu: f64,
-    /// The most memory of the host that was seen, megabytes.
+    /// The maximum of the host's memory, in megabytes.
     rss: f64,
 }
 
 /// Measures.
 ///
 /// # Errors
-/// When a run is void: the CRs do not converge, the answer is another than is expected, or
-/// something is written.
+/// When a run is void: the CRs do not converge, the output is not the expected one, or something is
+/// written.
 pub async fn run(setup: &Setup, runs: usize) -> Result<Vec<Figure>> {
     let plane = Plane::up(&setup.manifests).await?;
     let mut audit = audit(&plane, Subject::Host)?;
     eprintln!("shadow: {} CRs are created", setup.count);
     let watcher = Watcher::start(&plane.admin);
     load::create(&plane.user, 0..setup.count, |_, _| ()).await?;
-    eprintln!("shadow: the host makes what they ask for");
+    eprintln!("shadow: the host creates their children");
     let process = Subject::Host.start(&plane, &setup.programs).await?;
-    watcher.converged(setup.count, PATIENCE).await?;
+    watcher.converged(setup.count, TIMEOUT).await?;
     drop(watcher);
     audit.settled().await?;
     verify(&plane, setup.count).await?;
-    process.rest().await?;
+    process.until_idle().await?;
     let (same, other) = components(&plane)?;
     let before = (audit.total()?, process.rss()?);
-    // The first of each may have to be compiled, which the cache spares the later ones.
+    // The first run of each component may have to compile it; the later ones use the cache.
     let first = shadow(setup, &process, &other, setup.count).await?;
     let unchanged = shadow(setup, &process, &same, 0).await?;
     let mut took = Vec::new();
     for number in 0..runs {
         eprintln!("shadow: run {}", number + 1);
-        process.rest().await?;
+        process.until_idle().await?;
         took.push(shadow(setup, &process, &other, setup.count).await?);
     }
-    process.rest().await?;
+    process.until_idle().await?;
     let after = process.rss()?;
     audit.settled().await?;
     ensure!(audit.total()? == before.0, "void: something was written");
@@ -96,7 +96,7 @@ async fn shadow(setup: &Setup, host: &Process, component: &Path, changes: usize)
     let output = loop {
         tokio::select! {
             output = &mut output => break output?,
-            () = tokio::time::sleep(LOOK) => rss = rss.max(host.rss()?),
+            () = tokio::time::sleep(POLL_INTERVAL) => rss = rss.max(host.rss()?),
         }
     };
     let wall = began.elapsed().as_secs_f64();
@@ -117,7 +117,7 @@ fn figures(count: usize, before: f64, after: f64, first: Took, unchanged: Took, 
     let figures = [
         Figure::of(&name(""), "s", &of(|took| took.wall)).map(|figure| figure.target(AtMost(5.0))),
         Figure::of(&name("-cpu"), "s", &of(|took| took.cpu)).map(|figure| figure.target(AtMost(5.0))),
-        // Of all runs, not their middle: a host that is killed is killed by the largest.
+        // The maximum and not the median: the largest run is the one that would exceed a memory limit.
         Figure::of("shadow-memory", "MB", &[most]).map(|figure| figure.target(AtMost(10.0))),
         Figure::of("shadow-memory-kept", "MB", &[after - before]),
         Figure::of(&name("-first"), "s", &[first.wall]),

@@ -1,5 +1,5 @@
-//! Converged CRs, on which nothing should be done: quiet, touched, after a restart of the host;
-//! and one that should be acted upon, after the API server was away.
+//! Converged CRs, for which nothing should be done: without changes, with a new annotation, after a restart of
+//! the host; and one that should be acted upon, after an outage of the API server.
 
 use std::time::{Duration, Instant};
 
@@ -17,14 +17,14 @@ use crate::plane::Plane;
 use crate::process::Process;
 use crate::subject::{Subject, plugin_calls};
 
-/// How long nothing happens.
-const QUIET: Duration = Duration::from_secs(60);
-/// How long the API server is away.
-const AWAY: Duration = Duration::from_secs(20);
-const LOOK: Duration = Duration::from_millis(20);
-const PATIENCE: Duration = Duration::from_secs(90);
+/// The time without any change.
+const QUIET_PERIOD: Duration = Duration::from_secs(60);
+/// The duration of the API server's outage.
+const OUTAGE: Duration = Duration::from_secs(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+const TIMEOUT: Duration = Duration::from_secs(90);
 
-/// What came out.
+/// The measurements.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Steadiness {
     /// Writes in quiet seconds.
@@ -43,7 +43,7 @@ pub struct Steadiness {
     pub outage: f64,
 }
 
-/// Runs all four on what the cell before left running, and ends it.
+/// Runs all four on what the cell before left running, and stops that.
 ///
 /// # Errors
 /// When the run is void.
@@ -52,7 +52,7 @@ pub async fn run(live: Live, setup: &Setup, quiet: bool) -> Result<Steadiness> {
     let mut steadiness = Steadiness::default();
     if quiet {
         let (mut audit, cpu) = (audit(&plane, Subject::Host)?, process.cpu()?);
-        tokio::time::sleep(QUIET).await;
+        tokio::time::sleep(QUIET_PERIOD).await;
         (steadiness.quiet_writes, steadiness.quiet_cpu) = (audit.total()?, process.cpu()? - cpu);
     }
     (steadiness.touch_writes, steadiness.touch_calls) = touched(&plane, &process, setup).await?;
@@ -75,15 +75,15 @@ async fn restarted(plane: &Plane, host: Process, setup: &Setup) -> Result<(Proce
     host.stop()?;
     let mut audit = audit(plane, Subject::Host)?;
     let host = Subject::Host.start(plane, &setup.programs).await?;
-    host.rest().await?;
+    host.until_idle().await?;
     Ok((host, audit.settled().await?))
 }
 
-/// From the API server's first answer after it was away, and a change made right then, until the
+/// Measures the time from the API server's first response after the outage, when a change is made, until the
 /// child has the change.
 async fn returned(plane: &Plane) -> Result<f64> {
     plane.stop("kube-apiserver").await?;
-    tokio::time::sleep(AWAY).await;
+    tokio::time::sleep(OUTAGE).await;
     let (started, acted) = tokio::join!(plane.start("kube-apiserver"), act(plane));
     started?;
     acted
@@ -107,8 +107,8 @@ async fn replicas(plane: &Plane, name: &str) -> Option<i64> {
 async fn until(what: &str, is_so: impl AsyncFn() -> bool) -> Result<()> {
     let began = Instant::now();
     while !is_so().await {
-        ensure!(began.elapsed() < PATIENCE, "void: waited {PATIENCE:?} until {what}");
-        tokio::time::sleep(LOOK).await;
+        ensure!(began.elapsed() < TIMEOUT, "void: waited {TIMEOUT:?} until {what}");
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     Ok(())
 }

@@ -1,10 +1,10 @@
-//! How long a change of a CR takes until its child shows it, while another component is put in the
-//! place of the active one every other second: one that decides the same, and one that decides
-//! every CR otherwise, so that each swap is also a write of every Deployment.
+//! The time from a change of a CR until its child shows it, while the component is replaced every other
+//! second: by one that decides the same, and by one that decides differently for every CR, so that each
+//! swap is also a write of every Deployment.
 //!
-//! Both are held against the slower of two runs without swaps, the first and the last of all, whose
-//! spread is what this machine does to itself. Only the first has a target: the second says what the
-//! writes cost that were desired.
+//! Both are compared with the slower of two runs without swaps, the first and the last of all, whose
+//! spread shows the noise of this machine. Only the first has a target: the second shows the cost of the
+//! desired writes.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ use crate::figure::Target::AtMost;
 use crate::rig::Rig;
 use crate::trickle::{Times, Trickle};
 
-const CHANGE: Duration = Duration::from_millis(10);
-const SWAP: Duration = Duration::from_secs(2);
+const CHANGE_INTERVAL: Duration = Duration::from_millis(10);
+const SWAP_INTERVAL: Duration = Duration::from_secs(2);
 const COUNT: usize = 100;
 
 /// Measures, each run for so long.
@@ -29,12 +29,12 @@ pub async fn run(setup: &Setup, lasts: Duration) -> Result<Vec<Figure>> {
     let rig = Rig::up(&Setup { count: COUNT, ..setup.clone() }, "swap-live").await?;
     let same = [rig.renamed(0), rig.renamed(1)];
     let other = [rig.marked(0), rig.marked(1)];
-    // A host compiles a component once.
+    // The first activation of each component compiles it, the others do not.
     for component in same.iter().chain(&other).chain([&rig.folder.original().to_vec()]) {
         rig.offer(component).await?;
     }
-    rig.host.rest().await?;
-    let trickle = Trickle::over(COUNT, CHANGE);
+    rig.host.until_idle().await?;
+    let trickle = Trickle::over(COUNT, CHANGE_INTERVAL);
     trickle.run(&rig.plane, Duration::from_secs(5)).await?;
     let first = without(&rig, &trickle, lasts).await?;
     let same = with(&rig, &trickle, lasts, "same decisions", &same).await?;
@@ -46,17 +46,17 @@ pub async fn run(setup: &Setup, lasts: Duration) -> Result<Vec<Figure>> {
 }
 
 async fn without(rig: &Rig, trickle: &Trickle, lasts: Duration) -> Result<Times> {
-    rig.host.rest().await?;
+    rig.host.until_idle().await?;
     let times = trickle.run(&rig.plane, lasts).await?;
     eprintln!("live: no swaps: {times}");
     Ok(times)
 }
 
 async fn with(rig: &Rig, trickle: &Trickle, lasts: Duration, what: &str, components: &[Vec<u8>; 2]) -> Result<Times> {
-    rig.host.rest().await?;
+    rig.host.until_idle().await?;
     let before = rig.swaps().await?;
     let swap = async {
-        let mut pace = interval(SWAP);
+        let mut pace = interval(SWAP_INTERVAL);
         for component in components.iter().cycle() {
             pace.tick().await;
             rig.folder.put(component);
@@ -68,7 +68,7 @@ async fn with(rig: &Rig, trickle: &Trickle, lasts: Duration, what: &str, compone
     };
     let swaps = rig.swaps().await? - before;
     eprintln!("live: {what}, {swaps} swaps: {times}");
-    let due = lasts.as_secs_f64() / SWAP.as_secs_f64();
+    let due = lasts.as_secs_f64() / SWAP_INTERVAL.as_secs_f64();
     ensure!(swaps >= due - 2.0, "void: {swaps} swaps in {lasts:?}; see {}", rig.host.log().display());
     Ok(times)
 }
@@ -77,7 +77,7 @@ fn figures(without: &[Times; 2], same: &Times, other: &Times, lasts: Duration) -
     let alone = without.each_ref().map(|times| times.percentile(99.0));
     let (best, worst) = (alone[0].min(alone[1]), alone[0].max(alone[1]));
     let one = |name: &str, unit, value: f64| Figure::of(name, unit, &[value]);
-    // Against the faster of the two it is this much.
+    // The maximum is the ratio to the faster of the two.
     let ratio = |name: &str, times: &Times| {
         let p99 = times.percentile(99.0);
         one(name, "ratio", p99 / worst).map(|figure| Figure { max: p99 / best, ..figure })

@@ -1,17 +1,17 @@
-//! The native operator: what an author would write who wants the same behaviour from kube-rs alone
-//! and tunes it. One reconcile of each object at a time and ten at once; predicates keep echoes of
-//! its own status writes out; children and status are written only where they differ from the
-//! caches; `managedFields` are dropped from the caches and Pods kept by name only.
+//! The native operator: the same behaviour on kube-rs alone, written and tuned by hand. Each object has one
+//! reconcile at a time, and ten run at once. Predicates filter out the operator's own status writes. Children
+//! and status are written only where they differ from the caches. The caches drop `managedFields` and keep only
+//! the names of Pods.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `watch.rs` | the watches, the caches they fill, and what wakes a reconcile |
+//! | `watch.rs` | the watches, their caches, and the triggers of a reconcile |
 //! | `reconcile.rs` | from caches to writes |
 //! | `pods.rs` | which Pods belong to which `Memcached` |
 //! | `difference.rs` | whether a child must be applied |
 //!
-//! It does less than the host where that only helps it: it would take over a Deployment of
-//! another controller's that carries its labels, and counts nothing.
+//! It does less than the host, which only makes it faster: it would take over another controller's
+//! Deployment that has its labels, and it has no metrics.
 
 mod difference;
 mod pods;

@@ -25,7 +25,7 @@ impl Pods {
         pods.get(&(namespace.to_owned(), name.to_owned())).into_iter().flatten().cloned().collect()
     }
 
-    /// Takes in an event; says whose Pods changed.
+    /// Processes an event, and returns the `Memcached` whose Pods changed.
     pub(super) fn learn(&self, event: Event<PartialObjectMeta<Pod>>) -> Option<ObjectRef<Memcached>> {
         let (pod, is_there) = match event {
             Event::Init => {

@@ -33,17 +33,17 @@ pub(super) struct Context {
     pub(super) recorder: Recorder,
     /// The plugin's configuration.
     pub(super) config: String,
-    /// The first words that the watch has not brought back yet, by uid: said twice, each would be a write.
-    pub(super) first_words: Mutex<HashMap<String, Status>>,
+    /// The first statuses that the watch has not delivered yet, by UID. Without them a status would be written twice.
+    pub(super) first_statuses: Mutex<HashMap<String, Status>>,
 }
 
 /// Why a reconcile failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
-    /// What the API server said.
+    /// An error of the API server.
     #[error(transparent)]
     Api(#[from] kube::Error),
-    /// What the decision code said.
+    /// An error of the decision code.
     #[error("{0:#}")]
     Decision(#[from] anyhow::Error),
 }
@@ -54,42 +54,42 @@ pub(super) fn on_error(parent: Arc<Memcached>, error: &Error, _: Arc<Context>) -
     Action::requeue(RETRY)
 }
 
-/// Makes the world as the plugin decides.
+/// Reconciles one object as the plugin decides.
 pub(super) async fn reconcile(parent: Arc<Memcached>, context: Arc<Context>) -> Result<Action, Error> {
-    // A decision on half a cache would write what is there already.
+    // A decision on an incomplete cache would write what exists already.
     drop(context.deployments.wait_until_ready().await);
     drop(context.services.wait_until_ready().await);
     if parent.metadata.deletion_timestamp.is_some() {
         return context.finalize(&parent).await;
     }
-    let held = context.hold(&parent).await?;
+    let held = context.add_finalizer(&parent).await?;
     let parent = held.as_ref().unwrap_or(&parent);
-    let later = context.with_first_word(parent);
+    let later = context.with_first_status(parent);
     let parent = later.as_ref().unwrap_or(parent);
     let decision = behaviour::reconcile(parent, context.seen(parent).view(&context, parent), &context.config)?;
-    // By the children that are made now.
+    // Watch events of the children that are created now trigger the next reconcile.
     let is_woken = context.seen(parent).deployment.is_none() && matches!(decision.children, Children::Exactly(_));
     let refusals = context.apply(parent, &decision).await?;
     if refusals.is_empty() {
-        let said = context.say(parent, &decision).await?;
-        if let Some(newer) = said.filter(|_| parent.status.is_none()) {
-            // The first word is the same whatever is found, and nothing that is watched wakes us for the next.
-            context.remember_first_word(&newer);
+        let written = context.write_status(parent, &decision).await?;
+        if let Some(newer) = written.filter(|_| parent.status.is_none()) {
+            // The first status is always the same, and no watch event triggers a reconcile for the next one.
+            context.remember_first_status(&newer);
             let seen = context.seen(&newer);
             if !is_woken {
                 let decision = behaviour::reconcile(&newer, seen.view(&context, &newer), &context.config)?;
-                context.say(&newer, &decision).await?;
+                context.write_status(&newer, &decision).await?;
             }
         }
         return Ok(Action::await_change());
     }
     let seen = context.seen(parent);
     let refused = Seen { refusals, ..seen.view(&context, parent) };
-    context.say(parent, &behaviour::reconcile(parent, refused, &context.config)?).await?;
+    context.write_status(parent, &behaviour::reconcile(parent, refused, &context.config)?).await?;
     Ok(Action::requeue(RETRY))
 }
 
-/// The children of one object, held out of the caches.
+/// The children of one object, from the caches.
 struct Cached {
     deployment: Option<Arc<Deployment>>,
     service: Option<Arc<Service>>,
@@ -116,25 +116,25 @@ impl Context {
         }
     }
 
-    fn remember_first_word(&self, parent: &Memcached) {
+    fn remember_first_status(&self, parent: &Memcached) {
         if let (Some(uid), Some(status)) = (parent.uid(), &parent.status) {
-            self.words().insert(uid, status.clone());
+            self.first_statuses().insert(uid, status.clone());
         }
     }
 
-    /// The object as it is by now, where the watch is behind what was said of it first.
-    fn with_first_word(&self, parent: &Memcached) -> Option<Memcached> {
+    /// Returns the object with its first status, where the watch has not delivered that yet.
+    fn with_first_status(&self, parent: &Memcached) -> Option<Memcached> {
         let uid = parent.uid()?;
         if parent.status.is_some() {
-            self.words().remove(&uid);
+            self.first_statuses().remove(&uid);
             return None;
         }
-        let status = Some(self.words().get(&uid)?.clone());
+        let status = Some(self.first_statuses().get(&uid)?.clone());
         Some(Memcached { status, ..parent.clone() })
     }
 
-    fn words(&self) -> MutexGuard<'_, HashMap<String, Status>> {
-        self.first_words.lock().unwrap_or_else(PoisonError::into_inner)
+    fn first_statuses(&self) -> MutexGuard<'_, HashMap<String, Status>> {
+        self.first_statuses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn api<K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>>(
@@ -144,8 +144,8 @@ impl Context {
         Api::namespaced(self.client.clone(), &parent.namespace().unwrap_or_default())
     }
 
-    /// Adds the finalizer; the object as it is then.
-    async fn hold(&self, parent: &Memcached) -> Result<Option<Memcached>, Error> {
+    /// Adds the finalizer, and returns the object as it is then.
+    async fn add_finalizer(&self, parent: &Memcached) -> Result<Option<Memcached>, Error> {
         let finalizers = parent.finalizers();
         if finalizers.iter().any(|held| held == FINALIZER) {
             return Ok(None);
@@ -165,7 +165,7 @@ impl Context {
     }
 
     /// Removes the finalizer.
-    async fn release(&self, parent: &Memcached) -> Result<(), Error> {
+    async fn remove_finalizer(&self, parent: &Memcached) -> Result<(), Error> {
         let Some(index) = parent.finalizers().iter().position(|held| held == FINALIZER) else { return Ok(()) };
         let path = format!("/metadata/finalizers/{index}");
         let patch = json!([{ "op": "test", "path": path, "value": FINALIZER }, { "op": "remove", "path": path }]);
@@ -177,7 +177,7 @@ impl Context {
         Ok(self.api(parent).patch(&parent.name_any(), &PatchParams::default(), &patch).await?)
     }
 
-    /// Applies the children that differ, both at once; what the API server refused.
+    /// Applies the children that differ, both at once, and returns those that the API server refused.
     async fn apply(&self, parent: &Memcached, decision: &Decision) -> Result<Vec<Refusal>, Error> {
         let cached = self.seen(parent);
         let desired = behaviour::desired(parent, decision)?;
@@ -227,8 +227,8 @@ impl Context {
         api.patch(&child.name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(body)).await.map(drop)
     }
 
-    /// Writes the status where it differs; the object as it is then.
-    async fn say(&self, parent: &Memcached, decision: &Decision) -> Result<Option<Memcached>, Error> {
+    /// Writes the status where it differs, and returns the object as it is then.
+    async fn write_status(&self, parent: &Memcached, decision: &Decision) -> Result<Option<Memcached>, Error> {
         let status = behaviour::status(parent, decision)?;
         if parent.status.as_ref() == Some(&status) {
             return Ok(None);
@@ -239,7 +239,7 @@ impl Context {
         Ok(Some(api.patch_status(&parent.name_any(), &params, &Patch::Apply(body)).await?))
     }
 
-    /// Both words before it goes, and the Event.
+    /// Writes both statuses of the clean-up and the Event, and removes the finalizer.
     async fn finalize(&self, parent: &Memcached) -> Result<Action, Error> {
         let mut parent = parent.clone();
         if !parent.finalizers().iter().any(|held| held == FINALIZER) {
@@ -249,11 +249,11 @@ impl Context {
             let seen = self.seen(&parent);
             let (decision, done) = behaviour::finalize(&parent, seen.view(self, &parent), &self.config)?;
             self.emit_event(&parent, &decision).await?;
-            if let Some(newer) = self.say(&parent, &decision).await? {
+            if let Some(newer) = self.write_status(&parent, &decision).await? {
                 parent = newer;
             }
             if done {
-                self.release(&parent).await?;
+                self.remove_finalizer(&parent).await?;
                 return Ok(Action::await_change());
             }
         }

@@ -1,4 +1,4 @@
-//! The watches, the caches they fill, and what wakes a reconcile.
+//! The watches, their caches, and the triggers of a reconcile.
 
 use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -21,9 +21,9 @@ use super::pods::Pods;
 use super::reconcile::{Context, on_error, reconcile};
 use crate::resource::Memcached;
 
-/// Reconciles at once.
+/// The number of concurrent reconciles.
 const CONCURRENCY: u16 = 10;
-/// What all children and Pods carry.
+/// The label selector that all children and Pods match.
 const LABELS: &str = "app=memcached,app.kubernetes.io/part-of=memcached-operator";
 
 type Woken = BoxStream<'static, Result<ObjectRef<Memcached>, watcher::Error>>;
@@ -43,7 +43,7 @@ pub async fn run(client: kube::Client, image: Option<&str>) {
         services,
         pods,
         config: json!({ "image": image }).to_string(),
-        first_words: Mutex::default(),
+        first_statuses: Mutex::default(),
     };
     let work = |parent, context| Box::pin(reconcile(parent, context));
     let config = Config::default().concurrency(CONCURRENCY);
@@ -64,7 +64,7 @@ fn parents(client: &kube::Client) -> (Store<Memcached>, Woken) {
     (reader, woken.boxed())
 }
 
-/// What the operator reacts to in a `Memcached`: not the status, which is its own.
+/// Hashes the parts of a `Memcached` that the operator reacts to: not the status, which it writes itself.
 fn concerns_us(parent: &Memcached) -> Option<u64> {
     let mut hasher = DefaultHasher::new();
     (parent.metadata.generation, parent.finalizers(), parent.metadata.deletion_timestamp.is_some()).hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! What a plugin answers.
+//! A plugin's answer.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use hotshoe_core::model::decision::{
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::limits::{CONDITION_MESSAGE, EVENT_MESSAGE, FAILURE_MESSAGE, Limits};
 
-/// The first look at an answer. Each section is `WORD FIRST SECOND` with text behind it: a child with
-/// its JSON, the status, a condition, an Event, a requirement or a failure.
+/// Fuzzes the validation of an answer. Each section is a line `WORD FIRST SECOND` with text after it: a child
+/// with its JSON, the status, a condition, an Event, a requirement or a failure.
 pub fn decision(bytes: &[u8]) {
     let Some(sections) = sections(bytes) else { return };
     let mut decision = Decision::default();
@@ -104,10 +104,10 @@ fn holds(decision: &Decision) {
     }
 }
 
-/// A later parser gets one object that is not too deep, whichever way duplicates are read.
+/// Checks that a later parser gets a JSON object that is not too deep, however it treats duplicate keys.
 fn is_object(json: &str, limit: usize) {
     assert!(json.len() <= limit);
-    let value: Value = serde_json::from_str(json).expect("what passed is JSON");
+    let value: Value = serde_json::from_str(json).expect("accepted text is JSON");
     assert!(value.is_object() && depth(&value) <= Limits::default().json_depth as usize);
 }
 

@@ -1,4 +1,4 @@
-//! What passes the gate.
+//! The gate.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use hotshoe_core::check::{Context, Desired, check};
 use hotshoe_core::model::decision::{Children, Decision, Descriptor, Document, OwnedKind, WriteVerb};
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 
-/// Group, version, kind, and whether it has a namespace: what the API server of the fuzzer serves.
+/// The kinds that the fuzzer's API server serves: group, version, kind, and whether the kind is namespaced.
 const KINDS: [(&str, &str, &str, bool); 8] = [
     ("", "v1", "ConfigMap", true),
     ("", "v1", "Secret", true),
@@ -23,14 +23,14 @@ const KINDS: [(&str, &str, &str, bool); 8] = [
     ("coordination.k8s.io", "v1", "Lease", true),
 ];
 
-/// What no grant may open; listed anew, so that the gate's own list can be wrong.
+/// The kinds that no grant may open, listed independently of the gate, so that an error in the gate's list is found.
 const NEVER: [&str; 3] = ["RoleBinding", "ClusterRole", "Lease"];
 
 const UID: &str = "2c5bc8a5-0000-0000-0000-000000000000";
 
-/// A decision against a grant. The first section grants: a number a line, each a kind of `KINDS` and,
-/// from 8 on, without the right to change. The others are children: `KIND NAMESPACE NAME` by number,
-/// then JSON.
+/// Fuzzes the check of a decision against a grant. The first section is the grant: one number a line, each an
+/// index into `KINDS`, modulo 8; from 8 on without the verb update. The other sections are children: a line
+/// `KIND NAMESPACE NAME` with such an index as the kind, then JSON.
 pub fn gate(bytes: &[u8]) {
     let Some(sections) = sections(bytes) else { return };
     let [granted, children @ ..] = &sections[..] else { return };
@@ -123,7 +123,7 @@ fn child(section: &str) -> Option<Document> {
     })
 }
 
-/// Judged without a look at how the gate comes to its answer.
+/// Checks an admitted object independently of the gate's code.
 fn holds(desired: &Desired, grant: &Grant) {
     let reference = &desired.reference;
     let kind = &*reference.kind.kind;
@@ -152,14 +152,14 @@ fn holds(desired: &Desired, grant: &Grant) {
         assert!(ours.contains(&field.as_str()), "metadata.{field} was let through");
     }
     assert!(body.get("status").is_none() && depth(body) <= 65);
-    says_something(body);
+    has_no_null(body);
     let pod = if kind == "Pod" { body.get("spec") } else { body.pointer("/spec/template/spec") };
     if let Some(pod) = pod.filter(|_| matches!(kind, "Pod" | "Deployment")) {
         does_not_escalate(pod);
     }
 }
 
-/// Nothing was opened, so no Pod may have these, wherever they stand in it.
+/// Checks that no Pod has these fields anywhere, since no grant opens them.
 fn does_not_escalate(value: &Value) {
     const FLAGS: [&str; 5] = ["hostNetwork", "hostPID", "hostIPC", "privileged", "hostProcess"];
     const OBJECTS: [&str; 6] =
@@ -177,11 +177,11 @@ fn does_not_escalate(value: &Value) {
     }
 }
 
-fn says_something(value: &Value) {
+fn has_no_null(value: &Value) {
     match value {
         Value::Null => panic!("a null was let through"),
-        Value::Array(elements) => elements.iter().for_each(says_something),
-        Value::Object(members) => members.values().for_each(says_something),
+        Value::Array(elements) => elements.iter().for_each(has_no_null),
+        Value::Object(members) => members.values().for_each(has_no_null),
         _ => {}
     }
 }

@@ -1,18 +1,18 @@
-//! One function a target.
+//! The targets, one function each.
 
 pub(crate) mod answers;
 pub(crate) mod gate;
 pub(crate) mod objects;
 
-/// Between two parts of an input.
+/// The separator between two sections of an input.
 const SEPARATOR: &str = "\n---\n";
 
-/// The parts of an input that is text.
+/// Splits an input into its sections; none where it is not text.
 fn sections(bytes: &[u8]) -> Option<Vec<&str>> {
     Some(std::str::from_utf8(bytes).ok()?.split(SEPARATOR).collect())
 }
 
-/// How deep a value nests.
+/// Returns the nesting depth of a value.
 fn depth(value: &serde_json::Value) -> usize {
     use serde_json::Value;
     match value {

@@ -11,7 +11,7 @@ use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::object::{Lens, Object};
 use hotshoe_core::model::projection::Projection;
 
-/// An object and what is kept of it. Sections: the paths that were asked for, one a line; the object.
+/// Fuzzes the projection of an object. Sections: the paths that are asked for, one a line; the object.
 pub fn pruning(bytes: &[u8]) {
     let Some(sections) = sections(bytes) else { return };
     let [paths, json] = sections[..] else { return };
@@ -19,15 +19,15 @@ pub fn pruning(bytes: &[u8]) {
     let projection = Projection::new(&paths);
     let lens = Lens { projection: projection.clone(), labels: vec!["app".into()], status: true };
     let Ok(object) = Object::read(json, &lens) else { return };
-    // What is shown to a plugin is a projection of what is cached, so that must change nothing.
+    // A plugin is shown a projection of the cached object, so a second projection must change nothing.
     let again = projection.project(&object.body).expect("it is an object");
     assert_eq!(again, *object.body);
-    // Texts are kept as they are: one that is none, such as half a surrogate pair, stays one. An API
-    // server sends none.
+    // Texts are kept as they are, even invalid ones such as half a surrogate pair. An API server sends
+    // none of these.
     let Ok(whole) = serde_json::from_str::<Value>(json) else { return };
-    let kept: Value = serde_json::from_str(&object.body).expect("what is kept is JSON");
+    let kept: Value = serde_json::from_str(&object.body).expect("the kept part is JSON");
     assert!(kept.is_object());
-    // Where keys are unique, all that is kept was there and was asked for.
+    // Where keys are unique, everything that is kept was there and was asked for.
     if has_unique_keys(json) {
         is_part_of(&kept, &whole);
         let mut asked: Vec<Vec<&str>> = paths.iter().filter_map(|path| field_path::keys(path).ok()).collect();
@@ -90,7 +90,7 @@ impl<'de> serde::Deserialize<'de> for Members {
     }
 }
 
-/// Members may be missing, and elements of lists that have nothing to show.
+/// Checks that one value is part of another: members may be missing, and list elements without requested fields.
 fn is_part_of(part: &Value, whole: &Value) {
     match (part, whole) {
         (Value::Object(part), Value::Object(whole)) => {
@@ -114,7 +114,7 @@ fn was_asked_for(kept: &Value, asked: &[Vec<&str>], at: usize) {
     }
 }
 
-/// Field ownership. Sections: `fieldsV1`, what is desired, the live object.
+/// Fuzzes the comparison of field ownership. Sections: `fieldsV1`, the desired object, the live object.
 pub fn ownership(bytes: &[u8]) {
     let Some(sections) = sections(bytes) else { return };
     let [fields, desired, live] = sections[..] else { return };
@@ -129,7 +129,7 @@ pub fn ownership(bytes: &[u8]) {
         assert_eq!(exceeding, naive.exceeds(&desired), "exceeds");
     }
     if covered && let Value::Object(members) = &desired {
-        // Whatever holds every leaf holds every leaf of less.
+        // Fields that cover an object also cover it without one of its members.
         for key in members.keys() {
             let mut less = members.clone();
             less.remove(key);
@@ -141,7 +141,7 @@ pub fn ownership(bytes: &[u8]) {
         let (lists, elements) = (Value::is_array, Value::is_object);
         assert!([lists, elements].iter().any(|is| is(there) && is(&repair.value)), "it puts back {repair:?}");
     }
-    // What the API server writes down for an apply of maps alone is covered by it and exceeds nothing.
+    // The entry that the API server records for an apply of maps alone covers that object and exceeds nothing.
     if let Some(own) = fields_of(&desired) {
         let own = own.to_string();
         assert!(covers(&own, &desired), "{own} does not cover {desired}");
@@ -149,7 +149,7 @@ pub fn ownership(bytes: &[u8]) {
     }
 }
 
-/// The entry that an apply would leave, where all lists are atomic; none where no member has an owner.
+/// Returns the entry that an apply would leave if all lists were atomic; none where some members have no owner.
 fn fields_of(desired: &Value) -> Option<Value> {
     let Value::Object(members) = desired else { return None };
     if members.contains_key("apiVersion") || members.contains_key("kind") || members.contains_key("metadata") {
@@ -166,7 +166,7 @@ fn leaves(members: &Map<String, Value>) -> Value {
     members.iter().map(|(key, value)| (format!("f:{key}"), leaf(value))).collect::<Map<_, _>>().into()
 }
 
-/// The same tree, compared each with each.
+/// The tree of fields, for a naive comparison of all pairs.
 struct Naive(Vec<(String, Naive)>);
 
 impl<'de> serde::Deserialize<'de> for Naive {
@@ -205,7 +205,7 @@ impl Naive {
         }
     }
 
-    /// The fields that identify an object have no owner.
+    /// Whether the fields cover an object, whose identifying fields have no owner.
     fn covers_object(&self, desired: &Value) -> bool {
         let Value::Object(members) = desired else { return self.covers(desired) };
         let named = |key: &str| key == "apiVersion" || key == "kind";

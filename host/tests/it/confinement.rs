@@ -1,4 +1,4 @@
-//! What code that took over the compiler, or the process that pulls, could do.
+//! What an attacker's code could do that has taken over the compiler, or the process that pulls.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -21,7 +21,7 @@ fn attempt_of(verb: &str, what: &str) -> Output {
     Command::new(HOTSHOE).args([verb, "--attempt", what]).output().unwrap()
 }
 
-/// What this kernel cannot do; the tests below hold where it has all.
+/// Returns the features that this kernel lacks. The tests check full confinement only where it lacks none.
 fn missing() -> String {
     let output = attempt("nothing");
     assert!(output.status.success(), "{output:?}");
@@ -34,7 +34,7 @@ fn a_compiler_opens_no_file_has_no_socket_and_reaches_no_other_process() {
     for what in ["file", "socket", "unix-socket", "listen", "program", "signal"] {
         let output = attempt(what);
         let said = String::from_utf8_lossy(&output.stderr);
-        // One of them in the words of glibc, and of musl.
+        // One of these errors has different messages in glibc and in musl.
         let refusals = ["Operation not permitted", "Too many open files", "No file descriptors available"];
         let is_refused = refusals.iter().any(|words| said.contains(words));
         let is_ended = output.status.signal() == Some(SIGSYS);
@@ -46,7 +46,7 @@ fn a_compiler_opens_no_file_has_no_socket_and_reaches_no_other_process() {
     }
 }
 
-/// What is missing is only said, so that a mistake in the rules would be, too.
+/// A host only reports what is missing, so an error in the seccomp rules would be reported as a missing feature, too.
 #[test]
 fn where_the_kernel_has_seccomp_it_is_in_force() {
     let has_seccomp =
@@ -54,9 +54,9 @@ fn where_the_kernel_has_seccomp_it_is_in_force() {
     assert!(!has_seccomp || !missing().contains("seccomp"), "{}", missing());
 }
 
-/// The allocator asks for that when a large component needs more memory, and not before.
+/// The allocator makes this system call only when a large component needs more memory.
 #[test]
-fn what_the_allocator_asks_of_the_system_does_not_end_a_compiler() {
+fn the_system_calls_of_the_allocator_do_not_end_a_compiler() {
     let output = attempt("name");
     assert!(output.status.success(), "{output:?}");
     let output = attempt("prctl");

@@ -1,5 +1,5 @@
-//! What the container image is built from: the part of the repository that `.dockerignore` lets through
-//! must be whole, though this machine has no container engine.
+//! The build context of the container image: the part of the repository that `.dockerignore` lets through
+//! must be complete. The tests need no container engine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,19 +9,19 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// What a command prints; the test ends with its error where it fails.
+/// Returns the output of a command that must succeed.
 fn printed(command: &mut Command) -> String {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The paths that `.dockerignore` lets through: it keeps out everything, and then names what may come in. What it keeps
-/// out below these is nothing that is committed.
+/// Returns the paths that `.dockerignore` lets through: it excludes everything, and then includes some paths. It may
+/// exclude folders below these only if they contain no committed files.
 fn let_through() -> Vec<String> {
     let text = fs::read_to_string(repository().join(".dockerignore")).unwrap();
     let mut rules = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-    assert_eq!(rules.next(), Some("*"), "this test knows a list of what may come in only");
+    assert_eq!(rules.next(), Some("*"), "this test expects an exclusion of everything, followed by inclusions");
     let (inside, outside): (Vec<_>, Vec<_>) = rules.partition(|rule| rule.starts_with('!'));
     for rule in outside {
         let name = rule.strip_prefix("**/").unwrap_or_else(|| panic!("{rule:?} is not the name of folders"));
@@ -32,7 +32,7 @@ fn let_through() -> Vec<String> {
     inside.into_iter().map(|rule| rule.trim_start_matches('!').to_owned()).collect()
 }
 
-/// Copies what is in the build context to an empty folder.
+/// Copies the build context to an empty folder.
 fn build_context(to: &Path) {
     let listed = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
     let files = printed(Command::new("git").current_dir(repository()).args(listed));
@@ -48,7 +48,7 @@ fn build_context(to: &Path) {
 }
 
 #[test]
-fn what_dockerignore_lets_through_is_all_that_cargo_asks_for() {
+fn the_build_context_has_all_manifests_that_cargo_needs() {
     let context = tempfile::tempdir().unwrap();
     build_context(context.path());
     for workspace in ["", "plugins"] {
@@ -60,7 +60,7 @@ fn what_dockerignore_lets_through_is_all_that_cargo_asks_for() {
 }
 
 #[test]
-fn what_the_dockerfile_runs_of_ours_is_let_through() {
+fn the_build_context_has_all_scripts_that_the_dockerfile_runs() {
     let context = tempfile::tempdir().unwrap();
     build_context(context.path());
     let dockerfile = fs::read_to_string(repository().join("Dockerfile")).unwrap();

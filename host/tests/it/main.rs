@@ -1,5 +1,5 @@
-//! The host without a cluster: its program and its loader, from outside of the crate. One binary, for each would
-//! be linked with the whole host.
+//! The host without a cluster: its program and its loader, from outside of the crate. All tests are in one binary,
+//! because each binary is linked with the whole host.
 
 #![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,5 +1,5 @@
-//! `hotshoe new`, `hotshoe crd` and `hotshoe doctor` as a person types them. What the project of each language does on a
-//! cluster is tested end to end; here a crate is made, built and tested.
+//! `hotshoe new`, `hotshoe crd` and `hotshoe doctor` as a user types them. The end-to-end tests run the projects of all
+//! languages on a cluster; here a crate is created, built and tested.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -27,7 +27,7 @@ fn sdk(folder: &str) -> String {
     path.canonicalize().unwrap().display().to_string()
 }
 
-/// Everything below a folder, but for what version control and builds make.
+/// Returns all files below a folder, except those of version control and builds.
 fn files(dir: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut open = vec![dir.to_owned()];
@@ -62,7 +62,7 @@ fn a_project_in_rust_builds_passes_its_tests_and_takes_a_second_kind() {
         said(&made)
     );
     assert!(said(&made).contains("not on a released one") && said(&made).contains("kubectl apply -f crds/samples/"));
-    // What is compiled is kept for the next run of this test.
+    // The build folder is kept for the next run of this test.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("new");
     fs::create_dir_all(&target).unwrap();
     symlink(&target, project.join("target")).unwrap();
@@ -86,7 +86,7 @@ fn a_project_in_rust_builds_passes_its_tests_and_takes_a_second_kind() {
     assert!(native.status.success(), "{}", said(&native));
     let formatted = cargo(project, &["fmt", "--all", "--check"]);
     assert!(formatted.status.success(), "{}", said(&formatted));
-    // What stands in crds/ is what the types say.
+    // The files in crds/ agree with the types.
     let crds = hotshoe(project, &["crd", "--out", "target/crds"]);
     assert!(crds.status.success(), "{}", said(&crds));
     for crd in ["my-cache.example.org_mycaches.yaml", "web.example.net_webservers.yaml"] {
@@ -96,7 +96,7 @@ fn a_project_in_rust_builds_passes_its_tests_and_takes_a_second_kind() {
 }
 
 #[test]
-fn where_something_is_in_the_way_nothing_is_written() {
+fn after_a_refusal_nothing_is_written() {
     let dir = folder();
     let project = dir.path().join("project");
     let into = project.display().to_string();
@@ -141,7 +141,7 @@ fn where_something_is_in_the_way_nothing_is_written() {
 }
 
 #[test]
-fn definitions_are_taken_from_files_held_against_plugin_yaml_and_compared_with_each_other() {
+fn crds_are_read_from_files_checked_against_plugin_yaml_and_compared_with_each_other() {
     let dir = folder();
     let project = dir.path();
     for (name, language) in [("one", "python"), ("other", "js")] {
@@ -165,7 +165,7 @@ fn definitions_are_taken_from_files_held_against_plugin_yaml_and_compared_with_e
         serde_json::from_slice::<serde_json::Value>(&json.stdout).unwrap()["metadata"]["name"],
         "kones.a.example.com"
     );
-    // Two plugins of one kind.
+    // Two plugins with the same kind of parents.
     let file = |name: &str, file: &str| project.join("plugins").join(name).join(file);
     fs::copy(file("one", "crd.yaml"), file("other", "crd.yaml")).unwrap();
     let wrong = crd(&["plugins/other"]);
@@ -213,7 +213,7 @@ fn doctor_ends_with_0_only_where_the_language_has_all_it_needs() {
     let doctor = |path: Option<&Path>, arguments: &[&str]| {
         let mut command = Command::new(HOTSHOE);
         command.arg("doctor").args(arguments).current_dir(dir.path()).env_remove("KUBECONFIG").env("HOME", dir.path());
-        // As a rustup in the real home would be found.
+        // With another home folder, the command still finds the rustup of the real one.
         for (variable, folder) in [("RUSTUP_HOME", ".rustup"), ("CARGO_HOME", ".cargo")] {
             let home =
                 std::env::var(variable).unwrap_or_else(|_| format!("{}/{folder}", std::env::var("HOME").unwrap()));

@@ -1,4 +1,4 @@
-//! The verbs of a plugin's author, on a plugin that a few lines of text make.
+//! The commands for a plugin's author, on a plugin made from a few lines of WebAssembly text.
 
 use std::fs;
 use std::path::Path;
@@ -108,7 +108,7 @@ fn a_rejection_is_accepted_only_where_that_is_asked_for() {
     assert!(stderr(&output).contains("accepted: 1, 1 of them a failure"), "{}", stderr(&output));
     let case = fs::read_to_string(dir.path().join("cases/empty.yaml")).unwrap();
     assert!(case.contains("reject:") && case.contains("message: nope"), "{case}");
-    // The author has said that a failure is expected.
+    // The case says that a failure is expected.
     fs::write(dir.path().join("cases/empty.yaml"), case.replace("message: nope", "message: no")).unwrap();
     assert!(hotshoe(dir.path(), &["test", ".", "--accept"]).status.success());
 }
@@ -251,14 +251,14 @@ fn cases_of_a_plugin_that_uses_such_a_variable_are_still_checked_against_its_gra
 const GRANTS: &str = "  grants:\n  - {kind: ConfigMap, verbs: [get, list, watch, create, update], names: [a-*]}\n";
 
 #[test]
-fn asked_and_given_are_compared_and_what_is_missing_fails() {
+fn missing_grants_are_printed_and_fail_the_command() {
     let dir = plugin(&owner_of_config_maps(), CASE);
     let output = hotshoe(dir.path(), &["grants", "."]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(stdout(&output).contains("watch   yes    no     missing: add it to spec.grants"), "{}", stdout(&output));
     let missing = "add to plugin.yaml:\nspec:\n  grants:\n    - kind: ConfigMap\n      verbs: [get, list, watch, create, update]\n";
     assert!(stdout(&output).ends_with(missing), "{}", stdout(&output));
-    // What is printed is what is missing.
+    // The printed grants are just those that are missing.
     let pasted = MANIFEST.replace("spec:\n", missing.split_once('\n').unwrap().1);
     fs::write(dir.path().join("plugin.yaml"), pasted).unwrap();
     let output = hotshoe(dir.path(), &["grants", "."]);
@@ -349,7 +349,7 @@ fn a_core_module_becomes_a_component_with_the_same_bytes_each_time() {
 }
 
 #[test]
-fn what_a_host_would_refuse_is_not_built() {
+fn a_component_that_a_host_would_refuse_is_not_built() {
     let dir = folder();
     let foreign = r#"(component (import "wasi:io/error@0.2.0" (instance (export "error" (func)))))"#;
     fs::write(dir.path().join("x.wasm"), wat::parse_str(foreign).unwrap()).unwrap();
@@ -358,7 +358,7 @@ fn what_a_host_would_refuse_is_not_built() {
     assert!(!dir.path().join("y.wasm").exists());
 }
 
-/// A workspace whose plugin is no crate, with what other tools made: a core module and a component.
+/// A workspace whose plugin is not a crate, with the products of other tools: a core module and a component.
 fn other_language() -> TempDir {
     let dir = folder();
     fs::create_dir_all(dir.path().join("plugins/demo/cases")).unwrap();
@@ -450,7 +450,7 @@ fn an_accepted_answer_is_embedded_by_the_next_build_and_the_output_says_so() {
 }
 
 #[test]
-fn no_calls_are_no_measurement() {
+fn a_measurement_without_calls_is_refused() {
     let dir = plugin(&Guest::default(), CASE);
     assert_eq!(hotshoe(dir.path(), &["test", ".", "--bench", "0"]).status.code(), Some(2));
 }
@@ -475,7 +475,7 @@ fn results_are_printed_for_scripts_in_two_forms() {
 }
 
 #[test]
-fn completion_offers_what_a_person_may_want() {
+fn completion_offers_no_hidden_command() {
     let dir = folder();
     let script = stdout(&hotshoe(dir.path(), &["completion", "bash"]));
     assert!(script.contains("rollback") && !script.contains("compile-component"));

@@ -1,11 +1,11 @@
-//! Each limit of a call, obeyed and violated by a real component.
+//! The limits of a call, each obeyed and violated by a real component.
 
 use std::time::Duration;
 
 use crate::plugin_support::{Guest, call, call_with, failure, limits, load, observation, reconcile, refusal};
 use hotshoe_core::model::decision::{Answer, Call, Children, Failure};
 
-/// Grows the memory page by page until it is refused, and then gives up.
+/// Grows the memory until that is refused, and then traps.
 const EAT_MEMORY: &str = "(loop $more (br_if $more (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))) unreachable";
 
 #[tokio::test]
@@ -117,7 +117,7 @@ async fn unreachable_traps_and_a_panic_says_why() {
     assert_eq!(aborted.logs.len(), 1);
 }
 
-/// Answers `err(other(text))` with a text of so many bytes at the start of memory.
+/// Answers `err(other(text))` with a text of this many bytes at address 65536.
 fn answer_with_text(length: usize) -> Guest {
     Guest {
         pages: 400,
@@ -135,7 +135,7 @@ async fn a_text_of_20_mb_is_too_large_and_one_of_1_mb_is_cut() {
     assert_eq!(reason, "OutputTooLarge");
     assert!(message.contains("4Mi"), "{message}");
     let outcome = call(answer_with_text(1_000_000)).await.unwrap();
-    assert_eq!(outcome.result, Err(Failure::Other(String::new())), "zeros are no text");
+    assert_eq!(outcome.result, Err(Failure::Other(String::new())), "NUL characters are removed from a text");
 }
 
 #[tokio::test]
@@ -162,7 +162,7 @@ async fn invalid_utf8_is_invalid_both_ways() {
     assert_eq!(failure(log).await.0, "InvalidOutput");
 }
 
-/// Logs one line of so many bytes so many times.
+/// Logs a line of this many bytes, this many times.
 fn chatter(times: u32, bytes: u32) -> Guest {
     Guest {
         fields: "(global $n (mut i32) (i32.const 0))".into(),
@@ -189,7 +189,7 @@ async fn many_log_lines_are_dropped_and_a_flood_ends_the_call() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_a_call_at_the_next() {
+async fn no_state_survives_from_one_call_to_the_next() {
     let remember = Guest {
         fields: "(global $calls (mut i32) (i32.const 0))".into(),
         ..reconcile(
@@ -206,10 +206,10 @@ async fn nothing_is_left_of_a_call_at_the_next() {
     }
 }
 
-/// Memory is used again by whoever calls next, so a plugin that reads what it did not write must
-/// find zeros, in what is zeroed by hand and in what is given back alike.
+/// The next call, of any plugin, reuses the memory. A plugin that reads memory it did not write must find
+/// zeros, both in pages that the host zeroes itself and in those that it returns to the kernel.
 #[tokio::test]
-async fn nothing_is_left_of_one_plugin_for_another() {
+async fn no_memory_of_one_plugin_is_visible_to_another() {
     let writes = reconcile(
         "(drop (memory.grow (i32.const 38)))
          (memory.fill (i32.const 65536) (i32.const 0x5a) (i32.const 2555904))

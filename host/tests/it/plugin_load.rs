@@ -1,4 +1,4 @@
-//! What is loaded, what is refused, and what is believed of a cache.
+//! Which components are loaded and which are refused, and which files of a cache are trusted.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -47,7 +47,8 @@ async fn the_cases_that_a_component_carries_are_read_with_it() {
     assert!(unreadable.contains("the component's own cases cannot be read"), "{unreadable}");
 }
 
-/// A component with a custom section of cases, of less than 128 bytes, which is what one byte of its size can say.
+/// A component with a custom section of cases. The section has less than 128 bytes, so that its size is encoded in one
+/// byte.
 fn carrying(cases: &str) -> Vec<u8> {
     let section = format!("\u{d}hotshoe:cases{cases}");
     let size = u8::try_from(section.len()).unwrap();
@@ -55,7 +56,7 @@ fn carrying(cases: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn what_is_no_plugin_is_refused_in_clear_words() {
+async fn a_file_that_is_no_plugin_is_refused_with_a_clear_message() {
     let cases: [(&[u8], &str, &str); 5] = [
         (b"", "NotAComponent", "the file is empty"),
         (b"\0asm\x01\0\0\0", "NotAComponent", "it is a core module"),
@@ -98,10 +99,10 @@ fn a_compiler_runs_only_while_the_processor_is_idle() {
     compiler.wait().unwrap();
 }
 
-/// Continues a process that was stopped, since nothing else would.
+/// The host cannot end a stopped process by any signal but SIGKILL, which the kernel sends when the host dies.
 #[test]
-fn a_compiler_that_is_stopped_goes_with_its_host() {
-    // What runs in the background has no standard input of its own accord.
+fn a_compiler_that_is_stopped_ends_with_its_host() {
+    // A shell connects no standard input to a background process by default.
     let script = r#"exec 3<&0; "$0" "$1" <&3 & echo $!; wait"#;
     let mut host = Command::new("sh");
     host.args(["-c", script, HOTSHOE, VERB]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -109,7 +110,7 @@ fn a_compiler_that_is_stopped_goes_with_its_host() {
     let mut pid = String::new();
     BufReader::new(host.stdout.take().unwrap()).read_line(&mut pid).unwrap();
     let of_child = |file: &str| fs::read_to_string(format!("/proc/{}/{file}", pid.trim()));
-    // It lays limits on itself when it is ready to read.
+    // The compiler sets its own limits before it reads.
     until(|| {
         of_child("limits")
             .unwrap()
@@ -119,7 +120,7 @@ fn a_compiler_that_is_stopped_goes_with_its_host() {
     assert!(Command::new("kill").args(["-STOP", pid.trim()]).status().unwrap().success());
     host.kill().unwrap();
     host.wait().unwrap();
-    // Whoever inherits it may not have asked yet how it ended.
+    // It may still be a zombie, until its new parent has waited for it.
     until(|| of_child("stat").map_or(true, |stat| stat.contains(") Z ")));
 }
 
@@ -142,7 +143,7 @@ async fn a_truncated_component_is_refused() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_no_code_is_refused_by_the_compiler() {
+async fn an_invalid_function_body_is_refused_by_the_compiler() {
     let mut bytes = reconcile("(i32.const 256) (i32.const 77777) drop").component();
     let place = bytes.windows(4).position(|window| window == [0x41, 0xd1, 0xdf, 0x04]).unwrap();
     bytes[place] = 0xff;
@@ -254,7 +255,7 @@ fn no_compiler(base: &Path) -> Compiler {
 }
 
 #[tokio::test]
-async fn what_was_compiled_once_is_loaded_without_a_compiler() {
+async fn a_cached_component_is_loaded_without_a_compiler() {
     let base = folder();
     let bytes = Guest::default().component();
     assert!(load_cached(&no_compiler(base.path()), &bytes).await.is_err());
@@ -282,7 +283,7 @@ async fn a_damaged_cache_entry_is_compiled_again_and_replaced() {
 }
 
 #[tokio::test]
-async fn without_a_place_to_cache_each_load_compiles() {
+async fn without_a_cache_each_load_compiles() {
     let base = folder();
     fs::write(base.path().join("file"), "").unwrap();
     let compiler = Compiler::new(HOTSHOE.into(), Some(&base.path().join("file/below")), CACHE_BYTES);

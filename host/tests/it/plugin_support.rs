@@ -20,35 +20,35 @@ pub(crate) use hotshoe_components::{Guest, reconcile};
 /// The binary under test.
 pub(crate) const HOTSHOE: &str = env!("CARGO_BIN_EXE_hotshoe");
 
-/// One engine for all tests of a file, as a host has one.
+/// Returns the engine that all tests share, as a host has only one.
 pub(crate) fn engine() -> &'static Engine {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
     ENGINE.get_or_init(|| Engine::new().unwrap())
 }
 
-/// A compiler that caches below the build's own directory, so that tests share what is compiled.
+/// A compiler with a cache below the build directory, which the tests share.
 pub(crate) fn compiler() -> Compiler {
     Compiler::new(HOTSHOE.into(), Some(Path::new(env!("CARGO_TARGET_TMPDIR"))), CACHE_BYTES)
 }
 
-/// Limits with these overrides, as JSON.
+/// The default limits with these overrides, in JSON.
 pub(crate) fn limits(overrides: &str) -> Limits {
     Limits::with(&serde_json::from_str::<Overrides>(overrides).unwrap()).unwrap()
 }
 
-/// Loads with the limits of production.
+/// Loads a component with the default limits.
 pub(crate) async fn load(bytes: Vec<u8>) -> Result<Arc<Revision>, LoadError> {
     load_with(bytes, Limits::default()).await
 }
 
-/// Loads with other limits.
+/// Loads a component with these limits.
 pub(crate) async fn load_with(bytes: Vec<u8>, limits: Limits) -> Result<Arc<Revision>, LoadError> {
     Revision::load(engine(), &compiler(), Candidate::of(bytes), limits, Purpose::Trial, &Account::default())
         .await
         .map(|loaded| loaded.revision)
 }
 
-/// An observation of an object with nothing around it.
+/// An observation of a parent without children and related objects.
 pub(crate) fn observation() -> Arc<Observation> {
     let kind = Kind::new("example.com", "v1", "Test");
     Arc::new(Observation {
@@ -70,30 +70,30 @@ pub(crate) async fn call(guest: Guest) -> Result<Outcome, Aborted> {
     call_with(guest, Limits::default()).await
 }
 
-/// The same with other limits.
+/// Loads a guest with these limits and calls its `reconcile` once.
 pub(crate) async fn call_with(guest: Guest, limits: Limits) -> Result<Outcome, Aborted> {
     let revision = load_with(guest.component(), limits).await.unwrap();
     revision.decide(Call::Reconcile, observation()).await
 }
 
-/// The reason and the message of a call that came to nothing.
+/// Returns the reason and the message of a call that must fail.
 pub(crate) async fn failure(guest: Guest) -> (&'static str, String) {
     let aborted = call(guest).await.unwrap_err();
     (aborted.error.reason(), aborted.to_string())
 }
 
-/// The reason and the message of a load that came to nothing.
+/// Returns the reason and the message of a load that must fail.
 pub(crate) async fn refusal(bytes: Vec<u8>) -> (&'static str, String) {
     let error = load(bytes).await.unwrap_err();
     (error.reason().as_str(), error.to_string())
 }
 
-/// A directory that goes with the test.
+/// A temporary directory.
 pub(crate) fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// The only file with this ending in a directory.
+/// Returns the only file with this extension in a directory.
 pub(crate) fn only(directory: &Path, ending: &str) -> PathBuf {
     let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     let mut found = files.filter(|path| path.to_string_lossy().ends_with(ending));

@@ -1,4 +1,4 @@
-//! `hotshoe build` of plugins in Python: what it needs, and what it says where that is not there.
+//! `hotshoe build` of plugins in Python: what it needs, and its messages where something is missing.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -18,7 +18,7 @@ fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
 }
 
-/// A project that takes the SDK of this repository.
+/// A project file that depends on the SDK of this repository.
 fn project() -> String {
     let sdk = repository("plugins/sdk-python").canonicalize().unwrap();
     format!("{PROJECT}[tool.uv.sources]\nhotshoe-sdk = {{ path = \"{}\" }}\n", sdk.display())
@@ -51,7 +51,7 @@ fn build(dir: &Path, variables: &[(&str, &str)]) -> Output {
     command.envs(variables.iter().copied()).output().unwrap()
 }
 
-/// What a build says that fails.
+/// Returns the error output of a build that must fail.
 fn failure(dir: &Path, variables: &[(&str, &str)]) -> String {
     let output = build(dir, variables);
     assert!(!output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));

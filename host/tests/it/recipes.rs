@@ -1,9 +1,9 @@
-//! What the recipes of the justfile promise.
+//! Properties of the recipes of the justfile.
 
 use std::fs;
 use std::path::Path;
 
-/// The lines of a recipe's body, with the justfile's variables in their place.
+/// Returns the lines of a recipe's body, with the justfile's variables substituted.
 fn recipe(name: &str) -> String {
     let justfile = Path::new(env!("CARGO_MANIFEST_DIR")).join("../justfile");
     let text = fs::read_to_string(justfile).unwrap();

@@ -1,4 +1,4 @@
-//! Pulling in a process of its own, from registries that would end it.
+//! Pulling in a separate process, from registries whose answers end that process.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,10 +10,10 @@ use hotshoe_core::model::digest::Digest;
 
 use crate::plugin_support::HOTSHOE;
 
-/// What a registry writes into the connection of a request for this path.
+/// Writes a registry's response to a request for this path.
 type Answer = fn(&str, &mut TcpStream) -> std::io::Result<()>;
 
-/// Starts a registry, and returns what is to be pulled from it.
+/// Starts a registry, and returns a request to pull from it.
 fn registry(answer: Answer) -> Pull {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -23,7 +23,7 @@ fn registry(answer: Answer) -> Pull {
                 let mut lines = BufReader::new(client.try_clone().unwrap()).lines().map_while(Result::ok);
                 let first = lines.next().unwrap_or_default();
                 while lines.next().is_some_and(|line| !line.is_empty()) {}
-                // The client may have gone.
+                // The client may have closed the connection.
                 let _ = answer(&first, &mut client);
             });
         }
@@ -37,7 +37,7 @@ fn ok(client: &mut TcpStream, headers: &str, body: &str) -> std::io::Result<()> 
     write!(client, "HTTP/1.1 200 OK\r\nConnection: close\r\n{headers}Content-Length: {length}\r\n\r\n{body}")
 }
 
-/// Writes for as long as it is read.
+/// Writes for as long as the client reads.
 fn endless(client: &mut TcpStream) -> std::io::Result<()> {
     client.set_write_timeout(Some(Duration::from_secs(60)))?;
     write!(

@@ -36,11 +36,11 @@ const KINDS: [&str; 15] = [
 /// Metadata that an author may set; the host or the API server sets the rest.
 const METADATA: [&str; 5] = ["annotations", "finalizers", "labels", "name", "namespace"];
 
-/// How many fields one type may have: they are numbered by the bits of a word, whose last one is `metadata`.
-const MOST_FIELDS: usize = 63;
+/// The maximum number of fields of one type: each has a bit in a 64-bit word, and `metadata` has the last one.
+const MAX_FIELDS: usize = 63;
 
-/// The longest line of generated documentation.
-const DOC: usize = 400;
+/// The maximum length of a generated doc comment, in characters.
+const MAX_DOC_CHARS: usize = 400;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -80,7 +80,7 @@ impl<'a> Definitions<'a> {
     }
 }
 
-/// The types that the kinds need, by the module that they are written to.
+/// Collects the types that the kinds need, by the module that they are written to.
 fn modules(definitions: &Definitions<'_>) -> Result<BTreeMap<String, BTreeSet<String>>> {
     let mut open: Vec<String> = KINDS.iter().map(|kind| (*kind).to_owned()).collect();
     let mut reached = BTreeSet::new();
@@ -98,7 +98,7 @@ fn modules(definitions: &Definitions<'_>) -> Result<BTreeMap<String, BTreeSet<St
     Ok(modules)
 }
 
-/// The type that a schema refers to, itself or as its elements.
+/// Returns the type that a schema, or the schema of its elements, refers to.
 fn reference(schema: &Value) -> Option<String> {
     let inner = schema.get("items").or_else(|| schema.get("additionalProperties"));
     match (schema.get("$ref").and_then(Value::as_str), inner) {
@@ -108,7 +108,7 @@ fn reference(schema: &Value) -> Option<String> {
     }
 }
 
-/// The value of a type that is no object.
+/// Returns the SDK's type for a definition that is not an object.
 fn scalar(name: &str) -> Option<&'static str> {
     match name {
         "io.k8s.apimachinery.pkg.util.intstr.IntOrString" => Some("IntOrString"),
@@ -117,7 +117,7 @@ fn scalar(name: &str) -> Option<&'static str> {
     }
 }
 
-/// `io.k8s.api.apps.v1.Deployment` is in `apps_v1`.
+/// Returns the module of a type: `apps_v1` for `io.k8s.api.apps.v1.Deployment`.
 fn module_of(name: &str) -> Result<String> {
     let mut parts = name.rsplit('.').skip(1);
     let (version, group) = (parts.next(), parts.next());
@@ -145,8 +145,8 @@ fn module_text(definitions: &Definitions<'_>, module: &str, names: &BTreeSet<Str
         }
         out.push_str(" {\n");
         let fields = definitions.fields(name)?;
-        if fields.len() > MOST_FIELDS {
-            return Err(format!("{name} has {} fields, more than {MOST_FIELDS}", fields.len()).into());
+        if fields.len() > MAX_FIELDS {
+            return Err(format!("{name} has {} fields, more than {MAX_FIELDS}", fields.len()).into());
         }
         for (number, (field, schema)) in fields.into_iter().enumerate() {
             write_doc(out, "        ", schema);
@@ -170,7 +170,7 @@ fn module_text(definitions: &Definitions<'_>, module: &str, names: &BTreeSet<Str
     Ok(text)
 }
 
-/// The type of a field, as the macros take it.
+/// Returns the type of a field, in the form that the macros expect.
 fn field_type(schema: &Value, module: &str, used: &mut BTreeSet<String>) -> Result<String> {
     let text = |key| schema.get(key).and_then(Value::as_str);
     let mut simple = |name: &str| {
@@ -205,7 +205,7 @@ fn field_type(schema: &Value, module: &str, used: &mut BTreeSet<String>) -> Resu
     }
 }
 
-/// A field's name as that of a method: `hostIPC` is `host_ipc`, `type` is `type_`.
+/// Returns the method name of a field: `host_ipc` for `hostIPC`, `type_` for `type`.
 fn method(field: &str) -> String {
     let mut name = String::new();
     let letters: Vec<char> = field.trim_start_matches('$').chars().collect();
@@ -224,12 +224,12 @@ fn method(field: &str) -> String {
     if matches!(name.as_str(), "type" | "ref" | "match" | "loop" | "macro") { name + "_" } else { name }
 }
 
-/// The first sentence of a description, as documentation.
+/// Writes the first sentence of a description as a doc comment.
 fn write_doc(out: &mut String, indent: &str, schema: &Value) {
     let description = schema.get("description").and_then(Value::as_str).unwrap_or("See the Kubernetes API reference.");
     let first = description.split('\n').next().unwrap_or_default();
     let sentence = first.find(". ").and_then(|end| first.get(..=end)).unwrap_or(first);
-    let mut line: String = sentence.chars().take(DOC).collect();
+    let mut line: String = sentence.chars().take(MAX_DOC_CHARS).collect();
     for special in ['\\', '[', ']', '<', '>', '*', '_', '`'] {
         line = line.replace(special, &format!("\\{special}"));
     }
@@ -237,7 +237,7 @@ fn write_doc(out: &mut String, indent: &str, schema: &Value) {
     out.push_str(&format!("{indent}/// {}\n", words.join(" ")));
 }
 
-/// A word with its address, if it has one, as a link.
+/// Wraps an address in a word in `<` and `>`, so that it becomes a link.
 fn with_link(word: &str) -> String {
     let Some((before, address)) = word.find("http").map(|at| word.split_at(at)).filter(|_| word.contains("://")) else {
         return word.to_owned();

@@ -1,11 +1,11 @@
-//! What the plugin asks the host for: as little as it can do with.
+//! What the plugin asks the host for: only what it needs.
 
 use hotshoe_sdk::apply::batch_v1::Job;
 use hotshoe_sdk::{Descriptor, ResourceKind, Verb};
 
 use crate::{api, runs};
 
-/// Of the status, what the plugin itself wrote there. Not the conditions, which the host writes, too.
+/// The status fields that the plugin itself writes. Conditions are not among them, since the host writes some, too.
 const STATUS_FIELDS: [&str; 6] = [
     "status.observedGeneration",
     "status.active",
@@ -20,7 +20,7 @@ pub(crate) fn describe() -> Descriptor {
     Descriptor::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"), parent)
         .parent_fields(&["metadata.creationTimestamp"])
         .parent_fields(&STATUS_FIELDS)
-        // Not to change them: a Job cannot be changed.
+        // Without `Verb::Update`: a Job cannot be changed.
         .owns::<Job>(&[Verb::Create, Verb::Delete], runs::JOB_FIELDS)
         .wants_now()
 }

@@ -5,9 +5,9 @@ use hotshoe_sdk::Time;
 use crate::api::HistoryLimit;
 use crate::runs::{Run, State};
 
-/// The runs that are kept: those that are not finished, the last one, and of the finished ones the latest.
+/// Returns the runs to keep: all unfinished ones, the last one, and the latest finished ones up to the limit.
 pub(crate) fn kept<'a>(now: Time, limit: &HistoryLimit, runs: &'a [Run]) -> Vec<&'a Run> {
-    // What is after now was before the clock was set back.
+    // A run with a time after now began before the clock was set back, so it counts as older than the others.
     let mut latest: Vec<&Run> = runs.iter().collect();
     latest.sort_by_key(|run| std::cmp::Reverse((run.time <= now, run.time)));
     let (mut successful, mut failed) = (limit.successful, limit.failed);

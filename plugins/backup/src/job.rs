@@ -1,4 +1,5 @@
-//! The Job of a run. It is made once and never changed: a run that has begun goes on as it began.
+//! The Job of a run. It is created once and never changed: a later change of the spec does not affect a run that has
+//! begun.
 
 use hotshoe_sdk::Time;
 use hotshoe_sdk::apply::batch_v1::{Job, JobSpec};
@@ -13,10 +14,10 @@ use crate::runs::{self, GENERATION, TRY};
 
 /// The label with the name of the Backup, on Jobs and Pods.
 const BACKUP: &str = "batch.example.com/backup";
-/// The annotation of a Job with the time for which it was scheduled; for people.
+/// The annotation of a Job with the time for which it was scheduled; for human readers.
 const SCHEDULED: &str = "batch.example.com/scheduled-time";
 
-/// What a run does that has no command of its own.
+/// The command of a run where the spec names none.
 const ARCHIVE: &str = r#"tar -czf "/target/$BACKUP_NAME.tar.gz" -C /source ."#;
 
 /// A run that is to begin.
@@ -34,7 +35,7 @@ pub(crate) fn of(run: &NewRun<'_>, spec: &BackupSpec) -> Job {
     let annotations =
         [(SCHEDULED, run.time.to_string()), (TRY, run.tries.to_string()), (GENERATION, run.generation.to_string())];
     let template = PodTemplateSpec::new().metadata(ObjectMeta::new().labels(labels)).spec(pod(run, &name, spec));
-    // A run that fails is tried again by another run, with a delay that the Backup says.
+    // No retries by the Job: after a failure the plugin starts another run, with a delay from the Backup's spec.
     let mut job = JobSpec::new().backoff_limit(0).template(template);
     if let Some(seconds) = spec.failure.deadline_seconds {
         job = job.active_deadline_seconds(seconds);
@@ -49,7 +50,7 @@ fn pod(run: &NewRun<'_>, name: &str, spec: &BackupSpec) -> PodSpec {
     let mounts: Vec<VolumeMount> = claims.map(|(name, _)| mount(name)).collect();
     PodSpec::new()
         .restart_policy("Never")
-        // A backup has nothing to do with the API server.
+        // A backup needs no access to the API server.
         .automount_service_account_token(false)
         .security_context(pod_security(spec))
         .containers([container(run, name, spec).volume_mounts(mounts)])
@@ -74,7 +75,8 @@ fn container(run: &NewRun<'_>, name: &str, spec: &BackupSpec) -> Container {
         )
 }
 
-/// Together with that of the container what the Pod Security level `restricted` wants, unless the Backup wants root.
+/// Builds the Pod's security context. With the container's it fulfils the Pod Security level `restricted`, unless the
+/// Backup is to run as root.
 fn pod_security(spec: &BackupSpec) -> PodSecurityContext {
     PodSecurityContext::new()
         .run_as_user(spec.run_as_user)
@@ -87,7 +89,7 @@ fn volume(name: &str, claim: &Claim) -> Volume {
     Volume::new().name(name).persistent_volume_claim(claim)
 }
 
-/// What is backed up is read, and nothing else.
+/// Builds a mount. The source is read-only.
 fn mount(name: &str) -> VolumeMount {
     let mount = VolumeMount::new().name(name).mount_path(format!("/{name}"));
     if name == "source" { mount.read_only(true) } else { mount }

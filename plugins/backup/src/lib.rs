@@ -13,8 +13,8 @@
 //! | `api.rs` | the `Backup` resource |
 //! | `descriptor.rs` | what the plugin asks the host for |
 //! | `reconcile.rs` | from an observation to a decision: begin here |
-//! | `validate.rs` | what cannot be served, and the words for it |
-//! | `runs.rs` | the runs that are there, as their Jobs show them |
+//! | `validate.rs` | which Backups cannot be served, and the messages |
+//! | `runs.rs` | the existing runs, read from their Jobs |
 //! | `schedule.rs` | when the next run is due, whatever the clock does |
 //! | `history.rs` | which finished runs are kept |
 //! | `job.rs` | the Job of a run |

@@ -12,8 +12,8 @@ use crate::schedule::{Phase, Schedule};
 use crate::status::{self, View};
 use crate::{history, validate};
 
-/// The clock is looked at this often, however far away the next run is: it may be set meanwhile.
-const LOOK: Duration = Duration::from_secs(300);
+/// The longest requeue, however far away the next run is: the clock may be set meanwhile.
+const MAX_REQUEUE: Duration = Duration::from_secs(300);
 
 pub(crate) fn reconcile(request: &Request<Backup>) -> Result<Answer, Failure> {
     validate::validate(request)?;
@@ -27,12 +27,12 @@ pub(crate) fn reconcile(request: &Request<Backup>) -> Result<Answer, Failure> {
         .conditions(status::conditions(&view))
         .events(status::event(&view));
     Ok(Answer::Decided(match next.filter(|next| *next > schedule.now) {
-        Some(next) => decision.requeue_after(until(request, next).min(LOOK)),
+        Some(next) => decision.requeue_after(until(request, next).min(MAX_REQUEUE)),
         None => decision,
     }))
 }
 
-/// The Jobs that are kept as they are, and the one of a run that begins.
+/// Desires the Jobs of the runs that are kept and the Job of a run that begins now.
 fn children(request: &Request<Backup>, schedule: &Schedule, runs: &[Run], phase: Phase<'_>) -> Decision {
     let spec = &request.parent.spec;
     let kept = history::kept(schedule.now, &spec.history_limit, runs);
@@ -46,8 +46,9 @@ fn children(request: &Request<Backup>, schedule: &Schedule, runs: &[Run], phase:
     if jobs.is_empty() { Decision::keep() } else { Decision::exactly(jobs) }
 }
 
-/// To the millisecond, so that a run begins when it is due and not up to a second later.
+/// Returns the time until a run is due, to the millisecond, so that it begins when it is due and not up to a second
+/// later.
 fn until(request: &Request<Backup>, time: Time) -> Duration {
     let part = request.now.unwrap_or_default() % 1000;
-    request.time().map_or(LOOK, |now| now.until(time)).saturating_sub(Duration::from_millis(part))
+    request.time().map_or(MAX_REQUEUE, |now| now.until(time)).saturating_sub(Duration::from_millis(part))
 }

@@ -1,5 +1,5 @@
-//! The runs that are there, as their Jobs show them. A run is known by the time for which it was scheduled, and its Job
-//! is named after that time: to begin the same run twice makes no second Job.
+//! The existing runs, read from their Jobs. A run is identified by the time for which it was scheduled, and its Job is
+//! named after that time, so that beginning the same run twice creates no second Job.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::Backup;
 /// The fields of [`JobView`].
 pub(crate) const JOB_FIELDS: &[&str] = &["metadata.annotations", "status.completionTime", "status.conditions"];
 
-/// The annotation of a Job with the number of tries that it is the last of.
+/// The annotation of a Job with the number of this try: 1 for the first.
 pub(crate) const TRY: &str = "batch.example.com/try";
 /// The annotation of a Job with the generation of the Backup that it was made for.
 pub(crate) const GENERATION: &str = "batch.example.com/generation";
@@ -22,7 +22,7 @@ pub(crate) const GENERATION: &str = "batch.example.com/generation";
 pub(crate) struct Run {
     /// The time for which it was scheduled.
     pub(crate) time: Time,
-    /// How many runs in a row had failed when it began, and this one.
+    /// The number of this try: one more than the runs in a row that had failed when it began.
     pub(crate) tries: i64,
     /// The generation of the Backup that it was made for.
     pub(crate) generation: i64,
@@ -52,7 +52,7 @@ pub(crate) fn name(backup: &str, time: Time) -> String {
     format!("{backup}-{}", time.unix())
 }
 
-/// The runs whose Jobs are there, in the order of their times.
+/// Returns the runs whose Jobs exist, in the order of their times.
 pub(crate) fn observed(request: &Request<Backup>) -> Result<Vec<Run>, Failure> {
     let jobs: Vec<JobView> = request.children_as::<Job, JobView>()?;
     let mut runs: Vec<Run> = jobs.into_iter().filter_map(|job| run(request.name(), job)).collect();
@@ -60,7 +60,7 @@ pub(crate) fn observed(request: &Request<Backup>) -> Result<Vec<Run>, Failure> {
     Ok(runs)
 }
 
-/// None where the Job is finished and about to go, or has a name of another kind.
+/// Reads a run from its Job; none where the Job is finished and being deleted, or its name is not that of a run.
 fn run(backup: &str, job: JobView) -> Option<Run> {
     let seconds = job.metadata.name.strip_prefix(backup)?.strip_prefix('-')?;
     let number = |key: &str| job.metadata.annotations.get(key).and_then(|number| number.parse::<i64>().ok());

@@ -1,8 +1,8 @@
-//! When the next run is due, whatever the clock does. Pure, and about times alone.
+//! When the next run is due, whatever the clock does. Pure functions of times.
 //!
-//! The clock may be set forwards or backwards, and the host may have been away. So a run is never scheduled by counting
-//! what was missed: it is the latest tick that is over, or the next one, and no next one is further away than the
-//! interval.
+//! The clock may be set forwards or backwards, and the host may have been down. So missed runs are never counted: a run
+//! is scheduled for the latest tick that has passed or for the next one, and the next one is never further away than
+//! one interval.
 
 use hotshoe_sdk::Time;
 
@@ -19,9 +19,9 @@ pub(crate) struct Schedule {
     pub(crate) last: Option<Time>,
     /// Whether there was a run after now: the clock has been set back.
     is_ahead: bool,
-    /// When the next run was said to be due.
+    /// When the next run is due according to the status.
     announced: Option<Time>,
-    /// That the last run failed.
+    /// The failed runs at the end, if the last run failed.
     pub(crate) failing: Option<Failing>,
     retry: Retry,
 }
@@ -29,24 +29,24 @@ pub(crate) struct Schedule {
 /// What is to be done now.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Phase<'a> {
-    /// A run begins that is scheduled for this time.
+    /// Begin a run that is scheduled for this time.
     Starts(Time),
-    /// A run is under way.
+    /// Wait for this run to end.
     Runs(&'a Run),
-    /// Nothing before this time.
+    /// Wait until this time.
     Waits(Time),
-    /// Nothing, as the spec says.
+    /// Begin no run, because the spec says so.
     Suspended,
-    /// Nothing before the spec changes: too many runs failed.
+    /// Begin no run before the spec changes: too many runs failed.
     Stalled,
 }
 
-/// Runs that failed, one after the other.
+/// Runs that failed in a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Failing {
-    /// When the last of them did.
+    /// When the last of them failed.
     pub(crate) at: Time,
-    /// How many, since the spec was changed.
+    /// Their number since the spec was changed.
     pub(crate) tries: i64,
 }
 
@@ -66,7 +66,7 @@ impl Schedule {
         }
     }
 
-    /// What is to be done now. There is never more than one run at a time.
+    /// Returns what is to be done now. There is never more than one run at a time.
     pub(crate) fn phase<'a>(&self, is_suspended: bool, runs: &'a [Run]) -> Phase<'a> {
         match (runs.iter().find(|run| run.is_running()), self.due()) {
             (Some(run), _) => Phase::Runs(run),
@@ -77,7 +77,7 @@ impl Schedule {
         }
     }
 
-    /// When the next run is due after what is done now.
+    /// Returns when the next run is due after this phase.
     pub(crate) fn next(&self, is_suspended: bool, phase: Phase<'_>) -> Option<Time> {
         match phase {
             _ if is_suspended => None,
@@ -88,7 +88,7 @@ impl Schedule {
         }
     }
 
-    /// When the next run is due; none where too many failed.
+    /// Returns when the next run is due; none where too many runs failed.
     fn due(&self) -> Option<Time> {
         let regular = self.regular();
         let due = match self.failing {
@@ -96,35 +96,35 @@ impl Schedule {
             Some(Failing { tries, .. }) if tries >= self.retry.max_tries => return None,
             Some(Failing { at, tries }) => regular.min(at.plus_seconds(delay(&self.retry, tries))),
         };
-        // A run has another time than the last one, or it would have its name.
+        // Two runs never have the same time: their Jobs would have the same name.
         Some(self.last.map_or(due, |last| due.max(last.plus_seconds(1))))
     }
 
-    /// When the next run is due that is no second try.
+    /// Returns when the next run is due that is not a retry.
     fn regular(&self) -> Time {
         let latest = self.now.plus_seconds(self.interval);
         let next = self.last.map(|last| last.plus_seconds(self.interval));
         match next {
             Some(next) if !self.is_ahead || next > self.now => next,
             None if !self.is_ahead => self.created.min(self.now),
-            // How long ago the last run was cannot be known, so another interval passes first.
+            // The clock was set back, so it is unknown how long ago the last run was: another interval passes first.
             _ => self.announced.filter(|announced| *announced <= latest).unwrap_or(latest),
         }
     }
 
-    /// The time of a run that begins now: that of the latest tick, however many were missed.
+    /// Returns the scheduled time of a run that begins now: the latest tick, however many were missed.
     fn tick(&self, due: Time) -> Time {
         due.plus_seconds(self.now.seconds_since(due) / self.interval * self.interval)
     }
 
-    /// How many tries a run is the last of that begins now.
+    /// Returns the number of the try that a run beginning now would be.
     pub(crate) fn next_try(&self) -> i64 {
         self.failing.map_or(0, |failing| failing.tries).saturating_add(1)
     }
 }
 
-/// The last run's failure, as its Job shows it, or the status where that Job is gone. A change of the spec makes a
-/// new beginning.
+/// Returns the failure of the last run, read from its Job or, where the Job is gone, from the status. A change of the
+/// spec resets the number of tries.
 fn failing(now: Time, generation: i64, status: &BackupStatus, runs: &[Run]) -> Option<Failing> {
     let said = status.last_run_time.filter(|time| *time <= now);
     let last = runs.iter().rfind(|run| run.time <= now).filter(|run| said.is_none_or(|said| said <= run.time));
@@ -138,12 +138,12 @@ fn failing(now: Time, generation: i64, status: &BackupStatus, runs: &[Run]) -> O
     Some(Failing { at, tries: if of == generation { tries } else { 0 } })
 }
 
-/// How many seconds after so many tries the next is made; none after a change of the spec.
+/// Returns the delay before the next try, in seconds, after so many failed ones; zero after a change of the spec.
 fn delay(retry: &Retry, tries: i64) -> i64 {
     if tries <= 0 {
         return 0;
     }
-    // No bound is further away than that, and the product stays a number of seconds.
+    // 2^25 seconds are more than the largest maximum delay, a year, and the product does not overflow.
     let doublings = u32::try_from(tries - 1).unwrap_or(u32::MAX).min(25);
     retry.base_delay_seconds.saturating_mul(1 << doublings).min(retry.max_delay_seconds)
 }

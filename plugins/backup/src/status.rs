@@ -10,11 +10,11 @@ use crate::schedule::{Failing, Phase, Schedule};
 
 const READY: &str = "Ready";
 const RUNNING: &str = "Running";
-/// The word of kstatus, which tools that wait for objects know.
+/// The condition type of kstatus, which tools that wait for objects know.
 const STALLED: &str = "Stalled";
 const RUN_FAILED: &str = "RunFailed";
 
-/// All that a status is about.
+/// The input of the status, the conditions and the Events.
 pub(crate) struct View<'a> {
     pub(crate) request: &'a Request<Backup>,
     pub(crate) schedule: &'a Schedule,
@@ -45,7 +45,7 @@ fn succeeded(run: &Run) -> Option<Time> {
     }
 }
 
-/// How many tries failed before what is under way, since the spec was changed.
+/// Returns how many tries failed in a row since the spec was changed, without a run that is under way.
 fn failed_tries(view: &View<'_>) -> i64 {
     match (view.phase, view.schedule.failing) {
         (Phase::Runs(run), _) if run.generation == view.request.parent.metadata.generation => run.tries - 1,
@@ -62,7 +62,7 @@ pub(crate) fn conditions(view: &View<'_>) -> Vec<Condition> {
     conditions
 }
 
-/// Builds `Ready`: whether the last run that ended did so well.
+/// Builds `Ready`: whether the last run that ended succeeded.
 fn ready(view: &View<'_>) -> Condition {
     if let (Phase::Starts(_), Some(refusal)) =
         (view.phase, view.request.refusals.iter().find(|refusal| refusal.concerns::<Job>()))
@@ -84,7 +84,7 @@ fn ready(view: &View<'_>) -> Condition {
     }
 }
 
-/// The last run that has ended, those last that were before the clock was set back.
+/// Returns the last run that has ended. Runs from before the clock was set back count as older than all others.
 fn last_ended<'a>(view: &View<'a>) -> Option<&'a Run> {
     let ended = view.runs.iter().filter(|run| !run.is_running());
     ended.max_by_key(|run| (run.time <= view.schedule.now, run.time))
@@ -134,7 +134,7 @@ fn under_way(view: &View<'_>, run: &Run) -> Condition {
     }
 }
 
-/// Builds the Event of a run that failed, until the status says so, too.
+/// Builds the Event for a failed run, as long as the status does not count that failure yet.
 pub(crate) fn event(view: &View<'_>) -> Option<Event> {
     let Failing { tries, .. } = view.schedule.failing?;
     let is_news = tries > 0 && view.request.parent.status.failed_tries != Some(tries);

@@ -1,5 +1,5 @@
-//! Keeps a NetworkPolicy in each Namespace that asks for one by the label `network.example.com/default-deny`: its value
-//! says which traffic of Pods is denied that no other policy allows, `ingress`, `egress` or `all`.
+//! Keeps a NetworkPolicy in each Namespace with the label `network.example.com/default-deny`. The label's value,
+//! `ingress`, `egress` or `all`, says which traffic of the Pods is denied unless another policy allows it.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ const LABEL: &str = "network.example.com/default-deny";
 /// The plugin.
 pub struct DefaultDeny;
 
-/// The Namespace, as far as it is read.
+/// The fields of the Namespace that the plugin reads.
 #[derive(Deserialize)]
 pub struct Namespace {
     #[serde(default)]
@@ -49,12 +49,12 @@ impl Reconciler for DefaultDeny {
         };
         let spec = NetworkPolicySpec::new().pod_selector(LabelSelector::new()).policy_types(types.iter().copied());
         let spec = if types.contains(&"Egress") { spec.egress([name_resolution()]) } else { spec };
-        // A child of a Namespace without a namespace of its own lies in that one.
+        // A child that names no namespace is created in the Namespace that is its parent.
         Ok(Answer::Decided(Decision::exactly([NetworkPolicy::new("default-deny").spec(spec).into()])))
     }
 }
 
-/// Without it no policy that allows a host by its name could help.
+/// Allows DNS. Without it, a policy that allows traffic to a host would not help clients that look the host up by name.
 fn name_resolution() -> NetworkPolicyEgressRule {
     let ports = ["UDP", "TCP"].map(|protocol| NetworkPolicyPort::new().protocol(protocol).port(53));
     NetworkPolicyEgressRule::new().ports(ports)

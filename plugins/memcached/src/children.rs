@@ -1,5 +1,5 @@
-//! The desired children. They set what the operator stands for and nothing else: every field left
-//! out may be set by others, and is left alone.
+//! The desired children. They set only the fields that the operator is responsible for: other field
+//! managers may set the rest, which is left alone.
 
 use hotshoe_sdk::Object;
 use hotshoe_sdk::apply::apps_v1::{Deployment, DeploymentSpec};
@@ -18,8 +18,8 @@ use crate::{
 /// The port of every Service, and Memcached's own.
 const PORT: i32 = 11211;
 
-/// Named although it is the default, because it is part of the key of a port: two appliers that
-/// differ in naming it would otherwise seem to speak of two ports.
+/// Named although it is the default, because it is part of the key of a port: without it, the ports of
+/// two field managers, one of whom names it, would seem to be two different ports.
 const PROTOCOL: &str = "TCP";
 
 const CONTAINER: &str = "memcached";
@@ -40,7 +40,7 @@ pub(crate) fn desired(name: &str, spec: &MemcachedSpec, image: &str) -> [Object;
 
 fn pods(labels: &Labels, spec: &MemcachedSpec, image: &str) -> PodTemplateSpec {
     let pod = PodSpec::new()
-        // Memcached never speaks to the API server.
+        // Memcached never calls the API server.
         .automount_service_account_token(false)
         .containers([container(spec, image)])
         .security_context(pod_security());
@@ -58,7 +58,7 @@ fn container(spec: &MemcachedSpec, image: &str) -> Container {
         .security_context(container_security())
 }
 
-/// Together with [`container_security`] what the Pod Security level `restricted` wants.
+/// Builds the Pod's security context, which, with [`container_security`], fulfils the Pod Security level `restricted`.
 fn pod_security() -> PodSecurityContext {
     PodSecurityContext::new().run_as_non_root(true).seccomp_profile(SeccompProfile::new().type_("RuntimeDefault"))
 }

@@ -1,9 +1,9 @@
 //! The CRD, made from the types in `api.rs`.
 //!
-//! Both versions have one shape and differ in the largest `size`, because the tutorials do, and
+//! Both versions have the same fields and differ in the largest `size`, as in the tutorials, so
 //! conversion is `None`. Every status is written through v1alpha1, also that of an object whose
-//! size only v1 allows: the API server then validates the whole object against v1alpha1 and lets
-//! the size pass, since it has not changed (ratcheting, `CRDValidationRatcheting`).
+//! size only v1 allows: the API server then validates the whole object against v1alpha1 and accepts
+//! the size, since it has not changed (ratcheting, `CRDValidationRatcheting`).
 
 use hotshoe_sdk::crd::{Column, CustomResource, Rule, Scale, Version};
 use serde_json::json;
@@ -12,7 +12,7 @@ use crate::api::{self, MemcachedSpec, MemcachedStatus};
 
 /// The resource `memcacheds.cache.example.com`.
 pub fn resource() -> CustomResource {
-    // Rules in place of a maximum, for the sake of their messages.
+    // Rules instead of a maximum, because rules have messages.
     let three = "spec.size in body should be less than or equal to 3 in v1alpha1; write apiVersion: cache.example.com/v1, which takes sizes up to 10";
     let up_to_three = version(api::VERSION)
         .overlay("spec.size", json!({ "minimum": 1 }))

@@ -1,4 +1,4 @@
-//! What the plugin asks the host for: as little as it can do with.
+//! What the plugin asks the host for: only what it needs.
 
 use hotshoe_sdk::apply::{
     apps_v1::Deployment,
@@ -13,10 +13,10 @@ const FINALIZER: &str = "cache.example.com/finalizer";
 pub(crate) fn describe() -> Descriptor {
     let parent = ResourceKind::new(api::GROUP, api::VERSION, api::KIND);
     Descriptor::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"), parent)
-        // Whether anything has been said before; what comes and goes more often would have it asked more often.
+        // Shows whether a status was written before. A field that changes more often would cause more calls.
         .parent_fields(&["status.nodes"])
         .owns::<Deployment>(&[Verb::Create, Verb::Update], observed::DEPLOYMENT_FIELDS)
-        // That a Service is there is all the plugin needs to know of it.
+        // No fields: the plugin only needs to know whether the Service exists.
         .owns::<Service>(&[Verb::Create, Verb::Update], &[])
         .reads::<Pod>(
             observed::PODS,

@@ -1,6 +1,6 @@
-//! What is said before a `Memcached` goes. There is nothing to clean up outside the cluster, and
-//! its children are collected after it, so that the clean-up is a word at its beginning and one
-//! at its end, each of them written before the next step.
+//! The clean-up before a `Memcached` goes. There is nothing to delete outside the cluster, and the children
+//! are garbage-collected, so the clean-up consists of two status reports, one at its beginning and one at its
+//! end. Each is written before the next step.
 
 use hotshoe_sdk::{Cleanup, Condition, Decision, Event, Failure, Request, Status};
 
@@ -16,10 +16,10 @@ pub(crate) fn finalize(request: &Request<Memcached>) -> Result<Cleanup, Failure>
     if has_begun(request) { Ok(Cleanup::Done(end(request)?)) } else { Ok(Cleanup::Waiting(begin(request)?)) }
 }
 
-/// Whether the first word has been written.
+/// Whether the first report has been written.
 fn has_begun(request: &Request<Memcached>) -> bool {
-    let said = &request.parent.status.conditions;
-    said.iter().any(|condition| condition.name == DEGRADED && condition.reason == FINALIZING)
+    let reported = &request.parent.status.conditions;
+    reported.iter().any(|condition| condition.name == DEGRADED && condition.reason == FINALIZING)
 }
 
 fn begin(request: &Request<Memcached>) -> Result<Decision, Failure> {
@@ -30,16 +30,16 @@ fn begin(request: &Request<Memcached>) -> Result<Decision, Failure> {
         "Deleting",
         format!("Custom Resource {name} is being deleted from the namespace {}", request.namespace()),
     );
-    Ok(say(request, Status::Unknown, message)?.events([deleting]))
+    Ok(report(request, Status::Unknown, message)?.events([deleting]))
 }
 
 fn end(request: &Request<Memcached>) -> Result<Decision, Failure> {
     let name = request.name();
     let message = format!("Finalizer operations for custom resource {name} name were successfully accomplished");
-    say(request, Status::True, message)
+    report(request, Status::True, message)
 }
 
-fn say(request: &Request<Memcached>, degraded: Status, message: String) -> Result<Decision, Failure> {
+fn report(request: &Request<Memcached>, degraded: Status, message: String) -> Result<Decision, Failure> {
     let observed = Observed::of(request)?;
     let available = match &observed.rollout {
         Some(rollout) => status::serving(request.name(), request.parent.spec.size, rollout),

@@ -1,13 +1,13 @@
 //! Image references and the versions in them.
 
-/// The longest value of a label.
-const LONGEST: usize = 63;
+/// The maximum length of a label value, in characters.
+const MAX_LABEL_CHARS: usize = 63;
 
-/// How many digits of a digest distinguish images for a reader.
-const DIGEST: usize = 12;
+/// The number of digits of a digest that are shown, enough to distinguish images.
+const SHORT_DIGEST_CHARS: usize = 12;
 
-/// The version that an image reference names, as a valid label value: its tag, or else the
-/// beginning of its digest, or else `latest`, which is what a reference without either means.
+/// Returns the version that an image reference names, as a valid label value: its tag, or else the
+/// beginning of its digest, or else `latest`, the meaning of a reference without either.
 pub(crate) fn version(reference: &str) -> String {
     let (named, digest) = match reference.split_once('@') {
         Some((named, digest)) => (named, Some(digest)),
@@ -25,15 +25,15 @@ pub(crate) fn version(reference: &str) -> String {
 
 fn short(digest: &str) -> String {
     let hex = digest.split_once(':').map_or(digest, |(_, hex)| hex);
-    label(hex.chars().take(DIGEST))
+    label(hex.chars().take(SHORT_DIGEST_CHARS))
 }
 
-/// As much of a text as a label's value can hold. Tags may have 128 characters, and may begin and
-/// end with some that a label may not.
+/// Makes a valid label value of a text. A tag may have 128 characters, and may begin and end with
+/// characters that are not allowed there in a label value.
 fn label(text: impl Iterator<Item = char>) -> String {
     let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let mut label: String =
-        text.map(|c| if valid(c) { c } else { '-' }).skip_while(|c| !c.is_ascii_alphanumeric()).take(LONGEST).collect();
+    let text = text.map(|c| if valid(c) { c } else { '-' }).skip_while(|c| !c.is_ascii_alphanumeric());
+    let mut label: String = text.take(MAX_LABEL_CHARS).collect();
     label.truncate(label.trim_end_matches(['-', '_', '.']).len());
     label
 }

@@ -1,11 +1,11 @@
-//! The logic of a Memcached operator: one Deployment and one Service for each `Memcached`, and a
+//! The logic of a Memcached operator: one Deployment and one Service for each `Memcached`, and
 //! a status that shows what was observed.
 //!
 //! ```text
 //!            ┌── names.rs ──── can its children be named? ─┐
 //!  request ──┼── image.rs ──── which image, which version? ┼── reconcile.rs ──▶ decision
-//!            ├── observed.rs ─ what is there?              │
-//!            └── trouble.rs ── what stands in the way? ────┘
+//!            ├── observed.rs ─ what was observed?          │
+//!            └── trouble.rs ── which problems are there? ──┘
 //! ```
 //!
 //! | file | contents |
@@ -13,12 +13,12 @@
 //! | `api.rs` | the `Memcached` resource and the plugin's configuration |
 //! | `descriptor.rs` | what the plugin asks the host for |
 //! | `reconcile.rs` | from an observation to a decision: begin here |
-//! | `finalize.rs` | what is said before a `Memcached` goes |
+//! | `finalize.rs` | the clean-up before a `Memcached` goes |
 //! | `children.rs` | the desired Deployment and Service |
 //! | `observed.rs` | what the plugin reads from the Deployment and the Pods |
-//! | `trouble.rs` | what may stand in the way, and the words for it |
+//! | `trouble.rs` | problems, with their reasons and messages |
 //! | `status.rs` | status and conditions |
-//! | `names.rs` | labels, names, and which names will not do |
+//! | `names.rs` | labels, names, and which names are invalid |
 //! | `image.rs` | image references and the versions in them |
 //! | `crd.rs` | the CRD, printed by the binary `crd` (feature `crd`) |
 

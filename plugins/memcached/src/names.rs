@@ -1,4 +1,4 @@
-//! Labels, names, and which names will not do.
+//! Labels, names, and which names are invalid.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ pub(crate) const INSTANCE: &str = "app.kubernetes.io/instance";
 
 const SERVICE_SUFFIX: &str = "-service";
 
-/// The longest name that leaves room for the suffix in the 63 characters of a Service's name.
-const LONGEST: usize = 63 - SERVICE_SUFFIX.len();
+/// The maximum length of a name. With the suffix, it fills the 63 characters of a Service's name.
+const MAX_NAME_CHARS: usize = 63 - SERVICE_SUFFIX.len();
 
 pub(crate) type Labels = BTreeMap<String, String>;
 
@@ -16,7 +16,7 @@ pub(crate) fn service(name: &str) -> String {
     format!("{name}{SERVICE_SUFFIX}")
 }
 
-/// The labels that the Pods of one custom resource have for ever and no other Pod has. A version
+/// Returns the labels that all Pods of one custom resource always have and no other Pod has. The version
 /// is not among them, since a selector cannot be changed and an image can.
 pub(crate) fn selector(name: &str) -> Labels {
     labels(&[("app", "memcached"), (INSTANCE, name), ("app.kubernetes.io/part-of", "memcached-operator")])
@@ -37,12 +37,12 @@ fn labels(pairs: &[(&str, &str)]) -> Labels {
     pairs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
-/// Which rule a name breaks, if it breaks one. The Service is named after the custom resource,
-/// and the name of a Service is the strictest of all: a label as in RFC 1035.
+/// Returns the rule that a name breaks, if any. The Service is named after the custom resource, and
+/// Service names have the strictest rule of all: an RFC 1035 label.
 pub(crate) fn broken_rule(name: &str) -> Option<String> {
-    if name.len() > LONGEST {
+    if name.len() > MAX_NAME_CHARS {
         return Some(format!(
-            "it has {} characters and may have {LONGEST}, so that {SERVICE_SUFFIX} can be added for its Service",
+            "it has {} characters and may have {MAX_NAME_CHARS}, so that {SERVICE_SUFFIX} can be added for its Service",
             name.len()
         ));
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, de::IgnoredAny};
 
 use crate::{Memcached, names};
 
-/// The key under which the Pods come.
+/// The key of the read that shows the Pods.
 pub(crate) const PODS: &str = "pods";
 
 /// The fields of [`DeploymentView`].
@@ -23,24 +23,23 @@ pub(crate) const DEPLOYMENT_FIELDS: &[&str] = &[
 
 /// The observed children of one custom resource.
 pub(crate) struct Observed {
-    /// Absent until the Deployment is there.
+    /// Absent until the Deployment exists.
     pub(crate) rollout: Option<Rollout>,
     pub(crate) has_service: bool,
     /// The names of the Pods, sorted, without those that are being deleted.
     pub(crate) nodes: Vec<String>,
 }
 
-/// How far the Deployment is.
+/// How far the rollout of the Deployment is.
 pub(crate) struct Rollout {
     selector: SelectorView,
-    /// How many servers the Deployment asks for.
-    pub(crate) wanted: i32,
+    /// The desired number of servers, from the Deployment's spec.
+    pub(crate) desired: i32,
     pub(crate) ready: i32,
     updated: i32,
     /// All servers, those of older generations included.
     total: i32,
-    /// Whether the numbers are about the Deployment as it stands and not as it was before the
-    /// last change.
+    /// Whether the numbers are about the current generation of the Deployment and not an older one.
     is_current: bool,
 }
 
@@ -66,7 +65,7 @@ impl Rollout {
         let DeploymentView { metadata, spec, status } = deployment;
         Self {
             selector: spec.selector,
-            wanted: spec.replicas,
+            desired: spec.replicas,
             ready: status.ready_replicas,
             updated: status.updated_replicas,
             total: status.replicas,
@@ -80,14 +79,14 @@ impl Rollout {
         self.selector.match_labels == *selector && self.selector.match_expressions.is_empty()
     }
 
-    /// Also where the numbers are older than the last change: it may be to something else than the
-    /// servers that serve.
+    /// Whether the desired number of servers is ready. The numbers may be those of an older generation: the
+    /// last change need not affect the servers that are ready.
     pub(crate) fn is_available(&self, size: i32) -> bool {
         self.ready == size
     }
 
     pub(crate) fn is_complete(&self, size: i32) -> bool {
-        let all = [self.wanted, self.ready, self.updated, self.total];
+        let all = [self.desired, self.ready, self.updated, self.total];
         self.is_current && all.iter().all(|count| *count == size)
     }
 }

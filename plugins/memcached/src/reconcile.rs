@@ -13,7 +13,7 @@ pub(crate) fn reconcile(request: &Request<Memcached>) -> Result<Answer, Failure>
     let observed = Observed::of(request)?;
     let (decision, trouble) = decide(request, &observed)?;
     let conditions = match request.parent.status.nodes {
-        // The other conditions come with the next call: the host calls again once this is written.
+        // The other conditions follow with the next call: the host calls again once this status is written.
         None => status::starting(request.name()),
         Some(_) => status::conditions(request.name(), request.parent.spec.size, &observed, trouble.as_ref()),
     };
@@ -23,8 +23,8 @@ pub(crate) fn reconcile(request: &Request<Memcached>) -> Result<Answer, Failure>
     ))
 }
 
-/// Decides the children, and finds what stands in their way. A problem that only a person can fix
-/// leaves the children alone; a write that the API server refused stays desired.
+/// Decides the children, and finds the problem that prevents them, if any. A problem that only a person can
+/// fix leaves the children alone; a write that the API server refused stays desired.
 fn decide(request: &Request<Memcached>, observed: &Observed) -> Result<(Decision, Option<Trouble>), Failure> {
     let name = request.name();
     if let Some(trouble) = trouble::invalid_name(name) {

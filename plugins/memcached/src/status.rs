@@ -19,7 +19,7 @@ const STARTING: &str = "Starting reconciliation";
 pub(crate) fn status(name: &str, observed: &Observed) -> MemcachedStatus {
     let selector: Vec<_> = names::selector(name).iter().map(|(key, value)| format!("{key}={value}")).collect();
     MemcachedStatus {
-        // Of the Deployment's own count each step would cost a write.
+        // Not the Deployment's own count, because each step of a rollout would cost a write.
         replicas: i32::try_from(observed.nodes.len()).unwrap_or(i32::MAX),
         nodes: observed.nodes.clone(),
         ready_replicas: observed.ready(),

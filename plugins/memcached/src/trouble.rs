@@ -27,12 +27,12 @@ enum Kind {
 }
 
 impl Trouble {
-    /// Whether a Deployment that is there serves as well as ever.
+    /// Whether an existing Deployment is not affected by the problem.
     pub(crate) fn spares_the_servers(&self) -> bool {
         matches!(self.kind, Kind::Selector | Kind::Foreign)
     }
 
-    /// Returns an Event for what the host has none for: it emits one for each refused write.
+    /// Returns an Event, except for a refused write, for which the host emits one.
     pub(crate) fn event(&self) -> Option<Event> {
         match self.kind {
             Kind::Name => Some(Event::warning(self.reason, self.message.as_str())),
@@ -44,13 +44,13 @@ impl Trouble {
         }
     }
 
-    /// Whether no amount of waiting helps, since a name cannot be changed.
+    /// Whether waiting cannot help, since a name cannot be changed.
     pub(crate) fn ends_progress(&self) -> bool {
         self.kind == Kind::Name
     }
 }
 
-/// A name that the children cannot have.
+/// Reports a name that the children cannot have.
 pub(crate) fn invalid_name(name: &str) -> Option<Trouble> {
     let rule = names::broken_rule(name)?;
     Some(Trouble {
@@ -63,7 +63,7 @@ pub(crate) fn invalid_name(name: &str) -> Option<Trouble> {
     })
 }
 
-/// No image is configured.
+/// Reports that no image is configured.
 pub(crate) fn no_image(name: &str) -> Trouble {
     Trouble {
         kind: Kind::Image,
@@ -76,7 +76,7 @@ pub(crate) fn no_image(name: &str) -> Trouble {
     }
 }
 
-/// The Deployment is the custom resource's and was made by an operator with another selector.
+/// Reports a Deployment of this custom resource that another operator created with another selector.
 pub(crate) fn immutable_selector(name: &str, observed: &Observed) -> Option<Trouble> {
     let rollout = observed.rollout.as_ref()?;
     if rollout.selects(&names::selector(name)) {
@@ -93,7 +93,7 @@ pub(crate) fn immutable_selector(name: &str, observed: &Observed) -> Option<Trou
     })
 }
 
-/// The API server refused a child. The Deployment comes first, for without it the rest is idle.
+/// Reports a child that the API server refused: the Deployment first, because without it the Service leads nowhere.
 pub(crate) fn refused(request: &Request<Memcached>, observed: &Observed) -> Option<Trouble> {
     let of_deployment = request.refusals.iter().find(|refusal| refusal.concerns::<Deployment>());
     let refusal = of_deployment.or(request.refusals.first())?;
@@ -125,15 +125,15 @@ fn foreign(refusal: &Refusal, request: &Request<Memcached>) -> Trouble {
 fn failed_write(refusal: &Refusal, exists: bool, request: &Request<Memcached>, observed: &Observed) -> Trouble {
     let (name, kind) = (request.name(), &refusal.reference.kind.kind);
     let resizes = refusal.concerns::<Deployment>()
-        && observed.rollout.as_ref().is_some_and(|rollout| rollout.wanted != request.parent.spec.size);
-    let (reason, deed) = match (exists, resizes) {
+        && observed.rollout.as_ref().is_some_and(|rollout| rollout.desired != request.parent.spec.size);
+    let (reason, action) = match (exists, resizes) {
         (false, _) => (RECONCILING, format!("create {kind}")),
         (true, true) => ("Resizing", "update the size".to_owned()),
         (true, false) => (RECONCILING, format!("update {kind}")),
     };
-    Trouble { kind: Kind::Refused, reason, message: failed(&deed, name, &refusal.message) }
+    Trouble { kind: Kind::Refused, reason, message: failed(&action, name, &refusal.message) }
 }
 
-fn failed(deed: &str, name: &str, cause: &str) -> String {
-    format!("Failed to {deed} for the custom resource ({name}): ({cause})")
+fn failed(action: &str, name: &str, cause: &str) -> String {
+    format!("Failed to {action} for the custom resource ({name}): ({cause})")
 }

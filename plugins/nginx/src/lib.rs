@@ -1,5 +1,5 @@
-//! The logic of an nginx operator: an `NginxServer` becomes a Deployment, and its status shows
-//! what became of that.
+//! The logic of an nginx operator: a Deployment for each `NginxServer`, and a status that shows how many
+//! servers are available.
 
 pub mod api;
 #[cfg(feature = "crd")]
@@ -44,7 +44,7 @@ impl Reconciler for Nginx {
     }
 }
 
-/// Of the Deployment, the fields that `describe` asks for.
+/// The fields of the Deployment that `describe` asks for.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Observed {
@@ -69,7 +69,7 @@ fn deployment(name: &str, spec: &NginxServerSpec) -> Deployment {
     let container = Container::new()
         .name("nginx")
         .image(&spec.image)
-        // The protocol is part of the key of a port, so it stands here although it is the default.
+        // The protocol is named although it is the default, because it is part of the key of a port.
         .ports([ContainerPort::new().container_port(80).protocol("TCP")])
         .security_context(SecurityContext::new().allow_privilege_escalation(false));
     // No runAsNonRoot: the stock image starts as root, and its workers run as another user.

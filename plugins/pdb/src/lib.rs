@@ -1,6 +1,6 @@
-//! Keeps a PodDisruptionBudget for each Deployment that asks for one by the label `pdb.example.com/enabled: "true"`, so
-//! that a drained node takes one Pod of it at a time. The parents are objects of Kubernetes itself: whichever tool made
-//! the Deployment goes on to own it.
+//! Keeps a PodDisruptionBudget for each Deployment with the label `pdb.example.com/enabled: "true"`, so that a drain
+//! evicts one of its Pods at a time. The parents are objects of a built-in kind: whichever tool created a Deployment
+//! continues to own it.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use hotshoe_sdk::apply::policy_v1::{PodDisruptionBudget, PodDisruptionBudgetSpec
 use hotshoe_sdk::{Answer, Decision, Descriptor, Failure, Reconciler, Request, ResourceKind, Verb};
 use serde::Deserialize;
 
-/// How many Pods may be away at once: a number or a share such as `25%`. One, unless it is said.
+/// The annotation with the number of Pods that may be unavailable at once, or a share such as `25%`; 1 by default.
 const MAX_UNAVAILABLE: &str = "pdb.example.com/max-unavailable";
 
 /// The plugin.
 pub struct Pdb;
 
-/// The Deployment, as far as it is read.
+/// The fields of the Deployment that the plugin reads.
 #[derive(Deserialize)]
 pub struct Parent {
     #[serde(default)]
@@ -70,11 +70,11 @@ impl Reconciler for Pdb {
 
     fn reconcile(request: &Request<Self>) -> Result<Answer, Failure> {
         let Spec { replicas, selector } = &request.parent.spec;
-        // Of a single Pod a budget would forbid every drain.
+        // For a single Pod a budget would forbid every drain.
         if *replicas < 2 {
             return Ok(Answer::Decided(Decision::exactly([])));
         }
-        let spec = PodDisruptionBudgetSpec::new().selector(same_pods(selector));
+        let spec = PodDisruptionBudgetSpec::new().selector(selects_same_pods(selector));
         let spec = match request.parent.metadata.annotations.get(MAX_UNAVAILABLE) {
             None => spec.max_unavailable(1),
             Some(share) if is_share(share) => spec.max_unavailable(share),
@@ -96,7 +96,7 @@ fn is_share(text: &str) -> bool {
     text.strip_suffix('%').and_then(|share| share.parse::<u8>().ok()).is_some_and(|share| (1..=100).contains(&share))
 }
 
-fn same_pods(selector: &Selector) -> LabelSelector {
+fn selects_same_pods(selector: &Selector) -> LabelSelector {
     let expressions = selector
         .match_expressions
         .iter()

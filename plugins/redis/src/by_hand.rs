@@ -1,4 +1,5 @@
-//! What others changed in the StatefulSet. The host puts it back; here it is said what to edit instead.
+//! What others changed in the StatefulSet. The host reverts such changes; the Events made here say what to edit
+//! instead.
 
 use hotshoe_sdk::Event;
 
@@ -7,8 +8,8 @@ use crate::{
     observed::{Observed, Set},
 };
 
-/// Builds an Event for each change by hand. What the plugin itself is about to change is none: then the StatefulSet
-/// was not given what is desired now.
+/// Builds an Event for each change by hand. A difference that the plugin itself is about to remove is none: the
+/// annotation [`APPLIED`](crate::children::APPLIED) shows that the StatefulSet was not given what is desired now.
 pub(crate) fn events(name: &str, spec: &RedisSpec, observed: &Observed, digest: &str) -> Vec<Event> {
     let Some(set) = &observed.set else { return Vec::new() };
     [scaled(name, spec, set), another_template(name, spec, set, digest), another_partition(name, spec, set)]

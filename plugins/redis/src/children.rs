@@ -20,7 +20,7 @@ use crate::{
 /// The annotation of the StatefulSet that holds [`Applied`].
 pub(crate) const APPLIED: &str = "cache.example.com/applied";
 
-/// What the plugin gave the StatefulSet. What differs from it there was changed by another.
+/// The values that the plugin last gave the StatefulSet. A value in the StatefulSet that differs was changed by others.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct Applied {
     pub(crate) replicas: i32,
@@ -29,7 +29,7 @@ pub(crate) struct Applied {
     pub(crate) template: String,
 }
 
-/// Builds the children. `size` is that of the claims, which may lag behind what the spec says.
+/// Builds the children. `size` is the size of the claims, which may lag behind the spec.
 pub(crate) fn desired(
     name: &str,
     spec: &RedisSpec,
@@ -77,7 +77,7 @@ fn claim(name: &str, storage: &Storage, size: &str) -> PersistentVolumeClaim {
     PersistentVolumeClaim::new(names::CLAIM).labels(names::labels(name)).spec(claim)
 }
 
-/// Builds the Service that gives each server a name of its own, `<name>-0.<name>-headless`.
+/// Builds the Service that gives each server its own DNS name, `<name>-0.<name>-headless`.
 fn service(name: &str) -> ServiceSpec {
     let port = ServicePort::new().name(REDIS).port(PORT).target_port(REDIS).protocol(PROTOCOL);
     ServiceSpec::new().cluster_ip("None").selector(names::labels(name)).ports([port])

@@ -27,7 +27,7 @@ pub fn resource() -> CustomResource {
         .version(version)
 }
 
-/// The label `controller-revision-hash` of the Pods carries the name and a hash.
+/// Limits the name, because the Pods' label `controller-revision-hash` consists of it and a hash.
 fn short_name() -> Rule {
     Rule::new("self.metadata.name.size() <= 52").message("The name may have 52 characters at most.")
 }

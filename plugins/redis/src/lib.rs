@@ -1,10 +1,10 @@
-//! The logic of a Redis operator: a headless Service and a StatefulSet for each `Redis`, and a status that says how
-//! each server is.
+//! The logic of a Redis operator: a headless Service and a StatefulSet for each `Redis`, and a status that shows the
+//! state of each server.
 //!
 //! ```text
 //!            ┌── names.rs ───── can its children be named? ────────┐
 //!            ├── storage.rs ─── how large are its claims? ─────────┤
-//!  request ──┼── observed.rs ── what is there? ── ordinals.rs ─────┼── reconcile.rs ──▶ decision
+//!  request ──┼── observed.rs ── what was observed? ─ ordinals.rs ──┼── reconcile.rs ──▶ decision
 //!            ├── stage.rs ───── how far may a rollout go? ─────────┤
 //!            └── by_hand.rs ─── what did others change? ───────────┘
 //! ```
@@ -13,9 +13,9 @@
 //! |---|---|
 //! | `api.rs` | the `Redis` resource |
 //! | `reconcile.rs` | from an observation to a decision: begin here |
-//! | `children.rs`, `template.rs` | the desired Service and StatefulSet, and the Pods of that |
+//! | `children.rs`, `template.rs` | the desired Service and StatefulSet, and the template of its Pods |
 //! | `observed.rs` | what the plugin reads |
-//! | `ordinals.rs`, `quota.rs` | how each server is, and what it waits for |
+//! | `ordinals.rs`, `quota.rs` | the state of each server, and what it waits for |
 //! | `stage.rs` | the partition at each stage of a rollout |
 //! | `storage.rs` | the size of the claims |
 //! | `by_hand.rs` | what others changed in the StatefulSet |
@@ -47,7 +47,7 @@ use hotshoe_sdk::{Answer, Descriptor, Failure, MatchRule, Reconciler, Request, R
 /// The plugin.
 pub struct Redis;
 
-/// The kind of quotas, of which some are read and none is made.
+/// The kind ResourceQuota, which the plugin only reads.
 struct ResourceQuota;
 
 impl Resource for ResourceQuota {
@@ -69,7 +69,7 @@ impl Reconciler for Redis {
             .reads::<Pod>(observed::PODS, names::APP, of_parent(), observed::POD_FIELDS)
             .reads::<PersistentVolumeClaim>(observed::CLAIMS, names::APP, of_parent(), observed::CLAIM_FIELDS)
             .reads::<ResourceQuota>(observed::QUOTAS, "", MatchRule::same_namespace(), observed::QUOTA_FIELDS)
-            // Of a server that has only to stay ready, and of a claim that has waited for long.
+            // For how long a server has been ready, and for how long a claim has been pending.
             .wants_now()
     }
 

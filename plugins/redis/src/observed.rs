@@ -13,7 +13,7 @@ use crate::{
     time,
 };
 
-/// The keys under which objects come that are read and not owned.
+/// The keys of the objects that are read and not owned.
 pub(crate) const PODS: &str = "pods";
 pub(crate) const CLAIMS: &str = "claims";
 pub(crate) const QUOTAS: &str = "quotas";
@@ -41,9 +41,9 @@ pub(crate) const CLAIM_FIELDS: &[&str] = &["metadata.creationTimestamp", "spec.s
 /// The fields of [`Quota`].
 pub(crate) const QUOTA_FIELDS: &[&str] = &["spec.scopes", "spec.scopeSelector", "status.hard", "status.used"];
 
-/// What is there.
+/// All that the plugin observes.
 pub(crate) struct Observed {
-    /// Absent until the StatefulSet is there.
+    /// Absent until the StatefulSet exists.
     pub(crate) set: Option<Set>,
     /// By name.
     pub(crate) pods: BTreeMap<String, Pod>,
@@ -56,21 +56,21 @@ pub(crate) struct Observed {
 /// The StatefulSet.
 #[derive(Default)]
 pub(crate) struct Set {
-    /// How many servers it asks for.
+    /// The desired number of servers, from its spec.
     pub(crate) replicas: i32,
     pub(crate) partition: i32,
     pub(crate) image: String,
-    /// The digest of the template that it has.
+    /// The digest of its template.
     pub(crate) template: String,
-    /// What the plugin gave it; absent where another removed the note of it.
+    /// What the plugin last gave it; absent where others removed the annotation.
     pub(crate) applied: Option<Applied>,
-    /// The size of the claims that it makes.
+    /// The size in its claim template.
     pub(crate) claim_size: Option<String>,
-    /// The revision of the template that it has.
+    /// The revision of its template.
     pub(crate) update_revision: String,
-    /// How many servers there are.
-    pub(crate) there: i32,
-    /// Whether its controller has seen it as it stands.
+    /// The number of existing servers, from its status.
+    pub(crate) existing: i32,
+    /// Whether its controller has observed the current generation.
     pub(crate) is_current: bool,
 }
 
@@ -116,7 +116,7 @@ impl Observed {
         })
     }
 
-    /// The class of a claim that waits for its volume, where it names one.
+    /// Returns the StorageClass of a pending claim, where the claim names one.
     pub(crate) fn pending_class(&self) -> Option<&str> {
         let mut pending = self.claims.values().filter(|claim| claim.is_pending());
         pending.find_map(Claim::class).filter(|class| !class.is_empty())
@@ -136,14 +136,15 @@ impl Set {
             applied: metadata.annotations.get(APPLIED).and_then(|text| serde_json::from_str(text).ok()),
             claim_size: claim.and_then(|mut claim| claim.spec.resources.requests.remove("storage")),
             update_revision: status.update_revision,
-            there: status.replicas,
+            existing: status.replicas,
             is_current: status.observed_generation == metadata.generation,
         }
     }
 }
 
 impl Pod {
-    /// Since when it has been ready; absent where it is not. The time is absent where it cannot be read.
+    /// Returns since when the Pod has been ready; the outer option is absent where it is not ready, the inner one where
+    /// the time does not parse.
     pub(crate) fn ready_since(&self) -> Option<Option<u64>> {
         let ready = self.condition("Ready").filter(|ready| ready.status == "True" && !self.is_going())?;
         Some(time::parse(&ready.last_transition_time))
@@ -157,17 +158,17 @@ impl Pod {
         self.metadata.labels.get("controller-revision-hash").is_some_and(|own| own == revision)
     }
 
-    /// Why no node takes it.
+    /// Returns the scheduler's message where no node fits the Pod.
     pub(crate) fn unschedulable(&self) -> Option<&str> {
         let scheduled = self.condition("PodScheduled").filter(|scheduled| scheduled.status == "False")?;
         Some(&scheduled.message)
     }
 
-    /// The container that waits for something, with the reason and the message of that.
+    /// Returns a container that waits for something, with the reason and the message of its state.
     pub(crate) fn waiting(&self) -> Option<(&str, &str, &str)> {
         let all = self.status.init_container_statuses.iter().chain(&self.status.container_statuses);
         let mut waiting = all.filter_map(|container| Some((container, container.state.waiting.as_ref()?)));
-        // These wait for what comes before them and say nothing.
+        // A container with one of these reasons only waits for an earlier step.
         let (container, why) =
             waiting.find(|(_, why)| !["PodInitializing", "ContainerCreating"].contains(&why.reason.as_str()))?;
         Some((&container.name, &why.reason, &why.message))
@@ -193,7 +194,7 @@ impl Claim {
 }
 
 impl Quota {
-    /// Whether it counts all Pods, and not only those of some sort.
+    /// Whether the quota counts all Pods, and not only those in its scopes.
     pub(crate) fn is_unscoped(&self) -> bool {
         self.spec.scopes.is_empty() && self.spec.scope_selector.is_none()
     }

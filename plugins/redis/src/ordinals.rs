@@ -1,4 +1,4 @@
-//! How each server is, and which one keeps the others waiting.
+//! The state of each server, and which one keeps the others waiting.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use crate::{
     quota,
 };
 
-/// How long a claim may wait for its volume before it is a problem: most provisioners take seconds.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a claim may be pending before that is a problem: most provisioners take seconds.
+const MAX_CLAIM_PENDING: Duration = Duration::from_secs(60);
 
 /// One server.
 pub(crate) struct Ordinal {
     pub(crate) status: OrdinalStatus,
     /// Whether a person has to act.
     pub(crate) is_problem: bool,
-    /// When this may have become a problem although nothing changed.
+    /// After how long this may have become a problem although nothing changed.
     pub(crate) look_again: Option<Duration>,
 }
 
@@ -39,19 +39,19 @@ impl Trouble {
     }
 }
 
-/// What is looked at for all servers.
+/// The input for all servers.
 pub(crate) struct Scene<'a> {
     pub(crate) name: &'a str,
     pub(crate) spec: &'a RedisSpec,
     pub(crate) observed: &'a Observed,
-    /// The class of a claim that waits, where it is known not to be there.
+    /// The StorageClass of a pending claim, where it is known not to exist.
     pub(crate) missing_class: Option<&'a str>,
     /// The digest of the template.
     pub(crate) digest: &'a str,
     pub(crate) now: u64,
 }
 
-/// Looks at each server in the order of their ordinals.
+/// Describes each server, in the order of the ordinals.
 pub(crate) fn all(scene: &Scene<'_>) -> Vec<Ordinal> {
     let mut first_unready = None;
     let ordinals = (0..scene.spec.replicas).map(|ordinal| {
@@ -64,7 +64,7 @@ pub(crate) fn all(scene: &Scene<'_>) -> Vec<Ordinal> {
     ordinals.collect()
 }
 
-/// The server that keeps the others waiting.
+/// Returns the server that keeps the others waiting.
 pub(crate) fn stuck(ordinals: &[Ordinal]) -> Option<&OrdinalStatus> {
     let unready = || ordinals.iter().filter(|ordinal| !ordinal.status.ready);
     let stuck = unready().find(|ordinal| ordinal.is_problem).or_else(|| unready().next());
@@ -130,7 +130,8 @@ fn with_pod(scene: &Scene<'_>, name: &str, pod: &Pod, claim: Option<&Claim>) -> 
     with_way_out(scene, name, pod, trouble)
 }
 
-/// Says what Kubernetes leaves to people: with ordered Pods, one that never became ready is not replaced.
+/// Adds the command to run where Kubernetes does not proceed by itself: with ordered Pods, a Pod that never became
+/// ready is not replaced.
 fn with_way_out(scene: &Scene<'_>, name: &str, pod: &Pod, trouble: Trouble) -> Trouble {
     let ordered = scene.spec.pod_management_policy == PodManagementPolicy::OrderedReady;
     let set = scene.observed.set.as_ref().filter(|set| set.is_current && ordered);
@@ -158,14 +159,15 @@ fn pending(scene: &Scene<'_>, claim: &Claim) -> Trouble {
     })
 }
 
-/// How long a claim may still wait. An age that cannot be read, or lies in the future, is none.
+/// Returns how much longer a claim may be pending: nothing where its creation time cannot be read, and the whole time
+/// where that lies in the future.
 fn left(claim: &Claim, now: u64) -> Duration {
     let Some(created) = claim.created() else { return Duration::ZERO };
-    let left = (Duration::from_millis(created) + PATIENCE).saturating_sub(Duration::from_millis(now));
-    left.min(PATIENCE)
+    let left = (Duration::from_millis(created) + MAX_CLAIM_PENDING).saturating_sub(Duration::from_millis(now));
+    left.min(MAX_CLAIM_PENDING)
 }
 
-/// What is wrong with the class of a claim that waits.
+/// Returns what is wrong with the StorageClass of a pending claim.
 fn class_trouble(scene: &Scene<'_>, claim: &Claim) -> Option<Trouble> {
     match claim.class() {
         None => {

@@ -1,6 +1,6 @@
-//! Quantities, to be compared.
+//! Parsing of quantities, to compare them.
 
-/// The value of a quantity in billionths, as exact as Kubernetes has it; absent where the text is none.
+/// Parses a quantity into billionths, the precision of Kubernetes; absent where the text is not a quantity.
 pub(crate) fn parse(text: &str) -> Option<i128> {
     let end = text.find(|letter: char| !matches!(letter, '0'..='9' | '.' | '+' | '-')).unwrap_or(text.len());
     let (number, suffix) = text.split_at_checked(end)?;
@@ -11,7 +11,7 @@ pub(crate) fn parse(text: &str) -> Option<i128> {
     mantissa.checked_mul(scale)?.checked_div(10_i128.checked_pow(digits)?)
 }
 
-/// What a suffix stands for, in billionths.
+/// Returns the factor of a suffix, in billionths.
 fn scale(suffix: &str) -> Option<i128> {
     const ONE: i128 = 1_000_000_000;
     let binary = |power: u32| ONE.checked_mul(1024_i128.checked_pow(power)?);
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_has_no_value() {
+    fn a_text_that_is_no_quantity_has_no_value() {
         for text in ["", "Gi", "1gi", "1.2.3", "one", "1e", "1e99", "--1", "9999999999999999999999999999999999999999E"]
         {
             assert_eq!(parse(text), None, "{text}");

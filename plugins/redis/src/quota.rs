@@ -1,4 +1,4 @@
-//! Which quota leaves no room for one more server.
+//! Finds the quota that has no room for one more server.
 
 use crate::{
     api::{Amount, RedisSpec},
@@ -9,12 +9,12 @@ use crate::{
 /// An amount of a resource, as quotas name it.
 type Need = (String, String);
 
-/// What one more Pod takes.
+/// Returns the quota that one more Pod needs.
 pub(crate) fn of_pod(spec: &RedisSpec) -> Vec<Need> {
     let (requests, limits) = (&spec.resources.requests, &spec.resources.limits);
     let mut needs = vec![one("pods"), one("count/pods")];
     for name in ["cpu", "memory"] {
-        // What is limited and not requested is requested up to its limit.
+        // Where only a limit is set, Kubernetes uses it as the request.
         if let Some(Amount(amount)) = requests.get(name).or(limits.get(name)) {
             needs.extend([(name.to_owned(), amount.clone()), (format!("requests.{name}"), amount.clone())]);
         }
@@ -25,7 +25,7 @@ pub(crate) fn of_pod(spec: &RedisSpec) -> Vec<Need> {
     needs
 }
 
-/// What one more claim takes.
+/// Returns the quota that one more claim needs.
 pub(crate) fn of_claim(spec: &RedisSpec) -> Vec<Need> {
     let storage = &spec.storage;
     let size = |name: String| (name, storage.size.clone());
@@ -43,7 +43,7 @@ fn one(name: &str) -> Need {
     (name.to_owned(), "1".to_owned())
 }
 
-/// Says which quota has no room for one of these, and for what.
+/// Returns a message with the first quota that has no room for one of these needs, and for which.
 pub(crate) fn exhausted(quotas: &[Quota], needs: &[Need]) -> Option<String> {
     let mut unscoped = quotas.iter().filter(|quota| quota.is_unscoped());
     unscoped.find_map(|quota| {

@@ -13,7 +13,7 @@ use crate::{
     template::Template,
 };
 
-/// The key under which the class comes that a claim waits for.
+/// The key of the requirement for the StorageClass of a pending claim.
 const CLASS: &str = "storageClass";
 
 pub(crate) fn reconcile(request: &Request<Redis>) -> Result<Answer, Failure> {
@@ -43,13 +43,13 @@ pub(crate) fn reconcile(request: &Request<Redis>) -> Result<Answer, Failure> {
     Ok(Answer::Decided(decision))
 }
 
-/// Asks for a StorageClass, which belongs to no namespace.
+/// Requires a StorageClass, which is cluster-scoped.
 fn of_class(class: &str) -> Requirement {
     let kind = ResourceKind::new("storage.k8s.io", "v1", "StorageClass");
     Requirement { key: CLASS.to_owned(), kind, namespace: None, name: class.to_owned() }
 }
 
-/// Says which child the API server refused.
+/// Returns the child that the API server refused, with its message.
 fn refused(request: &Request<Redis>) -> Option<Obstacle> {
     let Refusal { reference, reason, message, .. } = request.refusals.first()?;
     let (kind, name) = (&reference.kind.kind, &reference.name);

@@ -1,5 +1,5 @@
-//! A rollout in stages: the partition of the StatefulSet goes down by one whenever the servers above it run the new
-//! template and have been ready for long enough. Nothing is remembered: each stage follows from what is observed.
+//! A rollout in stages: the partition of the StatefulSet is lowered by one whenever the servers at and above it run the
+//! new template and have been ready for long enough. No state is kept: each stage follows from what is observed.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::{
 /// How far a rollout is.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) struct Stage {
-    /// Servers of this ordinal and above run the new template.
+    /// Servers with this ordinal and above get the new template.
     pub(crate) partition: i32,
-    /// When the next stage begins although nothing changes.
+    /// After how long the next stage may begin although nothing changes.
     pub(crate) look_again: Option<Duration>,
 }
 
@@ -30,8 +30,8 @@ pub(crate) fn of(name: &str, spec: &RedisSpec, observed: &Observed, digest: &str
     let Some(set) = &observed.set else { return Stage::at(last) };
     let Some(applied) = &set.applied else { return Stage::at(last) };
     if applied.template != digest {
-        // Another template: the highest ordinal is the first to get it. Where a server is missing or broken there is
-        // nothing to spare, and one that is made anew below the partition would get the old template for ever.
+        // Another template: the highest ordinal gets it first. Where a server is missing or broken, all get it at once:
+        // no stages could protect them, and a Pod that is recreated below the partition would keep the old template.
         let is_whole = all_ready(name, spec, observed);
         return Stage::at(if is_whole { last.max(spec.replicas - 1) } else { last });
     }
@@ -43,7 +43,7 @@ pub(crate) fn of(name: &str, spec: &RedisSpec, observed: &Observed, digest: &str
         return Stage::at(last);
     }
     let (next, look_again) = next(name, spec, observed, set, now);
-    // Never up again: a server above the partition that is made anew would get the old template.
+    // The partition is never raised again: a Pod below a raised partition would be recreated with the old template.
     let partition = last.max(next.min(applied.partition));
     Stage { partition, look_again: look_again.filter(|_| partition > last) }
 }
@@ -53,15 +53,15 @@ fn all_ready(name: &str, spec: &RedisSpec, observed: &Observed) -> bool {
     (0..spec.replicas).all(|ordinal| observed.pods.get(&names::pod(name, ordinal)).is_some_and(is_ready))
 }
 
-/// Whether a server that is to be updated is there and has not been.
+/// Whether a server exists that is to be updated and has not been.
 fn is_rolling(name: &str, spec: &RedisSpec, observed: &Observed, set: &Set) -> bool {
     let ordinals = spec.update_strategy.partition..spec.replicas;
     let mut pods = ordinals.filter_map(|ordinal| observed.pods.get(&names::pod(name, ordinal)));
     pods.any(|pod| !pod.has_revision(&set.update_revision))
 }
 
-/// The partition that lets the highest server that is not done be updated; and how long until one is done that only
-/// has to stay ready.
+/// Returns the highest ordinal that is not done, which is the next partition. Where that server is updated and only has
+/// to stay ready for the rest of the pause, it also returns how long.
 fn next(name: &str, spec: &RedisSpec, observed: &Observed, set: &Set, now: u64) -> (i32, Option<Duration>) {
     let pause = Duration::from_secs(u64::from(spec.update_strategy.pause_seconds));
     for ordinal in (0..spec.replicas).rev() {
@@ -75,8 +75,8 @@ fn next(name: &str, spec: &RedisSpec, observed: &Observed, set: &Set, now: u64) 
     (0, None)
 }
 
-/// How long a server has to stay ready; absent where it is not ready. A clock that jumped back, or is not that of the
-/// node, is believed no further than one pause, so that a rollout always goes on.
+/// Returns how much longer a server has to stay ready; absent where it is not ready. Where the clock jumped back, or
+/// differs from the node's, by more than one pause, the pause counts as over, so that a rollout always continues.
 fn left(pod: &Pod, pause: Duration, now: u64) -> Option<Duration> {
     let since = pod.ready_since()?;
     let Some(since) = since else { return Some(Duration::ZERO) };

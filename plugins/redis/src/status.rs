@@ -11,7 +11,7 @@ use crate::{
 
 pub(crate) fn status(scene: &Scene<'_>, stage: &Stage, ordinals: &[Ordinal]) -> RedisStatus {
     RedisStatus {
-        replicas: scene.observed.set.as_ref().map_or(0, |set| set.there),
+        replicas: scene.observed.set.as_ref().map_or(0, |set| set.existing),
         ready_replicas: count(ordinals, |ordinal| ordinal.status.ready),
         updated_replicas: count(ordinals, |ordinal| ordinal.status.updated),
         selector: names::selector(scene.name),
@@ -33,7 +33,7 @@ pub(crate) fn conditions(
     [available(scene, status, ordinals), progressing(scene, status, ordinals), degraded(ordinals, obstacle)]
 }
 
-/// What stands in the way of all servers.
+/// A problem that affects all servers.
 pub(crate) struct Obstacle {
     pub(crate) reason: &'static str,
     pub(crate) message: String,

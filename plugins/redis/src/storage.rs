@@ -1,4 +1,4 @@
-//! The size of the claims, which Kubernetes fixes when a StatefulSet is made.
+//! The size of the claims, which Kubernetes fixes when a StatefulSet is created.
 
 use hotshoe_sdk::Failure;
 
@@ -9,9 +9,9 @@ const FIELD: &str = "spec.storage.size";
 /// The size of the claims.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) struct Size {
-    /// What the StatefulSet says.
+    /// The size in the StatefulSet.
     pub(crate) size: String,
-    /// Why that is not what the spec says.
+    /// Why that size differs from the one in the spec; absent where it does not.
     pub(crate) lags: Option<String>,
 }
 
@@ -19,7 +19,7 @@ pub(crate) struct Size {
 ///
 /// # Errors
 ///
-/// Rejects a size that is none, and one that is smaller than that of the claims.
+/// Rejects an invalid size, and one that is smaller than that of the claims.
 pub(crate) fn size(name: &str, spec: &RedisSpec, observed: &Observed) -> Result<Size, Failure> {
     let wanted = &spec.storage.size;
     let Some(value) = quantity::parse(wanted).filter(|value| *value > 0) else {

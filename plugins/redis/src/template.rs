@@ -1,4 +1,4 @@
-//! The Pods that the StatefulSet makes. They set what the operator stands for and nothing else.
+//! The Pod template of the StatefulSet. It sets only the fields that the operator is responsible for.
 
 use std::collections::BTreeMap;
 
@@ -21,8 +21,8 @@ pub(crate) const PORT: i32 = 6379;
 /// Named although it is the default, because it is part of the key of a port.
 pub(crate) const PROTOCOL: &str = "TCP";
 
-/// The annotation of the Pods that identifies their template: by it, a template that was put there by hand,
-/// as `kubectl rollout undo` does, is recognised.
+/// The annotation of the Pods that identifies their template. It reveals a template that was set by hand, for example
+/// by `kubectl rollout undo`.
 pub(crate) const TEMPLATE: &str = "cache.example.com/template";
 
 const DATA: &str = "/data";
@@ -47,7 +47,7 @@ impl Template {
 
 fn pod(spec: &RedisSpec) -> PodSpec {
     PodSpec::new()
-        // Redis never speaks to the API server.
+        // Redis never calls the API server.
         .automount_service_account_token(false)
         .termination_grace_period_seconds(spec.termination_grace_period_seconds)
         .security_context(pod_security())
@@ -61,13 +61,13 @@ fn server(spec: &RedisSpec) -> Container {
         .command(["redis-server"])
         .args(["--appendonly", "yes"])
         .ports([port])
-        // A server that loads its data answers, but not with PONG.
+        // A server that is still loading its data answers, but not with PONG.
         .readiness_probe(probe(["sh", "-c", "redis-cli ping | grep -q PONG"]).period_seconds(5))
         .liveness_probe(probe(["redis-cli", "ping"]).initial_delay_seconds(30).failure_threshold(5))
 }
 
-/// Builds what runs first: what the spec says, or a look whether the volume can be written, so that a volume that
-/// cannot is named by its own container and not by a server that restarts.
+/// Builds the init container: the one of the spec, or one that checks that the volume is writable, so that a read-only
+/// volume shows as a failing init container and not as a server that keeps restarting.
 fn init_container(spec: &RedisSpec) -> Container {
     match &spec.init_container {
         Some(own) if own.command.is_empty() => container("init", &own.image, &spec.resources),
@@ -79,7 +79,7 @@ fn init_container(spec: &RedisSpec) -> Container {
     }
 }
 
-/// Builds what both containers share. Under a quota of CPU or memory, each needs its share named.
+/// Builds what both containers have in common. Under a quota of CPU or memory, each container needs resources.
 fn container(name: &str, image: &str, resources: &Resources) -> Container {
     Container::new()
         .name(name)
@@ -89,7 +89,7 @@ fn container(name: &str, image: &str, resources: &Resources) -> Container {
         .security_context(container_security())
 }
 
-/// Leaves out what is empty: the API server drops it, and it would seem changed by others.
+/// Leaves out empty maps: the API server drops them, which would look like a change by others.
 fn needs(resources: &Resources) -> ResourceRequirements {
     let mut needs = ResourceRequirements::new();
     if !resources.requests.is_empty() {
@@ -109,7 +109,7 @@ fn probe<const N: usize>(command: [&str; N]) -> Probe {
     Probe::new().exec(ExecAction::new().command(command))
 }
 
-/// Together with [`container_security`] what the Pod Security level `restricted` wants.
+/// Builds the Pod's security context, which, with [`container_security`], fulfils the Pod Security level `restricted`.
 fn pod_security() -> PodSecurityContext {
     PodSecurityContext::new()
         .run_as_non_root(true)
@@ -122,7 +122,7 @@ fn container_security() -> SecurityContext {
     SecurityContext::new().allow_privilege_escalation(false).capabilities(Capabilities::new().drop(["ALL"]))
 }
 
-/// Names a text by its FNV-1a hash: two templates of one Redis differ in it, and no more is asked of it.
+/// Returns the FNV-1a hash of a text. It only has to distinguish the templates of one Redis.
 fn digest(text: &str) -> String {
     let hash = text
         .bytes()
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_changes_the_pods_changes_the_digest_and_nothing_else_does() {
+    fn only_a_change_of_the_pods_changes_the_digest() {
         let digest = |change: fn(&mut RedisSpec)| {
             let mut spec = RedisSpec::default();
             change(&mut spec);

@@ -1,6 +1,7 @@
 //! Times as Kubernetes writes them.
 
-/// Milliseconds since the Unix epoch of a time such as `2026-01-31T12:00:00Z`; absent where the text is none.
+/// Parses a time such as `2026-01-31T12:00:00Z` into milliseconds since the Unix epoch; absent where the text is not a
+/// time.
 pub(crate) fn parse(text: &str) -> Option<u64> {
     let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
     let [year, month, day] = numbers(date, '-')?;
@@ -41,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_none() {
+    fn a_text_that_is_no_time_is_none() {
         for text in ["", "2026-01-01", "2026-01-01T00:00:00+01:00", "2026-13-01T00:00:00Z", "yesterday", "1-1-1T1:1:1Z"]
         {
             assert_eq!(parse(text), None, "{text}");

@@ -1,4 +1,4 @@
-//! The ways in which a call may end.
+//! The possible results of a call.
 
 use std::{fmt, time::Duration};
 
@@ -7,16 +7,16 @@ use crate::{Decision, ResourceKind};
 /// The answer to `reconcile`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// This should be.
+    /// The desired state.
     Decided(Decision),
-    /// Call again with these; the host fetches what the grant allows, for five rounds and up to 8 MiB.
+    /// Objects to be shown in a second call. The host fetches what the grant allows, for five rounds and up to 8 MiB.
     Needs(Vec<Requirement>),
 }
 
 /// The answer to `finalize`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cleanup {
-    /// Not finished. The decision may change and delete children, but creates none.
+    /// Not finished. The decision may change and delete children, but not create any.
     Waiting(Decision),
     /// Finished.
     Done(Decision),
@@ -25,60 +25,61 @@ pub enum Cleanup {
 /// An object that a decision needs beyond those that `describe` declared.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Requirement {
-    /// The key under which it comes back in [`crate::Request::related`].
+    /// The key under which the object is shown in [`crate::Request::related`].
     pub key: String,
-    /// What it is.
+    /// The object's kind.
     pub kind: ResourceKind,
-    /// Absent means the parent's namespace.
+    /// The object's namespace; absent means the parent's.
     pub namespace: Option<String>,
-    /// Its name.
+    /// The object's name.
     pub name: String,
 }
 
-/// Why there is no decision. Nothing is written but a condition and an Event.
+/// Why there is no decision. The host writes only a condition and an Event.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Failure {
-    /// Try again, after the given time or with back-off.
+    /// A temporary failure; retried after the given time or with backoff.
     Retry {
-        /// What happened, to what, what next.
+        /// What happened, to what, and what to do next.
         message: String,
-        /// How long to wait; absent leaves it to the host's back-off.
+        /// How long to wait before the retry; absent leaves it to the host's backoff.
         after: Option<Duration>,
     },
     /// The parent cannot be served as it is: no retry until the parent, the configuration, the
     /// grant or the plugin changes.
     Reject {
-        /// What happened, to what, what next.
+        /// What happened, to what, and what to do next.
         message: String,
         /// The field of the parent at fault, for example `spec.size`.
         field: Option<String>,
     },
-    /// Anything else; tried again with back-off.
+    /// Any other failure; retried with backoff.
     Other(String),
 }
 
 impl Failure {
-    /// Try again with back-off.
+    /// Asks for a retry with backoff.
     pub fn retry(message: impl Into<String>) -> Self {
         Self::Retry { message: message.into(), after: None }
     }
 
-    /// Try again after this long: an hour at most, and, for a parent that fails again and again, two seconds at least.
+    /// Asks for a retry after this long: an hour at most, and, for a parent that fails again and again, two seconds at
+    /// least.
     pub fn retry_after(message: impl Into<String>, after: Duration) -> Self {
         Self::Retry { message: message.into(), after: Some(after) }
     }
 
-    /// The parent cannot be served as it is.
+    /// Rejects the parent: it cannot be served as it is.
     pub fn reject(message: impl Into<String>) -> Self {
         Self::Reject { message: message.into(), field: None }
     }
 
-    /// This field of the parent cannot be served as it is.
+    /// Rejects the parent because of this field.
     pub fn reject_field(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Reject { message: message.into(), field: Some(field.into()) }
     }
 
-    /// Anything else.
+    /// Reports any other failure.
     pub fn other(message: impl Into<String>) -> Self {
         Self::Other(message.into())
     }

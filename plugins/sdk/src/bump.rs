@@ -1,9 +1,9 @@
-//! The memory of one call.
+//! The allocator for the memory of one call.
 //!
-//! Every call runs in a fresh instance that is thrown away as a whole, so memory is only ever
-//! handed out, in a line, and giving it back would be work without a reader. Two things keep that
-//! frugal: the block handed out last can grow in place, which is how strings and vectors are
-//! built, and it can be freed.
+//! Every call runs in a fresh instance that is dropped as a whole, so a bump allocator is enough:
+//! it hands out blocks one after the other, and freeing them would be wasted work. Two things keep
+//! memory use low: the block handed out last can grow in place, which is how strings and vectors
+//! are built, and it can be freed.
 
 #![allow(unsafe_code, reason = "an allocator hands out raw memory")]
 
@@ -20,9 +20,9 @@ static MEMORY: Bump = Bump { next: Cell::new(0), end: Cell::new(0) };
 /// One page of linear memory.
 const PAGE: usize = 64 * 1024;
 
-/// Memory is asked for in steps of this many pages: an ordinary decision takes one at most, since
-/// asking costs far more than handing out.
-const STEP: usize = 2;
+/// The number of pages by which memory grows: an ordinary decision takes one such step at most, since
+/// growing costs far more than allocating.
+const GROWTH_PAGES: usize = 2;
 
 unsafe extern "C" {
     /// Where the linker's data ends and free memory begins.
@@ -40,7 +40,7 @@ struct Bump {
 unsafe impl Sync for Bump {}
 
 impl Bump {
-    /// Hand out `size` bytes from `start` on, or 0 where the host gives no more memory.
+    /// Allocates `size` bytes from `start` on; returns 0 where the host grants no more memory.
     fn take(&self, start: usize, size: usize) -> usize {
         let Some(next) = start.checked_add(size) else {
             return 0;
@@ -56,7 +56,7 @@ impl Bump {
     fn grow(&self, next: usize) -> bool {
         let end = wasm32::memory_size(0) * PAGE;
         if next > end {
-            let pages = (next - end).div_ceil(PAGE).next_multiple_of(STEP);
+            let pages = (next - end).div_ceil(PAGE).next_multiple_of(GROWTH_PAGES);
             if wasm32::memory_grow(0, pages) == usize::MAX {
                 return false;
             }

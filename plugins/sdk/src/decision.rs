@@ -22,14 +22,14 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Exactly these children: the host applies each of them and deletes every other child of
-    /// this parent that it had made. None at all, over children that are there, is denied unless
-    /// `plugin.yaml` says `spec.pruneAll: true`; a clean-up may always say it.
+    /// Desires exactly these children: the host applies each of them and deletes every other child
+    /// that it made for this parent. An empty list, where children exist, is denied unless
+    /// `plugin.yaml` says `spec.pruneAll: true`; a clean-up may always answer with one.
     pub fn exactly(children: impl IntoIterator<Item = Object>) -> Self {
         Self::with(Children::Exactly(children.into_iter().collect()))
     }
 
-    /// Leave the children as they are.
+    /// Leaves the children as they are.
     pub fn keep() -> Self {
         Self::with(Children::Keep)
     }
@@ -38,11 +38,11 @@ impl Decision {
         Self { children, status: None, conditions: Vec::new(), events: Vec::new(), requeue_after: None }
     }
 
-    /// The parent's status without its conditions.
+    /// Sets the parent's status without its conditions.
     ///
     /// # Errors
     ///
-    /// `Failure::Other` where it cannot be written as JSON.
+    /// `Failure::Other` where the status cannot be written as JSON.
     pub fn status(mut self, status: &impl Serialize) -> Result<Self, Failure> {
         let json = serde_json::to_string(status)
             .map_err(|cause| Failure::other(format!("the status cannot be written as JSON: {cause}")))?;
@@ -50,7 +50,7 @@ impl Decision {
         Ok(self)
     }
 
-    /// State these conditions too.
+    /// Adds conditions.
     #[must_use]
     pub fn conditions(mut self, conditions: impl IntoIterator<Item = Condition>) -> Self {
         self.conditions.extend(conditions);
@@ -64,8 +64,9 @@ impl Decision {
         self
     }
 
-    /// Decide again after this long, even if nothing changes: a due requeue is always a call, and an Event that it
-    /// emits again is counted again. A decision that something else asks for takes its place.
+    /// Requests another decision after this long, even if nothing changes. The host always calls the plugin for a due
+    /// requeue, and an Event that this call emits again is counted again. A decision that is made earlier for another
+    /// reason replaces the requeue.
     #[must_use]
     pub fn requeue_after(mut self, after: Duration) -> Self {
         self.requeue_after = Some(after);
@@ -85,18 +86,18 @@ pub enum Children {
 /// A status condition. The host owns its times and generations.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Condition {
-    /// `type` in Kubernetes' words, for example `Available`.
+    /// The `type` of the condition in Kubernetes, for example `Available`.
     pub name: String,
     /// Whether it holds.
     pub status: Status,
     /// One PascalCase word.
     pub reason: String,
-    /// For a person.
+    /// Details for a human reader.
     pub message: String,
 }
 
 impl Condition {
-    /// A condition of this name.
+    /// Builds a condition of this type.
     pub fn new(name: &str, status: Status, reason: &str, message: impl Into<String>) -> Self {
         Self { name: name.to_owned(), status, reason: reason.to_owned(), message: message.into() }
     }
@@ -119,25 +120,25 @@ impl From<bool> for Status {
     }
 }
 
-/// A Kubernetes Event about the parent. The same reason and message raise a count instead of
-/// making a second Event.
+/// A Kubernetes Event about the parent. An Event with the same reason and message as an earlier one
+/// raises its count instead of making a second Event.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Event {
-    /// How loud.
+    /// The `type` of the Event in Kubernetes.
     pub severity: Severity,
     /// One PascalCase word.
     pub reason: String,
-    /// For a person.
+    /// Details for a human reader.
     pub message: String,
 }
 
 impl Event {
-    /// Something happened.
+    /// Builds an Event that needs no attention.
     pub fn normal(reason: &str, message: impl Into<String>) -> Self {
         Self::new(Severity::Normal, reason, message)
     }
 
-    /// Something happened that a person may have to act upon.
+    /// Builds an Event that a person may have to act upon.
     pub fn warning(reason: &str, message: impl Into<String>) -> Self {
         Self::new(Severity::Warning, reason, message)
     }
@@ -147,7 +148,7 @@ impl Event {
     }
 }
 
-/// How loud an event is.
+/// The severity of an Event.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Severity {
     /// For the record.

@@ -1,4 +1,4 @@
-//! What a plugin is and what it asks for. Asking grants nothing: the administrator does.
+//! What a plugin is and what it asks for. Only the administrator grants it, in `plugin.yaml`.
 
 use crate::{Resource, ResourceKind};
 
@@ -9,7 +9,7 @@ pub struct Descriptor {
     pub name: String,
     /// The plugin's version.
     pub version: String,
-    /// The kind that it serves.
+    /// The kind of the parents.
     pub parent: ResourceKind,
     /// The fields of the parent to be shown beside `spec`.
     pub parent_fields: Vec<String>,
@@ -23,7 +23,7 @@ pub struct Descriptor {
     pub wants_now: bool,
     /// Whether requests carry the number of tries.
     pub wants_attempt: bool,
-    /// JSON schema of the configuration. It documents it; nothing is checked against it.
+    /// The JSON schema of the configuration: documentation only, no configuration is checked against it.
     pub config_schema: Option<String>,
 }
 
@@ -42,12 +42,12 @@ pub struct Owned {
 /// What a plugin wants to do with the children of a kind.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verb {
-    /// Make them.
+    /// Create them.
     Create,
-    /// Change them. A kind that is owned without this verb is created once: what is there is left as it is, however it
-    /// differs from what is desired. That is for kinds that cannot be changed, such as Jobs.
+    /// Change them. Children of a kind that is owned without this verb are created once and then left as they are,
+    /// however they differ from what is desired. That is for kinds that cannot be changed, such as Jobs.
     Update,
-    /// Delete those that it no longer wants.
+    /// Delete those that are no longer desired.
     Delete,
 }
 
@@ -58,27 +58,27 @@ pub struct Read {
     pub key: String,
     /// Which kind.
     pub kind: ResourceKind,
-    /// A label selector that all of them fulfil; empty selects all.
+    /// The label selector that the objects match; empty selects all.
     pub selector: String,
-    /// How one of them belongs to a parent.
+    /// How an object is matched to a parent.
     pub rule: MatchRule,
     /// The fields to be shown, as paths.
     pub fields: Vec<String>,
 }
 
-/// How an object that is read and not owned belongs to a parent in its namespace; a parent without one has them in all
-/// that the grant covers.
+/// How an object that is read and not owned is matched to a parent in its namespace. A cluster-scoped parent is matched
+/// with objects in all namespaces that the grant covers.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum MatchRule {
-    /// The label of this key carries [`parent_label`](crate::parent_label) of the parent's name; an empty key stands
-    /// for every object in the parent's namespace.
+    /// The object's label of this key has the value [`parent_label`](crate::parent_label) of the parent's name. An
+    /// empty key matches every object in the parent's namespace.
     ParentLabel(String),
-    /// The field of the parent at this path names it.
+    /// The parent's field at this path has the object's name.
     ParentField(String),
 }
 
 impl Descriptor {
-    /// A plugin of this name and version that serves this kind and asks for nothing yet.
+    /// Describes a plugin of this name and version that has parents of this kind and asks for nothing yet.
     pub fn new(name: &str, version: &str, parent: ResourceKind) -> Self {
         Self {
             name: name.to_owned(),
@@ -94,14 +94,14 @@ impl Descriptor {
         }
     }
 
-    /// Show these fields of the parent beside `spec`.
+    /// Asks for these fields of the parent beside `spec`.
     #[must_use]
     pub fn parent_fields(mut self, fields: &[&str]) -> Self {
         self.parent_fields.extend(strings(fields));
         self
     }
 
-    /// Have children of this kind, do this with them, and be shown these fields of them.
+    /// Asks to own children of this kind, with these verbs, and to be shown these fields of them.
     #[must_use]
     pub fn owns<K: Resource>(mut self, verbs: &[Verb], fields: &[&str]) -> Self {
         self.owns.push(Owned {
@@ -112,8 +112,8 @@ impl Descriptor {
         self
     }
 
-    /// Read, under `key`, the objects that fulfil `selector` and belong to the parent by `rule`,
-    /// and be shown these fields of them.
+    /// Asks to read, under `key`, the objects that match `selector` and, by `rule`, the parent, and to
+    /// be shown these fields of them.
     #[must_use]
     pub fn reads<K: Resource>(mut self, key: &str, selector: &str, rule: MatchRule, fields: &[&str]) -> Self {
         self.reads.push(Read {
@@ -126,16 +126,17 @@ impl Descriptor {
         self
     }
 
-    /// Hold this finalizer on every parent, and be asked to clean up. It is of the form `GROUP/NAME`, with the group of the
-    /// parents and the plugin's name in `plugin.yaml`, or stands in `spec.finalizers` there. No host takes one where
-    /// parents are Pods or, as Deployments, make some.
+    /// Asks the host to hold this finalizer on every parent and to call `finalize` before a parent goes. The finalizer
+    /// has the form `GROUP/NAME`, with the group of the parents and the plugin's name in `plugin.yaml`, or is listed in
+    /// `spec.finalizers` there. A host loads no plugin with a finalizer on parents that are Pods or that, like
+    /// Deployments, create Pods.
     #[must_use]
     pub fn finalizer(mut self, finalizer: &str) -> Self {
         self.finalizer = Some(finalizer.to_owned());
         self
     }
 
-    /// Asks for the time in each request. That time has passed is alone no reason for a call: ask for one with
+    /// Asks for the time in each request. Passing time alone causes no call: ask for one with
     /// [`Decision::requeue_after`](crate::Decision::requeue_after).
     #[must_use]
     pub fn wants_now(mut self) -> Self {
@@ -150,7 +151,7 @@ impl Descriptor {
         self
     }
 
-    /// Document the configuration by this JSON schema. The host checks no configuration against it: what
+    /// Documents the configuration by this JSON schema. The host checks no configuration against it: one that
     /// [`Reconciler::Config`](crate::Reconciler::Config) cannot read is rejected at each call.
     #[must_use]
     pub fn config_schema(mut self, schema: &str) -> Self {
@@ -160,18 +161,19 @@ impl Descriptor {
 }
 
 impl MatchRule {
-    /// The label of this key carries [`parent_label`](crate::parent_label) of the parent's name.
+    /// Matches objects whose label of this key has the value [`parent_label`](crate::parent_label) of the parent's
+    /// name.
     pub fn parent_label(key: &str) -> Self {
         Self::ParentLabel(key.to_owned())
     }
 
-    /// It is in the parent's namespace, whatever its labels: a ResourceQuota, for example. A change of it wakes every
-    /// parent there, so narrow it by the selector where you can.
+    /// Matches every object in the parent's namespace, whatever its labels: a ResourceQuota, for example. A change of
+    /// such an object requeues every parent there, so narrow them by the selector where you can.
     pub fn same_namespace() -> Self {
         Self::ParentLabel(String::new())
     }
 
-    /// The field of the parent at this path names it.
+    /// Matches the object whose name is in the parent's field at this path.
     pub fn parent_field(path: &str) -> Self {
         Self::ParentField(path.to_owned())
     }

@@ -1,4 +1,4 @@
-//! The component around a plugin: the only file that knows the generated bindings.
+//! The component around a plugin. No other file uses the generated bindings.
 
 use std::{marker::PhantomData, time::Duration};
 
@@ -29,7 +29,7 @@ pub mod generated {
     });
 }
 
-/// Exports a [`Reconciler`] as the contract asks for.
+/// Exports a [`Reconciler`] in the form that the contract requires.
 pub struct Guest<R>(PhantomData<R>);
 
 impl<R: Reconciler> export::Guest for Guest<R> {
@@ -49,7 +49,7 @@ impl<R: Reconciler> export::Guest for Guest<R> {
     }
 }
 
-/// Logs where and why a panic happened before it traps; the trap itself carries neither.
+/// Logs the place and the message of a panic before it traps: the trap itself carries neither.
 fn log_panics() {
     std::panic::set_hook(Box::new(|panic| log(Level::Error, &panic.to_string())));
 }
@@ -73,7 +73,7 @@ fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-// What comes in.
+// From the host.
 
 impl From<wit::Request> for Observation {
     fn from(request: wit::Request) -> Self {
@@ -119,7 +119,7 @@ impl From<wit::ResourceKind> for ResourceKind {
     }
 }
 
-// What goes out.
+// To the host.
 
 impl From<Object> for wit::Object {
     fn from(object: Object) -> Self {

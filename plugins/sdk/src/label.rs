@@ -2,9 +2,9 @@
 
 use sha2::{Digest, Sha256};
 
-/// A parent's name as the value of the label by which [`MatchRule::ParentLabel`](crate::MatchRule)
-/// finds what belongs to it: the name itself, or, past the 63 bytes of a label value, the first 52
-/// characters of it and a hash of the whole.
+/// Returns the label value for a parent's name by which [`MatchRule::ParentLabel`](crate::MatchRule)
+/// finds the parent's objects: the name itself or, where it is longer than the 63 bytes of a label value, its
+/// first 52 characters and a hash of the whole name.
 pub fn parent_label(name: &str) -> String {
     if name.len() <= 63 {
         return name.to_owned();
@@ -18,9 +18,9 @@ pub fn parent_label(name: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The host is held to the same file.
+    /// A test of the host reads the same file.
     #[test]
-    fn a_label_is_what_the_host_compares_with() {
+    fn a_label_value_is_the_same_as_in_the_host() {
         let vectors = include_str!("../../../tests/vectors/parent-label.json");
         let vectors: Vec<(String, String)> = serde_json::from_str(vectors).unwrap_or_default();
         assert!(!vectors.is_empty());

@@ -45,8 +45,8 @@
 //!
 //! - It is a pure function. There is no clock, network, file, randomness or API client, and equal
 //!   requests must be answered equally: the host skips a call that it has seen answered.
-//! - It runs in a fresh instance. Nothing kept in memory is there at the next call, and memory is
-//!   never given back during one (see `bump.rs`).
+//! - It runs in a fresh instance. Nothing kept in memory is there at the next call, and almost no
+//!   memory is freed during a call (see `bump.rs`).
 //! - Observed objects are *projections*: they hold the fields that [`Reconciler::describe`] asked
 //!   for, and every other field reads as absent or empty.
 //! - A panic costs that one decision, and its message goes to the host's log.
@@ -61,17 +61,17 @@
 //! | `reconciler.rs` | the trait that a plugin implements, and how it is called |
 //! | `request.rs` | what a plugin is shown, and typed access to it |
 //! | `decision.rs` | what a plugin answers: children, status, conditions, events |
-//! | `answer.rs` | the ways in which a call may end |
+//! | `answer.rs` | the possible results of a call |
 //! | `descriptor.rs` | what a plugin is and what it asks for |
-//! | `object.rs` | Kubernetes objects as they cross the border |
+//! | `object.rs` | Kubernetes objects, as host and plugin exchange them |
 //! | `apply/` | typed children: builders for the common kinds |
 //! | `crd/` | CustomResourceDefinitions from types; feature `crd` |
 //! | `label.rs` | names as label values |
 //! | `time.rs` | points in time, as Kubernetes writes them |
 //! | `log.rs` | lines for the host's log |
 //! | `testing.rs` | a plugin's cases, answered by its native build; feature `testing` |
-//! | `guest.rs` | the component around it all; only for Wasm |
-//! | `bump.rs` | the memory of one call; only for Wasm |
+//! | `guest.rs` | the component's exports and imports; only for Wasm |
+//! | `bump.rs` | the memory allocator; only for Wasm |
 
 /// Compiles the plugin of the book.
 #[cfg(doctest)]
@@ -117,7 +117,7 @@ pub use reconciler::{Reconciler, finalize, reconcile};
 pub use request::{Observation, Refusal, Related, Request};
 pub use time::Time;
 
-/// Make a [`Reconciler`] the plugin of this crate. Without effect when compiled natively.
+/// Exports a [`Reconciler`] as the plugin of this crate. Does nothing when compiled natively.
 #[macro_export]
 macro_rules! export {
     ($plugin:ty) => {

@@ -7,14 +7,14 @@
 //! The host bounds the number and size of the lines of one call. A line has no effect on the
 //! decision, and a call that the host skips as already answered writes none.
 
-/// How loud a line is.
+/// The level of a line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Level {
     /// Every step.
     Trace,
     /// For the author of the plugin.
     Debug,
-    /// For the administrator, when reading along.
+    /// For an administrator who follows the log.
     Info,
     /// A person may have to act.
     Warn,
@@ -22,13 +22,13 @@ pub enum Level {
     Error,
 }
 
-/// Write one line.
+/// Writes one line.
 #[cfg(target_family = "wasm")]
 pub fn write(level: Level, message: &str) {
     crate::guest::log(level, message);
 }
 
-/// Write one line: to the test that captures this thread's lines, or else to standard error.
+/// Writes one line: to the test that captures this thread's lines, or else to standard error.
 #[cfg(not(target_family = "wasm"))]
 pub fn write(level: Level, message: &str) {
     native::write(level, message);
@@ -49,7 +49,7 @@ mod native {
         static CAPTURED: RefCell<Option<Lines>> = const { RefCell::new(None) };
     }
 
-    /// What `work` returns, and the lines that it wrote on this thread.
+    /// Runs `work`, and returns its result and the lines that it wrote on this thread.
     pub fn capture<T>(work: impl FnOnce() -> T) -> (T, Vec<(Level, String)>) {
         CAPTURED.set(Some(Vec::new()));
         let result = work();
@@ -64,19 +64,19 @@ mod native {
     }
 }
 
-/// Write a line for every step, formatted as by [`format!`].
+/// Writes a line at level trace, formatted as by [`format!`].
 #[macro_export]
 macro_rules! trace {
     ($($message:tt)+) => { $crate::log::write($crate::log::Level::Trace, &::std::format!($($message)+)) };
 }
 
-/// Write a line for the author of the plugin, formatted as by [`format!`].
+/// Writes a line at level debug, formatted as by [`format!`].
 #[macro_export]
 macro_rules! debug {
     ($($message:tt)+) => { $crate::log::write($crate::log::Level::Debug, &::std::format!($($message)+)) };
 }
 
-/// Write a line for the administrator, formatted as by [`format!`].
+/// Writes a line at level info, formatted as by [`format!`].
 #[macro_export]
 macro_rules! info {
     ($($message:tt)+) => { $crate::log::write($crate::log::Level::Info, &::std::format!($($message)+)) };

@@ -1,4 +1,4 @@
-//! Kubernetes objects as they cross the border: a typed name and a body of JSON text.
+//! Kubernetes objects as host and plugin exchange them: a typed reference and a body of JSON text.
 
 #[cfg(feature = "k8s-openapi")]
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use crate::Failure;
 
-/// A kind of object by its names. The builders in [`apply`](crate::apply) have it, and with the feature `k8s-openapi`
-/// the types of that crate; implement it for a type of your own to read or own a kind that neither has.
+/// The kind of a type's objects. The builders in [`apply`](crate::apply) implement it, and, with the feature
+/// `k8s-openapi`, the types of that crate; implement it for a type of your own to read or own a kind that neither has.
 pub trait Resource {
     /// Empty for the core group.
     const GROUP: &'static str;
@@ -37,7 +37,7 @@ pub struct ResourceKind {
 }
 
 impl ResourceKind {
-    /// The kind of these names.
+    /// The kind with this group, version and name.
     pub fn new(group: &str, version: &str, kind: &str) -> Self {
         Self { group: group.to_owned(), version: version.to_owned(), kind: kind.to_owned() }
     }
@@ -47,7 +47,7 @@ impl ResourceKind {
         Self::new(K::GROUP, K::VERSION, K::KIND)
     }
 
-    /// As manifests have it, for example `apps/v1`.
+    /// The `apiVersion` of manifests, for example `apps/v1`.
     pub fn api_version(&self) -> String {
         let Self { group, version, .. } = self;
         if group.is_empty() { version.clone() } else { format!("{group}/{version}") }
@@ -59,10 +59,10 @@ impl ResourceKind {
     }
 }
 
-/// The name of one object.
+/// The kind, namespace and name of one object.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct ObjectRef {
-    /// What it is.
+    /// The kind of the object.
     pub kind: ResourceKind,
     /// Absent for cluster-scoped objects; may be left out for a child of a namespaced parent.
     pub namespace: Option<String>,
@@ -81,7 +81,7 @@ pub struct Object {
 }
 
 impl Object {
-    /// A desired child, typed by `k8s-openapi`.
+    /// Builds a desired child from a type of `k8s-openapi`.
     ///
     /// # Errors
     ///
@@ -100,9 +100,9 @@ impl Object {
         Ok(desired)
     }
 
-    /// A desired child of kind `K` and this name, in the parent's namespace, with these fields: a type of the
-    /// plugin's own with just those that it sets, or a [`serde_json::Value`]. `apiVersion`, `kind` and the name
-    /// may be left out of them. Nothing checks that Kubernetes knows such fields: write a test that does. A component
+    /// Builds a desired child of kind `K` and this name, in the parent's namespace, from its fields: a type of the
+    /// plugin's own with just the fields that it sets, or a [`serde_json::Value`]. `apiVersion`, `kind` and the name
+    /// may be left out. Nothing checks that Kubernetes knows such fields: write a test that does. A component
     /// with types of its own is half the size of one that builds a typed Deployment.
     ///
     /// # Errors
@@ -115,25 +115,26 @@ impl Object {
         Ok(Self { reference, json })
     }
 
-    /// This desired child in a namespace: each child of a parent without one says its own.
+    /// Sets the namespace of this desired child. Each namespaced child of a cluster-scoped parent needs one.
     #[must_use]
     pub fn in_namespace(mut self, namespace: impl Into<String>) -> Self {
         self.reference.namespace = Some(namespace.into());
         self
     }
 
-    /// A child of kind `K` that is there and stays as it is: its name alone. For kinds that are owned without
+    /// Names an existing child of kind `K` that stays as it is. For kinds that are owned without
     /// [`Verb::Update`](crate::Verb::Update), whose children are never changed.
     pub fn kept<K: Resource>(name: &str) -> Self {
         let reference = ObjectRef { kind: ResourceKind::of::<K>(), namespace: None, name: name.to_owned() };
         Self { reference, json: "{}".to_owned() }
     }
 
-    /// This object with what its reference says and the JSON may leave out: its kind and name. For tests.
+    /// Returns the JSON of this object with its `apiVersion`, `kind` and name, which the JSON itself may leave out. For
+    /// tests.
     ///
     /// # Errors
     ///
-    /// Where the JSON is no object, or its metadata is none.
+    /// Where the JSON is not an object, or its metadata is not.
     pub fn whole(&self) -> serde_json::Result<Map<String, Value>> {
         let ObjectRef { kind, name, .. } = &self.reference;
         let mut whole: Map<String, Value> = serde_json::from_str(&self.json)?;
@@ -146,7 +147,7 @@ impl Object {
         Ok(whole)
     }
 
-    /// This observed object, typed. Fields that were not asked for are absent or empty.
+    /// Reads this observed object as a `K`. Fields that were not asked for are absent or empty.
     ///
     /// # Errors
     ///
@@ -157,7 +158,7 @@ impl Object {
                 "the host showed {} {} in a form that this plugin cannot read: {}",
                 self.reference.kind.kind,
                 self.reference.name,
-                words(&cause)
+                without_position(&cause)
             ))
         })
     }
@@ -173,18 +174,18 @@ pub struct Metadata {
     pub namespace: Option<String>,
     /// Distinguishes an object from an earlier one of the same name.
     pub uid: String,
-    /// Raised by every change of the object's desired state; absent where its kind has none.
+    /// Raised by every change of the object's desired state; absent for kinds without generations.
     pub generation: Option<i64>,
     /// Present while the object is being deleted; a time as in RFC 3339.
     pub deletion_timestamp: Option<String>,
 }
 
-/// What is wrong with a text, without the line and column: the author cannot see the text that the
+/// Returns the message of a parse error without the line and column: the author cannot see the text that the
 /// host made, and a message should not change with the fields around the one at fault.
-pub(crate) fn words(cause: &serde_json::Error) -> String {
-    let mut words = cause.to_string();
-    if let Some(end) = words.rfind(" at line ") {
-        words.truncate(end);
+pub(crate) fn without_position(cause: &serde_json::Error) -> String {
+    let mut message = cause.to_string();
+    if let Some(end) = message.rfind(" at line ") {
+        message.truncate(end);
     }
-    words
+    message
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use crate::{Failure, Metadata, Object, ObjectRef, Reconciler, Resource, Time, object};
 
-/// What the host shows, before it is decoded. Tests build one.
+/// What the host shows for one call, before it is decoded. Tests build one themselves.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observation {
     /// The object to decide about.
@@ -19,9 +19,9 @@ pub struct Observation {
     pub refusals: Vec<Refusal>,
     /// The plugin's configuration, a JSON object.
     pub config: String,
-    /// Milliseconds since the Unix epoch; only where asked for.
+    /// Milliseconds since the Unix epoch; only where `describe` asked for it.
     pub now: Option<u64>,
-    /// Tries since the last success; only where asked for.
+    /// Tries since the last success; only where `describe` asked for it.
     pub attempt: Option<u32>,
 }
 
@@ -34,22 +34,22 @@ pub struct Related {
     pub objects: Vec<Object>,
 }
 
-/// A child whose last write the API server refused. It stays until a write goes through or the
-/// desired child changes.
+/// A child whose last write the API server refused. The refusal is shown until a write succeeds or
+/// the desired child changes.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Refusal {
     /// Which child.
     pub reference: ObjectRef,
     /// The HTTP status code.
     pub code: u32,
-    /// The reason of the API server, for example `Forbidden`.
+    /// The reason that the API server gave, for example `Forbidden`.
     pub reason: String,
-    /// The words of the API server.
+    /// The message of the API server.
     pub message: String,
 }
 
 impl Refusal {
-    /// Whether it is about a child of this type.
+    /// Whether the refused child is of this kind.
     pub fn concerns<K: Resource>(&self) -> bool {
         self.reference.kind.is::<K>()
     }
@@ -73,7 +73,7 @@ pub struct Request<R: Reconciler> {
     related: Vec<Related>,
 }
 
-/// `()` is the configuration of a plugin that has none, and reads as `null` does.
+/// Reads the configuration. That of a plugin without one is `{}`, which `()` reads as `null`.
 fn read_config<C: DeserializeOwned>(config: &str) -> Result<C, serde_json::Error> {
     serde_json::from_str(config).or_else(|cause| match config.trim() {
         "{}" => serde_json::from_str("null").map_err(|_| cause),
@@ -82,18 +82,18 @@ fn read_config<C: DeserializeOwned>(config: &str) -> Result<C, serde_json::Error
 }
 
 impl<R: Reconciler> Request<R> {
-    /// Decode an observation.
+    /// Decodes an observation.
     ///
     /// # Errors
     ///
-    /// `Failure::Reject` where the parent or the configuration is not what the plugin reads:
-    /// trying again would not help.
+    /// `Failure::Reject` where the parent or the configuration does not parse as the plugin's type:
+    /// a retry would not help.
     pub fn read(observation: Observation) -> Result<Self, Failure> {
         let parent = read_parent(&observation.parent)?;
         let config = read_config(&observation.config).map_err(|cause| {
             Failure::reject(format!(
                 "the plugin's configuration is not what this plugin reads: {}; correct it",
-                object::words(&cause)
+                object::without_position(&cause)
             ))
         })?;
         Ok(Self {
@@ -138,8 +138,8 @@ impl<R: Reconciler> Request<R> {
     }
 
     /// The parent's children of kind `K`, read as `View`: a type of the plugin's own with just
-    /// the fields that it asked for. A component with such views is a quarter of the size of one that
-    /// knows every field of a Deployment, or a good half where it builds typed Deployments too.
+    /// the fields that it asked for. A component with such views is a quarter of the size of one with
+    /// the full type of a Deployment, or a good half where it also builds typed Deployments.
     ///
     /// # Errors
     ///
@@ -177,8 +177,8 @@ impl<R: Reconciler> Request<R> {
     ///
     /// # Errors
     ///
-    /// `Failure::Other` where one of them does not parse, or where nothing was ever asked for
-    /// under this key.
+    /// `Failure::Other` where one of them does not parse, or where no read or requirement has this
+    /// key.
     pub fn related<K: DeserializeOwned>(&self, key: &str) -> Result<Vec<K>, Failure> {
         let Some(related) = self.related.iter().find(|related| related.key == key) else {
             return Err(Failure::other(format!(
@@ -210,7 +210,7 @@ struct Named {
     metadata: Metadata,
 }
 
-/// Only the parent's name: the rest may hold what does not belong into a log.
+/// Prints the parent's name only: the rest may hold secrets, which do not belong in a log.
 impl<R: Reconciler> fmt::Debug for Request<R> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "Request({} {})", self.reference.kind.kind, self.reference.name)
@@ -223,13 +223,14 @@ fn read_parent<T: DeserializeOwned>(parent: &Object) -> Result<T, Failure> {
             "{} {} is not what this plugin reads: {}; correct it, or use a plugin that reads it",
             parent.reference.kind.kind,
             parent.reference.name,
-            object::words(&cause)
+            object::without_position(&cause)
         ),
         field: field_at_fault::<T>(&parent.json),
     })
 }
 
-/// Where a text stops being a `T`. Costs a second reading, which only a failure pays for.
+/// Returns the path of the first field that does not parse as part of a `T`. It parses the text a second time, which
+/// only a failure pays for.
 fn field_at_fault<T: DeserializeOwned>(json: &str) -> Option<String> {
     let mut reader = serde_json::Deserializer::from_str(json);
     let error = serde_path_to_error::deserialize::<_, T>(&mut reader).err()?;
@@ -241,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_configuration_is_the_unit_type() {
+    fn an_empty_configuration_reads_as_the_unit_type_only() {
         #[derive(serde::Deserialize)]
         struct Image {
             image: String,

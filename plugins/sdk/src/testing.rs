@@ -1,5 +1,5 @@
-//! A plugin's cases, answered by its native build. `hotshoe test` runs the same files under the sandbox; here a
-//! debugger can follow.
+//! A plugin's cases, run on its native build. `hotshoe test` runs the same files in the sandbox, where a debugger
+//! cannot be attached; here it can.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,12 +13,12 @@ use crate::{
     Requirement, ResourceKind, Severity, Status,
 };
 
-/// Answers every case below `cases/` of the plugin in `folder`, which is `env!("CARGO_MANIFEST_DIR")` in a test.
+/// Runs every case in `cases/` of the plugin in `folder`, which is `env!("CARGO_MANIFEST_DIR")` in a test.
 ///
 /// # Panics
 ///
-/// Where an answer is another than expected, with all such answers as they would stand in the files; where a file
-/// is no case; and where there is none.
+/// Where an answer differs from the expected one: the message has all such answers in the format of a case file. Also
+/// where a file is not a case, and where there are no files.
 pub fn run_cases<R: Reconciler>(folder: impl AsRef<Path>) {
     let files = files(&folder.as_ref().join("cases"));
     assert!(!files.is_empty(), "{} has no cases", folder.as_ref().display());
@@ -43,11 +43,11 @@ pub fn object(value: &Value) -> Object {
     Object { reference: ObjectRef { kind, namespace, name: name.to_owned() }, json: value.to_string() }
 }
 
-/// Writes a decision as cases do.
+/// Writes a decision in the format of a case file.
 ///
 /// # Panics
 ///
-/// Where the status or a child is no JSON.
+/// Where the status or a child is not JSON.
 pub fn decision(decision: &Decision) -> Value {
     let mut written = json!({ "children": children(&decision.children) });
     let conditions = decision.conditions.iter().map(|condition| {
@@ -150,8 +150,8 @@ fn answer<R: Reconciler>(case: Case) -> Value {
     }
 }
 
-/// Builds the observation of a case, in the order in which a host shows it. A declared read that the case leaves out
-/// found nothing.
+/// Builds the observation of a case, with objects in the order in which a host shows them. A declared read that the
+/// case leaves out has found nothing.
 fn observation<R: Reconciler>(mut case: Case) -> Observation {
     for read in R::describe().reads {
         case.related.entry(read.key).or_default();
@@ -230,15 +230,15 @@ fn failed(failure: Failure) -> Value {
     }
 }
 
-/// Sets a member unless it says nothing, as what says nothing is left out of cases.
+/// Sets a member unless the value is null or an empty list: case files leave such members out.
 fn set(object: &mut Value, key: &str, value: Value) {
-    let says_nothing = value.is_null() || value.as_array().is_some_and(Vec::is_empty);
-    if let (Value::Object(members), false) = (object, says_nothing) {
+    let is_empty = value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+    if let (Value::Object(members), false) = (object, is_empty) {
         members.insert(key.to_owned(), value);
     }
 }
 
-/// Sorts children and conditions, whose order means nothing, and leaves out members that say nothing.
+/// Sorts children and conditions, whose order means nothing, and leaves out members that are null or an empty list.
 fn sorted(mut answer: Value) -> Value {
     let decisions = answer.as_object_mut().into_iter().flat_map(Map::values_mut);
     for decision in decisions.filter_map(Value::as_object_mut) {
@@ -263,7 +263,7 @@ fn parse(json: &str) -> Value {
     serde_json::from_str(json).unwrap_or_else(|cause| unusable(&format!("the status is no JSON: {cause}")))
 }
 
-#[allow(clippy::panic, reason = "a test says what broke by breaking")]
+#[allow(clippy::panic, reason = "a test fails by a panic")]
 fn unusable(why: &str) -> ! {
     panic!("{why}")
 }

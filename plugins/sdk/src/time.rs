@@ -19,17 +19,17 @@ const CYCLE_DAYS: i64 = 146_097;
 pub struct Time(i64);
 
 impl Time {
-    /// `0001-01-01T00:00:00Z`. What is earlier cannot be written, and is this.
+    /// `0001-01-01T00:00:00Z`, the earliest time that can be written; earlier ones are clamped to it.
     pub const MIN: Self = Self(-62_135_596_800);
-    /// `9999-12-31T23:59:59Z`. What is later cannot be written, and is this.
+    /// `9999-12-31T23:59:59Z`, the latest time that can be written; later ones are clamped to it.
     pub const MAX: Self = Self(253_402_300_799);
 
-    /// So many seconds after the Unix epoch.
+    /// The time this many seconds after the Unix epoch.
     pub fn from_unix(seconds: i64) -> Self {
         Self(seconds.clamp(Self::MIN.0, Self::MAX.0))
     }
 
-    /// So many milliseconds after the Unix epoch, as `now` is shown; what is more than whole seconds is left out.
+    /// The time this many milliseconds after the Unix epoch, as in `now`; a fraction of a second is dropped.
     pub fn from_unix_millis(millis: u64) -> Self {
         Self::from_unix(i64::try_from(millis / 1000).unwrap_or(i64::MAX))
     }
@@ -39,23 +39,23 @@ impl Time {
         self.0
     }
 
-    /// This much later; a negative number is earlier.
+    /// The time this many seconds later; a negative number gives an earlier time.
     #[must_use]
     pub fn plus_seconds(self, seconds: i64) -> Self {
         Self::from_unix(self.0.saturating_add(seconds))
     }
 
-    /// How many seconds this is after another time; negative where it is before it.
+    /// The number of seconds from `earlier` to this time; negative where this time comes first.
     pub fn seconds_since(self, earlier: Self) -> i64 {
         self.0 - earlier.0
     }
 
-    /// How long it is from this time until a later one; none at all where that is over.
+    /// The duration from this time until `later`; zero where `later` comes first.
     pub fn until(self, later: Self) -> Duration {
         Duration::from_secs(u64::try_from(later.seconds_since(self)).unwrap_or_default())
     }
 
-    /// Reads a time as in RFC 3339; fractions of a second are left out.
+    /// Parses a time as in RFC 3339; a fraction of a second is dropped.
     pub fn parse(text: &str) -> Option<Self> {
         let (date, time) = text.split_once(['T', 't'])?;
         let (clock, offset) = time.split_at_checked(time.find(['Z', 'z', '+', '-'])?)?;
@@ -70,7 +70,7 @@ impl Time {
     }
 }
 
-/// Numbers of so many digits, and nothing else but the separator.
+/// Parses three separated numbers of exactly these many digits.
 fn numbers(text: &str, separator: char, digits: [usize; 3]) -> Option<[i64; 3]> {
     let mut parts = text.split(separator);
     let mut next = |digits: usize| {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused() {
+    fn a_text_that_is_no_time_is_refused() {
         for text in [
             "",
             "now",
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_the_nearest_that_can() {
+    fn a_time_that_cannot_be_written_is_clamped_to_one_that_can() {
         assert_eq!(Time::from_unix(i64::MAX).to_string(), "9999-12-31T23:59:59Z");
         assert_eq!(Time::from_unix(i64::MIN).to_string(), "0001-01-01T00:00:00Z");
         assert_eq!(Time::MAX.plus_seconds(i64::MAX), Time::MAX);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn how_long_until_a_time_that_is_over_is_no_time_at_all() {
+    fn the_duration_until_a_time_in_the_past_is_zero() {
         let (noon, later) = (Time::from_unix(0), Time::from_unix(90));
         assert_eq!(noon.until(later), Duration::from_secs(90));
         assert_eq!(later.until(noon), Duration::ZERO);
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn in_json_it_is_text() {
+    fn a_time_is_a_string_in_json() {
         let time: Time = serde_json::from_str("\"2026-01-31T12:00:00Z\"").unwrap();
         assert_eq!(serde_json::to_string(&time).unwrap(), "\"2026-01-31T12:00:00Z\"");
         let error = serde_json::from_str::<Time>("\"soon\"").unwrap_err().to_string();

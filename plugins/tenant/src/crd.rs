@@ -1,4 +1,4 @@
-//! The CRD, made from the types in `lib.rs`: its objects lie in no namespace.
+//! The CRD, made from the types in `lib.rs`. It is cluster-scoped.
 
 use hotshoe_sdk::crd::{Column, CustomResource, Version};
 use schemars::{Schema, SchemaGenerator, json_schema};
@@ -16,7 +16,7 @@ pub fn resource() -> CustomResource {
         .version(version)
 }
 
-/// Amounts by the names of resources: numbers, or texts such as `500m`.
+/// Returns the schema of quantities by resource name: numbers, or texts such as `500m`.
 pub(crate) fn quantities(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object", "maxProperties": 50, "additionalProperties": { "x-kubernetes-int-or-string": true } })
 }

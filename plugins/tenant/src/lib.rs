@@ -1,5 +1,5 @@
-//! Gives each namespace of a `Tenant` a quota, and a NetworkPolicy by which only the namespaces of the same tenant reach
-//! it. A Tenant has no namespace itself, so each child says its own; which those may be, `plugin.yaml` says.
+//! Gives each namespace of a `Tenant` a quota and a NetworkPolicy that admits traffic only from namespaces of the same
+//! tenant. A Tenant is cluster-scoped, so each child names its namespace; `plugin.yaml` says which are granted.
 
 use hotshoe_sdk::apply::meta_v1::{LabelSelector, LabelSelectorRequirement};
 use hotshoe_sdk::apply::networking_v1::{
@@ -18,7 +18,7 @@ pub mod crd;
 /// The plugin.
 pub struct Tenants;
 
-/// The parent, as far as it is read.
+/// The fields of the parent that the plugin reads.
 #[derive(Deserialize)]
 pub struct Tenant {
     #[serde(default)]
@@ -78,7 +78,7 @@ impl Reconciler for Tenants {
         let TenantSpec { namespaces, quota } = &request.parent.spec;
         let mut children = Vec::with_capacity(2 * namespaces.len());
         for namespace in namespaces {
-            let isolation = NetworkPolicy::new(name(request)).spec(reached_by(namespaces));
+            let isolation = NetworkPolicy::new(name(request)).spec(admits_only(namespaces));
             let limits = Object::desired::<ResourceQuota>(&name(request), &json!({ "spec": { "hard": quota } }))?;
             children.extend([Object::from(isolation), limits].map(|child| child.in_namespace(namespace)));
         }
@@ -98,7 +98,7 @@ fn name(request: &Request<Tenants>) -> String {
     format!("tenant-{}", request.name())
 }
 
-/// Namespaces that have both.
+/// Returns the namespaces that have both a NetworkPolicy and a ResourceQuota.
 fn ready(request: &Request<Tenants>) -> Result<Vec<String>, Failure> {
     let namespaces = |children: Vec<Observed>| children.into_iter().filter_map(|child| child.metadata.namespace);
     let policies: Vec<_> = namespaces(request.children_as::<NetworkPolicy, Observed>()?).collect();
@@ -106,7 +106,7 @@ fn ready(request: &Request<Tenants>) -> Result<Vec<String>, Failure> {
     Ok(quotas.filter(|namespace| policies.contains(namespace)).collect())
 }
 
-fn reached_by(namespaces: &[String]) -> NetworkPolicySpec {
+fn admits_only(namespaces: &[String]) -> NetworkPolicySpec {
     let same_tenant =
         LabelSelectorRequirement::new().key("kubernetes.io/metadata.name").operator("In").values(namespaces.iter());
     let from = NetworkPolicyPeer::new().namespace_selector(LabelSelector::new().match_expressions([same_tenant]));

@@ -1,5 +1,5 @@
-//! Objects that a plugin should never get written, each as the plugin desires it and as a request
-//! that would write it without any host between.
+//! Objects that must never be written for a plugin, each as the plugin desires it and as a request
+//! that would write it without a host in between.
 
 use serde_json::{Value, json};
 
@@ -9,27 +9,27 @@ use crate::kinds::{
     SYSTEM,
 };
 
-/// Where it is tried.
+/// The parent for which an attack is tried.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
     /// The parent's namespace.
     pub namespace: &'a str,
-    /// The parent's name; the object's too, where the row does not say otherwise.
+    /// The parent's name, which is also the object's unless the row has another.
     pub name: &'a str,
 }
 
-/// One object.
+/// A forged object.
 #[derive(Clone, Debug)]
 pub struct Forged {
-    /// What the plugin says that it is.
+    /// The kind in the plugin's answer.
     pub kind: Kind,
-    /// What the plugin says where it is; the parent's namespace where it says nothing.
+    /// The namespace in the plugin's answer; absent for the parent's.
     pub namespace: Option<String>,
-    /// What the plugin calls it.
+    /// The name in the plugin's answer.
     pub name: String,
-    /// Its JSON.
+    /// The JSON in the plugin's answer.
     pub body: Value,
-    /// What a client would write that asks the API server directly.
+    /// The path of a request that would write the object directly.
     pub path: String,
 }
 
@@ -39,7 +39,7 @@ impl Forged {
         Self { kind, namespace: namespace.map(str::to_owned), name: name.to_owned(), body, path }
     }
 
-    /// As the fixture's parent dictates it, or has it asked for.
+    /// Renders the object for the spec of the fixture's parent, which tells the fixture to desire or to require it.
     pub fn dictated(&self) -> Value {
         json!({
             "group": self.kind.group, "version": self.kind.version, "kind": self.kind.kind,
@@ -47,7 +47,7 @@ impl Forged {
         })
     }
 
-    /// As the API server would be asked for it directly, by server-side apply.
+    /// Renders the body of a server-side apply that writes the object directly.
     pub fn applied(&self) -> Value {
         let mut object = self.body.clone();
         object["apiVersion"] = self.kind.api_version().into();
@@ -57,12 +57,12 @@ impl Forged {
     }
 }
 
-/// In the place of its parent, with its parent's name.
+/// One object in the parent's namespace, with the parent's name.
 fn here(kind: Kind, place: &Place<'_>, body: Value) -> Vec<Forged> {
     vec![Forged::new(kind, place, None, place.name, body)]
 }
 
-/// A ConfigMap that would do, with this in its metadata.
+/// An otherwise valid ConfigMap with this metadata.
 fn with_metadata(place: &Place<'_>, metadata: Value) -> Vec<Forged> {
     here(CONFIG_MAP, place, json!({ "metadata": metadata, "data": { "a": "b" } }))
 }
@@ -85,17 +85,18 @@ pub fn cluster_role(place: &Place<'_>) -> Vec<Forged> {
     here(CLUSTER_ROLE, place, everything())
 }
 
-/// Where a host forces a namespace before it asks for the scope, this passes for namespaced.
+/// A cluster-scoped object with a namespace: where a host sets a namespace before it looks up the scope, this would
+/// pass as a namespaced object.
 pub fn cluster_role_in_namespace(place: &Place<'_>) -> Vec<Forged> {
     vec![Forged::new(CLUSTER_ROLE, place, Some(place.namespace), place.name, everything())]
 }
 
-/// Itself as administrator.
+/// The plugin's account as administrator.
 pub fn cluster_role_binding(place: &Place<'_>) -> Vec<Forged> {
     here(CLUSTER_ROLE_BINDING, place, binding("ClusterRole", "cluster-admin"))
 }
 
-/// A view of every object that is written.
+/// A webhook, which would see every object that is written.
 pub fn webhook(place: &Place<'_>) -> Vec<Forged> {
     here(MUTATING_WEBHOOK, place, json!({ "webhooks": [] }))
 }
@@ -111,7 +112,7 @@ pub fn definition(place: &Place<'_>) -> Vec<Forged> {
     )]
 }
 
-/// The node's files by another way.
+/// The node's files, by way of a volume.
 pub fn persistent_volume(place: &Place<'_>) -> Vec<Forged> {
     let spec =
         json!({ "capacity": { "storage": "1Gi" }, "accessModes": ["ReadWriteOnce"], "hostPath": { "path": "/" } });
@@ -126,22 +127,22 @@ pub fn persistent_volume_with_secret(place: &Place<'_>) -> Vec<Forged> {
     here(PERSISTENT_VOLUME, place, json!({ "spec": spec }))
 }
 
-/// A namespace without Pod Security; also as something to be read.
+/// A namespace without Pod Security; also used for a read.
 pub fn namespace(place: &Place<'_>) -> Vec<Forged> {
     here(NAMESPACE, place, json!({ "metadata": { "labels": { "pod-security.kubernetes.io/enforce": "privileged" } } }))
 }
 
-/// A namespace that would never go.
+/// A namespace that could never be deleted.
 pub fn namespace_with_finalizer(place: &Place<'_>) -> Vec<Forged> {
     here(NAMESPACE, place, json!({ "spec": { "finalizers": ["example.com/never"] } }))
 }
 
-/// Another tenant's namespace; also as something to be read.
+/// An object in another tenant's namespace; also used for a read.
 pub fn config_map_elsewhere(place: &Place<'_>) -> Vec<Forged> {
     vec![Forged::new(CONFIG_MAP, place, Some("default"), place.name, json!({ "data": { "a": "b" } }))]
 }
 
-/// The reference is innocent, the object is not.
+/// An object whose JSON names another namespace than its reference.
 pub fn config_map_elsewhere_in_json(place: &Place<'_>) -> Vec<Forged> {
     let mut forged = with_metadata(place, json!({ "namespace": "default" }));
     forged.iter_mut().for_each(|one| one.path = CONFIG_MAP.path("default", Some(place.name)));
@@ -153,43 +154,43 @@ pub fn role(place: &Place<'_>) -> Vec<Forged> {
     here(ROLE, place, everything())
 }
 
-/// Itself as administrator of the parent's namespace.
+/// The plugin's account as administrator of the parent's namespace.
 pub fn role_binding(place: &Place<'_>) -> Vec<Forged> {
     here(ROLE_BINDING, place, binding("ClusterRole", "admin"))
 }
 
-/// An account to act as.
+/// An account that the plugin could act as.
 pub fn service_account(place: &Place<'_>) -> Vec<Forged> {
     here(SERVICE_ACCOUNT, place, json!({}))
 }
 
-/// The API server fills it with a token that never ends.
+/// A Secret that the API server would fill with a token that never expires.
 pub fn token_secret(place: &Place<'_>) -> Vec<Forged> {
     let annotations = json!({ "kubernetes.io/service-account.name": "default" });
     let kind = "kubernetes.io/service-account-token";
     here(SECRET, place, json!({ "metadata": { "annotations": annotations }, "type": kind }))
 }
 
-/// The same by the subresource of an account.
+/// A token by the subresource of an account.
 pub fn token_request(place: &Place<'_>) -> Vec<Forged> {
     let kind = Kind { group: "authentication.k8s.io", version: "v1", kind: "TokenRequest", plural: "" };
     let path = SERVICE_ACCOUNT.path(place.namespace, Some("default/token"));
     vec![Forged { path, ..Forged::new(kind, place, None, "default", json!({ "spec": {} })) }]
 }
 
-/// Who says which plugins there are, and what they may.
+/// A `Plugin`, which says which plugins there are and what they are granted.
 pub fn plugin(place: &Place<'_>) -> Vec<Forged> {
     here(PLUGIN, place, json!({ "spec": { "source": { "file": "/tmp/other.wasm" } } }))
 }
 
-/// The object that says which host is active.
+/// The Lease that says which host is active.
 pub fn lease(place: &Place<'_>) -> Vec<Forged> {
     let lease =
         |namespace| Forged::new(LEASE, place, namespace, "hotshoe", json!({ "spec": { "holderIdentity": "me" } }));
     vec![lease(Some(SYSTEM))]
 }
 
-/// The host itself, whose account any of its Pods has; also as something to be read.
+/// The host's own Deployment, whose Pods run under the host's account; also used for a read.
 pub fn hosts_deployment(place: &Place<'_>) -> Vec<Forged> {
     let labels = json!({ "app": "hotshoe" });
     let mut pod = harmless_pod();
@@ -199,19 +200,19 @@ pub fn hosts_deployment(place: &Place<'_>) -> Vec<Forged> {
     vec![Forged::new(DEPLOYMENT, place, Some(SYSTEM), "hotshoe", json!({ "spec": spec }))]
 }
 
-/// What the host would be configured with.
+/// A Secret of the host.
 pub fn hosts_secret(place: &Place<'_>) -> Vec<Forged> {
     vec![Forged::new(SECRET, place, Some(SYSTEM), "hotshoe", json!({ "stringData": { "a": "b" } }))]
 }
 
-/// Something to be read.
+/// A Secret to be read.
 pub fn secret(place: &Place<'_>) -> Vec<Forged> {
     here(SECRET, place, json!({}))
 }
 
 // === Pods ===
 
-/// A Pod that the level `restricted` admits.
+/// A Pod that the Pod Security level `restricted` admits.
 fn harmless_pod() -> Value {
     let security = json!({
         "allowPrivilegeEscalation": false, "runAsNonRoot": true, "runAsUser": 1000,
@@ -248,63 +249,63 @@ fn mount(spec: &mut Value, source: Value) {
     spec["containers"][0]["volumeMounts"] = json!([{ "name": "taken", "mountPath": "/taken" }]);
 }
 
-/// As good as root on the node.
+/// A privileged Pod, which is equivalent to root on the node.
 pub fn privileged_pod(place: &Place<'_>) -> Vec<Forged> {
     pod(place, privilege)
 }
 
-/// Keys of the kubelet among them.
+/// A Pod with the node's files, which include the kubelet's keys.
 pub fn host_path_pod(place: &Place<'_>) -> Vec<Forged> {
     pod(place, |spec| mount(spec, json!({ "hostPath": { "path": "/" } })))
 }
 
-/// Past every NetworkPolicy.
+/// A Pod in the node's network, to which no NetworkPolicy applies.
 pub fn host_network_pod(place: &Place<'_>) -> Vec<Forged> {
     pod(place, |spec| spec["hostNetwork"] = true.into())
 }
 
-/// Whatever is bound to that account, or that it may pull and mount.
+/// A Pod with all rights, pull secrets and mountable Secrets of another account.
 pub fn other_account_pod(place: &Place<'_>) -> Vec<Forged> {
     pod(place, |spec| spec["serviceAccountName"] = "another-tenants".into())
 }
 
-/// Whatever rights the account has that every Pod may run under.
+/// A Pod with the rights of the namespace's default account.
 pub fn token_pod(place: &Place<'_>) -> Vec<Forged> {
     pod(place, |spec| spec["automountServiceAccountToken"] = true.into())
 }
 
-/// Beside whom it likes.
+/// A Pod on a node of its choice, beside any other workload.
 pub fn node_name_pod(place: &Place<'_>) -> Vec<Forged> {
     pod(place, |spec| spec["nodeName"] = "control-plane".into())
 }
 
-/// To be read without a right to read it.
+/// A Pod that mounts a Secret which the plugin may not read.
 pub fn secret_volume_pod(place: &Place<'_>) -> Vec<Forged> {
     pod(place, |spec| mount(spec, json!({ "secret": { "secretName": "another-tenants" } })))
 }
 
-/// The same by another way.
+/// A Pod with such a Secret in its environment.
 pub fn secret_environment_pod(place: &Place<'_>) -> Vec<Forged> {
     let source = json!([{ "secretRef": { "name": "another-tenants" } }]);
     pod(place, |spec| spec["containers"][0]["envFrom"] = source)
 }
 
-/// Pods that another controller makes.
+/// Privileged Pods that another controller would create.
 pub fn privileged_deployment(place: &Place<'_>) -> Vec<Forged> {
     deployment(place, privilege)
 }
 
-/// The same.
+/// Pods with the node's files that another controller would create.
 pub fn host_path_deployment(place: &Place<'_>) -> Vec<Forged> {
     deployment(place, |spec| mount(spec, json!({ "hostPath": { "path": "/" } })))
 }
 
-/// A log that can be read, and a link in it that leads the next Pod to wherever it likes.
+/// A writable mount where only reading is granted: a symbolic link in it could lead the next Pod to any file.
 pub fn host_path_writing_pod(place: &Place<'_>) -> Vec<Forged> {
     pod(place, |spec| mount(spec, json!({ "hostPath": { "path": "/var/log" } })))
 }
 
-/// A folder that the kubelet makes on the node as root, although the mount is read-only.
+/// A read-only mount with a subpath, which the kubelet would create on the node as root.
 pub fn host_path_making_pod(place: &Place<'_>) -> Vec<Forged> {
     pod(place, |spec| {
         mount(spec, json!({ "hostPath": { "path": "/var/log" } }));
@@ -313,7 +314,7 @@ pub fn host_path_making_pod(place: &Place<'_>) -> Vec<Forged> {
     })
 }
 
-/// A container that an add-on puts into the Pod as the annotation says.
+/// A Pod with an annotation by which an add-on injects a container.
 pub fn annotated_pod(place: &Place<'_>) -> Vec<Forged> {
     let volumes = "[{\"name\":\"root\",\"hostPath\":{\"path\":\"/\"}}]";
     pod_with_annotation(place, "sidecar.istio.io/userVolume", volumes)
@@ -330,7 +331,7 @@ pub fn pod_with_cri_o_device(place: &Place<'_>) -> Vec<Forged> {
     pod_with_annotation(place, "io.kubernetes.cri-o.Devices", "/dev/kvm")
 }
 
-/// The same in what makes Pods.
+/// A Deployment with that annotation in its Pod template.
 pub fn deployment_with_cri_o_device(place: &Place<'_>) -> Vec<Forged> {
     let mut forged = deployment(place, |_| {});
     for one in &mut forged {
@@ -366,7 +367,7 @@ pub fn annotated_service(place: &Place<'_>) -> Vec<Forged> {
     here(SERVICE, place, json!({ "metadata": { "annotations": annotation }, "spec": spec }))
 }
 
-/// What matches, whichever tenant it belongs to.
+/// A workload whose selector matches Pods of any tenant.
 fn adopting(kind: Kind, place: &Place<'_>) -> Vec<Forged> {
     let labels = json!({ "app": "ci-runner" });
     let template = json!({ "metadata": { "labels": labels }, "spec": harmless_pod() });
@@ -374,17 +375,17 @@ fn adopting(kind: Kind, place: &Place<'_>) -> Vec<Forged> {
     here(kind, place, json!({ "spec": spec }))
 }
 
-/// A ReplicaSet of none deletes all Pods that it adopts, whichever tenant they belong to.
+/// A ReplicaSet with 0 replicas, which would delete all Pods that it adopts, of any tenant.
 pub fn adopting_replica_set(place: &Place<'_>) -> Vec<Forged> {
     adopting(REPLICA_SET, place)
 }
 
-/// One that was left by its Deployment, or never had any: of an older template it is scaled to none.
+/// A Deployment that would adopt an orphaned ReplicaSet, whose template counts as an older one, and scale it to 0.
 pub fn adopting_deployment(place: &Place<'_>) -> Vec<Forged> {
     adopting(DEPLOYMENT, place)
 }
 
-/// Those that are named `SET-NUMBER`, and the plugin names the set.
+/// A StatefulSet that would adopt Pods named `SET-NUMBER`; the plugin chooses the name of the set.
 pub fn adopting_stateful_set(place: &Place<'_>) -> Vec<Forged> {
     adopting(STATEFUL_SET, place)
 }
@@ -406,7 +407,8 @@ fn stateful_set(place: &Place<'_>, change: impl FnOnce(&mut Value)) -> Vec<Forge
     here(STATEFUL_SET, place, json!({ "spec": spec }))
 }
 
-/// One that is there already is used as it is: this is of the set `shop-NAME`.
+/// A claim template whose claims would have the names of those of the set `shop-NAME`: an existing claim is used as it
+/// is.
 pub fn claim_of_another_set(place: &Place<'_>) -> Vec<Forged> {
     stateful_set(place, |spec| spec["volumeClaimTemplates"] = json!([claim("data-shop")]))
 }
@@ -416,12 +418,12 @@ fn filled(mut claim: Value) -> Value {
     claim
 }
 
-/// A copy of what could not be mounted.
+/// A copy of a claim that the plugin could not mount.
 pub fn filled_claim_of_set(place: &Place<'_>) -> Vec<Forged> {
     stateful_set(place, |spec| spec["volumeClaimTemplates"] = json!([filled(claim("data"))]))
 }
 
-/// The same without a StatefulSet.
+/// Such a copy without a StatefulSet.
 pub fn filled_claim(place: &Place<'_>) -> Vec<Forged> {
     here(CLAIM, place, json!({ "spec": filled(claim(place.name))["spec"] }))
 }
@@ -440,13 +442,13 @@ pub fn claim_with_finalizer(place: &Place<'_>) -> Vec<Forged> {
     stateful_set(place, |spec| spec["volumeClaimTemplates"] = json!([claim]))
 }
 
-/// Data that no decision deletes goes with the set.
+/// A retention policy that deletes data with the set, which no decision could delete directly.
 pub fn claims_deleted_with_set(place: &Place<'_>) -> Vec<Forged> {
     let policy = json!({ "whenDeleted": "Delete", "whenScaled": "Delete" });
     stateful_set(place, |spec| spec["persistentVolumeClaimRetentionPolicy"] = policy)
 }
 
-/// Something to run a command in.
+/// A command in a Pod.
 pub fn exec(place: &Place<'_>) -> Vec<Forged> {
     let kind = Kind { group: "", version: "v1", kind: "PodExecOptions", plural: "" };
     let path = POD.path(place.namespace, Some(&format!("{}/exec?command=id", place.name)));
@@ -455,7 +457,7 @@ pub fn exec(place: &Place<'_>) -> Vec<Forged> {
 
 // === what belongs to others in an object that may be written ===
 
-/// The garbage collector would hold it to its parent, or collect it with another's.
+/// A foreign owner, whose deletion would be blocked or would garbage-collect the object.
 pub fn foreign_owner(place: &Place<'_>) -> Vec<Forged> {
     let owner = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "name": "kube-root-ca.crt", "uid": "00000000-0000-0000-0000-000000000000",
@@ -464,12 +466,12 @@ pub fn foreign_owner(place: &Place<'_>) -> Vec<Forged> {
     with_metadata(place, json!({ "ownerReferences": [owner] }))
 }
 
-/// It is there in every namespace, and no plugin's.
+/// The name of a ConfigMap that exists in every namespace and belongs to no plugin.
 pub fn taken_name(place: &Place<'_>) -> Vec<Forged> {
     vec![Forged::new(CONFIG_MAP, place, None, "kube-root-ca.crt", json!({ "data": { "ca.crt": "mine" } }))]
 }
 
-/// Fields that it never wrote.
+/// Ownership of fields that the plugin never wrote.
 pub fn managed_fields(place: &Place<'_>) -> Vec<Forged> {
     let entry = json!({ "manager": "kubectl", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {} });
     with_metadata(place, json!({ "managedFields": [entry] }))
@@ -480,71 +482,71 @@ pub fn finalizers(place: &Place<'_>) -> Vec<Forged> {
     with_metadata(place, json!({ "finalizers": ["example.com/never"] }))
 }
 
-/// Another object than the one that was observed.
+/// The UID of another object than the one that was observed.
 pub fn uid(place: &Place<'_>) -> Vec<Forged> {
     with_metadata(place, json!({ "uid": "00000000-0000-0000-0000-000000000000" }))
 }
 
-/// Past the host's precondition.
+/// A precondition other than the host's.
 pub fn resource_version(place: &Place<'_>) -> Vec<Forged> {
     with_metadata(place, json!({ "resourceVersion": "0" }))
 }
 
-/// Gone before it is there.
+/// An object that would be created as deleted.
 pub fn deletion_timestamp(place: &Place<'_>) -> Vec<Forged> {
     with_metadata(place, json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" }))
 }
 
-/// A new object at every decision.
+/// A generated name, by which every decision would create another object.
 pub fn generate_name(place: &Place<'_>) -> Vec<Forged> {
     with_metadata(place, json!({ "generateName": "many-" }))
 }
 
-/// Another plugin's child.
+/// The label of another plugin's child.
 pub fn our_label(place: &Place<'_>) -> Vec<Forged> {
     with_metadata(place, json!({ "labels": { "hotshoe.dev/plugin": "memcached" } }))
 }
 
-/// In sync, whatever it is.
+/// The annotation by which the host would take the object for up to date.
 pub fn our_annotation(place: &Place<'_>) -> Vec<Forged> {
     with_metadata(place, json!({ "annotations": { "hotshoe.dev/applied": "00" } }))
 }
 
-/// What kubectl would take for the person's last word.
+/// The annotation that kubectl would take for the user's last applied configuration.
 pub fn last_applied(place: &Place<'_>) -> Vec<Forged> {
     with_metadata(place, json!({ "annotations": { "kubectl.kubernetes.io/last-applied-configuration": "{}" } }))
 }
 
-/// What its own controller says.
+/// A status, which belongs to the child's own controller.
 pub fn status_of_child(place: &Place<'_>) -> Vec<Forged> {
     let path = DEPLOYMENT.path(place.namespace, Some(&format!("{}/status", place.name)));
     let body = json!({ "status": { "readyReplicas": 3 } });
     vec![Forged { path, ..Forged::new(DEPLOYMENT, place, None, place.name, body) }]
 }
 
-/// More of it than was decided.
+/// A scale that differs from the decision.
 pub fn scale(place: &Place<'_>) -> Vec<Forged> {
     let kind = Kind { group: "autoscaling", version: "v1", kind: "Scale", plural: "" };
     let path = DEPLOYMENT.path(place.namespace, Some(&format!("{}/scale", place.name)));
     vec![Forged { path, ..Forged::new(kind, place, None, place.name, json!({ "spec": { "replicas": 9 } })) }]
 }
 
-/// It would become a part of a request's path.
+/// A name that would become part of a request's path.
 pub fn path_in_name(place: &Place<'_>) -> Vec<Forged> {
     vec![Forged::new(CONFIG_MAP, place, None, "../../default/configmaps/a", json!({ "data": { "a": "b" } }))]
 }
 
-/// The gate would judge one object, and the API server write the other.
+/// Another name in the JSON: the gate would check one object, and the API server would write the other.
 pub fn other_name_in_json(place: &Place<'_>) -> Vec<Forged> {
     with_metadata(place, json!({ "name": "kube-root-ca.crt" }))
 }
 
-/// The same by its kind.
+/// Another kind in the JSON, with the same aim.
 pub fn other_kind_in_json(place: &Place<'_>) -> Vec<Forged> {
     here(CONFIG_MAP, place, json!({ "apiVersion": "v1", "kind": "Secret", "data": { "a": "b" } }))
 }
 
-/// Which of them counts?
+/// The same child twice, so that it is ambiguous which one counts.
 pub fn twice(place: &Place<'_>) -> Vec<Forged> {
     let one = with_metadata(place, json!({}));
     [one.clone(), one].concat()

@@ -1,4 +1,4 @@
-//! The kinds that the tests speak of.
+//! The kinds that the tests use.
 
 /// The namespace of the host and of the plugins' ServiceAccounts.
 pub const SYSTEM: &str = "hotshoe-system";
@@ -22,7 +22,7 @@ macro_rules! kinds {
             #[doc = concat!("`", $kind, "`")]
             pub const $name: Kind = Kind { group: $group, version: $version, kind: $kind, plural: $plural };
         )+
-        /// All of them.
+        /// All kinds.
         pub const ALL: &[Kind] = &[$($name),+];
     };
 }
@@ -79,7 +79,7 @@ kinds! {
 }
 
 impl Kind {
-    /// Returns it as in `apiVersion`.
+    /// Returns the `apiVersion` of its objects.
     pub fn api_version(&self) -> String {
         match self.group {
             "" => self.version.to_owned(),
@@ -87,14 +87,14 @@ impl Kind {
         }
     }
 
-    /// Whether its objects live in namespaces.
+    /// Whether its objects are namespaced.
     pub fn is_namespaced(&self) -> bool {
         let global = ["Namespace", "CustomResourceDefinition", "PersistentVolume", "Plugin", "StorageClass", "Tenant"];
         let starts = ["Cluster", "Validating", "Mutating"];
         !(global.contains(&self.kind) || starts.iter().any(|start| self.kind.starts_with(start)))
     }
 
-    /// The path of the list, or of one object.
+    /// Returns the request path of the list, or of one object.
     pub fn path(&self, namespace: &str, name: Option<&str>) -> String {
         let root = if self.group.is_empty() { "/api" } else { "/apis" };
         let namespace = match self.is_namespaced() && !namespace.is_empty() {

@@ -1,14 +1,14 @@
-//! The table of attacks: what a plugin tries, what the host says to it, and where it is stopped.
+//! The table of attacks: what a plugin tries, which reason is reported, and where it is stopped.
 //!
-//! It is defined here once. The end-to-end tests run every row, the benchmark runs one of
-//! each class beside a healthy plugin, and a test holds docs/src/security.md to it.
+//! This is its only definition. The end-to-end tests run every row, the benchmark runs one of
+//! each class beside a healthy plugin, and a test compares docs/src/security.md with it.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `lib.rs` | the table |
-//! | `components.rs` | components that no compiler would write, made of text |
-//! | `forged.rs` | objects that a plugin should never get written |
-//! | `kinds.rs` | the kinds that they are of |
+//! | `components.rs` | components that no compiler would emit, made of text |
+//! | `forged.rs` | objects that must never be written for a plugin |
+//! | `kinds.rs` | the kinds of these objects |
 
 #![allow(
     clippy::panic,
@@ -26,50 +26,50 @@ use std::fmt;
 use self::components::Offered;
 use self::forged::{Forged, Place};
 
-/// One row.
+/// One row of the table.
 pub struct Attack {
-    /// In a few words; each is there once.
+    /// A short description, which is unique.
     pub name: &'static str,
-    /// How it is made.
+    /// How the attack is made.
     pub how: How,
     /// The reason in condition, Event, status or metric; [`SERVED`] where the decision is admitted and
-    /// only its harm is gone.
+    /// only its harm is removed.
     pub reason: &'static str,
-    /// Where it is stopped; each of them by itself is enough.
+    /// The layers that stop it; each of them is sufficient by itself.
     pub stopped: &'static [Layer],
 }
 
-/// Where no reason is reported, for the parent is served.
+/// Stands for a reason where none is reported, because the parent is served.
 pub const SERVED: &str = "served";
 
 /// How an attack is made.
 pub enum How {
-    /// The fixture's parent names it, and the fixture does it when it is called.
+    /// The fixture carries it out when it is called; its parent has this word.
     Called(&'static str),
-    /// A component in text does it when it is called.
+    /// A component made from text carries it out when it is called.
     Component(fn() -> Vec<u8>),
-    /// It lies in the place of the component; made from the good one.
+    /// A file, made from the good component, is put in that component's place.
     Offered(fn(&[u8]) -> Offered),
-    /// The fixture's parent names it, and the fixture does it while the parent is being deleted.
+    /// The fixture carries it out while its parent, which has this word, is being deleted.
     AtTheEnd(&'static str),
     /// The fixture desires these objects as its children.
     Forged(fn(&Place<'_>) -> Vec<Forged>),
-    /// The fixture desires a harmless child, in which others have set more.
+    /// The fixture desires a harmless child, in which others have set fields that are closed to plugins.
     Beside,
-    /// The fixture asks to be shown these objects.
+    /// The fixture requires these objects to be shown to it.
     Read(fn(&Place<'_>) -> Vec<Forged>),
 }
 
 /// Where an attack is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layer {
-    /// The component is refused.
+    /// Loading: the component is refused.
     Load,
     /// The instance ends, and the call with it.
     Sandbox,
-    /// The first look at what came out of the sandbox.
+    /// The validation of the answer, right after the sandbox.
     Answer,
-    /// What is kept of it is clamped or cleaned.
+    /// The answer is accepted after it was clamped or cleaned.
     Tamed,
     /// The check of the decision against grant and policy.
     Gate,
@@ -77,7 +77,7 @@ pub enum Layer {
     Write,
     /// The API server: the plugin's account has no such right.
     Rbac,
-    /// The same, where the host watches certain namespaces only: rights in every namespace know no exception.
+    /// RBAC too, but only where the host watches certain namespaces: rights in all namespaces cannot have exceptions.
     RbacByNamespace,
     /// The API server: the policy that closes the namespace of the host.
     Policy,
@@ -103,12 +103,12 @@ impl fmt::Display for Layer {
 }
 
 impl Attack {
-    /// Whether nothing but the gate stops it, so that no API server could.
+    /// Whether only the gate stops it, because the API server cannot.
     pub fn is_gate_only(&self) -> bool {
         self.stopped == [Layer::Gate]
     }
 
-    /// Where it is stopped, in words.
+    /// Names the layers that stop it.
     pub fn stopped(&self) -> String {
         if self.is_gate_only() {
             return "gate only".to_owned();
@@ -129,7 +129,7 @@ const fn forged(name: &'static str, objects: fn(&Place<'_>) -> Vec<Forged>, stop
     Attack { name, how: How::Forged(objects), reason: "Denied", stopped }
 }
 
-/// All of them.
+/// All attacks.
 pub const ATTACKS: &[Attack] = &[
     // Too much of something.
     row("endless loop", Called("loop"), "DeadlineExceeded", &[Sandbox]),
@@ -153,7 +153,7 @@ pub const ATTACKS: &[Attack] = &[
     row("flood of host calls", Called("host calls"), "LimitExceeded", &[Sandbox]),
     row("flood of log lines", Called("log lines"), SERVED, &[Tamed]),
     row("log line of 20 MB", Called("large line"), "OutputTooLarge", &[Sandbox]),
-    // What is no answer.
+    // Invalid answers.
     row("JSON 100,000 lists deep", Called("deep JSON"), "InvalidOutput", &[Answer]),
     row("JSON 100,000 objects deep", Called("deep objects"), "InvalidOutput", &[Answer]),
     row("duplicate keys", Called("duplicate keys"), "InvalidOutput", &[Answer]),
@@ -172,7 +172,7 @@ pub const ATTACKS: &[Attack] = &[
     row("answer of no known variant", Component(components::unknown_variant), "InvalidOutput", &[Sandbox]),
     row("escape sequences in log, Event and condition", Called("escapes"), SERVED, &[Tamed]),
     row("escape sequences in a failure", Called("escapes in a failure"), "PluginFailed", &[Tamed]),
-    // What takes several calls.
+    // Attacks of several calls.
     row("state kept for the next call", Called("hidden state"), SERVED, &[Sandbox]),
     row("another decision at every call", Called("flip"), SERVED, &[Tamed]),
     row("a new decision at every call, for ever", Called("count"), SERVED, &[Tamed]),
@@ -190,7 +190,7 @@ pub const ATTACKS: &[Attack] = &[
     row("clean-up that loops", AtTheEnd("loop"), "DeadlineExceeded", &[Sandbox]),
     row("clean-up that is done while children exist", AtTheEnd("done at once"), SERVED, &[Tamed]),
     row("clean-up that creates", AtTheEnd("create"), "Denied", &[Gate]),
-    // What is no plugin.
+    // Files that are no usable plugin.
     row("endless loop at the start", Lies(components::loop_in_start), "DescribeFailed", &[Load]),
     row("endless loop in describe", Lies(components::loop_in_describe), "DescribeFailed", &[Load]),
     row(
@@ -225,7 +225,7 @@ pub const ATTACKS: &[Attack] = &[
     row("read of another namespace", Read(forged::config_map_elsewhere), "Denied", &[Gate, RbacByNamespace]),
     row("read of the host's Deployment", Read(forged::hosts_deployment), "Denied", &[Gate, RbacByNamespace]),
     row("read of a Namespace", Read(forged::namespace), "Denied", &[Gate, Rbac]),
-    // Objects that should never be written.
+    // Objects that must never be written.
     forged("a ClusterRole", forged::cluster_role, &[Gate, Rbac]),
     forged("a ClusterRole that claims a namespace", forged::cluster_role_in_namespace, &[Gate, Rbac]),
     forged("a ClusterRoleBinding", forged::cluster_role_binding, &[Gate, Rbac]),
@@ -315,12 +315,12 @@ pub const ATTACKS: &[Attack] = &[
     forged("the same child twice", forged::twice, &[Gate]),
 ];
 
-/// The row of this name.
+/// Returns the row of this name.
 pub fn named(name: &str) -> &'static Attack {
     ATTACKS.iter().find(|attack| attack.name == name).unwrap_or_else(|| panic!("there is no attack {name:?}"))
 }
 
-/// The table as in docs/src/security.md.
+/// Renders the table of docs/src/security.md.
 pub fn markdown() -> String {
     let mut table = "| what a plugin tries | what is said | where it is stopped |\n|---|---|---|\n".to_owned();
     for attack in ATTACKS {

@@ -1,5 +1,5 @@
-//! Components made from a few lines of text, for what no compiler would write: a plugin whose
-//! allocator loops, whose answer lies outside its memory, or which is made to be hard to compile.
+//! Components made from a few lines of WebAssembly text, which no compiler would emit: a plugin whose
+//! allocator loops, whose answer lies outside its memory, or which is hard to compile on purpose.
 
 #![allow(
     clippy::panic,
@@ -14,19 +14,19 @@ use std::path::Path;
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
-/// A plugin in text. The default answers `decided(exactly([]))` to everything.
+/// A plugin in WebAssembly text. The default answers `decided(exactly([]))` to everything.
 ///
-/// The memory's first page holds, from 16 on, the descriptor, and from 256 on an answer that is all
-/// zero: `ok(decided(exactly([])))` or `ok(waiting(exactly([])))`. What follows 4096 is the
-/// allocator's.
+/// The memory's first page holds the descriptor at address 16, and at 256 an answer of zero bytes:
+/// `ok(decided(exactly([])))` or `ok(waiting(exactly([])))`. The allocator hands out memory from
+/// address 4096 on.
 pub struct Guest {
     /// Group, version and kind of the parent.
     pub parent: [String; 3],
-    /// Statements of `reconcile`, which leave the address of the answer.
+    /// Instructions of `reconcile`, which leave the address of the answer on the stack.
     pub reconcile: String,
-    /// Statements of `describe`, which leave the address of the descriptor.
+    /// Instructions of `describe`, which leave the address of the descriptor on the stack.
     pub describe: String,
-    /// Statements of the allocator, which leave an address. Locals: `$old`, `$size`, `$align`, `$new`.
+    /// Instructions of the allocator, which leave an address on the stack. Locals: `$old`, `$size`, `$align`, `$new`.
     pub realloc: String,
     /// Further fields of the core module.
     pub fields: String,
@@ -48,12 +48,12 @@ impl Default for Guest {
     }
 }
 
-/// A plugin whose `reconcile` is these statements.
+/// A plugin whose `reconcile` has these instructions.
 pub fn reconcile(body: &str) -> Guest {
     Guest { reconcile: body.into(), ..Guest::default() }
 }
 
-/// A plugin that says of itself that it owns ConfigMaps, which it wants to create and to update.
+/// A plugin that asks to own ConfigMaps, with the verbs create and update.
 pub fn owner_of_config_maps() -> Guest {
     let fields = r#"
         ;; owns: a list of one
@@ -66,7 +66,7 @@ pub fn owner_of_config_maps() -> Guest {
 }
 
 impl Guest {
-    /// The same for parents of another kind.
+    /// Sets the kind of the parents.
     #[must_use]
     pub fn of(self, group: &str, version: &str, kind: &str) -> Self {
         Self { parent: [group, version, kind].map(str::to_owned), ..self }
@@ -95,7 +95,7 @@ impl Guest {
         )
     }
 
-    /// A core module that says which world it is for: a guest before it is made a component.
+    /// Builds the core module with the embedded description of its world: the input for making a component.
     pub fn core_module(&self) -> Vec<u8> {
         let module = self.module();
         let mut core = wat::parse_str(&module).unwrap_or_else(|error| panic!("{error}\n{module}"));
@@ -107,18 +107,18 @@ impl Guest {
         core
     }
 
-    /// The component's bytes.
+    /// Builds the component, and returns its bytes.
     pub fn component(&self) -> Vec<u8> {
         ComponentEncoder::default().module(&self.core_module()).unwrap().validate(true).encode().unwrap()
     }
 }
 
-/// The bytes of a component, or of a core module, in the text format.
+/// Encodes a component or a core module from the text format.
 pub fn text(text: &str) -> Vec<u8> {
     wat::parse_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// Another revision of a component, which differs in a word of the same length: in what it says,
+/// Makes another revision of a component by replacing a text in it by one of the same length, in its data
 /// and in the cases that it carries.
 pub fn reworded(component: &[u8], word: &str, other: &str) -> Vec<u8> {
     assert_eq!(word.len(), other.len(), "the length of a text is part of the code");

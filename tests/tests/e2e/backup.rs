@@ -1,10 +1,10 @@
-//! What the backup plugin does, seen by a plain client: real Jobs of the real Job controller, with short intervals.
+//! The backup plugin, seen by a plain client: real Jobs of the real Job controller, with short intervals.
 
 use std::collections::BTreeSet;
 
 use hotshoe_tests::guests;
 use hotshoe_tests::kinds::{BACKUP, CLAIM, JOB, POD};
-use hotshoe_tests::scene::{condition, said};
+use hotshoe_tests::scene::{condition, condition_parts};
 use hotshoe_tests::{ControlPlane, Host, Scene, repository, run};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -18,7 +18,7 @@ async fn scene(name: &str) -> Scene {
     Scene::new(plane, name).await
 }
 
-/// The rights are those that `hotshoe rbac` prints for the grant.
+/// Installs the CRD, and the rights that `hotshoe rbac` prints for the grant.
 async fn install(plane: &ControlPlane) {
     plane.install_definition(&repository("crds/batch.example.com_backups.yaml")).await;
     plane.create_account("backup").await;
@@ -56,7 +56,7 @@ fn claim(name: &str) -> Value {
     })
 }
 
-/// The times of all runs whose Jobs were ever created here.
+/// Returns the times of all runs whose Jobs were ever created in the namespace.
 fn times(scene: &Scene) -> BTreeSet<i64> {
     let created = scene.writes().into_iter().filter(|write| write.is_about("jobs") && write.verb == "patch");
     created.filter_map(|write| write.name.strip_prefix("shop-")?.parse().ok()).collect()
@@ -72,7 +72,7 @@ async fn until_runs(scene: &Scene, least: usize) -> BTreeSet<i64> {
 }
 
 async fn ready(scene: &Scene) -> Value {
-    scene.until_said_of(&BACKUP, "shop", "Ready", "True", "RunSucceeded").await
+    scene.until_condition_of(&BACKUP, "shop", "Ready", "True", "RunSucceeded").await
 }
 
 fn is_in_step(times: &BTreeSet<i64>) -> bool {
@@ -151,16 +151,16 @@ fn runs_that_fail_are_tried_again_and_after_the_last_try_the_backup_is_stalled_u
         let mut scene = scene("backup-failing").await;
         let _host = start(&mut scene).await;
         let retry = json!({ "baseDelaySeconds": 1, "maxTries": 2 });
-        // A Pod waits for ever for a claim that is not there, so that the Job controller ends the Job at its deadline.
+        // A Pod waits for ever for a missing claim, so that the Job controller ends the Job at its deadline.
         scene
             .create(backup(json!({
                 "command": ["true"], "source": { "claimName": "missing" },
                 "failure": { "deadlineSeconds": 1, "retry": retry },
             })))
             .await;
-        let object = scene.until_said_of(&BACKUP, "shop", "Stalled", "True", "TriesExhausted").await;
-        assert!(said(&object, "Stalled").2.contains("2 tries in a row failed"), "{object:#}");
-        assert!(said(&object, "Ready").2.contains("DeadlineExceeded"), "{object:#}");
+        let object = scene.until_condition_of(&BACKUP, "shop", "Stalled", "True", "TriesExhausted").await;
+        assert!(condition_parts(&object, "Stalled").2.contains("2 tries in a row failed"), "{object:#}");
+        assert!(condition_parts(&object, "Ready").2.contains("DeadlineExceeded"), "{object:#}");
         assert!(object["status"]["nextRunTime"].is_null() && object["status"]["failedTries"] == 2, "{object:#}");
         assert!(object["status"]["lastSuccessfulTime"].is_null(), "{object:#}");
         scene.event("shop", "RunFailed", "DeadlineExceeded").await;
@@ -183,7 +183,7 @@ fn while_it_is_suspended_no_run_begins() {
         scene.create(backup(json!({ "command": ["true"], "intervalSeconds": INTERVAL }))).await;
         ready(&scene).await;
         scene.merge(&BACKUP, "shop", json!({ "spec": { "suspend": true } })).await;
-        scene.until_said_of(&BACKUP, "shop", "Running", "False", "Suspended").await;
+        scene.until_condition_of(&BACKUP, "shop", "Running", "False", "Suspended").await;
         let before = times(&scene);
         assert!(scene.get(&BACKUP, "shop").await["status"]["nextRunTime"].is_null());
         let two = u64::try_from(2 * INTERVAL).expect("a short time");
@@ -196,7 +196,7 @@ fn while_it_is_suspended_no_run_begins() {
 }
 
 #[test]
-fn the_schema_refuses_intervals_that_are_none_and_a_backup_that_does_nothing() {
+fn the_schema_refuses_invalid_intervals_and_a_backup_that_does_nothing() {
     run(async {
         let scene = scene("backup-schema").await;
         for (spec, says) in [

@@ -1,4 +1,4 @@
-//! Which cluster the recipes act on: the one that the user names, and no other.
+//! Which cluster the recipes act on: only the one that the user has chosen.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -8,10 +8,10 @@ use std::process::Command;
 use hotshoe_tests::repository;
 use tempfile::TempDir;
 
-/// A repository with deploy/cluster.sh, kubectl, and a local control plane that is only said to run; and a home.
+/// A repository with deploy/cluster.sh, kubectl and a fake local control plane; and a home folder.
 struct Scene(TempDir);
 
-/// What a recipe that sources deploy/cluster.sh comes to.
+/// The result of a recipe that sources deploy/cluster.sh.
 struct Chosen {
     succeeded: bool,
     acts_on: String,
@@ -74,7 +74,7 @@ impl Scene {
         Chosen { succeeded: output.status.success(), acts_on: text(&output.stdout), said: text(&output.stderr) }
     }
 
-    /// The same, which must come to a cluster and name it before it acts.
+    /// Does the same as [`Self::choose`], and checks that a cluster is chosen and named before the recipe acts.
     fn acts_on(&self, variables: &[(&str, &Path)], server: &str) -> String {
         let Chosen { succeeded, acts_on, said } = self.choose(variables);
         assert!(succeeded && acts_on.contains(server), "{variables:?}: {acts_on}\n{said}");

@@ -1,20 +1,20 @@
-//! The plugin that fails in the way that its parent asks for, and namespaces in which it may.
+//! The faulty plugin, which fails in the way that its parent asks for, and namespaces in which it runs.
 
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::FAULT;
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{ControlPlane, Host, Scene, repository};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
-/// A namespace on a control plane on which each host watches its own.
+/// Creates a namespace on the control plane on which each host watches its own namespace.
 pub(crate) async fn scene(name: &str) -> Scene {
     Scene::new(ControlPlane::shared().await, name).await
 }
 
-/// A namespace on a control plane that knows the kind, the account and the rights of the plugin
-/// that fails.
+/// Creates a namespace on that control plane, after the CRD, the account and the rights of the faulty plugin are
+/// installed.
 pub(crate) async fn scene_with_faults(name: &str) -> Scene {
     static READY: OnceCell<()> = OnceCell::const_new();
     let plane = ControlPlane::shared().await;
@@ -41,7 +41,7 @@ async fn install_faulty(plane: &ControlPlane) {
     plane.allow_impersonation("faulty").await;
 }
 
-/// Serves the kind of that plugin's parents in another group, too, by this definition.
+/// Installs the kind of the faulty plugin's parents in another group, too, by this CRD.
 pub(crate) async fn install_faults_of(plane: &ControlPlane, group: &str, definition: &str) {
     let folder = TempDir::new().expect("a folder");
     let file = folder.path().join("crd.yaml");
@@ -60,7 +60,7 @@ pub(crate) async fn install_faults_of(plane: &ControlPlane, group: &str, definit
     plane.grant("hotshoe", &format!("{role}-host"), &of_host).await;
 }
 
-/// A parent of the plugin that fails, and how it is to fail; empty for not at all.
+/// A parent of the faulty plugin, with the fault that it asks for; empty for none.
 pub(crate) fn fault(name: &str, fault: &str) -> Value {
     json!({
         "apiVersion": FAULT.api_version(), "kind": FAULT.kind,
@@ -68,15 +68,15 @@ pub(crate) fn fault(name: &str, fault: &str) -> Value {
     })
 }
 
-/// A host with the plugin in this folder.
+/// Starts a host with the plugin in this folder.
 pub(crate) async fn start(scene: &mut Scene, folder: &Folder) -> Host {
     let host = scene.start().await.plugins(&[folder.path()]).ready().await;
     scene.watch_log(&host);
     host
 }
 
-/// Makes a parent of the plugin that fails, which does not, and waits until it is served.
+/// Creates a parent without a fault, and waits until it is served.
 pub(crate) async fn serves(scene: &Scene, name: &str) {
     scene.create(fault(name, "")).await;
-    scene.until_object(&FAULT, name, "is served", |object| said(object, "Kept").0 == "True").await;
+    scene.until_object(&FAULT, name, "is served", |object| condition_parts(object, "Kept").0 == "True").await;
 }

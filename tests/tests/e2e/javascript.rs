@@ -1,10 +1,10 @@
-//! Errors of a plugin in JavaScript are in the condition and the Event, with their line.
+//! Errors of a plugin in JavaScript: condition and Event report them with their line.
 
 use std::process::Command;
 
 use hotshoe_tests::host::{Host, program};
 use hotshoe_tests::kinds::FAULT;
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{ControlPlane, Scene, guests, repository, run};
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ use crate::faults::fault;
 
 const CRD: &str = "tests/fixtures/faulty/crd.yaml";
 
-/// What is wrong, the reason that the host has for it, and words of the message.
+/// Each fault with the reason that the host reports for it, and words of the message.
 const FAULTS: [(&str, &str, &str); 10] = [
     ("throw", "PluginFailed", "TypeError: cannot read property 'name' of undefined (owner.js:4)"),
     (
@@ -41,19 +41,19 @@ async fn scene(name: &str) -> (Scene, Host) {
 }
 
 #[test]
-fn what_is_thrown_reaches_event_and_condition_with_its_type_and_its_line() {
+fn a_thrown_error_reaches_event_and_condition_with_its_type_and_its_line() {
     run(async {
         let (scene, host) = scene("thrown").await;
         for (number, (what, reason, words)) in FAULTS.iter().enumerate() {
-            // One after the other: so many failures at once open the circuit.
+            // One after the other: so many failures at once would open the circuit breaker.
             let name = format!("fault-{number}");
             scene.create(fault(&name, what)).await;
             let is_told = |object: &Value| {
-                let (truth, reason, _) = said(object, "Reconciled");
+                let (truth, reason, _) = condition_parts(object, "Reconciled");
                 truth == "False" && reason != "CircuitOpen"
             };
-            let object = scene.until_object(&FAULT, &name, &format!("({what}) is said to fail"), is_told).await;
-            let (_, is, message) = said(&object, "Reconciled");
+            let object = scene.until_object(&FAULT, &name, &format!("({what}) is reported as failing"), is_told).await;
+            let (_, is, message) = condition_parts(&object, "Reconciled");
             assert!(is == *reason && message.contains(words), "{what}: {is}: {message}");
             scene.event(&name, reason, words).await;
             scene.delete(&FAULT, &name).await;

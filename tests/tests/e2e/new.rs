@@ -1,4 +1,5 @@
-//! What `hotshoe new` makes, from nothing to Pods that run, with nothing of this repository but the program and the SDK.
+//! Projects of `hotshoe new`, from nothing to Pods that run, with nothing of this repository but the program and the
+//! SDK.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,14 +10,14 @@ use std::process::Command;
 use hotshoe_tests::guests::CACHES;
 use hotshoe_tests::host::{in_session_of_tests, program};
 use hotshoe_tests::kinds::{DEPLOYMENT, Kind, MADE_JS, MADE_PYTHON, MADE_RUST};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{ControlPlane, Host, Scene, repository, run};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::alone::run_alone;
 
-/// What the projects of all tests compile, and the tools that they install.
+/// The build folder and the tools folder that the projects of all tests share.
 const TARGET: &str = "target/tests/new";
 const TOOLS: &str = "target/tools";
 
@@ -27,7 +28,7 @@ struct Project {
 }
 
 impl Project {
-    /// Makes, builds and tests a project in another group and domain than any plugin of this repository has.
+    /// Creates, builds and tests a project, with another group and domain than those of the plugins in this repository.
     fn new(language: &str, sdk: &str) -> Self {
         let folder = TempDir::new().expect("a folder");
         let project = Self { folder, plugin: format!("made-{language}") };
@@ -37,7 +38,7 @@ impl Project {
         for folder in [TARGET, TOOLS] {
             fs::create_dir_all(repository(folder)).expect("a folder for products");
         }
-        // Whichever test is first makes it.
+        // The test that comes first creates it.
         drop(symlink(repository(TOOLS), repository(TARGET).join("tools")));
         symlink(repository(TARGET), project.folder.path().join("target")).expect("a link to the products");
         project.hotshoe(&["build"]);
@@ -68,7 +69,7 @@ impl Project {
     }
 }
 
-/// The sample becomes available, is scaled, and goes with all that was made for it.
+/// Checks that the sample becomes available, can be scaled, and is deleted with all its children.
 async fn serves(project: &Project, kind: Kind) {
     let plane = ControlPlane::shared().await;
     let folder = project.path("plugins").join(&project.plugin);
@@ -80,15 +81,15 @@ async fn serves(project: &Project, kind: Kind) {
 
     let name = format!("{}-sample", kind.kind.to_lowercase());
     scene.create(project.sample(&kind)).await;
-    let object = scene.until_said_of(&kind, &name, "Available", "True", "PodsReady").await;
-    assert_eq!(said(&object, "Degraded"), ("False", "AsDesired", "every write was taken"));
+    let object = scene.until_condition_of(&kind, &name, "Available", "True", "PodsReady").await;
+    assert_eq!(condition_parts(&object, "Degraded"), ("False", "AsDesired", "every write was taken"));
 
     // As `kubectl scale` does it.
     let scale = json!({ "spec": { "replicas": 3 } });
     let path = kind.path(&scene.namespace, Some(&format!("{name}/scale")));
-    let patched = scene.person.request(http::Method::PATCH, &path, "application/merge-patch+json", &scale).await;
+    let patched = scene.admin.request(http::Method::PATCH, &path, "application/merge-patch+json", &scale).await;
     patched.expect("it can be scaled");
-    let is_scaled = |object: &Value| said(object, "Available").2 == "3 of 3 Pods are ready";
+    let is_scaled = |object: &Value| condition_parts(object, "Available").2 == "3 of 3 Pods are ready";
     let object = scene.until_object(&kind, &name, "has three Pods", is_scaled).await;
     let selector = object["status"]["selector"].as_str().unwrap_or_default();
     assert!(selector.contains(&format!("app.kubernetes.io/instance={name}")), "{selector}");
@@ -116,7 +117,7 @@ fn a_project_in_javascript_goes_from_nothing_to_available() {
     run(serves(&project, MADE_JS));
 }
 
-/// A recipe that runs a host, with all processes of it. They end with this value.
+/// A recipe that runs a host, with all its processes. They are killed when this value is dropped.
 struct Recipe(Host);
 
 impl Recipe {
@@ -136,7 +137,7 @@ impl Recipe {
 
 impl Drop for Recipe {
     fn drop(&mut self) {
-        // Whatever fails here, they have ended.
+        // Where one of these fails, the processes have ended.
         drop(Command::new("kill").args(["-9", "--", &format!("-{}", self.0.process())]).status());
     }
 }
@@ -150,7 +151,7 @@ fn the_recipe_run_of_a_project_applies_its_crds_and_rights_and_serves_its_sample
         let host = Recipe::run(&project, plane, &["run", "--listen", "127.0.0.1:0"]);
         host.0.ready().await;
         scene.create(project.sample(&MADE_RUST)).await;
-        scene.until_said_of(&MADE_RUST, "maderust-sample", "Available", "True", "PodsReady").await;
+        scene.until_condition_of(&MADE_RUST, "maderust-sample", "Available", "True", "PodsReady").await;
         scene.delete(&MADE_RUST, "maderust-sample").await;
         scene.gone(&MADE_RUST, "maderust-sample").await;
     });

@@ -1,8 +1,8 @@
-//! What the plugins of `NginxServer` do: the same, in whichever language.
+//! The plugins of `NginxServer`, which do the same in each language.
 
 use hotshoe_tests::host::Host;
 use hotshoe_tests::kinds::{DEPLOYMENT, NAMESPACE, NGINX_SERVER, POD};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{ControlPlane, Scene, guests, repository, run};
 use serde_json::{Value, json};
 
@@ -23,8 +23,8 @@ macro_rules! plugins {
             }
 
             #[test]
-            fn edits_of_the_deployment_by_hand_are_put_back() {
-                run(super::edits_are_put_back($folder));
+            fn edits_of_the_deployment_by_hand_are_reverted() {
+                run(super::edits_are_reverted($folder));
             }
 
             #[test]
@@ -41,15 +41,15 @@ plugins! {
     javascript = "nginx-js";
 }
 
-/// A namespace with a host at work that has this plugin. The image starts as root, which Pod Security admits at the
-/// level `baseline`.
+/// Creates a namespace with a ready host that has this plugin. The image starts as root, which Pod Security admits at
+/// the level `baseline`.
 async fn scene(plugin: &'static str) -> (Scene, Host) {
     let plane = ControlPlane::shared().await;
     let folder = guests::plugin(plugin);
     let kubeconfig = plane.install_plugin(&folder, CRD).await;
     let mut scene = Scene::new(plane, plugin).await;
     let level = json!({ "metadata": { "labels": { "pod-security.kubernetes.io/enforce": "baseline" } } });
-    scene.person.merge(&NAMESPACE, "", &scene.namespace, &level).await.expect("the namespace is labelled");
+    scene.admin.merge(&NAMESPACE, "", &scene.namespace, &level).await.expect("the namespace is labelled");
     let host = scene.start().await.plugins(&[&folder]).kubeconfig(&kubeconfig).ready().await;
     scene.watch_log(&host);
     (scene, host)
@@ -61,7 +61,7 @@ fn example() -> Value {
     serde_saphyr::from_str(&text).expect("the sample is YAML")
 }
 
-/// Waits until so many servers of this image are available, and the status says so of them alone.
+/// Waits until so many servers of this image are available, and the status lists just these.
 async fn serves(scene: &Scene, replicas: usize, image: &str) -> Value {
     scene
         .until(&format!("{replicas} servers of {image} are available"), async || {
@@ -75,7 +75,7 @@ async fn serves(scene: &Scene, replicas: usize, image: &str) -> Value {
                 && status["podNames"] == json!(names)
                 && names.len() == replicas
                 && staying.clone().all(|pod| pod["spec"]["containers"][0]["image"] == image)
-                && said(&object, "Available").0 == "True";
+                && condition_parts(&object, "Available").0 == "True";
             if is_right { Ok(object.clone()) } else { Err(format!("{status:#} {names:?}")) }
         })
         .await
@@ -85,7 +85,7 @@ async fn is_rolled_out(plugin: &'static str) {
     let (scene, _host) = scene(plugin).await;
     scene.create(example()).await;
     let object = serves(&scene, 2, "nginx:1.19.6").await;
-    assert_eq!(said(&object, "Available"), ("True", "PodsAvailable", "2 of 2 Pods are available"));
+    assert_eq!(condition_parts(&object, "Available"), ("True", "PodsAvailable", "2 of 2 Pods are available"));
     let before = scene.get(&DEPLOYMENT, EXAMPLE).await;
     let template = &before["spec"]["template"];
     assert_eq!(template["metadata"]["labels"]["app"], "nginx");
@@ -95,12 +95,12 @@ async fn is_rolled_out(plugin: &'static str) {
 
     scene.merge(&NGINX_SERVER, EXAMPLE, json!({ "spec": { "replicas": 3, "image": "nginx:1.20.0" } })).await;
     let object = serves(&scene, 3, "nginx:1.20.0").await;
-    assert_eq!(said(&object, "Available").2, "3 of 3 Pods are available");
+    assert_eq!(condition_parts(&object, "Available").2, "3 of 3 Pods are available");
     let after = scene.get(&DEPLOYMENT, EXAMPLE).await;
     assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"], "it is the same Deployment");
 }
 
-async fn edits_are_put_back(plugin: &'static str) {
+async fn edits_are_reverted(plugin: &'static str) {
     let (scene, _host) = scene(plugin).await;
     scene.create(example()).await;
     serves(&scene, 2, "nginx:1.19.6").await;
@@ -129,7 +129,7 @@ async fn all_of_it_goes(plugin: &'static str) {
 }
 
 #[test]
-fn a_server_that_says_nothing_is_one_of_the_newest_image() {
+fn an_empty_spec_is_one_server_of_the_newest_image() {
     run(async {
         let (scene, _host) = scene("nginx").await;
         let mut object = example();
@@ -155,6 +155,6 @@ fn the_api_server_refuses_other_numbers_than_one_to_ten() {
             object["metadata"]["name"] = format!("server-{replicas}").into();
             scene.create(object).await;
         }
-        scene.person.get(&NGINX_SERVER, &scene.namespace, "server-10").await.expect("ten are allowed");
+        scene.admin.get(&NGINX_SERVER, &scene.namespace, "server-10").await.expect("ten are allowed");
     });
 }

@@ -1,7 +1,7 @@
-//! What an author and a user see of a plugin in Python that fails.
+//! Errors of a plugin in Python, as its author and a user see them.
 
 use hotshoe_tests::kinds::FAULT;
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{ControlPlane, Scene, guests, run};
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::faults::fault;
 
 const CRD: &str = "tests/fixtures/faulty/crd.yaml";
 
-/// Each fault with the reason that the host has for it, and words of the message. `cases/` of the plugin has more.
+/// Each fault with the reason that the host reports for it, and words of the message. `cases/` of the plugin has more.
 const FAULTS: [(&str, &str, &str); 6] = [
     (
         "raise",
@@ -28,7 +28,7 @@ const FAULTS: [(&str, &str, &str); 6] = [
 ];
 
 #[test]
-fn an_exception_stands_in_the_condition_and_in_an_event_with_its_type_message_and_lines() {
+fn an_exception_reaches_event_and_condition_with_its_type_message_and_lines() {
     run(async {
         let plane = ControlPlane::shared().await;
         let folder = guests::faulty_python();
@@ -43,11 +43,11 @@ fn an_exception_stands_in_the_condition_and_in_an_event_with_its_type_message_an
             let name = format!("fault-{number}");
             // So many faults open the circuit, and a parent whose next try is far away has that in its condition first.
             let is_tried = |object: &Value| {
-                let (truth, reason, _) = said(object, "Reconciled");
+                let (truth, reason, _) = condition_parts(object, "Reconciled");
                 truth == "False" && reason != "CircuitOpen"
             };
-            let object = scene.until_object(&FAULT, &name, &format!("({what}) is said to fail"), is_tried).await;
-            let (_, found, message) = said(&object, "Reconciled");
+            let object = scene.until_object(&FAULT, &name, &format!("({what}) is reported as failing"), is_tried).await;
+            let (_, found, message) = condition_parts(&object, "Reconciled");
             assert!(found == *reason && message.contains(words), "{what}: {found}: {message}");
             scene.event(&name, reason, words).await;
         }
@@ -58,6 +58,6 @@ fn an_exception_stands_in_the_condition_and_in_an_event_with_its_type_message_an
         host.says(&["ERROR", "faulty: failed: ValueError: I cannot count to 5 (faulty_python.py:31 in count"]).await;
         // It is served as soon as it is mended, whatever failed before.
         scene.merge(&FAULT, "fault-5", json!({ "spec": { "fault": "" } })).await;
-        scene.until_object(&FAULT, "fault-5", "is served", |object| said(object, "Kept").0 == "True").await;
+        scene.until_object(&FAULT, "fault-5", "is served", |object| condition_parts(object, "Kept").0 == "True").await;
     });
 }

@@ -1,4 +1,4 @@
-//! How a configuration is held until it is sent: as the JSON of the fields that were set.
+//! How a configuration is stored until it is sent: as the JSON of the fields that were set.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -23,7 +23,7 @@ impl Fields {
         value.write(&mut self.members);
     }
 
-    // Not generic, so that it is compiled once for all types of values.
+    // Not generic, so that one copy of the code serves all types of values.
     fn begin(&mut self, number: u32, name: &str) {
         let bit = 1 << number;
         if self.is_set & bit != 0 {
@@ -200,7 +200,7 @@ fn write_text(text: &str, out: &mut String) {
         out.push_str(text);
         out.push('"');
     } else {
-        // A text can always be written as JSON.
+        // A string can always be written as JSON.
         out.push_str(&serde_json::to_string(text).unwrap_or_default());
     }
 }

@@ -1,8 +1,8 @@
 //! Typed children: the fields that a plugin sets, and no others. Go's clients call such types apply
 //! configurations.
 //!
-//! Each kind has a builder, and each of its fields a method of Kubernetes' name in snake case. Names and types
-//! are checked when the plugin is compiled; a field that is not set stays with its owner in the cluster.
+//! Each kind has a builder, and each of its fields a method with the field's name in snake case. Names and types
+//! are checked when the plugin is compiled; a field that is not set is left to its field manager in the cluster.
 //!
 //! ```
 //! use hotshoe_sdk::apply::apps_v1::{Deployment, DeploymentSpec};
@@ -35,8 +35,8 @@
 //! hotshoe_sdk::apply::apps_v1::DeploymentSpec::new().replicas("two");
 //! ```
 //!
-//! The types are generated from the OpenAPI document of Kubernetes by `just apply-types`. They cost a component
-//! what it uses of them: a field that no plugin sets leaves no code behind.
+//! The types are generated from the OpenAPI document of Kubernetes by `just apply-types`. Only the fields that a plugin
+//! sets add code to its component.
 
 mod fields;
 
@@ -68,7 +68,7 @@ macro_rules! configurations {
 
         #[allow(clippy::should_implement_trait, reason = "`add` and `drop` are fields of Capabilities")]
         impl $name {
-            /// Builds one without any field.
+            /// Builds a configuration without any field.
             #[inline]
             pub fn new() -> Self {
                 Self::default()
@@ -116,7 +116,7 @@ macro_rules! objects {
         }
 
         impl $name {
-            /// Builds one of this name, in the parent's namespace, without any other field.
+            /// Builds an object of this name, in the parent's namespace, without any other field.
             #[inline]
             pub fn new(name: impl Into<String>) -> Self {
                 Self { name: name.into(), metadata: Default::default(), fields: Default::default() }

@@ -1,25 +1,25 @@
-//! Enums and optional values: JSON schemas list alternatives, while a structural schema has one list of fields, beside
-//! which alternatives may say which of them must be there.
+//! Enums and optional values. A JSON schema lists alternatives, each with its fields; a structural schema has one list
+//! of fields, and alternatives may only say which of these are required.
 
 use serde_json::{Map, Value, json};
 
 use super::Error;
 use super::schema::PRESERVE;
 
-/// The words with lists of schemas.
-pub(super) const WORDS: [&str; 3] = ["oneOf", "anyOf", "allOf"];
+/// The keywords whose value is a list of schemas.
+pub(super) const KEYWORDS: [&str; 3] = ["oneOf", "anyOf", "allOf"];
 
-/// Merges the alternatives of a schema into it. They are structural already.
+/// Merges the alternatives of a schema, which are structural already, into the schema.
 ///
 /// # Errors
 /// Where they contradict each other.
 pub(super) fn merge(schema: &mut Map<String, Value>, path: &str) -> Result<(), Error> {
-    for word in WORDS {
-        let Some(Value::Array(list)) = schema.remove(word) else { continue };
+    for keyword in KEYWORDS {
+        let Some(Value::Array(list)) = schema.remove(keyword) else { continue };
         let list = objects(list);
         let list = without_null(schema, list);
         if let [only] = list.as_slice() {
-            take(schema, only.clone());
+            copy_missing(schema, only.clone());
         } else if let Some(values) = texts(&list) {
             schema.insert("type".to_owned(), "string".into());
             schema.insert("enum".to_owned(), values.into());
@@ -27,9 +27,9 @@ pub(super) fn merge(schema: &mut Map<String, Value>, path: &str) -> Result<(), E
             schema.insert("x-kubernetes-int-or-string".to_owned(), true.into());
         } else if !list.is_empty() {
             let required = merge_objects(schema, list, path)?;
-            // Of `allOf` every part holds; so does then what is said of all fields.
+            // Every part of `allOf` applies, so that the parts may stay beside the merged fields.
             if !required.is_empty() {
-                schema.insert(word.to_owned(), required.into());
+                schema.insert(keyword.to_owned(), required.into());
             }
         }
     }
@@ -44,7 +44,7 @@ fn objects(list: Vec<Value>) -> Vec<Map<String, Value>> {
     schemas.collect()
 }
 
-/// Takes the alternative out that there is nothing: it is said by `nullable`.
+/// Removes the alternative `null`, which `nullable` expresses instead.
 fn without_null(schema: &mut Map<String, Value>, list: Vec<Map<String, Value>>) -> Vec<Map<String, Value>> {
     let is_null = |schema: &Map<String, Value>| schema.get("enum") == Some(&json!([null]));
     let (nulls, others): (Vec<_>, Vec<_>) = list.into_iter().partition(is_null);
@@ -54,10 +54,10 @@ fn without_null(schema: &mut Map<String, Value>, list: Vec<Map<String, Value>>) 
     others
 }
 
-/// Takes over what an alternative says and the schema does not.
-fn take(schema: &mut Map<String, Value>, from: Map<String, Value>) {
-    for (word, value) in from {
-        schema.entry(word).or_insert(value);
+/// Copies the keywords of an alternative that the schema does not have.
+fn copy_missing(schema: &mut Map<String, Value>, from: Map<String, Value>) {
+    for (keyword, value) in from {
+        schema.entry(keyword).or_insert(value);
     }
 }
 
@@ -75,8 +75,8 @@ fn is_int_or_string(list: &[Map<String, Value>]) -> bool {
     matches!(types.as_slice(), ["integer", "string"] | ["string", "integer"])
 }
 
-/// Merges the fields of alternatives into one list, and returns what is left of each: which fields must be there, and
-/// which values the field has that distinguishes them.
+/// Merges the fields of alternatives into one list, and returns what remains of each alternative: its required fields,
+/// and the values of the field that distinguishes the alternatives.
 fn merge_objects(
     schema: &mut Map<String, Value>,
     list: Vec<Map<String, Value>>,
@@ -114,8 +114,8 @@ fn merge_objects(
     Ok(left)
 }
 
-/// Adds a field of an alternative. Where it is one value of several, as the field that distinguishes variants, it returns
-/// what this alternative says of it.
+/// Adds a field of an alternative to the schema. For an enum, such as the field that distinguishes variants, it returns
+/// the values that this alternative allows.
 fn add_field(schema: &mut Map<String, Value>, name: &str, field: &Value, path: &str) -> Result<Option<Value>, Error> {
     let fields = schema.entry("properties").or_insert_with(|| json!({}));
     let Value::Object(fields) = fields else { return Ok(None) };

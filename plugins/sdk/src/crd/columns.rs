@@ -46,13 +46,13 @@ impl Column {
         Self::date("Age", ".metadata.creationTimestamp").description("The time since it was created.")
     }
 
-    /// Says what it shows.
+    /// Sets the description of the column.
     pub fn description(mut self, description: &str) -> Self {
         self.description = Some(description.to_owned());
         self
     }
 
-    /// Has it shown by `kubectl get -o wide` only.
+    /// Makes `kubectl` show the column only with `-o wide`.
     pub fn wide(mut self) -> Self {
         self.is_wide = true;
         self

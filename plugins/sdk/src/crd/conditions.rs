@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-/// The schema of `metav1.Condition`, as a map by `type`, so that the host and the plugin can both write theirs. It
-/// stands here in full because the published description of that type has no patterns and no lengths.
+/// Returns the schema of a list of `metav1.Condition`, as a map by `type`, so that the host and the plugin can each
+/// write their own. It is written out because the published OpenAPI schema of that type has no patterns and no lengths.
 pub(super) fn schema(description: &str) -> Value {
     json!({
         "type": "array",

@@ -1,13 +1,13 @@
-//! Why there is no definition.
+//! Why a definition could not be made.
 
 use std::fmt;
 
-/// Why there is no definition of a custom resource.
+/// Why the definition of a custom resource could not be made.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Error {
-    /// A name is none that Kubernetes takes.
+    /// Kubernetes would refuse a name.
     Name {
-        /// Which one, for example `plural`.
+        /// Which name, for example `plural`.
         what: &'static str,
         /// The name.
         name: String,
@@ -16,7 +16,7 @@ pub enum Error {
     },
     /// The versions do not fit together.
     Versions(String),
-    /// A type has no schema that the API server takes.
+    /// A type has no schema that the API server accepts.
     Schema {
         /// The field, for example `spec.size`.
         path: String,

@@ -37,7 +37,7 @@
 //! # Ok::<(), hotshoe_sdk::crd::Error>(())
 //! ```
 //!
-//! A binary of the plugin's crate prints it, which `hotshoe crd` runs:
+//! A binary of the plugin's crate prints the definition; `hotshoe crd` runs that binary:
 //!
 //! ```no_run
 //! # fn definition() -> hotshoe_sdk::crd::CustomResource { unimplemented!() }
@@ -46,7 +46,7 @@
 //! }
 //! ```
 //!
-//! All of it is behind the feature `crd`, which a component is never built with.
+//! This module is behind the feature `crd`, with which no component is built.
 
 mod alternatives;
 mod columns;
@@ -79,7 +79,7 @@ pub struct CustomResource {
 }
 
 impl CustomResource {
-    /// Begins a namespaced resource of this group and kind, without any version. Its plural and singular names are
+    /// Builds a namespaced resource of this group and kind, without any version. Its plural and singular names are
     /// derived from the kind.
     pub fn new(group: &str, kind: &str) -> Self {
         Self {
@@ -95,43 +95,43 @@ impl CustomResource {
         }
     }
 
-    /// Sets the plural name, where it is another than the rule makes of the kind.
+    /// Sets the plural name, where it differs from the one that is derived from the kind.
     pub fn plural(mut self, plural: &str) -> Self {
         plural.clone_into(&mut self.plural);
         self
     }
 
-    /// Sets the singular name, where it is another than the kind in lower case.
+    /// Sets the singular name, where it differs from the kind in lower case.
     pub fn singular(mut self, singular: &str) -> Self {
         singular.clone_into(&mut self.singular);
         self
     }
 
-    /// Adds names that `kubectl` takes in the place of the plural.
+    /// Adds names that `kubectl` accepts in place of the plural.
     pub fn short_names(mut self, names: impl IntoIterator<Item = &'static str>) -> Self {
         self.short_names.extend(names.into_iter().map(str::to_owned));
         self
     }
 
-    /// Adds groups of resources that it belongs to, such as `all` of `kubectl get all`.
+    /// Adds categories that the resource belongs to, such as `all` of `kubectl get all`.
     pub fn categories(mut self, categories: impl IntoIterator<Item = &'static str>) -> Self {
         self.categories.extend(categories.into_iter().map(str::to_owned));
         self
     }
 
-    /// Says what an object is, for `kubectl explain`.
+    /// Sets the description of the resource, for `kubectl explain`.
     pub fn description(mut self, description: &str) -> Self {
         self.description = Some(description.to_owned());
         self
     }
 
-    /// Has its objects lie in no namespace.
+    /// Makes the resource cluster-scoped.
     pub fn cluster_scoped(mut self) -> Self {
         self.is_namespaced = false;
         self
     }
 
-    /// Adds a version. The one that is [stored](Version::stored), or else the first, is the storage version.
+    /// Adds a version. The version that is [stored](Version::stored), or else the first, is the storage version.
     pub fn version(mut self, version: Version) -> Self {
         self.versions.push(version);
         self
@@ -140,8 +140,8 @@ impl CustomResource {
     /// Makes the CustomResourceDefinition, as JSON.
     ///
     /// # Errors
-    /// Where a name is none that Kubernetes takes, the versions do not fit together, or a type has no structural
-    /// schema: the field is named.
+    /// Where Kubernetes would refuse a name, the versions do not fit together, or a type has no structural schema: then
+    /// the error names the field.
     pub fn definition(&self) -> Result<Value, Error> {
         self.check_names()?;
         let stored = self.storage_version()?;
@@ -156,7 +156,7 @@ impl CustomResource {
                 "group": self.group,
                 "names": self.names(),
                 "scope": scope,
-                // Versions have one shape: the API server changes nothing but `apiVersion`.
+                // All versions have the same fields, so that the API server converts nothing but `apiVersion`.
                 "conversion": { "strategy": "None" },
                 "versions": versions,
             },
@@ -219,8 +219,8 @@ impl CustomResource {
     }
 }
 
-/// Prints the definition on standard output, as JSON, or on standard error why there is none.
-#[allow(clippy::print_stdout, clippy::print_stderr, reason = "it is what a program of a few lines does")]
+/// Prints the definition on standard output, as JSON, or the error on standard error.
+#[allow(clippy::print_stdout, clippy::print_stderr, reason = "the result of a program that does nothing else")]
 pub fn print(resource: &CustomResource) -> ExitCode {
     match resource.definition() {
         Ok(definition) => {
@@ -234,7 +234,7 @@ pub fn print(resource: &CustomResource) -> ExitCode {
     }
 }
 
-/// The plural of a kind by the rule that hosts follow too, where they cannot ask a cluster.
+/// Returns the plural of a kind, by the same rule as the host, which uses it where it cannot ask a cluster.
 fn plural(kind: &str) -> String {
     let word = kind.to_ascii_lowercase();
     if ["s", "x", "z", "ch", "sh"].iter().any(|end| word.ends_with(end)) {

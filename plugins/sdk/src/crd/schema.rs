@@ -1,5 +1,5 @@
-//! From the JSON schema of a type to a structural schema, as the API server wants it: each value has a type, nothing is
-//! referred to, and no word stands there that Kubernetes does not know.
+//! Turns the JSON schema of a type into a structural schema, which the API server requires: each value has a type,
+//! there are no references, and no keyword that Kubernetes does not know.
 //! <https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema>
 
 use schemars::JsonSchema;
@@ -8,11 +8,11 @@ use serde_json::{Map, Number, Value, json};
 
 use super::{Error, alternatives};
 
-/// Keeps what the schema says nothing of.
+/// The keyword that keeps fields that are not in the schema.
 pub(super) const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 
-/// What a schema may say, by the API server's `JSONSchemaProps`, but for what no structural schema has.
-const WORDS: [&str; 36] = [
+/// The keywords of a structural schema: those of the API server's `JSONSchemaProps` that are allowed in one.
+const KEYWORDS: [&str; 36] = [
     "additionalProperties",
     "allOf",
     "anyOf",
@@ -51,10 +51,10 @@ const WORDS: [&str; 36] = [
     "x-kubernetes-validations",
 ];
 
-/// What says nothing to the API server: it is left out.
-const SILENT: [&str; 6] = ["$schema", "title", "deprecated", "readOnly", "writeOnly", "uniqueItems"];
+/// Keywords that the API server ignores or refuses; they are left out.
+const DROPPED_KEYWORDS: [&str; 6] = ["$schema", "title", "deprecated", "readOnly", "writeOnly", "uniqueItems"];
 
-/// The schema of a type in OpenAPI's words, with everything that it refers to in its place.
+/// Returns the OpenAPI schema of a type, with all references inlined.
 pub(super) fn of<T: JsonSchema>(contract: Contract) -> Value {
     let mut settings = SchemaSettings::openapi3();
     settings.inline_subschemas = true;
@@ -62,10 +62,10 @@ pub(super) fn of<T: JsonSchema>(contract: Contract) -> Value {
     settings.into_generator().into_root_schema_for::<T>().to_value()
 }
 
-/// Rewrites a schema, and all below it, to a structural one.
+/// Rewrites a schema, with all its subschemas, to a structural one.
 ///
 /// # Errors
-/// Where that cannot be done, with the path of the field.
+/// Where there is no structural schema for it, with the path of the field.
 pub(super) fn make_structural(schema: &mut Value, path: &str) -> Result<(), Error> {
     if let Value::Bool(_) = schema {
         *schema = json!({});
@@ -82,30 +82,30 @@ pub(super) fn make_structural(schema: &mut Value, path: &str) -> Result<(), Erro
     if members.get("items").is_some_and(Value::is_array) {
         return Err(Error::schema(path, "it is a tuple, which no structural schema has; make it a list or a struct"));
     }
-    SILENT.iter().for_each(|word| drop(members.remove(*word)));
+    DROPPED_KEYWORDS.iter().for_each(|keyword| drop(members.remove(*keyword)));
     tidy(members);
-    below(members, path)?;
+    make_subschemas_structural(members, path)?;
     alternatives::merge(members, path)?;
     give_type(members);
     Ok(())
 }
 
-/// Rewrites what is said of one value by itself.
+/// Rewrites the keywords of one schema, without its subschemas.
 fn tidy(schema: &mut Map<String, Value>) {
     if schema.get("default").is_some_and(Value::is_null) {
         schema.remove("default");
     }
     if let Some(Value::String(description)) = schema.get_mut("description") {
-        // Doc comments are wrapped in the source; kubectl wraps by itself.
+        // Doc comments are wrapped in the source; kubectl wraps lines itself.
         *description = description.replace('\n', " ");
     }
-    // `nullable` says it, and the API server holds no null against an enum.
+    // With `nullable`, the API server accepts null although the enum does not list it.
     if let (true, Some(Value::Array(values))) = (schema.contains_key("nullable"), schema.get_mut("enum"))
         && values.len() > 1
     {
         values.retain(|value| !value.is_null());
     }
-    // The API server knows signed formats alone.
+    // The API server knows signed formats only.
     let format = match schema.get("format").and_then(Value::as_str) {
         Some("int8" | "int16" | "uint8" | "uint16") => Some("int32"),
         Some("uint32" | "uint64" | "int" | "uint") => Some("int64"),
@@ -127,7 +127,7 @@ fn tidy(schema: &mut Map<String, Value>) {
     }
 }
 
-/// `3` stands in a schema, and not `3.0`.
+/// Writes a whole number as an integer: `3` instead of `3.0`.
 fn make_whole(value: &mut Value) {
     let Some(float) = value.as_f64().filter(|_| value.is_f64()) else { return };
     if float.fract() == 0.0 && float.abs() < 9e15 {
@@ -135,7 +135,7 @@ fn make_whole(value: &mut Value) {
     }
 }
 
-fn below(schema: &mut Map<String, Value>, path: &str) -> Result<(), Error> {
+fn make_subschemas_structural(schema: &mut Map<String, Value>, path: &str) -> Result<(), Error> {
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
         for (name, property) in properties {
             make_structural(property, &join(path, name))?;
@@ -145,7 +145,7 @@ fn below(schema: &mut Map<String, Value>, path: &str) -> Result<(), Error> {
         make_structural(items, &format!("{path}[]"))?;
     }
     match schema.remove("additionalProperties") {
-        // Nothing else may be there: the API server drops what a schema does not say.
+        // No other field is allowed: the API server prunes fields that are not in the schema.
         None | Some(Value::Bool(false)) => {}
         Some(Value::Bool(true)) => drop(schema.insert(PRESERVE.to_owned(), true.into())),
         Some(_) if schema.contains_key("properties") => {
@@ -156,8 +156,8 @@ fn below(schema: &mut Map<String, Value>, path: &str) -> Result<(), Error> {
             schema.insert("additionalProperties".to_owned(), values);
         }
     }
-    for word in alternatives::WORDS {
-        if let Some(Value::Array(schemas)) = schema.get_mut(word) {
+    for keyword in alternatives::KEYWORDS {
+        if let Some(Value::Array(schemas)) = schema.get_mut(keyword) {
             for schema in schemas {
                 make_structural(schema, path)?;
             }
@@ -166,9 +166,9 @@ fn below(schema: &mut Map<String, Value>, path: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// A value that may be anything keeps all of it.
+/// Gives a schema without a type one: an object where it has fields; else any value is allowed and kept.
 fn give_type(schema: &mut Map<String, Value>) {
-    let has_one = ["type", "x-kubernetes-int-or-string", PRESERVE].iter().any(|word| schema.contains_key(*word));
+    let has_one = ["type", "x-kubernetes-int-or-string", PRESERVE].iter().any(|keyword| schema.contains_key(*keyword));
     let is_object = schema.contains_key("properties") || schema.contains_key("additionalProperties");
     if is_object && !schema.contains_key("type") {
         schema.insert("type".to_owned(), "object".into());
@@ -177,10 +177,10 @@ fn give_type(schema: &mut Map<String, Value>) {
     }
 }
 
-/// Finds the schema at a path such as `spec.ports[].name`; an empty one is the whole.
+/// Finds the schema at a path such as `spec.ports[].name`; an empty path is the whole schema.
 ///
 /// # Errors
-/// Where there is none.
+/// Where there is no such field.
 pub(super) fn at<'a>(schema: &'a mut Value, path: &str) -> Result<&'a mut Value, Error> {
     let missing = || Error::schema(path, "there is no such field, so nothing can be said of it; correct the path");
     let mut found = schema;
@@ -194,7 +194,7 @@ pub(super) fn at<'a>(schema: &'a mut Value, path: &str) -> Result<&'a mut Value,
     Ok(found)
 }
 
-/// Lays one JSON value over another.
+/// Merges one JSON value into another, whose members it replaces.
 pub(super) fn lay_over(base: &mut Value, over: Value) {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => {
@@ -206,13 +206,13 @@ pub(super) fn lay_over(base: &mut Value, over: Value) {
     }
 }
 
-/// Holds every word against those that Kubernetes knows; the API server drops others without a word.
+/// Checks that Kubernetes knows every keyword, because the API server silently drops others.
 ///
 /// # Errors
-/// The first one that it does not know, with the path of the field.
+/// Names the first unknown keyword, with the path of the field.
 pub(super) fn check(schema: &Value, path: &str) -> Result<(), Error> {
     let Value::Object(members) = schema else { return Ok(()) };
-    if let Some(unknown) = members.keys().find(|word| !WORDS.contains(&word.as_str())) {
+    if let Some(unknown) = members.keys().find(|keyword| !KEYWORDS.contains(&keyword.as_str())) {
         return Err(Error::schema(
             path,
             format!("its schema says `{unknown}`, which Kubernetes does not know; remove it"),
@@ -221,12 +221,12 @@ pub(super) fn check(schema: &Value, path: &str) -> Result<(), Error> {
     for (name, property) in members.get("properties").and_then(Value::as_object).into_iter().flatten() {
         check(property, &join(path, name))?;
     }
-    for (word, end) in [("items", "[]"), ("additionalProperties", "{}"), ("not", "")] {
-        if let Some(schema) = members.get(word) {
+    for (keyword, end) in [("items", "[]"), ("additionalProperties", "{}"), ("not", "")] {
+        if let Some(schema) = members.get(keyword) {
             check(schema, &format!("{path}{end}"))?;
         }
     }
-    for schema in alternatives::WORDS.iter().filter_map(|word| members.get(*word)?.as_array()).flatten() {
+    for schema in alternatives::KEYWORDS.iter().filter_map(|keyword| members.get(*keyword)?.as_array()).flatten() {
         check(schema, path)?;
     }
     Ok(())

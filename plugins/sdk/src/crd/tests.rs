@@ -1,4 +1,4 @@
-//! What becomes of types.
+//! CustomResourceDefinitions made from types.
 #![allow(dead_code, reason = "types whose schema alone is looked at")]
 
 use std::collections::BTreeMap;
@@ -96,7 +96,7 @@ fn field(name: &str) -> Value {
 }
 
 #[test]
-fn names_are_derived_from_the_kind_by_the_rule_of_hosts() {
+fn names_are_derived_from_the_kind_by_the_same_rule_as_in_the_host() {
     for (kind, plural) in [
         ("Memcached", "memcacheds"),
         ("NetworkPolicy", "networkpolicies"),
@@ -112,7 +112,7 @@ fn names_are_derived_from_the_kind_by_the_rule_of_hosts() {
 }
 
 #[test]
-fn a_resource_says_what_it_was_told() {
+fn a_definition_has_all_that_its_builder_was_given() {
     let version = Version::of::<CacheSpec, CacheStatus>("v1")
         .columns([Column::integer("Size", ".spec.size").wide(), Column::condition("Available"), Column::age()])
         .scale(Scale::new(".spec.size", ".status.ready").selector(".status.selector"))
@@ -205,7 +205,7 @@ fn numbers_are_whole_and_their_formats_known() {
 }
 
 #[test]
-fn what_may_be_anything_is_kept() {
+fn a_field_of_any_type_keeps_unknown_fields() {
     let anything = field("anything");
     assert_eq!(anything["x-kubernetes-preserve-unknown-fields"], true);
     assert_eq!(anything["default"], Value::Null, "null is no default");

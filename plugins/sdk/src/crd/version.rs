@@ -30,8 +30,8 @@ enum Change {
 }
 
 impl Version {
-    /// Takes the schemas of `spec` and `status` from these types; a status without fields of the plugin's is `()`. Their
-    /// doc comments are what `kubectl explain` shows. The status gets its list of conditions.
+    /// Builds a version with the schemas of these types for `spec` and `status`; a status without fields of the
+    /// plugin's own is `()`. `kubectl explain` shows their doc comments. A list of conditions is added to the status.
     pub fn of<Spec: JsonSchema, Status: JsonSchema>(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -47,19 +47,19 @@ impl Version {
         }
     }
 
-    /// Makes it the version in which objects are stored. Without any such version the first one is.
+    /// Makes this the version in which objects are stored. Where no version is marked, the first one is it.
     pub fn stored(mut self) -> Self {
         self.is_stored = true;
         self
     }
 
-    /// Has the API server no longer serve it.
+    /// Makes the API server no longer serve this version.
     pub fn not_served(mut self) -> Self {
         self.is_served = false;
         self
     }
 
-    /// Has the API server warn those who use it, in these words.
+    /// Makes the API server warn clients that use this version, with this text.
     pub fn deprecated(mut self, warning: &str) -> Self {
         self.deprecation = Some(warning.to_owned());
         self
@@ -71,13 +71,13 @@ impl Version {
         self
     }
 
-    /// Has `kubectl scale`, and autoscalers, set the number of replicas.
+    /// Adds the scale subresource, by which `kubectl scale` and autoscalers set the number of replicas.
     pub fn scale(mut self, scale: Scale) -> Self {
         self.scale = Some(scale);
         self
     }
 
-    /// Says what the list of conditions shows.
+    /// Sets the description of the list of conditions.
     pub fn conditions(mut self, description: &str) -> Self {
         description.clone_into(&mut self.conditions);
         self
@@ -90,8 +90,8 @@ impl Version {
         self
     }
 
-    /// Lays a piece of schema over the one at this path: what no attribute of `schemars` says, or what is particular to
-    /// this version.
+    /// Merges a piece of schema into the one at this path: what no attribute of `schemars` can express, or what differs
+    /// in this version.
     pub fn overlay(mut self, path: &str, schema: Value) -> Self {
         self.changes.push((path.to_owned(), Change::Overlay(schema)));
         self
@@ -129,7 +129,7 @@ impl Version {
         schema::make_structural(&mut spec, "spec")?;
         let is_required = spec.get("required").is_some();
         if !is_required {
-            // Defaults of its fields hold only where it is there.
+            // The defaults of its fields apply only where the spec exists.
             insert(&mut spec, "default", json!({}));
         }
         let mut schema = json!({
@@ -140,7 +140,7 @@ impl Version {
                     "description": "The version of the schema that this object is written in.",
                 },
                 "kind": { "type": "string", "description": format!("The kind of this object: {kind}.") },
-                // The API server describes this one itself, and allows nothing else here.
+                // The API server describes the metadata itself, and allows nothing else here.
                 "metadata": { "type": "object" },
                 "spec": spec,
                 "status": self.status()?,
@@ -166,7 +166,7 @@ impl Version {
         }
         schema::make_structural(&mut status, "status")?;
         if let Value::Object(status) = &mut status {
-            // The host may have something to say before the plugin has.
+            // The host may write conditions before the plugin has written its status.
             status.remove("required");
             let properties = status.entry("properties").or_insert_with(|| Map::new().into());
             insert(properties, "conditions", conditions::schema(&self.conditions));
@@ -202,18 +202,18 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Demands that this expression holds; `self` is the value, `oldSelf` the one before.
+    /// Requires that this expression is true; `self` is the value, `oldSelf` the previous one.
     pub fn new(expression: &str) -> Self {
         Self { expression: expression.to_owned(), message: None, message_expression: None, field: None }
     }
 
-    /// Says what is wrong where it does not hold.
+    /// Sets the message for objects that break the rule.
     pub fn message(mut self, message: &str) -> Self {
         self.message = Some(message.to_owned());
         self
     }
 
-    /// The same, by an expression.
+    /// Sets an expression whose value is the message for objects that break the rule.
     pub fn message_expression(mut self, expression: &str) -> Self {
         self.message_expression = Some(expression.to_owned());
         self
@@ -238,7 +238,7 @@ impl Rule {
     }
 }
 
-/// Where the number of replicas stands.
+/// The paths that the scale subresource reads and writes.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Scale {
@@ -248,13 +248,13 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// The desired number is at the first path, such as `.spec.size`, and the observed one at the second, such as
+    /// Sets the path of the desired number of replicas, such as `.spec.size`, and that of the observed one, such as
     /// `.status.readyReplicas`.
     pub fn new(desired: &str, observed: &str) -> Self {
         Self { desired: desired.to_owned(), observed: observed.to_owned(), selector: None }
     }
 
-    /// The label selector of the Pods, as text, is at this path, such as `.status.selector`. Autoscalers need it.
+    /// Sets the path of the label selector of the Pods, as text, such as `.status.selector`. Autoscalers need it.
     pub fn selector(mut self, path: &str) -> Self {
         self.selector = Some(path.to_owned());
         self

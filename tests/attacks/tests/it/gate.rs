@@ -1,4 +1,4 @@
-//! The same forged objects and the gate alone: no cluster, no sandbox.
+//! The forged objects of the table, checked by the gate alone: no cluster, no sandbox.
 
 use hotshoe_attacks::forged::{Forged, Place};
 use hotshoe_attacks::kinds::{
@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 const GRANTED: [kinds::Kind; 8] = [CONFIG_MAP, DEPLOYMENT, POD, SECRET, SERVICE, REPLICA_SET, STATEFUL_SET, CLAIM];
 const PLACE: Place<'_> = Place { namespace: "theirs", name: "forged" };
 
-/// The rule that each of them breaks. One that breaks another, by what it lacks beside, would pass as soon as
-/// that is granted.
+/// The rule that each forged object breaks. An object that is denied only by another rule would pass as soon as that
+/// rule's item is granted.
 const RULES: [(&str, &str); 67] = [
     ("a ClusterRole", "kind-not-owned"),
     ("a ClusterRole that claims a namespace", "kind-not-owned"),
@@ -133,7 +133,7 @@ fn descriptor() -> Descriptor {
     }
 }
 
-/// The rule that is broken by a decision for these children, if any.
+/// Returns the rule that a decision for these children breaks, if any.
 fn broken(objects: &[Forged]) -> Option<&'static str> {
     let parent = ObjectRef {
         kind: Kind::new("fixtures.example.com", "v1", "Attack"),
@@ -167,8 +167,8 @@ fn broken(objects: &[Forged]) -> Option<&'static str> {
 }
 
 #[test]
-fn every_forged_object_breaks_the_rule_that_is_about_it() {
-    // A row without its rule here fails as well.
+fn every_forged_object_breaks_the_expected_rule() {
+    // A row that is missing in RULES fails as well.
     let forged = ATTACKS.iter().filter(|row| row.stopped.contains(&Layer::Gate));
     let forged = forged.filter_map(|row| match row.how {
         How::Forged(objects) => Some((row.name, broken(&objects(&PLACE)).unwrap_or("none"))),
@@ -177,14 +177,14 @@ fn every_forged_object_breaks_the_rule_that_is_about_it() {
     assert_eq!(forged.collect::<Vec<_>>(), RULES);
 }
 
-fn honest(kind: kinds::Kind, body: Value) -> Forged {
+fn harmless(kind: kinds::Kind, body: Value) -> Forged {
     Forged { path: String::new(), kind, namespace: None, name: "one-redis".into(), body }
 }
 
 #[test]
-fn what_is_granted_and_honest_breaks_none() {
+fn harmless_objects_that_are_granted_break_no_rule() {
     let metadata = json!({ "labels": { "app": "a" }, "annotations": { "example.com/a": "b" } });
-    let map = honest(CONFIG_MAP, json!({ "metadata": metadata }));
+    let map = harmless(CONFIG_MAP, json!({ "metadata": metadata }));
     assert_eq!(broken(std::slice::from_ref(&map)), None);
     assert_eq!(broken(&[map.clone(), Forged { name: "another".into(), ..map }]), None);
     let container = json!({ "name": "c", "securityContext": { "allowPrivilegeEscalation": false } });
@@ -202,6 +202,6 @@ fn what_is_granted_and_honest_breaks_none() {
         (CLAIM, json!({ "spec": claim["spec"] })),
         (SERVICE, json!({ "metadata": { "annotations": { "note": "b" } }, "spec": { "selector": { "app": "one" } } })),
     ] {
-        assert_eq!(broken(&[honest(kind, body)]), None, "{}", kind.kind);
+        assert_eq!(broken(&[harmless(kind, body)]), None, "{}", kind.kind);
     }
 }

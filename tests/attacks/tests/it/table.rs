@@ -1,4 +1,4 @@
-//! The table itself: whole, and the same in docs/src/security.md.
+//! The table itself: complete, and equal to that in docs/src/security.md.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The form for a cluster: the manifests, accepted by a real API server, and the program in the
+//! The deployment in a cluster: the manifests, accepted by a real API server, and the program in the
 //! layout of its image, with the account, the environment and the restrictions of its Pod.
 
 use std::os::unix::fs::PermissionsExt;
@@ -15,8 +15,8 @@ use super::run_alone;
 
 const ACCOUNT: &str = "var/run/secrets/kubernetes.io/serviceaccount";
 
-/// What a kubelet and a container runtime do: a root of its own that is read-only, the account and
-/// an empty folder mounted into it, and the user `nobody`.
+/// Does what a kubelet and a container runtime do: a read-only root with the account and an empty folder
+/// mounted into it, and the user `nobody`.
 const CONTAINER: &str = r#"
 set -eu
 root=$1 account=$2 user=$3; shift 3
@@ -31,12 +31,12 @@ exec chroot $user "$root" /hotshoe "$@"
 /// Applies what `just deploy` applies, and returns the host's Pod once it is ready.
 async fn deploy(plane: &ControlPlane, manifest: &str) -> Value {
     let manifest = std::fs::read_to_string(repository(manifest)).expect("the manifest");
-    plane.person.apply_manifest(&manifest).await;
-    let deployment = plane.person.get(&DEPLOYMENT, SYSTEM, "hotshoe").await.expect("the Deployment");
+    plane.admin.apply_manifest(&manifest).await;
+    let deployment = plane.admin.get(&DEPLOYMENT, SYSTEM, "hotshoe").await.expect("the Deployment");
     let arguments = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
     let what = "the host's Pod is ready in the namespace that enforces `restricted`";
-    hotshoe_tests::wait::until(what, hotshoe_tests::wait::PATIENCE, async || {
-        let pods = plane.person.list(&POD, SYSTEM).await.map_err(|refused| refused.message)?;
+    hotshoe_tests::wait::until(what, hotshoe_tests::wait::TIMEOUT, async || {
+        let pods = plane.admin.list(&POD, SYSTEM).await.map_err(|refused| refused.message)?;
         let is_ready = |pod: &&Value| {
             let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
             let is_true = |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";
@@ -53,9 +53,9 @@ fn the_manifests_are_accepted_and_the_pod_is_ready() {
         let plane = ControlPlane::alone().await;
         let pod = deploy(plane, "deploy/install.yaml").await;
         assert_eq!(pod["spec"]["serviceAccountName"], "hotshoe");
-        // The Deployment counts its Pod a moment later.
-        hotshoe_tests::wait::until("the Deployment counts it", hotshoe_tests::wait::PATIENCE, async || {
-            let read = plane.person.get(&DEPLOYMENT, SYSTEM, "hotshoe").await;
+        // The Deployment's status counts the Pod a moment later.
+        hotshoe_tests::wait::until("the Deployment counts it", hotshoe_tests::wait::TIMEOUT, async || {
+            let read = plane.admin.get(&DEPLOYMENT, SYSTEM, "hotshoe").await;
             let deployment = read.map_err(|refused| refused.message)?;
             let counts = deployment["status"]["readyReplicas"] == 1;
             counts.then_some(()).ok_or_else(|| format!("{:#}", deployment["status"]))
@@ -67,7 +67,7 @@ fn the_manifests_are_accepted_and_the_pod_is_ready() {
             assert!(container[probe]["httpGet"]["path"].is_string(), "{probe} of {container:#}");
             assert_eq!(container[probe]["httpGet"]["port"], "probes", "{probe} has a port of its own");
         }
-        let policy = plane.person.get(&NETWORK_POLICY, SYSTEM, "hotshoe").await.expect("a NetworkPolicy");
+        let policy = plane.admin.get(&NETWORK_POLICY, SYSTEM, "hotshoe").await.expect("a NetworkPolicy");
         let labels = &policy["spec"]["podSelector"]["matchLabels"];
         assert!(labels.as_object().is_some_and(|wanted| !wanted.is_empty()), "{policy:#}");
         for (label, value) in labels.as_object().expect("labels") {
@@ -88,7 +88,7 @@ fn the_manifests_are_accepted_and_the_pod_is_ready() {
     });
 }
 
-/// The files of the image, and the folders that a runtime makes for mounts.
+/// Creates the files of the image, and the folders that a runtime creates for mounts.
 fn lay_out(root: &Path) {
     let script = repository("deploy/image-root.sh");
     let output = Command::new(script).arg(root).output().expect("deploy/image-root.sh runs");
@@ -99,7 +99,7 @@ fn lay_out(root: &Path) {
     std::fs::set_permissions(root, PermissionsExt::from_mode(0o755)).expect("permissions");
 }
 
-/// The volume that the kubelet projects for an account.
+/// Writes the files of the volume that the kubelet projects for an account.
 async fn project_account(plane: &ControlPlane, folder: &Path) {
     let token = plane.token_of(SYSTEM, "hotshoe").await;
     let authority = std::fs::read(plane.certificate_authority()).expect("ca.crt");
@@ -109,7 +109,7 @@ async fn project_account(plane: &ControlPlane, folder: &Path) {
     std::fs::set_permissions(folder, PermissionsExt::from_mode(0o755)).expect("permissions");
 }
 
-/// The values of a container's environment, as the kubelet would fill them in.
+/// Returns a container's environment variables, with the values that the kubelet would fill in.
 fn environment(container: &Value) -> Vec<(String, String)> {
     let variables = container["env"].as_array().cloned().unwrap_or_default();
     let value = |variable: &Value| match variable["valueFrom"]["fieldRef"]["fieldPath"].as_str() {
@@ -120,7 +120,8 @@ fn environment(container: &Value) -> Vec<(String, String)> {
     variables.iter().map(|variable| (variable["name"].as_str().unwrap().to_owned(), value(variable))).collect()
 }
 
-/// Whether this user may make mounts: as root, or in a user namespace of its own.
+/// Returns the command by which this user may mount file systems, as root or in a user namespace; none where it may
+/// not.
 fn unshare() -> Option<(Command, &'static str)> {
     let works = |arguments: &[&str]| {
         let tried = Command::new("unshare").args(arguments).arg("true").stderr(Stdio::null()).status();
@@ -165,7 +166,7 @@ impl Running {
     async fn start(scene: &mut Scene, container: &Value) -> Option<Self> {
         let files = [tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder")];
         let [root, account] = &files;
-        // The component is a build product, and the image takes it from where those are.
+        // The image copies the component from the folder of build products.
         hotshoe_tests::guests::product("plugins/memcached");
         lay_out(root.path());
         project_account(scene.plane, account.path()).await;
@@ -174,7 +175,7 @@ impl Running {
             return None;
         };
         command.args(["sh", "-c", CONTAINER, "sh"]).arg(root.path()).arg(account.path()).arg(user);
-        // As in the Pod, but for the ports, of which a machine has only one.
+        // As in the Pod, except for the ports, which may be in use on this machine.
         let arguments = container["args"].as_array().expect("arguments");
         let arguments = arguments.iter().filter_map(Value::as_str);
         command.args(arguments.map(|argument| if argument.starts_with("0.0.0.0:") { "127.0.0.1:0" } else { argument }));
@@ -206,7 +207,7 @@ fn the_program_serves_in_the_layout_of_its_image_with_the_account_of_its_pod() {
         let log = pod.host.log();
         let first: Value = serde_json::from_str(log.lines().next().expect("a line")).expect("lines of JSON");
         assert!(first["message"].as_str().is_some_and(|message| message.contains("in-cluster")), "{first}");
-        assert!(pod.host.stop().success(), "a signal ends it politely");
+        assert!(pod.host.stop().success(), "SIGTERM stops it gracefully");
         assert_eq!(json!(pod.host.ended().map(|status| status.success())), json!(true));
     });
 }
@@ -223,12 +224,12 @@ fn a_host_that_one_manifest_installs_serves_the_plugin_that_is_applied() {
         let plugin = std::fs::read_to_string(repository("plugins/memcached/plugin.yaml")).expect("plugin.yaml");
         // Other tests on this control plane leave parents behind.
         let namespaces = format!("kind: Memcached\n    namespaces: [{}]\n", scene.namespace);
-        plane.person.apply_manifest(&plugin.replace("kind: Memcached\n", &namespaces)).await;
+        plane.admin.apply_manifest(&plugin.replace("kind: Memcached\n", &namespaces)).await;
         scene.create(memcached("cache", 2)).await;
         scene.available("cache").await;
         scene.delete(&MEMCACHED, "cache").await;
         scene.gone(&MEMCACHED, "cache").await;
-        plane.person.delete(&PLUGIN, "", "memcached").await.expect("the Plugin is there");
+        plane.admin.delete(&PLUGIN, "", "memcached").await.expect("the Plugin is there");
         scene.gone_from_cluster(&PLUGIN, "memcached").await;
         drop(pod);
     });

@@ -1,4 +1,4 @@
-//! What changes the whole control plane. It has one to itself, and one test has it after the other.
+//! Tests that change the whole control plane. They have one to themselves, and run one after the other.
 
 mod in_cluster;
 mod outage;
@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use hotshoe_tests::ControlPlane;
 use hotshoe_tests::wait::run_at_once;
 
-/// Runs a test when no other of them runs, with the accounts as they are deployed.
+/// Runs a test while no other test of this folder runs, with the accounts as they are deployed.
 pub(crate) fn run_alone<T>(test: impl Future<Output = T>) -> T {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,5 @@
-//! The API server is away, or does not have what the host needs. One test after the other, because
-//! each of them changes the whole control plane.
+//! Outages of the API server, and kinds or rights that the host needs and are missing. These tests run one
+//! after the other, because each of them changes the whole control plane.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use serde_json::json;
 
 use super::run_alone;
 
-/// How long the API server is away.
-const AWAY: Duration = Duration::from_secs(20);
-/// How soon after its return the host acts on what changed.
-const SOON: Duration = Duration::from_secs(5);
+/// The duration of an outage of the API server.
+const OUTAGE: Duration = Duration::from_secs(20);
+/// The maximum time after the outage until the host acts on what changed.
+const MAX_REACTION_TIME: Duration = Duration::from_secs(5);
 
 async fn not_ready(host: &Host, words: &[&str]) {
     host.waits_for(words).await;
@@ -33,23 +33,23 @@ fn the_host_acts_within_seconds_of_the_return_of_the_api_server() {
         }
         let gone = Instant::now();
         plane.stop_api_server();
-        tokio::time::sleep(AWAY.saturating_sub(gone.elapsed())).await;
+        tokio::time::sleep(OUTAGE.saturating_sub(gone.elapsed())).await;
         plane.start_api_server();
         let back = Instant::now();
         scene.merge(&MEMCACHED, "resized", json!({ "spec": { "size": 3 } })).await;
         scene.delete(&MEMCACHED, "deleted").await;
         scene.merge(&SERVICE, "drifted-service", json!({ "spec": { "selector": { "app": "other" } } })).await;
         scene.create(memcached("new", 2)).await;
-        let patience = SOON.saturating_sub(back.elapsed());
+        let timeout = MAX_REACTION_TIME.saturating_sub(back.elapsed());
         scene
-            .until_within(patience, "every change was acted upon", async || {
+            .until_within(timeout, "every change was acted upon", async || {
                 let resized = scene.get(&DEPLOYMENT, "resized").await["spec"]["replicas"] == 3;
-                let put_back = scene.get(&SERVICE, "drifted-service").await["spec"]["selector"]["app"] == "memcached";
+                let repaired = scene.get(&SERVICE, "drifted-service").await["spec"]["selector"]["app"] == "memcached";
                 let made = scene.find(&DEPLOYMENT, "new").await.is_some();
                 let gone = scene.find(&MEMCACHED, "deleted").await.is_none();
-                let all = resized && put_back && made && gone;
+                let all = resized && repaired && made && gone;
                 all.then_some(())
-                    .ok_or_else(|| format!("resized {resized}, put back {put_back}, made {made}, gone {gone}"))
+                    .ok_or_else(|| format!("resized {resized}, repaired {repaired}, made {made}, gone {gone}"))
             })
             .await;
         plane.restart_controllers();
@@ -82,21 +82,21 @@ fn a_crash_of_the_api_server_under_load_loses_nothing() {
 }
 
 #[test]
-fn a_kind_that_is_not_there_is_waited_for_and_named() {
+fn a_missing_kind_is_reported_and_waited_for() {
     run_alone(async {
         let plane = ControlPlane::alone().await;
         let name = "memcacheds.cache.example.com";
-        // Nobody is there to finalize those that are left.
-        for object in plane.person.list(&MEMCACHED, "").await.expect("a list") {
+        // No host runs that could finalize the remaining objects.
+        for object in plane.admin.list(&MEMCACHED, "").await.expect("a list") {
             let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
             let (namespace, name) = (text("namespace"), text("name"));
             let released = json!({ "metadata": { "finalizers": null } });
-            plane.person.merge(&MEMCACHED, &namespace, &name, &released).await.expect("it is released");
+            plane.admin.merge(&MEMCACHED, &namespace, &name, &released).await.expect("it is released");
         }
-        plane.person.delete(&CRD, "", name).await.expect("the CRD is deleted");
+        plane.admin.delete(&CRD, "", name).await.expect("the CRD is deleted");
         let mut scene = Scene::new(plane, "no-crd").await;
         scene
-            .until("the CRD is gone", async || match plane.person.get(&CRD, "", name).await {
+            .until("the CRD is gone", async || match plane.admin.get(&CRD, "", name).await {
                 Ok(_) => Err("it is there".to_owned()),
                 Err(_) => Ok(()),
             })
@@ -109,7 +109,7 @@ fn a_kind_that_is_not_there_is_waited_for_and_named() {
         scene.create(memcached("cache", 1)).await;
         scene.available("cache").await;
         // And once more while it runs.
-        plane.person.delete(&CRD, "", name).await.expect("the CRD is deleted");
+        plane.admin.delete(&CRD, "", name).await.expect("the CRD is deleted");
         not_ready(&host, &["Memcached", "CustomResourceDefinition"]).await;
         plane.install_crd().await;
         host.ready().await;
@@ -119,7 +119,7 @@ fn a_kind_that_is_not_there_is_waited_for_and_named() {
 }
 
 #[test]
-fn a_right_that_is_missing_is_named_and_waited_for() {
+fn a_missing_right_is_reported_and_waited_for() {
     run_alone(async {
         let plane = ControlPlane::alone().await;
         let mut scene = Scene::new(plane, "no-rights").await;
@@ -129,9 +129,9 @@ fn a_right_that_is_missing_is_named_and_waited_for() {
         scene.watch_log(&host);
         not_ready(&host, &["forbidden", "cannot list", "system:serviceaccount:hotshoe-system:weak"]).await;
         let waiting = host.plugin().await["waiting"].to_string();
-        assert!(!waiting.contains("Status {"), "it is for people: {waiting}");
+        assert!(!waiting.contains("Status {"), "the message is for human readers: {waiting}");
         let (_, told) = host.get("/readyz").await.expect("an answer");
-        assert!(!told.contains("forbidden"), "the API server's words are not for strangers: {told}");
+        assert!(!told.contains("forbidden"), "the API server's message is not shown to unauthorized clients: {told}");
         for resource in ["memcacheds", "deployments", "services", "pods"] {
             host.says(&["WARN", "forbidden", resource]).await;
         }
@@ -142,7 +142,7 @@ fn a_right_that_is_missing_is_named_and_waited_for() {
         plane.grant("weak", "tests-weak-more", &rules).await;
         host.ready().await;
         let lines = host.log().lines().filter(|line| line.contains("forbidden")).count();
-        assert!(lines <= 12, "each is said once, and not at every try: {}", host.log());
+        assert!(lines <= 12, "each is logged once, and not at every attempt: {}", host.log());
     });
 }
 
@@ -169,9 +169,9 @@ fn an_api_server_that_cannot_be_reached_is_waited_for() {
     });
 }
 
-/// How long the API server is dead in the tests of deletions that follow its return.
-const DEAD: Duration = Duration::from_secs(5);
-/// Within the half minute after the return in which an API server may still be waking up.
+/// The duration of an outage in the tests of deletions right after it.
+const SHORT_OUTAGE: Duration = Duration::from_secs(5);
+/// A time after the outage that is within the half minute in which an API server may still be starting up.
 const STILL_WAKING: Duration = Duration::from_secs(6);
 
 #[test]
@@ -187,22 +187,22 @@ fn parents_whose_namespace_is_deleted_soon_after_a_crash_of_the_api_server_go() 
             scene.available(&format!("cache-{number}")).await;
         }
         plane.kill_api_server();
-        tokio::time::sleep(DEAD).await;
+        tokio::time::sleep(SHORT_OUTAGE).await;
         plane.start_api_server();
         tokio::time::sleep(STILL_WAKING).await;
         let namespace = scene.namespace.clone();
-        plane.person.delete(&NAMESPACE, "", &namespace).await.expect("the namespace is deleted");
+        plane.admin.delete(&NAMESPACE, "", &namespace).await.expect("the namespace is deleted");
         for number in 0..10 {
-            // The namespace's controller may have been faster.
+            // The namespace controller may have been faster.
             for (kind, name) in
                 [(&DEPLOYMENT, format!("cache-{number}")), (&SERVICE, format!("cache-{number}-service"))]
             {
-                drop(plane.person.delete(kind, &namespace, &name).await);
+                drop(plane.admin.delete(kind, &namespace, &name).await);
             }
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
         for number in 0..10 {
-            drop(plane.person.delete(&MEMCACHED, &namespace, &format!("cache-{number}")).await);
+            drop(plane.admin.delete(&MEMCACHED, &namespace, &format!("cache-{number}")).await);
         }
         scene
             .until("all Memcacheds are gone", async || match scene.list(&MEMCACHED).await.len() {

@@ -1,6 +1,6 @@
-//! The gate beside the real API server: the same requests, judged by both, under the rights that
-//! `hotshoe rbac` prints. What the gate allows the API server must allow, or the plugin could not
-//! work; and what the API server allows and the gate does not is only what RBAC cannot say.
+//! The gate compared with the real API server: the same requests, checked by both, under the rights that
+//! `hotshoe rbac` prints. The API server must allow whatever the gate allows, or the plugin could not
+//! work; and only where RBAC cannot express a rule may it allow more.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,7 +24,7 @@ const NAMES: [&str; 3] = ["settings", "password", "other"];
 const KINDS: [Kind; 6] = [CONFIG_MAP, SECRET, SERVICE, DEPLOYMENT, NAMESPACE, ROLE];
 const ACCESSES: [&str; 3] = ["read", "apply", "delete"];
 
-/// What its component asks for, and a bit of everything else.
+/// The grants that the component asks for, and some of every other sort.
 const GRANTS: &str = r#"
   grants:
     - {group: apps, kind: Deployment, verbs: [get, list, watch, create, update, delete]}
@@ -74,7 +74,7 @@ fn body(kind: &Kind, namespace: &str, name: &str) -> Value {
     body
 }
 
-/// Whether the gate allows it for the parent in this namespace.
+/// Whether the gate allows a request for a parent in this namespace.
 fn gate_allows(grant: &Grant, parent: &str, kind: &Kind, (_, namespace, name, access): Sample) -> bool {
     let parent = ObjectRef {
         kind: HostKind::new("cache.example.com", "v1alpha1", "Memcached"),
@@ -96,7 +96,7 @@ fn gate_allows(grant: &Grant, parent: &str, kind: &Kind, (_, namespace, name, ac
     grant.authorise(&request, &|_, _| None).is_ok()
 }
 
-/// Whether the API server would let the plugin do it: a dry run, by the host, in the plugin's name.
+/// Whether the API server would allow the plugin a request: a dry run by the host, which impersonates the plugin.
 async fn server_allows(client: &Kube, plugin: &str, kind: &Kind, (_, namespace, name, access): Sample) -> bool {
     let path = kind.path(namespace, Some(name));
     let user = format!("system:serviceaccount:{SYSTEM}:{plugin}");
@@ -115,7 +115,7 @@ async fn server_allows(client: &Kube, plugin: &str, kind: &Kind, (_, namespace, 
     };
     match answer {
         Ok(_) => true,
-        // It was allowed, but there is nothing to read or to delete.
+        // The request was allowed, but there is no object to read or to delete.
         Err(Refused { code: 404, .. }) => true,
         Err(Refused { code: 403, message, .. }) => {
             assert!(!message.contains("impersonate"), "the host may not be the plugin: {message}");
@@ -137,7 +137,7 @@ fn plugin(name: &str) -> (Folder, Grant) {
     (folder, grant)
 }
 
-/// What `hotshoe rbac` prints, with what discovery says of the kinds.
+/// Returns what `hotshoe rbac` prints when it discovers the kinds from the API server.
 async fn rights(plane: &ControlPlane, folder: &Path, options: &[&str]) -> String {
     let kubeconfig = plane.kubeconfig_of(SYSTEM, "hotshoe").await;
     let output = Command::new(host::program())
@@ -154,22 +154,22 @@ async fn rights(plane: &ControlPlane, folder: &Path, options: &[&str]) -> String
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Judges every sample twice. Returns what the API server allows and the gate does not, for any
-/// parent.
+/// Checks every sample with the gate and the API server. Returns those that the API server allows and the gate
+/// does not allow for any parent.
 async fn compare(name: &str, parents: &[&str], options: &[&str]) -> BTreeSet<Sample> {
     let plane = ControlPlane::alone().await;
     for namespace in NAMESPACES.into_iter().filter(|namespace| *namespace != SYSTEM) {
-        if plane.person.get(&NAMESPACE, "", namespace).await.is_err() {
+        if plane.admin.get(&NAMESPACE, "", namespace).await.is_err() {
             plane.create_namespace(namespace).await;
         }
     }
     let (folder, grant) = plugin(name);
-    plane.person.apply_manifest(&rights(plane, folder.path(), options).await).await;
+    plane.admin.apply_manifest(&rights(plane, folder.path(), options).await).await;
     let client = Kube::of(&plane.kubeconfig_of(SYSTEM, "hotshoe").await).await;
     plane.until_closed().await;
-    // New rights take a moment to be seen.
+    // New rights take a moment to be in force.
     let first = (DEPLOYMENT.kind, "alpha", "other", "read");
-    wait::until("the rights are there", wait::PATIENCE, async || {
+    wait::until("the rights are there", wait::TIMEOUT, async || {
         let path = DEPLOYMENT.path("alpha", Some("other"));
         let user = format!("system:serviceaccount:{SYSTEM}:{name}");
         match client.request_with(Method::GET, &path, &[("Impersonate-User", &user)], &Value::Null).await {
@@ -198,16 +198,16 @@ async fn compare(name: &str, parents: &[&str], options: &[&str]) -> BTreeSet<Sam
 fn gate_and_api_server_agree_except_where_rbac_cannot_express_the_rule() {
     run_alone(async {
         let beyond = compare("gated", &["alpha", "beta", "gamma"], &[]).await;
-        // A grant in the parent's own namespace is a ClusterRole, which knows no exception for the
-        // host's namespace. What is written there a policy refuses; it is not asked about a read, or
-        // about the deletion of what is not there.
+        // A grant in the parent's own namespace becomes a ClusterRole, which cannot have an exception for
+        // the host's namespace. A policy refuses writes there; admission does not see reads, nor deletions
+        // of objects that do not exist.
         let but_the_hosts: Vec<_> = beyond.iter().filter(|(_, namespace, ..)| *namespace != SYSTEM).collect();
         assert_eq!(but_the_hosts, [&("", "", "", ""); 0]);
         let written: Vec<_> = beyond.iter().filter(|(.., access)| *access == "apply").collect();
         assert_eq!(written, [&("", "", "", ""); 0]);
         assert!(!beyond.is_empty());
 
-        // In a namespace that is watched alone there is a Role in each place, and nothing beyond.
+        // For a host that watches one namespace, there is a Role in each namespace that is granted, and nothing more.
         let beyond = compare("gated-alpha", &["alpha"], &["--watch-namespace", "alpha"]).await;
         assert_eq!(beyond, BTreeSet::new());
     });

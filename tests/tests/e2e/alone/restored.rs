@@ -1,4 +1,4 @@
-//! The data of etcd are replaced by a copy of before, as by a restore of a backup, while the host runs.
+//! The data of etcd are replaced by an earlier copy, as in a restore of a backup, while the host runs.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::run_alone;
 
 #[test]
-fn what_a_restore_of_etcd_undid_is_put_right_by_a_host_that_runs_on() {
+fn a_running_host_repairs_what_a_restore_of_etcd_undid() {
     run_alone(async {
         let plane = ControlPlane::alone().await;
         let mut scene = Scene::new(plane, "restored").await;
@@ -19,7 +19,7 @@ fn what_a_restore_of_etcd_undid_is_put_right_by_a_host_that_runs_on() {
             scene.create(memcached(name, 1)).await;
             scene.available(name).await;
         }
-        // In the copy a child is as nobody desires it, and the host is not there to see it.
+        // In the copy a child differs from what is desired, and no host runs that could see it.
         let drift = json!({ "spec": { "selector": { "app": "other" } } });
         let backup = plane.file("etcd-backup");
         host.stop();
@@ -27,7 +27,7 @@ fn what_a_restore_of_etcd_undid_is_put_right_by_a_host_that_runs_on() {
         plane.while_stopped(|etcd| copy(etcd, &backup));
         let host = scene.own_host().await;
         let is_right = |service: &Value| service["spec"]["selector"]["app"] == "memcached";
-        scene.until_object(&SERVICE, "drifted-service", "is put right", is_right).await;
+        scene.until_object(&SERVICE, "drifted-service", "is repaired", is_right).await;
         scene.merge(&MEMCACHED, "resized", json!({ "spec": { "size": 3 } })).await;
         scene.until_object(&DEPLOYMENT, "resized", "is resized", |it| it["spec"]["replicas"] == 3).await;
         scene.delete(&MEMCACHED, "deleted").await;
@@ -39,10 +39,10 @@ fn what_a_restore_of_etcd_undid_is_put_right_by_a_host_that_runs_on() {
             std::fs::remove_dir_all(etcd).expect("the data of etcd go");
             copy(&backup, etcd);
         });
-        scene.until_object(&SERVICE, "drifted-service", "is put right again", is_right).await;
+        scene.until_object(&SERVICE, "drifted-service", "is repaired again", is_right).await;
         scene.until_object(&DEPLOYMENT, "resized", "is as the restored parent", |it| it["spec"]["replicas"] == 1).await;
         assert!(scene.find(&MEMCACHED, "lost").await.is_none());
-        // All are served as before, and so is one that comes back.
+        // All are served as before, and so is an object that the restore brought back.
         for name in ["drifted", "resized", "deleted"] {
             scene.merge(&MEMCACHED, name, json!({ "spec": { "size": 2 } })).await;
             scene.until_object(&DEPLOYMENT, name, "is resized", |it| it["spec"]["replicas"] == 2).await;

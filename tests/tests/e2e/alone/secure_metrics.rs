@@ -1,4 +1,4 @@
-//! Metrics for those only whom the API server lets read them, by TLS.
+//! Metrics by TLS, only for clients that the API server allows to read them.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use super::run_alone;
 
-/// A client that trusts this certificate alone, or any.
+/// A client that trusts only this certificate, or any.
 fn client(address: &str, trusted: Option<&[u8]>, token: Option<&str>) -> kube::Client {
     let mut config = kube::Config::new(format!("https://{address}").parse().expect("an address"));
     config.accept_invalid_certs = trusted.is_none();
@@ -24,7 +24,7 @@ fn client(address: &str, trusted: Option<&[u8]>, token: Option<&str>) -> kube::C
     kube::Client::try_from(config).expect("a client")
 }
 
-/// What a client gets of the metrics.
+/// Requests the metrics, and returns the status code.
 async fn scrape(client: &kube::Client) -> Result<StatusCode, String> {
     let request = Request::get("/metrics").body(Body::empty()).expect("a request");
     match client.send(request).await {
@@ -47,7 +47,7 @@ async fn install(plane: &ControlPlane) {
     rbac.arg("rbac").arg(repository("plugins/memcached")).args(["--offline", "--metrics-secure"]);
     let output = rbac.output().expect("the program runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    plane.person.apply_manifest(&String::from_utf8_lossy(&output.stdout)).await;
+    plane.admin.apply_manifest(&String::from_utf8_lossy(&output.stdout)).await;
 }
 
 async fn start(scene: &Scene, more: &[&str]) -> Host {
@@ -59,7 +59,7 @@ async fn start(scene: &Scene, more: &[&str]) -> Host {
 }
 
 #[test]
-fn only_who_may_get_them_reads_secure_metrics() {
+fn only_authorized_clients_read_secure_metrics() {
     run_alone(async {
         let plane = ControlPlane::alone().await;
         let mut scene = Scene::new(plane, "secure-metrics").await;
@@ -82,13 +82,13 @@ fn only_who_may_get_them_reads_secure_metrics() {
             "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "hotshoe-metrics-reader" },
             "subjects": [{ "kind": "ServiceAccount", "namespace": SYSTEM, "name": "scraper" }],
         });
-        plane.person.apply("tests", &binding).await.expect("a binding");
+        plane.admin.apply("tests", &binding).await.expect("a binding");
         host.until("the scraper may read", async || match got(Some(&scraper)).await? {
             StatusCode::OK => Ok(()),
             code => Err(code.to_string()),
         })
         .await;
-        // Strangers who try many tokens are held off, and who was allowed before is not.
+        // A client that tries many unknown tokens is rate limited; one that was allowed before is not.
         let made_up: Vec<String> = (0..20).map(|number| format!("made.up.{number}")).collect();
         let tried = futures::future::join_all(made_up.iter().map(|token| got(Some(token)))).await;
         assert!(tried.contains(&Ok(StatusCode::TOO_MANY_REQUESTS)), "{tried:?}");

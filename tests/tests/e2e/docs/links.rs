@@ -1,4 +1,4 @@
-//! Links lead somewhere, and the book has all of its pages.
+//! All links have a target, and the book's summary has all of its pages.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -6,7 +6,7 @@ use hotshoe_tests::repository;
 
 use super::{markdown, pages, read};
 
-/// Resolves `..` by the words alone.
+/// Resolves `..` in the text of a path, without the file system.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for component in path.components() {
@@ -18,7 +18,7 @@ fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-/// Says what is wrong with a link of a page.
+/// Returns what is wrong with a link of a page, if anything.
 fn wrong(page: &Path, link: &str) -> Option<String> {
     if link.contains("://") {
         return None;

@@ -1,4 +1,4 @@
-//! As much of Markdown as the pages use: fenced blocks with a comment above them, headings, links.
+//! The part of Markdown that the pages use: fenced blocks with a comment above them, headings, links.
 
 /// A fenced block.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ fn prose(page: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns where the links of a page lead.
+/// Returns the targets of the links of a page.
 pub(crate) fn links(page: &str) -> Vec<String> {
     let prose = prose(page);
     let targets = prose.split("](").skip(1).filter_map(|rest| rest.split_once(')'));

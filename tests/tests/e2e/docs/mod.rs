@@ -1,5 +1,5 @@
-//! The book and the other pages: what they say about the code is what the code says, their links lead
-//! somewhere, and their commands work.
+//! The book and the other pages: what they say about the code is true, their links have targets, and their
+//! commands work.
 
 mod commands;
 mod links;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use hotshoe_tests::repository;
 
-/// The pages that people read, from the root of the repository: the README, the chapters in their order, the rest.
+/// Returns all pages, relative to the root of the repository: the README, the chapters in their order, the rest.
 fn pages() -> Vec<PathBuf> {
     let mut pages = vec![PathBuf::from("README.md")];
     pages.extend(

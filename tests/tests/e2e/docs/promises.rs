@@ -1,4 +1,4 @@
-//! What the page on security promises, a test holds.
+//! Each promise of the page on security has tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -8,19 +8,19 @@ use hotshoe_tests::repository;
 
 use super::read;
 
-/// The text of a page from one heading to the next of its level.
+/// Returns the text of a page between a heading and the next one of its level.
 fn section<'a>(page: &'a str, heading: &str) -> &'a str {
     let (_, after) = page.split_once(&format!("\n## {heading}\n")).unwrap_or_else(|| panic!("no {heading}"));
     after.split("\n## ").next().unwrap_or(after)
 }
 
-/// The promises: what is bold at the beginning of an item.
+/// Returns the promises: the bold text at the beginning of each item.
 fn promises(section: &str) -> BTreeSet<&str> {
     let bold = section.lines().filter_map(|line| line.strip_prefix("- **")?.split_once("**"));
     bold.map(|(promise, _)| promise.trim_end_matches('.')).collect()
 }
 
-/// The rows of a table with a promise and the tests of it.
+/// Returns the rows of the table, each a promise with its tests.
 fn rows(section: &str) -> BTreeMap<&str, Vec<&str>> {
     let cells = section.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | "));
     cells
@@ -29,7 +29,7 @@ fn rows(section: &str) -> BTreeMap<&str, Vec<&str>> {
         .collect()
 }
 
-/// Every test of the repository, by name.
+/// Returns the names of all tests of the repository.
 fn tests() -> BTreeSet<String> {
     let mut grep = Command::new("git");
     grep.args(["grep", "-hA3", "--untracked", "-E", r"#\[(tokio::)?test\b", "--", "*.rs"]);

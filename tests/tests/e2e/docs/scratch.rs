@@ -12,12 +12,13 @@ use std::time::{Duration, Instant};
 use hotshoe_tests::repository;
 use tempfile::TempDir;
 
-/// How long one block may take, as `timeout` has it.
-const PATIENCE: &str = "300s";
+/// How long one block may take, in the format of `timeout`.
+const TIMEOUT: &str = "300s";
 /// How long a host may take until it is ready; its plugin is compiled first.
 const START: Duration = Duration::from_secs(300);
 
-/// Stands in the place of cargo: the host is built already, and would be compiled again for another path.
+/// A replacement for cargo that does not build the host, which is built already and would be compiled again under
+/// another path.
 const CARGO: &str =
     "#!/bin/sh\ncase \"$*\" in 'build '*'-p hotshoe '*) exit 0 ;; esac\nexec \"$CARGO_OF_TEST\" \"$@\"\n";
 
@@ -28,7 +29,7 @@ pub(crate) struct Scratch {
     host: Option<Child>,
 }
 
-/// How a block ended.
+/// The result of a block.
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
     pub(crate) output: String,
@@ -110,11 +111,12 @@ impl Scratch {
     /// Runs a block to its end.
     pub(crate) fn run(&self, script: &str) -> Ended {
         let output = self.path("output");
-        let status = self.command(&["timeout", PATIENCE], script, &output).status().expect("a shell runs");
+        let status = self.command(&["timeout", TIMEOUT], script, &output).status().expect("a shell runs");
         Ended { code: status.code(), output: text(&output) }
     }
 
-    /// Runs a block in the reader's other terminal, in the place of what runs there, and waits until the host is ready.
+    /// Runs a block in the reader's other terminal, where it replaces the running host, and waits until the host is
+    /// ready.
     pub(crate) fn run_host(&mut self, script: &str) {
         self.stop_host();
         let output = self.path("output-of-host");
@@ -157,7 +159,7 @@ impl Drop for Scratch {
     }
 }
 
-/// The cargo that a command would find.
+/// Returns the cargo that a command would find.
 fn cargo(path: &str) -> PathBuf {
     let found = std::env::split_paths(path).map(|folder| folder.join("cargo")).find(|cargo| cargo.exists());
     found.expect("cargo is on PATH")

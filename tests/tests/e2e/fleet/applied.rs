@@ -1,7 +1,7 @@
 //! From a `kubectl apply` of a `Plugin` to its deletion.
 
 use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{memcached, run};
 use serde_json::json;
 
@@ -19,7 +19,11 @@ fn a_plugin_that_is_applied_serves_and_goes_when_its_object_is_deleted() {
         assert_eq!(status["observedGeneration"], object["metadata"]["generation"], "{status:#}");
         assert_eq!(status["contract"], "hotshoe:reconciler@0.1.0");
         assert_eq!(status["revisions"][0]["state"], "Active", "{status:#}");
-        assert_eq!((said(&object, "Reconciling").0, said(&object, "Stalled").0), ("False", "False"), "{status:#}");
+        assert_eq!(
+            (condition_parts(&object, "Reconciling").0, condition_parts(&object, "Stalled").0),
+            ("False", "False"),
+            "{status:#}"
+        );
 
         rig.scene.create(memcached("served", 2)).await;
         rig.scene.available("served").await;
@@ -56,8 +60,8 @@ fn plugins_come_and_go_beside_others_that_serve_on() {
         rig.until_ready(&first).await;
         // Its component holds the finalizer that the first one has.
         rig.apply(&second).await;
-        let stalled = rig.until_said(&second, "Stalled", "True", "NotGranted").await;
-        let message = said(&stalled, "Stalled").2;
+        let stalled = rig.until_condition(&second, "Stalled", "True", "NotGranted").await;
+        let message = condition_parts(&stalled, "Stalled").2;
         assert!(message.contains("cache.example.com/finalizer"), "{message}");
         let mut served = memcached("served", 1);
         served["metadata"]["labels"] = json!({ "of": "first" });

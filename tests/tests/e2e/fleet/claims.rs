@@ -2,13 +2,13 @@
 
 use hotshoe_tests::guests::reworded;
 use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Scene, memcached, run};
 use serde_json::{Value, json};
 
 use super::rig::{Guest, Rig, file};
 
-/// The plugin that made the Deployment of a Memcached.
+/// Returns the plugin that made the Deployment of a Memcached.
 async fn maker(scene: &Scene, name: &str) -> Value {
     scene.get(&DEPLOYMENT, name).await["metadata"]["labels"]["hotshoe.dev/plugin"].clone()
 }
@@ -20,11 +20,11 @@ fn of_two_plugins_with_the_same_parents_the_older_serves_until_it_is_gone() {
         let older = rig.memcached("a-older").await;
         rig.apply(&older).await;
         rig.until_ready(&older).await;
-        // By time or, within one second, by name.
+        // The older one by creation time or, within the same second, by name.
         let newer = rig.memcached("b-newer").await;
         rig.apply(&newer).await;
-        let stalled = rig.until_said(&newer, "Stalled", "True", "ParentsTaken").await;
-        let message = said(&stalled, "Stalled").2;
+        let stalled = rig.until_condition(&newer, "Stalled", "True", "ParentsTaken").await;
+        let message = condition_parts(&stalled, "Stalled").2;
         assert!(message.contains(&older.name) && message.contains("spec.parent.selector"), "{message}");
         let event = rig.until_event(&newer, "ParentsTaken", &older.name).await;
         assert_eq!(event["type"], "Warning", "{event:#}");
@@ -64,10 +64,10 @@ fn two_plugins_with_parents_of_one_kind_in_different_namespaces_serve_side_by_si
             scene.available("served").await;
             assert_eq!(maker(scene, "served").await, guest.name);
         }
-        // What another list leaves out is let go.
+        // Parents outside of a changed list of namespaces are released.
         rig.merge(&here, json!({ "spec": { "parent": { "namespaces": ["nowhere"] } } })).await;
         let is_let_go = |object: &Value| object["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty);
-        rig.scene.until_object(&MEMCACHED, "served", "is let go", is_let_go).await;
+        rig.scene.until_object(&MEMCACHED, "served", "is released", is_let_go).await;
         elsewhere.merge(&MEMCACHED, "served", json!({ "spec": { "size": 2 } })).await;
         elsewhere.available("served").await;
         assert_eq!(rig.scene.get(&DEPLOYMENT, "served").await["spec"]["replicas"], 1);

@@ -1,7 +1,7 @@
-//! What an administrator wants of a plugin's revisions: by `kubectl patch`, and by `kubectl hotshoe`.
+//! Administration of a plugin's revisions, by `kubectl patch` and by `kubectl hotshoe`.
 
 use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{guests, memcached, run};
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ fn digest(object: &Value) -> String {
     object["status"]["digest"].as_str().unwrap_or_default().to_owned()
 }
 
-/// As people see it.
+/// Returns the first digits of a digest, which commands show.
 fn short(digest: &str) -> &str {
     digest.get(..12).unwrap_or(digest)
 }
@@ -55,7 +55,7 @@ fn in_shadow_mode_a_component_waits_for_an_approval_with_a_verdict() {
 }
 
 #[test]
-fn a_revision_that_is_named_is_active_until_none_is() {
+fn a_pinned_revision_stays_active_until_it_is_unpinned() {
     run(async {
         let rig = Rig::new("pinned").await;
         let guest = rig.memcached("pinned").await;
@@ -68,18 +68,18 @@ fn a_revision_that_is_named_is_active_until_none_is() {
             digest(object) == first && object["status"]["pending"]["reason"] == "RevisionPinned"
         })
         .await;
-        rig.until_said(&guest, "Stalled", "False", "Settled").await;
+        rig.until_condition(&guest, "Stalled", "False", "Settled").await;
         rig.merge(&guest, json!({ "spec": { "revision": null } })).await;
         rig.until(&guest, "has what its source has", |object| digest(object) == second).await;
         rig.merge(&guest, json!({ "spec": { "revision": "00000000" } })).await;
-        let stalled = rig.until_said(&guest, "Stalled", "True", "RevisionUnavailable").await;
-        assert!(said(&stalled, "Stalled").2.contains("spec.revision 00000000"), "{stalled:#}");
+        let stalled = rig.until_condition(&guest, "Stalled", "True", "RevisionUnavailable").await;
+        assert!(condition_parts(&stalled, "Stalled").2.contains("spec.revision 00000000"), "{stalled:#}");
         assert_eq!(digest(&stalled), second);
     });
 }
 
 #[test]
-fn a_plugin_that_is_paused_changes_nothing_until_it_goes_on() {
+fn a_paused_plugin_changes_nothing_until_it_is_resumed() {
     run(async {
         let rig = Rig::new("paused").await;
         let guest = rig.memcached("paused").await;
@@ -88,12 +88,12 @@ fn a_plugin_that_is_paused_changes_nothing_until_it_goes_on() {
         rig.scene.create(memcached("served", 1)).await;
         rig.scene.available("served").await;
         assert_eq!(kubectl_hotshoe(&rig.scene, &["pause", &guest.name]).0, Some(0));
-        rig.until_said(&guest, "Ready", "False", "Paused").await;
+        rig.until_condition(&guest, "Ready", "False", "Paused").await;
         rig.scene.merge(&MEMCACHED, "served", json!({ "spec": { "size": 2 } })).await;
         rig.scene.delete(&DEPLOYMENT, "served").await;
         rig.scene.gone(&DEPLOYMENT, "served").await;
-        // Another plugin of the host shows that time passes: it is started and serves meanwhile.
-        rig.scene.person.get(&MEMCACHED, &rig.scene.namespace, "served").await.expect("it is there");
+        // Another plugin, which is started and serves meanwhile, shows that time passes.
+        rig.scene.admin.get(&MEMCACHED, &rig.scene.namespace, "served").await.expect("it is there");
         assert!(rig.scene.find(&DEPLOYMENT, "served").await.is_none());
         assert_eq!(kubectl_hotshoe(&rig.scene, &["resume", &guest.name]).0, Some(0));
         rig.scene.until_object(&DEPLOYMENT, "served", "is there", |object| object["spec"]["replicas"] == 2).await;

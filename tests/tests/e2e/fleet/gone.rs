@@ -1,12 +1,12 @@
-//! What a plugin needs goes while it serves, and comes back: a condition says what is missing, nothing is asked in a hot
-//! loop, and the plugin serves on by itself.
+//! Something that a plugin needs is removed while it serves, and comes back: a condition says what is missing, there
+//! are no requests in a hot loop, and the plugin continues to serve by itself.
 
 use std::cell::Cell;
 
 use hotshoe_tests::control_plane::SYSTEM;
 use hotshoe_tests::guests::reworded;
 use hotshoe_tests::kinds::{CRD, FAULT, FLOW_SCHEMA, Kind, MEMCACHED, PRIORITY_LEVEL, REMOVED_FAULT, RENAMED_FAULT};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Host, Registry, guests, memcached, repository, run};
 use http::Method;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use super::images::push;
 use super::rig::{Guest, Rig, file};
 use crate::faults::{fault, install_faults_of};
 
-/// The plugin that fails as its parent asks, for parents of a kind whose definition is this test's alone.
+/// The faulty plugin, for parents of a kind whose CRD only one test uses.
 async fn with_own_kind(rig: &Rig, kind: &Kind) -> Guest {
     install_faults_of(rig.scene.plane, kind.group, &definition()).await;
     let guest = rig.faulty("gone").await;
@@ -39,17 +39,17 @@ fn fault_of(kind: &Kind, name: &str) -> Value {
 
 async fn remove_definition(rig: &Rig, kind: &Kind) {
     let name = format!("{}.{}", kind.plural, kind.group);
-    // Its objects go with it, and their finalizer is removed first.
-    rig.scene.person.delete(&CRD, "", &name).await.expect("the definition is there");
+    // Its objects are deleted with it, after their finalizers are removed.
+    rig.scene.admin.delete(&CRD, "", &name).await.expect("the definition is there");
     rig.scene.gone_from_cluster(&CRD, &name).await;
 }
 
 fn is_kept(object: &Value) -> bool {
-    said(object, "Kept").0 == "True"
+    condition_parts(object, "Kept").0 == "True"
 }
 
 #[test]
-fn a_definition_that_is_removed_and_comes_back_costs_no_other_plugin_anything() {
+fn a_crd_that_is_removed_and_recreated_disturbs_no_other_plugin() {
     run(async {
         let rig = Rig::new("gone").await;
         let (guest, other) = (with_own_kind(&rig, &REMOVED_FAULT).await, rig.memcached("beside").await);
@@ -62,8 +62,10 @@ fn a_definition_that_is_removed_and_comes_back_costs_no_other_plugin_anything() 
         rig.scene.until_object(&REMOVED_FAULT, "one", "is served", is_kept).await;
 
         remove_definition(&rig, &REMOVED_FAULT).await;
-        let missing = rig.until(&guest, "says that it is not ready", |object| said(object, "Ready").0 == "False").await;
-        let (_, reason, message) = said(&missing, "Ready");
+        let missing = rig
+            .until(&guest, "says that it is not ready", |object| condition_parts(object, "Ready").0 == "False")
+            .await;
+        let (_, reason, message) = condition_parts(&missing, "Ready");
         assert!(message.contains("the kind Fault of crdsgone.example.com/v1"), "{reason}: {message}");
         rig.scene.create(memcached("served", 1)).await;
         rig.scene.available("served").await;
@@ -77,7 +79,7 @@ fn a_definition_that_is_removed_and_comes_back_costs_no_other_plugin_anything() 
 }
 
 #[test]
-fn a_definition_that_comes_back_with_another_plural_is_served_under_it_once_there_are_rights() {
+fn a_crd_that_is_recreated_with_another_plural_is_served_under_it_once_rights_are_granted() {
     const RENAMED: Kind = Kind { plural: "mishaps", ..RENAMED_FAULT };
     run(async {
         let rig = Rig::new("renamed").await;
@@ -93,8 +95,11 @@ fn a_definition_that_comes_back_with_another_plural_is_served_under_it_once_ther
         install_faults_of(rig.scene.plane, RENAMED.group, &renamed).await;
         let path = RENAMED.path(&rig.scene.namespace, None);
         let made = fault_of(&RENAMED, "two");
-        rig.scene.person.request(Method::POST, &path, "application/json", &made).await.expect("it is served");
-        rig.until(&guest, "says which right is missing", |object| said(object, "Ready").2.contains("mishaps")).await;
+        rig.scene.admin.request(Method::POST, &path, "application/json", &made).await.expect("it is served");
+        rig.until(&guest, "says which right is missing", |object| {
+            condition_parts(object, "Ready").2.contains("mishaps")
+        })
+        .await;
         rig.grant_as_served(&guest).await;
         rig.until_ready(&guest).await;
         rig.scene.until_object(&RENAMED, "two", "is served", is_kept).await;
@@ -112,28 +117,28 @@ fn a_revision_that_neither_the_cache_nor_the_registry_has_is_named_and_the_activ
         let first = rig.until_ready(&guest).await;
         push(&registry, &guests::reworded(guest.folder.original(), "0.1.0", "0.1.1"), "1", docker.path());
         let is_second = |object: &Value| {
-            object["status"]["digest"] != first["status"]["digest"] && said(object, "Ready").0 == "True"
+            object["status"]["digest"] != first["status"]["digest"] && condition_parts(object, "Ready").0 == "True"
         };
         let second = rig.until(&guest, "has the second revision", is_second).await;
-        // The host that comes then has neither.
+        // The next host has the component neither in its cache nor from the registry.
         rig.replace_host().await;
         rig.until_ready(&guest).await;
         rig.merge(&guest, json!({ "spec": { "revision": first["status"]["digest"] } })).await;
-        let stalled = rig.until_said(&guest, "Stalled", "True", "RevisionUnavailable").await;
-        let (_, _, message) = said(&stalled, "Stalled");
+        let stalled = rig.until_condition(&guest, "Stalled", "True", "RevisionUnavailable").await;
+        let (_, _, message) = condition_parts(&stalled, "Stalled");
         assert!(message.contains("not kept any more"), "{message}");
         assert_eq!(stalled["status"]["digest"], second["status"]["digest"]);
         rig.scene.create(memcached("served", 1)).await;
         rig.scene.available("served").await;
         rig.merge(&guest, json!({ "spec": { "revision": null } })).await;
-        rig.until(&guest, "is well", |object| said(object, "Stalled").0 == "False").await;
+        rig.until(&guest, "is well", |object| condition_parts(object, "Stalled").0 == "False").await;
     });
 }
 
 const PARENTS: usize = 12;
 
-/// Has the API server serve one request of an account at a time, and answer others meanwhile with 429, by its own flow
-/// control.
+/// Makes the API server serve one request of an account at a time, and answer the others with 429, by API Priority and
+/// Fairness.
 async fn throttle(rig: &Rig, account: &str) {
     let level = json!({
         "apiVersion": PRIORITY_LEVEL.api_version(), "kind": PRIORITY_LEVEL.kind, "metadata": { "name": account },
@@ -166,7 +171,7 @@ fn an_account_that_the_api_server_throttles_is_served_at_its_pace_and_delays_no_
         for (guest, of) in [(&guest, "throttled"), (&other, "unlimited")] {
             let parents = format!("    kind: Memcached\n    selector: {{matchLabels: {{of: {of}}}}}\n");
             guest.folder.edit("    kind: Memcached\n", &parents);
-            // Two plugins of one host have two finalizers; these are as long as the one in the component.
+            // Two plugins of one host need different finalizers, which must be as long as the one in the component.
             let finalizer = format!("cache.example.com/{of}");
             guest.folder.edit("cache.example.com/finalizer", &finalizer);
             guest.folder.put(&reworded(guest.folder.original(), "cache.example.com/finalizer", &finalizer));
@@ -184,7 +189,7 @@ fn an_account_that_the_api_server_throttles_is_served_at_its_pace_and_delays_no_
         for name in &names {
             rig.scene.create(labelled(name, "throttled")).await;
         }
-        // The API server takes a moment to act on it.
+        // The API server takes a moment to enforce it.
         let size = Cell::new(1);
         rig.scene
             .until("the API server refuses what the plugin writes", async || {
@@ -212,7 +217,7 @@ fn an_account_that_the_api_server_throttles_is_served_at_its_pace_and_delays_no_
     });
 }
 
-/// How many of the host's writes were refused for there were too many.
+/// Returns the number of the host's writes that were refused with 429.
 fn refused(host: &Host) -> usize {
     host.log().matches("Too many requests").count()
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use hotshoe_tests::Registry;
 use hotshoe_tests::host::program;
 use hotshoe_tests::registry::{LOGIN, Start};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{guests, memcached, run};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -50,9 +50,9 @@ fn a_component_of_a_registry_serves_and_its_tag_is_followed() {
                 && object["status"]["source"] != ready["status"]["source"]
         };
         rig.until(&guest, "has what the tag means now", is_moved).await;
-        // The registry goes, and what it gave serves on.
+        // The registry stops, and the component that was pulled continues to serve.
         drop(registry);
-        rig.until_said(&guest, "Stalled", "True", "RegistryUnreachable").await;
+        rig.until_condition(&guest, "Stalled", "True", "RegistryUnreachable").await;
         rig.until_ready(&guest).await;
     });
 }
@@ -66,11 +66,11 @@ fn an_image_that_is_not_there_or_not_signed_is_refused_until_it_is() {
         let key = hotshoe_tests::registry::a_public_key();
         let source = json!({ "oci": image, "interval": "10s", "verify": { "keys": [key] } });
         rig.create(&rig.object(&guest, source)).await;
-        rig.until_said(&guest, "Stalled", "True", "ImageNotFound").await;
+        rig.until_condition(&guest, "Stalled", "True", "ImageNotFound").await;
         push(&registry, guest.folder.original(), "1", docker.path());
-        let stalled = rig.until_said(&guest, "Stalled", "True", "SignatureMissing").await;
+        let stalled = rig.until_condition(&guest, "Stalled", "True", "SignatureMissing").await;
         assert!(stalled["status"]["digest"].is_null(), "{stalled:#}");
-        assert_eq!(said(&stalled, "Ready").0, "False");
+        assert_eq!(condition_parts(&stalled, "Ready").0, "False");
         rig.merge(&guest, json!({ "spec": { "source": { "verify": null } } })).await;
         rig.until_ready(&guest).await;
     });
@@ -94,8 +94,8 @@ fn a_registry_is_logged_in_to_with_a_pull_secret() {
         rig.grant(&guest).await;
         let source = json!({ "oci": image, "pullSecret": guest.name });
         rig.create(&rig.object(&guest, source)).await;
-        let stalled = rig.until_said(&guest, "Stalled", "True", "PullSecretMissing").await;
-        assert!(said(&stalled, "Stalled").2.contains(&guest.name), "{stalled:#}");
+        let stalled = rig.until_condition(&guest, "Stalled", "True", "PullSecretMissing").await;
+        assert!(condition_parts(&stalled, "Stalled").2.contains(&guest.name), "{stalled:#}");
         rig.put_pull_secret(&guest.name, &login).await;
         rig.until_ready(&guest).await;
     });

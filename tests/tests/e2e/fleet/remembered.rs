@@ -1,11 +1,11 @@
-//! What a host must not forget, and does not where its Pod, and with it all files, is another one.
+//! What a host must not forget, even when it runs in a new Pod without any of the old files.
 
 use hotshoe_tests::{guests, memcached, run};
 
 use super::rig::Rig;
 
 #[test]
-fn what_was_refused_approved_and_active_is_known_to_a_host_with_an_empty_cache() {
+fn a_host_with_an_empty_cache_knows_the_refused_approved_and_active_revisions() {
     run(async {
         let mut rig = Rig::new("remembered").await;
         let guest = rig.memcached("remembered").await;

@@ -1,13 +1,13 @@
-//! What becomes of parents when a `Plugin` is deleted.
+//! What happens to parents when a `Plugin` is deleted.
 
 use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{memcached, run};
 use serde_json::json;
 
 use super::rig::{Guest, Rig};
 
-/// A plugin that serves a parent, and whose object is deleted.
+/// Applies a plugin, waits until it serves a parent, and deletes the `Plugin`.
 async fn deleted(name: &'static str, policy: &str) -> (Rig, Guest) {
     let rig = Rig::new(name).await;
     let guest = rig.memcached(name).await;
@@ -27,12 +27,12 @@ async fn deleted(name: &'static str, policy: &str) -> (Rig, Guest) {
 fn a_plugin_whose_parents_need_it_stays_until_they_are_gone() {
     run(async {
         let (rig, guest) = deleted("blocked", "block").await;
-        let stalled = rig.until_said(&guest, "Stalled", "True", "ParentsRemain").await;
-        let message = said(&stalled, "Stalled").2;
+        let stalled = rig.until_condition(&guest, "Stalled", "True", "ParentsRemain").await;
+        let message = condition_parts(&stalled, "Stalled").2;
         for words in ["1 objects of the kind Memcached.cache.example.com", "served", "orphan", "delete"] {
             assert!(message.contains(words), "{message}");
         }
-        // It serves meanwhile, clean-up included.
+        // It continues to serve meanwhile, including clean-ups.
         rig.scene.merge(&MEMCACHED, "served", json!({ "spec": { "size": 2 } })).await;
         rig.scene.until_object(&DEPLOYMENT, "served", "is resized", |object| object["spec"]["replicas"] == 2).await;
         rig.scene.delete(&MEMCACHED, "served").await;
@@ -65,10 +65,10 @@ fn a_plugin_that_deletes_its_parents_cleans_up_after_them_before_it_goes() {
 }
 
 #[test]
-fn a_way_out_of_a_blocked_deletion_is_another_policy() {
+fn a_blocked_deletion_continues_after_a_change_of_its_policy() {
     run(async {
         let (rig, guest) = deleted("way-out", "block").await;
-        rig.until_said(&guest, "Stalled", "True", "ParentsRemain").await;
+        rig.until_condition(&guest, "Stalled", "True", "ParentsRemain").await;
         rig.merge(&guest, json!({ "spec": { "deletionPolicy": "orphan" } })).await;
         rig.until_gone(&guest).await;
         assert!(rig.scene.find(&MEMCACHED, "served").await.is_some());

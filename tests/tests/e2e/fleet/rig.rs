@@ -1,4 +1,4 @@
-//! A host of one test, which follows the objects with a label of the test's own, and those objects.
+//! A host for one test, which follows the `Plugin` objects with the test's label, and these objects.
 
 use std::process::Command;
 
@@ -6,18 +6,18 @@ use hotshoe_tests::control_plane::SYSTEM;
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::host::{Start, program};
 use hotshoe_tests::kinds::{CONFIG_MAP, EVENT, PLUGIN, SECRET};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{ControlPlane, Host, Scene, repository};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
-/// The account of the hosts of these tests. Its rights grow with what the tests grant, so it is another than the one
-/// whose rights other tests look at.
+/// The account of the hosts of these tests. Its rights grow with what the tests grant, so it is not the account whose
+/// rights other tests check.
 const ACCOUNT: &str = "hotshoe-fleet";
-/// The account of those that share the work by a Lease: the only one that may write in its namespace.
+/// The account of hosts that share the work by a Lease: the only one that may write in the host's namespace.
 const LEASING: &str = "hotshoe";
-/// The label by which each test has objects of its own.
+/// The label that distinguishes the objects of each test.
 const LABEL: &str = "tests.example.com/scene";
 
 pub(crate) struct Rig {
@@ -28,13 +28,13 @@ pub(crate) struct Rig {
     cache: Option<TempDir>,
 }
 
-/// A plugin that is to be applied as an object: its folder, and its name, which no other test has.
+/// A plugin that is to be applied as an object: its folder, and its name, which is unique among the tests.
 pub(crate) struct Guest {
     pub(crate) folder: Folder,
     pub(crate) name: String,
 }
 
-/// The control plane with `Plugin`, and the rights of hosts that follow such objects.
+/// Returns the control plane with the CRD of `Plugin` and the rights of hosts that follow such objects.
 async fn plane() -> &'static ControlPlane {
     static READY: OnceCell<()> = OnceCell::const_new();
     let plane = ControlPlane::shared().await;
@@ -56,14 +56,14 @@ impl Rig {
         Self::with(scene, ACCOUNT, start).await
     }
 
-    /// With a host that watches all namespaces, those of other tests as well.
+    /// Starts a host that watches all namespaces, including those of other tests.
     pub(crate) async fn everywhere(name: &str) -> Self {
         let scene = Scene::new(plane().await, name).await;
         let start = Start::new(scene.plane).await;
         Self::with(scene, ACCOUNT, start).await
     }
 
-    /// With a host that shares the work with [others](Self::another_host) by a Lease.
+    /// Starts a host that shares the work with [others](Self::another_host) by a Lease.
     pub(crate) async fn with_lease(name: &str) -> Self {
         let scene = Scene::new(plane().await, name).await;
         let start = scene.start().await.shards(1);
@@ -77,7 +77,7 @@ impl Rig {
         Self { scene, host, account, start, cache: None }
     }
 
-    /// Ends the host and starts another one, whose cache is empty as that of a new Pod.
+    /// Stops the host and starts another one, whose cache is empty like that of a new Pod.
     pub(crate) async fn replace_host(&mut self) {
         self.host.kill();
         let cache = TempDir::new().expect("a folder");
@@ -91,7 +91,7 @@ impl Rig {
         begin(&self.scene, &self.start).await
     }
 
-    /// The Memcached plugin under a name of this test's, with the rights that it needs.
+    /// The Memcached plugin under a name that only this test uses, with the rights that it needs.
     pub(crate) async fn memcached(&self, word: &str) -> Guest {
         let name = format!("{word}-{}", self.scene.namespace);
         let folder = Folder::of_memcached();
@@ -101,7 +101,7 @@ impl Rig {
         guest
     }
 
-    /// The plugin that fails in the way that its parent asks for, under a name of this test's.
+    /// The faulty plugin under a name that only this test uses.
     pub(crate) async fn faulty(&self, word: &str) -> Guest {
         self.scene.plane.install_definition(&repository("tests/fixtures/faulty/crd.yaml")).await;
         let name = format!("{word}-{}", self.scene.namespace);
@@ -118,13 +118,13 @@ impl Rig {
         self.scene.plane.apply_rights(&of_plugin(&folder), self.account).await;
     }
 
-    /// The same, with the plural names that the API server has for the kinds now.
+    /// Does the same as [`Self::grant`], with the plural names that the API server serves the kinds under now.
     pub(crate) async fn grant_as_served(&self, guest: &Guest) {
         let folder = guest.folder.path().display().to_string();
         self.scene.plane.apply_rights_as_served(&of_plugin(&folder), self.account).await;
     }
 
-    /// The object that a guest's `plugin.yaml` describes, with this source.
+    /// Builds the `Plugin` that a guest's `plugin.yaml` describes, with this source.
     pub(crate) fn object(&self, guest: &Guest, source: Value) -> Value {
         let text = std::fs::read_to_string(guest.folder.plugin_file()).expect("plugin.yaml is read");
         let mut object = hotshoe_tests::kube::documents(&text).remove(0);
@@ -139,42 +139,41 @@ impl Rig {
     }
 
     pub(crate) async fn create(&self, object: &Value) -> Value {
-        let created = self.scene.person.create(object).await;
+        let created = self.scene.admin.create(object).await;
         created.unwrap_or_else(|refused| panic!("{object:#} is refused: {}", refused.message))
     }
 
     pub(crate) async fn merge(&self, guest: &Guest, patch: Value) -> Value {
-        let merged = self.scene.person.merge(&PLUGIN, "", &guest.name, &patch).await;
+        let merged = self.scene.admin.merge(&PLUGIN, "", &guest.name, &patch).await;
         merged.unwrap_or_else(|refused| panic!("{patch:#} is refused: {}", refused.message))
     }
 
     pub(crate) async fn delete(&self, guest: &Guest) {
-        self.scene.person.delete(&PLUGIN, "", &guest.name).await.expect("the Plugin is there");
+        self.scene.admin.delete(&PLUGIN, "", &guest.name).await.expect("the Plugin is there");
     }
 
     /// Waits until the object is as expected.
     pub(crate) async fn until(&self, guest: &Guest, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
         self.scene
             .until(&format!("the Plugin {} {what}", guest.name), async || {
-                let object =
-                    self.scene.person.get(&PLUGIN, "", &guest.name).await.map_err(|refused| refused.message)?;
+                let object = self.scene.admin.get(&PLUGIN, "", &guest.name).await.map_err(|refused| refused.message)?;
                 if holds(&object) { Ok(object) } else { Err(format!("{:#}", object["status"])) }
             })
             .await
     }
 
     /// Waits until a condition has this status and reason.
-    pub(crate) async fn until_said(&self, guest: &Guest, condition: &str, status: &str, reason: &str) -> Value {
+    pub(crate) async fn until_condition(&self, guest: &Guest, condition: &str, status: &str, reason: &str) -> Value {
         let what = format!("has {condition} {status} for {reason}");
         self.until(guest, &what, |object| {
-            let (is, why, _) = said(object, condition);
+            let (is, why, _) = condition_parts(object, condition);
             (is, why) == (status, reason)
         })
         .await
     }
 
     pub(crate) async fn until_ready(&self, guest: &Guest) -> Value {
-        self.until_said(guest, "Ready", "True", "Active").await
+        self.until_condition(guest, "Ready", "True", "Active").await
     }
 
     /// Waits for an Event about the object with this reason, whose message has these words.
@@ -182,7 +181,7 @@ impl Rig {
         let what = format!("there is an Event {reason} about the Plugin {} that says {words}", guest.name);
         self.scene
             .until(&what, async || {
-                let events = self.scene.person.list(&EVENT, "default").await.map_err(|refused| refused.message)?;
+                let events = self.scene.admin.list(&EVENT, "default").await.map_err(|refused| refused.message)?;
                 let about: Vec<&Value> =
                     events.iter().filter(|event| event["involvedObject"]["name"] == *guest.name).collect();
                 let is_it = |event: &&&Value| {
@@ -206,7 +205,7 @@ impl Rig {
             "metadata": { "name": name, "namespace": SYSTEM },
             "binaryData": { key: text },
         });
-        self.scene.person.apply("tests", &object).await.expect("the ConfigMap is applied");
+        self.scene.admin.apply("tests", &object).await.expect("the ConfigMap is applied");
     }
 }
 
@@ -218,16 +217,16 @@ impl Rig {
             "metadata": { "name": name, "namespace": SYSTEM },
             "stringData": { ".dockerconfigjson": docker },
         });
-        self.scene.person.apply("tests", &object).await.expect("the Secret is applied");
+        self.scene.admin.apply("tests", &object).await.expect("the Secret is applied");
     }
 }
 
-/// The arguments for the rights of a plugin whose component, which may be elsewhere, is in its folder as well.
+/// Returns the arguments of `hotshoe rbac` for a plugin with a copy of its component in its folder.
 fn of_plugin(folder: &str) -> [&str; 4] {
     ["--plugin-only", folder, "--components", folder]
 }
 
-/// The source of a guest: its file.
+/// The source of a guest whose component is its file.
 pub(crate) fn file(guest: &Guest) -> Value {
     json!({ "file": guest.folder.component() })
 }
@@ -240,7 +239,7 @@ async fn begin(scene: &Scene, start: &Start) -> Host {
     host
 }
 
-/// The program as `kubectl hotshoe` runs it.
+/// Runs the program as `kubectl hotshoe` does.
 pub(crate) fn kubectl_hotshoe(scene: &Scene, arguments: &[&str]) -> (Option<i32>, String) {
     let folder = TempDir::new().expect("a folder");
     let plugin = folder.path().join("kubectl-hotshoe");

@@ -2,7 +2,7 @@
 
 use hotshoe_tests::control_plane::SYSTEM;
 use hotshoe_tests::kinds::CONFIG_MAP;
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{guests, memcached, run};
 use serde_json::json;
 
@@ -15,12 +15,12 @@ fn a_component_in_a_config_map_is_waited_for_fetched_and_followed() {
         let guest = rig.memcached("kept").await;
         let key = json!({ "configMap": { "name": guest.name, "key": "plugin.wasm" } });
         rig.create(&rig.object(&guest, key)).await;
-        let stalled = rig.until_said(&guest, "Stalled", "True", "ConfigMapMissing").await;
-        let message = said(&stalled, "Stalled").2;
+        let stalled = rig.until_condition(&guest, "Stalled", "True", "ConfigMapMissing").await;
+        let message = condition_parts(&stalled, "Stalled").2;
         assert!(message.contains(&guest.name) && message.contains(SYSTEM), "{message}");
         rig.put_config_map(&guest.name, "other.wasm", guest.folder.original()).await;
-        let stalled = rig.until_said(&guest, "Stalled", "True", "KeyMissing").await;
-        assert!(said(&stalled, "Stalled").2.contains("no key plugin.wasm"), "{stalled:#}");
+        let stalled = rig.until_condition(&guest, "Stalled", "True", "KeyMissing").await;
+        assert!(condition_parts(&stalled, "Stalled").2.contains("no key plugin.wasm"), "{stalled:#}");
         rig.put_config_map(&guest.name, "plugin.wasm", guest.folder.original()).await;
         let ready = rig.until_ready(&guest).await;
         let source = ready["status"]["source"].as_str().unwrap_or_default();
@@ -33,9 +33,9 @@ fn a_component_in_a_config_map_is_waited_for_fetched_and_followed() {
         let digest = ready["status"]["digest"].clone();
         rig.until(&guest, "has the second component", |object| object["status"]["digest"] != digest).await;
 
-        // What was fetched serves on where its source is gone.
-        rig.scene.person.delete(&CONFIG_MAP, SYSTEM, &guest.name).await.expect("the ConfigMap is there");
-        rig.until_said(&guest, "Stalled", "True", "ConfigMapMissing").await;
+        // The component continues to serve after its source is gone.
+        rig.scene.admin.delete(&CONFIG_MAP, SYSTEM, &guest.name).await.expect("the ConfigMap is there");
+        rig.until_condition(&guest, "Stalled", "True", "ConfigMapMissing").await;
         rig.until_ready(&guest).await;
     });
 }

@@ -1,5 +1,5 @@
-//! The whole story: a `Plugin` from a registry, a bad second version that its canary stops, and two replicas of which one
-//! is killed.
+//! All of it together: a `Plugin` from a registry, a bad second version that is stopped as a canary, and two replicas,
+//! one of which is killed.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::images::push;
 use super::rig::Rig;
 use crate::faults::fault;
 
-/// How soon another replica works after a crash, and a while for its first decision.
+/// The maximum time until another replica takes over after a crash and has made its first decision.
 const TAKEN_OVER: Duration = Duration::from_secs(20);
 
 #[test]
@@ -38,7 +38,7 @@ fn a_plugin_of_a_registry_outlives_a_bad_version_and_a_killed_replica() {
         let standby = rig.another_host().await;
         standby.says(&["another host holds the Lease"]).await;
 
-        // The second version does well on what is there, and fails on what comes.
+        // The second version serves the existing parents, and fails on later ones.
         let bad = reworded(guest.folder.original(), "this revision works", "this revision slips");
         push(&registry, &bad, "stable", docker.path());
         let canary = rig.until(&guest, "has a canary", |object| object["status"]["canary"].is_object()).await;
@@ -73,7 +73,7 @@ fn a_plugin_of_a_registry_outlives_a_bad_version_and_a_killed_replica() {
                 }
             })
             .await;
-        // It knows what the one before it found out.
+        // The replica knows that the killed one had rolled back the second version.
         rig.until_ready(&guest).await;
         let is_known = |object: &Value| object["status"]["pending"]["reason"] == "RolledBack";
         let after = rig.until(&guest, "knows what was rolled back", is_known).await;

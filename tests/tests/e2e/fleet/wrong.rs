@@ -1,15 +1,16 @@
-//! Objects that say something wrong, or ask for what is not there: a condition says so, and the others are served.
+//! Invalid `Plugin` objects, and objects that need something that is missing: a condition says so, and other plugins
+//! are served.
 
 use hotshoe_tests::control_plane::SYSTEM;
 use hotshoe_tests::kinds::{DEPLOYMENT, PLUGIN, ROLE_BINDING, SERVICE_ACCOUNT};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{memcached, run};
 use serde_json::{Value, json};
 
 use super::rig::{Rig, file};
 
 #[test]
-fn the_api_server_refuses_what_no_plugin_can_say() {
+fn the_api_server_refuses_invalid_plugin_objects() {
     run(async {
         let rig = Rig::new("refused").await;
         let guest = rig.memcached("refused").await;
@@ -34,13 +35,13 @@ fn the_api_server_refuses_what_no_plugin_can_say() {
             (with("/spec/mode", json!("Other")), "Unsupported value"),
             (with("/spec/deletionPolicy", json!("keep")), "Unsupported value"),
         ] {
-            let refused = rig.scene.person.request(http::Method::POST, &path, "application/json", &object).await;
+            let refused = rig.scene.admin.request(http::Method::POST, &path, "application/json", &object).await;
             let refused = refused.expect_err(says);
             assert!(refused.message.contains(says), "{}", refused.message);
         }
         rig.apply(&guest).await;
         let other = json!({ "spec": { "parent": { "kind": "Redis" } } });
-        let refused = rig.scene.person.merge(&PLUGIN, "", &guest.name, &other).await.expect_err("another parent");
+        let refused = rig.scene.admin.merge(&PLUGIN, "", &guest.name, &other).await.expect_err("another parent");
         assert!(refused.message.contains("The kind of the parents cannot change"), "{}", refused.message);
     });
 }
@@ -51,7 +52,7 @@ fn a_plugin_that_cannot_start_keeps_no_other_from_serving() {
         let rig = Rig::new("unable").await;
         let [good, unserved, wrong] =
             [rig.memcached("good").await, rig.memcached("absent").await, rig.memcached("wrong").await];
-        // A component that is not there, and a limit that no plugin may have.
+        // A component that does not exist, and a limit above the maximum.
         good.folder.edit("    kind: Memcached\n", "    kind: Memcached\n    selector: {matchLabels: {of: good}}\n");
         unserved
             .folder
@@ -63,17 +64,17 @@ fn a_plugin_that_cannot_start_keeps_no_other_from_serving() {
         rig.create(&object).await;
         rig.apply(&good).await;
         rig.until_ready(&good).await;
-        let stalled = rig.until_said(&unserved, "Stalled", "True", "Unreadable").await;
-        assert!(said(&stalled, "Stalled").2.contains("/nowhere/plugin.wasm"), "{stalled:#}");
-        let stalled = rig.until_said(&wrong, "Stalled", "True", "InvalidSpec").await;
-        assert!(said(&stalled, "Stalled").2.contains("limits"), "{stalled:#}");
+        let stalled = rig.until_condition(&unserved, "Stalled", "True", "Unreadable").await;
+        assert!(condition_parts(&stalled, "Stalled").2.contains("/nowhere/plugin.wasm"), "{stalled:#}");
+        let stalled = rig.until_condition(&wrong, "Stalled", "True", "InvalidSpec").await;
+        assert!(condition_parts(&stalled, "Stalled").2.contains("limits"), "{stalled:#}");
         let mut served = memcached("served", 1);
         served["metadata"]["labels"] = json!({ "of": "good" });
         rig.scene.create(served).await;
         rig.scene.available("served").await;
-        // What is put right is noticed.
+        // A correction is noticed.
         rig.merge(&wrong, json!({ "spec": { "limits": { "memory": "64Mi" } } })).await;
-        rig.until(&wrong, "is judged anew", |object| said(object, "Stalled").1 != "InvalidSpec").await;
+        rig.until(&wrong, "is checked again", |object| condition_parts(object, "Stalled").1 != "InvalidSpec").await;
     });
 }
 
@@ -82,13 +83,13 @@ fn a_plugin_without_its_account_says_so_and_works_once_it_has_one() {
     run(async {
         let rig = Rig::new("account").await;
         let guest = rig.memcached("account").await;
-        rig.scene.person.delete(&SERVICE_ACCOUNT, SYSTEM, &guest.name).await.expect("the account is there");
+        rig.scene.admin.delete(&SERVICE_ACCOUNT, SYSTEM, &guest.name).await.expect("the account is there");
         let binding = format!("hotshoe-fleet-{}.impersonates", guest.name);
-        rig.scene.person.delete(&ROLE_BINDING, SYSTEM, &binding).await.expect("the binding is there");
+        rig.scene.admin.delete(&ROLE_BINDING, SYSTEM, &binding).await.expect("the binding is there");
         rig.apply(&guest).await;
         rig.scene.create(memcached("served", 1)).await;
-        let unready = rig.until_said(&guest, "Ready", "False", "AccountUnusable").await;
-        assert!(said(&unready, "Ready").2.contains("hotshoe rbac"), "{unready:#}");
+        let unready = rig.until_condition(&guest, "Ready", "False", "AccountUnusable").await;
+        assert!(condition_parts(&unready, "Ready").2.contains("hotshoe rbac"), "{unready:#}");
         rig.grant(&guest).await;
         rig.scene.until_object(&DEPLOYMENT, "served", "is there", |_| true).await;
         rig.until_ready(&guest).await;

@@ -15,7 +15,7 @@ fn the_log_has_one_line_for_each_thing_that_is_done_in_the_life_of_an_object() {
         let host = start(&mut scene, &folder).await;
         serves(&scene, "one").await;
         scene.merge(&CONFIG_MAP, "one", json!({ "data": { "kept": "no" } })).await;
-        scene.until_object(&CONFIG_MAP, "one", "is put right", |kept| kept["data"]["kept"] == "yes").await;
+        scene.until_object(&CONFIG_MAP, "one", "is repaired", |kept| kept["data"]["kept"] == "yes").await;
         host.says(&["INFO", "child changed", "ConfigMap", "data.kept"]).await;
         scene.delete(&FAULT, "one").await;
         scene.gone(&FAULT, "one").await;

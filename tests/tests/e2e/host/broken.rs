@@ -2,13 +2,13 @@
 
 use hotshoe_tests::guests::{self, Folder};
 use hotshoe_tests::kinds::{CONFIG_MAP, FAULT, MEMCACHED, SECRET};
-use hotshoe_tests::scene::{condition, said};
+use hotshoe_tests::scene::{condition, condition_parts};
 use hotshoe_tests::{Host, Scene, memcached, run};
 use serde_json::{Value, json};
 
 use crate::faults::{fault, scene_with_faults};
 
-/// Both plugins in one host.
+/// Starts a host with a healthy plugin and the faulty one.
 async fn both(name: &str) -> (Scene, Host) {
     let mut scene = scene_with_faults(name).await;
     let start = scene.start().await.plugins(&[&guests::memcached(), &guests::faulty()]);
@@ -17,7 +17,7 @@ async fn both(name: &str) -> (Scene, Host) {
     (scene, host)
 }
 
-/// Each fault with the reason that the host has for it.
+/// Each fault with the reasons that the host may report for it.
 const FAULTS: [(&str, &[&str]); 17] = [
     ("trap", &["Trapped"]),
     ("loop", &["DeadlineExceeded"]),
@@ -49,22 +49,25 @@ fn a_failed_decision_writes_the_hosts_condition_and_an_event_and_nothing_else() 
         scene.create(memcached("cache", 2)).await;
         for (number, (what, reasons)) in FAULTS.iter().enumerate() {
             let name = format!("fault-{number}");
-            // So many faults open the circuit, and a parent with a long wait reports that first.
+            // So many faults open the circuit breaker, which a parent with a long backoff reports first.
             let is_tried = |object: &Value| {
-                let (truth, reason, _) = said(object, "Reconciled");
+                let (truth, reason, _) = condition_parts(object, "Reconciled");
                 truth == "False" && reason != "CircuitOpen"
             };
-            let object = scene.until_object(&FAULT, &name, &format!("({what}) is said to fail"), is_tried).await;
-            let (_, reason, message) = said(&object, "Reconciled");
+            let object = scene.until_object(&FAULT, &name, &format!("({what}) is reported as failing"), is_tried).await;
+            let (_, reason, message) = condition_parts(&object, "Reconciled");
             assert!(reasons.contains(&reason), "{what}: {reason}: {message}");
             assert_eq!(object["status"]["conditions"].as_array().map(Vec::len), Some(1), "{what}: {object:#}");
             assert!(object["status"]["word"].is_null(), "{what}: {object:#}");
             scene.event(&name, reason, "").await;
         }
         let rejected = scene.get(&FAULT, "fault-14").await;
-        assert!(said(&rejected, "Reconciled").2.contains("spec.fault: no plugin can serve this"), "{rejected:#}");
+        assert!(
+            condition_parts(&rejected, "Reconciled").2.contains("spec.fault: no plugin can serve this"),
+            "{rejected:#}"
+        );
         // The others are served.
-        scene.until_object(&FAULT, "healthy", "is served", |object| said(object, "Kept").0 == "True").await;
+        scene.until_object(&FAULT, "healthy", "is served", |object| condition_parts(object, "Kept").0 == "True").await;
         scene.available("cache").await;
         let maps: Vec<_> =
             scene.list(&CONFIG_MAP).await.into_iter().map(|map| map["metadata"]["name"].clone()).collect();
@@ -87,18 +90,21 @@ fn a_parent_that_is_rejected_is_not_tried_again_before_it_changes() {
     run(async {
         let (scene, _host) = both("rejected").await;
         scene.create(fault("one", "reject")).await;
-        scene.until_object(&FAULT, "one", "is rejected", |object| said(object, "Reconciled").1 == "Rejected").await;
+        scene
+            .until_object(&FAULT, "one", "is rejected", |object| condition_parts(object, "Reconciled").1 == "Rejected")
+            .await;
         scene.event("one", "Rejected", "").await;
         let writes = scene.recorded_writes().await.len();
         tokio::time::sleep(std::time::Duration::from_secs(4)).await;
         let later = scene.recorded_writes().await;
         assert_eq!(later.len(), writes, "{later:#?}");
-        // A touch changes nothing that the plugin sees, and so not that it is rejected.
+        // An annotation changes nothing that the plugin is shown, so the parent stays rejected.
         scene.merge(&FAULT, "one", json!({ "metadata": { "annotations": { "touched": "yes" } } })).await;
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-        assert_eq!(said(&scene.get(&FAULT, "one").await, "Reconciled").1, "Rejected");
+        assert_eq!(condition_parts(&scene.get(&FAULT, "one").await, "Reconciled").1, "Rejected");
         scene.merge(&FAULT, "one", json!({ "spec": { "fault": "" } })).await;
-        let is_well = |object: &Value| said(object, "Kept").0 == "True" && condition(object, "Reconciled").is_none();
+        let is_well =
+            |object: &Value| condition_parts(object, "Kept").0 == "True" && condition(object, "Reconciled").is_none();
         scene.until_object(&FAULT, "one", "is served", is_well).await;
     });
 }
@@ -108,16 +114,16 @@ fn the_plugins_last_status_stays_beside_the_hosts_condition_of_its_failure() {
     run(async {
         let (scene, _host) = both("beside").await;
         scene.create(fault("one", "")).await;
-        let is_kept = |object: &Value| said(object, "Kept").0 == "True";
+        let is_kept = |object: &Value| condition_parts(object, "Kept").0 == "True";
         let before = scene.until_object(&FAULT, "one", "is served", is_kept).await;
         for what in ["trap", "loop", "broken JSON"] {
             scene.merge(&FAULT, "one", json!({ "spec": { "fault": what } })).await;
             let fails = |object: &Value| {
-                said(object, "Reconciled").0 == "False"
+                condition_parts(object, "Reconciled").0 == "False"
                     && object["metadata"]["generation"]
                         == condition(object, "Reconciled").unwrap()["observedGeneration"]
             };
-            let object = scene.until_object(&FAULT, "one", "is said to fail", fails).await;
+            let object = scene.until_object(&FAULT, "one", "is reported as failing", fails).await;
             assert_eq!(condition(&object, "Kept"), condition(&before, "Kept"), "{object:#}");
             assert_eq!(object["status"]["word"], before["status"]["word"]);
             scene.get(&CONFIG_MAP, "one").await;
@@ -141,18 +147,18 @@ fn a_plugin_that_keeps_failing_is_not_called_for_a_while() {
         circuit(&host, "open").await;
         let (status, said_so) = host.ask(&["status"]);
         assert!(status.success() && said_so.contains("circuit open for another"), "{said_so}");
-        // The others are served, of this plugin too, and that closes it.
+        // Other parents are served, also those of this plugin, and that closes the circuit breaker.
         scene.create(memcached("cache", 1)).await;
         scene.available("cache").await;
         let calls = calls(&host).await;
         circuit(&host, "open").await;
         scene.create(fault("healthy", "")).await;
-        scene.until_object(&FAULT, "healthy", "is served", |object| said(object, "Kept").0 == "True").await;
+        scene.until_object(&FAULT, "healthy", "is served", |object| condition_parts(object, "Kept").0 == "True").await;
         for number in 0..8 {
-            scene.until_said_of(&FAULT, &format!("fault-{number}"), "Reconciled", "False", "Trapped").await;
+            scene.until_condition_of(&FAULT, &format!("fault-{number}"), "Reconciled", "False", "Trapped").await;
         }
         assert!(calls < 40, "{calls} calls of a plugin that only traps");
-        // A new revision begins anew.
+        // A new revision starts with a closed circuit breaker.
         circuit(&host, "open").await;
         folder.put(&guests::reworded(folder.original(), "the ConfigMap is kept", "the ConfigMap is here"));
         let (status, said_so) = host.ask(&["reload", "faulty"]);
@@ -160,7 +166,7 @@ fn a_plugin_that_keeps_failing_is_not_called_for_a_while() {
     });
 }
 
-/// Waits until the circuit of the plugin is in a state, and the metrics say so too.
+/// Waits until the plugin's circuit breaker is in this state, also in the metrics.
 async fn circuit(host: &Host, state: &str) {
     host.until(&format!("the circuit is {state}"), async || {
         let status = host.status().await?;
@@ -187,9 +193,9 @@ fn children_are_not_deleted_all_at_once_without_a_grant_for_it() {
     run(async {
         let (scene, _host) = both("prune-all").await;
         scene.create(fault("one", "")).await;
-        scene.until_object(&FAULT, "one", "is served", |object| said(object, "Kept").0 == "True").await;
+        scene.until_object(&FAULT, "one", "is served", |object| condition_parts(object, "Kept").0 == "True").await;
         scene.merge(&FAULT, "one", json!({ "spec": { "fault": "nothing" } })).await;
-        scene.until_said_of(&FAULT, "one", "Reconciled", "False", "Denied").await;
+        scene.until_condition_of(&FAULT, "one", "Reconciled", "False", "Denied").await;
         scene.get(&CONFIG_MAP, "one").await;
     });
 }
@@ -227,7 +233,7 @@ fn a_status_that_the_schema_rejects_is_reported_and_the_children_are_created() {
     run(async {
         let (scene, _host) = both("bad-status").await;
         scene.create(fault("one", "status of another schema")).await;
-        scene.until_said_of(&FAULT, "one", "Reconciled", "False", "").await;
+        scene.until_condition_of(&FAULT, "one", "Reconciled", "False", "").await;
         scene.get(&CONFIG_MAP, "one").await;
     });
 }
@@ -250,11 +256,11 @@ fn a_clean_up_that_fails_keeps_the_finalizer_and_says_why() {
     run(async {
         let (scene, _host) = both("clean-up").await;
         scene.create(fault("one", "trap in clean-up")).await;
-        scene.until_object(&FAULT, "one", "is served", |object| said(object, "Kept").0 == "True").await;
+        scene.until_object(&FAULT, "one", "is served", |object| condition_parts(object, "Kept").0 == "True").await;
         scene.delete(&FAULT, "one").await;
-        let object = scene.until_said_of(&FAULT, "one", "Reconciled", "False", "Trapped").await;
+        let object = scene.until_condition_of(&FAULT, "one", "Reconciled", "False", "Trapped").await;
         assert_eq!(object["metadata"]["finalizers"], json!(["fixtures.example.com/finalizer"]));
-        // The way out is to mend it; others are served meanwhile.
+        // The way out is to fix the fault; other parents are served meanwhile.
         scene.create(memcached("cache", 1)).await;
         scene.available("cache").await;
         scene.merge(&FAULT, "one", json!({ "spec": { "fault": "" } })).await;

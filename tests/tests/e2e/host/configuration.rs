@@ -1,8 +1,8 @@
-//! What the administrator says, and what is wrong with it.
+//! The administrator's configuration, and how errors in it are reported.
 
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED, SERVICE};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Host, memcached, run};
 use serde_json::{Value, json};
 
@@ -18,8 +18,8 @@ fn without_an_image_nothing_is_created_and_what_is_there_is_left_alone() {
         scene.watch_log(&host);
         scene.create(memcached("cache", 1)).await;
         for (condition, status) in [("Available", "False"), ("Degraded", "True")] {
-            let object = scene.until_said("cache", condition, (status, "Reconciling", NO_IMAGE)).await;
-            assert_eq!(said(&object, condition).2, NO_IMAGE);
+            let object = scene.until_condition("cache", condition, (status, "Reconciling", NO_IMAGE)).await;
+            assert_eq!(condition_parts(&object, condition).2, NO_IMAGE);
         }
         assert!(scene.list(&DEPLOYMENT).await.is_empty());
         assert!(scene.list(&SERVICE).await.is_empty());
@@ -35,7 +35,7 @@ fn without_an_image_nothing_is_created_and_what_is_there_is_left_alone() {
         let host = scene.start().await.image(None).ready().await;
         scene.watch_log(&host);
         scene.merge(&MEMCACHED, "cache", json!({ "spec": { "size": 2 } })).await;
-        scene.until_said("cache", "Degraded", ("True", "Reconciling", NO_IMAGE)).await;
+        scene.until_condition("cache", "Degraded", ("True", "Reconciling", NO_IMAGE)).await;
         let after = scene.get(&DEPLOYMENT, "cache").await;
         assert_eq!(after["spec"], before["spec"]);
         assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
@@ -96,14 +96,14 @@ fn a_deployment_of_another_operator_with_another_selector_is_named_with_the_way_
         let folder = Folder::of_memcached();
         let host = scene.start().await.plugins(&[folder.path()]).ready().await;
         scene.watch_log(&host);
-        scene.until_said("cache", "Degraded", ("True", "Conflict", "Deployment (cache)")).await;
+        scene.until_condition("cache", "Degraded", ("True", "Conflict", "Deployment (cache)")).await;
         scene.event("cache", "Conflict", "set in spec of plugin.yaml: adopt: true").await;
         assert_eq!(scene.get(&DEPLOYMENT, "cache").await["metadata"]["uid"], theirs["metadata"]["uid"]);
         folder.edit("  grants:", "  adopt: true\n  grants:");
-        let object = scene.until_said("cache", "Degraded", ("True", "SelectorImmutable", "spec.selector")).await;
-        assert!(said(&object, "Degraded").2.contains("delete the Deployment"), "{object:#}");
+        let object = scene.until_condition("cache", "Degraded", ("True", "SelectorImmutable", "spec.selector")).await;
+        assert!(condition_parts(&object, "Degraded").2.contains("delete the Deployment"), "{object:#}");
         let now = scene.get(&DEPLOYMENT, "cache").await;
-        assert_eq!(now["metadata"]["uid"], theirs["metadata"]["uid"], "it is not made anew");
+        assert_eq!(now["metadata"]["uid"], theirs["metadata"]["uid"], "it is not recreated");
         assert_eq!(now["spec"], theirs["spec"], "a part of it is changed");
         scene.delete(&DEPLOYMENT, "cache").await;
         scene.available("cache").await;
@@ -119,8 +119,8 @@ fn a_plugin_without_an_account_is_reported_with_the_missing_right() {
         scene.create(memcached("cache", 1)).await;
         let host = scene.start().await.plugins(&[folder.path()]).ready().await;
         scene.watch_log(&host);
-        let object = scene.until_said("cache", "Reconciled", ("False", "Forbidden", "impersonate")).await;
-        let message = said(&object, "Reconciled").2;
+        let object = scene.until_condition("cache", "Reconciled", ("False", "Forbidden", "impersonate")).await;
+        let message = condition_parts(&object, "Reconciled").2;
         assert!(message.contains("unprivileged") && message.contains("apply what `hotshoe rbac` prints"), "{message}");
         assert!(scene.list(&DEPLOYMENT).await.is_empty());
         host.says(&["WARN", "cache", "impersonate", "hotshoe rbac"]).await;
@@ -147,8 +147,8 @@ fn an_account_that_may_not_create_deployments_is_reported() {
         let host = scene.start().await.plugins(&[folder.path()]).ready().await;
         scene.watch_log(&host);
         let object =
-            scene.until_said("cache", "Degraded", ("True", "Reconciling", "Failed to create Deployment")).await;
-        let message = said(&object, "Degraded").2;
+            scene.until_condition("cache", "Degraded", ("True", "Reconciling", "Failed to create Deployment")).await;
+        let message = condition_parts(&object, "Degraded").2;
         assert!(
             message.contains("system:serviceaccount:hotshoe-system:limited") && message.contains("deployments"),
             "{message}"
@@ -161,7 +161,7 @@ fn an_account_that_may_not_create_deployments_is_reported() {
     });
 }
 
-/// Starts a host that cannot work, and returns what it says about that.
+/// Starts a host that must refuse to start, and returns its output.
 async fn refuses_to_start(plugin: &std::path::Path) -> String {
     let scene = scene("refuses").await;
     let mut host: Host = scene.start().await.plugins(&[plugin]).start();

@@ -6,7 +6,7 @@ use futures::StreamExt;
 use hotshoe_tests::audit::Entry;
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::{CONFIG_MAP, FAULT};
-use hotshoe_tests::scene::{condition, said};
+use hotshoe_tests::scene::{condition, condition_parts};
 use hotshoe_tests::{Scene, run};
 use serde_json::{Value, json};
 
@@ -18,19 +18,19 @@ fn is_kept(config_map: &Value) -> bool {
     config_map["data"]["kept"] == "yes"
 }
 
-/// Undoes in the ConfigMap of this name whatever the host puts right, for as long as it is let.
+/// Reverts every repair of the ConfigMap of this name by the host, until it is cancelled.
 async fn undo(scene: &Scene, name: &str, undone: Value) {
     let path = format!("{}?fieldManager=rival", CONFIG_MAP.path(&scene.namespace, Some(name)));
     let mut changes = scene.watch(&CONFIG_MAP).await;
     while let Some((_, config_map)) = changes.next().await {
         if config_map["metadata"]["name"] == name && is_kept(&config_map) {
-            // It may be written by the host at this very moment, and is then looked at again.
-            drop(scene.person.request(http::Method::PATCH, &path, MERGE, &undone).await);
+            // The patch may conflict with a write of the host, and is then tried again.
+            drop(scene.admin.request(http::Method::PATCH, &path, MERGE, &undone).await);
         }
     }
 }
 
-/// What the host wrote of the ConfigMaps here.
+/// Counts the host's writes of ConfigMaps in the namespace.
 async fn repairs(scene: &Scene) -> usize {
     let writes = scene.recorded_writes().await;
     writes.iter().filter(|write: &&Entry| write.is_about("configmaps")).count()
@@ -45,8 +45,8 @@ fn a_child_that_another_manager_keeps_reverting_is_reported_and_repaired_ever_le
         serves(&scene, "one").await;
         serves(&scene, "two").await;
         let quarrel = async {
-            let object = scene.until_said_of(&FAULT, "one", "Reconciled", "False", "Contended").await;
-            let message = said(&object, "Reconciled").2;
+            let object = scene.until_condition_of(&FAULT, "one", "Reconciled", "False", "Contended").await;
+            let message = condition_parts(&object, "Reconciled").2;
             assert!(message.contains("ConfigMap") && message.contains("data.kept by rival"), "{message}");
             scene.event("one", "Contended", "data.kept by rival").await;
             host.says(&["WARN", "Contended", "data.kept by rival"]).await;
@@ -56,13 +56,13 @@ fn a_child_that_another_manager_keeps_reverting_is_reported_and_repaired_ever_le
             tokio::time::sleep(Duration::from_secs(8)).await;
             let writes = repairs(&scene).await;
             assert!((before + 1..=before + 4).contains(&writes), "{before} writes, and {writes} after 8 s");
-            // The plugin is heard meanwhile, and another object is cared for at once.
+            // Meanwhile the plugin's other changes are applied, and another object is repaired at once.
             scene.merge(&FAULT, "one", json!({ "spec": { "fault": "fixed" } })).await;
             let heard = |object: &Value| object["status"]["word"] == "fixed";
             scene.until_object(&FAULT, "one", "says what the plugin says", heard).await;
             scene.merge(&CONFIG_MAP, "two", json!({ "data": { "kept": "no" } })).await;
-            scene.until_object(&CONFIG_MAP, "two", "is put right", is_kept).await;
-            // Sixty at once, and then fewer and fewer.
+            scene.until_object(&CONFIG_MAP, "two", "is repaired", is_kept).await;
+            // Sixty repairs at once, and then ever fewer.
             let writes = repairs(&scene).await;
             assert!(writes < 80, "{writes}");
         };
@@ -84,7 +84,7 @@ fn a_child_that_another_manager_keeps_reverting_is_reported_and_repaired_ever_le
 }
 
 #[test]
-fn a_person_who_edits_again_and_again_is_answered_at_once_each_time() {
+fn repeated_edits_by_a_user_are_repaired_at_once_each_time() {
     run(async {
         let mut scene = scene_with_faults("edits").await;
         let folder = Folder::of_faulty();
@@ -92,7 +92,7 @@ fn a_person_who_edits_again_and_again_is_answered_at_once_each_time() {
         serves(&scene, "one").await;
         for edit in 0..12 {
             scene.merge(&CONFIG_MAP, "one", json!({ "data": { "kept": format!("no {edit}") } })).await;
-            let what = format!("edit {edit} is put back");
+            let what = format!("edit {edit} is reverted");
             let is_back = async || {
                 let config_map = scene.get(&CONFIG_MAP, "one").await;
                 is_kept(&config_map).then_some(()).ok_or_else(|| format!("{config_map:#}"))

@@ -1,4 +1,4 @@
-//! Many objects, and then none that changes.
+//! Many objects, first changing and then unchanged.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use crate::faults::scene;
 
-const MANY: usize = 200;
-const QUIET: Duration = Duration::from_secs(20);
+const OBJECTS: usize = 200;
+const QUIET_PERIOD: Duration = Duration::from_secs(20);
 
 async fn create(scene: &Scene, count: usize) {
     let names: Vec<String> = (0..count).map(|number| format!("cache-{number}")).collect();
@@ -24,7 +24,7 @@ async fn create(scene: &Scene, count: usize) {
 async fn all_settled(scene: &Scene, count: usize) {
     scene
         .until_within(Duration::from_secs(150), &format!("{count} are available"), async || {
-            let objects = scene.person.list(&MEMCACHED, &scene.namespace).await.map_err(|refused| refused.message)?;
+            let objects = scene.admin.list(&MEMCACHED, &scene.namespace).await.map_err(|refused| refused.message)?;
             let settled = objects.iter().filter(|object| is_settled(object)).count();
             if settled == count { Ok(()) } else { Err(format!("{settled} of {}", objects.len())) }
         })
@@ -38,7 +38,7 @@ async fn metric(host: &Host, name: &str) -> Result<f64, String> {
     Ok(of_name.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum())
 }
 
-/// Waits until a host that has just been started has looked at as many objects.
+/// Waits until a host that has just been started has reconciled at least so many objects.
 async fn has_looked_at(host: &Host, count: f64) {
     host.until(&format!("{count} objects were looked at"), async || {
         let looked = metric(host, "controller_runtime_reconcile_total").await?;
@@ -57,33 +57,33 @@ fn assert_minimal(writes: &[Entry]) {
         *counts.entry((&write.resource, &write.subresource)).or_default() += 1;
     }
     for once in [("memcacheds", ""), ("deployments", ""), ("services", "")] {
-        assert_eq!(counts[&once], MANY, "{once:?} in {counts:?}");
+        assert_eq!(counts[&once], OBJECTS, "{once:?} in {counts:?}");
     }
-    // Begun, Deployment there, Pod there, ready: some fall together.
+    // The steps are: started, Deployment exists, Pod exists, ready. Some of them coincide.
     let statuses = counts[&("memcacheds", "status")];
-    assert!((2 * MANY..=5 * MANY).contains(&statuses), "{statuses} writes of the status");
+    assert!((2 * OBJECTS..=5 * OBJECTS).contains(&statuses), "{statuses} writes of the status");
     assert_eq!(counts.len(), 4, "nothing else is written: {counts:?}");
 }
 
 #[test]
-fn two_hundred_at_once_cost_what_one_costs_each_and_nothing_once_they_are_there() {
+fn two_hundred_objects_cost_as_much_as_one_each_and_nothing_once_settled() {
     run(async {
         let mut scene = scene("crowd").await;
         let mut host = scene.own_host().await;
-        create(&scene, MANY).await;
-        all_settled(&scene, MANY).await;
+        create(&scene, OBJECTS).await;
+        all_settled(&scene, OBJECTS).await;
         for (kind, suffix) in [(DEPLOYMENT, ""), (SERVICE, "-service")] {
             let mut names: Vec<_> =
                 scene.list(&kind).await.iter().map(|child| child["metadata"]["name"].to_string()).collect();
             names.sort();
-            let mut expected: Vec<_> = (0..MANY).map(|number| format!("\"cache-{number}{suffix}\"")).collect();
+            let mut expected: Vec<_> = (0..OBJECTS).map(|number| format!("\"cache-{number}{suffix}\"")).collect();
             expected.sort();
             assert_eq!(names, expected);
         }
         let writes = scene.recorded_writes().await;
         assert_minimal(&writes);
 
-        tokio::time::sleep(QUIET).await;
+        tokio::time::sleep(QUIET_PERIOD).await;
         let later = scene.recorded_writes().await;
         assert_eq!(later.len(), writes.len(), "{:#?}", later.get(writes.len()..));
 

@@ -1,4 +1,4 @@
-//! What a host says of parents whose deletion takes long.
+//! What a host reports about parents whose deletion takes long.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::faults::{fault, scene_with_faults, serves, start};
 
-/// A deletion is shown after a minute.
+/// The timeout for a deletion to be shown, which happens after a minute.
 const SHOWN: Duration = Duration::from_secs(100);
 
 #[test]

@@ -1,4 +1,5 @@
-//! Children with empty lists: they stay empty, and are not written over and over. The plugin desires what its parent dictates.
+//! Children with empty lists: the lists stay empty, and are not written over and over. The plugin desires the children
+//! in its parent's spec.
 
 use futures::StreamExt;
 use hotshoe_tests::guests::{Folder, reworded};
@@ -9,7 +10,7 @@ use tokio::sync::OnceCell;
 
 const PLUGIN: &str = "lists";
 
-/// A host with the plugin, which may own this kind, too.
+/// Starts a host with the plugin, which may own this kind, too.
 async fn host(name: &str, kind: &Kind) -> (Scene, Folder, Host) {
     static READY: OnceCell<()> = OnceCell::const_new();
     let plane = ControlPlane::shared().await;
@@ -26,7 +27,7 @@ async fn host(name: &str, kind: &Kind) -> (Scene, Folder, Host) {
     (scene, folder, host)
 }
 
-/// The kinds, the accounts and their rights.
+/// Installs the kinds, the accounts and their rights.
 async fn install(plane: &ControlPlane) {
     for fixture in ["hostile", "lists"] {
         plane.install_definition(&repository(&format!("tests/fixtures/{fixture}/crd.yaml"))).await;
@@ -56,7 +57,7 @@ fn dictating(children: &[Value]) -> Value {
     json!({ "spec": { "attack": "dictated", "children": children } })
 }
 
-/// Creates the parent `one`, which dictates these children.
+/// Creates the parent `one` with these children in its spec.
 async fn create(scene: &Scene, children: &[Value]) {
     let mut parent = dictating(children);
     parent["apiVersion"] = ATTACK.api_version().into();
@@ -65,14 +66,14 @@ async fn create(scene: &Scene, children: &[Value]) {
     scene.create(parent).await;
 }
 
-/// Has the parent decided again with another child beside these, and counts the writes of each kind in that pass.
+/// Lets the plugin decide again with one more child, and counts the writes of each kind in that reconcile.
 async fn written_with_another(scene: &Scene, children: &[Value], resources: [&str; 2]) -> [usize; 2] {
     let before = scene.recorded_writes().await;
     let another = child(&CONFIG_MAP, "another", &json!({ "data": { "a": "b" } }));
     let all: Vec<Value> = children.iter().cloned().chain([another]).collect();
     scene.merge(&ATTACK, "one", dictating(&all)).await;
     scene.until_object(&CONFIG_MAP, "another", "is there", |_| true).await;
-    // Once more without it: what is written is gone, and so all that was to be written before.
+    // Once more without that child: once it is deleted, all earlier writes have been made.
     scene.merge(&ATTACK, "one", dictating(children)).await;
     scene.gone(&CONFIG_MAP, "another").await;
     let writes = scene.recorded_writes().await;
@@ -104,12 +105,12 @@ fn an_empty_list_of_a_custom_kind_stays_empty_whatever_its_type_and_its_default(
         assert_eq!(written_with_another(&scene, &desired(&empty), ["doors", "pods"]).await, [0, 0]);
         assert_eq!(scene.get(&DOOR, "front").await["spec"], empty);
         scene.merge(&DOOR, "front", json!({ "spec": { "hosts": ["*"], "plain": null } })).await;
-        scene.until_object(&DOOR, "front", "is put back", |door| door["spec"] == empty).await;
+        scene.until_object(&DOOR, "front", "is repaired", |door| door["spec"] == empty).await;
     });
 }
 
 #[test]
-fn nothing_but_a_list_without_an_owner_is_desired_once_and_stays() {
+fn a_spec_of_only_an_empty_list_is_written_once_and_stays() {
     run(async {
         let (scene, _folder, _host) = host("empty-alone", &DOOR).await;
         let desired = |spec: Value| [child(&DOOR, "front", &json!({ "spec": spec }))];
@@ -124,7 +125,7 @@ fn nothing_but_a_list_without_an_owner_is_desired_once_and_stays() {
 }
 
 #[test]
-fn an_empty_list_of_a_kind_of_kubernetes_itself_is_the_plugins_and_is_written_once() {
+fn an_empty_list_of_a_built_in_kind_is_owned_by_the_plugin_and_written_once() {
     run(async {
         let (scene, _folder, _host) = host("empty-known", &NETWORK_POLICY).await;
         let labels = json!({ "app": "one" });
@@ -150,7 +151,7 @@ fn an_empty_list_of_a_kind_of_kubernetes_itself_is_the_plugins_and_is_written_on
             scene.until_object(kind, name, "is there", |_| true).await;
         }
         assert_eq!(written_with_another(&scene, &children, ["deployments", "networkpolicies"]).await, [0, 0]);
-        // What others put there is undone: it is the plugin's that it is empty.
+        // An entry that others add is removed: the plugin owns the empty list.
         scene.merge(&NETWORK_POLICY, "closed", json!({ "spec": { "ingress": [{}] } })).await;
         let is_closed = |policy: &Value| policy["spec"]["ingress"].is_null();
         scene.until_object(&NETWORK_POLICY, "closed", "is closed again", is_closed).await;

@@ -1,11 +1,11 @@
-//! Whose finalizer is whose: which ones a plugin may hold, and which are taken off.
+//! Ownership of finalizers: which ones a plugin may hold, and which ones the host removes.
 
 use std::time::Duration;
 
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::FAULT;
 use hotshoe_tests::run;
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -13,14 +13,15 @@ use crate::faults::{fault, scene_with_faults, serves, start};
 
 const FINALIZER: &str = "fixtures.example.com/finalizer";
 const NAMED: &str = "  finalizers: [{name: fixtures.example.com/finalizer}]\n";
-/// Field managers with an entry each for an update; the API server keeps ten of them and merges the oldest.
-const CROWD: usize = 12;
+/// The number of field managers that update the object: more than the ten entries that the API server keeps before it
+/// merges the oldest.
+const FIELD_MANAGERS: usize = 12;
 
 fn holds_it(object: &Value) -> bool {
     object["metadata"]["finalizers"] == json!([FINALIZER])
 }
 
-/// What `/status` says of the refused component of a plugin.
+/// Returns the message about the refused component of a plugin, from `/status`.
 fn refusal<'a>(status: &'a Value, plugin: &str) -> &'a str {
     let plugins = status["plugins"].as_array().map(Vec::as_slice).unwrap_or_default();
     let refused = plugins.iter().find(|one| one["name"] == plugin).map(|one| &one["refused"]["message"]);
@@ -35,7 +36,7 @@ fn a_finalizer_that_is_not_the_plugins_own_is_refused_until_plugin_yaml_names_it
         folder.edit(NAMED, "");
         let host = scene.start().await.plugins(&[folder.path()]).start();
         scene.watch_log(&host);
-        // As another operator's: held by an object already, and never the host's to take off.
+        // An existing object has the finalizer from another operator, and the host must never remove it.
         let mut object = fault("one", "");
         object["metadata"]["finalizers"] = json!([FINALIZER]);
         scene.create(object).await;
@@ -57,7 +58,7 @@ fn a_finalizer_that_is_not_the_plugins_own_is_refused_until_plugin_yaml_names_it
         host.says(&["plugin.yaml is not applied", "the active revision holds the finalizer"]).await;
         scene.delete(&FAULT, "two").await;
         scene.gone(&FAULT, "two").await;
-        assert!(holds_it(&scene.get(&FAULT, "one").await), "somebody else set it");
+        assert!(holds_it(&scene.get(&FAULT, "one").await), "another client set it");
         scene.merge(&FAULT, "one", json!({ "metadata": { "finalizers": null } })).await;
     });
 }
@@ -79,7 +80,7 @@ fn two_plugins_never_have_the_same_finalizer() {
             if is_told { Ok(()) } else { Err(format!("{status:#}")) }
         };
         host.until("the second is refused", refused).await;
-        // The one that has it cleans up as if there were no other.
+        // The plugin that has the finalizer cleans up as if there were no other.
         serves(&scene, "one").await;
         assert!(holds_it(&scene.get(&FAULT, "one").await));
         scene.delete(&FAULT, "one").await;
@@ -88,7 +89,7 @@ fn two_plugins_never_have_the_same_finalizer() {
 }
 
 #[test]
-fn a_finalizer_that_somebody_else_set_stays_and_the_condition_says_whose_it_is() {
+fn a_finalizer_that_another_client_set_stays_and_the_condition_names_that_client() {
     run(async {
         let mut scene = scene_with_faults("finalizer-foreign").await;
         let folder = Folder::of_faulty();
@@ -96,11 +97,11 @@ fn a_finalizer_that_somebody_else_set_stays_and_the_condition_says_whose_it_is()
         let mut object = fault("one", "");
         object["metadata"]["finalizers"] = json!([FINALIZER]);
         scene.apply("old-operator", object).await;
-        scene.until_object(&FAULT, "one", "is served", |object| said(object, "Kept").0 == "True").await;
+        scene.until_object(&FAULT, "one", "is served", |object| condition_parts(object, "Kept").0 == "True").await;
         scene.delete(&FAULT, "one").await;
         let is_told = async || {
             let object = scene.get(&FAULT, "one").await;
-            let (status, reason, message) = said(&object, "Reconciled");
+            let (status, reason, message) = condition_parts(&object, "Reconciled");
             let is_told = (status, reason) == ("False", "CleanUpWaits")
                 && message.contains("was set by old-operator and not by this plugin")
                 && message.contains("alsoSetBy");
@@ -115,7 +116,7 @@ fn a_finalizer_that_somebody_else_set_stays_and_the_condition_says_whose_it_is()
 }
 
 #[test]
-fn what_the_host_added_is_its_own_whatever_others_write_and_after_a_restart() {
+fn a_finalizer_that_the_host_added_stays_its_own_whatever_others_write_and_after_a_restart() {
     run(async {
         let mut scene = scene_with_faults("finalizer-kept").await;
         let folder = Folder::of_faulty();
@@ -135,12 +136,12 @@ fn what_the_host_added_is_its_own_whatever_others_write_and_after_a_restart() {
         let mut replaced = scene.get(&FAULT, "replaced").await;
         replaced["metadata"]["annotations"] = json!({ "a": "b" });
         let path = FAULT.path(&scene.namespace, Some("replaced"));
-        scene.person.request(Method::PUT, &path, "application/json", &replaced).await.expect("it is replaced");
-        for one in 0..CROWD {
+        scene.admin.request(Method::PUT, &path, "application/json", &replaced).await.expect("it is replaced");
+        for one in 0..FIELD_MANAGERS {
             let path = format!("{}?fieldManager=one-{one}", FAULT.path(&scene.namespace, Some("crowded")));
             let patch = json!({ "metadata": { "annotations": { format!("of-{one}"): "a" } } });
             let merge = "application/merge-patch+json";
-            scene.person.request(Method::PATCH, &path, merge, &patch).await.expect("it is annotated");
+            scene.admin.request(Method::PATCH, &path, merge, &patch).await.expect("it is annotated");
         }
         let forgotten = json!([{ "op": "replace", "path": "/metadata/managedFields", "value": [{}] }]);
         scene.json_patch(&FAULT, "lost", forgotten).await;

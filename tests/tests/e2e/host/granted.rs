@@ -1,8 +1,8 @@
-//! What a grant opens, and what becomes of a decision that goes beyond it.
+//! What a grant allows, and what happens to a decision beyond it.
 
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED, NAMESPACE, SERVICE};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{memcached, run};
 use serde_json::json;
 
@@ -26,15 +26,15 @@ fn a_rule_with_a_selector_applies_as_soon_as_a_namespace_has_the_labels() {
         let host = scene.start().await.plugins(&[folder.path()]).ready().await;
         scene.watch_log(&host);
         scene.create(memcached("cache", 1)).await;
-        let object = scene.until_said_of(&MEMCACHED, "cache", "Reconciled", "False", "Denied").await;
-        let message = said(&object, "Reconciled").2;
+        let object = scene.until_condition_of(&MEMCACHED, "cache", "Reconciled", "False", "Denied").await;
+        let message = condition_parts(&object, "Reconciled").2;
         assert!(message.contains("no grant of `create` on this kind covers the namespace"), "{message}");
         assert!(scene.find(&DEPLOYMENT, "cache").await.is_none(), "a decision is refused as a whole");
         assert!(denied(&host, "namespace-not-granted").await);
 
         let labelled = json!({ "metadata": { "labels": { "team": "blue" } } });
         let namespace = scene.namespace.clone();
-        scene.person.merge(&NAMESPACE, "", &namespace, &labelled).await.expect("the namespace is labelled");
+        scene.admin.merge(&NAMESPACE, "", &namespace, &labelled).await.expect("the namespace is labelled");
         scene.available("cache").await;
         scene.get(&SERVICE, "cache-service").await;
     });
@@ -50,8 +50,8 @@ fn a_decision_with_a_name_that_is_not_granted_is_denied_by_name() {
         scene.watch_log(&host);
         scene.create(memcached("good", 1)).await;
         scene.create(memcached("bad", 1)).await;
-        let object = scene.until_said_of(&MEMCACHED, "bad", "Reconciled", "False", "Denied").await;
-        assert!(said(&object, "Reconciled").2.contains("bad-service"), "{object:#}");
+        let object = scene.until_condition_of(&MEMCACHED, "bad", "Reconciled", "False", "Denied").await;
+        assert!(condition_parts(&object, "Reconciled").2.contains("bad-service"), "{object:#}");
         scene.available("good").await;
         assert!(scene.find(&DEPLOYMENT, "bad").await.is_none());
         assert!(denied(&host, "name-not-granted").await);

@@ -1,15 +1,16 @@
-//! Parents whose conditions are a list of no type: to the API server one value, which has one owner.
+//! Parents whose CRD does not make the list of conditions a map: the API server treats the list as one value, with one
+//! owner.
 
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{FAULT, OLD_FAULT};
-use hotshoe_tests::scene::{condition, said};
+use hotshoe_tests::scene::{condition, condition_parts};
 use hotshoe_tests::{ControlPlane, Host, Scene, repository, run};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::faults::{fault, install_faults_of, scene_with_faults, start};
 
-/// The plugin that fails, for a kind of its own whose schema says nothing about how conditions are merged.
+/// Starts a host with the faulty plugin, for its own kind, whose schema does not say how conditions are merged.
 async fn host(name: &str) -> (Scene, Host, Folder) {
     static READY: OnceCell<()> = OnceCell::const_new();
     let mut scene = scene_with_faults(name).await;
@@ -35,7 +36,7 @@ fn old_fault(name: &str, word: &str) -> Value {
 }
 
 fn is_well(object: &Value) -> bool {
-    said(object, "Kept").0 == "True" && condition(object, "Reconciled").is_none()
+    condition_parts(object, "Kept").0 == "True" && condition(object, "Reconciled").is_none()
 }
 
 #[test]
@@ -48,13 +49,13 @@ fn the_plugins_conditions_are_not_erased_by_the_host_which_reports_in_an_event()
             scene.merge(&OLD_FAULT, "one", json!({ "spec": { "fault": word } })).await;
             scene.event("one", reason, "").await;
         }
-        // Failed once more, so that what came of the first time was remembered.
+        // After a second failure the outcome of the first has been recorded.
         host.says(&["WARN", "one", "retry=4s"]).await;
         let object = scene.get(&OLD_FAULT, "one").await;
         assert_eq!(object["status"]["conditions"], before["status"]["conditions"]);
         let writes = scene.recorded_writes().await;
         let tried = writes.iter().filter(|write| write.is_about("faults/status") && write.code == 409).count();
-        assert_eq!(tried, 1, "that there is no room is found out once: {writes:#?}");
+        assert_eq!(tried, 1, "the host finds out only once that its condition has no room: {writes:#?}");
         let log = host.log();
         assert!(!log.contains("conflict"), "{log}");
         scene.merge(&OLD_FAULT, "one", json!({ "spec": { "fault": "" } })).await;
@@ -69,14 +70,14 @@ fn where_the_plugin_has_no_conditions_the_host_sets_its_own_and_removes_it_later
     run(async {
         let (scene, _host, _folder) = host("old-style-first").await;
         scene.create(old_fault("one", "other")).await;
-        scene.until_said_of(&OLD_FAULT, "one", "Reconciled", "False", "PluginFailed").await;
-        // Without conditions of the plugin's, so that it is the host that takes its own back.
+        scene.until_condition_of(&OLD_FAULT, "one", "Reconciled", "False", "PluginFailed").await;
+        // The plugin states no conditions, so that the host itself removes its own.
         scene.merge(&OLD_FAULT, "one", json!({ "spec": { "fault": "say" } })).await;
         let is_silent =
             |object: &Value| condition(object, "Reconciled").is_none() && !object["status"]["word"].is_null();
         scene.until_object(&OLD_FAULT, "one", "is well", is_silent).await;
         scene.create(old_fault("two", "other")).await;
-        scene.until_said_of(&OLD_FAULT, "two", "Reconciled", "False", "PluginFailed").await;
+        scene.until_condition_of(&OLD_FAULT, "two", "Reconciled", "False", "PluginFailed").await;
         scene.merge(&OLD_FAULT, "two", json!({ "spec": { "fault": "" } })).await;
         scene.until_object(&OLD_FAULT, "two", "is well", is_well).await;
     });

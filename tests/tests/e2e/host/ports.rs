@@ -1,4 +1,4 @@
-//! What a stranger gets from the host's ports, and that it keeps nobody else waiting.
+//! What any client gets from the host's ports, and that no client keeps others waiting.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,16 +14,16 @@ use tempfile::TempDir;
 
 use crate::faults::scene;
 
-/// How long a kubelet waits for a probe, unless told otherwise.
-const PROBE: Duration = Duration::from_secs(1);
-/// More connections than a host serves at once.
-const IDLE: usize = 200;
+/// The default timeout of a kubelet's probe.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
+/// A number of connections that is larger than what a host serves at once.
+const IDLE_CONNECTIONS: usize = 200;
 
-/// Asks as a kubelet does, on a connection of its own that is given up after its time.
+/// Probes as a kubelet does: on a new connection, with a timeout.
 fn probe(address: &str, path: &str) -> Result<String, String> {
     let began = Instant::now();
     let asked = TcpStream::connect(address).and_then(|mut stream| {
-        stream.set_read_timeout(Some(PROBE))?;
+        stream.set_read_timeout(Some(PROBE_TIMEOUT))?;
         write!(stream, "GET {path} HTTP/1.1\r\nHost: pod\r\nConnection: close\r\n\r\n")?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;
@@ -31,7 +31,7 @@ fn probe(address: &str, path: &str) -> Result<String, String> {
     });
     let took = began.elapsed();
     match asked {
-        Ok(answer) if took < PROBE => Ok(answer),
+        Ok(answer) if took < PROBE_TIMEOUT => Ok(answer),
         other => Err(format!("{other:?} after {took:?}")),
     }
 }
@@ -53,7 +53,7 @@ fn idle_connections_to_either_port_keep_no_probe_waiting() {
         assert!(probe(&served, "/healthz").expect("an answer").starts_with("HTTP/1.1 404"), "it is served once");
         for address in [&probed, &served] {
             let mut idle = Vec::new();
-            for number in 0..IDLE {
+            for number in 0..IDLE_CONNECTIONS {
                 let mut stream = TcpStream::connect(address).expect("a connection");
                 if number % 2 == 0 {
                     drop(write!(stream, "GET /healthz HTTP/1.1\r\n"));
@@ -95,7 +95,7 @@ fn strangers_get_no_commands_no_files_and_no_reasons() {
     });
 }
 
-/// The mode of a file or a folder.
+/// Returns the mode of a file or a folder.
 fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777
 }
@@ -129,7 +129,7 @@ fn a_command_finds_the_only_host_of_its_user_and_asks_which_where_there_are_seve
         let mut other = start(&second).await;
         let (succeeded, said) = status();
         assert!(!succeeded && said.contains("several hosts run here") && said.contains(&*socket.to_string_lossy()));
-        // What is killed leaves its socket behind, which is in nobody's way.
+        // A host that is killed leaves its socket behind, which does not disturb others.
         one.kill();
         assert!(socket.exists() && status().0, "{:?}", status());
         assert!(other.stop().success());

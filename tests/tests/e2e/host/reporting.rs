@@ -2,7 +2,7 @@
 
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{FAULT, MEMCACHED};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Host, Scene, memcached, run};
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ fn health_readiness_metrics_and_status_are_served() {
         assert_eq!(host.get("/healthz").await.expect("an answer"), (200, "ok\n".to_owned()));
         assert_eq!(host.get("/readyz").await.expect("an answer"), (200, "ok\n".to_owned()));
         let succeeded = "controller_runtime_reconcile_total{controller=\"memcached\",result=\"success\"}";
-        // The watch event of its last status may still be on the way.
+        // The watch event of its last status may not have arrived yet.
         let metrics = host
             .until("a reconcile has succeeded", async || match host.get("/metrics").await? {
                 (200, metrics) if metrics.contains(succeeded) => Ok(metrics),
@@ -52,7 +52,7 @@ fn health_readiness_metrics_and_status_are_served() {
         let log = host.log();
         let first = log.lines().next().expect("a first line");
         assert!(first.contains("context tests"), "the first line names the context: {first}");
-        assert!(host.stop().success(), "a signal ends it politely");
+        assert!(host.stop().success(), "SIGTERM stops it gracefully");
     });
 }
 
@@ -78,7 +78,7 @@ fn a_parent_in_another_namespace_is_not_touched_by_a_host_of_one_namespace() {
     });
 }
 
-/// The digest of the component that decides, as people see it.
+/// Returns the short digest of the active component, as commands and logs show it.
 async fn digest(host: &Host) -> String {
     let status = host.status().await.expect("a status");
     status["plugins"][0]["digest"].as_str().unwrap_or_default().chars().take(12).collect()
@@ -89,7 +89,7 @@ async fn metrics_have(host: &Host, digest: &str, rejected: u32) {
     let labels = format!("controller=\"faulty\",digest=\"{digest}\"");
     let failures = format!("hotshoe_plugin_revision_failures_total{{{labels},reason=\"Rejected\"}} {rejected}");
     let calls = format!("hotshoe_plugin_revision_call_seconds_count{{{labels},result=\"answered\"}} ");
-    host.until(&format!("the metrics speak of {digest}"), async || {
+    host.until(&format!("the metrics name {digest}"), async || {
         let (_, text) = host.get("/metrics").await?;
         let info: Vec<_> = text.lines().filter(|line| line.starts_with("hotshoe_plugin_info{")).collect();
         match info == [&infos] && text.contains(&failures) && text.contains(&calls) {
@@ -100,7 +100,7 @@ async fn metrics_have(host: &Host, digest: &str, rejected: u32) {
     .await;
 }
 
-/// Waits until the one Event about the rejection was said so often, last by this component.
+/// Waits until the only Event about the rejection has this count, with this component as the last one.
 async fn rejected(scene: &Scene, times: u64, digest: &str) {
     scene
         .until(&format!("the rejection was reported {times} times, last by {digest}"), async || {
@@ -133,7 +133,9 @@ fn events_metrics_and_log_lines_name_the_component_that_decided() {
         metrics_have(&host, &first, 1).await;
         host.says(&["WARN", "Rejected", &format!("digest={first}")]).await;
         scene.merge(&FAULT, "one", with("")).await;
-        let recovered = |object: &Value| said(object, "Kept").0 == "True" && said(object, "Reconciled").0.is_empty();
+        let recovered = |object: &Value| {
+            condition_parts(object, "Kept").0 == "True" && condition_parts(object, "Reconciled").0.is_empty()
+        };
         scene.until_object(&FAULT, "one", "is served", recovered).await;
         host.says(&["recovered", &format!("digest={first}")]).await;
 
@@ -143,7 +145,7 @@ fn events_metrics_and_log_lines_name_the_component_that_decided() {
         let second = digest(&host).await;
         assert_ne!(first, second);
         scene.merge(&FAULT, "one", with("reject")).await;
-        // The same Event, and one write as before.
+        // It is the same Event, and one write as before.
         rejected(&scene, 2, &second).await;
         metrics_have(&host, &second, 1).await;
         host.says(&["WARN", "Rejected", &format!("digest={second}")]).await;
@@ -157,7 +159,7 @@ fn events_metrics_and_log_lines_name_the_component_that_decided() {
         metrics_have(&host, &third, 1).await;
         let (_, text) = host.get("/metrics").await.expect("metrics");
         assert!(text.contains(&second) && !text.contains(&first), "no more than two have series: {text}");
-        // It rejects too, and a swap does not repeat a report.
+        // The new component rejects, too, and a swap does not repeat the report.
         rejected(&scene, 2, &second).await;
     });
 }

@@ -1,11 +1,11 @@
-//! The host goes and comes back.
+//! Restarts of the host.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use futures::StreamExt;
 use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED, SERVICE};
-use hotshoe_tests::scene::{FINALIZER, is_settled, said};
+use hotshoe_tests::scene::{FINALIZER, condition_parts, is_settled};
 use hotshoe_tests::{Scene, memcached, run};
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ fn a_deletion_while_the_host_is_down_is_carried_out_after_the_restart() {
             if object["metadata"]["name"] != "cache" {
                 continue;
             }
-            let (status, reason, _) = said(&object, "Degraded");
+            let (status, reason, _) = condition_parts(&object, "Degraded");
             let word = format!("{status} {reason}");
             if words.last() != Some(&word) {
                 words.push(word);
@@ -123,8 +123,8 @@ fn a_host_that_is_killed_while_many_are_deleted_reports_each_deletion() {
                 .await;
         }
         let all = MEMCACHED.path(&scene.namespace, None);
-        scene.person.request(http::Method::DELETE, &all, "application/json", &json!({})).await.expect("a deletion");
-        let has_begun = |object: &Value| said(object, "Degraded").1 == "Finalizing";
+        scene.admin.request(http::Method::DELETE, &all, "application/json", &json!({})).await.expect("a deletion");
+        let has_begun = |object: &Value| condition_parts(object, "Degraded").1 == "Finalizing";
         scene
             .until("some are being cleaned up", async || {
                 let left = scene.list(&MEMCACHED).await;
@@ -154,8 +154,9 @@ fn a_child_that_is_refused_before_and_after_a_restart_is_reported_all_the_time()
         });
         scene.create(theirs).await;
         scene.create(memcached("cache", 1)).await;
-        let is_rolled_out =
-            |object: &Value| said(object, "Degraded").1 == "Conflict" && said(object, "Progressing").0 == "False";
+        let is_rolled_out = |object: &Value| {
+            condition_parts(object, "Degraded").1 == "Conflict" && condition_parts(object, "Progressing").0 == "False"
+        };
         let before = scene.until_object(&MEMCACHED, "cache", "says the conflict", is_rolled_out).await;
         host.kill();
         let earlier = scene.recorded_writes().await.len();
@@ -172,7 +173,7 @@ fn a_child_that_is_refused_before_and_after_a_restart_is_reported_all_the_time()
     });
 }
 
-/// What a person wants to be there, changed while hosts come and go.
+/// The desired objects, which are changed while hosts are killed and started.
 struct Desired {
     sizes: std::collections::BTreeMap<String, u64>,
     made: usize,
@@ -219,7 +220,7 @@ fn a_host_that_is_killed_again_and_again_reaches_the_desired_state() {
             }
             let random = RandomState::new().hash_one(round);
             desired.change(&scene, random).await;
-            // Any moment will do: that is the point of it.
+            // Any moment: the test wants hosts to be killed in the midst of their work.
             tokio::time::sleep(Duration::from_millis(random % 600)).await;
             host.kill();
         }
@@ -227,8 +228,8 @@ fn a_host_that_is_killed_again_and_again_reaches_the_desired_state() {
         scene
             .until("the desired state is reached", async || {
                 let objects =
-                    scene.person.list(&MEMCACHED, &scene.namespace).await.map_err(|refused| refused.message)?;
-                // The Service of that one is foreign, so it is never settled.
+                    scene.admin.list(&MEMCACHED, &scene.namespace).await.map_err(|refused| refused.message)?;
+                // The Service of this object is foreign, so it never settles.
                 let ours = objects.iter().filter(|object| object["metadata"]["name"] != "foreign");
                 let found = ours.clone().map(|object| {
                     let size = object["spec"]["size"].as_u64().unwrap_or_default();
@@ -279,7 +280,7 @@ fn a_second_host_for_the_same_plugin_stands_by_and_takes_over_when_the_first_end
         let standing_by = second.until_plugin("it says why", waits).await;
         assert_eq!((&standing_by["ready"], &standing_by["digest"]), (&json!(false), &Value::Null));
         crate::faults::serves(&scene, "one").await;
-        // It is no false alarm after a crash: the lock ends with the process.
+        // After a crash the lock does not block the next host: it ends with the process.
         first.kill();
         second.ready().await;
         crate::faults::serves(&scene, "two").await;

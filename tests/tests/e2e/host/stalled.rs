@@ -1,8 +1,8 @@
-//! How often an object is tried whose reconcile fails, and when that begins anew.
+//! How often a failing reconcile is retried, and when the count starts again.
 
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::FAULT;
-use hotshoe_tests::scene::{condition, said};
+use hotshoe_tests::scene::{condition, condition_parts};
 use hotshoe_tests::{Host, Scene, run};
 use serde_json::{Value, json};
 
@@ -27,11 +27,12 @@ async fn failures(host: &Host) -> u64 {
 }
 
 async fn stalled(scene: &Scene, name: &str) -> Value {
-    scene.until_said_of(&FAULT, name, "Stalled", "True", "PluginFailed").await
+    scene.until_condition_of(&FAULT, name, "Stalled", "True", "PluginFailed").await
 }
 
 fn is_well(object: &Value) -> bool {
-    said(object, "Kept").0 == "True" && condition(object, "Reconciled").or(condition(object, "Stalled")).is_none()
+    condition_parts(object, "Kept").0 == "True"
+        && condition(object, "Reconciled").or(condition(object, "Stalled")).is_none()
 }
 
 #[test]
@@ -42,17 +43,17 @@ fn after_the_last_try_an_object_is_stalled_until_it_changes() {
         let host = start(&mut scene, &folder).await;
         scene.create(fault("one", "count")).await;
         let object = stalled(&scene, "one").await;
-        let (truth, reason, message) = said(&object, "Reconciled");
+        let (truth, reason, message) = condition_parts(&object, "Reconciled");
         assert_eq!((truth, reason), ("False", "PluginFailed"), "{object:#}");
         assert!(message.contains("attempt 2"), "the plugin was shown 0, 1 and 2: {message}");
-        let why = said(&object, "Stalled").2;
+        let why = condition_parts(&object, "Stalled").2;
         assert!(why.contains("after 3 tries") && why.contains("attempt 2"), "{why}");
         for attempt in ["attempt 0", "attempt 1", "attempt 2"] {
             scene.event("one", "PluginFailed", attempt).await;
         }
         scene.event("one", "Stalled", "after 3 tries").await;
 
-        // Another object's timer measures the time in which nothing is tried.
+        // Another object's timer shows that time passes while nothing is tried.
         scene.create(fault("clock", "tick")).await;
         scene
             .until("two ticks have passed", async || match scene.events("clock", "Tick").await.first() {
@@ -90,7 +91,7 @@ fn an_annotation_on_a_stalled_object_asks_for_another_round_of_tries() {
         })
         .await;
         let after = stalled(&scene, "one").await;
-        assert!(said(&after, "Reconciled").2.contains("attempt 2"), "{after:#}");
+        assert!(condition_parts(&after, "Reconciled").2.contains("attempt 2"), "{after:#}");
         assert_eq!(before["metadata"]["generation"], after["metadata"]["generation"]);
     });
 }
@@ -103,28 +104,31 @@ fn plugin_yaml_may_allow_more_tries_while_the_host_runs() {
         let host = start(&mut scene, &folder).await;
         scene.create(fault("one", "count")).await;
         let object = stalled(&scene, "one").await;
-        assert!(said(&object, "Stalled").2.contains("after one try"), "{object:#}");
+        assert!(condition_parts(&object, "Stalled").2.contains("after one try"), "{object:#}");
         folder.edit("maxTries: 1", "maxTries: 0");
         host.until_plugin("what cannot be meant is not applied", |plugin| {
             plugin["pluginFile"]["refused"].as_str().is_some_and(|why| why.contains("spec.retry.maxTries is 0"))
         })
         .await;
         folder.edit("maxTries: 0", "maxTries: 5");
-        let has_five = |object: &Value| said(object, "Stalled").2.contains("after 5 tries");
+        let has_five = |object: &Value| condition_parts(object, "Stalled").2.contains("after 5 tries");
         let object = scene.until_object(&FAULT, "one", "was tried five times", has_five).await;
-        assert!(said(&object, "Reconciled").2.contains("attempt 4"), "the tries began anew: {object:#}");
+        assert!(
+            condition_parts(&object, "Reconciled").2.contains("attempt 4"),
+            "the count of tries started again: {object:#}"
+        );
         assert_eq!(failures(&host).await, 6, "{}", host.log());
     });
 }
 
 #[test]
-fn without_a_word_in_plugin_yaml_there_is_no_last_try() {
+fn without_max_tries_in_plugin_yaml_the_tries_are_unlimited() {
     run(async {
         let mut scene = scene_with_faults("no-last").await;
         let folder = with_retry("  retry: {baseDelay: 100ms, maxDelay: 100ms}\n  grants:\n");
         let _host = start(&mut scene, &folder).await;
         scene.create(fault("one", "count")).await;
-        let tried = |object: &Value| said(object, "Reconciled").2.contains("attempt 20");
+        let tried = |object: &Value| condition_parts(object, "Reconciled").2.contains("attempt 20");
         let object = scene.until_object(&FAULT, "one", "was tried many times", tried).await;
         assert!(condition(&object, "Stalled").is_none(), "{object:#}");
     });
@@ -142,9 +146,9 @@ fn a_stalled_object_can_be_deleted_and_its_clean_up_is_never_given_up() {
         scene.gone(&FAULT, "one").await;
 
         scene.create(fault("two", "trap in clean-up")).await;
-        scene.until_object(&FAULT, "two", "is served", |object| said(object, "Kept").0 == "True").await;
+        scene.until_object(&FAULT, "two", "is served", |object| condition_parts(object, "Kept").0 == "True").await;
         scene.delete(&FAULT, "two").await;
-        let object = scene.until_said_of(&FAULT, "two", "Reconciled", "False", "Trapped").await;
+        let object = scene.until_condition_of(&FAULT, "two", "Reconciled", "False", "Trapped").await;
         assert!(condition(&object, "Stalled").is_none(), "it is tried again in five minutes: {object:#}");
         host.until_plugin("none is stalled", |plugin| plugin["stalled"].is_null()).await;
         scene.merge(&FAULT, "two", json!({ "spec": { "fault": "" } })).await;

@@ -1,4 +1,4 @@
-//! What a plugin asks to be called for again, though nothing changes.
+//! Requeues that a plugin requests, though nothing changes.
 
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::FAULT;
@@ -7,7 +7,7 @@ use hotshoe_tests::{Host, Scene, run};
 use crate::faults::{fault, scene_with_faults, start};
 
 const WORKS: &str = "this revision works";
-/// So many ticks are looked at.
+/// The number of ticks that a test waits for.
 const TICKS: u64 = 6;
 
 async fn calls(host: &Host) -> u64 {
@@ -23,7 +23,7 @@ async fn count(scene: &Scene) -> u64 {
     events.first().and_then(|event| event["count"].as_u64()).unwrap_or_default()
 }
 
-/// Waits until the Event was emitted so often, and returns how often the plugin was called by then.
+/// Waits until the Event has at least this count, and returns its count and the number of calls by then.
 async fn calls_at(scene: &Scene, host: &Host, least: u64) -> (u64, u64) {
     scene
         .until(&format!("the Event was emitted {least} times"), async || match count(scene).await {
@@ -39,7 +39,7 @@ async fn one_tick_is_one_call(scene: &mut Scene, folder: &Folder) -> Host {
     let (first, before) = calls_at(scene, &host, 2).await;
     let (last, after) = calls_at(scene, &host, first + TICKS).await;
     let (ticks, calls) = (last - first, after - before);
-    // One more or less between the look at the one and at the other.
+    // There may be one more or less between the reading of the two numbers.
     assert!((ticks - 1..=ticks + 1).contains(&calls), "{calls} calls for {ticks} ticks\n{}", host.log());
     host
 }

@@ -1,16 +1,16 @@
-//! A definition that is changed while the host runs, so that the API server knows no place for what it asks:
-//! that says nothing of the objects.
+//! A CRD whose status subresource is removed or added while the host runs: the API server's 404 then does not mean that
+//! objects are gone.
 
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{CRD, FAULT, STATUSLESS_FAULT, UNSERVED_FAULT};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{repository, run};
 use serde_json::json;
 
 use crate::faults::{fault, install_faults_of, scene_with_faults, start};
 
 #[test]
-fn an_object_is_served_again_after_its_status_had_no_place_for_a_while() {
+fn an_object_is_served_again_after_its_status_subresource_was_removed_for_a_while() {
     run(async {
         let mut scene = scene_with_faults("unserved").await;
         let definition = std::fs::read_to_string(repository("tests/fixtures/faulty/crd.yaml")).expect("a CRD");
@@ -22,29 +22,31 @@ fn an_object_is_served_again_after_its_status_had_no_place_for_a_while() {
         let mut object = fault("one", "");
         object["apiVersion"] = UNSERVED_FAULT.api_version().into();
         scene.create(object).await;
-        scene.until_object(&UNSERVED_FAULT, "one", "is served", |one| said(one, "Kept").0 == "True").await;
+        scene.until_object(&UNSERVED_FAULT, "one", "is served", |one| condition_parts(one, "Kept").0 == "True").await;
 
         let crd = format!("faults.{}", UNSERVED_FAULT.group);
         let without = json!([{ "op": "remove", "path": "/spec/versions/0/subresources" }]);
-        scene.person.json_patch(&CRD, "", &crd, &without).await.expect("the status has no place");
+        scene.admin.json_patch(&CRD, "", &crd, &without).await.expect("the status has no place");
         scene
             .until("a status has no place", async || {
                 let path = format!("{}/status", UNSERVED_FAULT.path(&scene.namespace, Some("one")));
-                let tried = scene.person.request(http::Method::GET, &path, "", &json!(null)).await;
+                let tried = scene.admin.request(http::Method::GET, &path, "", &json!(null)).await;
                 tried.err().filter(|refused| refused.code == 404).map(drop).ok_or_else(|| "it has one".to_owned())
             })
             .await;
-        // What it says of itself changes, and then what the host says of it.
+        // First the plugin's status changes, and then the host's condition.
         scene.merge(&UNSERVED_FAULT, "one", json!({ "spec": { "fault": "another word" } })).await;
         host.says(&["WARN", "one", "does not serve this kind, version or subresource"]).await;
         scene.merge(&UNSERVED_FAULT, "one", json!({ "spec": { "fault": "other" } })).await;
         scene.event("one", "PluginFailed", "").await;
 
         let with = json!([{ "op": "add", "path": "/spec/versions/0/subresources", "value": { "status": {} } }]);
-        scene.person.json_patch(&CRD, "", &crd, &with).await.expect("the status has its place");
-        scene.until_said_of(&UNSERVED_FAULT, "one", "Reconciled", "False", "PluginFailed").await;
+        scene.admin.json_patch(&CRD, "", &crd, &with).await.expect("the status has its place");
+        scene.until_condition_of(&UNSERVED_FAULT, "one", "Reconciled", "False", "PluginFailed").await;
         scene.merge(&UNSERVED_FAULT, "one", json!({ "spec": { "fault": "" } })).await;
-        let is_well = |one: &serde_json::Value| said(one, "Reconciled").0.is_empty() && said(one, "Kept").0 == "True";
+        let is_well = |one: &serde_json::Value| {
+            condition_parts(one, "Reconciled").0.is_empty() && condition_parts(one, "Kept").0 == "True"
+        };
         scene.until_object(&UNSERVED_FAULT, "one", "is well", is_well).await;
         scene.delete(&UNSERVED_FAULT, "one").await;
         scene.gone(&UNSERVED_FAULT, "one").await;
@@ -74,8 +76,8 @@ fn a_definition_that_gets_its_status_subresource_while_the_host_runs_is_noticed_
         scene.event("one", "NoStatusSubresource", "subresources: {status: {}}").await;
         let with = json!([{ "op": "add", "path": "/spec/versions/0/subresources", "value": { "status": {} } }]);
         let crd = format!("faults.{}", STATUSLESS_FAULT.group);
-        scene.person.json_patch(&CRD, "", &crd, &with).await.expect("the status has its place");
-        scene.until_object(&STATUSLESS_FAULT, "one", "is served", |one| said(one, "Kept").0 == "True").await;
+        scene.admin.json_patch(&CRD, "", &crd, &with).await.expect("the status has its place");
+        scene.until_object(&STATUSLESS_FAULT, "one", "is served", |one| condition_parts(one, "Kept").0 == "True").await;
         assert_eq!(scene.events("one", "NoStatusSubresource").await.len(), 1);
         scene.delete(&STATUSLESS_FAULT, "one").await;
         scene.gone(&STATUSLESS_FAULT, "one").await;

@@ -1,11 +1,11 @@
-//! What a plugin does when it is called: it costs the decision, which is said, and nothing else.
+//! Attacks in a call: each costs that one decision, with a reported reason, and nothing else.
 
 use hotshoe_tests::attacks::components::harmless;
 use hotshoe_tests::attacks::{ATTACKS, Attack, How, SERVED};
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::{ATTACK, CONFIG_MAP};
 use hotshoe_tests::run;
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use serde_json::{Value, json};
 
 use super::HOSTILE;
@@ -37,7 +37,7 @@ fn an_attack_in_a_call_costs_that_decision_and_nothing_else() {
             rig.reports(&name, row).await;
             assert!(rig.scene.find(&CONFIG_MAP, &name).await.is_none(), "{}: a child was written", row.name);
             rig.is_well(row.name).await;
-            rig.heals(&name).await;
+            rig.recovers(&name).await;
             rig.forget(&name).await;
             children.push(name);
         }
@@ -63,7 +63,7 @@ fn a_plugin_whose_status_is_refused_again_and_again_is_not_called_for_a_while() 
 }
 
 #[test]
-fn text_that_yaml_reads_otherwise_is_written_as_it_was_decided_and_once() {
+fn text_that_yaml_would_read_differently_is_written_unchanged_and_once() {
     run(async {
         let rig = Rig::new("yaml").await;
         let odd = ('\u{7f}'..='\u{9f}').chain(['\u{2028}', '\u{2029}', '\u{feff}', '\u{fffe}', '\u{ffff}']);
@@ -87,7 +87,7 @@ fn text_that_yaml_reads_otherwise_is_written_as_it_was_decided_and_once() {
 }
 
 #[test]
-fn children_that_the_host_has_no_room_for_wait_until_others_are_gone() {
+fn children_beyond_the_memory_limit_wait_until_others_are_gone() {
     run(async {
         let folder = Folder::of_hostile();
         folder.edit("    compileTime: 3s\n", "    compileTime: 3s\n    heldBytes: 1Mi\n");
@@ -102,17 +102,17 @@ fn children_that_the_host_has_no_room_for_wait_until_others_are_gone() {
             rig.scene.until_object(&CONFIG_MAP, name, "is there", |_| true).await;
         }
         rig.scene.create(large("large-2")).await;
-        let object = rig.scene.until_said_of(&ATTACK, "large-2", "Reconciled", "False", "LimitExceeded").await;
-        let message = said(&object, "Reconciled").2;
+        let object = rig.scene.until_condition_of(&ATTACK, "large-2", "Reconciled", "False", "LimitExceeded").await;
+        let message = condition_parts(&object, "Reconciled").2;
         assert!(message.contains("limits.heldBytes"), "{message}");
         assert!(rig.scene.find(&CONFIG_MAP, "large-2").await.is_none(), "a child was written");
-        // Who needs little, or less than before, is served.
+        // A parent that needs little memory, or less than before, is served.
         rig.scene.create(attack("small", "")).await;
         rig.serves("small").await;
-        rig.heals("large-1").await;
+        rig.recovers("large-1").await;
         rig.scene.until_object(&CONFIG_MAP, "large-2", "is there, as there is room again", |_| true).await;
         for name in ["large-0", "large-2"] {
-            rig.heals(name).await;
+            rig.recovers(name).await;
         }
         rig.is_well("children that there is no room for").await;
     });

@@ -1,12 +1,12 @@
-//! A plugin whose clean-up does not end: its parent stays, with a reason where there is one, until the
-//! plugin is mended; and what clean-up may not do, it does not get done.
+//! A plugin whose clean-up does not end: its parent stays, with a reported reason for failures, until the
+//! plugin is fixed. A clean-up cannot do what it may not do.
 
 use std::time::Duration;
 
 use hotshoe_tests::attacks::{ATTACKS, How, SERVED, named};
 use hotshoe_tests::kinds::{ATTACK, CONFIG_MAP};
 use hotshoe_tests::run;
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use serde_json::json;
 
 use super::rig::{Rig, with_spec};
@@ -24,8 +24,8 @@ fn a_clean_up_that_fails_keeps_the_finalizer_says_why_and_can_be_fixed() {
             rig.scene.create(with_spec(&name, json!({ "atTheEnd": word }))).await;
             rig.serves(&name).await;
             rig.scene.delete(&ATTACK, &name).await;
-            let object = rig.scene.until_said_of(&ATTACK, &name, "Reconciled", "False", "").await;
-            assert_eq!(said(&object, "Reconciled").1, row.reason, "{}: {object:#}", row.name);
+            let object = rig.scene.until_condition_of(&ATTACK, &name, "Reconciled", "False", "").await;
+            assert_eq!(condition_parts(&object, "Reconciled").1, row.reason, "{}: {object:#}", row.name);
             rig.scene.event(&name, row.reason, "").await;
             assert_eq!(object["metadata"]["finalizers"], json!([FINALIZER]), "{}", row.name);
             assert!(rig.scene.find(&CONFIG_MAP, &format!("{name}-outlives")).await.is_none(), "{}", row.name);
@@ -60,13 +60,13 @@ fn a_clean_up_that_always_waits_is_not_called_in_a_loop() {
 }
 
 #[test]
-fn a_clean_up_that_is_done_counts_once_the_children_that_must_go_are_gone() {
+fn a_clean_up_that_claims_to_be_done_counts_only_once_its_children_are_gone() {
     run(async {
         let rig = Rig::new("done").await;
         let row = named("clean-up that is done while children exist");
         rig.scene.create(with_spec("one", json!({ "atTheEnd": "done at once" }))).await;
         rig.serves("one").await;
-        // It stays while a foreign finalizer keeps it.
+        // The child stays while a foreign finalizer holds it.
         rig.scene.merge(&CONFIG_MAP, "one", json!({ "metadata": { "finalizers": ["example.com/held"] } })).await;
         rig.scene.delete(&ATTACK, "one").await;
         rig.scene
@@ -76,8 +76,8 @@ fn a_clean_up_that_is_done_counts_once_the_children_that_must_go_are_gone() {
             .await;
         rig.is_well(row.name).await;
         assert_eq!(rig.scene.get(&ATTACK, "one").await["metadata"]["finalizers"], json!([FINALIZER]));
-        let late = rig.scene.until_said_of(&ATTACK, "one", "Reconciled", "False", "CleanUpWaits").await;
-        assert!(said(&late, "Reconciled").2.contains("ConfigMap"), "{late:#}");
+        let late = rig.scene.until_condition_of(&ATTACK, "one", "Reconciled", "False", "CleanUpWaits").await;
+        assert!(condition_parts(&late, "Reconciled").2.contains("ConfigMap"), "{late:#}");
         rig.scene.event("one", "CleanUpWaits", "must go first").await;
         rig.scene.merge(&CONFIG_MAP, "one", json!({ "metadata": { "finalizers": null } })).await;
         rig.scene.gone(&CONFIG_MAP, "one").await;

@@ -1,13 +1,13 @@
-//! Objects that should never be written. Each is denied by the gate although the account could write
-//! it, and where RBAC, Pod Security or the policy of the host's namespace can say so, forbidden by the
-//! API server without the gate before it.
+//! Objects that must never be written. The gate denies each of them even for an account that could write it.
+//! Where RBAC, Pod Security or the policy of the host's namespace can express that, the API server forbids it
+//! even without the gate.
 
 use hotshoe_tests::attacks::forged::{Forged, Place};
 use hotshoe_tests::attacks::{ATTACKS, Attack, How, Layer, named};
 use hotshoe_tests::control_plane::{CLOSED, SYSTEM};
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{CONFIG_MAP, DEPLOYMENT, SECRET};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Kube, Refused, Scene, run, wait};
 use http::Method;
 use serde_json::{Value, json};
@@ -17,7 +17,8 @@ use super::{ADMIN, HOSTILE, plane, user};
 
 /// A row that needs a plugin with another grant.
 const SECRETS_GRANTED: &str = "a ServiceAccount's token, where Secrets are granted";
-/// May write everything everywhere, as no host is to do for it: what [`ADMIN`] writes is looked through.
+/// An account that may write everything everywhere and is tried without a host. It is not [`ADMIN`], because tests
+/// check all writes of that account.
 const EVERYWHERE: &str = "hostile-everywhere";
 
 fn rows() -> impl Iterator<Item = (&'static Attack, fn(&Place<'_>) -> Vec<Forged>)> {
@@ -47,7 +48,7 @@ fn the_gate_denies_what_the_account_would_be_allowed() {
             rig.scene.create(dictating(&name, &objects(&place))).await;
             rig.reports(&name, row).await;
             rig.is_well(row.name).await;
-            rig.heals(&name).await;
+            rig.recovers(&name).await;
             rig.forget(&name).await;
             children.push(name);
         }
@@ -69,7 +70,7 @@ fn the_name_of_a_foreign_object_is_a_conflict_and_the_object_stays_as_it_is() {
         rig.scene.event("one", row.reason, "kube-root-ca.crt").await;
         assert_eq!(rig.scene.get(&CONFIG_MAP, "kube-root-ca.crt").await, theirs);
         rig.is_well(row.name).await;
-        rig.heals("one").await;
+        rig.recovers("one").await;
         assert_eq!(rig.scene.get(&CONFIG_MAP, "kube-root-ca.crt").await, theirs);
     });
 }
@@ -90,16 +91,16 @@ fn the_gate_denies_a_token_also_where_secrets_are_granted() {
         rig.reports("one", row).await;
         assert!(rig.scene.find(&SECRET, "forged").await.is_none());
         rig.is_well(row.name).await;
-        rig.heals("one").await;
+        rig.recovers("one").await;
     });
 }
 
-/// The same write, by the same account, without a host.
+/// Sends the same write under the plugin's account, without a host.
 async fn written(host: &Kube, plugin: &str, object: &Forged) -> Result<Value, Refused> {
     let user = user(plugin);
     let of = |content_type| [("Content-Type", content_type), ("Impersonate-User", user.as_str())];
     if object.kind.plural.is_empty() && !object.path.ends_with("/scale") {
-        // A subresource that is created.
+        // A subresource that is written by a POST request.
         return host.request_with(Method::POST, &object.path, &of("application/json"), &object.applied()).await;
     }
     let path = format!("{}?fieldManager=hotshoe%2F{plugin}&force=true", object.path);
@@ -113,7 +114,7 @@ fn the_api_server_forbids_what_it_can_without_any_gate() {
         let scene = Scene::new(plane, "no-gate").await;
         plane.bind(HOSTILE, "tests-hostile", &scene.namespace).await;
         let host = Kube::of(&plane.kubeconfig_of(SYSTEM, "hotshoe").await).await;
-        // Its rights are there, and serve for what it was granted.
+        // Its rights are in force, and suffice for what it was granted.
         let fine = Forged {
             path: CONFIG_MAP.path(&scene.namespace, Some("fine")),
             kind: CONFIG_MAP,
@@ -144,10 +145,10 @@ fn the_api_server_forbids_what_it_can_without_any_gate() {
     });
 }
 
-/// A workload is admitted; the Pods of it are what Pod Security is about.
+/// Checks that a workload has no Pods: Pod Security admits the workload itself and refuses its Pods.
 async fn has_no_pods(scene: &Scene, name: &str) {
-    let object = scene.until_said_of(&DEPLOYMENT, name, "ReplicaFailure", "True", "FailedCreate").await;
-    assert!(said(&object, "ReplicaFailure").2.contains("violates PodSecurity"), "{object:#}");
+    let object = scene.until_condition_of(&DEPLOYMENT, name, "ReplicaFailure", "True", "FailedCreate").await;
+    assert!(condition_parts(&object, "ReplicaFailure").2.contains("violates PodSecurity"), "{object:#}");
     let pods = scene.list(&hotshoe_tests::kinds::POD).await;
     assert!(!pods.iter().any(|pod| pod["metadata"]["name"].as_str().is_some_and(|pod| pod.starts_with(name))));
 }
@@ -165,8 +166,8 @@ fn the_policy_forbids_the_namespace_of_the_host_to_an_account_that_may_write_eve
         let host = Kube::of(&plane.kubeconfig_of(SYSTEM, "hotshoe").await).await;
         for (row, objects) in rows().filter(|(row, _)| row.stopped.contains(&Layer::Policy)) {
             for object in objects(&Place { namespace: &scene.namespace, name: "any" }) {
-                // New rights take a moment to be seen.
-                wait::until(row.name, wait::PATIENCE, async || match written(&host, EVERYWHERE, &object).await {
+                // New rights take a moment to be in force.
+                wait::until(row.name, wait::TIMEOUT, async || match written(&host, EVERYWHERE, &object).await {
                     Err(Refused { code: 403, message, .. }) if message.contains(CLOSED) => Ok(()),
                     answer => Err(format!("{answer:?}")),
                 })

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{ADMIN, HOSTILE, plane, user};
 
-/// Everything that makes a workload, opens one to others, or raises rights.
+/// The kinds that create a workload, expose one, or raise rights.
 const KINDS: [Kind; 14] = [
     DEPLOYMENT,
     REPLICA_SET,
@@ -29,7 +29,7 @@ const KINDS: [Kind; 14] = [
     CRD,
 ];
 
-/// Ways into an object beside its own verbs.
+/// Subresources by which an object could be changed or used.
 const SUBRESOURCES: [(Kind, &str, Method); 9] = [
     (POD, "exec", Method::POST),
     (POD, "attach", Method::POST),
@@ -90,7 +90,7 @@ fn the_hosts_own_account_is_refused_every_write_of_a_workload() {
             let what = format!("{method} {path}");
             is_forbidden(&what, try_it(&host, method, &path, &[]).await);
         }
-        // On a parent it may set the finalizer and a condition; it neither creates nor deletes one.
+        // It may set the finalizer and a condition of a parent, but neither create nor delete one.
         for method in [Method::POST, Method::PUT, Method::DELETE] {
             let name = (method != Method::POST).then_some("any");
             let path = MEMCACHED.path(&scene.namespace, name);

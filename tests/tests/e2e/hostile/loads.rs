@@ -1,4 +1,4 @@
-//! Files that cannot be loaded as a component: each is refused with a reason, and the last good one stays
+//! Files that cannot be loaded as a component: each is refused with a reason, and the last good component stays
 //! active.
 
 use hotshoe_tests::attacks::components::Offered;
@@ -47,7 +47,7 @@ fn a_component_that_cannot_be_loaded_is_refused_with_its_reason_and_the_last_goo
             rig.host.says(&["ERROR", "hostile", row.reason]).await;
             let line = format!("hotshoe_plugin_revisions_total{{controller=\"hostile\",reason=\"{}\"}} ", row.reason);
             assert!(rig.metric(&line).await > 0, "{}: no metric has {}", row.name, row.reason);
-            // The last good one is called, and serves.
+            // The last good component is called, and serves.
             let calls = rig.calls().await;
             rig.scene.merge(&ATTACK, "one", json!({ "spec": { "round": number } })).await;
             rig.host
@@ -71,7 +71,7 @@ fn a_component_that_cannot_be_loaded_is_refused_with_its_reason_and_the_last_goo
 }
 
 #[test]
-fn where_no_parent_is_named_neither_a_pod_nor_the_parent_of_another_plugin_is_one() {
+fn without_spec_parent_neither_a_pod_nor_the_parent_of_another_plugin_is_accepted() {
     run(async {
         let folder = Folder::of_hostile();
         folder.edit("  parent:\n    group: fixtures.example.com\n    kind: Attack\n", "");

@@ -1,13 +1,13 @@
-//! A plugin that attacks, beside a healthy one in one host: every row of the table of attacks
-//! (`hotshoe_tests::attacks`) with what is said about it, what is written (nothing), and how the host,
-//! the plugin and the other plugin are afterwards.
+//! A plugin that attacks, beside a healthy one in one host. For every row of the table of attacks
+//! (`hotshoe_tests::attacks`), tests check the reported reason, that nothing is written, and that the host,
+//! the plugin and the other plugin work afterwards.
 
 mod calls;
 mod clean_up;
 mod forged;
 mod identity;
 mod loads;
-mod patience;
+mod over_time;
 mod reads;
 mod result;
 mod rig;
@@ -19,12 +19,12 @@ use hotshoe_tests::{ControlPlane, repository};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-/// The plugin with the rights that it was granted.
+/// The name of the plugin whose account has just the rights that it was granted.
 const HOSTILE: &str = "hostile";
-/// The same plugin, whose account may do everything: what stops it is not RBAC.
+/// The name of the same plugin with an account that may do everything, so that RBAC does not stop it.
 const ADMIN: &str = "hostile-admin";
 
-/// The control plane with the kind, the accounts and the rights of the plugin that attacks.
+/// Returns the control plane with the kind, the accounts and the rights of the plugin that attacks.
 async fn plane() -> &'static ControlPlane {
     static READY: OnceCell<()> = OnceCell::const_new();
     let plane = ControlPlane::shared().await;
@@ -45,7 +45,7 @@ async fn install(plane: &ControlPlane) {
     plane.grant("hotshoe", "tests-hostile-host", &rights_of_host()).await;
 }
 
-/// What it is granted, as RBAC: bound in one namespace only.
+/// The RBAC rules of the plugin's grant, which are bound in one namespace only.
 fn rights_of_plugin() -> Value {
     let group = json!(["fixtures.example.com"]);
     let core = json!(["configmaps", "persistentvolumeclaims", "pods", "services"]);
@@ -70,7 +70,7 @@ fn rights_of_host() -> Value {
     ])
 }
 
-/// Its account, as the API server names it.
+/// Returns the user name of a plugin's account.
 fn user(plugin: &str) -> String {
     format!("system:serviceaccount:{SYSTEM}:{plugin}")
 }

@@ -1,12 +1,12 @@
-//! What a plugin asks to be shown and was not granted: it is denied before anybody asks the API
-//! server, which would deny it as well where the account has its rights by namespace.
+//! Reads that were not granted: the gate denies them before the host asks the API server, which would deny
+//! them as well where the account's rights are bound by namespace.
 
 use hotshoe_tests::attacks::forged::Place;
 use hotshoe_tests::attacks::{ATTACKS, Attack, How};
 use hotshoe_tests::control_plane::{HOST_USER, SYSTEM};
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::ATTACK;
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Kube, run};
 use http::Method;
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ fn the_gate_denies_a_read_that_the_account_would_be_allowed() {
             rig.scene.create(with_spec(&name, json!({ "attack": "needs", "needs": needs }))).await;
             rig.reports(&name, row).await;
             rig.is_well(row.name).await;
-            rig.heals(&name).await;
+            rig.recovers(&name).await;
             rig.forget(&name).await;
             names.push(name);
         }
@@ -71,10 +71,10 @@ fn an_object_that_is_asked_for_ten_times_is_read_once_and_counts_ten_times() {
         rig.scene.create(json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data })).await;
         let need = json!({ "group": "", "version": "v1", "kind": "ConfigMap", "name": "large" });
         rig.scene.create(with_spec("greedy", json!({ "attack": "needs", "needs": vec![need; 10] }))).await;
-        let object = rig.scene.until_said_of(&ATTACK, "greedy", "Reconciled", "False", "LimitExceeded").await;
-        let message = said(&object, "Reconciled").2;
+        let object = rig.scene.until_condition_of(&ATTACK, "greedy", "Reconciled", "False", "LimitExceeded").await;
+        let message = condition_parts(&object, "Reconciled").2;
         assert!(message.contains("fetched bytes (8Mi)"), "{message}");
-        // So that what comes before it is in the log too.
+        // So that all earlier requests are in the audit log, too.
         drop(rig.scene.recorded_writes().await);
         let reads = rig.scene.plane.audit_of(&user(HOSTILE));
         let reads = reads
@@ -83,6 +83,6 @@ fn an_object_that_is_asked_for_ten_times_is_read_once_and_counts_ten_times() {
         let (reads, calls) = (reads.count() as u64, rig.calls().await);
         assert!((1..=calls).contains(&reads), "{reads} reads for {calls} calls");
         rig.is_well("an object that is asked for ten times").await;
-        rig.heals("greedy").await;
+        rig.recovers("greedy").await;
     });
 }

@@ -1,11 +1,11 @@
-//! What others set in a child, and a plugin that would have it by naming a container or by turning a selector: its own
-//! answer is harmless, and what would result is not.
+//! A plugin that tries to use what others set in a child, by naming a container or changing a selector: its own answer
+//! is harmless, but the resulting object would not be.
 
 use hotshoe_tests::attacks::named;
 use hotshoe_tests::audit::Entry;
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::{ATTACK, DEPLOYMENT, Kind, POD, SERVICE};
-use hotshoe_tests::scene::{condition, said};
+use hotshoe_tests::scene::{condition, condition_parts};
 use hotshoe_tests::webhook::Webhook;
 use serde_json::{Value, json};
 
@@ -18,20 +18,20 @@ const OLD: &str = "registry.example.com/old:1";
 const EVIL: &str = "registry.example.com/evil:1";
 const VERBS: &str = "      verbs: [get, list, watch, create, update, delete]\n";
 
-/// A host with the plugin, whose account may do everything: what stops it is the gate.
+/// A host with the plugin, whose account may do everything, so that only the gate stops it.
 async fn rig(name: &str) -> Rig {
     Rig::with(name, ADMIN, Folder::of_hostile()).await
 }
 
-/// The same with a plugin that takes over what others left.
+/// The same with a plugin that may adopt the children that others left.
 async fn adopting(name: &str) -> Rig {
     let folder = Folder::of_hostile();
     folder.edit("  grants:", "  adopt: true\n  grants:");
     Rig::with(name, ADMIN, folder).await
 }
 
-/// A container as the gate demands it of a plugin.
-fn modest(name: &str, image: &str) -> Value {
+/// A container that the gate admits.
+fn admitted_container(name: &str, image: &str) -> Value {
     json!({ "name": name, "image": image, "securityContext": { "allowPrivilegeEscalation": false } })
 }
 
@@ -49,7 +49,7 @@ fn deployment(containers: &[Value]) -> Value {
     deployment_of(&pod_of(containers))
 }
 
-/// As an object of its own.
+/// Completes a body to an object.
 fn object(kind: &Kind, body: &Value) -> Value {
     let mut object = body.clone();
     object["apiVersion"] = kind.api_version().into();
@@ -58,7 +58,7 @@ fn object(kind: &Kind, body: &Value) -> Value {
     object
 }
 
-/// Has the parent `web` answer this child.
+/// Makes the plugin desire this child for the parent `web`.
 async fn dictate(rig: &Rig, kind: &Kind, body: &Value) {
     let child = json!({
         "group": kind.group, "version": kind.version, "kind": kind.kind, "name": "web", "body": body.to_string(),
@@ -66,7 +66,7 @@ async fn dictate(rig: &Rig, kind: &Kind, body: &Value) {
     rig.scene.merge(&ATTACK, "web", json!({ "spec": { "attack": "dictated", "children": [child] } })).await;
 }
 
-/// The parent, and a child of it that another operator left behind.
+/// Creates the parent, and a child of it that another operator left behind.
 async fn left_behind(rig: &Rig, kind: &Kind, body: &Value) {
     let parent = rig.scene.create(attack("web", "silence")).await;
     let mut child = object(kind, body);
@@ -77,11 +77,11 @@ async fn left_behind(rig: &Rig, kind: &Kind, body: &Value) {
     rig.scene.apply("old-operator", child).await;
 }
 
-/// Waits until it is said that what would result is denied, in all places, with these words.
+/// Waits until condition, Event and metrics report that the result is denied, with these words.
 async fn is_denied(rig: &Rig, row: &str, rule: &str, words: &[&str]) {
     let (scene, row) = (&rig.scene, named(row));
-    let parent = scene.until_said_of(&ATTACK, "web", "Reconciled", "False", row.reason).await;
-    let message = said(&parent, "Reconciled").2;
+    let parent = scene.until_condition_of(&ATTACK, "web", "Reconciled", "False", row.reason).await;
+    let message = condition_parts(&parent, "Reconciled").2;
     words.iter().for_each(|words| assert!(message.contains(words), "{words}: {message}"));
     scene.event("web", row.reason, words[0]).await;
     let line = format!("hotshoe_denied_total{{controller=\"{ADMIN}\",rule=\"{rule}\"}} ");
@@ -92,7 +92,7 @@ fn is_dry(entry: &Entry) -> bool {
     entry.uri.contains("dryRun=All")
 }
 
-/// The writes of the host to these children, without those that only ask.
+/// Returns the host's writes of these children, without dry runs.
 async fn written(rig: &Rig, plural: &str) -> Vec<Entry> {
     let writes = rig.scene.recorded_writes().await;
     writes.into_iter().filter(|write| write.is_about(plural) && write.name == "web" && !is_dry(write)).collect()
@@ -103,7 +103,7 @@ fn image(child: &Value, container: usize) -> &Value {
     &spec["containers"][container]["image"]
 }
 
-/// A container of an earlier operator, with a Secret and a token.
+/// The Pod of an earlier operator, whose container has a Secret and a token.
 fn privileged_spec() -> Value {
     json!({
         "serviceAccountName": "web-admin",
@@ -121,11 +121,11 @@ fn privileged_spec() -> Value {
 }
 
 #[test]
-fn a_deployment_with_rights_gives_them_to_no_plugin_that_names_its_container_until_they_are_granted() {
+fn the_rights_of_a_live_deployment_are_closed_to_a_plugin_that_names_its_container_until_granted() {
     run(async {
         let rig = adopting("result-deployment").await;
         left_behind(&rig, &DEPLOYMENT, &deployment_of(&privileged_spec())).await;
-        dictate(&rig, &DEPLOYMENT, &deployment(&[modest("main", EVIL)])).await;
+        dictate(&rig, &DEPLOYMENT, &deployment(&[admitted_container("main", EVIL)])).await;
         let opens = ["pods: {hostPID: true}", "pods: {serviceAccounts: [web-admin]}", "pods: {secrets: [tls]}"];
         is_denied(
             &rig,
@@ -140,7 +140,7 @@ fn a_deployment_with_rights_gives_them_to_no_plugin_that_names_its_container_unt
             live["metadata"]["labels"].is_null() && written(&rig, "deployments").await.iter().all(|w| w.code == 409)
         );
         rig.is_well("a denied result").await;
-        // No more often than any denial is looked at again.
+        // It is retried no more often than any other denial.
         let looks = rig.scene.writes().iter().filter(|write| is_dry(write)).count();
         assert!((1..=3).contains(&looks), "{looks}");
 
@@ -160,9 +160,9 @@ fn a_child_that_another_operator_left_is_taken_over_only_where_the_administrator
     run(async {
         let rig = rig("result-left").await;
         let row = named("a Deployment that another operator left");
-        left_behind(&rig, &DEPLOYMENT, &deployment(&[modest("main", OLD)])).await;
+        left_behind(&rig, &DEPLOYMENT, &deployment(&[admitted_container("main", OLD)])).await;
         let left = rig.scene.get(&DEPLOYMENT, "web").await;
-        dictate(&rig, &DEPLOYMENT, &deployment(&[modest("main", EVIL)])).await;
+        dictate(&rig, &DEPLOYMENT, &deployment(&[admitted_container("main", EVIL)])).await;
         rig.scene.event("web", row.reason, "set in spec of plugin.yaml: adopt: true").await;
         let now = rig.scene.get(&DEPLOYMENT, "web").await;
         assert_eq!((&now["spec"], &now["metadata"]["labels"]), (&left["spec"], &Value::Null));
@@ -175,11 +175,11 @@ fn a_child_that_another_operator_left_is_taken_over_only_where_the_administrator
 }
 
 #[test]
-fn an_injected_container_with_rights_runs_no_image_of_a_plugins_choice() {
+fn an_injected_container_with_rights_never_runs_an_image_that_a_plugin_chose() {
     run(async {
         let rig = rig("result-sidecar").await;
         rig.scene.create(attack("web", "silence")).await;
-        dictate(&rig, &DEPLOYMENT, &deployment(&[modest("main", OLD)])).await;
+        dictate(&rig, &DEPLOYMENT, &deployment(&[admitted_container("main", OLD)])).await;
         rig.scene.until_object(&DEPLOYMENT, "web", "is there", |_| true).await;
         let agent = json!({
             "name": "agent", "image": OLD, "volumeMounts": [{ "name": "run", "mountPath": "/run" }],
@@ -188,7 +188,8 @@ fn an_injected_container_with_rights_runs_no_image_of_a_plugins_choice() {
         let volumes = json!([{ "name": "run", "hostPath": { "path": "/var/run" } }]);
         let injected = json!({ "spec": { "template": { "spec": { "containers": [agent], "volumes": volumes } } } });
         rig.scene.apply("injector", object(&DEPLOYMENT, &injected)).await;
-        dictate(&rig, &DEPLOYMENT, &deployment(&[modest("main", OLD), modest("agent", EVIL)])).await;
+        dictate(&rig, &DEPLOYMENT, &deployment(&[admitted_container("main", OLD), admitted_container("agent", EVIL)]))
+            .await;
         is_denied(
             &rig,
             "the capabilities of a container that an injector added",
@@ -198,7 +199,7 @@ fn an_injected_container_with_rights_runs_no_image_of_a_plugins_choice() {
         .await;
         let live = rig.scene.get(&DEPLOYMENT, "web").await;
         assert_eq!((image(&live, 0), image(&live, 1)), (&json!(OLD), &json!(OLD)), "{live:#}");
-        // It ends by itself with what stood in the way.
+        // The denial ends by itself once the injected container is gone.
         let nothing = json!({ "metadata": {} });
         rig.scene.apply("injector", object(&DEPLOYMENT, &nothing)).await;
         rig.scene.until_object(&DEPLOYMENT, "web", "is as answered", |live| image(live, 1) == EVIL).await;
@@ -208,7 +209,7 @@ fn an_injected_container_with_rights_runs_no_image_of_a_plugins_choice() {
 }
 
 #[test]
-fn a_pod_with_a_token_runs_no_image_of_a_plugins_choice() {
+fn a_pod_with_a_token_never_runs_an_image_that_a_plugin_chose() {
     run(async {
         let rig = adopting("result-pod").await;
         let proxy = json!({
@@ -220,10 +221,10 @@ fn a_pod_with_a_token_runs_no_image_of_a_plugins_choice() {
         });
         let token =
             json!({ "name": "token", "projected": { "sources": [{ "serviceAccountToken": { "path": "t" } }] } });
-        // With a token of its own choice: of one that admission mounts a Pod's image is never changed by such an answer.
+        // The token is an explicit volume. With one that admission mounts, an answer never changes a Pod's image.
         let spec = json!({ "automountServiceAccountToken": false, "containers": [proxy], "volumes": [token] });
         left_behind(&rig, &POD, &json!({ "spec": spec })).await;
-        dictate(&rig, &POD, &json!({ "spec": pod_of(&[modest("proxy", EVIL)]) })).await;
+        dictate(&rig, &POD, &json!({ "spec": pod_of(&[admitted_container("proxy", EVIL)]) })).await;
         is_denied(
             &rig,
             "the token of a Pod that another operator left",
@@ -236,7 +237,7 @@ fn a_pod_with_a_token_runs_no_image_of_a_plugins_choice() {
 }
 
 #[test]
-fn a_service_that_is_open_to_the_world_leads_to_no_pods_of_a_plugins_choice() {
+fn an_external_service_never_leads_to_pods_that_a_plugin_chose() {
     run(async {
         let rig = adopting("result-service").await;
         let spec = json!({
@@ -257,11 +258,11 @@ fn a_service_that_is_open_to_the_world_leads_to_no_pods_of_a_plugins_choice() {
 }
 
 #[test]
-fn a_container_that_was_renamed_and_given_rights_does_not_get_its_image_back_with_them() {
+fn a_container_that_was_renamed_and_given_a_secret_is_not_repaired_with_it() {
     run(async {
         let rig = rig("result-repair").await;
         rig.scene.create(attack("web", "silence")).await;
-        dictate(&rig, &DEPLOYMENT, &deployment(&[modest("main", EVIL)])).await;
+        dictate(&rig, &DEPLOYMENT, &deployment(&[admitted_container("main", EVIL)])).await;
         rig.scene.until_object(&DEPLOYMENT, "web", "is there", |_| true).await;
         let pod = "/spec/template/spec";
         let edit = json!([
@@ -278,20 +279,20 @@ fn a_container_that_was_renamed_and_given_rights_does_not_get_its_image_back_wit
 }
 
 #[test]
-fn what_people_and_injectors_ordinarily_do_costs_no_request_and_stops_no_plugin() {
+fn ordinary_changes_by_users_and_injectors_cost_no_request_and_stop_no_plugin() {
     run(async {
         let rig = rig("result-ordinary").await;
         rig.scene.create(attack("web", "silence")).await;
-        dictate(&rig, &DEPLOYMENT, &deployment(&[modest("main", OLD)])).await;
+        dictate(&rig, &DEPLOYMENT, &deployment(&[admitted_container("main", OLD)])).await;
         rig.scene.until_object(&DEPLOYMENT, "web", "is there", |_| true).await;
-        // kubectl scale, kubectl rollout restart, kubectl set env, and a sidecar that asks for nothing.
+        // kubectl scale, kubectl rollout restart, kubectl set env, and a sidecar without special rights.
         rig.scene.merge(&DEPLOYMENT, "web", json!({ "spec": { "replicas": 2 } })).await;
         let restarted = json!({ "kubectl.kubernetes.io/restartedAt": "2026-11-24T10:00:00Z" });
         let sidecar = json!({ "name": "sidecar", "image": OLD, "env": [{ "name": "A", "value": "b" }] });
         let template = json!({ "metadata": { "annotations": restarted }, "spec": { "containers": [sidecar] } });
         rig.scene.apply("people", object(&DEPLOYMENT, &json!({ "spec": { "template": template } }))).await;
         let new = "registry.example.com/new:2";
-        dictate(&rig, &DEPLOYMENT, &deployment(&[modest("main", new)])).await;
+        dictate(&rig, &DEPLOYMENT, &deployment(&[admitted_container("main", new)])).await;
         let is_new = |live: &Value| image(live, 0) == new && live["spec"]["replicas"] == 1;
         let live = rig.scene.until_object(&DEPLOYMENT, "web", "is as answered", is_new).await;
         let template = &live["spec"]["template"];
@@ -327,25 +328,26 @@ fn inject(deployment: &Value) -> Value {
 }
 
 #[test]
-fn what_a_mutating_webhook_adds_is_not_the_plugins_either() {
+fn additions_of_a_mutating_webhook_are_closed_to_the_plugin_too() {
     run(async {
         let rig = rig("result-webhook").await;
         let webhook = Webhook::of(&rig.scene, &DEPLOYMENT, inject).await;
-        // Until it is in force a write goes past it.
+        // Until the webhook is in force, writes bypass it.
         rig.scene
             .until("the webhook is in force", async || {
                 let path = format!("{}?dryRun=All", DEPLOYMENT.path(&rig.scene.namespace, None));
-                let probe = object(&DEPLOYMENT, &deployment(&[modest("main", OLD)]));
-                let made = rig.scene.person.request(http::Method::POST, &path, "application/json", &probe).await;
+                let probe = object(&DEPLOYMENT, &deployment(&[admitted_container("main", OLD)]));
+                let made = rig.scene.admin.request(http::Method::POST, &path, "application/json", &probe).await;
                 let made = made.map_err(|refused| refused.message)?;
                 (image(&made, 1) == OLD).then_some(()).ok_or_else(|| format!("{made:#}"))
             })
             .await;
         rig.scene.create(attack("web", "silence")).await;
-        dictate(&rig, &DEPLOYMENT, &deployment(&[modest("main", OLD)])).await;
+        dictate(&rig, &DEPLOYMENT, &deployment(&[admitted_container("main", OLD)])).await;
         let is_injected = |live: &Value| image(live, 1) == OLD;
         let live = rig.scene.until_object(&DEPLOYMENT, "web", "has the sidecar", is_injected).await;
-        dictate(&rig, &DEPLOYMENT, &deployment(&[modest("main", OLD), modest("agent", EVIL)])).await;
+        dictate(&rig, &DEPLOYMENT, &deployment(&[admitted_container("main", OLD), admitted_container("agent", EVIL)]))
+            .await;
         is_denied(
             &rig,
             "the Secret of a container that a mutating webhook added",

@@ -1,4 +1,4 @@
-//! A host with a healthy plugin and one that attacks, and what must hold of it after every attack.
+//! A host with a healthy plugin and one that attacks, and the checks after every attack.
 
 use std::cell::Cell;
 
@@ -9,24 +9,24 @@ use hotshoe_tests::audit::Entry;
 use hotshoe_tests::control_plane::SYSTEM;
 use hotshoe_tests::guests::{self, Folder};
 use hotshoe_tests::kinds::{ATTACK, CONFIG_MAP, DEPLOYMENT, MEMCACHED};
-use hotshoe_tests::scene::{condition, said};
+use hotshoe_tests::scene::{condition, condition_parts};
 use hotshoe_tests::{Host, Scene, memcached};
 use serde_json::{Value, json};
 
 use super::{HOSTILE, plane, user};
 
-/// How much more than before an attack may be resident after it, kilobytes: what caches and the
-/// allocator keep anyway.
-const TOLERANCE: u64 = 8 * 1024;
+/// By how much the resident memory may be larger after an attack than before, in kilobytes: caches and the
+/// allocator keep that much anyway.
+const MAX_GROWTH_KB: u64 = 8 * 1024;
 
-/// The server whose size is changed to see whether the other plugin is served.
+/// The Memcached whose size is changed to see whether the healthy plugin is served.
 const OTHER: &str = "cache";
 
 /// A host with both plugins in a namespace of its own.
 pub(crate) struct Rig {
     pub(crate) scene: Scene,
     pub(crate) host: Host,
-    /// Where the component of the plugin that attacks lies.
+    /// The folder of the plugin that attacks.
     pub(crate) folder: Folder,
     plugin: &'static str,
     rounds: Cell<i32>,
@@ -44,12 +44,12 @@ pub(crate) fn with_spec(name: &str, spec: Value) -> Value {
 }
 
 impl Rig {
-    /// With the plugin as its administrator meant it.
+    /// Starts a host with the plugin, its own grant and its own account.
     pub(crate) async fn new(name: &str) -> Self {
         Self::with(name, HOSTILE, Folder::of_hostile()).await
     }
 
-    /// With this component and `plugin.yaml`, under this account.
+    /// Starts a host with the plugin in this folder, under this account.
     pub(crate) async fn with(name: &str, plugin: &'static str, folder: Folder) -> Self {
         let plane = plane().await;
         let mut scene = Scene::new(plane, name).await;
@@ -62,7 +62,7 @@ impl Rig {
         let mut rig = Self { scene, host, folder, plugin, rounds: Cell::new(1), base: 0 };
         rig.scene.create(memcached(OTHER, 1)).await;
         rig.serves_the_other().await;
-        // The memory of a host that has worked, not of one that has just started.
+        // The baseline is the memory of a host that has worked, not of one that has just started.
         rig.scene.create(attack("first", "")).await;
         rig.serves("first").await;
         rig.forget("first").await;
@@ -70,16 +70,16 @@ impl Rig {
         rig
     }
 
-    /// Waits until a parent is said to fail for exactly this reason, in its condition, in an Event
-    /// and in the metrics.
+    /// Waits until the condition of a parent, an Event and the metrics report a failure with exactly this
+    /// reason.
     pub(crate) async fn reports(&self, name: &str, what: &Attack) -> Value {
         let reason = what.reason;
         assert_ne!(reason, SERVED, "{}: it is to be served", what.name);
         let scene = &self.scene;
         let object = scene
-            .until(&format!("{} is said to be {reason}", what.name), async || {
-                let object = scene.person.get(&ATTACK, &scene.namespace, name).await.map_err(|error| error.message)?;
-                let found = said(&object, "Reconciled");
+            .until(&format!("{} is reported with the reason {reason}", what.name), async || {
+                let object = scene.admin.get(&ATTACK, &scene.namespace, name).await.map_err(|error| error.message)?;
+                let found = condition_parts(&object, "Reconciled");
                 if found.0 != "False" {
                     return Err(format!("{:#}", object["status"]));
                 }
@@ -94,35 +94,35 @@ impl Rig {
         object
     }
 
-    /// What the metrics say of this plugin's failures for a reason.
+    /// Returns the number of this plugin's failures with a reason, from the metrics.
     async fn errors(&self, reason: &str) -> u64 {
         let line =
             format!("controller_runtime_reconcile_errors_total{{controller=\"{}\",reason=\"{reason}\"}} ", self.plugin);
         self.metric(&line).await
     }
 
-    /// How often the plugin was called.
+    /// Returns the number of calls of the plugin.
     pub(crate) async fn calls(&self) -> u64 {
         self.metric(&format!("hotshoe_plugin_call_seconds_count{{controller=\"{}\"}} ", self.plugin)).await
     }
 
-    /// The number behind this in the metrics; 0 where it is not there.
+    /// Returns the value of a line of the metrics; 0 where there is no such line.
     pub(crate) async fn metric(&self, line: &str) -> u64 {
         let (_, metrics) = self.host.get("/metrics").await.expect("metrics");
         metrics.lines().find_map(|found| found.strip_prefix(line)?.parse().ok()).unwrap_or(0)
     }
 
-    /// Has a parent behave again, and waits until it is served.
-    pub(crate) async fn heals(&self, name: &str) {
+    /// Ends the attack of a parent, and waits until the parent is served.
+    pub(crate) async fn recovers(&self, name: &str) {
         self.scene.merge(&ATTACK, name, json!({ "spec": { "attack": "", "atTheEnd": "", "children": null } })).await;
         self.serves(name).await;
     }
 
-    /// Waits until a parent that behaves is served.
+    /// Waits until a parent without an attack is served.
     pub(crate) async fn serves(&self, name: &str) {
         let is_served = |object: &Value| {
-            said(object, "Kept").0 == "True"
-                && said(object, "Kept").1 == "Kept"
+            condition_parts(object, "Kept").0 == "True"
+                && condition_parts(object, "Kept").1 == "Kept"
                 && object["status"]["word"] == "good"
                 && condition(object, "Reconciled").is_none()
         };
@@ -137,11 +137,11 @@ impl Rig {
         self.scene.gone(&ATTACK, name).await;
     }
 
-    /// The host lives, has what it had before, and serves the other plugin.
+    /// Checks that the host runs, has no more memory than before, and serves the other plugin.
     pub(crate) async fn is_well(&self, after: &str) {
         assert_eq!(self.host.get("/healthz").await.expect("an answer").0, 200, "after {after}");
         self.serves_the_other().await;
-        self.rests(after).await;
+        self.has_shrunk(after).await;
         assert!(!self.host.log().contains("panicked; this is a fault of the host"), "{}", self.host.log());
         assert!(!self.host.log().lines().any(|line| line.starts_with("thread '")), "{}", self.host.log());
     }
@@ -156,8 +156,8 @@ impl Rig {
             .await;
     }
 
-    async fn rests(&self, after: &str) {
-        let most = self.base + TOLERANCE;
+    async fn has_shrunk(&self, after: &str) {
+        let most = self.base + MAX_GROWTH_KB;
         self.host
             .until(&format!("no more than {most} kB are resident after {after}"), async || {
                 let now = self.resident();
@@ -166,14 +166,14 @@ impl Rig {
             .await;
     }
 
-    /// Resident memory of the host, kilobytes.
+    /// Returns the resident memory of the host, in kilobytes.
     pub(crate) fn resident(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.host.process())).expect("the host lives");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
         line.trim().trim_end_matches(" kB").parse().expect("a number")
     }
 
-    /// Puts a component in place, and waits until it decides.
+    /// Puts a component in place, and waits until it is active.
     pub(crate) async fn publishes(&self, component: &[u8]) {
         let digest = Digest::of(component).full();
         self.folder.put(component);
@@ -185,7 +185,7 @@ impl Rig {
             .await;
     }
 
-    /// Puts anything in the place of the component.
+    /// Puts a file of any sort in the place of the component.
     pub(crate) fn offers(&self, offered: &Offered) {
         match offered {
             Offered::Bytes(bytes) => self.folder.put(bytes),
@@ -194,21 +194,21 @@ impl Rig {
         }
     }
 
-    /// How the plugin is.
+    /// Returns the status of the plugin.
     pub(crate) async fn plugin(&self) -> Value {
         let status = self.host.status().await.expect("a status");
         let plugins = status["plugins"].as_array().cloned().unwrap_or_default();
         plugins.into_iter().find(|plugin| plugin["name"] == self.plugin).expect("the plugin")
     }
 
-    /// The plugin's account has written its own parents' status, and children of parents that
-    /// behaved; nothing else anywhere.
+    /// Checks that the plugin's account has written only the status of its own parents, and these children,
+    /// in any namespace.
     pub(crate) async fn wrote_only(&self, children: &[String]) {
-        // So that what comes before it is in the log too.
+        // So that all earlier requests are in the audit log, too.
         drop(self.scene.recorded_writes().await);
         let user = user(self.plugin);
-        // In scenes of their own others act as the same accounts; the one without many rights is also
-        // tried outside of any, where it is forbidden everything.
+        // Other tests use the same accounts in their own scenes. The account with few rights is also
+        // tried outside of all scenes, where everything is forbidden.
         let everywhere = [&self.scene.namespace, "", "default", SYSTEM];
         let places = if self.plugin == HOSTILE { &everywhere[..1] } else { &everywhere[..] };
         let is_it = |entry: &Entry| entry.is_write() && places.contains(&entry.namespace.as_str());

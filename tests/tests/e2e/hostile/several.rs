@@ -3,30 +3,30 @@
 use hotshoe_tests::attacks::named;
 use hotshoe_tests::guests::{self, Folder, attacker};
 use hotshoe_tests::kinds::{ATTACK, DEPLOYMENT, MEMCACHED};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Host, Scene, memcached, run};
 use serde_json::{Value, json};
 
 use super::plane;
 use super::rig::attack;
 
-/// As many as may be slow at once, and two more.
+/// As many plugins as may be slow at once, and two more.
 const ATTACKERS: usize = 6;
 
 /// The row of the table whose harm needs many parents.
 const ROW: &str = "status of 60 KB for each of many parents";
 
-/// How often the healthy plugin is asked beside them.
+/// How often the healthy parent is changed meanwhile.
 const ROUNDS: usize = 12;
 
-/// A parent of one of them.
+/// A parent of one of the attackers.
 fn parent_of(number: usize, name: &str, word: &str) -> Value {
     let mut parent = attack(name, word);
     parent["metadata"]["labels"] = json!({ "attacker": attacker(number) });
     parent
 }
 
-/// A host with a healthy plugin and so many that attack.
+/// Starts a host with a healthy plugin and these that attack.
 async fn host(scene: &mut Scene, folders: &[Folder], memory: &'static str) -> Host {
     let plane = scene.plane;
     for name in (1..=folders.len()).map(attacker) {
@@ -37,7 +37,7 @@ async fn host(scene: &mut Scene, folders: &[Folder], memory: &'static str) -> Ho
     let healthy = guests::memcached();
     let plugins: Vec<_> = [healthy.as_path()].into_iter().chain(folders.iter().map(Folder::path)).collect();
     let host = scene.start().await.plugins(&plugins).memory(memory).start();
-    // One after the other: each has a component of its own, which the first run of all compiles.
+    // One after the other: each has its own component, which the first run of this test has to compile.
     for name in (1..=folders.len()).map(attacker) {
         host.until(&format!("{name} is ready"), async || {
             let status = host.status().await?;
@@ -58,7 +58,7 @@ async fn serves(scene: &Scene, round: usize) {
     scene.until_object(&DEPLOYMENT, "cache", "is resized", |object| object["spec"]["replicas"] == json!(size)).await;
 }
 
-/// The sum of what the metrics have of a plugin by this name.
+/// Returns the sum of a metric of a plugin over its other labels.
 async fn metric(host: &Host, name: &str, plugin: &str) -> u64 {
     let line = format!("{name}{{controller=\"{plugin}\"");
     let (_, metrics) = host.get("/metrics").await.expect("metrics");
@@ -66,7 +66,7 @@ async fn metric(host: &Host, name: &str, plugin: &str) -> u64 {
     found.filter_map(|found| found.rsplit(' ').next()?.parse::<u64>().ok()).sum()
 }
 
-/// How many calls of a plugin have ended.
+/// Returns the number of calls of a plugin that have ended.
 async fn calls(host: &Host, plugin: &str) -> u64 {
     metric(host, "hotshoe_plugin_call_seconds_count", plugin).await
 }
@@ -76,7 +76,7 @@ fn six_plugins_that_are_slow_at_once_delay_no_seventh_that_is_quick() {
     run(async {
         let mut scene = Scene::new(plane().await, "several-slow").await;
         let folders: Vec<_> = (1..=ATTACKERS).map(Folder::of_attacker).collect();
-        // They are slow for seconds, and answer well: no deadline and no circuit breaker ends it.
+        // The calls take seconds and succeed, so that neither the deadline nor the circuit breaker stops them.
         folders
             .iter()
             .for_each(|folder| folder.edit("    compileTime: 3s\n", "    compileTime: 3s\n    callTime: 5s\n"));
@@ -105,8 +105,8 @@ fn six_plugins_that_are_slow_at_once_delay_no_seventh_that_is_quick() {
             serves(&scene, round).await;
         }
         let during = ended().await - before;
-        // Each round takes two calls or more of the healthy plugin. If these waited for a place among the slow, one
-        // of the slow would have to end for each.
+        // Each round takes at least two calls of the healthy plugin. If these had to wait for a slot of a slow call,
+        // one slow call would have to end for each of them.
         assert!(during < ROUNDS as u64, "{during} slow calls ended during {ROUNDS} rounds of the healthy plugin");
         for number in 1..=ATTACKERS {
             for parent in ["a", "b"] {
@@ -126,7 +126,7 @@ fn two_plugins_that_attack_at_once_in_two_ways_delay_no_third() {
         let host = host(&mut scene, &folders, "1Gi").await;
         scene.create(memcached("cache", 1)).await;
         serves(&scene, 1).await;
-        // One takes processor time, the other the API server's.
+        // One attack uses processor time, the other the API server.
         scene.create(parent_of(1, "slow", "very slow")).await;
         scene.create(parent_of(2, "large", "many large children")).await;
         host.until("both attack", async || {
@@ -142,11 +142,11 @@ fn two_plugins_that_attack_at_once_in_two_ways_delay_no_third() {
 }
 
 #[test]
-fn a_plugin_that_states_much_for_many_parents_is_stopped_at_its_part_of_the_memory_and_another_is_not() {
+fn a_plugin_with_large_statuses_is_stopped_at_its_share_of_the_memory_and_another_is_not() {
     run(async {
         let mut scene = Scene::new(plane().await, "several-statuses").await;
         let folders = [Folder::of_attacker(1)];
-        // Of 18Mi that plugins share one of two may have half: fewer than 160 such statuses.
+        // The two plugins share 18Mi, of which each may have half: fewer than 160 such statuses.
         let (host, most, parents) = (host(&mut scene, &folders, "24Mi").await, 9 << 20, 200);
         host.says(&["the plugins may take", "may have 24Mi (--memory)"]).await;
         scene.create(memcached("cache", 1)).await;
@@ -154,20 +154,20 @@ fn a_plugin_that_states_much_for_many_parents_is_stopped_at_its_part_of_the_memo
             scene.create(parent_of(1, &format!("flood-{number}"), "large status")).await;
         }
         let last = format!("flood-{}", parents - 1);
-        let refused = scene.until_said_of(&ATTACK, &last, "Reconciled", "False", named(ROW).reason).await;
-        let message = said(&refused, "Reconciled").2;
+        let refused = scene.until_condition_of(&ATTACK, &last, "Reconciled", "False", named(ROW).reason).await;
+        let message = condition_parts(&refused, "Reconciled").2;
         assert!(message.contains("all plugins share (hostile "), "{message}");
         assert!(refused["status"]["word"].is_null(), "{:#}", refused["status"]["conditions"]);
         for round in 0..ROUNDS {
             serves(&scene, round).await;
         }
         let held = metric(&host, "hotshoe_plugin_memory_bytes", "hostile").await;
-        // Ten passes may be under way that were judged beside each other.
+        // Ten reconciles may be under way at once, each of which was admitted without regard to the others.
         assert!(held < most + 10 * 64 * 1024, "{held} bytes are held for it");
         assert!(metric(&host, "hotshoe_plugin_memory_limit_bytes", "memcached").await > 4 << 20);
         let (_, words) = host.ask(&["status"]);
         assert!(words.contains("of the memory that all plugins share"), "{words}");
-        // What adds nothing is carried out.
+        // A change that needs no more memory is still written.
         let served = "flood-0";
         scene.until_object(&ATTACK, served, "is served", |object| object["status"]["word"].is_string()).await;
         scene.merge(&ATTACK, served, json!({ "spec": { "attack": "" } })).await;

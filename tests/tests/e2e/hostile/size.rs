@@ -1,16 +1,16 @@
-//! Answers that are small enough for the host and cost the API server, or the host, more than their bytes.
+//! Answers that are within the limits in bytes, but cost the API server or the host more than their size.
 
 use std::net::TcpListener;
 
 use hotshoe_tests::attacks::named;
 use hotshoe_tests::kinds::{ATTACK, CONFIG_MAP, MUTATING_WEBHOOK};
 use hotshoe_tests::run;
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use serde_json::json;
 
 use super::rig::{Rig, attack};
 
-/// The fixture's children of this attack.
+/// The number of the fixture's children in this attack.
 const CHILDREN: usize = 12;
 
 #[test]
@@ -20,20 +20,20 @@ fn a_child_of_too_many_fields_is_denied_before_anything_is_written() {
         let row = named("child of 110,000 keys");
         rig.scene.create(attack("bulk", "many keys")).await;
         let object = rig.reports("bulk", row).await;
-        let message = said(&object, "Reconciled").2;
+        let message = condition_parts(&object, "Reconciled").2;
         for words in ["ConfigMap", "bulk", "has 110002 fields", "limits.fieldsPerChild (10000)"] {
             assert!(message.contains(words), "{message}");
         }
         assert!(rig.scene.find(&CONFIG_MAP, "bulk").await.is_none(), "a child was written");
         assert!(rig.metric("hotshoe_denied_total{controller=\"hostile\",rule=\"too-many-fields\"} ").await > 0);
-        rig.heals("bulk").await;
+        rig.recovers("bulk").await;
         rig.is_well(row.name).await;
         rig.wrote_only(&["first".to_owned(), "bulk".to_owned()]).await;
     });
 }
 
 #[test]
-fn many_children_with_as_many_fields_as_may_be_are_written_in_the_plugins_own_time() {
+fn many_children_with_the_maximum_of_fields_are_written_at_the_plugins_rate() {
     run(async {
         let rig = Rig::new("large").await;
         let delayed = "hotshoe_plugin_writes_delayed_total{controller=\"hostile\"} ";
@@ -43,19 +43,20 @@ fn many_children_with_as_many_fields_as_may_be_are_written_in_the_plugins_own_ti
             let name = format!("large-{number}");
             rig.scene.until_object(&CONFIG_MAP, &name, "is written", |_| true).await;
         }
-        // Of a hundred tokens one such child takes ninety.
+        // The write of one such child takes ninety of the hundred tokens of the rate limit.
         let waited = rig.metric(delayed).await;
         assert!(waited >= CHILDREN as u64 - 2, "{waited} waited");
         assert_eq!(rig.plugin().await["breaker"]["state"], "closed");
-        rig.heals("large").await;
+        rig.recovers("large").await;
         rig.scene.gone(&CONFIG_MAP, "large-0").await;
-        // What the allocator keeps after a megabyte of children and replies is more than what an attack may leave.
+        // No check of the memory: after megabytes of children and replies, the allocator keeps more than other attacks
+        // may leave.
         rig.serves_the_other().await;
     });
 }
 
 #[test]
-fn a_plugin_that_asks_again_and_again_for_children_that_are_invalid_is_not_called_for_a_while() {
+fn a_plugin_that_keeps_desiring_invalid_children_is_not_called_for_a_while() {
     run(async {
         let rig = Rig::new("invalid").await;
         let row = named("children that the API server finds invalid, again and again");
@@ -68,7 +69,7 @@ fn a_plugin_that_asks_again_and_again_for_children_that_are_invalid_is_not_calle
                 if plugin["breaker"]["state"] == "open" { Ok(()) } else { Err(format!("{plugin:#}")) }
             })
             .await;
-        // One that behaves closes it.
+        // A good call closes it.
         rig.scene.create(attack("good", "")).await;
         rig.serves("good").await;
         for number in 0..6 {
@@ -79,10 +80,10 @@ fn a_plugin_that_asks_again_and_again_for_children_that_are_invalid_is_not_calle
 }
 
 #[test]
-fn a_plugin_whose_writes_have_no_answer_while_those_of_others_have_is_not_called_for_a_while() {
+fn a_plugin_whose_writes_alone_time_out_is_not_called_for_a_while() {
     run(async {
         let rig = Rig::new("unanswered").await;
-        // An admission webhook that accepts connections and says nothing.
+        // An admission webhook that accepts connections and never answers.
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("its address");
         let name = format!("{}.example.com", rig.scene.namespace);
@@ -96,13 +97,13 @@ fn a_plugin_whose_writes_have_no_answer_while_those_of_others_have_is_not_called
                 "rules": [{ "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["*"] }],
             }],
         });
-        rig.scene.person.create(&webhook).await.expect("the webhook is there");
+        rig.scene.admin.create(&webhook).await.expect("the webhook is there");
         for number in 0..8 {
             rig.scene.create(attack(&format!("one-{number}"), "")).await;
         }
         rig.host
             .until("the circuit is open", async || {
-                // The other plugin's writes have answers meanwhile.
+                // The other plugin's writes are answered meanwhile.
                 rig.is_well("writes without an answer").await;
                 let plugin = rig.plugin().await;
                 if plugin["breaker"]["state"] == "open" { Ok(()) } else { Err(format!("{plugin:#}")) }
@@ -114,7 +115,7 @@ fn a_plugin_whose_writes_have_no_answer_while_those_of_others_have_is_not_called
         assert!(rig.metric("hotshoe_plugin_writes_unanswered_total{controller=\"hostile\"} ").await >= 2);
         let (_, words) = rig.host.ask(&["status"]);
         assert!(words.contains("had no answer in time while the API server answers others"), "{words}");
-        rig.scene.person.delete(&MUTATING_WEBHOOK, "", &name).await.expect("the webhook goes");
+        rig.scene.admin.delete(&MUTATING_WEBHOOK, "", &name).await.expect("the webhook goes");
         drop(listener);
     });
 }

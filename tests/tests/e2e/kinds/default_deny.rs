@@ -12,7 +12,7 @@ const POLICY: &str = "default-deny";
 
 async fn relabel(scene: &Scene, namespace: &str, value: Value) {
     let patch = labels(&json!({ LABEL: value }));
-    scene.person.merge(&NAMESPACE, "", namespace, &patch).await.expect("a label");
+    scene.admin.merge(&NAMESPACE, "", namespace, &patch).await.expect("a label");
 }
 
 #[test]
@@ -30,10 +30,10 @@ fn a_namespace_with_the_label_has_the_policy_and_loses_it_with_the_label() {
         assert_eq!((&owner["kind"], &owner["name"]), (&json!("Namespace"), &json!(scene.namespace)));
         assert!(other.list(&NETWORK_POLICY).await.is_empty(), "it asks for none");
 
-        // An edit of the child wakes the parent, which has no namespace.
+        // An edit of the child requeues the parent, which is cluster-scoped.
         scene.merge(&NETWORK_POLICY, POLICY, json!({ "spec": { "policyTypes": ["Ingress"] } })).await;
         let is_whole = |policy: &Value| policy["spec"]["policyTypes"] == json!(["Ingress", "Egress"]);
-        scene.until_object(&NETWORK_POLICY, POLICY, "is put right", is_whole).await;
+        scene.until_object(&NETWORK_POLICY, POLICY, "is repaired", is_whole).await;
         scene.delete(&NETWORK_POLICY, POLICY).await;
         scene.until_object(&NETWORK_POLICY, POLICY, "is back", |_| true).await;
 
@@ -41,7 +41,7 @@ fn a_namespace_with_the_label_has_the_policy_and_loses_it_with_the_label() {
         let about = scene.namespace.clone();
         scene
             .until("an Event says what is wrong with the label", async || {
-                let events = scene.person.list(&EVENT, "default").await.map_err(|refused| refused.message)?;
+                let events = scene.admin.list(&EVENT, "default").await.map_err(|refused| refused.message)?;
                 let is_it =
                     |event: &&Value| event["involvedObject"]["name"] == about.as_str() && event["reason"] == "Rejected";
                 events.iter().find(is_it).map(|_| ()).ok_or_else(|| format!("{} Events", events.len()))
@@ -50,7 +50,7 @@ fn a_namespace_with_the_label_has_the_policy_and_loses_it_with_the_label() {
         relabel(&scene, &scene.namespace, Value::Null).await;
         scene.gone(&NETWORK_POLICY, POLICY).await;
 
-        // What happens while no host runs is found when one does again.
+        // A change while no host runs is noticed by the next host.
         relabel(&other, &other.namespace, "ingress".into()).await;
         other.until_object(&NETWORK_POLICY, POLICY, "is there", |_| true).await;
         only.restart_after(async || relabel(&other, &other.namespace, Value::Null).await).await;
@@ -70,12 +70,12 @@ fn the_namespace_of_the_host_is_no_parent_whatever_its_labels_are() {
         scene.watch_log(&only.host);
         for namespace in [SYSTEM, &scene.namespace] {
             let patch = labels(&json!({ "tests.example.com/closed": "", LABEL: "ingress" }));
-            plane.person.merge(&NAMESPACE, "", namespace, &patch).await.expect("labels");
+            plane.admin.merge(&NAMESPACE, "", namespace, &patch).await.expect("labels");
         }
         scene.until_object(&NETWORK_POLICY, POLICY, "is there", |_| true).await;
         assert_eq!(only.host.plugin().await["parents"], 1);
         let patch = labels(&json!({ "tests.example.com/closed": null, LABEL: null }));
-        plane.person.merge(&NAMESPACE, "", SYSTEM, &patch).await.expect("labels");
-        assert!(plane.person.list(&NETWORK_POLICY, SYSTEM).await.expect("a list").is_empty());
+        plane.admin.merge(&NAMESPACE, "", SYSTEM, &patch).await.expect("labels");
+        assert!(plane.admin.list(&NETWORK_POLICY, SYSTEM).await.expect("a list").is_empty());
     });
 }

@@ -1,4 +1,4 @@
-//! Parents that are ConfigMaps: a kind of Kubernetes itself without a status, of which only those with a label are parents.
+//! Parents that are ConfigMaps: a built-in kind without a status, of which only those with a label are parents.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn holds_finalizer(object: &Value) -> bool {
     object["metadata"]["finalizers"] == json!([FINALIZER])
 }
 
-/// A namespace with a host that serves marked ConfigMaps in it.
+/// Creates a namespace with a host that serves the ConfigMaps with the label in it.
 async fn served(name: &str) -> (Scene, Folder, Host) {
     static READY: OnceCell<()> = OnceCell::const_new();
     let plane = ControlPlane::shared().await;
@@ -81,7 +81,7 @@ fn only_a_map_with_the_label_is_a_parent_and_its_finalizer_is_of_the_hosts_domai
 }
 
 #[test]
-fn a_failure_and_a_status_that_cannot_be_are_said_by_events_alone() {
+fn failures_on_a_kind_without_status_are_reported_by_events_alone() {
     run(async {
         let (scene, _folder, _host) = served("statusless").await;
         scene.create(marked("one")).await;
@@ -106,21 +106,21 @@ fn a_map_that_loses_the_label_loses_the_finalizer_and_keeps_its_children_unless_
         let uid = scene.get(&LIMIT_RANGE, "one").await["metadata"]["uid"].clone();
         let freed = |map: &Value| map["metadata"].get("finalizers").is_none();
         scene.merge(&CONFIG_MAP, "one", labels(&json!({ MARK: "no" }))).await;
-        scene.until_object(&CONFIG_MAP, "one", "is let go", freed).await;
+        scene.until_object(&CONFIG_MAP, "one", "is released", freed).await;
         host.says(&["INFO", "no longer selected", "/one"]).await;
-        // It stays so, and so does its child, until the label is back.
+        // Nothing changes, for its child either, until the label is back.
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(freed(&scene.get(&CONFIG_MAP, "one").await));
         scene.merge(&CONFIG_MAP, "one", labels(&json!({ MARK: "yes" }))).await;
         scene.until_object(&CONFIG_MAP, "one", "is a parent again", holds_finalizer).await;
         assert_eq!(scene.get(&LIMIT_RANGE, "one").await["metadata"]["uid"], uid, "it was kept");
 
-        // What is lost while no host runs is seen at the next start.
+        // A label that is removed while no host runs is noticed at the next start.
         host.stop();
         scene.merge(&CONFIG_MAP, "two", labels(&json!({ MARK: null }))).await;
         folder.edit("  grants:", "  pruneAll: true\n  grants:");
         let host = start(&mut scene, &folder).await;
-        scene.until_object(&CONFIG_MAP, "two", "is let go", freed).await;
+        scene.until_object(&CONFIG_MAP, "two", "is released", freed).await;
         scene.gone(&LIMIT_RANGE, "two").await;
 
         // Another selector is followed while the host runs.
@@ -129,12 +129,12 @@ fn a_map_that_loses_the_label_loses_the_finalizer_and_keeps_its_children_unless_
             "selector: {matchLabels: {tests.example.com/marked: \"yes\"}}",
             "selector: {matchExpressions: [{key: tests.example.com/also, operator: Exists}]}",
         );
-        scene.until_object(&CONFIG_MAP, "one", "is let go", freed).await;
+        scene.until_object(&CONFIG_MAP, "one", "is released", freed).await;
         scene.gone(&LIMIT_RANGE, "one").await;
         assert!(holds_finalizer(&scene.get(&CONFIG_MAP, "three").await));
         assert!(scene.find(&LIMIT_RANGE, "three").await.is_some());
         host.until_plugin("one parent is left", |plugin| plugin["parents"] == 1).await;
-        // It can be deleted, and so can one that was let go.
+        // It can be deleted, and so can one without the label.
         for name in ["one", "two", "three"] {
             scene.delete(&CONFIG_MAP, name).await;
             scene.gone(&CONFIG_MAP, name).await;

@@ -1,5 +1,5 @@
-//! Kinds of parents, each with a plugin of its own: kinds of Kubernetes itself, kinds without a namespace, and objects
-//! that are parents by their labels. And a plugin that takes over from another.
+//! Kinds of parents, each with its own plugin: built-in kinds, cluster-scoped kinds, and objects that are parents by
+//! their labels. And a plugin that takes over from another.
 
 mod default_deny;
 mod labelled;
@@ -44,7 +44,7 @@ impl OnlyHost {
     }
 }
 
-/// Applies what `hotshoe rbac` prints, but for what closes the namespace of the host to other hosts.
+/// Applies what `hotshoe rbac` prints, except for the policy that would close the host's namespace to other hosts.
 async fn install_rights(plane: &ControlPlane, folder: &Folder, account: &str) {
     let mut command = Command::new(program());
     command.arg("rbac").arg(folder.path()).args(["--host-account", account]);
@@ -54,12 +54,12 @@ async fn install_rights(plane: &ControlPlane, folder: &Folder, account: &str) {
     for manifest in documents(&String::from_utf8_lossy(&output.stdout)) {
         let kind = manifest["kind"].as_str().unwrap_or_default();
         if kind != "Namespace" && !kind.starts_with("Validating") {
-            plane.person.apply("tests", &manifest).await.expect("a right");
+            plane.admin.apply("tests", &manifest).await.expect("a right");
         }
     }
 }
 
-/// An object of a kind of Kubernetes itself with these labels.
+/// Sets the labels of an object.
 pub(crate) fn labelled(mut object: Value, labels: &Value) -> Value {
     object["metadata"]["labels"] = labels.clone();
     object

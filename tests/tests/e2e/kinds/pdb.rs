@@ -45,14 +45,14 @@ fn a_deployment_that_asks_for_a_budget_gets_one_and_the_others_are_left_alone() 
             .await;
         scene.until_object(&BUDGET, "web", "has the share", |budget| budget["spec"]["maxUnavailable"] == "50%").await;
         scene.merge(&BUDGET, "web", json!({ "spec": { "maxUnavailable": 3 } })).await;
-        scene.until_object(&BUDGET, "web", "is put right", |budget| budget["spec"]["maxUnavailable"] == "50%").await;
+        scene.until_object(&BUDGET, "web", "is repaired", |budget| budget["spec"]["maxUnavailable"] == "50%").await;
 
         scene.merge(&DEPLOYMENT, "web", json!({ "spec": { "replicas": 1 } })).await;
         scene.gone(&BUDGET, "web").await;
         scene.merge(&DEPLOYMENT, "web", json!({ "spec": { "replicas": 2 } })).await;
         scene.until_object(&BUDGET, "web", "is back", |_| true).await;
 
-        // What is wrong is said where the Deployment's own controller has its say too: by an Event, and not in a status.
+        // An error is reported by an Event and not in the status, which belongs to the Deployment's own controller.
         scene
             .merge(
                 &DEPLOYMENT,
@@ -69,6 +69,9 @@ fn a_deployment_that_asks_for_a_budget_gets_one_and_the_others_are_left_alone() 
         scene.gone(&BUDGET, "web").await;
         assert!(scene.list(&BUDGET).await.is_empty());
         let of_plugin = scene.audit().into_iter().filter(|entry| entry.is_write() && entry.name == "other");
-        assert!(of_plugin.filter(|entry| entry.by.contains("hotshoe-system")).count() == 0, "nobody touched the other");
+        assert!(
+            of_plugin.filter(|entry| entry.by.contains("hotshoe-system")).count() == 0,
+            "the other Deployment was not written"
+        );
     });
 }

@@ -1,4 +1,4 @@
-//! A plugin under another name takes over what the former one made: `spec.takesOverFrom`.
+//! A plugin under a new name takes over the children of the former one: `spec.takesOverFrom`.
 
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{CONFIG_MAP, FAULT};
@@ -9,7 +9,7 @@ use tokio::sync::OnceCell;
 
 use crate::faults::{fault, scene_with_faults, serves, start};
 
-/// The new name of the plugin that fails.
+/// The new name of the faulty plugin.
 const HEIR: &str = "heir";
 const FINALIZER: &str = "fixtures.example.com/finalizer";
 
@@ -40,7 +40,8 @@ fn heir(more: &str) -> Folder {
     folder
 }
 
-/// The field managers of plugins that applied an object. Who added a finalizer is said beside that, as an update.
+/// Returns the field managers of plugins that applied an object. An added finalizer has its own entry, which is an
+/// update.
 fn managers(object: &Value) -> Vec<&str> {
     let entries = object["metadata"]["managedFields"].as_array().map(Vec::as_slice).unwrap_or_default();
     let applied = entries.iter().filter(|entry| entry["operation"] == "Apply");
@@ -66,7 +67,8 @@ fn children_are_taken_over_in_place_with_all_fields_so_that_what_is_dropped_goes
         let before = scene.get(&CONFIG_MAP, "one").await;
         assert_eq!((made_by(&before), &before["data"]), ("faulty", &json!({ "kept": "yes" })));
         host.stop();
-        // A field of others', and meanwhile something else is desired: of it the former name set a field and a condition.
+        // Another manager adds a field. The parent's change means that a field and a condition, which the plugin set
+        // under its former name, are no longer desired.
         scene.merge(&CONFIG_MAP, "one", json!({ "data": { "others": "stay" } })).await;
         scene.merge(&FAULT, "one", json!({ "spec": { "fault": "say" } })).await;
         scene.merge(&FAULT, "three", json!({ "spec": { "fault": "nothing" } })).await;
@@ -83,11 +85,15 @@ fn children_are_taken_over_in_place_with_all_fields_so_that_what_is_dropped_goes
         let has_one_word =
             |fault: &Value| managers(fault) == ["hotshoe/heir"] && fault["status"]["word"] == "this revision works";
         let parent = scene.until_object(&FAULT, "one", "has the status of the new name alone", has_one_word).await;
-        assert!(condition(&parent, "Kept").is_none(), "what the former name stated is gone: {:#}", parent["status"]);
+        assert!(
+            condition(&parent, "Kept").is_none(),
+            "the condition of the former name is removed: {:#}",
+            parent["status"]
+        );
         assert!(scene.events("one", "Conflict").await.is_empty());
         host.says(&["INFO", "child taken over", "heir"]).await;
 
-        // From now on it is as if the plugin had always had this name.
+        // From now on everything is as if the plugin had always had the new name.
         scene.merge(&FAULT, "one", json!({ "spec": { "fault": "" } })).await;
         let is_kept = |map: &Value| map["data"] == json!({ "kept": "yes", "others": "stay" });
         scene.until_object(&CONFIG_MAP, "one", "has dropped a field", is_kept).await;
@@ -98,7 +104,7 @@ fn children_are_taken_over_in_place_with_all_fields_so_that_what_is_dropped_goes
 }
 
 #[test]
-fn without_the_administrators_word_nothing_is_taken_over() {
+fn nothing_is_taken_over_without_takes_over_from() {
     run(async {
         let mut scene = scene("no-heir").await;
         let mut host = start(&mut scene, &Folder::of_faulty()).await;
@@ -115,7 +121,7 @@ fn without_the_administrators_word_nothing_is_taken_over() {
 }
 
 #[test]
-fn what_another_object_owns_is_not_taken_over_whatever_its_label_says() {
+fn a_child_of_another_object_is_not_taken_over_whatever_its_label_says() {
     run(async {
         let mut scene = scene("foreign-heir").await;
         let owner = scene

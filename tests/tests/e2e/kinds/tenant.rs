@@ -1,8 +1,8 @@
-//! The plugin `tenant`: parents have no namespace, and children in several.
+//! The plugin `tenant`: parents are cluster-scoped, with children in several namespaces.
 
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::{NAMESPACE, NETWORK_POLICY, QUOTA, TENANT};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{ControlPlane, Scene, repository, run};
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ const GIVEN: &str = "platform.example.com/tenants";
 
 async fn give(scene: &Scene) {
     let patch = labels(&json!({ GIVEN: "true" }));
-    scene.person.merge(&NAMESPACE, "", &scene.namespace, &patch).await.expect("a label");
+    scene.admin.merge(&NAMESPACE, "", &scene.namespace, &patch).await.expect("a label");
 }
 
 fn tenant(name: &str, namespaces: &[&str]) -> Value {
@@ -22,11 +22,11 @@ fn tenant(name: &str, namespaces: &[&str]) -> Value {
     })
 }
 
-async fn until_said(scene: &Scene, name: &str, condition: &str, expected: (&str, &str)) -> Value {
+async fn until_condition(scene: &Scene, name: &str, condition: &str, expected: (&str, &str)) -> Value {
     scene
         .until(&format!("{condition} of {name} is {expected:?}"), async || {
-            let tenant = scene.person.get(&TENANT, "", name).await.map_err(|refused| refused.message)?;
-            let found = said(&tenant, condition);
+            let tenant = scene.admin.get(&TENANT, "", name).await.map_err(|refused| refused.message)?;
+            let found = condition_parts(&tenant, condition);
             let is_it = found.0 == expected.0 && found.2.contains(expected.1);
             if is_it { Ok(tenant.clone()) } else { Err(format!("{:#}", tenant["status"])) }
         })
@@ -34,7 +34,7 @@ async fn until_said(scene: &Scene, name: &str, condition: &str, expected: (&str,
 }
 
 #[test]
-fn a_tenant_has_children_in_its_namespaces_and_in_none_that_is_not_given() {
+fn a_tenant_has_children_in_its_namespaces_and_in_none_that_is_not_granted() {
     run(async {
         let plane = ControlPlane::shared().await;
         plane.install_definition(&repository("crds/platform.example.com_tenants.yaml")).await;
@@ -47,47 +47,48 @@ fn a_tenant_has_children_in_its_namespaces_and_in_none_that_is_not_given() {
         let name = scene.namespace.clone();
         let child = format!("tenant-{name}");
         let both = [scene.namespace.as_str(), second.namespace.as_str()];
-        scene.person.create(&tenant(&name, &both)).await.expect("a tenant");
-        let served = until_said(&scene, &name, "Ready", ("True", "2 namespaces")).await;
+        scene.admin.create(&tenant(&name, &both)).await.expect("a tenant");
+        let served = until_condition(&scene, &name, "Ready", ("True", "2 namespaces")).await;
         assert_eq!(served["status"]["namespaces"], json!(both));
         for namespace in [&scene, &second] {
             let policy = namespace.get(&NETWORK_POLICY, &child).await;
             assert_eq!(policy["metadata"]["ownerReferences"][0]["kind"], "Tenant");
             assert_eq!(namespace.get(&QUOTA, &child).await["spec"]["hard"]["pods"], "5");
         }
-        // A change of a child in any namespace wakes the parent.
+        // A change of a child in any namespace requeues the parent.
         second.delete(&QUOTA, &child).await;
         second.until_object(&QUOTA, &child, "is back", |_| true).await;
 
-        // All or nothing: one namespace that is not given, and nothing is written.
+        // All or nothing: where one namespace is not granted, nothing is written.
         for not_given in ["kube-system", foreign.namespace.as_str()] {
             let spec = json!({ "spec": { "namespaces": [both[0], not_given], "quota": { "pods": 7 } } });
-            scene.person.merge(&TENANT, "", &name, &spec).await.expect("a change");
+            scene.admin.merge(&TENANT, "", &name, &spec).await.expect("a change");
             let tenant =
-                until_said(&scene, &name, "Reconciled", ("False", &format!("covers the namespace {not_given}"))).await;
-            assert_eq!(said(&tenant, "Reconciled").1, "Denied");
-            assert!(plane.person.list(&QUOTA, not_given).await.expect("a list").is_empty());
+                until_condition(&scene, &name, "Reconciled", ("False", &format!("covers the namespace {not_given}")))
+                    .await;
+            assert_eq!(condition_parts(&tenant, "Reconciled").1, "Denied");
+            assert!(plane.admin.list(&QUOTA, not_given).await.expect("a list").is_empty());
             assert_eq!(second.get(&QUOTA, &child).await["spec"]["hard"]["pods"], "5", "not even what may be written");
         }
         let spec = json!({ "spec": { "namespaces": [both[0]], "quota": { "pods": 7 } } });
-        scene.person.merge(&TENANT, "", &name, &spec).await.expect("a change");
-        until_said(&scene, &name, "Ready", ("True", "1 namespaces")).await;
+        scene.admin.merge(&TENANT, "", &name, &spec).await.expect("a change");
+        until_condition(&scene, &name, "Ready", ("True", "1 namespaces")).await;
         assert_eq!(scene.get(&QUOTA, &child).await["spec"]["hard"]["pods"], "7");
         second.gone(&QUOTA, &child).await;
 
-        // The name of a child may be another's: it stays as it is.
+        // An existing object of others with a child's name stays as it is.
         let other = json!({
             "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": child }, "spec": { "hard": { "pods": "1" } },
         });
         second.create(other).await;
         let spec = json!({ "spec": { "namespaces": both } });
-        scene.person.merge(&TENANT, "", &name, &spec).await.expect("a change");
-        until_said(&scene, &name, "Ready", ("False", &format!("missing in {}", both[1]))).await;
+        scene.admin.merge(&TENANT, "", &name, &spec).await.expect("a change");
+        until_condition(&scene, &name, "Ready", ("False", &format!("missing in {}", both[1]))).await;
         let untouched = second.get(&QUOTA, &child).await;
         assert_eq!(untouched["spec"]["hard"]["pods"], "1");
         assert!(untouched["metadata"].get("ownerReferences").is_none());
 
-        scene.person.delete(&TENANT, "", &name).await.expect("a deletion");
+        scene.admin.delete(&TENANT, "", &name).await.expect("a deletion");
         scene.gone(&QUOTA, &child).await;
         second.gone(&NETWORK_POLICY, &child).await;
         assert!(second.find(&QUOTA, &child).await.is_some());

@@ -10,13 +10,13 @@ use serde_json::json;
 use super::{DURATION, holds, lease, lease_name, scene, two};
 
 #[test]
-fn a_lease_that_is_deleted_is_there_again_at_once_and_has_one_holder() {
+fn a_deleted_lease_is_recreated_at_once_with_one_holder() {
     run(async {
         let mut scene = scene("lease-deleted").await;
         let (first, second) = two(&scene.start().await.shards(1)).await;
         scene.watch_log(&first);
         let before = lease(&scene).await.expect("a Lease");
-        scene.person.delete(&LEASE, SYSTEM, &lease_name(&scene)).await.expect("it is deleted");
+        scene.admin.delete(&LEASE, SYSTEM, &lease_name(&scene)).await.expect("it is deleted");
         let after = scene
             .until_within(Duration::from_secs(3), "there is a new one", async || match lease(&scene).await {
                 Some(lease) if lease["metadata"]["uid"] != before["metadata"]["uid"] => Ok(lease),
@@ -33,7 +33,7 @@ fn a_lease_that_is_deleted_is_there_again_at_once_and_has_one_holder() {
 }
 
 #[test]
-fn a_host_whose_lease_is_given_to_another_by_hand_stops_and_has_it_again_once_that_one_does_not_renew_it() {
+fn a_host_whose_lease_is_given_away_by_hand_stops_and_takes_it_back_once_it_expires() {
     run(async {
         let mut scene = scene("lease-edited").await;
         let host = scene.start().await.shards(1).ready().await;
@@ -45,10 +45,10 @@ fn a_host_whose_lease_is_given_to_another_by_hand_stops_and_has_it_again_once_th
             audit.iter().filter(|entry| entry.is_about("memcacheds") && entry.verb == "list").count()
         };
         let (process, lists_before) = (host.process(), lists());
-        // By this time it would have expired a year ago; but no host compares the clock of another with its own.
+        // By this time it would have expired a year ago; but no host compares another host's clock with its own.
         let edit = json!({ "spec": { "holderIdentity": "stranger", "renewTime": "2020-01-01T00:00:00.000000Z" } });
         let edited = Instant::now();
-        scene.person.merge(&LEASE, SYSTEM, &lease_name(&scene), &edit).await.expect("it is edited");
+        scene.admin.merge(&LEASE, SYSTEM, &lease_name(&scene), &edit).await.expect("it is edited");
         host.says(&["WARN", "no longer holds the Lease"]).await;
         let said = host.until("it says who holds it", async || {
             let status = host.status().await?;
@@ -86,7 +86,7 @@ fn a_lease_whose_renewal_lies_in_the_future_is_taken_when_it_has_not_changed_for
                 "renewTime": "2999-01-01T00:00:00.000000Z",
             },
         });
-        scene.person.create(&lease).await.expect("a Lease");
+        scene.admin.create(&lease).await.expect("a Lease");
         let began = Instant::now();
         let host = scene.start().await.shards(1).ready().await;
         scene.watch_log(&host);
@@ -106,7 +106,7 @@ fn a_lease_without_the_label_of_the_hosts_is_found_and_labelled() {
         let (first, _second) = two(&scene.start().await.shards(1)).await;
         scene.watch_log(&first);
         let edit = json!({ "metadata": { "labels": null } });
-        scene.person.merge(&LEASE, SYSTEM, &lease_name(&scene), &edit).await.expect("it is edited");
+        scene.admin.merge(&LEASE, SYSTEM, &lease_name(&scene), &edit).await.expect("it is edited");
         scene
             .until("it has its label again", async || {
                 let label = lease(&scene).await.expect("a Lease")["metadata"]["labels"]["hotshoe.dev/lease"].clone();

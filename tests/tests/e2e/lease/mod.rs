@@ -15,64 +15,64 @@ use hotshoe_tests::kinds::LEASE;
 use hotshoe_tests::{ControlPlane, Host, Scene, wait};
 use serde_json::Value;
 
-/// How soon another host works after a crash.
+/// The maximum time until another host takes over after a crash.
 const AFTER_CRASH: Duration = Duration::from_secs(15);
-/// How long a Lease lasts without being renewed.
+/// The duration of a Lease.
 const DURATION: Duration = Duration::from_secs(10);
 
 async fn scene(name: &str) -> Scene {
     Scene::new(ControlPlane::shared().await, name).await
 }
 
-/// The name of the Lease of a scene's hosts.
+/// Returns the name of the Lease of a scene's hosts.
 fn lease_name(scene: &Scene) -> String {
     format!("hotshoe-{}", scene.namespace)
 }
 
 async fn lease(scene: &Scene) -> Option<Value> {
-    match scene.person.get(&LEASE, SYSTEM, &lease_name(scene)).await {
+    match scene.admin.get(&LEASE, SYSTEM, &lease_name(scene)).await {
         Ok(lease) => Some(lease),
         Err(refused) if refused.code == 404 => None,
         Err(refused) => panic!("the Lease cannot be read: {}", refused.message),
     }
 }
 
-/// What a host says of its first Lease.
-async fn said(host: &Host) -> Result<Value, String> {
+/// Returns the status of a host's first Lease.
+async fn lease_status(host: &Host) -> Result<Value, String> {
     Ok(host.status().await?["leases"][0].clone())
 }
 
 /// Waits until a host holds its first Lease.
-async fn holds(host: &Host, patience: Duration) {
-    let held = wait::attempt(patience, async || {
-        let lease = said(host).await?;
+async fn holds(host: &Host, timeout: Duration) {
+    let held = wait::attempt(timeout, async || {
+        let lease = lease_status(host).await?;
         if lease["held"] == true { Ok(()) } else { Err(format!("{lease:#}")) }
     });
     if let Err(seen) = held.await {
-        panic!("it does not hold the Lease after {patience:?}: {seen}\n{}", host.log());
+        panic!("it does not hold the Lease after {timeout:?}: {seen}\n{}", host.log());
     }
 }
 
 /// Waits until a host knows that another holds its first Lease.
 async fn stands_by(host: &Host) {
     host.until("it stands by", async || {
-        let lease = said(host).await?;
+        let lease = lease_status(host).await?;
         let is_anothers = lease["held"] == false && lease["holder"].is_string();
         if is_anothers { Ok(()) } else { Err(format!("{lease:#}")) }
     })
     .await;
 }
 
-/// Two ready hosts, of which the first works.
+/// Starts two hosts, of which the first works, and waits until both are ready.
 async fn two(start: &Start) -> (Host, Host) {
     let first = start.ready().await;
-    holds(&first, wait::PATIENCE).await;
+    holds(&first, wait::TIMEOUT).await;
     let second = start.ready().await;
     stands_by(&second).await;
     (first, second)
 }
 
-/// The requests about the Leases of a scene that were answered, in order.
+/// Returns the requests about the Leases of a scene that were answered, in order.
 fn requests(scene: &Scene) -> Vec<Entry> {
     let name = lease_name(scene);
     let mut entries = scene.plane.audit(SYSTEM);

@@ -1,4 +1,4 @@
-//! Two hosts stand in for each other.
+//! Two hosts, of which one takes over from the other.
 
 use std::time::{Duration, Instant};
 
@@ -7,13 +7,13 @@ use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED};
 use hotshoe_tests::{memcached, run, wait};
 use serde_json::json;
 
-use super::{AFTER_CRASH, DURATION, holds, lease, lease_name, requests, said, scene, stands_by, two};
+use super::{AFTER_CRASH, DURATION, holds, lease, lease_name, lease_status, requests, scene, stands_by, two};
 
-/// How soon another host works after one that was asked to end.
+/// The maximum time until another host takes over after a graceful stop.
 const AFTER_STOP: Duration = Duration::from_secs(2);
 
 #[test]
-fn of_two_hosts_one_works_and_the_other_is_ready_and_says_who_does() {
+fn of_two_hosts_one_works_and_the_other_is_ready_and_names_it() {
     run(async {
         let scene = scene("lease-two").await;
         let (first, second) = two(&scene.start().await.shards(1)).await;
@@ -21,9 +21,9 @@ fn of_two_hosts_one_works_and_the_other_is_ready_and_says_who_does() {
         scene.available("cache").await;
         assert_eq!(second.get("/readyz").await.expect("an answer").0, 200, "it is ready to take over");
         let holder = lease(&scene).await.expect("a Lease")["spec"]["holderIdentity"].as_str().unwrap().to_owned();
-        let said = said(&second).await.expect("a status");
-        assert_eq!((&said["held"], said["holder"].as_str()), (&json!(false), Some(&*holder)), "{said:#}");
-        assert!(said["seconds"].as_u64().is_some_and(|seconds| seconds <= DURATION.as_secs()), "{said:#}");
+        let seen = lease_status(&second).await.expect("a status");
+        assert_eq!((&seen["held"], seen["holder"].as_str()), (&json!(false), Some(&*holder)), "{seen:#}");
+        assert!(seen["seconds"].as_u64().is_some_and(|seconds| seconds <= DURATION.as_secs()), "{seen:#}");
         let (_, page) = second.ask(&["status"]);
         let name = lease_name(&scene);
         for words in [format!("Lease hotshoe-system/{name}: {holder} holds it"), "stands by".to_owned()] {
@@ -117,9 +117,9 @@ fn after_a_clean_stop_another_host_works_within_2_seconds() {
 fn a_host_that_was_cut_off_for_longer_than_its_lease_writes_nothing_of_what_it_had_begun() {
     run(async {
         let mut scene = scene("lease-frozen").await;
-        // Each has a token of its own, by which the API server tells them apart.
+        // Each host has its own token, by which the audit log distinguishes them.
         let first = scene.start().await.shards(1).ready().await;
-        holds(&first, wait::PATIENCE).await;
+        holds(&first, wait::TIMEOUT).await;
         let second = scene.start().await.shards(1).ready().await;
         stands_by(&second).await;
         for number in 0..20 {
@@ -133,7 +133,7 @@ fn a_host_that_was_cut_off_for_longer_than_its_lease_writes_nothing_of_what_it_h
             .await;
         first.freeze();
         scene.watch_log(&second);
-        // By then the Lease of the first has run out, which may have been renewed a while before it was frozen.
+        // By then the first host's Lease has expired, which may have been renewed a while before the host was frozen.
         holds(&second, AFTER_CRASH).await;
         for number in 0..20 {
             scene.available(&format!("cache-{number}")).await;
@@ -158,12 +158,12 @@ fn a_host_that_was_cut_off_for_longer_than_its_lease_writes_nothing_of_what_it_h
 }
 
 #[test]
-fn a_host_that_stands_by_for_one_with_other_plugins_says_what_is_not_done_and_what_helps() {
+fn a_standby_for_a_host_with_other_plugins_reports_what_is_not_served_and_what_to_do() {
     run(async {
         let scene = scene("lease-others").await;
         let start = scene.start().await.shards(1);
         let first = start.ready().await;
-        holds(&first, wait::PATIENCE).await;
+        holds(&first, wait::TIMEOUT).await;
         let folder = Folder::of_faulty();
         let second = start.plugins(&[folder.path()]).start();
         second.says(&["WARN", "does not run faulty", "--lease-name"]).await;

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{holds, requests, scene};
 
 #[test]
-fn a_right_that_is_missing_is_named_with_what_gives_it_and_waited_for() {
+fn a_missing_right_is_reported_with_the_way_to_grant_it_and_waited_for() {
     run(async {
         let mut scene = scene("lease-rights").await;
         let plane = scene.plane;
@@ -41,7 +41,7 @@ fn a_right_that_is_missing_is_named_with_what_gives_it_and_waited_for() {
         tokio::time::sleep(Duration::from_secs(3)).await;
         assert!(scene.writes().is_empty(), "without a Lease nothing is written");
         assert_eq!(host.log().matches("cannot be watched").count(), 1, "{}", host.log());
-        assert!(requests(&scene).len() <= 10, "that is no loop");
+        assert!(requests(&scene).len() <= 10, "the requests are no hot loop");
         let rules =
             json!([{ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["list", "watch"] }]);
         plane.grant("leaseless", "tests-leaseless-watch", &rules).await;

@@ -13,16 +13,16 @@ use super::{AFTER_CRASH, scene};
 
 const PARENTS: usize = 24;
 
-/// How many Leases a host holds.
+/// Returns the number of Leases that a host holds.
 async fn held(host: &Host) -> Result<usize, String> {
     let status = host.status().await?;
     let leases = status["leases"].as_array().cloned().unwrap_or_default();
     Ok(leases.iter().filter(|lease| lease["held"] == true).count())
 }
 
-async fn come_to_hold(hosts: &[&Host], expected: &[usize]) {
+async fn until_held(hosts: &[&Host], expected: &[usize]) {
     let what = format!("the hosts hold {expected:?} Leases");
-    let shared = wait::attempt(wait::PATIENCE, async || {
+    let shared = wait::attempt(wait::TIMEOUT, async || {
         let mut found = Vec::new();
         for host in hosts {
             found.push(held(host).await?);
@@ -36,8 +36,8 @@ async fn come_to_hold(hosts: &[&Host], expected: &[usize]) {
     }
 }
 
-/// Which parents of a scene the log of a host names as written.
-fn worked_for(host: &Host, scene: &Scene) -> BTreeSet<String> {
+/// Returns the parents of a scene that a host has written, by its log.
+fn parents_written_by(host: &Host, scene: &Scene) -> BTreeSet<String> {
     let log = host.log();
     let of_parent = |number: &usize| {
         let object = format!("object=Memcached.cache.example.com {}/cache-{number} ", scene.namespace);
@@ -46,8 +46,8 @@ fn worked_for(host: &Host, scene: &Scene) -> BTreeSet<String> {
     (0..PARENTS).filter(of_parent).map(|number| format!("cache-{number}")).collect()
 }
 
-/// How a host of a scene is started whose parents are spread, each by itself.
-async fn spread(scene: &Scene, folder: &Folder) -> Start {
+/// Returns the options for a host that shards the parents of its scene one by one.
+async fn start_sharded(scene: &Scene, folder: &Folder) -> Start {
     scene.start().await.plugins(&[folder.path()]).shards(2)
 }
 
@@ -58,28 +58,28 @@ fn folder() -> Folder {
 }
 
 #[test]
-fn two_hosts_come_to_a_shard_each_and_all_parents_are_served_also_when_one_ends() {
+fn two_hosts_hold_a_shard_each_and_one_takes_over_when_the_other_ends() {
     run(async {
         let mut scene = scene("lease-shards").await;
         let folder = folder();
-        let start = spread(&scene, &folder).await;
+        let start = start_sharded(&scene, &folder).await;
         let first = start.ready().await;
         scene.watch_log(&first);
-        come_to_hold(&[&first], &[2]).await;
+        until_held(&[&first], &[2]).await;
         for number in 0..PARENTS / 2 {
             scene.create(memcached(&format!("cache-{number}"), 1)).await;
         }
         let mut second = start.ready().await;
-        come_to_hold(&[&first, &second], &[1, 1]).await;
+        until_held(&[&first, &second], &[1, 1]).await;
         for number in PARENTS / 2..PARENTS {
             scene.create(memcached(&format!("cache-{number}"), 1)).await;
         }
         for number in 0..PARENTS {
             scene.available(&format!("cache-{number}")).await;
         }
-        let (of_first, of_second) = (worked_for(&first, &scene), worked_for(&second, &scene));
+        let (of_first, of_second) = (parents_written_by(&first, &scene), parents_written_by(&second, &scene));
         assert!(!of_first.is_empty() && of_second.len() > 1, "{of_first:?} {of_second:?}");
-        // A quiet pair writes nothing.
+        // Without changes, the two hosts write nothing.
         let writes = scene.recorded_writes().await.len();
         tokio::time::sleep(Duration::from_secs(4)).await;
         assert_eq!(scene.recorded_writes().await.len(), writes);
@@ -94,16 +94,16 @@ fn two_hosts_come_to_a_shard_each_and_all_parents_are_served_also_when_one_ends(
                 if resized == PARENTS { Ok(()) } else { Err(format!("{resized}")) }
             })
             .await;
-        come_to_hold(&[&first], &[2]).await;
+        until_held(&[&first], &[2]).await;
     });
 }
 
 #[test]
-fn hosts_that_spread_the_parents_differently_do_not_work_side_by_side() {
+fn hosts_that_shard_the_parents_differently_do_not_work_side_by_side() {
     run(async {
         let mut scene = scene("lease-mixed").await;
         let mut first = scene.start().await.shards(1).ready().await;
-        super::holds(&first, wait::PATIENCE).await;
+        super::holds(&first, wait::TIMEOUT).await;
         let second = scene.start().await.shards(2).ready().await;
         scene.watch_log(&second);
         second.says(&["WARN", "spreads the parents over shards in another way", "stop all hosts"]).await;
@@ -111,14 +111,14 @@ fn hosts_that_spread_the_parents_differently_do_not_work_side_by_side() {
         scene.create(memcached("cache", 1)).await;
         scene.available("cache").await;
         assert!(first.stop().success());
-        come_to_hold(&[&second], &[2]).await;
+        until_held(&[&second], &[2]).await;
         scene.merge(&MEMCACHED, "cache", json!({ "spec": { "size": 2 } })).await;
         scene.available("cache").await;
     });
 }
 
 #[test]
-fn of_hosts_that_spread_the_parents_differently_and_begin_at_once_one_ends_up_alone() {
+fn of_two_hosts_with_different_shard_counts_that_start_together_only_one_works() {
     run(async {
         let mut scene = scene("lease-at-once").await;
         let start = scene.start().await;
@@ -139,11 +139,11 @@ fn of_hosts_that_spread_the_parents_differently_and_begin_at_once_one_ends_up_al
 }
 
 #[test]
-fn another_way_to_spread_parents_is_refused_while_the_host_runs() {
+fn a_change_of_how_parents_are_sharded_is_refused_while_the_host_runs() {
     run(async {
         let mut scene = scene("lease-respread").await;
         let folder = folder();
-        let host = spread(&scene, &folder).await.ready().await;
+        let host = start_sharded(&scene, &folder).await.ready().await;
         scene.watch_log(&host);
         folder.edit("\n  shardBy: Parent\n", "\n");
         let is_refused =

@@ -1,4 +1,4 @@
-//! The Deployment and the Service: their shape, and that they follow.
+//! The Deployment and the Service: their fields, and that they follow the spec.
 
 use hotshoe_tests::host::IMAGE;
 use hotshoe_tests::kinds::{DEPLOYMENT, EVENT, MEMCACHED, POD, SERVICE};
@@ -23,7 +23,7 @@ fn has_labels(object: &Value, labels: &Value) -> bool {
     labels.as_object().unwrap().iter().all(|(key, value)| object["metadata"]["labels"][key] == *value)
 }
 
-/// The API server's own defaults aside, what a field of the desired object says.
+/// Checks a field of an object, apart from the API server's defaults in it.
 fn assert_has(object: &Value, pointer: &str, desired: &Value) {
     assert_eq!(object.pointer(pointer), Some(desired), "{pointer} of {object:#}");
 }
@@ -89,7 +89,7 @@ fn the_servers_pass_the_pod_security_level_restricted() {
         let refused = |event: &Value| event["message"].as_str().is_some_and(|message| message.contains("PodSecurity"));
         let events = scene.list(&EVENT).await;
         assert!(!events.iter().any(refused), "{events:#?}");
-        // The level is enforced here indeed.
+        // The namespace does enforce the level.
         let naked = json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "naked" },
             "spec": { "containers": [{ "name": "a", "image": "a" }] },

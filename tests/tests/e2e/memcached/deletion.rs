@@ -3,7 +3,7 @@
 use futures::StreamExt;
 use hotshoe_tests::audit::Entry;
 use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED, NAMESPACE, SERVICE};
-use hotshoe_tests::scene::{FINALIZER, said};
+use hotshoe_tests::scene::{FINALIZER, condition_parts};
 use hotshoe_tests::{Scene, memcached, run};
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ fn a_deletion_reports_its_steps_and_leaves_nothing() {
         scene.delete(&MEMCACHED, "cache").await;
         let mut words: Vec<(String, String)> = Vec::new();
         while let Some((what, object)) = changes.next().await {
-            let (status, reason, message) = said(&object, "Degraded");
+            let (status, reason, message) = condition_parts(&object, "Degraded");
             let word = (status.to_owned(), message.to_owned());
             if reason == "Finalizing" && words.last() != Some(&word) {
                 words.push(word);
@@ -61,10 +61,10 @@ fn a_foreign_finalizer_keeps_the_object_and_does_not_block_the_host() {
         scene.delete(&MEMCACHED, "cache").await;
         let is_ours_gone = |object: &Value| object["metadata"]["finalizers"] == json!(["example.com/theirs"]);
         let object = scene.until_object(&MEMCACHED, "cache", "is held by the other only", is_ours_gone).await;
-        assert_eq!(said(&object, "Degraded"), ("True", "Finalizing", END));
+        assert_eq!(condition_parts(&object, "Degraded"), ("True", "Finalizing", END));
         is_one_event(&scene).await;
         let writes = scene.recorded_writes().await.len();
-        // An edit wakes the host, which has nothing left to do.
+        // An edit requeues the object, for which the host has nothing left to do.
         scene.merge(&MEMCACHED, "cache", json!({ "metadata": { "annotations": { "a": "b" } } })).await;
         scene.merge(&MEMCACHED, "cache", json!({ "spec": { "size": 3 } })).await;
         tokio::time::sleep(std::time::Duration::from_secs(2)).await;
@@ -88,13 +88,13 @@ fn a_finalizer_that_may_not_be_removed_is_reported_and_retried() {
         let released = json!({ "metadata": { "finalizers": null } });
         scene
             .until("the rule is in force", async || {
-                let tried = scene.person.request(http::Method::PATCH, &path, MERGE, &released).await;
+                let tried = scene.admin.request(http::Method::PATCH, &path, MERGE, &released).await;
                 tried.err().map(drop).ok_or_else(|| "the finalizer may go".to_owned())
             })
             .await;
         scene.delete(&MEMCACHED, "cache").await;
-        scene.until_said("cache", "Degraded", ("True", "Finalizing", END)).await;
-        scene.until_said("cache", "Reconciled", ("False", "Refused", "this one stays")).await;
+        scene.until_condition("cache", "Degraded", ("True", "Finalizing", END)).await;
+        scene.until_condition("cache", "Reconciled", ("False", "Refused", "this one stays")).await;
         scene.event("cache", "Refused", "this one stays").await;
         let is_removal =
             |entry: &Entry| entry.is_about("memcacheds") && entry.code == 422 && !entry.uri.contains("dryRun");
@@ -151,7 +151,7 @@ fn a_deletion_in_the_foreground_ends_too() {
         scene.available("cache").await;
         let path = MEMCACHED.path(&scene.namespace, Some("cache"));
         let options = json!({ "propagationPolicy": "Foreground" });
-        scene.person.request(http::Method::DELETE, &path, "application/json", &options).await.expect("a deletion");
+        scene.admin.request(http::Method::DELETE, &path, "application/json", &options).await.expect("a deletion");
         scene.gone(&MEMCACHED, "cache").await;
         assert!(scene.find(&DEPLOYMENT, "cache").await.is_none(), "children go first in the foreground");
     });
@@ -169,7 +169,7 @@ fn a_namespace_goes_without_an_error_of_the_host() {
         }
         // Some of them have only just been created.
         scene.create(memcached("late", 1)).await;
-        scene.person.delete(&NAMESPACE, "", &scene.namespace).await.expect("a deletion");
+        scene.admin.delete(&NAMESPACE, "", &scene.namespace).await.expect("a deletion");
         scene.gone_namespace().await;
         let log = host().await.log();
         let of_namespace =

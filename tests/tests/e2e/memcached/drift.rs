@@ -1,4 +1,4 @@
-//! What we set is put back, what others set is left alone.
+//! Edits of the plugin's fields are reverted; fields of other managers are left alone.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{host, scene};
 
-/// An edit of a field that we set, by name, as a JSON patch.
+/// Edits of fields that the plugin sets, each with a name and a JSON patch.
 fn edits_of_the_deployment() -> Vec<(&'static str, Value)> {
     let label = "/metadata/labels/app.kubernetes.io~1";
     let container = "/spec/template/spec/containers/0";
@@ -62,32 +62,34 @@ fn edits_of_the_service() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// What there is to compare after an edit was put back.
-fn substance(object: &Value) -> Value {
+/// Returns the part of an object that must be the same after an edit was reverted.
+fn compared_part(object: &Value) -> Value {
     let mut spec = object["spec"].clone();
     let labels = object["metadata"]["labels"].clone();
-    // The API server removes node ports by itself, or not; they are not desired.
+    // The API server may or may not remove node ports by itself; they are not desired.
     for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
         port.as_object_mut().unwrap().remove("nodePort");
     }
-    // A default that comes with the type and stays when the type goes.
+    // A default that is set with the type and stays when the type is reverted.
     spec.as_object_mut().unwrap().remove("externalTrafficPolicy");
     json!({ "labels": labels, "spec": spec })
 }
 
-async fn every_edit_is_put_back(name: &str, kind: Kind, child: &str, edits: Vec<(&'static str, Value)>) {
+async fn every_edit_is_reverted(name: &str, kind: Kind, child: &str, edits: Vec<(&'static str, Value)>) {
     let scene = scene(name).await;
     scene.create(memcached("cache", 2)).await;
     scene.available("cache").await;
     let before = scene.get(&kind, child).await;
     for (what, patch) in edits {
         let edited = scene.json_patch(&kind, child, patch).await;
-        assert_ne!(substance(&edited), substance(&before), "{what} is an edit");
+        assert_ne!(compared_part(&edited), compared_part(&before), "{what} is an edit");
         scene
-            .until(&format!("the edit of {what} is put back"), async || {
+            .until(&format!("the edit of {what} is reverted"), async || {
                 let now = scene.get(&kind, child).await;
-                let is_back = substance(&now) == substance(&before);
-                is_back.then_some(()).ok_or_else(|| format!("{:#}\nbefore:{:#}", substance(&now), substance(&before)))
+                let is_back = compared_part(&now) == compared_part(&before);
+                is_back
+                    .then_some(())
+                    .ok_or_else(|| format!("{:#}\nbefore:{:#}", compared_part(&now), compared_part(&before)))
             })
             .await;
     }
@@ -98,12 +100,12 @@ async fn every_edit_is_put_back(name: &str, kind: Kind, child: &str, edits: Vec<
 
 #[test]
 fn every_field_of_the_deployment_that_we_set_is_repaired() {
-    run(every_edit_is_put_back("drift-deployment", DEPLOYMENT, "cache", edits_of_the_deployment()));
+    run(every_edit_is_reverted("drift-deployment", DEPLOYMENT, "cache", edits_of_the_deployment()));
 }
 
 #[test]
 fn every_field_of_the_service_that_we_set_is_repaired() {
-    run(every_edit_is_put_back("drift-service", SERVICE, "cache-service", edits_of_the_service()));
+    run(every_edit_is_reverted("drift-service", SERVICE, "cache-service", edits_of_the_service()));
 }
 
 // The number of a port is also its key in the list.
@@ -112,13 +114,13 @@ fn every_field_of_the_service_that_we_set_is_repaired() {
 fn the_port_of_the_container_is_repaired() {
     let port = "/spec/template/spec/containers/0/ports/0/containerPort";
     let edit = ("port", json!([{ "op": "replace", "path": port, "value": 1 }]));
-    run(every_edit_is_put_back("drift-container-port", DEPLOYMENT, "cache", vec![edit]));
+    run(every_edit_is_reverted("drift-container-port", DEPLOYMENT, "cache", vec![edit]));
 }
 
 #[test]
 fn the_port_of_the_service_is_repaired() {
     let edit = ("port", json!([{ "op": "replace", "path": "/spec/ports/0/port", "value": 80 }]));
-    run(every_edit_is_put_back("drift-service-port", SERVICE, "cache-service", vec![edit]));
+    run(every_edit_is_reverted("drift-service-port", SERVICE, "cache-service", vec![edit]));
 }
 
 #[test]
@@ -129,14 +131,14 @@ fn the_port_of_the_container_is_repaired_at_once_whatever_else_writes_to_the_dep
         scene.available("cache").await;
         let before = scene.get(&DEPLOYMENT, "cache").await;
         let port = "/spec/template/spec/containers/0/ports/0/containerPort";
-        // The deployment controller writes to it as soon as it is edited.
+        // The deployment controller writes to the Deployment as soon as it is edited.
         for number in 1..=8 {
             scene.json_patch(&DEPLOYMENT, "cache", json!([{ "op": "replace", "path": port, "value": number }])).await;
             scene
-                .until_within(Duration::from_secs(5), "the port is put back", async || {
+                .until_within(Duration::from_secs(5), "the port is reverted", async || {
                     let now = scene.get(&DEPLOYMENT, "cache").await;
-                    let is_back = substance(&now) == substance(&before);
-                    is_back.then_some(()).ok_or_else(|| format!("{:#}", substance(&now)))
+                    let is_back = compared_part(&now) == compared_part(&before);
+                    is_back.then_some(()).ok_or_else(|| format!("{:#}", compared_part(&now)))
                 })
                 .await;
         }
@@ -162,7 +164,7 @@ fn ports_that_others_added_stay_when_ours_is_repaired_and_when_it_changes_later(
         scene.json_patch(&DEPLOYMENT, "cache", add).await;
         let edit = json!([{ "op": "replace", "path": format!("{ports}/1/containerPort"), "value": 1234 }]);
         scene.json_patch(&DEPLOYMENT, "cache", edit).await;
-        let is_back = |now: &Value| numbers(now) == BTreeSet::from([9150, 11211]) && edits_of_ours(now) == 0;
+        let is_back = |now: &Value| numbers(now) == BTreeSet::from([9150, 11211]) && updates_by_the_plugin(now) == 0;
         scene.until_object(&DEPLOYMENT, "cache", "has its port again", is_back).await;
         scene.available("cache").await;
 
@@ -180,7 +182,7 @@ fn ports_that_others_added_to_the_service_stay_when_ours_is_repaired() {
         let scene = scene("drift-added-service-ports").await;
         scene.create(memcached("cache", 1)).await;
         scene.available("cache").await;
-        // Each of more than one has a name.
+        // Where there is more than one port, each needs a name.
         let ports = json!([
             { "op": "add", "path": "/spec/ports/0/name", "value": "mc" },
             { "op": "add", "path": "/spec/ports/-", "value": { "name": "metrics", "port": 9150 } },
@@ -191,7 +193,7 @@ fn ports_that_others_added_to_the_service_stay_when_ours_is_repaired() {
         let is_back = |now: &Value| {
             let ports = now["spec"]["ports"].as_array().cloned().unwrap_or_default();
             let numbers: BTreeSet<_> = ports.iter().filter_map(|port| port["port"].as_u64()).collect();
-            numbers == BTreeSet::from([9150, 11211]) && edits_of_ours(now) == 0
+            numbers == BTreeSet::from([9150, 11211]) && updates_by_the_plugin(now) == 0
         };
         scene.until_object(&SERVICE, "cache-service", "has its port again", is_back).await;
         scene.available("cache").await;
@@ -206,7 +208,7 @@ fn a_container_whose_name_was_restored_is_no_edit_of_ours() {
         scene.available("cache").await;
         let name = "/spec/template/spec/containers/0/name";
         scene.json_patch(&DEPLOYMENT, "cache", json!([{ "op": "replace", "path": name, "value": "x" }])).await;
-        let is_back = |now: &Value| now.pointer(name) == Some(&json!("memcached")) && edits_of_ours(now) == 0;
+        let is_back = |now: &Value| now.pointer(name) == Some(&json!("memcached")) && updates_by_the_plugin(now) == 0;
         scene.until_object(&DEPLOYMENT, "cache", "has its name again", is_back).await;
     });
 }
@@ -224,27 +226,29 @@ fn an_edit_during_the_repair_of_another_is_repaired_too() {
         };
         for _ in 0..8 {
             edit("/spec/template/spec/containers/0/name", json!("renamed")).await;
-            // Some of these come between what the host does for the name: it is put back, applied, and then
-            // forgotten the edit.
+            // Some of these edits fall between the steps by which the host reverts the name: a repair, an apply, and
+            // the removal of the repair's field ownership.
             for replicas in 2..7 {
                 edit("/spec/replicas", json!(replicas)).await;
             }
-            let is_back = |now: &Value| substance(now) == substance(&before) && edits_of_ours(now) == 0;
+            let is_back = |now: &Value| compared_part(now) == compared_part(&before) && updates_by_the_plugin(now) == 0;
             scene.until_object(&DEPLOYMENT, "cache", "is as it was", is_back).await;
         }
     });
 }
 
-/// How many owners are the plugin by something else than an apply: what it owns so it could never take away.
-fn edits_of_ours(object: &Value) -> usize {
+/// Counts the entries in `managedFields` by which the plugin owns fields through an update instead of an apply: it
+/// could never remove such fields.
+fn updates_by_the_plugin(object: &Value) -> usize {
     let owners = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
     owners.iter().filter(|owner| owner["manager"] == "hotshoe/memcached" && owner["operation"] != "Apply").count()
 }
 
-// An apply leaves alone what others set. If that makes what we set invalid, it is reported with its field manager.
+// An apply leaves alone what others set. If that makes the plugin's fields invalid, it is reported with the field
+// manager.
 
-/// Makes an edit of the Deployment that an apply cannot undo: it is reported with its owner, and not tried over and
-/// over; once that owner removes what it added, the Deployment is put back.
+/// Makes an edit of the Deployment that an apply cannot revert. It is reported with its field manager, and not retried
+/// in a loop; once that manager removes what it added, the Deployment is repaired.
 async fn an_edit_is_a_conflict(name: &str, edit: Value, added: &str) {
     let scene = scene(name).await;
     scene.create(memcached("cache", 1)).await;
@@ -254,24 +258,24 @@ async fn an_edit_is_a_conflict(name: &str, edit: Value, added: &str) {
     let field = added.trim_start_matches('/').replace("/0/", "[0].").replace('/', ".");
     let owned = format!("{field} by {}", editor(&edited));
     scene.event("cache", "FieldManagerConflict", &owned).await;
-    scene.until_said("cache", "Degraded", ("True", "Reconciling", &owned)).await;
+    scene.until_condition("cache", "Degraded", ("True", "Reconciling", &owned)).await;
     let now = scene.get(&DEPLOYMENT, "cache").await;
-    assert_eq!(substance(&now), substance(&edited), "fields of another field manager are left alone");
+    assert_eq!(compared_part(&now), compared_part(&edited), "fields of another field manager are left alone");
     assert_eq!(owners(&now), owners(&edited), "and so is who owns them");
     let remove = json!([{ "op": "remove", "path": added }]);
-    // Without it the edit would be invalid, too.
+    // Without this part the edit itself would be invalid.
     let undo = match added.ends_with("localhostProfile") {
         true => json!([{ "op": "replace", "path": "/spec/template/spec/securityContext/seccompProfile",
             "value": { "type": "Unconfined" } }]),
         false => remove,
     };
     scene.json_patch(&DEPLOYMENT, "cache", undo).await;
-    let is_back = |now: &Value| substance(now) == substance(&before);
+    let is_back = |now: &Value| compared_part(now) == compared_part(&before);
     scene.until_object(&DEPLOYMENT, "cache", "is as it was", is_back).await;
     scene.available("cache").await;
 }
 
-/// The field manager that updated an object last, beside its controllers.
+/// Returns the field manager that updated an object last, apart from its controllers.
 fn editor(object: &Value) -> String {
     let entries = object["metadata"]["managedFields"].as_array().unwrap().iter();
     let mut updates = entries.filter(|entry| entry["operation"] == "Update" && entry["subresource"].is_null());
@@ -312,7 +316,7 @@ fn a_service_that_was_opened_to_a_load_balancer_is_a_conflict_with_who_opened_it
         scene.event("cache", "FieldManagerConflict", &owned).await;
         let undo = json!([{ "op": "remove", "path": "/spec/loadBalancerSourceRanges" }]);
         scene.json_patch(&SERVICE, "cache-service", undo).await;
-        let is_back = |now: &Value| substance(now) == substance(&before);
+        let is_back = |now: &Value| compared_part(now) == compared_part(&before);
         scene.until_object(&SERVICE, "cache-service", "is as it was", is_back).await;
         scene.available("cache").await;
     });
@@ -342,14 +346,14 @@ fn additions_of_others_stay_where_an_edit_beside_them_is_repaired() {
             { "op": "replace", "path": format!("{container}/allowPrivilegeEscalation"), "value": true },
         ]);
         scene.json_patch(&DEPLOYMENT, "cache", edit).await;
-        let is_back = |now: &Value| substance(now) == substance(&before);
+        let is_back = |now: &Value| compared_part(now) == compared_part(&before);
         let after = scene.until_object(&DEPLOYMENT, "cache", "is as it was", is_back).await;
         assert_eq!(after["metadata"]["annotations"]["note"], "theirs");
         scene.available("cache").await;
     });
 }
 
-/// Who owns what of an object, but for the times and what its controllers write.
+/// Returns the field managers of an object with their fields, without times and without its controllers.
 fn owners(object: &Value) -> Vec<(String, Value)> {
     let entries = object["metadata"]["managedFields"].as_array().unwrap().iter();
     let entries = entries.filter(|entry| entry["subresource"].is_null());
@@ -368,19 +372,19 @@ fn additions_of_others_stay_theirs_where_an_edit_cannot_be_repaired() {
         scene
             .until("the rule is in force", async || {
                 let tried =
-                    scene.person.request(http::Method::PATCH, &path, "application/merge-patch+json", &nothing).await;
+                    scene.admin.request(http::Method::PATCH, &path, "application/merge-patch+json", &nothing).await;
                 tried.err().map(drop).ok_or_else(|| "one is allowed".to_owned())
             })
             .await;
         let edit = json!({ "spec": { "replicas": 5, "revisionHistoryLimit": 3 } });
         let edited = scene.merge(&DEPLOYMENT, "cache", edit).await;
-        scene.until_said("cache", "Degraded", ("True", "Resizing", "one server is too few")).await;
-        // It is tried again from time to time, and changes nothing of whose the fields are.
+        scene.until_condition("cache", "Degraded", ("True", "Resizing", "one server is too few")).await;
+        // The repair is retried from time to time, which does not change the ownership of fields.
         let is_theirs = |now: &Value| owners(now) == owners(&edited);
         scene.until_object(&DEPLOYMENT, "cache", "is owned as before", is_theirs).await;
         scene.allow(&rule).await;
         let is_back = |now: &Value| now["spec"]["replicas"] == 1 && now["spec"]["revisionHistoryLimit"] == 3;
-        scene.until_object(&DEPLOYMENT, "cache", "is put back, and keeps what was added", is_back).await;
+        scene.until_object(&DEPLOYMENT, "cache", "is repaired, and keeps what was added", is_back).await;
         scene.available("cache").await;
     });
 }
@@ -402,8 +406,8 @@ fn a_child_that_lost_the_plugin_label_is_restored_whatever_else_was_edited() {
             while let Some((_, object)) = changes.next().await {
                 assert!(!object["spec"]["selector"].is_null(), "a field of ours is gone: {object:#}");
                 assert!(object["metadata"]["annotations"]["hotshoe.dev/applied"].is_string(), "{object:#}");
-                was_edited |= substance(&object) != substance(&before);
-                if was_edited && substance(&object) == substance(&before) {
+                was_edited |= compared_part(&object) != compared_part(&before);
+                if was_edited && compared_part(&object) == compared_part(&before) {
                     break;
                 }
             }
@@ -435,14 +439,14 @@ fn edits_of_fields_that_we_do_not_set_do_not_slow_down_repairs() {
 }
 
 #[test]
-fn a_manual_scale_is_put_back() {
+fn a_manual_scale_is_reverted() {
     run(async {
         let scene = scene("scale").await;
         scene.create(memcached("cache", 2)).await;
         scene.available("cache").await;
         let path = format!("{}/scale", DEPLOYMENT.path(&scene.namespace, Some("cache")));
         let scale = json!({ "spec": { "replicas": 5 } });
-        let scaled = scene.person.request(http::Method::PATCH, &path, "application/merge-patch+json", &scale).await;
+        let scaled = scene.admin.request(http::Method::PATCH, &path, "application/merge-patch+json", &scale).await;
         scaled.expect("a scale");
         let is_back = |object: &Value| object["spec"]["replicas"] == 2;
         scene.until_object(&DEPLOYMENT, "cache", "has two replicas again", is_back).await;
@@ -451,7 +455,7 @@ fn a_manual_scale_is_put_back() {
 }
 
 #[test]
-fn who_scales_again_and_again_is_answered_as_soon_as_the_first_time() {
+fn repeated_manual_scaling_is_reverted_as_soon_as_the_first_time() {
     run(async {
         let scene = scene("scales").await;
         scene.create(memcached("cache", 1)).await;
@@ -460,7 +464,7 @@ fn who_scales_again_and_again_is_answered_as_soon_as_the_first_time() {
             let scaled = scene.merge(&DEPLOYMENT, "cache", json!({ "spec": { "replicas": 2 } })).await;
             let has_two_servers = |object: &Value| object["status"]["nodes"].as_array().is_some_and(|it| it.len() == 2);
             let is_back = |object: &Value| object["spec"]["replicas"] == 1 && object["metadata"] != scaled["metadata"];
-            // Now and then a second Pod is there before it is put back, and the status lists it.
+            // Sometimes a second Pod exists before the scale is reverted, and the status lists it.
             scene.until_object(&DEPLOYMENT, "cache", "has one replica again", is_back).await;
             scene.until_object(&MEMCACHED, "cache", "has one server again", |object| !has_two_servers(object)).await;
         }
@@ -472,7 +476,7 @@ fn who_scales_again_and_again_is_answered_as_soon_as_the_first_time() {
 }
 
 #[test]
-fn what_others_add_is_left_alone() {
+fn additions_of_others_are_left_alone() {
     run(async {
         let scene = scene("additions").await;
         scene.create(memcached("cache", 1)).await;
@@ -502,7 +506,7 @@ fn what_others_add_is_left_alone() {
                 && template["spec"]["containers"][0]["env"] == json!([{ "name": "THEIRS", "value": "1" }])
         };
         scene.available("cache").await;
-        // A resize makes the host write the Deployment, and it still keeps what it did not set.
+        // A resize makes the host write the Deployment, which still keeps the fields of others.
         scene.merge(&MEMCACHED, "cache", json!({ "spec": { "size": 2 } })).await;
         let resized = |deployment: &Value| deployment["spec"]["replicas"] == 2;
         let deployment = scene.until_object(&DEPLOYMENT, "cache", "has two replicas", resized).await;

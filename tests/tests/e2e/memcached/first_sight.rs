@@ -3,13 +3,13 @@
 use futures::StreamExt;
 use hotshoe_tests::control_plane::SYSTEM;
 use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED};
-use hotshoe_tests::scene::{FINALIZER, is_settled, said};
+use hotshoe_tests::scene::{FINALIZER, condition_parts, is_settled};
 use hotshoe_tests::{Scene, memcached, run};
 use serde_json::{Value, json};
 
 use super::scene;
 
-/// The first status of a Memcached, when it has come to this end.
+/// Waits until the status of a Memcached fulfils a condition, and returns its first status.
 async fn first_status(scene: &Scene, name: &str, ends: impl Fn(&Value) -> bool) -> Value {
     let mut changes = scene.watch(&MEMCACHED).await;
     scene.create(memcached(name, 1)).await;
@@ -26,9 +26,9 @@ async fn first_status(scene: &Scene, name: &str, ends: impl Fn(&Value) -> bool) 
 }
 
 fn assert_starts(first: &Value) {
-    assert_eq!(said(first, "Available"), ("Unknown", "Reconciling", "Starting reconciliation"));
-    assert_eq!(said(first, "Progressing").0, "True");
-    assert_eq!(said(first, "Degraded").0, "False");
+    assert_eq!(condition_parts(first, "Available"), ("Unknown", "Reconciling", "Starting reconciliation"));
+    assert_eq!(condition_parts(first, "Progressing").0, "True");
+    assert_eq!(condition_parts(first, "Degraded").0, "False");
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn the_first_status_says_that_reconciliation_starts() {
 fn the_first_status_of_an_unservable_object_says_that_reconciliation_starts_and_the_next_why_it_cannot() {
     run(async {
         let scene = scene("first-trouble").await;
-        let is_told = |object: &Value| said(object, "Degraded").1 == "InvalidName";
+        let is_told = |object: &Value| condition_parts(object, "Degraded").1 == "InvalidName";
         assert_starts(&first_status(&scene, "in.valid", is_told).await);
         scene.event("in.valid", "InvalidName", "in.valid").await;
         let writes = scene.recorded_writes().await;
@@ -60,15 +60,15 @@ fn a_memcached_in_the_namespace_of_the_host_is_left_alone() {
         let name = &scene.namespace;
         let mut theirs = memcached(name, 1);
         theirs["metadata"]["namespace"] = SYSTEM.into();
-        let theirs = scene.person.create(&theirs).await.expect("it is created");
-        // One that comes later is served.
+        let theirs = scene.admin.create(&theirs).await.expect("it is created");
+        // One in another namespace that is created later is served.
         scene.create(memcached("cache", 1)).await;
         scene.available("cache").await;
-        let now = scene.person.get(&MEMCACHED, SYSTEM, name).await.expect("it is there");
+        let now = scene.admin.get(&MEMCACHED, SYSTEM, name).await.expect("it is there");
         assert_eq!(now["metadata"]["resourceVersion"], theirs["metadata"]["resourceVersion"], "{now:#}");
-        let refused = scene.person.get(&DEPLOYMENT, SYSTEM, name).await.expect_err("no child was made");
+        let refused = scene.admin.get(&DEPLOYMENT, SYSTEM, name).await.expect_err("no child was made");
         assert_eq!(refused.code, 404);
-        scene.person.delete(&MEMCACHED, SYSTEM, name).await.expect("it is deleted");
+        scene.admin.delete(&MEMCACHED, SYSTEM, name).await.expect("it is deleted");
     });
 }
 
@@ -140,7 +140,7 @@ fn each_change_of_what_is_observed_costs_one_write_and_nothing_else_costs_any() 
         assert_eq!(count("events"), 0, "{writes:#?}");
         assert_eq!(count("memcacheds/status"), statuses.len(), "{writes:#?}\n{statuses:#?}");
         assert_eq!(writes.len(), 3 + statuses.len(), "{writes:#?}");
-        // Start, Deployment there, and the steps of its roll-out, of which some may fall together.
+        // The start, the Deployment's creation, and the steps of its rollout, of which some may coincide.
         assert!(statuses.len() <= 9, "{statuses:#?}");
     });
 }

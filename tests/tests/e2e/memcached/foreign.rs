@@ -1,10 +1,10 @@
-//! Objects of others that have the names of our children.
+//! Objects of others with the names of the plugin's children.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use hotshoe_tests::kinds::{DEPLOYMENT, Kind, MEMCACHED, SERVICE};
-use hotshoe_tests::scene::{condition, said};
+use hotshoe_tests::scene::{condition, condition_parts};
 use hotshoe_tests::{Scene, memcached, run};
 use serde_json::{Value, json};
 
@@ -39,8 +39,8 @@ fn service() -> Value {
     })
 }
 
-/// The part that must not change: all but what controllers write.
-fn substance(object: &Value) -> Value {
+/// Returns the part of an object that must not change: all but what controllers write.
+fn compared_part(object: &Value) -> Value {
     let managers: BTreeSet<_> = object["metadata"]["managedFields"]
         .as_array()
         .unwrap()
@@ -63,10 +63,10 @@ async fn is_left_alone(scene: &Scene, kind: Kind, name: &str) {
     let theirs = scene.get(&kind, name).await;
     scene.create(memcached("cache", 1)).await;
     let words = format!("{} ({name})", kind.kind);
-    scene.until_said("cache", "Degraded", ("True", "Conflict", &words)).await;
+    scene.until_condition("cache", "Degraded", ("True", "Conflict", &words)).await;
     scene.event("cache", "Conflict", name).await;
     let now = scene.get(&kind, name).await;
-    assert_eq!(substance(&now), substance(&theirs), "nothing of it was changed");
+    assert_eq!(compared_part(&now), compared_part(&theirs), "no field of it was changed");
     scene.delete(&kind, name).await;
     let object = scene.available("cache").await;
     let ours = scene.get(&kind, name).await;
@@ -109,8 +109,8 @@ fn a_foreign_service_does_not_keep_the_servers_from_running() {
         let scene = scene("foreign-beside").await;
         scene.create(service()).await;
         scene.create(memcached("cache", 2)).await;
-        scene.until_said("cache", "Available", ("True", "Reconciling", "with 2 replicas")).await;
-        scene.until_said("cache", "Degraded", ("True", "Conflict", "cache-service")).await;
+        scene.until_condition("cache", "Available", ("True", "Reconciling", "with 2 replicas")).await;
+        scene.until_condition("cache", "Degraded", ("True", "Conflict", "cache-service")).await;
     });
 }
 
@@ -121,11 +121,11 @@ fn a_memcached_that_is_deleted_leaves_a_foreign_object_behind() {
         scene.create(deployment(None)).await;
         let theirs = scene.get(&DEPLOYMENT, "cache").await;
         scene.create(memcached("cache", 1)).await;
-        scene.until_said("cache", "Degraded", ("True", "Conflict", "")).await;
+        scene.until_condition("cache", "Degraded", ("True", "Conflict", "")).await;
         scene.delete(&MEMCACHED, "cache").await;
         scene.gone(&MEMCACHED, "cache").await;
         scene.gone(&SERVICE, "cache-service").await;
-        assert_eq!(substance(&scene.get(&DEPLOYMENT, "cache").await), substance(&theirs));
+        assert_eq!(compared_part(&scene.get(&DEPLOYMENT, "cache").await), compared_part(&theirs));
     });
 }
 
@@ -140,9 +140,9 @@ fn a_leftover_child_of_an_earlier_object_of_this_name_is_reported_if_it_does_not
         scene.gone(&MEMCACHED, "cache").await;
         scene.create(memcached("cache", 1)).await;
         scene
-            .until_within(Duration::from_secs(90), "the conflict is said", async || {
+            .until_within(Duration::from_secs(90), "the conflict is reported", async || {
                 let object = scene.get(&MEMCACHED, "cache").await;
-                let (status, reason, message) = said(&object, "Degraded");
+                let (status, reason, message) = condition_parts(&object, "Degraded");
                 let is_said = (status, reason) == ("True", "Conflict") && message.contains("Deployment (cache)");
                 is_said.then_some(()).ok_or_else(|| format!("{object:#}"))
             })
@@ -161,11 +161,11 @@ fn an_orphaned_child_is_not_adopted_by_the_next_object_of_this_name() {
         scene.available("cache").await;
         let path = MEMCACHED.path(&scene.namespace, Some("cache"));
         let options = json!({ "propagationPolicy": "Orphan" });
-        scene.person.request(http::Method::DELETE, &path, "application/json", &options).await.expect("a deletion");
+        scene.admin.request(http::Method::DELETE, &path, "application/json", &options).await.expect("a deletion");
         scene.gone(&MEMCACHED, "cache").await;
         let left = scene.get(&DEPLOYMENT, "cache").await;
         assert!(left["metadata"]["ownerReferences"].is_null(), "{left:#}");
-        // Times of objects have no fractions of a second.
+        // Times in objects have a resolution of a second.
         let is_later = async || {
             let probe = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "generateName": "now-" } });
             let now = scene.create(probe).await["metadata"]["creationTimestamp"].clone();
@@ -173,8 +173,8 @@ fn an_orphaned_child_is_not_adopted_by_the_next_object_of_this_name() {
         };
         scene.until("the next second has begun", is_later).await;
         scene.create(memcached("cache", 2)).await;
-        scene.until_said("cache", "Degraded", ("True", "Conflict", "Deployment (cache)")).await;
+        scene.until_condition("cache", "Degraded", ("True", "Conflict", "Deployment (cache)")).await;
         let now = scene.get(&DEPLOYMENT, "cache").await;
-        assert_eq!(substance(&now), substance(&left));
+        assert_eq!(compared_part(&now), compared_part(&left));
     });
 }

@@ -1,4 +1,4 @@
-//! Who writes what, as the API server recorded it, and what the accounts may not.
+//! Which account writes what, by the audit log, and what the accounts may not do.
 
 use hotshoe_tests::control_plane::{CLOSED, HOST_USER, PLUGIN_USER, SYSTEM};
 use hotshoe_tests::kinds::{DEPLOYMENT, EVENT, Kind, MEMCACHED, NAMESPACE, SECRET, SERVICE, SERVICE_ACCOUNT};
@@ -137,7 +137,7 @@ fn the_plugins_account_can_write_its_children_and_little_else() {
     });
 }
 
-/// Creates it, but for the last step.
+/// Creates an object by a dry run.
 async fn try_to_create(account: &Kube, kind: &Kind, object: &Value) -> Result<Value, Refused> {
     let namespace = object["metadata"]["namespace"].as_str().expect("a namespace");
     let path = format!("{}?dryRun=All", kind.path(namespace, None));
@@ -170,11 +170,11 @@ fn the_plugins_account_may_write_in_every_namespace_but_the_hosts() {
         let name = scene.namespace.as_str();
         let metadata = json!({ "name": name, "namespace": SYSTEM });
         let theirs = json!({ "apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": { "ports": [{ "port": 80 }] } });
-        scene.person.create(&theirs).await.expect("the person may");
+        scene.admin.create(&theirs).await.expect("the administrator may");
         let selector = json!({ "spec": { "selector": { "app": "mine" } } });
         is_closed("a change", plugin.merge(&SERVICE, SYSTEM, name, &selector).await);
         is_closed("a deletion", plugin.delete(&SERVICE, SYSTEM, name).await);
-        scene.person.delete(&SERVICE, SYSTEM, name).await.expect("the person may");
+        scene.admin.delete(&SERVICE, SYSTEM, name).await.expect("the administrator may");
     });
 }
 
@@ -188,7 +188,7 @@ fn the_namespace_of_the_host_is_closed_whatever_rights_a_plugins_account_has() {
         plane.grant("everywhere", "tests-everywhere", &everything).await;
         let plugin = Kube::of(&plane.kubeconfig_of(SYSTEM, "everywhere").await).await;
         let may = async || plugin.list(&NAMESPACE, "").await.map_err(|refused| refused.message);
-        hotshoe_tests::wait::until("the rights are there", hotshoe_tests::wait::PATIENCE, may).await;
+        hotshoe_tests::wait::until("the rights are there", hotshoe_tests::wait::TIMEOUT, may).await;
         let post = async |path: String, body: Value| {
             plugin.request(http::Method::POST, &format!("{path}?dryRun=All"), "application/json", &body).await
         };
@@ -197,7 +197,7 @@ fn the_namespace_of_the_host_is_closed_whatever_rights_a_plugins_account_has() {
         let labels = json!({ "metadata": { "labels": { "pod-security.kubernetes.io/enforce": null } } });
         is_closed("the namespace itself", plugin.merge(&NAMESPACE, "", SYSTEM, &labels).await);
         is_closed("its end", plugin.delete(&NAMESPACE, "", SYSTEM).await);
-        // What has no namespace is not the host's.
+        // Cluster-scoped objects are not in the host's namespace.
         let other = json!({ "metadata": { "name": "open-to-all" } });
         let other = post(NAMESPACE.path("", None), other).await;
         assert!(other.is_ok(), "{other:?}");

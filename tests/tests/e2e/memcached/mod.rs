@@ -23,7 +23,7 @@ async fn host() -> &'static Host {
     HOST.get_or_init(|| async { Start::new(ControlPlane::of_one_host().await).await.ready().await }).await
 }
 
-/// Creates a namespace in which it runs.
+/// Creates a namespace that the host watches.
 async fn scene(name: &str) -> Scene {
     let host = host().await;
     Scene::with(ControlPlane::of_one_host().await, host, name).await

@@ -15,11 +15,11 @@ fn a_name_that_no_child_can_have_gets_a_condition_and_no_children() {
         let long = "a".repeat(56);
         for (name, word) in [(long.as_str(), "56 characters"), ("has.dots", "Service"), ("1st", "Service")] {
             scene.create(memcached(name, 1)).await;
-            let object = scene.until_said(name, "Degraded", ("True", "InvalidName", word)).await;
-            assert_eq!(hotshoe_tests::scene::said(&object, "Available").0, "False");
+            let object = scene.until_condition(name, "Degraded", ("True", "InvalidName", word)).await;
+            assert_eq!(hotshoe_tests::scene::condition_parts(&object, "Available").0, "False");
             scene.event(name, "InvalidName", word).await;
         }
-        // What would be a storm shows at once, and nothing else marks the end of it.
+        // A loop of writes would show within seconds; that there is none is no condition to wait for.
         let writes = scene.recorded_writes().await.len();
         tokio::time::sleep(Duration::from_secs(3)).await;
         assert_eq!(scene.recorded_writes().await.len(), writes, "it is not tried again and again");

@@ -1,4 +1,4 @@
-//! What the API server refuses is said in its words, and tried again.
+//! Writes that the API server refuses: its message is reported, and the write is retried.
 
 use hotshoe_tests::kinds::{DEPLOYMENT, Kind, MEMCACHED, QUOTA, SERVICE};
 use hotshoe_tests::{Scene, memcached, run};
@@ -20,11 +20,11 @@ fn a_refused_deployment_is_reported_with_its_cause_and_retried() {
         scene.create(memcached("cache", 1)).await;
         let message = "Failed to create Deployment for the custom resource (cache): (";
         for (condition, status) in [("Available", "False"), ("Degraded", "True")] {
-            let object = scene.until_said("cache", condition, (status, "Reconciling", message)).await;
-            let said = hotshoe_tests::scene::said(&object, condition).2.to_owned();
+            let object = scene.until_condition("cache", condition, (status, "Reconciling", message)).await;
+            let said = hotshoe_tests::scene::condition_parts(&object, condition).2.to_owned();
             assert!(said.starts_with(message) && said.contains("exceeded quota") && said.ends_with(')'), "{said}");
         }
-        // One child's refusal does not stop the other.
+        // The refusal of one child does not stop the other.
         scene.get(&SERVICE, "cache-service").await;
         scene.event("cache", "Forbidden", "exceeded quota").await;
         scene.merge(&QUOTA, "none", json!({ "spec": { "hard": { "count/deployments.apps": "1" } } })).await;
@@ -32,14 +32,14 @@ fn a_refused_deployment_is_reported_with_its_cause_and_retried() {
     });
 }
 
-/// A rule of the cluster that lets no Deployment of this namespace have more than one replica.
+/// Creates an admission policy that allows Deployments in this namespace one replica at most.
 async fn forbid_growth(scene: &Scene) -> String {
     let name = scene.forbid(&DEPLOYMENT, "object.spec.replicas <= 1", "one server is enough").await;
     let path = format!("{}?dryRun=All", DEPLOYMENT.path(&scene.namespace, Some("cache")));
     let growth = json!({ "spec": { "replicas": 2 } });
     scene
         .until("the rule is in force", async || {
-            let tried = scene.person.request(http::Method::PATCH, &path, "application/merge-patch+json", &growth).await;
+            let tried = scene.admin.request(http::Method::PATCH, &path, "application/merge-patch+json", &growth).await;
             tried.err().map(drop).ok_or_else(|| "growth is allowed".to_owned())
         })
         .await;
@@ -54,7 +54,7 @@ fn a_refused_write_is_retried_at_once_when_the_parent_is_annotated() {
         scene.available("cache").await;
         let rule = forbid_growth(&scene).await;
         scene.merge(&MEMCACHED, "cache", json!({ "spec": { "size": 2 } })).await;
-        scene.until_said("cache", "Degraded", ("True", "Resizing", "one server is enough")).await;
+        scene.until_condition("cache", "Degraded", ("True", "Resizing", "one server is enough")).await;
         scene.allow(&rule).await;
         let tries = async |scene: &Scene| {
             let writes = scene.recorded_writes().await;
@@ -62,7 +62,7 @@ fn a_refused_write_is_retried_at_once_when_the_parent_is_annotated() {
         };
         let before = tries(&scene).await;
         scene.merge(&MEMCACHED, "cache", json!({ "metadata": { "annotations": { "tried": "again" } } })).await;
-        // Sooner than by itself, ten seconds after the first refusal.
+        // Sooner than the regular retry, ten seconds after the first refusal.
         let soon = std::time::Duration::from_secs(5);
         scene
             .until_within(soon, "it is tried again", async || {
@@ -88,7 +88,7 @@ fn children_are_cared_for_while_the_status_may_not_be_written() {
         scene
             .until("the rule is in force", async || {
                 let tried =
-                    scene.person.request(http::Method::PATCH, &path, "application/merge-patch+json", &word).await;
+                    scene.admin.request(http::Method::PATCH, &path, "application/merge-patch+json", &word).await;
                 tried.err().map(drop).ok_or_else(|| "it may be written".to_owned())
             })
             .await;
@@ -98,7 +98,7 @@ fn children_are_cared_for_while_the_status_may_not_be_written() {
                 line.contains(&scene.namespace) && line.contains("nothing is to be said") && line.contains(pause)
             })
         };
-        // The longer it rests, the surer it is that something else has it look again.
+        // The longer the pause before the retry, the surer it is that something else causes the repair.
         host()
             .await
             .until("it rests for long", async || {
@@ -125,8 +125,8 @@ fn a_refused_size_is_reported_with_its_cause_and_retried() {
         scene.merge(&MEMCACHED, "cache", json!({ "spec": { "size": 2 } })).await;
         let message = "Failed to update the size for the custom resource (cache): (";
         for (condition, status) in [("Available", "False"), ("Degraded", "True")] {
-            let object = scene.until_said("cache", condition, (status, "Resizing", message)).await;
-            let said = hotshoe_tests::scene::said(&object, condition).2.to_owned();
+            let object = scene.until_condition("cache", condition, (status, "Resizing", message)).await;
+            let said = hotshoe_tests::scene::condition_parts(&object, condition).2.to_owned();
             assert!(said.contains("one server is enough"), "{said}");
         }
         let deployment = scene.get(&DEPLOYMENT, "cache").await;
@@ -148,7 +148,7 @@ fn a_change_that_a_policy_refuses_changes_nothing_of_others_and_is_not_half_appl
         forbid_growth(&scene).await;
         scene.merge(&MEMCACHED, "cache", json!({ "spec": { "size": 2, "containerPort": 12000 } })).await;
         let message = "Failed to update the size for the custom resource (cache): (";
-        scene.until_said("cache", "Degraded", ("True", "Resizing", message)).await;
+        scene.until_condition("cache", "Degraded", ("True", "Resizing", message)).await;
         let deployment = scene.get(&DEPLOYMENT, "cache").await;
         let ports = &deployment["spec"]["template"]["spec"]["containers"][0]["ports"];
         let numbers: Vec<_> = ports.as_array().expect("ports").iter().map(|port| &port["containerPort"]).collect();
@@ -165,8 +165,8 @@ fn a_refused_size_that_the_user_reverts_leaves_nothing_behind() {
         forbid_growth(&scene).await;
         scene.merge(&MEMCACHED, "cache", json!({ "spec": { "size": 2 } })).await;
         let message = "Failed to update the size for the custom resource (cache): (";
-        scene.until_said("cache", "Degraded", ("True", "Resizing", message)).await;
-        // All children are as they should be, so no write of a child wakes the plugin to decide again.
+        scene.until_condition("cache", "Degraded", ("True", "Resizing", message)).await;
+        // All children are as desired, so that no write of a child requeues the parent.
         scene.merge(&MEMCACHED, "cache", json!({ "spec": { "size": 1 } })).await;
         scene.available("cache").await;
     });

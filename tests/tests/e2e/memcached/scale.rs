@@ -26,12 +26,12 @@ fn kubectl_scale_sets_the_size_and_autoscalers_find_the_pods() {
         assert_eq!((&object["spec"]["size"], &object["status"]["replicas"]), (&json!(5), &json!(5)));
         for kind in [MEMCACHED, MEMCACHED_V1] {
             let path = format!("{}/scale", kind.path(&scene.namespace, Some("cache")));
-            let scale = scene.person.request(http::Method::GET, &path, "application/json", &Value::Null).await;
+            let scale = scene.admin.request(http::Method::GET, &path, "application/json", &Value::Null).await;
             let scale = scale.expect("a scale");
             assert_eq!((&scale["spec"]["replicas"], &scale["status"]["replicas"]), (&json!(5), &json!(5)));
             let selector = scale["status"]["selector"].as_str().expect("a selector");
             let path = format!("{}?labelSelector={}", POD.path(&scene.namespace, None), selector.replace('=', "%3D"));
-            let pods = scene.person.request(http::Method::GET, &path, "application/json", &Value::Null).await;
+            let pods = scene.admin.request(http::Method::GET, &path, "application/json", &Value::Null).await;
             assert_eq!(pods.expect("Pods")["items"].as_array().map(Vec::len), Some(5), "{selector}");
         }
         for (replicas, words) in [("0", "Size must be between 1 and 10."), ("11", "Size must be between 1 and 10.")] {

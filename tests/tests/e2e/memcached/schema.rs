@@ -1,4 +1,4 @@
-//! What the API server takes and shows, by the CRD.
+//! What the API server accepts and shows, by the CRD.
 
 use hotshoe_tests::kinds::{Kind, MEMCACHED, MEMCACHED_V1};
 use hotshoe_tests::{memcached, repository, run};
@@ -14,14 +14,14 @@ fn in_version(kind: &Kind, spec: &Value) -> Value {
 }
 
 #[test]
-fn what_the_schema_does_not_allow_is_rejected_with_its_words() {
+fn a_spec_that_the_schema_does_not_allow_is_rejected_with_a_message() {
     run(async {
         let scene = scene("schema").await;
         for (kind, spec, words) in [
             (MEMCACHED, json!({ "size": 0 }), "spec.size in body should be greater than or equal to 1"),
             (MEMCACHED, json!({ "size": -1 }), "spec.size in body should be greater than or equal to 1"),
             (MEMCACHED, json!({ "size": 4 }), "spec.size in body should be less than or equal to 3"),
-            // What other tutorials have; the error names the version to write.
+            // The value of other tutorials; the error names the version to write.
             (MEMCACHED, json!({ "size": 5 }), "write apiVersion: cache.example.com/v1, which takes sizes up to 10"),
             (MEMCACHED, json!({ "size": "2" }), "spec.size in body must be of type integer"),
             (MEMCACHED, json!({ "size": 1.5 }), "spec.size in body must be of type int32"),
@@ -53,7 +53,7 @@ fn a_size_that_only_v1_allows_is_served() {
         scene.create(in_version(&MEMCACHED_V1, &json!({ "size": 10 }))).await;
         let object = scene.available("cache").await;
         assert_eq!(object["status"]["nodes"].as_array().map(Vec::len), Some(10));
-        // An unqualified edit goes through the preferred version, which is v1.
+        // An edit without a version uses the preferred one, v1.
         scene.merge(&MEMCACHED_V1, "cache", json!({ "spec": { "size": 9 } })).await;
         let is_nine = |object: &Value| object["status"]["readyReplicas"] == 9;
         scene.until_object(&MEMCACHED, "cache", "has nine servers", is_nine).await;
@@ -70,7 +70,7 @@ fn kubectl_shows_size_ready_available_and_age_in_both_versions() {
             let accept = ("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
             let path = kind.path(&scene.namespace, None);
             let table =
-                scene.person.request_with(http::Method::GET, &path, &[accept], &Value::Null).await.expect("a table");
+                scene.admin.request_with(http::Method::GET, &path, &[accept], &Value::Null).await.expect("a table");
             let columns = table["columnDefinitions"].as_array().unwrap();
             let names: Vec<_> = columns.iter().map(|column| column["name"].as_str().unwrap()).collect();
             assert_eq!(names, ["Name", "Size", "Ready", "Available", "Age"], "{}", kind.version);
@@ -88,7 +88,7 @@ fn the_resource_is_found_under_its_names() {
         for version in ["v1", "v1alpha1"] {
             let path = format!("/apis/cache.example.com/{version}");
             let found = scene
-                .person
+                .admin
                 .request(http::Method::GET, &path, "application/json", &Value::Null)
                 .await
                 .expect("resources");
@@ -103,7 +103,7 @@ fn the_resource_is_found_under_its_names() {
             assert_eq!(named("memcacheds/scale")["kind"], "Scale");
         }
         let list = scene
-            .person
+            .admin
             .request(http::Method::GET, &MEMCACHED.path("default", None), "application/json", &Value::Null)
             .await;
         assert_eq!(list.expect("a list")["kind"], "MemcachedList");

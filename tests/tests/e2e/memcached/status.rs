@@ -2,7 +2,7 @@
 
 use futures::StreamExt;
 use hotshoe_tests::kinds::{MEMCACHED, POD};
-use hotshoe_tests::scene::{condition, is_settled, said};
+use hotshoe_tests::scene::{condition, condition_parts, is_settled};
 use hotshoe_tests::{memcached, run};
 use serde_json::{Value, json};
 
@@ -52,9 +52,9 @@ fn the_conditions_of_a_settled_memcached_have_the_promised_words() {
         scene.create(memcached("cache", 2)).await;
         let object = scene.available("cache").await;
         let message = "Deployment for custom resource (cache) with 2 replicas created successfully";
-        assert_eq!(said(&object, "Available"), ("True", "Reconciling", message));
-        assert_eq!(said(&object, "Progressing").0, "False");
-        assert_eq!(said(&object, "Degraded").0, "False");
+        assert_eq!(condition_parts(&object, "Available"), ("True", "Reconciling", message));
+        assert_eq!(condition_parts(&object, "Progressing").0, "False");
+        assert_eq!(condition_parts(&object, "Degraded").0, "False");
         let all = object["status"]["conditions"].as_array().unwrap();
         assert_eq!(all.len(), 3, "{all:#?}");
     });
@@ -74,7 +74,7 @@ fn a_new_port_is_not_reported_as_rolled_out_before_it_is() {
         };
         while let Some((_, object)) = changes.next().await {
             if is_about_it(&object) {
-                assert_eq!(said(&object, "Progressing").0, "True", "{object:#}");
+                assert_eq!(condition_parts(&object, "Progressing").0, "True", "{object:#}");
                 break;
             }
         }
@@ -87,7 +87,7 @@ fn a_new_port_is_not_reported_as_rolled_out_before_it_is() {
     });
 }
 
-/// What a Memcached said, from one status to the next.
+/// Resizes a Memcached, and returns all its statuses in order.
 async fn history(sizes: &[u64]) -> Vec<Value> {
     let scene = scene("history").await;
     let mut changes = scene.watch(&MEMCACHED).await;
@@ -144,12 +144,12 @@ fn available_is_true_only_while_as_many_are_ready_as_desired() {
                 "False" => {
                     let message =
                         format!("Deployment for custom resource (cache) has {ready} of {size} replicas ready");
-                    assert_eq!(said(object, "Available"), ("False", "Reconciling", message.as_str()));
+                    assert_eq!(condition_parts(object, "Available"), ("False", "Reconciling", message.as_str()));
                 }
-                _ => assert_eq!(said(object, "Available").2, "Starting reconciliation"),
+                _ => assert_eq!(condition_parts(object, "Available").2, "Starting reconciliation"),
             }
         }
-        let seen: Vec<_> = history.iter().map(|object| said(object, "Available").0).collect();
+        let seen: Vec<_> = history.iter().map(|object| condition_parts(object, "Available").0).collect();
         assert!(seen.contains(&"Unknown") && seen.contains(&"False") && seen.contains(&"True"), "{seen:?}");
     });
 }

@@ -1,4 +1,4 @@
-//! What others change in the StatefulSet: it is put back, and the Redis gets an Event that says what to edit.
+//! Changes of the StatefulSet by others: they are reverted, and an Event about the Redis says what to edit instead.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{images, redis, rolled_out, scene, serves};
 
-/// Runs kubectl as a person would.
+/// Runs kubectl as a user would.
 fn kubectl(scene: &Scene, arguments: &[&str]) {
     let output = Command::new(repository("target/control-plane/bin/kubectl"))
         .arg("--kubeconfig")
@@ -21,7 +21,7 @@ fn kubectl(scene: &Scene, arguments: &[&str]) {
 }
 
 #[test]
-fn a_set_that_is_scaled_by_hand_is_put_back() {
+fn a_set_that_is_scaled_by_hand_is_reverted() {
     run(async {
         let (scene, _host) = scene("scaled-by-hand").await;
         scene.create(redis(json!({ "replicas": 2 }))).await;
@@ -30,7 +30,7 @@ fn a_set_that_is_scaled_by_hand_is_put_back() {
         scene.until_object(&STATEFUL_SET, "redis", "has two servers again", |set| set["spec"]["replicas"] == 2).await;
         scene.event("redis", "ScaledByHand", "kubectl scale redis/redis --replicas=4").await;
         serves(&scene, 2).await;
-        // That advice is followed.
+        // The test follows the Event's advice.
         kubectl(&scene, &["scale", "redis/redis", "--replicas=3"]);
         serves(&scene, 3).await;
         assert_eq!(scene.events("redis", "ScaledByHand").await.len(), 1, "a change of the Redis is none by hand");
@@ -38,7 +38,7 @@ fn a_set_that_is_scaled_by_hand_is_put_back() {
 }
 
 #[test]
-fn a_set_that_is_rolled_back_by_hand_is_put_back() {
+fn a_set_that_is_rolled_back_by_hand_is_reverted() {
     run(async {
         let (scene, _host) = scene("undone").await;
         scene.create(redis(json!({ "replicas": 2 }))).await;

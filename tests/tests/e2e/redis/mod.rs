@@ -1,5 +1,5 @@
-//! What the Redis plugin does, seen by a plain client: each test has a host and a namespace of its own, which enforces
-//! Pod Security `restricted`. Volumes are made by the host path provisioner of the controller-manager.
+//! The Redis plugin, seen by a plain client. Each test has its own host and its own namespace, which enforces Pod
+//! Security `restricted`. The host path provisioner of the controller-manager creates the volumes.
 
 mod by_hand;
 mod rollout;
@@ -9,13 +9,13 @@ mod stuck;
 
 use hotshoe_tests::host::Host;
 use hotshoe_tests::kinds::{CLAIM, POD, REDIS, STATEFUL_SET};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{ControlPlane, Scene, guests};
 use serde_json::{Value, json};
 
 const CRD: &str = "crds/cache.example.com_redises.yaml";
 
-/// A namespace with a host at work that has the plugin.
+/// Creates a namespace with a ready host that has the plugin.
 async fn scene(name: &str) -> (Scene, Host) {
     let plane = ControlPlane::shared().await;
     let folder = guests::plugin("redis");
@@ -26,35 +26,35 @@ async fn scene(name: &str) -> (Scene, Host) {
     (scene, host)
 }
 
-/// A Redis of this spec, by the name of `redis`.
+/// A Redis with this spec and the name `redis`.
 fn redis(spec: Value) -> Value {
     json!({ "apiVersion": REDIS.api_version(), "kind": REDIS.kind, "metadata": { "name": "redis" }, "spec": spec })
 }
 
-/// Waits until so many servers are ready, and the status says so of what the spec says now.
+/// Waits until so many servers are ready, and the status shows that for the current generation.
 async fn serves(scene: &Scene, replicas: usize) -> Value {
     let is_right = |object: &Value| {
         let status = &object["status"];
         status["readyReplicas"] == replicas
             && status["replicas"] == replicas
             && status["ordinals"].as_array().map(Vec::len) == Some(replicas)
-            && said(object, "Available").0 == "True"
-            && said(object, "Progressing").0 == "False"
+            && condition_parts(object, "Available").0 == "True"
+            && condition_parts(object, "Progressing").0 == "False"
             && is_current(object)
     };
     scene.until_object(&REDIS, "redis", &format!("serves with {replicas}"), is_right).await
 }
 
-/// Waits until so many servers run what the spec says now, and the rollout has ended.
+/// Waits until so many servers run the current spec, and the rollout has ended.
 async fn rolled_out(scene: &Scene, replicas: usize) -> Value {
     let is_right = |object: &Value| {
-        let is_over = said(object, "Progressing").1 == "RolledOut";
+        let is_over = condition_parts(object, "Progressing").1 == "RolledOut";
         is_current(object) && is_over && object["status"]["updatedReplicas"] == replicas
     };
     scene.until_object(&REDIS, "redis", "is rolled out", is_right).await
 }
 
-/// Whether the status is about the spec as it stands.
+/// Whether the status is about the current generation.
 fn is_current(object: &Value) -> bool {
     let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let generation = &object["metadata"]["generation"];
@@ -80,7 +80,7 @@ async fn labelled(scene: &Scene, kind: &hotshoe_tests::kinds::Kind) -> Vec<Strin
     names
 }
 
-/// Waits until exactly these claims are there.
+/// Waits until exactly these claims exist.
 async fn has_claims(scene: &Scene, ordinals: &[usize]) {
     let expected: Vec<String> = ordinals.iter().map(|ordinal| format!("redis-data-redis-{ordinal}")).collect();
     scene
@@ -91,7 +91,7 @@ async fn has_claims(scene: &Scene, ordinals: &[usize]) {
         .await;
 }
 
-/// The image of each server, in the order of their ordinals.
+/// Returns the image of each server, in the order of the ordinals.
 async fn images(scene: &Scene) -> Vec<String> {
     let mut pods = scene.list(&POD).await;
     pods.sort_by_key(|pod| pod["metadata"]["name"].to_string());

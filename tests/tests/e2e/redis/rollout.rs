@@ -3,7 +3,7 @@
 use futures::StreamExt;
 use hotshoe_tests::kinds::{REDIS, STATEFUL_SET};
 use hotshoe_tests::run;
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use serde_json::{Value, json};
 
 use super::{images, redis, rolled_out, scene, serves};
@@ -54,7 +54,7 @@ fn a_pause_between_two_servers_is_kept() {
         assert_eq!(images(&scene).await, ["redis:6.0", "redis:7.0"], "the highest ordinal is the first");
         let whole = |object: &Value| object["status"]["updatedReplicas"] == 2 && object["status"]["readyReplicas"] == 2;
         scene.until_object(&REDIS, "redis", "has updated both", whole).await;
-        // Kubernetes writes times in whole seconds, and the test saw the first server a moment late.
+        // Kubernetes writes times in whole seconds, and the test saw the first server a moment later.
         assert!(began.elapsed().as_secs() >= 2, "{:?}", began.elapsed());
     });
 }
@@ -66,7 +66,7 @@ fn a_partition_holds_servers_back_until_it_is_lowered() {
         scene.create(redis(json!({ "updateStrategy": { "partition": 2 } }))).await;
         serves(&scene, 3).await;
         scene.merge(&REDIS, "redis", json!({ "spec": { "image": "redis:7.0" } })).await;
-        scene.until_said_of(&REDIS, "redis", "Progressing", "False", "PartitionHolds").await;
+        scene.until_condition_of(&REDIS, "redis", "Progressing", "False", "PartitionHolds").await;
         assert_eq!(images(&scene).await, ["redis:6.0", "redis:6.0", "redis:7.0"]);
         scene.merge(&REDIS, "redis", json!({ "spec": { "updateStrategy": { "partition": 0 } } })).await;
         rolled_out(&scene, 3).await;
@@ -81,8 +81,8 @@ fn a_partition_beyond_the_servers_holds_all_of_them_and_is_named() {
         scene.create(redis(json!({ "updateStrategy": { "partition": 9 } }))).await;
         serves(&scene, 3).await;
         scene.merge(&REDIS, "redis", json!({ "spec": { "image": "redis:7.0" } })).await;
-        let object = scene.until_said_of(&REDIS, "redis", "Progressing", "False", "PartitionBeyondReplicas").await;
-        let message = said(&object, "Progressing").2;
+        let object = scene.until_condition_of(&REDIS, "redis", "Progressing", "False", "PartitionBeyondReplicas").await;
+        let message = condition_parts(&object, "Progressing").2;
         assert!(message.contains("is 9, and the highest ordinal is 2"), "{message}");
         assert_eq!(images(&scene).await, ["redis:6.0"; 3]);
     });

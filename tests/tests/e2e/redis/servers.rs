@@ -1,4 +1,4 @@
-//! The Service, the StatefulSet and what that makes: their shape, and more and fewer of them.
+//! The Service, the StatefulSet and its Pods and claims: their fields, and scaling.
 
 use hotshoe_tests::kinds::{CLAIM, POD, REDIS, SERVICE, STATEFUL_SET};
 use hotshoe_tests::run;
@@ -57,10 +57,10 @@ fn the_scale_subresource_adds_servers_and_removes_the_highest() {
         let path = format!("{}/scale", REDIS.path(&scene.namespace, Some("redis")));
         let merge = "application/merge-patch+json";
         let scale = |replicas: usize| json!({ "spec": { "replicas": replicas } });
-        let answer = scene.person.request(http::Method::PATCH, &path, merge, &scale(4)).await.expect("it is scaled");
+        let answer = scene.admin.request(http::Method::PATCH, &path, merge, &scale(4)).await.expect("it is scaled");
         assert_eq!(answer["status"]["selector"], "app=redis,app.kubernetes.io/instance=redis");
         serves(&scene, 4).await;
-        scene.person.request(http::Method::PATCH, &path, merge, &scale(1)).await.expect("it is scaled");
+        scene.admin.request(http::Method::PATCH, &path, merge, &scale(1)).await.expect("it is scaled");
         serves(&scene, 1).await;
         assert_eq!(labelled(&scene, &POD).await, ["redis-0"]);
         has_claims(&scene, &[0, 1, 2, 3]).await;
@@ -96,7 +96,7 @@ fn a_name_that_no_set_can_have_is_refused() {
         let mut dotted = redis(json!({}));
         dotted["metadata"]["name"] = "a.b".into();
         scene.create(dotted).await;
-        let rejected = scene.until_said_of(&REDIS, "a.b", "Reconciled", "False", "").await;
+        let rejected = scene.until_condition_of(&REDIS, "a.b", "Reconciled", "False", "").await;
         assert!(rejected.to_string().contains("metadata.name"), "{rejected:#}");
         assert!(scene.find(&STATEFUL_SET, "a.b").await.is_none());
     });

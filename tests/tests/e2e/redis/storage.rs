@@ -2,7 +2,7 @@
 
 use hotshoe_tests::kinds::{CLAIM, POD, REDIS, STATEFUL_SET};
 use hotshoe_tests::run;
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use serde_json::json;
 
 use super::{has_claims, redis, scene, serves};
@@ -57,7 +57,7 @@ fn a_volume_cannot_shrink_and_its_class_cannot_change() {
             (json!({ "storage": { "storageClassName": null } }), "storageClassName cannot change"),
             (json!({ "podManagementPolicy": "Parallel" }), "podManagementPolicy cannot change"),
         ] {
-            let merged = scene.person.merge(&REDIS, &scene.namespace, "redis", &json!({ "spec": spec })).await;
+            let merged = scene.admin.merge(&REDIS, &scene.namespace, "redis", &json!({ "spec": spec })).await;
             let refused = merged.expect_err("it is refused");
             assert!(refused.message.contains(words), "{}", refused.message);
         }
@@ -71,13 +71,13 @@ fn a_volume_that_is_to_grow_waits_for_a_new_set_around_the_same_pods() {
         scene.create(redis(json!({ "replicas": 1 }))).await;
         serves(&scene, 1).await;
         scene.merge(&REDIS, "redis", json!({ "spec": { "storage": { "size": "2Gi" } } })).await;
-        let object = scene.until_said_of(&REDIS, "redis", "Degraded", "True", "StorageNotGrown").await;
-        assert!(said(&object, "Degraded").2.contains("--cascade=orphan"), "{object:#}");
+        let object = scene.until_condition_of(&REDIS, "redis", "Degraded", "True", "StorageNotGrown").await;
+        assert!(condition_parts(&object, "Degraded").2.contains("--cascade=orphan"), "{object:#}");
         let pod = scene.get(&POD, "redis-0").await["metadata"]["uid"].clone();
         let path = STATEFUL_SET.path(&scene.namespace, Some("redis"));
         let orphan = json!({ "propagationPolicy": "Orphan" });
-        scene.person.request(http::Method::DELETE, &path, "application/json", &orphan).await.expect("it is deleted");
-        scene.until_said_of(&REDIS, "redis", "Degraded", "False", "").await;
+        scene.admin.request(http::Method::DELETE, &path, "application/json", &orphan).await.expect("it is deleted");
+        scene.until_condition_of(&REDIS, "redis", "Degraded", "False", "").await;
         let set = scene.get(&STATEFUL_SET, "redis").await;
         let claim = &set["spec"]["volumeClaimTemplates"][0];
         assert_eq!(claim["spec"]["resources"]["requests"]["storage"], "2Gi");

@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hotshoe_tests::kinds::{POD, QUOTA, REDIS, STATEFUL_SET, STORAGE_CLASS};
 use hotshoe_tests::run;
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use serde_json::{Value, json};
 
 use super::{held_up, redis, scene, serves};
 
-/// A class of the whole cluster, so its name has the namespace of the test in it.
+/// A StorageClass. It is cluster-scoped, so its name contains the namespace of the test.
 fn class(name: &str, provisioner: &str) -> Value {
     json!({
         "apiVersion": STORAGE_CLASS.api_version(), "kind": STORAGE_CLASS.kind,
@@ -26,12 +26,12 @@ fn a_class_that_is_not_there_is_named_until_it_is() {
         let message = held_up(&scene, 0, "StorageClassMissing").await;
         assert!(message.contains(&format!("there is no StorageClass {name}")), "{message}");
         assert_eq!(held_up(&scene, 1, "WaitsForOthers").await, "it starts once redis-0 is ready");
-        let object = scene.until_said_of(&REDIS, "redis", "Degraded", "True", "StorageClassMissing").await;
-        let available = said(&object, "Available");
+        let object = scene.until_condition_of(&REDIS, "redis", "Degraded", "True", "StorageClassMissing").await;
+        let available = condition_parts(&object, "Available");
         assert!(available.0 == "False" && available.2.contains("redis-0 is not: StorageClassMissing"), "{available:?}");
-        scene.person.create(&class(&name, "kubernetes.io/host-path")).await.expect("a class");
+        scene.admin.create(&class(&name, "kubernetes.io/host-path")).await.expect("a class");
         let object = serves(&scene, 2).await;
-        assert_eq!(said(&object, "Degraded").0, "False");
+        assert_eq!(condition_parts(&object, "Degraded").0, "False");
     });
 }
 
@@ -40,7 +40,7 @@ fn a_claim_that_nobody_binds_is_named() {
     run(async {
         let (scene, _host) = scene("unbound").await;
         let name = format!("class-{}", scene.namespace);
-        scene.person.create(&class(&name, "example.com/nobody")).await.expect("a class");
+        scene.admin.create(&class(&name, "example.com/nobody")).await.expect("a class");
         scene.create(redis(json!({ "replicas": 1, "storage": { "storageClassName": name } }))).await;
         let message = held_up(&scene, 0, "ClaimPending").await;
         assert!(message.contains(&format!("a volume of the class {name}")), "{message}");
@@ -56,14 +56,14 @@ fn a_quota_is_named_until_it_has_room() {
             "metadata": { "name": "two-pods" }, "spec": { "hard": { "pods": "2" } },
         });
         scene.create(quota).await;
-        // Until it has been counted, the API server does not hold Pods against it.
+        // The API server enforces a quota only once its usage has been counted.
         scene.until_object(&QUOTA, "two-pods", "is counted", |quota| quota["status"]["used"]["pods"] == "0").await;
         scene.create(redis(json!({}))).await;
         let message = held_up(&scene, 2, "QuotaExceeded").await;
         assert!(message.contains("the ResourceQuota two-pods leaves no room: of pods 2 of 2 is used"), "{message}");
-        scene.until_said_of(&REDIS, "redis", "Degraded", "True", "QuotaExceeded").await;
+        scene.until_condition_of(&REDIS, "redis", "Degraded", "True", "QuotaExceeded").await;
         scene.merge(&QUOTA, "two-pods", json!({ "spec": { "hard": { "pods": "5" } } })).await;
-        // The StatefulSet controller backs off, for longer each time; each change of the set has it look again.
+        // The StatefulSet controller backs off exponentially; a change of the set makes it retry at once.
         let looks = AtomicUsize::new(0);
         scene
             .until("the third server is there", async || match scene.find(&POD, "redis-2").await {

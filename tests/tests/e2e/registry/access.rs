@@ -28,7 +28,7 @@ impl Desk {
 }
 
 #[test]
-fn a_registry_that_wants_a_login_is_used_by_who_is_logged_in() {
+fn a_registry_that_requires_a_login_serves_a_user_who_is_logged_in() {
     let (registry, desk) = (Registry::with(Start { login: true, ..Start::default() }), Desk::new());
     let image = registry.image("a:1");
     let both: [&[&str]; 2] = [&["push", "a.wasm", &image], &["pull", &image, "--out", "b.wasm"]];
@@ -50,7 +50,7 @@ fn a_registry_that_wants_a_login_is_used_by_who_is_logged_in() {
 }
 
 #[test]
-fn a_private_authority_is_trusted_where_it_is_named() {
+fn a_private_ca_is_trusted_where_it_is_configured() {
     let registry = Registry::with(Start { names: &["127.0.0.1"], ..Start::default() });
     let (desk, image) = (Desk::new(), registry.image("a:1"));
     let plain = desk.hotshoe(&["push", "a.wasm", &image]).refused();
@@ -79,7 +79,7 @@ fn proxy(port: &str) -> (String, mpsc::Receiver<String>) {
             let mut lines = BufReader::new(client.try_clone().expect("a second handle")).lines();
             let first = lines.next().and_then(Result::ok).unwrap_or_default();
             while lines.next().and_then(Result::ok).is_some_and(|line| !line.is_empty()) {}
-            // Who waits for it may have gone.
+            // The receiver may have been dropped.
             drop(report.send(first));
             tunnel(client, &to);
         }
@@ -97,7 +97,7 @@ fn tunnel(mut client: TcpStream, to: &str) {
 }
 
 #[test]
-fn the_proxy_of_the_environment_is_used_except_where_it_is_not_wanted() {
+fn the_proxy_of_the_environment_is_used_except_for_hosts_in_no_proxy() {
     let registry = Registry::with(Start { names: &[NAME], ..Start::default() });
     let desk = Desk::new();
     let (address, asked) = proxy(registry.port());
@@ -127,7 +127,7 @@ fn the_confined_process_uses_the_proxy_of_the_environment_too() {
         most: 1,
         verify: None,
     };
-    // What the host writes to it.
+    // What the host writes to the process's standard input.
     let request = json!({ "pull": pull, "only_resolve": true }).to_string();
     let desk = Desk::new();
     desk.write("request", request);
@@ -140,7 +140,7 @@ fn the_confined_process_uses_the_proxy_of_the_environment_too() {
 }
 
 #[test]
-fn a_system_without_any_authority_has_those_that_are_built_in() {
+fn a_system_without_ca_certificates_uses_the_built_in_ones() {
     let (registry, desk) = (Registry::start(), Desk::new());
     let mut command = desk.command(&hotshoe_tests::host::program());
     command.args(["push", "a.wasm", &registry.image("a:1")]);

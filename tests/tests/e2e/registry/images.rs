@@ -1,4 +1,4 @@
-//! What is pushed and pulled, seen by another client.
+//! Pushed and pulled images, checked with another client.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ fn image(config: Value, layer: Value) -> Value {
 }
 
 #[test]
-fn what_is_pushed_another_client_reads_and_what_that_copies_is_pulled() {
+fn another_client_reads_a_pushed_image_and_its_copy_is_pulled() {
     let (registry, desk) = (Registry::start(), Desk::new());
     let pushed = desk.hotshoe(&["push", "a.wasm", &registry.image("org/a:1"), "-o", "json"]).json();
     let digest = pushed["digest"].as_str().expect("a digest");
@@ -62,7 +62,7 @@ fn the_same_component_has_the_same_digest_and_a_digest_is_pulled_after_its_tag_h
 }
 
 #[test]
-fn the_layout_before_that_of_the_cncf_is_pulled() {
+fn an_image_in_the_layout_before_that_of_the_cncf_is_pulled() {
     let (registry, desk) = (Registry::start(), Desk::new());
     let config = registry.blob("old", "application/vnd.module.wasm.config.v1+json", b"{}");
     let layer = registry.blob("old", "application/vnd.wasm.content.layer.v1+wasm", &component());
@@ -106,7 +106,7 @@ fn an_image_of_another_kind_is_refused_and_no_file_is_written() {
 }
 
 #[test]
-fn what_a_host_would_refuse_is_not_pushed() {
+fn a_component_that_a_host_would_refuse_is_not_pushed() {
     let (registry, desk) = (Registry::start(), Desk::new());
     desk.write("words.wasm", "words");
     let error = desk.hotshoe(&["push", "words.wasm", &registry.image("a:1")]).refused();

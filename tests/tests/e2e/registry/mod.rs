@@ -15,10 +15,10 @@ use hotshoe_tests::registry::tool;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A folder of a user who is logged in nowhere.
+/// The folder of a user who is not logged in to any registry.
 struct Desk(TempDir);
 
-/// How a command ended.
+/// The result of a command.
 struct Ended {
     code: Option<i32>,
     output: String,
@@ -26,7 +26,7 @@ struct Ended {
 }
 
 impl Desk {
-    /// With a component in `a.wasm`.
+    /// Creates the folder, with a component in `a.wasm`.
     fn new() -> Self {
         let desk = Self(TempDir::with_prefix("hotshoe-desk-").expect("a folder"));
         desk.write("a.wasm", component());
@@ -59,9 +59,9 @@ impl Desk {
         Ended::of(self.command(&program()).args(arguments).output().expect("hotshoe runs"))
     }
 
-    /// What another client prints.
+    /// Runs skopeo, another client, and returns its output.
     fn skopeo(&self, arguments: &[&str]) -> Vec<u8> {
-        // A machine may have no policy on which images to accept.
+        // The machine may have no file with a signature policy, which skopeo needs by default.
         let output = self.command(&tool("skopeo")).arg("--insecure-policy").args(arguments).output();
         let output = output.expect("skopeo is installed; tests/registry/install.sh does so");
         assert!(output.status.success(), "skopeo {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -75,30 +75,30 @@ impl Ended {
         Self { code: output.status.code(), output: text(output.stdout), errors: text(output.stderr) }
     }
 
-    /// What it printed, without the line's end.
+    /// Returns the output of a command that must succeed, without the line break at its end.
     fn done(self) -> String {
         assert_eq!(self.code, Some(0), "{}", self.errors);
         self.output.trim_end().to_owned()
     }
 
-    /// What it printed, of JSON.
+    /// Returns the JSON output of a command that must succeed.
     fn json(self) -> Value {
         serde_json::from_str(&self.done()).expect("JSON")
     }
 
-    /// Why it failed.
+    /// Returns the error of a command that must fail.
     fn refused(self) -> String {
         assert_eq!(self.code, Some(1), "{}{}", self.output, self.errors);
         self.errors
     }
 }
 
-/// A component that a host takes.
+/// A component that a host accepts.
 fn component() -> Vec<u8> {
     owner_of_config_maps().component()
 }
 
-/// Another one.
+/// Another component that a host accepts.
 fn other_component() -> Vec<u8> {
     owner_of_config_maps().of("other.example.com", "v1", "Other").component()
 }

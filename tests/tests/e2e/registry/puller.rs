@@ -1,4 +1,4 @@
-//! What the host does: it asks a registry in a confined process.
+//! Pulling by the host, in a confined process.
 
 use hotshoe::registry::{Access, Credentials, ImageRef, Pull, Pulled, Puller, RegistryError, Verify};
 use hotshoe_core::model::limits::COMPONENT_BYTES;
@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::{Desk, component, other_component};
 
-/// The most bytes that a component may have here.
-const MOST: u64 = 1 << 20;
+/// The maximum size of a component in these tests, in bytes.
+const MAX_COMPONENT_BYTES: u64 = 1 << 20;
 
 fn puller() -> Puller {
     Puller::new(program())
@@ -21,7 +21,7 @@ fn image(text: &str) -> ImageRef {
 }
 
 async fn pull(image: &ImageRef, access: &Access) -> Result<Pulled, RegistryError> {
-    let pull = Pull { image: image.clone(), access: access.clone(), most: MOST, verify: None };
+    let pull = Pull { image: image.clone(), access: access.clone(), most: MAX_COMPONENT_BYTES, verify: None };
     puller().pull(&pull).await
 }
 
@@ -63,7 +63,7 @@ fn a_tag_is_followed_and_what_is_pinned_stays_until_it_is_deleted() {
 fn a_component_of_the_default_limit_fits_into_the_process_that_pulls_and_one_more_byte_does_not() {
     let registry = Registry::start();
     let most = COMPONENT_BYTES.default.0;
-    // A custom section, or anything: it is not looked at before it is loaded.
+    // Any bytes will do, since a component is not inspected before it is loaded.
     let mut bytes = component();
     bytes.resize(usize::try_from(most).expect("a length"), 7);
     let put = |tag: &str, bytes: &[u8]| {
@@ -113,7 +113,7 @@ fn a_pull_secret_and_a_ca_bundle_open_a_private_registry() {
 }
 
 #[test]
-fn a_component_is_pulled_only_if_it_is_signed_by_who_must_have_signed_it() {
+fn a_component_is_pulled_only_if_a_required_signer_signed_it() {
     let (registry, desk) = (Registry::start(), Desk::new());
     let tag = image(&registry.image("a:1"));
     ["ours", "theirs"].iter().for_each(|key| desk.key(key));
@@ -123,7 +123,7 @@ fn a_component_is_pulled_only_if_it_is_signed_by_who_must_have_signed_it() {
         Pull {
             image: tag.clone(),
             access: Access::default(),
-            most: MOST,
+            most: MAX_COMPONENT_BYTES,
             verify: Some(Verify { keys, ..Verify::default() }),
         }
     };

@@ -1,4 +1,4 @@
-//! Signatures as cosign makes them, after its specification: the keys and the signatures are those of `openssl`.
+//! Signatures in the formats of cosign, by its specifications. `openssl` makes the keys and the signatures.
 //! <https://github.com/sigstore/cosign/blob/main/specs/SIGNATURE_SPEC.md>
 //! <https://github.com/sigstore/cosign/blob/main/specs/BUNDLE_SPEC.md>
 
@@ -30,13 +30,13 @@ impl Desk {
         self.openssl(&["ec", "-in", &private, "-pubout", "-out", &format!("{name}.pub")]);
     }
 
-    /// The signature of these bytes, base64.
+    /// Signs these bytes, and returns the signature in base64.
     fn sign(&self, name: &str, bytes: &[u8]) -> String {
         self.write("signed", bytes);
         STANDARD.encode(self.openssl(&["dgst", "-sha256", "-sign", &format!("{name}.key"), "signed"]))
     }
 
-    /// Pulls what must be signed with one of these keys.
+    /// Pulls an image that must be signed with one of these keys.
     fn pull(&self, registry: &Registry, keys: &[&str]) -> Ended {
         let image = registry.image("a:1");
         let keys: Vec<_> = keys.iter().flat_map(|key| ["--verify-key".to_owned(), format!("{key}.pub")]).collect();
@@ -139,7 +139,7 @@ fn an_image_that_was_signed_with_a_bundle_is_accepted_by_the_key_of_its_signer_a
 }
 
 #[test]
-fn a_signature_of_another_image_or_of_another_statement_is_none_of_this_one() {
+fn a_signature_of_another_image_or_of_another_statement_is_refused() {
     let (registry, desk) = (Registry::start(), Desk::new());
     desk.key("ours");
     let digest = desk.push(&registry);
@@ -156,7 +156,7 @@ fn a_signature_of_another_image_or_of_another_statement_is_none_of_this_one() {
 }
 
 #[test]
-fn a_key_that_is_none_is_refused_before_anything_is_pulled() {
+fn an_invalid_key_is_refused_before_anything_is_pulled() {
     let (registry, desk) = (Registry::start(), Desk::new());
     desk.write("none.pub", "words");
     let error = desk.pull(&registry, &["none"]).refused();

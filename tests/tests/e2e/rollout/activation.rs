@@ -1,6 +1,6 @@
-//! What a swap of components may meet, case by case: many decisions in flight, components that are
-//! slow to compile or come too fast, a clean-up, a rollback from a bad one, and files that are damaged,
-//! half written, exchanged far above, or gone.
+//! Difficult activations, case by case: many decisions in flight, components that compile slowly or follow each
+//! other too fast, a clean-up, a rollback from a bad component, and files that are damaged, half written, replaced by
+//! a symbolic link in the path, or missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use hotshoe_components::text;
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{CONFIG_MAP, FAULT};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Host, Scene, run};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -24,12 +24,13 @@ use crate::faults::{fault, scene_with_faults, serves};
 
 pub(super) const WORKS: &str = "this revision works";
 
-/// Words of the plugin's that mean the same to it as those that it was built with.
+/// Returns the text that marks the revision of this number. The plugin ignores such a text, so all these revisions
+/// decide the same.
 fn words(number: usize) -> String {
     format!("this revision w{number:04}")
 }
 
-/// A component of the same logic with other words, and so another digest.
+/// Makes a component with the same logic, another text and so another digest.
 pub(super) fn another(folder: &Folder, number: usize) -> Vec<u8> {
     reworded(folder.original(), WORKS, &words(number))
 }
@@ -45,10 +46,10 @@ pub(super) async fn until_digest(host: &Host, component: &[u8]) {
     host.until_plugin("the component decides", |plugin| plugin["digest"] == *wanted).await;
 }
 
-/// Waits until every parent that is to say its revision says this, in its status and in its child.
-async fn all_say(scene: &Scene, count: usize, words: &str) {
+/// Waits until every parent and its child show this revision.
+async fn all_show(scene: &Scene, count: usize, words: &str) {
     scene
-        .until(&format!("all {count} say {words:?}"), async || {
+        .until(&format!("all {count} show {words:?}"), async || {
             let parents = scene.list(&FAULT).await;
             let parents = parents.iter().filter(|parent| parent["status"]["word"] == words).count();
             let children = scene.list(&CONFIG_MAP).await;
@@ -58,12 +59,12 @@ async fn all_say(scene: &Scene, count: usize, words: &str) {
         .await;
 }
 
-/// How often a line of the log has all of these.
+/// Counts the lines of the log that have all of these words.
 fn lines(host: &Host, words: &[&str]) -> usize {
     host.log().lines().filter(|line| words.iter().all(|word| line.contains(word))).count()
 }
 
-/// The compilers that a host runs, looked at many times a second.
+/// Watches the compiler processes of a host, many times a second.
 struct Compilers {
     ended: Arc<AtomicBool>,
     looking: JoinHandle<(usize, BTreeSet<u32>)>,
@@ -86,7 +87,7 @@ impl Compilers {
         Self { ended, looking }
     }
 
-    /// How many there were at most at once, and in all.
+    /// Returns the maximum number of compilers at once, and their number in all.
     fn end(self) -> (usize, usize) {
         self.ended.store(true, Ordering::Relaxed);
         let (most, seen) = self.looking.join().expect("it looks to the end");
@@ -107,15 +108,15 @@ fn is_compiler(process: u32, host: u32) -> Option<bool> {
     Some(parent == host && String::from_utf8_lossy(&command).contains("compile-component"))
 }
 
-/// The memory that a process has, MB.
+/// Returns the resident memory of a process, in MB.
 fn resident(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).expect("the host runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
     line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") / 1024
 }
 
-/// A component with so many unused functions that the compiler must compile.
-fn laborious(component: &[u8], functions: usize) -> Vec<u8> {
+/// Adds so many unused functions to a component, all of which the compiler has to compile.
+fn slow_to_compile(component: &[u8], functions: usize) -> Vec<u8> {
     let step = "(local.set 0 (i32.xor (i32.mul (local.get 0) (i32.const 1664525)) (i32.load (local.get 1))))";
     let function = format!("(func (param i32 i32) (result i32) {} (local.get 0))", step.repeat(100));
     let module = text(&format!("(module (memory 1) {})", function.repeat(functions)));
@@ -144,14 +145,14 @@ fn each_decision_is_of_one_component_and_none_is_lost_while_500_are_in_flight() 
         let host = scene.start().await.plugins(&[folder.path()]).cache(cache.path()).start();
         scene.watch_log(&host);
         for number in 1..=3 {
-            // Each swap falls into a full queue: that of the start, or of the swap before it.
+            // Each swap happens while the queue is full: from the start, or from the swap before.
             host.until_plugin("many wait", |plugin| plugin["queued"].as_u64() >= Some(100)).await;
             let component = another(&folder, number);
             folder.put(&component);
             until_digest(&host, &component).await;
         }
-        all_say(&scene, COUNT, &words(3)).await;
-        // Every line of the plugin's carries the digest of the component that said it.
+        all_show(&scene, COUNT, &words(3)).await;
+        // Every line that the plugin logs carries the digest of its component.
         let log = host.log();
         let of_digest = |line: &str| {
             let said = line.split_once("this revision ")?.1.split_whitespace().next()?.to_owned();
@@ -178,7 +179,7 @@ fn a_component_that_is_slow_to_compile_delays_no_other() {
         let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
         let host = start(&mut scene, folder.path(), cache.path()).await;
         let first = host.digest().await;
-        let component = laborious(&another(&folder, 1), 1_500);
+        let component = slow_to_compile(&another(&folder, 1), 1_500);
         folder.put(&component);
         let compiling = async || match compilers(host.process()).as_slice() {
             [] => Err("no compiler".to_owned()),
@@ -209,7 +210,7 @@ fn a_component_that_does_not_fit_is_reported_once_and_not_retried() {
         };
         for (number, (component, reason)) in [
             (exporting("hotshoe:reconciler/reconciler@2.0.0"), "ContractMismatch"),
-            // It says that it is a plugin, and has nothing to call.
+            // It has the exports of a plugin, but no functions in them.
             (exporting("hotshoe:reconciler/reconciler@0.1.0"), "LoadFailed"),
             (reworded(folder.original(), WORKS, "this revision traps"), "ApprovalRequired"),
         ]
@@ -223,7 +224,7 @@ fn a_component_that_does_not_fit_is_reported_once_and_not_retried() {
             folder.put(&component);
             let plugin = host.until_plugin(reason, |plugin| plugin["refused"]["reason"] == reason).await;
             assert_eq!((&plugin["digest"], &plugin["ready"]), (&json!(first), &json!(true)), "{plugin:#}");
-            // The file is looked at several times more, and written again as it is.
+            // The host looks at the file several times more, and the same bytes are written again.
             for round in 0..5 {
                 folder.put(&component);
                 serves(&scene, &format!("fault-{number}-{round}")).await;
@@ -247,16 +248,16 @@ fn components_that_come_faster_than_they_compile_are_coalesced_and_the_last_one_
         for number in 0..COUNT {
             scene.create(fault(&format!("fault-{number}"), "say")).await;
         }
-        all_say(&scene, COUNT, WORKS).await;
+        all_show(&scene, COUNT, WORKS).await;
         let compilers = Compilers::of(&host);
         let mut memory = Vec::new();
         for burst in 1..=BURSTS {
-            // Twenty in a second.
+            // Twenty components a second.
             for number in 1..=20 {
                 folder.put(&another(&folder, burst * 100 + number));
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
-            all_say(&scene, COUNT, &words(burst * 100 + 20)).await;
+            all_show(&scene, COUNT, &words(burst * 100 + 20)).await;
             memory.push(resident(host.process()));
         }
         let (most, all) = compilers.end();
@@ -280,7 +281,7 @@ fn a_clean_up_during_a_swap_completes_and_the_finalizer_is_removed_once() {
             scene.create(fault(name, "linger in clean-up")).await;
         }
         for name in &names {
-            scene.until_object(&FAULT, name, "is served", |object| said(object, "Kept").0 == "True").await;
+            scene.until_object(&FAULT, name, "is served", |object| condition_parts(object, "Kept").0 == "True").await;
             scene.delete(&FAULT, name).await;
         }
         for (number, name) in names.iter().enumerate() {
@@ -289,7 +290,7 @@ fn a_clean_up_during_a_swap_completes_and_the_finalizer_is_removed_once() {
                 folder.put(&component);
                 until_digest(&host, &component).await;
             }
-            // Its clean-up may end now, by the new component or, of every second, in the midst of the next swap.
+            // The clean-up may end now: by the new component or, for every second parent, during the next swap.
             scene.merge(&FAULT, name, json!({ "spec": { "fault": "" } })).await;
         }
         for name in &names {
@@ -300,7 +301,7 @@ fn a_clean_up_during_a_swap_completes_and_the_finalizer_is_removed_once() {
             let of_parent: Vec<_> =
                 writes.iter().filter(|write| write.is_about("faults") && write.name == **name).collect();
             let done: Vec<_> = of_parent.iter().filter(|write| write.code < 400).collect();
-            // It came before the first child, and went once.
+            // The finalizer was added before the first child, and removed once.
             assert_eq!(done.len(), 2, "{of_parent:#?}");
         }
     });
@@ -332,8 +333,9 @@ fn a_rollback_from_a_failing_component_needs_neither_source_nor_compiler() {
         assert_eq!(host.digest().await, first);
         assert_eq!(compilers.end(), (0, 0), "nothing was compiled");
         for number in 0..8 {
-            let is_served =
-                |object: &Value| object["status"]["word"] == "slip" && said(object, "Reconciled").0.is_empty();
+            let is_served = |object: &Value| {
+                object["status"]["word"] == "slip" && condition_parts(object, "Reconciled").0.is_empty()
+            };
             scene.until_object(&FAULT, &format!("fault-{number}"), "is served", is_served).await;
         }
     });
@@ -351,7 +353,7 @@ fn a_component_that_is_being_compiled_survives_a_rollback() {
         let bad = reworded(folder.original(), WORKS, "this revision slips");
         folder.put(&bad);
         until_digest(&host, &bad).await;
-        let fix = laborious(&another(&folder, 1), 1_500);
+        let fix = slow_to_compile(&another(&folder, 1), 1_500);
         folder.put(&fix);
         compiles(&host).await;
         for number in 0..6 {
@@ -361,7 +363,7 @@ fn a_component_that_is_being_compiled_survives_a_rollback() {
         until_digest(&host, &fix).await;
         let plugin = host.until_plugin("all is well", |plugin| plugin["refused"].is_null()).await;
         assert_eq!(plugin["ready"], true, "{plugin:#}");
-        // The good one decided in between.
+        // The good component decided in between.
         let good = hotshoe_core::model::digest::Digest::of(folder.original()).full();
         let (_, words) = host.ask(&["history", "faulty", "-o", "json"]);
         let history: Value = serde_json::from_str(&words).expect("JSON");
@@ -376,7 +378,7 @@ fn a_component_that_is_being_compiled_survives_a_command_that_fails() {
     run(async {
         let mut scene = scene_with_faults("failed-command").await;
         let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));
-        let first = laborious(folder.original(), 1_000);
+        let first = slow_to_compile(folder.original(), 1_000);
         folder.put(&first);
         let host = scene.start().await.plugins(&[folder.path()]).cache(cache.path()).start();
         scene.watch_log(&host);
@@ -385,7 +387,7 @@ fn a_component_that_is_being_compiled_survives_a_command_that_fails() {
         let (status, words) = host.ask(&["rollback", "faulty"]);
         assert!(!status.success() && words.contains("no earlier revision"), "{words}");
         until_digest(&host, &first).await;
-        let second = laborious(&another(&folder, 1), 1_000);
+        let second = slow_to_compile(&another(&folder, 1), 1_000);
         folder.put(&second);
         compiles(&host).await;
         let (status, words) = host.ask(&["rollback", "faulty", "--to", "123456"]);
@@ -407,7 +409,7 @@ fn a_cache_that_is_deleted_while_the_host_runs_is_rebuilt_and_does_not_prevent_a
         let second = another(&folder, 1);
         folder.put(&second);
         until_digest(&host, &second).await;
-        // Something may just be written there.
+        // A file may be written there at the same moment.
         host.until("it is deleted", async || fs::remove_dir_all(cache.path()).map_err(|error| error.to_string())).await;
         let (_, words) = host.ask(&["history", "faulty", "-o", "json"]);
         let history: Value = serde_json::from_str(&words).expect("JSON");
@@ -436,7 +438,7 @@ async fn compiles(host: &Host) {
     .await;
 }
 
-/// The compiled components in a cache.
+/// Lists the files of compiled components in a cache.
 fn natives(cache: &Path) -> Vec<PathBuf> {
     let files = fs::read_dir(cache.join("compiled")).expect("a cache").filter_map(Result::ok).map(|file| file.path());
     files.filter(|path| path.extension().is_some_and(|extension| extension == "native")).collect()
@@ -467,7 +469,7 @@ fn native_code_that_is_damaged_or_of_another_host_is_never_run_but_compiled_agai
             assert_eq!(fs::read(&native).expect("native code").len(), good.len(), "it is fixed");
             host.stop();
         }
-        // What another build compiled has another name: it is not even looked at.
+        // The code of another build of the host has another name, so it is not even read.
         let name = native.file_name().and_then(|name| name.to_str()).expect("a name");
         let (digest, settings) = name.trim_end_matches(".native").split_once('-').expect("digest and settings");
         let of_another =
@@ -506,7 +508,7 @@ fn a_component_whose_file_is_gone_stays_active_also_after_a_restart_and_status_s
     });
 }
 
-/// Files as a kubelet mounts them: links by way of `..data`, which alone is exchanged.
+/// Files as a kubelet mounts them: symbolic links by way of `..data`, the only link that an update replaces.
 struct Mount(TempDir);
 
 impl Mount {
@@ -533,7 +535,7 @@ impl Mount {
 }
 
 #[test]
-fn a_mount_whose_link_is_exchanged_brings_plugin_yaml_and_component_together() {
+fn an_updated_volume_mount_activates_plugin_yaml_and_component_together() {
     run(async {
         let mut scene = scene_with_faults("mount").await;
         let services = json!([{ "apiGroups": [""], "resources": ["services"], "verbs": ["list", "watch"] }]);
@@ -600,7 +602,7 @@ fn a_reload_waits_for_a_file_that_is_being_written() {
 }
 
 #[test]
-fn many_who_ask_for_a_reload_do_not_wait_for_each_other() {
+fn concurrent_reload_commands_do_not_wait_for_each_other() {
     run(async {
         let mut scene = scene_with_faults("reloads").await;
         let (folder, cache) = (Folder::of_faulty(), TempDir::new().expect("a folder"));

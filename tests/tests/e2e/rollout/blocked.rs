@@ -12,7 +12,7 @@ use crate::faults::{scene_with_faults, serves};
 const INGRESSES: &str =
     "    - group: networking.k8s.io\n      kind: Ingress\n      verbs: [get, list, watch, create]\n";
 
-/// Whether the host may see a kind that only one revision wants to see.
+/// Grants or revokes the host's right to watch a kind that only one revision needs.
 async fn may_see_ingresses(scene: &Scene, may: bool) {
     let verbs = if may { json!(["list", "watch"]) } else { json!(["get"]) };
     let rules = json!([{ "apiGroups": ["networking.k8s.io"], "resources": ["ingresses"], "verbs": verbs }]);
@@ -30,13 +30,13 @@ fn a_kind_that_cannot_be_watched_delays_its_own_component_and_no_other() {
         let first = host.digest().await;
         let lacking = reworded(folder.original(), WORKS, "this revision lacks");
         folder.put(&lacking);
-        // It waits for its watches for longer than anybody waits who asks.
+        // The component waits for its watches for longer than a command waits.
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(!status.success() && words.contains("is not active after") && words.contains("Ingress"), "{words}");
         let plugin = host.plugin().await;
         assert_eq!((&plugin["digest"], &plugin["ready"]), (&json!(first), &json!(true)), "{plugin:#}");
         assert!(!plugin["watches"].to_string().contains("Ingress"), "{plugin:#}");
-        // Meanwhile status says which one waits, and for what.
+        // Meanwhile the status says which component waits, and for what.
         let waiting = Digest::of(&lacking);
         assert!(words.contains(&format!("activating: {waiting}: ")), "{words}");
         assert_eq!(plugin["inProgress"]["digest"], waiting.full(), "{plugin:#}");
@@ -55,7 +55,7 @@ fn a_kind_that_cannot_be_watched_delays_its_own_component_and_no_other() {
         let digest = Digest::of(&lacking).full();
         let (status, words) = host.ask(&["rollback", "faulty", "--to", &digest]);
         assert!(!status.success() && words.contains("is not ready after") && words.contains("Ingress"), "{words}");
-        // What is followed is followed again.
+        // The host follows the file again.
         let third = another(&folder, 2);
         folder.put(&third);
         until_digest(&host, &third).await;

@@ -1,5 +1,5 @@
-//! A canary: another component decides for some of the parents first. Each parent is decided by one of the two, and says
-//! by which.
+//! A canary: a new component decides for a share of the parents first. One of the two revisions decides for each
+//! parent, whose status and child show which.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,12 +7,12 @@ use hotshoe_core::flow::canary::Share;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{CANARY_FAULT, CONFIG_MAP, FAULT, Kind, LIMIT_RANGE, NAMESPACE};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{ControlPlane, Host, Scene, repository, run};
 use serde_json::{Value, json};
 
 use super::activation::{WORKS, another, until_digest};
-use super::rollback::may_hold;
+use super::rollback::grant_second_kind;
 use crate::faults::{fault, install_faults_of, scene_with_faults, start};
 use crate::kinds::{OnlyHost, labels};
 
@@ -20,7 +20,7 @@ const SLIPS: &str = "this revision slips";
 const FREES: &str = "this revision frees";
 const HOLDS: &str = "this revision holds";
 
-/// What the component says that [`another`] makes of this number.
+/// Returns the text of the revision that [`another`] makes for this number.
 fn words(number: usize) -> String {
     format!("this revision w{number:04}")
 }
@@ -29,20 +29,22 @@ fn digest(component: &[u8]) -> Digest {
     Digest::of(component)
 }
 
-/// The plugin, of which another component is a canary first.
+/// The plugin, with a rollout by canary.
 fn folder(rollout: &str) -> Folder {
     let folder = Folder::of_faulty();
     folder.edit("spec:\n", &format!("spec:\n  rollout: {rollout}\n"));
     folder
 }
 
-/// Parents that say which revision decided, or may be made to fail, until each is decided by the first.
+/// Creates parents that show which revision decided, or can be made to fail, and waits until the first has decided for
+/// all.
 async fn parents(scene: &Scene, count: usize, says: &str) {
     for number in 0..count {
         scene.create(fault(&format!("fault-{number}"), says)).await;
     }
     for number in 0..count {
-        let is_served = |object: &Value| said(object, "Kept").0 == "True" || object["status"]["word"] == WORKS;
+        let is_served =
+            |object: &Value| condition_parts(object, "Kept").0 == "True" || object["status"]["word"] == WORKS;
         scene.until_object(&FAULT, &format!("fault-{number}"), "is served", is_served).await;
     }
 }
@@ -51,40 +53,46 @@ fn name(object: &Value) -> String {
     object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
 }
 
-/// The parents in the share of a component.
-async fn among(scene: &Scene, percent: u8, component: &[u8]) -> BTreeSet<String> {
+/// Returns the parents in the share of a component.
+async fn share_of(scene: &Scene, percent: u8, component: &[u8]) -> BTreeSet<String> {
     let share = Share::Percent(percent);
     let is_in =
         |object: &Value| share.has(digest(component), object["metadata"]["uid"].as_str().unwrap_or_default(), None);
     scene.list(&FAULT).await.iter().filter(|object| is_in(object)).map(name).collect()
 }
 
-/// Which revision each parent and its child says, and whether its condition names a canary.
-async fn sayings(scene: &Scene, kind: &Kind) -> BTreeMap<String, (String, String, bool)> {
+/// Returns the revision that each parent and its child show, and whether the condition names a canary.
+async fn shown_revisions(scene: &Scene, kind: &Kind) -> BTreeMap<String, (String, String, bool)> {
     let children: BTreeMap<_, _> =
         scene.list(&CONFIG_MAP).await.iter().map(|child| (name(child), child["data"]["revision"].clone())).collect();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let of_parent = |parent: &Value| {
-        let (status, reason, _) = said(parent, "Reconciled");
+        let (status, reason, _) = condition_parts(parent, "Reconciled");
         let child = children.get(&name(parent)).map(text).unwrap_or_default();
         (name(parent), (text(&parent["status"]["word"]), child, (status, reason) == ("True", "Canary")))
     };
     scene.list(kind).await.iter().map(of_parent).collect()
 }
 
-/// Waits until those say the canary's words, with the condition that names it, and all others the active revision's.
-async fn until_said(scene: &Scene, canary: &BTreeSet<String>, words: (&str, &str)) {
-    until_said_of(&FAULT, scene, canary, words).await;
+/// Waits until the canary has decided for its share, with the condition that names it, and the active revision for all
+/// other parents.
+async fn until_decided_by(scene: &Scene, canary: &BTreeSet<String>, words: (&str, &str)) {
+    until_kind_decided_by(&FAULT, scene, canary, words).await;
 }
 
-async fn until_said_of(kind: &Kind, scene: &Scene, canary: &BTreeSet<String>, (of_canary, of_active): (&str, &str)) {
+async fn until_kind_decided_by(
+    kind: &Kind,
+    scene: &Scene,
+    canary: &BTreeSet<String>,
+    (of_canary, of_active): (&str, &str),
+) {
     let expected = |name: &str| match canary.contains(name) {
         true => (of_canary.to_owned(), of_canary.to_owned(), true),
         false => (of_active.to_owned(), of_active.to_owned(), false),
     };
     scene
         .until(&format!("{} say {of_canary:?}", canary.len()), async || {
-            let found = sayings(scene, kind).await;
+            let found = shown_revisions(scene, kind).await;
             match found.iter().find(|(name, said)| **said != expected(name)) {
                 None if !found.is_empty() => Ok(()),
                 other => Err(format!("{other:?} of {found:#?}")),
@@ -115,7 +123,7 @@ fn event(component: &[u8], event: &str) -> (String, String) {
     (digest(component).full(), event.to_owned())
 }
 
-/// The objects here that the log names beside a revision.
+/// Returns the objects of the namespace that the log names in lines of a revision.
 fn touched(host: &Host, scene: &Scene, component: &[u8]) -> BTreeSet<String> {
     let (digest, here) = (format!("digest={} ", digest(component)), format!("{}/", scene.namespace));
     let object = |line: &str| {
@@ -126,7 +134,7 @@ fn touched(host: &Host, scene: &Scene, component: &[u8]) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_good_canary_decides_for_its_share_and_after_its_time_for_all() {
+fn a_good_canary_decides_for_its_share_and_after_its_duration_for_all() {
     run(async {
         const COUNT: usize = 40;
         let mut scene = scene_with_faults("canary-good").await;
@@ -136,33 +144,33 @@ fn a_good_canary_decides_for_its_share_and_after_its_time_for_all() {
         let second = another(&folder, 1);
         folder.put(&second);
         let canary = until_canary(&host, &second).await;
-        let share = among(&scene, 25, &second).await;
+        let share = share_of(&scene, 25, &second).await;
         assert!((1..COUNT / 2).contains(&share.len()), "{share:?}");
         assert_eq!((&canary["parents"], &canary["share"]), (&json!(share.len()), &json!("25%")));
-        until_said(&scene, &share, (&words(1), WORKS)).await;
+        until_decided_by(&scene, &share, (&words(1), WORKS)).await;
         let (status, shown) = host.ask(&["status"]);
         assert!(status.success() && shown.contains("is the canary for 25%"), "{shown}");
-        assert_eq!(host.digest().await, digest(folder.original()).full(), "the first is active still");
+        assert_eq!(host.digest().await, digest(folder.original()).full(), "the first component is still active");
         assert_eq!(events(&host), [event(folder.original(), "Activated")]);
-        // A change is decided by the revision of the parent, and so is a parent that is new.
+        // A change of a parent, or a new parent, is decided by the revision in whose share the parent is.
         for name in (0..COUNT).map(|number| format!("fault-{number}")) {
             scene.merge(&FAULT, &name, json!({ "metadata": { "labels": { "changed": "yes" } } })).await;
         }
         scene.create(fault("later", "say")).await;
-        let share = among(&scene, 25, &second).await;
-        until_said(&scene, &share, (&words(1), WORKS)).await;
+        let share = share_of(&scene, 25, &second).await;
+        until_decided_by(&scene, &share, (&words(1), WORKS)).await;
         assert_eq!(touched(&host, &scene, &second), share);
-        // A larger share drops none of the smaller one.
+        // A larger share contains the smaller one.
         folder.edit("percent: 25", "percent: 60");
-        let larger = among(&scene, 60, &second).await;
+        let larger = share_of(&scene, 60, &second).await;
         assert!(larger.is_superset(&share));
-        until_said(&scene, &larger, (&words(1), WORKS)).await;
+        until_decided_by(&scene, &larger, (&words(1), WORKS)).await;
         folder.edit("duration: 60m", "duration: 1s");
         until_digest(&host, &second).await;
         host.says(&["the canary is activated: its time is over"]).await;
         scene
             .until("all say so, and none names a canary", async || {
-                let found = sayings(&scene, &FAULT).await;
+                let found = shown_revisions(&scene, &FAULT).await;
                 let is_other = |said: &&(String, String, bool)| **said != (words(1), words(1), false);
                 match found.values().find(is_other) {
                     None => Ok(()),
@@ -172,20 +180,20 @@ fn a_good_canary_decides_for_its_share_and_after_its_time_for_all() {
             .await;
         assert!(until_no_canary(&host).await["refused"].is_null());
         assert_eq!(events(&host), [event(folder.original(), "Activated"), event(&second, "Activated")]);
-        // It began once, whatever was changed meanwhile.
+        // The canary began once, whatever was changed meanwhile.
         let log = host.log();
         let is_of_it = |line: &&str| {
             line.contains("the component is the canary") && line.contains(&format!("digest={} ", digest(&second)))
         };
         assert_eq!(log.lines().filter(is_of_it).count(), 1, "{log}");
-        // It is rolled back as any other.
+        // It can be rolled back like any other revision.
         assert!(host.ask(&["rollback", "faulty"]).0.success());
         until_digest(&host, folder.original()).await;
     });
 }
 
 #[test]
-fn a_bad_canary_is_taken_back_and_has_touched_its_share_only() {
+fn a_bad_canary_is_rolled_back_and_has_touched_its_share_only() {
     run(async {
         const COUNT: usize = 24;
         let mut scene = scene_with_faults("canary-bad").await;
@@ -195,17 +203,18 @@ fn a_bad_canary_is_taken_back_and_has_touched_its_share_only() {
         let bad = reworded(folder.original(), WORKS, SLIPS);
         folder.put(&bad);
         until_canary(&host, &bad).await;
-        let share = among(&scene, 50, &bad).await;
+        let share = share_of(&scene, 50, &bad).await;
         assert!(!share.is_empty() && share.len() < COUNT, "{share:?}");
-        // It did well on all that was there. Now it meets what it cannot serve.
+        // It served all existing parents. Now some change to what it cannot serve.
         for number in 0..COUNT {
             scene.merge(&FAULT, &format!("fault-{number}"), json!({ "spec": { "fault": "slip" } })).await;
         }
         let plugin = until_no_canary(&host).await;
         assert_eq!(plugin["digest"], *digest(folder.original()).full());
         for number in 0..COUNT {
-            let is_served =
-                |object: &Value| object["status"]["word"] == "slip" && said(object, "Reconciled").0.is_empty();
+            let is_served = |object: &Value| {
+                object["status"]["word"] == "slip" && condition_parts(object, "Reconciled").0.is_empty()
+            };
             scene.until_object(&FAULT, &format!("fault-{number}"), "is served by the first", is_served).await;
         }
         let plugin = host.until_plugin("it says so", |plugin| plugin["refused"].is_object()).await;
@@ -216,7 +225,7 @@ fn a_bad_canary_is_taken_back_and_has_touched_its_share_only() {
         let touched = touched(&host, &scene, &bad);
         assert!(!touched.is_empty() && touched.is_subset(&share), "{touched:?} of {share:?}");
         assert_eq!(events(&host), [event(folder.original(), "Activated"), event(&bad, "RolledBack")]);
-        // Neither a reload nor another host makes it the canary again; an approval does.
+        // Neither a reload nor another host starts the canary again; an approval does.
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(!status.success() && words.contains("RolledBack"), "{words}");
         host.stop();
@@ -246,10 +255,11 @@ fn a_canary_stays_where_the_active_revision_fails_on_the_same_parents() {
         }
         host.says(&["WARN", "the active revision fails on the same objects, so it stays the canary"]).await;
         until_canary(&host, &second).await;
-        let failing =
-            scene.until_object(&FAULT, "fault-0", "fails", |object| said(object, "Reconciled").1 == "Trapped").await;
-        let is_in = among(&scene, 99, &second).await.contains("fault-0");
-        assert_eq!(said(&failing, "Reconciled").2.contains("decided by the canary"), is_in, "{failing:#}");
+        let failing = scene
+            .until_object(&FAULT, "fault-0", "fails", |object| condition_parts(object, "Reconciled").1 == "Trapped")
+            .await;
+        let is_in = share_of(&scene, 99, &second).await.contains("fault-0");
+        assert_eq!(condition_parts(&failing, "Reconciled").2.contains("decided by the canary"), is_in, "{failing:#}");
     });
 }
 
@@ -265,28 +275,28 @@ fn a_newer_component_takes_the_place_of_a_canary_and_each_parent_has_one_revisio
             let newer = another(&folder, number);
             folder.put(&newer);
             until_canary(&host, &newer).await;
-            let share = among(&scene, 40, &newer).await;
-            until_said(&scene, &share, (&words(number), WORKS)).await;
+            let share = share_of(&scene, 40, &newer).await;
+            until_decided_by(&scene, &share, (&words(number), WORKS)).await;
         }
-        // None of the older ones was found to be bad.
+        // None of the replaced canaries was found to be bad.
         assert_eq!(events(&host), [event(folder.original(), "Activated")]);
-        // The active one comes back.
+        // The active component is put back in place.
         folder.put(folder.original());
         let plugin = until_no_canary(&host).await;
         assert!(plugin["refused"].is_null(), "{plugin:#}");
-        until_said(&scene, &BTreeSet::new(), ("", WORKS)).await;
-        // Where spec.rollout goes, what is left of the parents follows at once.
+        until_decided_by(&scene, &BTreeSet::new(), ("", WORKS)).await;
+        // Once spec.rollout is removed, the canary decides for the remaining parents at once.
         let last = another(&folder, 4);
         folder.put(&last);
         until_canary(&host, &last).await;
         folder.edit("  rollout: {canary: {percent: 40}, duration: 60m}\n", "");
         until_digest(&host, &last).await;
-        until_said(&scene, &BTreeSet::new(), ("", &words(4))).await;
+        until_decided_by(&scene, &BTreeSet::new(), ("", &words(4))).await;
     });
 }
 
 #[test]
-fn a_command_ends_a_canary_and_so_does_a_revision_that_is_named() {
+fn a_rollback_or_a_pinned_revision_ends_a_canary() {
     run(async {
         let mut scene = scene_with_faults("canary-command").await;
         let folder = folder("{canary: {percent: 50}, duration: 60m}");
@@ -297,11 +307,11 @@ fn a_command_ends_a_canary_and_so_does_a_revision_that_is_named() {
         until_canary(&host, &second).await;
         let (status, words_of_host) = host.ask(&["rollback", "faulty"]);
         assert!(status.success(), "{words_of_host}");
-        until_said(&scene, &BTreeSet::new(), ("", WORKS)).await;
+        until_decided_by(&scene, &BTreeSet::new(), ("", WORKS)).await;
         let plugin = until_no_canary(&host).await;
         assert_eq!(plugin["refused"]["reason"], "RolledBack", "{plugin:#}");
         assert_eq!(plugin["digest"], *digest(folder.original()).full());
-        // What is to be active is said: the canary is not, and begins anew once it is not said any more.
+        // The active revision is pinned: that ends the canary, which begins again once nothing is pinned.
         folder.put(&third);
         until_canary(&host, &third).await;
         let revision = format!("spec:\n  revision: {}\n", digest(folder.original()).full());
@@ -311,15 +321,15 @@ fn a_command_ends_a_canary_and_so_does_a_revision_that_is_named() {
         host.until_plugin("it waits", |plugin| plugin["refused"]["reason"] == "RevisionPinned").await;
         folder.edit(&revision, "spec:\n");
         until_canary(&host, &third).await;
-        // Named itself, it decides for all.
+        // Pinned itself, it decides for all.
         folder.edit("spec:\n", &format!("spec:\n  revision: {}\n", digest(&third).full()));
         until_digest(&host, &third).await;
-        until_said(&scene, &BTreeSet::new(), ("", &words(2))).await;
+        until_decided_by(&scene, &BTreeSet::new(), ("", &words(2))).await;
     });
 }
 
 #[test]
-fn a_restart_midway_begins_the_canary_anew_beside_the_revision_that_was_active() {
+fn a_restart_starts_the_canary_again_beside_the_active_revision() {
     run(async {
         let mut scene = scene_with_faults("canary-restart").await;
         let folder = folder("{canary: {percent: 30}, duration: 60m}");
@@ -328,8 +338,8 @@ fn a_restart_midway_begins_the_canary_anew_beside_the_revision_that_was_active()
         let second = another(&folder, 1);
         folder.put(&second);
         until_canary(&host, &second).await;
-        let share = among(&scene, 30, &second).await;
-        until_said(&scene, &share, (&words(1), WORKS)).await;
+        let share = share_of(&scene, 30, &second).await;
+        until_decided_by(&scene, &share, (&words(1), WORKS)).await;
         for kill in [true, false] {
             if kill {
                 host.kill();
@@ -339,7 +349,7 @@ fn a_restart_midway_begins_the_canary_anew_beside_the_revision_that_was_active()
             host = start(&mut scene, &folder).await;
             until_canary(&host, &second).await;
             assert_eq!(host.digest().await, digest(folder.original()).full());
-            until_said(&scene, &share, (&words(1), WORKS)).await;
+            until_decided_by(&scene, &share, (&words(1), WORKS)).await;
         }
         assert_eq!(events(&host).iter().filter(|(of, _)| *of == digest(&second).full()).count(), 0);
     });
@@ -349,7 +359,7 @@ fn a_restart_midway_begins_the_canary_anew_beside_the_revision_that_was_active()
 fn a_canary_begins_anew_beside_the_revision_that_takes_the_place_of_a_bad_active_one() {
     run(async {
         const COUNT: usize = 24;
-        let mut scene = scene_with_faults("canary-relapse").await;
+        let mut scene = scene_with_faults("canary-rollback").await;
         let folder = Folder::of_faulty();
         let host = start(&mut scene, &folder).await;
         parents(&scene, COUNT, "").await;
@@ -364,12 +374,13 @@ fn a_canary_begins_anew_beside_the_revision_that_takes_the_place_of_a_bad_active
         }
         until_digest(&host, folder.original()).await;
         until_canary(&host, &fix).await;
-        let share = among(&scene, 30, &fix).await;
+        let share = share_of(&scene, 30, &fix).await;
         for number in 0..COUNT {
             let name = format!("fault-{number}");
             let reason = if share.contains(&name) { "Canary" } else { "" };
-            let is_served =
-                |object: &Value| object["status"]["word"] == "slip" && said(object, "Reconciled").1 == reason;
+            let is_served = |object: &Value| {
+                object["status"]["word"] == "slip" && condition_parts(object, "Reconciled").1 == reason
+            };
             scene.until_object(&FAULT, &name, "is served", is_served).await;
         }
         assert!(host.plugin().await["refused"].is_null());
@@ -379,7 +390,7 @@ fn a_canary_begins_anew_beside_the_revision_that_takes_the_place_of_a_bad_active
 }
 
 #[test]
-fn another_plugin_yaml_holds_for_the_canary_and_one_that_grants_it_less_ends_it() {
+fn a_changed_plugin_yaml_applies_to_the_canary_and_one_that_grants_it_less_ends_it() {
     run(async {
         let mut scene = scene_with_faults("canary-reload").await;
         let folder = folder("{canary: {percent: 50}, duration: 60m}");
@@ -390,10 +401,10 @@ fn another_plugin_yaml_holds_for_the_canary_and_one_that_grants_it_less_ends_it(
         let since = until_canary(&host, &second).await["since"].clone();
         folder.edit("  grants:\n", "  config: {values: {a: 1}}\n  grants:\n");
         host.says(&["plugin.yaml has changed and is applied"]).await;
-        let share = among(&scene, 50, &second).await;
-        until_said(&scene, &share, (&words(1), WORKS)).await;
+        let share = share_of(&scene, 50, &second).await;
+        until_decided_by(&scene, &share, (&words(1), WORKS)).await;
         assert_eq!(until_canary(&host, &second).await["since"], since, "it goes on");
-        // A file that cannot be used changes nothing.
+        // An invalid file changes nothing.
         folder.edit("percent: 50", "percent: 500");
         host.until_plugin("it is refused", |plugin| plugin["pluginFile"]["refused"].is_string()).await;
         assert_eq!(until_canary(&host, &second).await["share"], "50%");
@@ -404,7 +415,7 @@ fn another_plugin_yaml_holds_for_the_canary_and_one_that_grants_it_less_ends_it(
         host.until_plugin("it lacks rights", |plugin| plugin["refused"]["reason"] == "NotGranted").await;
         folder.edit("verbs: [get, list, watch]", "verbs: [get, list, watch, create, update, delete]");
         until_canary(&host, &second).await;
-        until_said(&scene, &share, (&words(1), WORKS)).await;
+        until_decided_by(&scene, &share, (&words(1), WORKS)).await;
     });
 }
 
@@ -419,21 +430,21 @@ async fn until_held(scene: &Scene, expected: &BTreeSet<String>) {
 }
 
 #[test]
-fn children_that_only_a_canary_has_go_with_it_and_keep_no_newer_component_from_its_place() {
+fn children_of_a_kind_that_only_a_canary_owns_are_pruned_and_do_not_block_a_newer_canary() {
     run(async {
         const COUNT: usize = 16;
         let mut scene = scene_with_faults("canary-children").await;
         let folder = folder("{canary: {percent: 50}, duration: 60m}");
-        may_hold(&scene, &folder).await;
+        grant_second_kind(&scene, &folder).await;
         let host = start(&mut scene, &folder).await;
         parents(&scene, COUNT, "").await;
         let (holding, newer) = (reworded(folder.original(), WORKS, HOLDS), another(&folder, 1));
         folder.put(&holding);
         until_canary(&host, &holding).await;
-        let share = among(&scene, 50, &holding).await;
+        let share = share_of(&scene, 50, &holding).await;
         assert!(share.len() > COUNT / 10, "{share:?}");
         until_held(&scene, &share).await;
-        // Some of its parents are the newer one's, and some the active one's again.
+        // The parents of its share are now the newer canary's or the active revision's.
         folder.put(&newer);
         until_canary(&host, &newer).await;
         until_held(&scene, &BTreeSet::new()).await;
@@ -446,7 +457,7 @@ fn children_that_only_a_canary_has_go_with_it_and_keep_no_newer_component_from_i
             scene.list(&CONFIG_MAP).await.iter().filter(|child| share.contains(&name(child))).count(),
             share.len()
         );
-        // Nothing watches the kind any more.
+        // The kind is no longer watched.
         host.until_plugin("the kind is not watched", |plugin| {
             let watches = plugin["watches"].as_array().cloned().unwrap_or_default();
             !watches.iter().any(|watch| watch["kind"] == "LimitRange")
@@ -480,7 +491,7 @@ fn a_canary_by_namespaces_follows_their_labels() {
         const TIER: &str = "canary.example.com/tier";
         let (inside, outside) = (scene_with_faults("canary-inside").await, scene_with_faults("canary-outside").await);
         let plane = ControlPlane::shared().await;
-        // A host of all namespaces has parents of its own kind.
+        // The host watches all namespaces, so its parents are of a kind that no other test uses.
         let definition = std::fs::read_to_string(repository("tests/fixtures/faulty/crd.yaml")).expect("a CRD");
         install_faults_of(plane, CANARY_FAULT.group, &definition).await;
         let folder = folder(&format!("{{canary: {{namespaces: {{matchLabels: {{{TIER}: first}}}}}}, duration: 60m}}"));
@@ -490,7 +501,7 @@ fn a_canary_by_namespaces_follows_their_labels() {
         let (second, third) = (of_kind(&another(&folder, 1)), of_kind(&another(&folder, 2)));
         let relabel = async |scene: &Scene, tier: Value| {
             let patch = labels(&json!({ TIER: tier }));
-            scene.person.merge(&NAMESPACE, "", &scene.namespace, &patch).await.expect("a label");
+            scene.admin.merge(&NAMESPACE, "", &scene.namespace, &patch).await.expect("a label");
         };
         relabel(&inside, json!("first")).await;
         for number in 0..3 {
@@ -503,7 +514,7 @@ fn a_canary_by_namespaces_follows_their_labels() {
         let only = OnlyHost::start(plane, folder, "canary-host").await;
         let (host, folder) = (&only.host, &only.folder);
         let say = async |scene: &Scene, canary: &BTreeSet<String>, words: (&str, &str)| {
-            until_said_of(&CANARY_FAULT, scene, canary, words).await;
+            until_kind_decided_by(&CANARY_FAULT, scene, canary, words).await;
         };
         let all = |scene: &str| (0..3).map(|number| format!("{scene}-{number}")).collect::<BTreeSet<_>>();
         let (ins, outs, none) = (all("in"), all("out"), BTreeSet::new());
@@ -519,12 +530,12 @@ fn a_canary_by_namespaces_follows_their_labels() {
         say(&outside, &none, ("", WORKS)).await;
         assert_eq!(touched(host, &inside, &second), ins);
         assert!(touched(host, &outside, &second).is_empty());
-        // The labels change midway.
+        // The labels change during the canary.
         relabel(&inside, Value::Null).await;
         relabel(&outside, json!("first")).await;
         say(&inside, &none, ("", WORKS)).await;
         say(&outside, &outs, (&words(1), WORKS)).await;
-        // So does what is selected, also for a newer component.
+        // The selector changes too, also for a newer component.
         folder.edit("first}", "second}");
         host.until_plugin("it has no parents", |plugin| plugin["canary"]["parents"] == 0).await;
         say(&outside, &none, ("", WORKS)).await;

@@ -1,8 +1,8 @@
-//! `plugin.yaml` is changed while the host runs.
+//! Changes of `plugin.yaml` while the host runs.
 
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{CONFIG_MAP, DEPLOYMENT, FAULT, MEMCACHED, SERVICE};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{memcached, run};
 use serde_json::{Value, json};
 
@@ -62,7 +62,8 @@ fn a_component_whose_parent_kind_is_not_granted_waits_for_the_grant_and_then_kee
         serves(&scene, "one").await;
         // Another parent kind than the active component's needs a restart.
         folder.edit("kind: Fault\n", "kind: Other\n");
-        let refused = host.until_plugin("it is said", |plugin| plugin["pluginFile"]["refused"].is_string()).await;
+        let refused =
+            host.until_plugin("the status shows it", |plugin| plugin["pluginFile"]["refused"].is_string()).await;
         let words = refused["pluginFile"]["refused"].as_str().unwrap_or_default();
         assert!(words.contains(asked) && words.contains("start the host again"), "{words}");
         assert_eq!((&refused["digest"], &refused["ready"]), (&active["digest"], &json!(true)), "{refused:#}");
@@ -93,7 +94,7 @@ fn an_invalid_plugin_yaml_changes_nothing_and_is_reported() {
             let is_said = |plugin: &Value| {
                 plugin["pluginFile"]["refused"].as_str().is_some_and(|refused| refused.contains(words))
             };
-            let plugin = host.until_plugin(&format!("{words} is said"), is_said).await;
+            let plugin = host.until_plugin(&format!("{words} is in the status"), is_said).await;
             assert_eq!(plugin["ready"], true, "{plugin:#}");
             host.says(&["ERROR", "faulty", "plugin.yaml is not applied", words]).await;
             let (_, shown) = host.ask(&["status"]);
@@ -132,7 +133,7 @@ fn another_value_in_plugin_yaml_reaches_the_children_without_a_restart() {
         let now = host.plugin().await;
         assert_eq!(now["digest"], before.0["digest"], "the component is the same");
         assert!(now["seconds"].as_u64() >= before.0["seconds"].as_u64(), "and goes on: {now:#}");
-        // What is only written differently is nothing new.
+        // An edit that changes only the formatting is no change.
         folder.edit("kind: Plugin\n", "kind: Plugin # as before\n");
         let (status, words) = host.ask(&["reload", "memcached"]);
         assert!(status.success(), "{words}");
@@ -145,7 +146,7 @@ fn another_value_in_plugin_yaml_reaches_the_children_without_a_restart() {
 }
 
 #[test]
-fn what_plugin_yaml_gives_no_longer_is_denied_at_once() {
+fn a_revoked_grant_is_denied_at_once() {
     run(async {
         let mut scene = scene("narrowed").await;
         let folder = Folder::of_memcached();
@@ -154,18 +155,18 @@ fn what_plugin_yaml_gives_no_longer_is_denied_at_once() {
         scene.available("cache").await;
         let names = "      kind: Service\n      names: [good-*]\n";
         folder.edit("      kind: Service\n", names);
-        // Nothing woke the parent but plugin.yaml itself.
-        scene.until_said_of(&MEMCACHED, "cache", "Reconciled", "False", "NotGranted").await;
+        // Only the change of plugin.yaml requeued the parent.
+        scene.until_condition_of(&MEMCACHED, "cache", "Reconciled", "False", "NotGranted").await;
         scene.get(&SERVICE, "cache-service").await;
         folder.edit(names, "      kind: Service\n");
-        let is_well = |object: &Value| said(object, "Reconciled").0.is_empty();
+        let is_well = |object: &Value| condition_parts(object, "Reconciled").0.is_empty();
         scene.until_object(&MEMCACHED, "cache", "is well again", is_well).await;
         assert!(host.plugin().await["pluginFile"]["notGranted"].is_null());
     });
 }
 
 #[test]
-fn a_read_that_is_no_longer_granted_is_no_empty_list_and_is_reported_on_the_parent_until_granted() {
+fn a_read_that_is_no_longer_granted_is_reported_on_the_parent_and_is_not_an_empty_list() {
     run(async {
         let mut scene = scene("unlisted").await;
         let folder = Folder::of_memcached();
@@ -176,8 +177,8 @@ fn a_read_that_is_no_longer_granted_is_no_empty_list_and_is_reported_on_the_pare
         let with = |verbs: &str| all.replace("[get, list, watch]", verbs);
         for less in [with("[get, watch]"), with("[get, list]"), String::new()] {
             folder.edit(all, &format!("{less}    #\n"));
-            let denied = scene.until_said_of(&MEMCACHED, "cache", "Reconciled", "False", "NotGranted").await;
-            let message = said(&denied, "Reconciled").2;
+            let denied = scene.until_condition_of(&MEMCACHED, "cache", "Reconciled", "False", "NotGranted").await;
+            let message = condition_parts(&denied, "Reconciled").2;
             assert!(message.contains("Pod") && message.contains("verbs: [get, list, watch]"), "{message}");
             assert_eq!(
                 denied["status"]["nodes"].as_array().map(Vec::len),
@@ -185,10 +186,10 @@ fn a_read_that_is_no_longer_granted_is_no_empty_list_and_is_reported_on_the_pare
                 "its servers are there: {denied:#}"
             );
             scene.create(memcached("new", 1)).await;
-            scene.until_said_of(&MEMCACHED, "new", "Reconciled", "False", "NotGranted").await;
+            scene.until_condition_of(&MEMCACHED, "new", "Reconciled", "False", "NotGranted").await;
             assert!(scene.find(&DEPLOYMENT, "new").await.is_none(), "it is not decided");
             folder.edit(&format!("{less}    #\n"), all);
-            let is_well = |object: &Value| said(object, "Reconciled").0.is_empty();
+            let is_well = |object: &Value| condition_parts(object, "Reconciled").0.is_empty();
             scene.until_object(&MEMCACHED, "cache", "is well again", is_well).await;
             scene.available("new").await;
             scene.delete(&MEMCACHED, "new").await;
@@ -206,7 +207,8 @@ fn an_active_component_that_is_granted_less_than_it_asks_for_stays_active_and_st
         let host = start(&mut scene, &folder).await;
         serves(&scene, "one").await;
         folder.edit(CONFIG_MAPS, "verbs: [get, list, watch, update]");
-        let plugin = host.until_plugin("it is said", |plugin| plugin["pluginFile"]["notGranted"].is_string()).await;
+        let plugin =
+            host.until_plugin("the status shows it", |plugin| plugin["pluginFile"]["notGranted"].is_string()).await;
         let words = plugin["pluginFile"]["notGranted"].as_str().unwrap_or_default();
         assert!(words.contains("create, delete on ConfigMap") && words.contains("restart"), "{words}");
         assert_eq!(plugin["ready"], true, "{plugin:#}");
@@ -214,10 +216,10 @@ fn an_active_component_that_is_granted_less_than_it_asks_for_stays_active_and_st
         let (_, shown) = host.ask(&["status"]);
         assert!(shown.contains("less granted") && shown.contains("create, delete"), "{shown}");
         scene.create(fault("two", "")).await;
-        scene.until_said_of(&FAULT, "two", "Reconciled", "False", "Denied").await;
+        scene.until_condition_of(&FAULT, "two", "Reconciled", "False", "Denied").await;
         assert!(scene.find(&CONFIG_MAP, "two").await.is_none());
         folder.edit("verbs: [get, list, watch, update]", CONFIG_MAPS);
-        scene.until_object(&FAULT, "two", "is served", |object| said(object, "Kept").0 == "True").await;
+        scene.until_object(&FAULT, "two", "is served", |object| condition_parts(object, "Kept").0 == "True").await;
         host.until_plugin("nothing is lacking", |plugin| plugin["pluginFile"]["notGranted"].is_null()).await;
     });
 }
@@ -231,9 +233,9 @@ fn changed_limits_apply_to_the_active_component() {
         serves(&scene, "one").await;
         let digest = host.plugin().await["digest"].clone();
         folder.edit("spec:\n", "spec:\n  limits: { children: 0 }\n");
-        scene.until_said_of(&FAULT, "one", "Reconciled", "False", "OutputTooLarge").await;
+        scene.until_condition_of(&FAULT, "one", "Reconciled", "False", "OutputTooLarge").await;
         folder.edit("children: 0 }", "children: 7 }");
-        let is_well = |object: &Value| said(object, "Reconciled").0.is_empty();
+        let is_well = |object: &Value| condition_parts(object, "Reconciled").0.is_empty();
         scene.until_object(&FAULT, "one", "is well again", is_well).await;
         assert_eq!(host.plugin().await["digest"], digest);
     });

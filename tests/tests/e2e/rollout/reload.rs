@@ -5,24 +5,24 @@ use std::time::Duration;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_tests::guests::{Folder, reworded, unusable};
 use hotshoe_tests::kinds::{DEPLOYMENT, FAULT, MEMCACHED, SERVICE};
-use hotshoe_tests::scene::{is_settled, said};
+use hotshoe_tests::scene::{condition_parts, is_settled};
 use hotshoe_tests::{Host, Scene, memcached, run};
 use serde_json::{Value, json};
 
 use crate::faults::{scene, scene_with_faults};
 
-/// What the plugin says in `Degraded` when all is well, in several wordings of one length.
+/// The message of the plugin in `Degraded` when all is well, in several wordings of the same length.
 const WORDS: [&str; 4] = ["Nothing stands in", "Nowhere stands in", "No wall stands in", "No dust stands in"];
 
-async fn all_say(scene: &Scene, count: usize, word: &str) {
+async fn all_show(scene: &Scene, count: usize, word: &str) {
     scene
-        .until(&format!("all {count} say {word:?} and are settled"), async || {
-            let objects = scene.person.list(&MEMCACHED, &scene.namespace).await.map_err(|refused| refused.message)?;
+        .until(&format!("all {count} show {word:?} and are settled"), async || {
+            let objects = scene.admin.list(&MEMCACHED, &scene.namespace).await.map_err(|refused| refused.message)?;
             let right = objects
                 .iter()
-                .filter(|object| said(object, "Degraded").2.starts_with(word) && is_settled(object))
+                .filter(|object| condition_parts(object, "Degraded").2.starts_with(word) && is_settled(object))
                 .count();
-            let sample = objects.iter().map(|object| said(object, "Degraded").2.to_owned()).next();
+            let sample = objects.iter().map(|object| condition_parts(object, "Degraded").2.to_owned()).next();
             if right == count { Ok(()) } else { Err(format!("{right} of {}, such as {sample:?}", objects.len())) }
         })
         .await;
@@ -51,7 +51,7 @@ async fn children(scene: &Scene) -> Vec<Value> {
 }
 
 #[test]
-fn a_new_component_decides_every_parent_again_and_makes_no_child_anew() {
+fn a_new_component_decides_every_parent_again_and_recreates_no_child() {
     run(async {
         let mut scene = scene("reload").await;
         let folder = Folder::of_memcached();
@@ -60,11 +60,11 @@ fn a_new_component_decides_every_parent_again_and_makes_no_child_anew() {
         for number in 0..10 {
             scene.create(memcached(&format!("cache-{number}"), 1)).await;
         }
-        all_say(&scene, 10, WORDS[0]).await;
+        all_show(&scene, 10, WORDS[0]).await;
         let before = (plugin(&host, "memcached").await, children(&scene).await, scene.recorded_writes().await);
         folder.put(&reworded(folder.original(), WORDS[0], WORDS[1]));
-        // The host notices by itself.
-        all_say(&scene, 10, WORDS[1]).await;
+        // The host notices the new file by itself.
+        all_show(&scene, 10, WORDS[1]).await;
         let after = plugin(&host, "memcached").await;
         assert_ne!(after["digest"], before.0["digest"]);
         assert!(after["refused"].is_null(), "{after:#}");
@@ -73,11 +73,11 @@ fn a_new_component_decides_every_parent_again_and_makes_no_child_anew() {
         let new: Vec<_> = writes[before.2.len()..].iter().collect();
         assert_eq!(new.len(), 10, "one status each: {new:#?}");
         assert!(new.iter().all(|write| write.is_about("memcacheds/status")), "{new:#?}");
-        // `hotshoe reload` waits for what comes of it.
+        // `hotshoe reload` waits for the result.
         folder.put(&reworded(folder.original(), WORDS[0], WORDS[2]));
         let (status, said) = host.ask(&["reload", "memcached"]);
         assert!(status.success(), "{said}");
-        all_say(&scene, 10, WORDS[2]).await;
+        all_show(&scene, 10, WORDS[2]).await;
         let lists = scene
             .audit()
             .into_iter()
@@ -95,20 +95,20 @@ fn a_component_that_is_built_decides_once_it_is_reloaded_and_not_before() {
         let host = scene.start().await.plugins(&[folder.path()]).on_reload().ready().await;
         scene.watch_log(&host);
         scene.create(memcached("cache", 1)).await;
-        all_say(&scene, 1, WORDS[0]).await;
+        all_show(&scene, 1, WORDS[0]).await;
         let first = host.digest().await;
         folder.put(&reworded(folder.original(), WORDS[0], WORDS[1]));
-        // plugin.yaml is followed, and what it says holds for the component that decides.
+        // plugin.yaml is followed, and applies to the active component.
         folder.edit("  source:", "  swap: {maxLosing: 20}\n  source:");
         host.says(&["plugin.yaml has changed"]).await;
         let (_, words) = host.ask(&["approve", "memcached"]);
         assert!(words.contains("nothing waits"), "{words}");
         scene.create(memcached("second", 1)).await;
-        all_say(&scene, 2, WORDS[0]).await;
+        all_show(&scene, 2, WORDS[0]).await;
         assert_eq!(host.digest().await, first);
         let (status, words) = host.ask(&["reload", "memcached"]);
         assert!(status.success(), "{words}");
-        all_say(&scene, 2, WORDS[1]).await;
+        all_show(&scene, 2, WORDS[1]).await;
     });
 }
 
@@ -136,11 +136,11 @@ fn no_change_is_lost_while_components_come_and_go_under_load() {
             }
         }
         folder.put(&reworded(folder.original(), WORDS[0], WORDS[3]));
-        all_say(&scene, sizes.len(), WORDS[3]).await;
+        all_show(&scene, sizes.len(), WORDS[3]).await;
         for (name, size) in sizes {
             assert_eq!(scene.get(&DEPLOYMENT, &name).await["spec"]["replicas"], json!(size), "{name}");
         }
-        // A write of a parent loses against the person's who edits it at that moment; nobody edits
+        // A write of a parent may conflict with a user's edit at the same moment; nobody edits
         // children.
         let of_children = |resource: &str| matches!(resource, "deployments" | "services");
         let writes = scene.recorded_writes().await;
@@ -181,7 +181,7 @@ fn a_component_that_cannot_be_activated_leaves_the_last_good_one_active() {
             scene.available(&name).await;
         }
         let mine = scene.list(&MEMCACHED).await;
-        assert!(mine.iter().all(|object| said(object, "Degraded").2.starts_with(WORDS[0])));
+        assert!(mine.iter().all(|object| condition_parts(object, "Degraded").2.starts_with(WORDS[0])));
         folder.put(folder.original());
         let (status, words) = host.ask(&["reload", "memcached"]);
         assert!(status.success(), "{words}");
@@ -232,7 +232,7 @@ fn a_component_that_traps_at_its_first_call_is_not_activated() {
         scene.watch_log(&host);
         let fault = |name: &str| json!({ "apiVersion": "fixtures.example.com/v1", "kind": "Fault", "metadata": { "name": name }, "spec": { "fault": "" } });
         scene.create(fault("one")).await;
-        let is_kept = |object: &Value| said(object, "Kept").0 == "True";
+        let is_kept = |object: &Value| condition_parts(object, "Kept").0 == "True";
         scene.until_object(&FAULT, "one", "is served", is_kept).await;
         let before = scene.recorded_writes().await.len();
         let trapping = reworded(folder.original(), "this revision works", "this revision traps");

@@ -1,8 +1,8 @@
-//! Going back to an earlier component: by hand, and by itself.
+//! Rollbacks to an earlier component: by hand, and automatic.
 
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{CONFIG_MAP, FAULT, LIMIT_RANGE};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Host, Scene, run};
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ const HOLDS: &str = "this revision holds";
 const VIEWS: &str = "this revision views";
 const FREES: &str = "this revision frees";
 
-/// As people see it.
+/// Returns the first digits of a digest, which commands show.
 fn short(digest: &str) -> String {
     digest.chars().take(12).collect()
 }
@@ -33,7 +33,7 @@ fn history(host: &Host) -> Vec<(String, String)> {
 }
 
 fn is_kept(object: &Value) -> bool {
-    said(object, "Kept").0 == "True"
+    condition_parts(object, "Kept").0 == "True"
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn an_administrator_rolls_back_and_forth_between_components() {
         assert_eq!(history(&host), events);
         let (_, words) = host.ask(&["history", "faulty"]);
         assert!(words.lines().any(|line| line.starts_with('*') && line.contains(&short(&first))), "{words}");
-        // The file still has the second. It is not activated again by itself, not even by a new host.
+        // The file still has the second component. It is not activated again automatically, not even by a new host.
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(!status.success() && words.contains("RolledBack"), "{words}");
         host.stop();
@@ -126,7 +126,7 @@ fn a_component_that_would_delete_much_requires_approval() {
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(!status.success() && words.contains("ApprovalRequired") && words.contains("3 of 3 parents"), "{words}");
         assert_eq!(host.digest().await, first);
-        // It still requires approval in a host that starts with it.
+        // It still requires approval in a host that is started with it.
         host.stop();
         let host = start(&mut scene, &folder).await;
         assert_eq!(host.digest().await, first);
@@ -146,7 +146,7 @@ fn a_component_that_would_delete_much_requires_approval() {
                 })
                 .await;
         }
-        // What it would delete the next time is not approved.
+        // The approval does not cover what it would delete the next time.
         folder.put(folder.original());
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(status.success(), "{words}");
@@ -156,7 +156,7 @@ fn a_component_that_would_delete_much_requires_approval() {
         folder.put(&reworded(folder.original(), WORKS, DROPS));
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(!status.success() && words.contains("ApprovalRequired") && words.contains("3 of 3 parents"), "{words}");
-        // It is the one that decided before all the same.
+        // It is still the component that decided before.
         let (status, words) = host.ask(&["rollback", "faulty"]);
         assert!(status.success(), "{words}");
         assert_ne!(host.digest().await, first);
@@ -237,9 +237,9 @@ fn a_first_component_that_fails_on_the_only_parent_can_be_approved_or_the_parent
     });
 }
 
-/// How it is served.
+/// Waits until this parent fails.
 async fn fails(scene: &Scene, name: &str) {
-    let has_failed = |object: &Value| said(object, "Reconciled").1 == "Trapped";
+    let has_failed = |object: &Value| condition_parts(object, "Reconciled").1 == "Trapped";
     scene.until_object(&FAULT, name, "reports the failure", has_failed).await;
 }
 
@@ -250,7 +250,7 @@ fn objects_that_the_component_fails_on_do_not_keep_it_from_deciding_after_a_rest
         let folder = Folder::of_faulty();
         let mut host = start(&mut scene, &folder).await;
         let first = host.digest().await;
-        // The only one that is there is what it cannot decide.
+        // The component fails on the only existing parent.
         scene.create(fault("bad-0", "trap")).await;
         fails(&scene, "bad-0").await;
         host.kill();
@@ -262,7 +262,7 @@ fn objects_that_the_component_fails_on_do_not_keep_it_from_deciding_after_a_rest
             scene.create(fault(&format!("bad-{number}"), "trap")).await;
         }
         host.kill();
-        // Nor do a few of them keep a new one from deciding.
+        // Nor do a few such parents keep a new component from deciding.
         folder.put(&reworded(folder.original(), WORKS, SLIPS));
         let host = start(&mut scene, &folder).await;
         assert_ne!(host.digest().await, first);
@@ -270,7 +270,7 @@ fn objects_that_the_component_fails_on_do_not_keep_it_from_deciding_after_a_rest
 }
 
 #[test]
-fn a_component_that_was_put_there_while_no_host_ran_has_to_prove_itself_too() {
+fn a_component_that_was_replaced_while_no_host_ran_is_checked_before_it_is_activated() {
     run(async {
         let mut scene = scene_with_faults("approval-start").await;
         let folder = Folder::of_faulty();
@@ -281,11 +281,11 @@ fn a_component_that_was_put_there_while_no_host_ran_has_to_prove_itself_too() {
         host.stop();
         folder.put(&reworded(folder.original(), WORKS, DROPS));
         let mut host = start(&mut scene, &folder).await;
-        assert_eq!(host.digest().await, first, "that is clear once it is ready");
+        assert_eq!(host.digest().await, first, "the old component is still active once the host is ready");
         let refused = &host.plugin().await["refused"];
         assert_eq!(refused["reason"], "ApprovalRequired", "{refused:#}");
         scene.get(&CONFIG_MAP, "fault-0").await;
-        // One that breaks nothing is activated, and stays on probation.
+        // A component without failures is activated, and is on probation.
         host.stop();
         folder.put(&reworded(folder.original(), WORKS, SLIPS));
         let host = start(&mut scene, &folder).await;
@@ -298,7 +298,7 @@ fn a_component_that_was_put_there_while_no_host_ran_has_to_prove_itself_too() {
 #[test]
 fn a_component_that_does_worse_is_rolled_back_also_after_a_restart() {
     run(async {
-        let mut scene = scene_with_faults("relapse-restart").await;
+        let mut scene = scene_with_faults("worse-restart").await;
         let folder = Folder::of_faulty();
         let mut host = start(&mut scene, &folder).await;
         let first = host.digest().await;
@@ -314,7 +314,7 @@ fn a_component_that_does_worse_is_rolled_back_also_after_a_restart() {
 }
 
 #[test]
-fn a_component_stays_that_fails_only_where_the_one_before_it_fails_too() {
+fn a_component_that_fails_only_where_its_predecessor_fails_is_not_rolled_back() {
     run(async {
         let mut scene = scene_with_faults("no-worse").await;
         let folder = Folder::of_faulty();
@@ -337,7 +337,7 @@ fn failures_caused_by_an_administrator_do_not_roll_a_component_back() {
     run(async {
         let mut scene = scene_with_faults("narrowed").await;
         let folder = Folder::of_faulty();
-        may_hold(&scene, &folder).await;
+        grant_second_kind(&scene, &folder).await;
         let host = start(&mut scene, &folder).await;
         six_are_served(&scene).await;
         folder.put(&reworded(folder.original(), WORKS, HOLDS));
@@ -349,7 +349,7 @@ fn failures_caused_by_an_administrator_do_not_roll_a_component_back() {
         for number in 0..6 {
             let name = format!("fault-{number}");
             scene.merge(&FAULT, &name, json!({ "metadata": { "labels": { "a": "b" } } })).await;
-            let is_denied = |object: &Value| said(object, "Reconciled").1 == "NotGranted";
+            let is_denied = |object: &Value| condition_parts(object, "Reconciled").1 == "NotGranted";
             scene.until_object(&FAULT, &name, "is not decided", is_denied).await;
         }
         assert_eq!(host.digest().await, second);
@@ -365,7 +365,7 @@ async fn until_digest(host: &Host, digest: &str) {
     .await;
 }
 
-/// Six parents that any revision serves.
+/// Creates six parents that every revision serves.
 async fn six_are_served(scene: &Scene) {
     for number in 0..6 {
         scene.create(fault(&format!("fault-{number}"), "")).await;
@@ -375,7 +375,7 @@ async fn six_are_served(scene: &Scene) {
     }
 }
 
-/// They become what a new revision cannot serve.
+/// Changes the six parents to what a new revision cannot serve.
 async fn all_six_slip(scene: &Scene) {
     for number in 0..6 {
         scene.merge(&FAULT, &format!("fault-{number}"), json!({ "spec": { "fault": "slip" } })).await;
@@ -385,7 +385,7 @@ async fn all_six_slip(scene: &Scene) {
 #[test]
 fn a_component_that_does_worse_than_the_one_before_it_is_rolled_back_automatically() {
     run(async {
-        let mut scene = scene_with_faults("relapse").await;
+        let mut scene = scene_with_faults("worse").await;
         let folder = Folder::of_faulty();
         let host = start(&mut scene, &folder).await;
         let first = host.digest().await;
@@ -395,12 +395,13 @@ fn a_component_that_does_worse_than_the_one_before_it_is_rolled_back_automatical
         assert!(status.success(), "{words}");
         let second = host.digest().await;
         assert_ne!(first, second);
-        // It did well on all that was there. Now it meets what it cannot serve.
+        // It served all existing parents. Now they change to what it cannot serve.
         all_six_slip(&scene).await;
         until_digest(&host, &first).await;
         for number in 0..6 {
-            let is_served =
-                |object: &Value| object["status"]["word"] == "slip" && said(object, "Reconciled").0.is_empty();
+            let is_served = |object: &Value| {
+                object["status"]["word"] == "slip" && condition_parts(object, "Reconciled").0.is_empty()
+            };
             scene.until_object(&FAULT, &format!("fault-{number}"), "is served by the first", is_served).await;
         }
         let status = host.status().await.expect("a status");
@@ -408,7 +409,7 @@ fn a_component_that_does_worse_than_the_one_before_it_is_rolled_back_automatical
         assert_eq!((&refused["reason"], &refused["digest"]), (&json!("RolledBack"), &json!(second)), "{status:#}");
         assert!(refused["message"].as_str().is_some_and(|why| why.contains("calls failed")), "{refused:#}");
         assert_eq!(history(&host)[2].1, "RolledBack");
-        // What failed, that it is rolled back, and to what: in this order.
+        // The log has, in this order: what failed, that it is rolled back, and to which revision.
         host.says(&["rolled back", &short(&second)]).await;
         let log = host.log();
         let at = |words: &[&str]| {
@@ -423,7 +424,7 @@ fn a_component_that_does_worse_than_the_one_before_it_is_rolled_back_automatical
         folder.put(&reworded(folder.original(), WORKS, SLIPS));
         let (_, words) = host.ask(&["reload", "faulty"]);
         assert_eq!(host.digest().await, first, "{words}");
-        // Whoever lets it decide all the same knows what it does.
+        // An administrator who approves it nevertheless knows what it does.
         let (_, words) = host.ask(&["approve", "faulty"]);
         assert_eq!(host.digest().await, second, "{words}");
         host.until("it is not called any more", async || {
@@ -438,17 +439,17 @@ fn a_component_that_does_worse_than_the_one_before_it_is_rolled_back_automatical
 
 #[test]
 fn a_component_whose_decisions_are_denied_is_rolled_back_automatically() {
-    is_rolled_back_where_all_slip("denied-relapse", GRABS);
+    is_rolled_back_where_all_slip("denied-worse", GRABS);
 }
 
 #[test]
 fn a_component_that_returns_failures_is_rolled_back_automatically() {
-    is_rolled_back_where_all_slip("stated-relapse", BALKS);
+    is_rolled_back_where_all_slip("stated-worse", BALKS);
 }
 
 #[test]
 fn a_component_whose_children_every_api_server_rejects_is_rolled_back_automatically() {
-    is_rolled_back_where_all_slip("invalid-relapse", RAVES);
+    is_rolled_back_where_all_slip("invalid-worse", RAVES);
 }
 
 fn is_rolled_back_where_all_slip(name: &str, words: &str) {
@@ -493,11 +494,11 @@ fn a_component_that_drops_its_finalizer_requires_approval_and_removes_it_where_i
     });
 }
 
-/// What lets a component own a second kind.
+/// The grant for a second kind.
 const HOLDING: &str = "    - kind: LimitRange\n      verbs: [get, list, watch, create, update, delete]\n";
 
-/// Lets a component own a second kind.
-pub(super) async fn may_hold(scene: &Scene, folder: &Folder) {
+/// Grants a second kind to the plugin.
+pub(super) async fn grant_second_kind(scene: &Scene, folder: &Folder) {
     let of_host = json!([{ "apiGroups": [""], "resources": ["limitranges"], "verbs": ["get", "list", "watch"] }]);
     let of_plugin =
         json!([{ "apiGroups": [""], "resources": ["limitranges"], "verbs": ["create", "patch", "delete"] }]);
@@ -506,9 +507,9 @@ pub(super) async fn may_hold(scene: &Scene, folder: &Folder) {
     folder.edit("  grants:\n", &format!("  grants:\n{HOLDING}"));
 }
 
-/// A host whose component owns a second kind, with a child of it.
-async fn holding(scene: &mut Scene, folder: &Folder) -> Host {
-    may_hold(scene, folder).await;
+/// Starts a host whose component owns a second kind and has a child of it.
+async fn host_with_second_kind(scene: &mut Scene, folder: &Folder) -> Host {
+    grant_second_kind(scene, folder).await;
     folder.put(&reworded(folder.original(), WORKS, HOLDS));
     let host = start(scene, folder).await;
     scene.create(fault("one", "")).await;
@@ -517,7 +518,7 @@ async fn holding(scene: &mut Scene, folder: &Folder) -> Host {
 }
 
 /// Waits until the child of the kind that was dropped is gone, and its watch with it.
-async fn lets_go(scene: &Scene, host: &Host) {
+async fn drops_second_kind(scene: &Scene, host: &Host) {
     scene.gone(&LIMIT_RANGE, "one").await;
     scene.get(&CONFIG_MAP, "one").await;
     host.until("the kind is not watched any more", async || {
@@ -534,22 +535,22 @@ fn a_kind_that_a_component_drops_is_watched_until_its_children_are_gone() {
     run(async {
         let mut scene = scene_with_faults("dropped-kind").await;
         let folder = Folder::of_faulty();
-        let host = holding(&mut scene, &folder).await;
+        let host = host_with_second_kind(&mut scene, &folder).await;
         folder.put(folder.original());
         let (_, words) = host.ask(&["reload", "faulty"]);
         assert!(words.contains("ApprovalRequired"), "{words}");
         let (status, words) = host.ask(&["approve", "faulty"]);
         assert!(status.success(), "{words}");
-        lets_go(&scene, &host).await;
+        drops_second_kind(&scene, &host).await;
     });
 }
 
 #[test]
-fn a_component_that_looks_at_more_than_the_metadata_of_a_kind_is_shown_it() {
+fn a_component_that_asks_for_more_fields_of_a_kind_is_shown_them() {
     run(async {
         let mut scene = scene_with_faults("more-fields").await;
         let folder = Folder::of_faulty();
-        let host = holding(&mut scene, &folder).await;
+        let host = host_with_second_kind(&mut scene, &folder).await;
         let limits = json!({ "spec": { "limits": [{ "type": "Pod", "max": { "cpu": "1" } }] } });
         scene.merge(&LIMIT_RANGE, "one", limits).await;
         scene.create(fault("two", "")).await;
@@ -569,7 +570,7 @@ fn children_of_a_kind_that_was_dropped_are_pruned_also_after_a_restart() {
     run(async {
         let mut scene = scene_with_faults("dropped-restart").await;
         let folder = Folder::of_faulty();
-        let mut host = holding(&mut scene, &folder).await;
+        let mut host = host_with_second_kind(&mut scene, &folder).await;
         host.kill();
         folder.put(folder.original());
         let mut host = start(&mut scene, &folder).await;
@@ -577,7 +578,7 @@ fn children_of_a_kind_that_was_dropped_are_pruned_also_after_a_restart() {
         assert!(status.success(), "{words}");
         host.kill();
         let host = start(&mut scene, &folder).await;
-        lets_go(&scene, &host).await;
+        drops_second_kind(&scene, &host).await;
     });
 }
 
@@ -586,7 +587,7 @@ fn a_child_of_a_dropped_kind_that_may_no_longer_be_deleted_stays_and_is_reported
     run(async {
         let mut scene = scene_with_faults("dropped-grant").await;
         let folder = Folder::of_faulty();
-        let host = holding(&mut scene, &folder).await;
+        let host = host_with_second_kind(&mut scene, &folder).await;
         let before = host.digest().await;
         folder.edit(HOLDING, "");
         folder.put(folder.original());

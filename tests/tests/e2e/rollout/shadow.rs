@@ -1,4 +1,4 @@
-//! What another component would change is shown, and nothing is changed.
+//! `hotshoe shadow` shows what another component would change, and changes nothing.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use hotshoe_tests::guests::{Folder, reworded, unusable};
 use hotshoe_tests::kinds::{CONFIG_MAP, FAULT};
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Host, Scene, memcached, run};
 use serde_json::{Value, json};
 
@@ -15,14 +15,14 @@ use crate::faults::{fault, scene, scene_with_faults};
 const WORDS: [&str; 2] = ["Nothing stands in", "Nowhere stands in"];
 const REVISION: &str = "this revision works";
 
-/// A component in a file that no host follows.
+/// Writes a component to a file that no host follows.
 fn file(folder: &Folder, name: &str, component: &[u8]) -> PathBuf {
     let path = folder.path().join(name);
     std::fs::write(&path, component).expect("the component is written");
     path
 }
 
-/// The document that `hotshoe shadow -o json` prints, and its exit code.
+/// Runs `hotshoe shadow -o json`, and returns its exit code and the document that it prints.
 fn shadow(host: &Host, plugin: &str, file: &Path) -> (Option<i32>, Value) {
     let (code, printed, said) = host.ask_for_output(&["shadow", plugin, &file.to_string_lossy(), "-o", "json"]);
     let document = serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}{said}"));
@@ -37,7 +37,7 @@ fn names(document: &Value) -> Vec<String> {
     names
 }
 
-/// What a run must not change: the active digest, the watches, and whether the plugin is ready.
+/// Returns what a run must not change: the active digest, the watches, and whether the plugin is ready.
 async fn state(host: &Host) -> Value {
     let status = host.status().await.expect("a status");
     let plugin = &status["plugins"][0];
@@ -46,7 +46,7 @@ async fn state(host: &Host) -> Value {
     json!([plugin["digest"], plugin["ready"], plugin["refused"], plugin["breaker"], watches])
 }
 
-/// Parents of the plugin that fails, each with its ConfigMap, decided by the good revision.
+/// Creates parents of the faulty plugin, which the good revision serves, each with its ConfigMap.
 async fn kept(name: &str, folder: &Folder, count: usize) -> (Scene, Host) {
     let mut scene = scene_with_faults(name).await;
     for number in 0..count {
@@ -55,14 +55,14 @@ async fn kept(name: &str, folder: &Folder, count: usize) -> (Scene, Host) {
     let host = scene.start().await.plugins(&[folder.path()]).ready().await;
     scene.watch_log(&host);
     for number in 0..count {
-        let is_kept = |object: &Value| said(object, "Kept").0 == "True";
+        let is_kept = |object: &Value| condition_parts(object, "Kept").0 == "True";
         scene.until_object(&FAULT, &format!("fault-{number}"), "is kept", is_kept).await;
     }
     (scene, host)
 }
 
 #[test]
-fn another_wording_is_shown_for_each_object_and_nothing_is_written() {
+fn a_changed_message_is_shown_for_each_object_and_nothing_is_written() {
     run(async {
         let mut scene = scene("shadow").await;
         let folder = Folder::of_memcached();
@@ -126,13 +126,13 @@ fn the_same_component_changes_nothing() {
         let folder = Folder::of_faulty();
         let (scene, host) = kept("shadow-same", &folder, 3).await;
         scene.create(fault("rejected", "reject")).await;
-        scene.until_said_of(&FAULT, "rejected", "Reconciled", "False", "Rejected").await;
+        scene.until_condition_of(&FAULT, "rejected", "Reconciled", "False", "Rejected").await;
         let same = file(&folder, "same.wasm", folder.original());
         let (code, document) = shadow(&host, "faulty", &same);
         let summary = &document["summary"];
         assert_eq!(code, Some(0), "{document:#}");
         assert_eq!((&summary["unchanged"], &document["parents"]), (&json!(4), &json!([])), "{document:#}");
-        // What both reject is no news.
+        // A parent that both revisions reject is no difference.
         assert_eq!(summary["failures"], json!({ "new": 0, "both": 1, "fixed": 0 }));
         assert_eq!(summary["old"]["digest"], summary["new"]["digest"]);
     });
@@ -151,12 +151,12 @@ fn a_shadow_run_of_a_component_that_traps_names_the_objects_and_writes_nothing()
             assert!(printed.contains(&format!("/fault-{number}: Trapped: ")), "{printed}");
         }
         assert!(printed.contains("7 new, 0 of both revisions"), "{printed}");
-        // More bad calls than open the circuit, and it is closed.
+        // These are more failures than would open the circuit breaker, and it is closed.
         assert_eq!(state(&host).await, before);
         assert_eq!(scene.recorded_writes().await.len(), writes);
         assert!(!host.log().contains("Trapped"), "{}", host.log());
         scene.create(fault("next", "")).await;
-        scene.until_object(&FAULT, "next", "is kept", |object| said(object, "Kept").0 == "True").await;
+        scene.until_object(&FAULT, "next", "is kept", |object| condition_parts(object, "Kept").0 == "True").await;
     });
 }
 
@@ -183,7 +183,7 @@ fn a_component_that_drops_a_child_is_shown_to_delete_it() {
 }
 
 #[test]
-fn a_component_that_drops_the_finalizer_is_shown_to_leave_it_behind() {
+fn the_finalizers_that_a_component_would_leave_behind_are_counted() {
     run(async {
         let folder = Folder::of_faulty();
         let (_scene, host) = kept("shadow-frees", &folder, 2).await;
@@ -198,11 +198,11 @@ fn a_component_that_drops_the_finalizer_is_shown_to_leave_it_behind() {
     });
 }
 
-/// Base64 of a word, and the word.
+/// A secret value in base64, and in plain text.
 const SECRET: [&str; 2] = ["aHVudGVyMjc=", "hunter27"];
 
 #[test]
-fn nothing_that_a_component_says_after_it_read_a_secret_is_shown() {
+fn no_output_of_a_component_that_read_a_secret_is_shown() {
     run(async {
         let folder = Folder::of_faulty();
         folder.edit("  grants:", "  grants:\n    - {kind: Secret, verbs: [get], names: [\"fault-*\"]}");
@@ -246,7 +246,7 @@ fn nothing_that_a_component_says_after_it_read_a_secret_is_shown() {
         let (_, printed, _) = host.ask_for_output(&["shadow", "faulty", &new.to_string_lossy(), "--show", "0"]);
         hides(&printed);
 
-        // Neither is it in why the component is not activated, in whatever place that is shown.
+        // Nor do the messages about why the component is not activated show it anywhere.
         folder.put(&peeking);
         host.until_plugin("the component waits", |plugin| plugin["refused"]["reason"] == "ApprovalRequired").await;
         let (_, history) = host.ask(&["history", "faulty"]);
@@ -257,7 +257,7 @@ fn nothing_that_a_component_says_after_it_read_a_secret_is_shown() {
 }
 
 #[test]
-fn what_the_checks_would_refuse_is_a_failure() {
+fn a_decision_that_would_be_denied_is_reported_as_a_failure() {
     run(async {
         // Without a grant to prune all, an answer without any child is denied.
         let folder = Folder::of_faulty();
@@ -271,7 +271,7 @@ fn what_the_checks_would_refuse_is_a_failure() {
 }
 
 #[test]
-fn what_is_no_component_is_an_error_and_no_change() {
+fn a_file_that_is_no_component_is_an_error_and_changes_nothing() {
     run(async {
         let folder = Folder::of_faulty();
         let (_scene, host) = kept("shadow-unusable", &folder, 1).await;
@@ -289,13 +289,13 @@ fn what_is_no_component_is_an_error_and_no_change() {
         let (code, _, said) = host.ask_for_output(&["shadow", "unknown", &same.to_string_lossy()]);
         assert!(code == Some(1) && said.contains("no plugin unknown"), "{said}");
         assert_eq!(host.ask_for_output(&["shadow"]).0, Some(2));
-        // None of these counts as a component that was offered for activation.
+        // None of these is recorded as a component that was offered for activation.
         assert_eq!(state(&host).await, before);
     });
 }
 
 #[test]
-fn there_is_one_run_at_a_time_and_who_leaves_makes_room() {
+fn only_one_shadow_run_is_under_way_until_its_client_disconnects() {
     run(async {
         let folder = Folder::of_faulty();
         let (_scene, host) = kept("shadow-busy", &folder, 1).await;

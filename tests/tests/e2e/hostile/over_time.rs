@@ -1,4 +1,4 @@
-//! Attacks of several calls, and answers that are followed only as far as they do no harm.
+//! Attacks of several calls, and answers that the host clamps or cleans.
 
 use std::time::{Duration, Instant};
 
@@ -6,15 +6,15 @@ use hotshoe_tests::attacks::named;
 use hotshoe_tests::audit::Entry;
 use hotshoe_tests::kinds::{ATTACK, CONFIG_MAP};
 use hotshoe_tests::run;
-use hotshoe_tests::scene::said;
+use hotshoe_tests::scene::condition_parts;
 use serde_json::{Value, json};
 
 use super::rig::{Rig, attack};
 
-/// How long something is looked at that must not happen.
-const WHILE: Duration = Duration::from_secs(4);
+/// How long a test watches for something that must not happen.
+const OBSERVATION_TIME: Duration = Duration::from_secs(4);
 
-/// No invisible or steering character.
+/// Whether a text has no invisible character and no control character.
 fn is_clean(text: &str) -> bool {
     let steers = |c: char| {
         c.is_control()
@@ -24,14 +24,14 @@ fn is_clean(text: &str) -> bool {
 }
 
 #[test]
-fn a_word_that_would_rewrite_a_terminal_is_cleaned_wherever_it_goes() {
+fn terminal_escape_sequences_are_removed_wherever_a_text_goes() {
     run(async {
         let rig = Rig::new("escapes").await;
         let row = named("escape sequences in log, Event and condition");
         rig.scene.create(attack("one", "escapes")).await;
         let object =
             rig.scene.until_object(&ATTACK, "one", "is served", |object| object["status"]["word"] == "escapes").await;
-        let message = said(&object, "Kept").2;
+        let message = condition_parts(&object, "Kept").2;
         assert!(is_clean(message) && message.contains("red"), "{message:?}");
         let event = rig.scene.event("one", "Escaping", "red").await;
         assert!(is_clean(event["message"].as_str().unwrap()), "{event:#}");
@@ -40,12 +40,12 @@ fn a_word_that_would_rewrite_a_terminal_is_cleaned_wherever_it_goes() {
         let row = named("escape sequences in a failure");
         rig.scene.create(attack("two", "escapes in a failure")).await;
         let object = rig.reports("two", row).await;
-        let message = said(&object, "Reconciled").2;
+        let message = condition_parts(&object, "Reconciled").2;
         assert!(is_clean(message) && message.contains("red"), "{message:?}");
         let log = rig.host.log();
         assert!(log.lines().all(is_clean), "control characters are gone from the log");
         assert!(!log.lines().any(|line| line.starts_with("2026-01-01T00:00:00Z ERROR")), "a line was forged");
-        rig.heals("two").await;
+        rig.recovers("two").await;
     });
 }
 
@@ -64,12 +64,12 @@ fn a_flood_of_log_lines_is_cut_short() {
         let lines = log.lines().filter(|line| line.contains("flood ")).count();
         assert!(lines <= 100 * calls, "{lines} lines of {calls} calls");
         rig.is_well(row.name).await;
-        rig.heals("one").await;
+        rig.recovers("one").await;
     });
 }
 
 #[test]
-fn what_a_plugin_keeps_is_gone_at_the_next_call() {
+fn state_that_a_plugin_keeps_is_gone_at_the_next_call() {
     run(async {
         let rig = Rig::new("hidden").await;
         rig.scene.create(attack("one", "hidden state")).await;
@@ -88,7 +88,7 @@ fn what_a_plugin_keeps_is_gone_at_the_next_call() {
             assert!(says_one(&object), "{:#}", object["status"]);
         }
         rig.is_well(named("state kept for the next call").name).await;
-        rig.heals("one").await;
+        rig.recovers("one").await;
     });
 }
 
@@ -103,21 +103,21 @@ fn a_requeue_is_neither_a_loop_nor_an_overflow() {
                     rig.scene.find(&CONFIG_MAP, word).await.map(drop).ok_or("no child".to_owned())
                 })
                 .await;
-            // The calls for its own writes come first.
+            // The calls that its own writes cause come first.
             tokio::time::sleep(Duration::from_secs(1)).await;
             let before = rig.calls().await;
-            tokio::time::sleep(WHILE).await;
+            tokio::time::sleep(OBSERVATION_TIME).await;
             let calls = rig.calls().await - before;
-            assert!(calls <= most, "{word}: {calls} calls in {WHILE:?}");
+            assert!(calls <= most, "{word}: {calls} calls in {OBSERVATION_TIME:?}");
             rig.is_well(word).await;
-            rig.heals(word).await;
+            rig.recovers(word).await;
             rig.forget(word).await;
         }
         let row = named("retry after u64::MAX");
         rig.scene.create(attack("late", "retry at the end of time")).await;
         rig.reports("late", row).await;
         rig.is_well(row.name).await;
-        rig.heals("late").await;
+        rig.recovers("late").await;
     });
 }
 
@@ -127,16 +127,16 @@ fn a_plugin_that_turns_bad_after_a_hundred_calls_leaves_its_last_good_child() {
         let rig = Rig::new("hundred").await;
         let row = named("a trap after a hundred good calls");
         rig.scene.create(attack("one", "a hundred good calls")).await;
-        rig.scene.until_said_of(&ATTACK, "one", "Reconciled", "False", row.reason).await;
+        rig.scene.until_condition_of(&ATTACK, "one", "Reconciled", "False", row.reason).await;
         rig.scene.event("one", row.reason, "that was enough").await;
         assert_eq!(rig.scene.get(&CONFIG_MAP, "one").await["data"]["calls"], "100");
         rig.is_well(row.name).await;
-        rig.heals("one").await;
+        rig.recovers("one").await;
     });
 }
 
 #[test]
-fn children_are_not_deleted_all_at_once_after_a_good_life() {
+fn children_are_not_deleted_all_at_once_even_after_good_decisions() {
     run(async {
         let rig = Rig::new("prune").await;
         let row = named("no children after a good life");
@@ -144,16 +144,16 @@ fn children_are_not_deleted_all_at_once_after_a_good_life() {
         rig.serves("one").await;
         let before = rig.scene.get(&CONFIG_MAP, "one").await;
         rig.scene.merge(&ATTACK, "one", json!({ "spec": { "attack": "nothing" } })).await;
-        rig.scene.until_said_of(&ATTACK, "one", "Reconciled", "False", row.reason).await;
+        rig.scene.until_condition_of(&ATTACK, "one", "Reconciled", "False", row.reason).await;
         rig.scene.event("one", row.reason, "pruneAll").await;
         rig.is_well(row.name).await;
         assert_eq!(rig.scene.get(&CONFIG_MAP, "one").await["metadata"], before["metadata"], "nothing was written");
-        rig.heals("one").await;
+        rig.recovers("one").await;
     });
 }
 
-/// A server-side apply removes what it leaves out, and the API server refuses a status that
-/// nothing is left of.
+/// A server-side apply removes the fields that it leaves out, and the API server refuses a status without
+/// any field.
 #[test]
 fn a_status_that_is_left_out_is_left_alone() {
     run(async {
@@ -161,24 +161,27 @@ fn a_status_that_is_left_out_is_left_alone() {
         rig.scene.create(attack("one", "")).await;
         rig.serves("one").await;
         rig.scene.merge(&ATTACK, "one", json!({ "spec": { "attack": "silence" } })).await;
-        let is_silent = |object: &Value| said(object, "Kept").0.is_empty() && object["status"]["word"] == "good";
+        let is_silent =
+            |object: &Value| condition_parts(object, "Kept").0.is_empty() && object["status"]["word"] == "good";
         rig.scene.until_object(&ATTACK, "one", "is silent", is_silent).await;
-        // Where nothing else was ever said, the host's own condition goes too.
+        // Where the plugin never stated a status, the host's own condition is removed, too.
         rig.scene.create(attack("two", "panic")).await;
-        rig.scene.until_said_of(&ATTACK, "two", "Reconciled", "False", "Trapped").await;
+        rig.scene.until_condition_of(&ATTACK, "two", "Reconciled", "False", "Trapped").await;
         rig.scene.merge(&ATTACK, "two", json!({ "spec": { "attack": "silence" } })).await;
-        rig.scene.until_object(&ATTACK, "two", "is well", |object| said(object, "Reconciled").0.is_empty()).await;
+        rig.scene
+            .until_object(&ATTACK, "two", "is well", |object| condition_parts(object, "Reconciled").0.is_empty())
+            .await;
         let writes = rig.scene.recorded_writes().await.len();
         rig.scene.merge(&ATTACK, "two", json!({ "spec": { "round": 1 } })).await;
         rig.is_well("silence").await;
         tokio::time::sleep(Duration::from_secs(2)).await;
         let later = rig.scene.recorded_writes().await;
         let again: Vec<_> = later[writes..].iter().filter(|write| write.name == "two" || write.name == "one").collect();
-        assert!(again.is_empty(), "what is said stays as it is: {again:#?}");
-        // The healthy plugin beside it may meet a controller that wrote to the same object.
+        assert!(again.is_empty(), "the status is left alone: {again:#?}");
+        // A write of the healthy plugin may conflict with that of a controller.
         let is_overtaken = |write: &&Entry| write.code == 409 && write.user.ends_with(":memcached");
         assert!(later.iter().all(|write| write.code < 400 || is_overtaken(&write)), "{later:#?}");
-        // And it goes at once.
+        // And the parent is deleted at once.
         let began = Instant::now();
         rig.forget("one").await;
         rig.forget("two").await;
@@ -203,11 +206,11 @@ async fn is_slowed_down(attack_name: &str, row: &str, most: f64) {
     rig.host.says(&["WARN", "slowed down", "one"]).await;
     rig.is_well(row.name).await;
     let (before, began) = (rig.scene.recorded_writes().await.len(), Instant::now());
-    tokio::time::sleep(WHILE).await;
+    tokio::time::sleep(OBSERVATION_TIME).await;
     let writes = rig.scene.recorded_writes().await.len() - before;
     let rate = writes as f64 / began.elapsed().as_secs_f64();
     println!("{}: {rate:.1} writes a second", row.name);
     assert!(rate <= most, "{rate:.1} writes a second");
     rig.is_well(row.name).await;
-    rig.heals("one").await;
+    rig.recovers("one").await;
 }
