@@ -38,7 +38,6 @@ mod stage;
 mod status;
 mod storage;
 mod template;
-mod time;
 
 use hotshoe_sdk::apply::apps_v1::StatefulSet;
 use hotshoe_sdk::apply::core_v1::{PersistentVolumeClaim, Pod, Service};

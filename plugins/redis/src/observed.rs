@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use hotshoe_sdk::apply::apps_v1::StatefulSet;
-use hotshoe_sdk::{Failure, Metadata, Request};
+use hotshoe_sdk::{Failure, Metadata, Request, Time};
 use serde::Deserialize;
 
 use crate::{
     Redis,
     children::{APPLIED, Applied},
     template::{REDIS, TEMPLATE},
-    time,
 };
 
 /// The keys of the objects that are read and not owned.
@@ -147,7 +146,7 @@ impl Pod {
     /// the time does not parse.
     pub(crate) fn ready_since(&self) -> Option<Option<u64>> {
         let ready = self.condition("Ready").filter(|ready| ready.status == "True" && !self.is_going())?;
-        Some(time::parse(&ready.last_transition_time))
+        Some(unix_millis(&ready.last_transition_time))
     }
 
     pub(crate) fn is_going(&self) -> bool {
@@ -189,7 +188,7 @@ impl Claim {
     }
 
     pub(crate) fn created(&self) -> Option<u64> {
-        time::parse(&self.metadata.creation_timestamp)
+        unix_millis(&self.metadata.creation_timestamp)
     }
 }
 
@@ -370,4 +369,9 @@ struct SetStatus {
     observed_generation: Option<i64>,
     replicas: i32,
     update_revision: String,
+}
+
+/// Parses a time into milliseconds since the Unix epoch, as `now` counts; absent where the text is not a time since then.
+fn unix_millis(text: &str) -> Option<u64> {
+    u64::try_from(Time::parse(text)?.unix()).ok()?.checked_mul(1000)
 }
