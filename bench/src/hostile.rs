@@ -21,7 +21,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::client::{JSON, MERGE};
+use crate::client::{APPLY, JSON, MERGE};
 use crate::figure::{Figure, Target};
 use crate::load;
 use crate::plane::Plane;
@@ -243,20 +243,16 @@ impl Bench {
         Ok(Attacked { class: STORM.to_owned(), attackers: folders.len(), run, rss })
     }
 
-    /// Changes a ConfigMap that no parent names, again and again; ends only with an error.
+    /// Changes a ConfigMap that no parent names, again and again; ends only with an error. The first change creates it.
     async fn change_unnamed(&self) -> anyhow::Error {
-        let list = format!("/api/v1/namespaces/{NAMESPACE}/configmaps");
-        let path = format!("{list}/unnamed");
-        let body = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "unnamed" } });
-        if let Err(error) = self.plane.admin.send(Method::POST, &list, JSON, body.to_string().into_bytes()).await {
-            return error;
-        }
+        let path = format!("/api/v1/namespaces/{NAMESPACE}/configmaps/unnamed?fieldManager=bench&force=true");
         let mut pace = interval(STORM_INTERVAL);
         pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
         for round in 0_usize.. {
             pace.tick().await;
-            let patch = json!({ "metadata": { "annotations": { "round": round.to_string() } } });
-            if let Err(error) = self.plane.admin.send(Method::PATCH, &path, MERGE, patch.to_string().into_bytes()).await
+            let metadata = json!({ "name": "unnamed", "annotations": { "round": round.to_string() } });
+            let body = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata });
+            if let Err(error) = self.plane.admin.send(Method::PATCH, &path, APPLY, body.to_string().into_bytes()).await
             {
                 return error;
             }

@@ -92,7 +92,7 @@ impl Replica {
     /// Whether the host holds the Lease under this identity, by its log.
     pub fn works_as(&self, identity: &str) -> bool {
         let words = ["this host holds the Lease", &format!("host=\"{identity}\"")];
-        let said = self.process.as_ref().map(Process::said).unwrap_or_default();
+        let said = self.process.as_ref().map(Process::output).unwrap_or_default();
         said.lines().any(|line| words.iter().all(|words| line.contains(words)))
     }
 }

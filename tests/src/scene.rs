@@ -43,7 +43,7 @@ pub fn condition<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
 }
 
 /// Returns `status`, `reason` and `message` of a condition; empty texts where there is no such condition.
-pub fn said<'a>(object: &'a Value, name: &str) -> (&'a str, &'a str, &'a str) {
+pub fn condition_parts<'a>(object: &'a Value, name: &str) -> (&'a str, &'a str, &'a str) {
     let Some(condition) = condition(object, name) else { return ("", "", "") };
     let text = |field: &str| condition[field].as_str().unwrap_or_default();
     (text("status"), text("reason"), text("message"))

@@ -494,7 +494,7 @@ mod tests {
         let compare = |old: &Side, new: &Side| compare(&parent, (old, new), true, &[], |_| true).unwrap();
         let found = compare(&old, &new);
         let paths = |fields: &[Field]| fields.iter().map(|field| field.path.clone()).collect::<Vec<_>>();
-        assert_eq!(paths(&found.changed[0].fields), ["data.k", "data['<hidden>']"]);
+        assert_eq!(paths(&found.changed[0].fields), ["data['<hidden>']", "data.k"]);
         assert_eq!(paths(&found.status), ["['<hidden>']", "ready"]);
         assert_eq!(paths(&found.events), ["Known", TAINTED]);
         assert_eq!(names(&found.created), [TAINTED]);

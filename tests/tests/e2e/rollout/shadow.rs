@@ -239,7 +239,7 @@ fn no_output_of_a_component_that_read_a_secret_is_shown() {
         assert_eq!(changed["created"][0]["name"], HIDDEN);
         let fields = changed["changed"][0]["fields"].as_array().expect("fields");
         let paths: Vec<_> = fields.iter().map(|field| field["path"].as_str().unwrap_or_default()).collect();
-        assert_eq!(paths, ["data.kept", "data['<hidden>']", "metadata.annotations['<hidden>']"], "{changed:#}");
+        assert_eq!(paths, ["data['<hidden>']", "data.kept", "metadata.annotations['<hidden>']"], "{changed:#}");
         for (name, reason) in [("fault-1", "PluginFailed"), ("fault-2", "Denied")] {
             assert_eq!(of(name)["newFailure"], json!({ "reason": reason, "message": HIDDEN }), "{document:#}");
         }
