@@ -3,7 +3,7 @@
 # files below must be caught by a test, but for those in tests/mutants.toml, which say why.
 #
 # The files are in hotshoe-core, so neither kube nor wasmtime is compiled for them.
-# Usage: tests/mutants.sh [option of `cargo mutants`…]     (it takes some twenty minutes)
+# Usage: tests/mutants.sh [option of `cargo mutants`…]     (six hours on two cores; `--shard 1/20` runs a part)
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
