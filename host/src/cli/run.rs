@@ -385,7 +385,7 @@ fn start_log(format: LogFormat) {
     }
 }
 
-/// Returns which log lines are written. A target that the text does not name keeps its default level, so that somebody
+/// Returns which log lines are written. A target that the text does not name keeps its default level, so that a user
 /// who asks for more lines of the host still sees those of the plugins.
 ///
 /// # Errors

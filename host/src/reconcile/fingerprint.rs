@@ -44,7 +44,7 @@ fn as_applied(controller: &Controller, children: &ObservedChildren) -> Vec<u64> 
     children.iter().map(|(_, child)| of_child(child)).collect()
 }
 
-/// Returns the fingerprint whose change restarts the count of a parent's tries. Leaves out its children: somebody who
+/// Returns the fingerprint whose change restarts the count of a parent's tries. Leaves out its children: a user who
 /// edits one again and again would have the parent tried for ever.
 pub fn try_basis(controller: &Controller, active: &ActiveRevision, parent: &Object) -> u64 {
     let relabelled = controller.relabelled.load(Ordering::Acquire);

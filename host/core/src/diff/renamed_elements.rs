@@ -1,7 +1,7 @@
 //! Finds list elements of ours that another writer renamed, such as a container. Pure.
 //!
 //! To the API server our element is gone and the renamed one belongs to the other writer: an apply would add our
-//! element again and leave the renamed one beside it. A renamed element is told from one that others added by
+//! element again and leave the renamed one beside it. A renamed element is distinguished from one that others added by
 //! everything except its name, so an element with little more than a name never counts as a renamed one of ours.
 
 use std::collections::HashSet;

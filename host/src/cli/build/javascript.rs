@@ -10,6 +10,7 @@ use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::cli::build::tools::Tools;
 use crate::cli::project::{Folder, shown};
 use crate::cli::terminal;
 use crate::cli::wit;
@@ -17,11 +18,9 @@ use crate::cli::wit;
 /// The oldest major version of Node.js that the tools run on.
 const OLDEST_NODE: u32 = 20;
 /// Where the tools are installed, below the root of the project.
-const TOOLS: &str = "target/tools/js";
+pub(in crate::cli) const TOOLS: Tools = Tools { folder: "target/tools/js", version: LOCK };
 /// Where the components are written before `hotshoe build` adds the cases, below the root of the project.
 const COMPONENTS: &str = "target/guests/js";
-/// The file in the folder of the tools that is written when they are complete, with the text of [`LOCK`].
-const INSTALLED: &str = "installed";
 const LOCK: &str = include_str!("javascript/package-lock.json");
 const FILES: [(&str, &str); 3] = [
     ("package.json", include_str!("javascript/package.json")),
@@ -67,14 +66,9 @@ fn major(version: &str) -> Option<u32> {
     version.strip_prefix('v')?.split('.').next()?.parse().ok()
 }
 
-/// Returns whether the tools of this version are installed below the root of a project.
-pub(in crate::cli) fn tools_are_installed(root: &Path) -> bool {
-    fs::read_to_string(root.join(TOOLS).join(INSTALLED)).is_ok_and(|lock| lock == LOCK)
-}
-
 /// Installs the tools once, and returns their folder. Concurrent builds wait for each other.
 fn install_tools(root: &Path) -> anyhow::Result<PathBuf> {
-    let tools = root.join(TOOLS);
+    let tools = root.join(TOOLS.folder);
     let cannot_write = || format!("cannot write {}", shown(&tools).display());
     fs::create_dir_all(tools.join("wit")).with_context(cannot_write)?;
     let lock = File::create(tools.join("lock")).with_context(cannot_write)?;
@@ -86,7 +80,7 @@ fn install_tools(root: &Path) -> anyhow::Result<PathBuf> {
         }
         fs::write(&path, text).with_context(cannot_write)?;
     }
-    if tools_are_installed(root) {
+    if TOOLS.are_installed(root) {
         return Ok(tools);
     }
     let place = shown(&tools).display().to_string();
@@ -97,7 +91,7 @@ fn install_tools(root: &Path) -> anyhow::Result<PathBuf> {
              mirror of it with `npm config set registry URL`, or copy {place} from another machine"
         )
     })?;
-    fs::write(tools.join(INSTALLED), LOCK).with_context(cannot_write)?;
+    TOOLS.record(root).with_context(cannot_write)?;
     Ok(tools)
 }
 
@@ -140,18 +134,6 @@ fn npm(arguments: &[&str], dir: &Path) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tools_of_another_version_are_not_installed() {
-        let root = tempfile::tempdir().unwrap();
-        let tools = root.path().join(TOOLS);
-        fs::create_dir_all(&tools).unwrap();
-        assert!(!tools_are_installed(root.path()));
-        for (version, expected) in [("0.1.0", false), (LOCK, true)] {
-            fs::write(tools.join(INSTALLED), version).unwrap();
-            assert_eq!(tools_are_installed(root.path()), expected, "{version}");
-        }
-    }
 
     #[test]
     fn the_major_version_of_node_is_read() {

@@ -5,6 +5,7 @@ mod component;
 pub(super) mod javascript;
 pub(super) mod python;
 mod rust;
+pub(super) mod tools;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

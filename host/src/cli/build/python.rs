@@ -11,6 +11,7 @@ use std::process::{Command, Output, Stdio};
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 
+use crate::cli::build::tools::Tools;
 use crate::cli::project::{Folder, shown};
 use crate::cli::terminal;
 use crate::cli::wit;
@@ -23,9 +24,7 @@ const GUEST_PYTHON: &str = "3.14";
 /// The oldest version of Python that the tools run on.
 const OLDEST_PYTHON: (u32, u32) = (3, 10);
 /// Where the tools are installed, below the root of the project: a virtual environment of their own.
-const TOOLS: &str = "target/tools/python";
-/// The file in the folder of the tools that is written when they are complete, with their version.
-const INSTALLED: &str = "installed";
+pub(in crate::cli) const TOOLS: Tools = Tools { folder: "target/tools/python", version: COMPONENTIZE_PY };
 /// Where components are made, below the root of the project.
 const WORK: &str = "target/guests/python";
 /// The module that componentize-py is given: it has the SDK export the plugin's own module.
@@ -62,19 +61,14 @@ pub(super) fn componentize(folder: &Folder) -> anyhow::Result<PathBuf> {
     Ok(component)
 }
 
-/// Returns whether the tools of this version are installed below the root of a project.
-pub(in crate::cli) fn tools_are_installed(root: &Path) -> bool {
-    fs::read_to_string(root.join(TOOLS).join(INSTALLED)).is_ok_and(|version| version == COMPONENTIZE_PY)
-}
-
 /// Installs the tools once, and returns their folder. Concurrent builds wait for each other.
 fn install_tools(root: &Path) -> anyhow::Result<PathBuf> {
-    let tools = root.join(TOOLS);
+    let tools = root.join(TOOLS.folder);
     let cannot_write = || format!("cannot write {}", shown(&tools).display());
     fs::create_dir_all(&tools).with_context(cannot_write)?;
     let lock = File::create(tools.join("lock")).with_context(cannot_write)?;
     lock.lock().with_context(cannot_write)?;
-    if tools_are_installed(root) {
+    if TOOLS.are_installed(root) {
         return Ok(tools);
     }
     let place = shown(&tools).display().to_string();
@@ -94,7 +88,7 @@ fn install_tools(root: &Path) -> anyhow::Result<PathBuf> {
              it with PIP_INDEX_URL, or a folder of wheels with PIP_NO_INDEX=1 and PIP_FIND_LINKS"
         )
     })?;
-    fs::write(tools.join(INSTALLED), COMPONENTIZE_PY).with_context(cannot_write)?;
+    TOOLS.record(root).with_context(cannot_write)?;
     Ok(tools)
 }
 
@@ -286,18 +280,6 @@ fn output_of(output: &Output) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tools_of_another_version_are_not_installed() {
-        let root = tempfile::tempdir().unwrap();
-        let tools = root.path().join(TOOLS);
-        fs::create_dir_all(&tools).unwrap();
-        assert!(!tools_are_installed(root.path()));
-        for (version, expected) in [("0.1.0", false), (COMPONENTIZE_PY, true)] {
-            fs::write(tools.join(INSTALLED), version).unwrap();
-            assert_eq!(tools_are_installed(root.path()), expected, "{version}");
-        }
-    }
 
     #[test]
     fn a_version_is_compared_by_its_numbers() {

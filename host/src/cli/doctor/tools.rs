@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::probe::{Version, ask};
+use crate::cli::build::tools::Tools;
 use crate::cli::build::{javascript, python};
 use crate::cli::project::Language;
 use crate::config::folders;
@@ -41,7 +42,7 @@ enum Probe {
     /// Modules of Python, which are installed if this code runs without an error.
     Python(&'static str),
     /// Tools that the first build of a plugin installs below the root of its project.
-    Installed(fn(&Path) -> bool),
+    Installed(&'static Tools),
     /// The cluster of the current context.
     Cluster,
     /// The features of the kernel that confine the process which compiles plugins.
@@ -108,7 +109,7 @@ impl Tool {
         useful(
             "componentize",
             PYTHON,
-            Probe::Installed(python::tools_are_installed),
+            Probe::Installed(&python::TOOLS),
             "the first build installs componentize-py, 20 MB from PyPI",
         ),
         needed("node", JAVASCRIPT, program("node", &["--version"], "20"), "install Node.js from https://nodejs.org"),
@@ -121,7 +122,7 @@ impl Tool {
         useful(
             "componentize",
             JAVASCRIPT,
-            Probe::Installed(javascript::tools_are_installed),
+            Probe::Installed(&javascript::TOOLS),
             "the first build installs esbuild and componentize-qjs, 50 MB from npm",
         ),
         useful(
@@ -175,7 +176,7 @@ impl Tool {
                 let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
                 ask(&python, &["-c", code]).await.map(|_| "there".to_owned())
             }
-            Probe::Installed(are_installed) => installed(are_installed),
+            Probe::Installed(tools) => installed(tools),
             Probe::Cluster => cluster().await,
             Probe::Confinement => confinement().await,
         };
@@ -201,9 +202,9 @@ async fn target() -> Result<String, String> {
 }
 
 /// Looks for tools below the root of the project that the current folder is in.
-fn installed(are_installed: fn(&Path) -> bool) -> Result<String, String> {
+fn installed(tools: &Tools) -> Result<String, String> {
     let here = std::env::current_dir().map_err(|error| format!("the current folder cannot be read: {error}"))?;
-    match are_installed(folders::root_of(&here)) {
+    match tools.are_installed(folders::root_of(&here)) {
         true => Ok("there".to_owned()),
         false => Err("it is not installed here yet".to_owned()),
     }

@@ -130,8 +130,8 @@ fn a_missing_right_is_reported_and_waited_for() {
         not_ready(&host, &["forbidden", "cannot list", "system:serviceaccount:hotshoe-system:weak"]).await;
         let waiting = host.plugin().await["waiting"].to_string();
         assert!(!waiting.contains("Status {"), "the message is for human readers: {waiting}");
-        let (_, told) = host.get("/readyz").await.expect("an answer");
-        assert!(!told.contains("forbidden"), "the API server's message is not shown to unauthorized clients: {told}");
+        let (_, body) = host.get("/readyz").await.expect("an answer");
+        assert!(!body.contains("forbidden"), "the API server's message is not shown to unauthorized clients: {body}");
         for resource in ["memcacheds", "deployments", "services", "pods"] {
             host.says(&["WARN", "forbidden", resource]).await;
         }
