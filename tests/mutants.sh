@@ -9,6 +9,8 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export PATH="$PATH:$root/target/tools/bin"
 unset CARGO_BUILD_TARGET CARGO_TARGET_DIR RUSTFLAGS
+# No backtrace is read here.
+export CARGO_PROFILE_DEV_DEBUG=false
 
 if ! command -v cargo-mutants >/dev/null; then
     echo "building cargo-mutants into target/tools, once: about 3 minutes" >&2
@@ -19,7 +21,7 @@ cd "$root"
 mkdir -p target/mutants
 status=0
 cargo mutants --package hotshoe-core --config tests/mutants.toml --output target/mutants --no-shuffle --colors never \
-    --minimum-test-timeout 20 "$@" -- --lib || status=$?
+    --minimum-test-timeout 20 --jobs 2 "$@" -- --lib || status=$?
 # 3: some made a test run out of its time, so that they were noticed as well; others may have been missed beside them.
 [ "$status" != 3 ] || [ -s target/mutants/mutants.out/missed.txt ] || exit 0
 exit "$status"

@@ -298,6 +298,16 @@ mod tests {
         assert_eq!(reverted_fields(&[manager(MANAGER, true, own)], MANAGER, &desired).as_deref(), Some("ports"));
     }
 
+    #[test]
+    fn a_long_list_that_we_own_is_not_named_beside_a_field_that_was_reverted() {
+        let ports: Vec<_> = (0..=MAX_LIST_LENGTH).map(|n| json!({ "port": n })).collect();
+        let desired = json!({ "args": vec!["x"; MAX_LIST_LENGTH + 1], "ports": ports, "replicas": 1 });
+        let port = |n| (format!(r#"k:{{"port":{n}}}"#), json!({ ".": {}, "f:port": {} }));
+        let ports: Map<_, _> = (0..=MAX_LIST_LENGTH).map(port).collect();
+        let own = manager(MANAGER, true, json!({ "f:args": {}, "f:ports": ports }));
+        assert_eq!(reverted_fields(&[own], MANAGER, &desired).as_deref(), Some("replicas"));
+    }
+
     /// Returns a Deployment with a container that must not gain privileges, and a seccomp profile.
     fn restricted() -> Value {
         let container = json!({ "name": "one", "securityContext": { "allowPrivilegeEscalation": false } });

@@ -141,7 +141,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(32))]
+        #![proptest_config(ProptestConfig::with_cases(8))]
 
         #[test]
         fn a_share_has_about_its_percentage_of_ten_thousand_parents(component: u64, percent in 1_u8..100) {
