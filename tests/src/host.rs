@@ -357,6 +357,13 @@ impl Host {
         self.child.id()
     }
 
+    /// Returns a figure of the host's memory in kilobytes, such as `VmRSS`, all that is resident.
+    pub fn memory(&self, figure: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process())).expect("the host runs");
+        let line = status.lines().find_map(|line| line.strip_prefix(figure)?.strip_prefix(':')).expect("the figure");
+        line.trim().trim_end_matches(" kB").parse().expect("a number")
+    }
+
     /// Kills the host by SIGKILL.
     pub fn kill(&mut self) {
         self.child.kill().expect("the host can be killed");

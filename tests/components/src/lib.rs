@@ -118,6 +118,25 @@ pub fn text(text: &str) -> Vec<u8> {
     wat::parse_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
+/// Adds so many unused functions to a component, of about a kilobyte of native code each, all of which the compiler has
+/// to compile.
+pub fn slow_to_compile(component: &[u8], functions: usize) -> Vec<u8> {
+    let step = "(local.set 0 (i32.xor (i32.mul (local.get 0) (i32.const 1664525)) (i32.load (local.get 1))))";
+    let function = format!("(func (param i32 i32) (result i32) {} (local.get 0))", step.repeat(100));
+    let module = text(&format!("(module (memory 1) {})", function.repeat(functions)));
+    let mut whole = component.to_vec();
+    // A section with a core module in it, which is defined and never instantiated.
+    whole.push(1);
+    let mut length = module.len();
+    while length >= 0x80 {
+        whole.push(u8::try_from(length & 0x7f).expect("seven bits") | 0x80);
+        length >>= 7;
+    }
+    whole.push(u8::try_from(length).expect("seven bits"));
+    whole.extend(module);
+    whole
+}
+
 /// Makes another revision of a component by replacing a text in it by one of the same length, in its data
 /// and in the cases that it carries.
 pub fn reworded(component: &[u8], word: &str, other: &str) -> Vec<u8> {

@@ -127,14 +127,25 @@ impl fmt::Display for ByPlugin {
 /// Returns how much a plugin may hold. `own` is what the plugin holds now, `others` what each other plugin holds now,
 /// and `most` what all plugins together may hold.
 pub fn may_hold(own: usize, others: &[usize], most: usize) -> usize {
+    let (share, left) = share_and_left(own, others, most);
+    // Beyond its share a plugin may hold as much of the common half as it then leaves free.
+    share + left / 2
+}
+
+/// Returns how much a plugin may hold after native code is added; the arguments are those of [`may_hold`].
+fn may_hold_with_code(own: usize, others: &[usize], most: usize) -> usize {
+    let (share, left) = share_and_left(own, others, most);
+    share + left
+}
+
+/// Returns a plugin's share, and how much of the common half the others leave to it.
+fn share_and_left(own: usize, others: &[usize], most: usize) -> (usize, usize) {
     let plugins = others.len() + 1;
     let share = most / (2 * plugins);
     let beyond = |held: usize| held.saturating_sub(share);
     let common = most - share * plugins;
     let taken = others.iter().map(|held| beyond(*held)).fold(beyond(own), usize::saturating_add);
-    let left = common.saturating_sub(taken);
-    // Beyond its share a plugin may hold as much of the common half as it then leaves free.
-    share + left.saturating_add(beyond(own)) / 2
+    (share, common.saturating_sub(taken).saturating_add(beyond(own)))
 }
 
 impl Default for SharedMemory {
@@ -193,10 +204,14 @@ impl Account {
 
     /// Returns how many bytes the plugin may hold now; `None` where there is no limit.
     pub fn may_hold(&self) -> Option<usize> {
+        self.limit(may_hold)
+    }
+
+    fn limit(&self, limit: fn(usize, &[usize], usize) -> usize) -> Option<usize> {
         let most = self.shared.most()?;
         let held = self.shared.held.read();
         let others = held.iter().filter(|(plugin, _)| **plugin != self.plugin).map(|(_, held)| held.sum());
-        Some(may_hold(self.held(), &others.collect::<Vec<_>>(), most))
+        Some(limit(self.held(), &others.collect::<Vec<_>>(), most))
     }
 
     /// Sets how many bytes the plugin holds for this part.
@@ -214,7 +229,11 @@ impl Account {
     /// # Errors
     /// When it may not.
     pub fn admit(&self, more: usize) -> Result<(), NoShare> {
-        let (Some(may), held) = (self.may_hold(), self.held()) else { return Ok(()) };
+        self.admit_below(self.may_hold(), more)
+    }
+
+    fn admit_below(&self, limit: Option<usize>, more: usize) -> Result<(), NoShare> {
+        let (Some(may), held) = (limit, self.held()) else { return Ok(()) };
         if more == 0 || held.saturating_add(more) <= may {
             return Ok(());
         }
@@ -234,7 +253,8 @@ impl Charge {
     /// # Errors
     /// When it may not.
     pub fn check(&self, more: usize) -> Result<(), NoShare> {
-        self.account.admit(more)
+        let limit = if self.part == Part::Code { may_hold_with_code } else { may_hold };
+        self.account.admit_below(self.account.limit(limit), more)
     }
 }
 
@@ -290,6 +310,21 @@ mod tests {
     }
 
     #[test]
+    fn a_plugin_that_holds_all_that_it_may_can_load_another_revision() {
+        let memory = Arc::new(SharedMemory::new(1_000));
+        let [full, light] = ["full", "light"].map(|name| memory.account(&name.into()));
+        full.set(Part::Code, 100);
+        full.set(Part::Children, 400);
+        assert!(full.admit(1).is_err() && full.charge(Part::Calls).check(1).is_err());
+        assert_eq!(full.charge(Part::Code).check(250), Ok(()));
+        assert_eq!(full.charge(Part::Code).check(251).unwrap_err().may, 750);
+        // Nothing of another plugin's share is taken.
+        let mut code = full.charge(Part::Code);
+        code.raise(250);
+        assert_eq!(light.admit(250), Ok(()));
+    }
+
+    #[test]
     fn without_a_limit_nothing_is_refused() {
         assert_eq!(Account::default().admit(usize::MAX), Ok(()));
         assert_eq!(Account::default().may_hold(), None);
@@ -301,9 +336,10 @@ mod tests {
         assert_eq!(named, "a 1, b 1, c 1, and 2 others hold less");
     }
 
-    /// Generates steps: a plugin, a number of bytes, and whether the plugin releases them instead of asking for them.
-    fn steps() -> impl Strategy<Value = Vec<(usize, usize, bool)>> {
-        prop::collection::vec((0_usize..8, 0_usize..400, any::<bool>()), 1..200)
+    /// Generates steps: a plugin, a number of bytes, whether the plugin releases them instead of asking for them, and
+    /// whether it asks for code.
+    fn steps() -> impl Strategy<Value = Vec<(usize, usize, bool, bool)>> {
+        prop::collection::vec((0_usize..8, 0_usize..400, any::<bool>(), any::<bool>()), 1..200)
     }
 
     proptest! {
@@ -313,14 +349,15 @@ mod tests {
         ) {
             let mut held = vec![0; plugins];
             let share = most / (2 * plugins);
-            for (plugin, bytes, releases) in steps {
+            for (plugin, bytes, releases, is_code) in steps {
                 let plugin = plugin % plugins;
                 if releases {
                     held[plugin] -= bytes.min(held[plugin]);
                     continue;
                 }
                 let others: Vec<_> = (0..plugins).filter(|other| *other != plugin).map(|other| held[other]).collect();
-                let may = may_hold(held[plugin], &others, most);
+                let limit = if is_code { may_hold_with_code } else { may_hold };
+                let may = limit(held[plugin], &others, most);
                 prop_assert!(may >= share);
                 if held[plugin] + bytes <= may {
                     held[plugin] += bytes;

@@ -66,7 +66,7 @@ impl Rig {
         rig.scene.create(attack("first", "")).await;
         rig.serves("first").await;
         rig.forget("first").await;
-        rig.base = rig.resident();
+        rig.base = rig.host.memory("VmRSS");
         rig
     }
 
@@ -160,17 +160,10 @@ impl Rig {
         let most = self.base + MAX_GROWTH_KB;
         self.host
             .until(&format!("no more than {most} kB are resident after {after}"), async || {
-                let now = self.resident();
+                let now = self.host.memory("VmRSS");
                 if now <= most { Ok(()) } else { Err(format!("{now} kB, {} before", self.base)) }
             })
             .await;
-    }
-
-    /// Returns the resident memory of the host, in kilobytes.
-    pub(crate) fn resident(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.host.process())).expect("the host lives");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
-        line.trim().trim_end_matches(" kB").parse().expect("a number")
     }
 
     /// Puts a component in place, and waits until it is active.

@@ -1,5 +1,7 @@
 //! Several plugins that attack one host at once, beside a healthy one.
 
+use hotshoe_components::slow_to_compile;
+use hotshoe_core::model::digest::Digest;
 use hotshoe_tests::attacks::named;
 use hotshoe_tests::guests::{self, Folder, attacker};
 use hotshoe_tests::kinds::{ATTACK, DEPLOYMENT, MEMCACHED};
@@ -172,5 +174,55 @@ fn a_plugin_with_large_statuses_is_stopped_at_its_share_of_the_memory_and_anothe
         scene.until_object(&ATTACK, served, "is served", |object| object["status"]["word"].is_string()).await;
         scene.merge(&ATTACK, served, json!({ "spec": { "attack": "" } })).await;
         scene.until_object(&ATTACK, served, "is served", |object| object["status"]["word"] == "good").await;
+    });
+}
+
+#[test]
+fn two_plugins_that_hold_all_that_they_may_and_are_reloaded_at_once_stay_within_the_memory() {
+    run(async {
+        let mut scene = Scene::new(plane().await, "several-full").await;
+        let folders = [Folder::of_attacker(1), Folder::of_attacker(2)];
+        folders.iter().for_each(|folder| folder.edit("    compileTime: 3s\n", "    compileTime: 60s\n"));
+        // The plugins share 72Mi, of which these two may have 24Mi each.
+        let (host, memory, parents) = (host(&mut scene, &folders, "96Mi").await, 96 << 10, 45);
+        scene.create(memcached("cache", 1)).await;
+        serves(&scene, 1).await;
+        let body = json!({ "data": { "text": "x".repeat(300_000) } }).to_string();
+        for name in (0..parents).map(|number| format!("full-{number}")) {
+            for attacker in 1..=2 {
+                let name = format!("{name}-{attacker}");
+                let mut parent = parent_of(attacker, &name, "dictated");
+                parent["spec"]["children"] =
+                    json!([{ "group": "", "version": "v1", "kind": "ConfigMap", "name": name, "body": body }]);
+                scene.create(parent).await;
+            }
+        }
+        for attacker in 1..=2 {
+            let last = format!("full-{}-{attacker}", parents - 1);
+            let refused = scene.until_condition_of(&ATTACK, &last, "Reconciled", "False", "LimitExceeded").await;
+            let message = condition_parts(&refused, "Reconciled").2;
+            assert!(message.contains("that all plugins share"), "{message}");
+        }
+        let large = |folder: &Folder| slow_to_compile(folder.original(), 1_000);
+        folders.iter().for_each(|folder| folder.put(&large(folder)));
+        for (number, folder) in folders.iter().enumerate() {
+            let (name, digest) = (attacker(number + 1), Digest::of(&large(folder)).full());
+            host.until(&format!("the component of {name} is active"), async || {
+                let status = host.status().await?;
+                let is_it = |plugin: &&Value| plugin["name"] == name && plugin["digest"] == digest;
+                status["plugins"]
+                    .as_array()
+                    .and_then(|all| all.iter().find(is_it))
+                    .map(drop)
+                    .ok_or(format!("{status:#}"))
+            })
+            .await;
+        }
+        for round in 0..ROUNDS {
+            serves(&scene, round).await;
+            // Pages of files can be evicted. They are those of the program and of native code.
+            let anonymous = host.memory("RssAnon");
+            assert!(anonymous < memory, "{anonymous} kB are resident");
+        }
     });
 }

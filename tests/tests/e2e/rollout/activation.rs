@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use hotshoe_components::text;
+use hotshoe_components::{slow_to_compile, text};
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{CONFIG_MAP, FAULT};
 use hotshoe_tests::scene::condition_parts;
@@ -106,31 +106,6 @@ fn is_compiler(process: u32, host: u32) -> Option<bool> {
     let parent: u32 = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
     let command = fs::read(format!("/proc/{process}/cmdline")).ok()?;
     Some(parent == host && String::from_utf8_lossy(&command).contains("compile-component"))
-}
-
-/// Returns the resident memory of a process, in MB.
-fn resident(process: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).expect("the host runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
-    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") / 1024
-}
-
-/// Adds so many unused functions to a component, all of which the compiler has to compile.
-fn slow_to_compile(component: &[u8], functions: usize) -> Vec<u8> {
-    let step = "(local.set 0 (i32.xor (i32.mul (local.get 0) (i32.const 1664525)) (i32.load (local.get 1))))";
-    let function = format!("(func (param i32 i32) (result i32) {} (local.get 0))", step.repeat(100));
-    let module = text(&format!("(module (memory 1) {})", function.repeat(functions)));
-    let mut whole = component.to_vec();
-    // A section with a core module in it, which is defined and never instantiated.
-    whole.push(1);
-    let mut length = module.len();
-    while length >= 0x80 {
-        whole.push(u8::try_from(length & 0x7f).expect("seven bits") | 0x80);
-        length >>= 7;
-    }
-    whole.push(u8::try_from(length).expect("seven bits"));
-    whole.extend(module);
-    whole
 }
 
 #[test]
@@ -258,7 +233,7 @@ fn components_that_come_faster_than_they_compile_are_coalesced_and_the_last_one_
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
             all_show(&scene, COUNT, &words(burst * 100 + 20)).await;
-            memory.push(resident(host.process()));
+            memory.push(host.memory("VmRSS") / 1024);
         }
         let (most, all) = compilers.end();
         println!("{all} compilations of {} components, {most} at most at once; memory {memory:?} MB", BURSTS * 20);
