@@ -267,18 +267,19 @@ impl Bench {
 
     /// Measures a run in which the components are replaced every three seconds, by different bytes each time.
     async fn offered(&self, class: &str, offered: fn(&[u8]) -> Offered, folders: &[Folder]) -> Result<Run> {
+        // Made before the run, for it takes long, and this thread measures.
+        let Some(Offered::Bytes(bytes)) = folders.first().map(|folder| offered(folder.original())) else {
+            anyhow::bail!("{class} is of no class that is measured")
+        };
         let replace = async {
             let mut pace = interval(Duration::from_secs(3));
             for number in 0_u8.. {
                 pace.tick().await;
-                for folder in folders {
-                    let Offered::Bytes(bytes) = offered(folder.original()) else {
-                        anyhow::bail!("{class} is of no class that is measured")
-                    };
-                    // A custom section of the name `n`, with another byte in it each time.
-                    let other = [bytes.as_slice(), &[0, 3, 1, b'n', number]].concat();
+                for (attacker, folder) in (0_u8..).zip(folders) {
+                    // A custom section of the name `n`, with other bytes in it each time.
+                    let other = [bytes.as_slice(), &[0, 4, 1, b'n', number, attacker]].concat();
                     let new = folder.component().with_extension("new");
-                    // On another thread, since this one measures.
+                    // On another thread, as above.
                     tokio::fs::write(&new, other).await?;
                     tokio::fs::rename(&new, folder.component()).await?;
                 }
