@@ -20,8 +20,8 @@ fi
 cd "$root"
 mkdir -p target/mutants
 status=0
-cargo mutants --package hotshoe-core --config tests/mutants.toml --output target/mutants --no-shuffle --colors never \
-    --minimum-test-timeout 20 --jobs 2 "$@" -- --lib || status=$?
+cargo mutants --package hotshoe-core --cargo-arg=--lib --config tests/mutants.toml --output target/mutants --no-shuffle \
+    --colors never --minimum-test-timeout 20 --jobs 2 "$@" || status=$?
 # 3: some made a test run out of its time, so that they were noticed as well; others may have been missed beside them.
 [ "$status" != 3 ] || [ -s target/mutants/mutants.out/missed.txt ] || exit 0
 exit "$status"

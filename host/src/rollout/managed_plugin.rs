@@ -262,37 +262,40 @@ impl ManagedPlugin {
         let canary = self.controller.canary.current().map(|canary| canary.digest());
         let offered = canary.or_else(|| self.controller.slot.refused()?.digest);
         let active = self.controller.active().map(|active| active.revision.digest());
-        let (is_later, missed) = {
-            let history = self.history();
-            (
-                history.is_older_than(&remembered),
-                history.missed_rollbacks(&remembered, offered.into_iter().chain(active)),
-            )
-        };
-        if is_later {
-            self.remember(move |history| *history = std::mem::take(history).or_newer(remembered)).await;
-        } else if missed.is_empty() {
+        if !self.merge_history(remembered, offered.into_iter().chain(active)).await {
             return None;
-        } else {
-            self.remember(move |history| {
-                missed.iter().for_each(|entry| history.note(entry.digest, &entry.version, entry.event, &entry.message));
-            })
-            .await;
         }
-        let history = self.history();
-        let rolled_back = offered.and_then(|digest| Some((digest, history.rolled_back(digest)?.message.clone())));
-        let back_to = active.and_then(|active| {
-            history.rolled_back(active)?;
-            history.rollback_targets(Some(active)).first().copied()
-        });
-        drop(history);
+        let rolled_back =
+            offered.and_then(|digest| Some((digest, self.history().rolled_back(digest)?.message.clone())));
         if let Some((digest, why)) = rolled_back {
             if canary.is_some() {
                 self.end_canary("the host that works for the plugin rolled it back");
             }
             self.controller.slot.refuse(Refused::new(Some(digest), &LoadError::RolledBack(why)));
         }
-        back_to
+        let (active, history) = (active?, self.history());
+        history.rolled_back(active)?;
+        history.rollback_targets(Some(active)).first().copied()
+    }
+
+    /// Takes over a remembered history that is newer, or else the roll-backs of `digests` that this one lacks. Returns
+    /// whether the history changed.
+    async fn merge_history(&self, remembered: Vec<Entry>, digests: impl Iterator<Item = Digest>) -> bool {
+        let (is_later, missed) = {
+            let history = self.history();
+            (history.is_older_than(&remembered), history.missed_rollbacks(&remembered, digests))
+        };
+        if is_later {
+            self.remember(move |history| *history = std::mem::take(history).or_newer(remembered)).await;
+        } else if !missed.is_empty() {
+            self.remember(move |history| {
+                missed.iter().for_each(|entry| history.note(entry.digest, &entry.version, entry.event, &entry.message));
+            })
+            .await;
+        } else {
+            return false;
+        }
+        true
     }
 
     /// Returns the finalizers of this plugin that parents may hold.
