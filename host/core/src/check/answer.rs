@@ -286,6 +286,28 @@ mod tests {
     }
 
     #[test]
+    fn requirements_are_few_and_each_has_a_short_key_of_its_own_and_a_valid_reference() {
+        let need = |key: &str, name: &str| Requirement { key: key.into(), reference: child(name, "{}").reference };
+        let check = |needs: Vec<Requirement>| enforce_limits(Answer::Needs(needs), &Limits::default());
+        let numbered = |count: usize| (0..count).map(|number| need(&number.to_string(), "web")).collect::<Vec<_>>();
+        let longest = "k".repeat(MAX_NAME_BYTES);
+        for needs in [numbered(REQUIREMENTS), vec![need(&longest, "web")], vec![]] {
+            assert_eq!(check(needs.clone()), Ok(Answer::Needs(needs)));
+        }
+        assert_eq!(check(numbered(REQUIREMENTS + 1)).unwrap_err().reason(), "OutputTooLarge");
+        for (needs, says) in [
+            (vec![need("", "web")], "the key \"\" of a requirement"),
+            (vec![need(&format!("{longest}k"), "web")], "is empty, too long or given twice"),
+            (vec![need("a", "web"), need("a", "other")], "the key \"a\" of a requirement"),
+            (vec![need("a", "a b")], "is not a valid reference"),
+        ] {
+            let refused = check(needs).unwrap_err();
+            assert_eq!(refused.reason(), "InvalidOutput");
+            assert!(refused.to_string().contains(says), "{refused}");
+        }
+    }
+
+    #[test]
     fn messages_are_cut_and_cleaned() {
         let long = Condition { message: "ä".repeat(40_000), ..condition("Available") };
         let event = Event { severity: Severity::Warning, reason: "Odd".into(), message: "\u{1b}[2Jgone".into() };
