@@ -152,19 +152,21 @@ async fn store(plugin: &Arc<ManagedPlugin>, bytes: Vec<u8>, resolved: String) ->
         return Err(("ComponentTooLarge", message));
     }
     let (name, path) = (config.name.clone(), config.component_path().to_owned());
+    // Before the file is there: the rollout may activate it at once, and then the status names its source, too.
+    let before = succeed(plugin, resolved);
     let written = tokio::task::spawn_blocking(move || replace(&name, &path, &bytes)).await;
     written.unwrap_or_else(|error| Err(error.into())).map_err(|error| {
+        *plugin.fetched.lock() = before;
         let path = config.component_path().display();
         let message =
             format!("the component cannot be written to {path}: {error}; give the host a --cache directory with room");
         ("SourceUnwritable", message)
-    })?;
-    succeed(plugin, resolved);
-    Ok(())
+    })
 }
 
-fn succeed(plugin: &ManagedPlugin, resolved: String) {
-    *plugin.fetched.lock() = Fetched { resolved: Some(resolved), failing: None };
+/// Notes that a version was fetched. Returns what was noted before.
+fn succeed(plugin: &ManagedPlugin, resolved: String) -> Fetched {
+    std::mem::replace(&mut *plugin.fetched.lock(), Fetched { resolved: Some(resolved), failing: None })
 }
 
 fn fail(plugin: &ManagedPlugin, reason: &'static str, message: String) {
