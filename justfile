@@ -235,7 +235,7 @@ host *arguments:
 [group('run')]
 [no-exit-message]
 apply *arguments: build-host
-    @{{ several }}; {{ built }}; . deploy/cluster.sh; deploy/apply.sh "${names[@]}"
+    @{{ several }}; [ $# = 0 ] || { echo "error: just apply knows names of plugins and CLUSTER=, and not $1; nothing was changed" >&2; exit 2; }; {{ built }}; . deploy/cluster.sh; deploy/apply.sh "${names[@]}"
 
 # Build a plugin again and have the running host activate it; with --dry-run, only show what would change
 [group('run')]
@@ -573,8 +573,8 @@ control-plane:
     @tests/control-plane/build.sh
 
 # Runs recipes one after the other. At the end prints how long each took (also into target/stages.txt), and the failed
-# assertions, which are hard to find in a long log. The control plane, which is built with Go, is built at the same time
-# as the first recipes; the output of its build is shown at its own stage.
+# assertions, which are hard to find in a long log. The control plane, which is built with Go, is built in the processor
+# time that the first recipes leave; the output of its build is shown at its own stage.
 [private]
 stages +names:
     #!/usr/bin/env bash
@@ -583,7 +583,7 @@ stages +names:
     log=target/control-plane.log
     case " $* " in *" control-plane "*)
         set -m
-        nice tests/control-plane/build.sh >$log 2>&1 & beside=$!
+        nice -n 19 tests/control-plane/build.sh >$log 2>&1 & beside=$!
         set +m
         trap 'kill -- -$beside 2>/dev/null || true' EXIT
         ;;
