@@ -200,6 +200,8 @@ mod tests {
             assert!(error.contains("of the form DOMAIN/NAME"), "{error}");
         }
         assert!(AllowedFinalizers::new("web", vec![named(NAMED); MAX_FINALIZERS + 1], &[]).is_err());
+        let most = vec![named(NAMED); MAX_FINALIZERS];
+        assert_eq!(AllowedFinalizers::new("web", most.clone(), &[]).unwrap().named(), most);
     }
 
     #[test]
@@ -236,5 +238,20 @@ mod tests {
         assert_eq!(holders.hold(&web, None, &[]), Ok(()));
         assert_eq!(holders.hold(&other, Some("a/1"), &[]), Ok(()), "it is free again");
         assert_eq!(holders.other_than("other", "a/1"), None);
+    }
+
+    #[test]
+    fn the_finalizers_of_a_plugin_that_is_gone_are_free_and_those_of_others_are_not() {
+        let (holders, web, other): (Holders, Arc<str>, Arc<str>) = (Holders::default(), "web".into(), "other".into());
+        assert_eq!(holders.hold(&web, Some("a/1"), &[]), Ok(()));
+        assert_eq!(holders.hold(&other, Some("a/2"), &[]), Ok(()));
+        holders.forget("web");
+        assert_eq!(holders.hold(&other, Some("a/1"), &["a/2".to_owned()]), Ok(()));
+        assert_eq!(holders.hold(&web, Some("a/2"), &[]), Err(other));
+    }
+
+    #[test]
+    fn finalizers_have_the_domain_of_the_group_or_that_of_plugins_in_the_core_group() {
+        assert_eq!((domain("example.com"), domain("")), ("example.com", "plugin.hotshoe.dev"));
     }
 }
