@@ -352,6 +352,13 @@ fn a_kind_that_is_never_granted_is_not_allowed_either() {
 }
 
 #[test]
+fn a_kind_that_no_plugin_may_write_can_be_read() {
+    let rules = json!([{ "group": "networking.k8s.io", "kind": "IngressClass", "verbs": ["get", "create"] }]);
+    let (grant, class) = (grant(rules), Kind::new("networking.k8s.io", "v1", "IngressClass"));
+    assert!(grant.allows(Verb::Get, &class) && !grant.allows(Verb::Create, &class));
+}
+
+#[test]
 fn a_rule_for_the_closed_namespace_alone_allows_nothing() {
     let allowed = |namespaces: Value| maps(json!({ "namespaces": namespaces })).allows(Verb::Get, &map("n/a").kind);
     assert!(!allowed(json!(["hotshoe-system"])));
