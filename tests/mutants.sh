@@ -3,13 +3,13 @@
 # files below must be caught by a test, but for those in tests/mutants.toml, which say why.
 #
 # The files are in hotshoe-core, so neither kube nor wasmtime is compiled for them.
-# Usage: tests/mutants.sh [option of `cargo mutants`…]     (two hours on two cores; `--shard 1/20` runs a part)
+# Usage: tests/mutants.sh [option of `cargo mutants`…]     (hours on two cores; `--shard 1/20` runs a part)
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export PATH="$PATH:$root/target/tools/bin"
 unset CARGO_BUILD_TARGET CARGO_TARGET_DIR RUSTFLAGS
-# No backtrace is read here, and a mutant that few cases miss is tried again with all of them by hand.
+# No backtrace is read here. `PROPTEST_CASES=256` tries a mutant with as many random cases as the tests have otherwise.
 export CARGO_PROFILE_DEV_DEBUG=false PROPTEST_CASES="${PROPTEST_CASES:-64}"
 
 if ! command -v cargo-mutants >/dev/null; then

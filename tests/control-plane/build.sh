@@ -50,7 +50,7 @@ fi
 if [ -x "$bin/control-plane" ]; then
     echo 'building the control plane again: its sources changed' >&2
 else
-    echo 'building the control plane the first time: about 4 minutes on 2 idle cores, 150 MB from the Go module proxy' >&2
+    echo 'building the control plane the first time: about 5 minutes on 2 idle cores, 150 MB from the Go module proxy' >&2
 fi
 
 version=$(go list -m -f '{{.Version}}' k8s.io/kubernetes) || fail 'the modules cannot be resolved' "$here/go.mod" 'check that the Go module proxy can be reached (go env GOPROXY)'

@@ -118,8 +118,7 @@ pub fn text(text: &str) -> Vec<u8> {
     wat::parse_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// Adds so many unused functions to a component, of about a kilobyte of native code each, all of which the compiler has
-/// to compile.
+/// Adds so many unused functions to a component, all of which the compiler has to compile.
 pub fn slow_to_compile(component: &[u8], functions: usize) -> Vec<u8> {
     let step = "(local.set 0 (i32.xor (i32.mul (local.get 0) (i32.const 1664525)) (i32.load (local.get 1))))";
     let function = format!("(func (param i32 i32) (result i32) {} (local.get 0))", step.repeat(100));

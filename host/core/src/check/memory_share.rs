@@ -6,6 +6,9 @@
 //! refused, whatever the others do. Of the other half a plugin may hold at most as much as it leaves free. So the
 //! plugin that holds most is refused first, the sum never exceeds the memory, and a plugin that comes late still finds
 //! room.
+//!
+//! Only native code may take all that is left of the other half: else a plugin that holds as much as it may could not be
+//! replaced by a revision that needs less.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -124,6 +127,9 @@ impl fmt::Display for ByPlugin {
     }
 }
 
+/// Computes how much a plugin may hold, from what it holds, what each other plugin holds, and what all may hold.
+type Rule = fn(usize, &[usize], usize) -> usize;
+
 /// Returns how much a plugin may hold. `own` is what the plugin holds now, `others` what each other plugin holds now,
 /// and `most` what all plugins together may hold.
 pub fn may_hold(own: usize, others: &[usize], most: usize) -> usize {
@@ -207,11 +213,11 @@ impl Account {
         self.limit(may_hold)
     }
 
-    fn limit(&self, limit: fn(usize, &[usize], usize) -> usize) -> Option<usize> {
+    fn limit(&self, rule: Rule) -> Option<usize> {
         let most = self.shared.most()?;
         let held = self.shared.held.read();
         let others = held.iter().filter(|(plugin, _)| **plugin != self.plugin).map(|(_, held)| held.sum());
-        Some(limit(self.held(), &others.collect::<Vec<_>>(), most))
+        Some(rule(self.held(), &others.collect::<Vec<_>>(), most))
     }
 
     /// Sets how many bytes the plugin holds for this part.
@@ -229,11 +235,11 @@ impl Account {
     /// # Errors
     /// When it may not.
     pub fn admit(&self, more: usize) -> Result<(), NoShare> {
-        self.admit_below(self.may_hold(), more)
+        self.admit_by(may_hold, more)
     }
 
-    fn admit_below(&self, limit: Option<usize>, more: usize) -> Result<(), NoShare> {
-        let (Some(may), held) = (limit, self.held()) else { return Ok(()) };
+    fn admit_by(&self, rule: Rule, more: usize) -> Result<(), NoShare> {
+        let (Some(may), held) = (self.limit(rule), self.held()) else { return Ok(()) };
         if more == 0 || held.saturating_add(more) <= may {
             return Ok(());
         }
@@ -253,8 +259,8 @@ impl Charge {
     /// # Errors
     /// When it may not.
     pub fn check(&self, more: usize) -> Result<(), NoShare> {
-        let limit = if self.part == Part::Code { may_hold_with_code } else { may_hold };
-        self.account.admit_below(self.account.limit(limit), more)
+        let rule = if self.part == Part::Code { may_hold_with_code } else { may_hold };
+        self.account.admit_by(rule, more)
     }
 }
 
@@ -293,6 +299,9 @@ mod tests {
         assert_eq!((refused.held, refused.may, refused.most), (480, 500, 1_000));
         assert!(refused.to_string().contains("heavy 480, light 0") && refused.to_string().contains("--memory"));
         assert_eq!((heavy.admit(10), heavy.admit(0), light.admit(250)), (Ok(()), Ok(()), Ok(())));
+        heavy.set(Part::Parents, 100);
+        assert_eq!(heavy.admit(30), Ok(()));
+        heavy.set(Part::Parents, 480);
         memory.forget("light");
         assert_eq!(heavy.admit(30), Ok(()), "the share of a plugin that is gone is free");
     }

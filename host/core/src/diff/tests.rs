@@ -187,7 +187,7 @@ fn large(members: usize, elements: usize) -> (String, Value) {
 
 #[test]
 fn the_largest_child_that_a_plugin_can_desire_is_walked_quickly() {
-    let (fields, desired) = large(20_000, 8_000);
+    let (fields, desired) = large(50_000, 20_000);
     assert!(covers(&fields, &desired));
     assert!(!exceeds(&fields, &desired));
     assert_eq!(repairs(&fields, &desired, &desired), []);
