@@ -240,6 +240,16 @@ impl Host {
         self.status().await.expect("a status")["plugins"][0].clone()
     }
 
+    /// Returns the status of the plugin with this name.
+    ///
+    /// # Errors
+    /// When the host does not answer, or has no such plugin.
+    pub async fn plugin_named(&self, name: &str) -> Result<Value, String> {
+        let status = self.status().await?;
+        let plugin = status["plugins"].as_array().into_iter().flatten().find(|plugin| plugin["name"] == name);
+        plugin.cloned().ok_or_else(|| format!("no plugin {name} in {status:#}"))
+    }
+
     /// Returns the digest of the first plugin's active component; empty where none is active.
     pub async fn digest(&self) -> String {
         self.plugin().await["digest"].as_str().unwrap_or_default().to_owned()

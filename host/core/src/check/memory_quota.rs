@@ -95,10 +95,11 @@ fn growth(desired: &Desired, children: &ObservedChildren) -> usize {
 mod tests {
     use std::sync::Arc;
 
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::check::memory_share::{Part, SharedMemory};
+    use crate::model::decision::{Condition, Truth};
     use crate::model::kind::Kind;
     use crate::model::object::{Lens, Object};
     use crate::model::projection::Projection;
@@ -133,11 +134,14 @@ mod tests {
         ObjectRef { kind: Kind::new("c", "v1", "P"), namespace: Some("n".into()), name: "p".into() }
     }
 
+    fn read_parent(json: &Value) -> Object {
+        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: true };
+        Object::read(&json.to_string(), &lens).unwrap()
+    }
+
     /// Returns a parent with a status of so many bytes.
     fn with_status(bytes: usize) -> Object {
-        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: true };
-        let status = json!({ "word": "x".repeat(bytes) });
-        Object::read(&json!({ "metadata": { "name": "p" }, "status": status }).to_string(), &lens).unwrap()
+        read_parent(&json!({ "metadata": { "name": "p" }, "status": { "word": "x".repeat(bytes) } }))
     }
 
     fn check(wanted: &[Desired], children: &ObservedChildren, held: usize) -> Result<(), NoRoom> {
@@ -167,6 +171,14 @@ mod tests {
     }
 
     #[test]
+    fn children_that_fill_the_quota_to_its_last_byte_fit() {
+        let wanted = [desired("a", "1", 40_000)];
+        let bytes = OBJECT_OVERHEAD_BYTES + wanted[0].body.to_string().len();
+        assert_eq!(check(&wanted, &Vec::new(), MOST - bytes), Ok(()));
+        assert!(check(&wanted, &Vec::new(), MOST - bytes + 1).is_err());
+    }
+
+    #[test]
     fn a_child_that_grows_counts_only_for_its_growth() {
         let children = child(&desired("a", "1", 30_000));
         let grown = [desired("a", "2", 40_000)];
@@ -182,6 +194,21 @@ mod tests {
         for (bytes, before) in [(10_000, 0), (30_000, 29_000), (30_000, 30_000), (30_000, 40_000)] {
             assert_eq!(check_status(bytes, before, 20_000), Ok(()), "{bytes} after {before}");
         }
+    }
+
+    #[test]
+    fn conditions_count_with_their_reasons_and_messages() {
+        let condition = |reason: usize, message: usize| Condition {
+            name: "Ready".into(),
+            status: Truth::True,
+            reason: "R".repeat(reason),
+            message: "m".repeat(message),
+        };
+        let parent = read_parent(&json!({ "metadata": { "name": "p" } }));
+        let mut decision = Decision { conditions: vec![condition(10, 1_000), condition(20, 0)], ..Decision::default() };
+        assert_eq!(status_growth(&decision, &parent), 2 * CONDITION_OVERHEAD + 1_030);
+        decision.status = Some("{}".into());
+        assert_eq!(status_growth(&decision, &parent), 2 * CONDITION_OVERHEAD + 1_032);
     }
 
     #[test]

@@ -284,6 +284,11 @@ mod tests {
     use super::*;
 
     #[test]
+    fn plugins_share_three_quarters_of_the_processs_memory() {
+        assert_eq!(budget(Size(96 << 20)), 72 << 20);
+    }
+
+    #[test]
     fn a_single_plugin_may_hold_three_quarters_and_one_of_ten_three_tenths() {
         assert_eq!(may_hold(0, &[], 1_000), 750);
         assert_eq!(may_hold(0, &[0], 1_000), 500);
@@ -304,6 +309,17 @@ mod tests {
         heavy.set(Part::Parents, 480);
         memory.forget("light");
         assert_eq!(heavy.admit(30), Ok(()), "the share of a plugin that is gone is free");
+    }
+
+    #[test]
+    fn each_part_has_a_name_and_an_amount_of_its_own() {
+        assert_eq!(PARTS.map(Part::as_str), ["code", "parents", "children", "fetched", "calls"]);
+        let account = Account::default();
+        for (place, part) in PARTS.into_iter().enumerate() {
+            account.set(part, 1 << place);
+        }
+        assert_eq!(PARTS.map(|part| account.held_for(part)), [1, 2, 4, 8, 16]);
+        assert_eq!(account.held(), 31);
     }
 
     #[test]

@@ -169,9 +169,7 @@ fn a_plugin_that_keeps_failing_is_not_called_for_a_while() {
 /// Waits until the plugin's circuit breaker is in this state, also in the metrics.
 async fn circuit(host: &Host, state: &str) {
     host.until(&format!("the circuit is {state}"), async || {
-        let status = host.status().await?;
-        let plugins = status["plugins"].as_array().cloned().unwrap_or_default();
-        let plugin = plugins.into_iter().find(|plugin| plugin["name"] == "faulty").unwrap_or_default();
+        let plugin = host.plugin_named("faulty").await?;
         let (_, metrics) = host.get("/metrics").await?;
         let gauge = format!("hotshoe_plugin_breaker{{controller=\"faulty\",state=\"{state}\"}} 1");
         match plugin["breaker"]["state"] == state && metrics.contains(&gauge) {

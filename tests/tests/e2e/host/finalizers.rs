@@ -21,11 +21,11 @@ fn holds_it(object: &Value) -> bool {
     object["metadata"]["finalizers"] == json!([FINALIZER])
 }
 
-/// Returns the message about the refused component of a plugin, from `/status`.
-fn refusal<'a>(status: &'a Value, plugin: &str) -> &'a str {
-    let plugins = status["plugins"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let refused = plugins.iter().find(|one| one["name"] == plugin).map(|one| &one["refused"]["message"]);
-    refused.and_then(Value::as_str).unwrap_or_default()
+/// Checks that the message about the refused component of a plugin says so.
+async fn is_refused(host: &Host, plugin: &str, because: &str) -> Result<(), String> {
+    let plugin = host.plugin_named(plugin).await?;
+    let message = plugin["refused"]["message"].as_str().unwrap_or_default();
+    if message.contains(because) { Ok(()) } else { Err(format!("{plugin:#}")) }
 }
 
 #[test]
@@ -40,12 +40,8 @@ fn a_finalizer_that_is_not_the_plugins_own_is_refused_until_plugin_yaml_names_it
         let mut object = fault("one", "");
         object["metadata"]["finalizers"] = json!([FINALIZER]);
         scene.create(object).await;
-        let refused = async || {
-            let status = host.status().await?;
-            let refusal = refusal(&status, "faulty");
-            let is_told = refusal.contains("neither carries the plugin's name, as fixtures.example.com/faulty does");
-            if is_told { Ok(()) } else { Err(format!("{status:#}")) }
-        };
+        let because = "neither carries the plugin's name, as fixtures.example.com/faulty does";
+        let refused = async || is_refused(&host, "faulty", because).await;
         host.until("the component is refused", refused).await;
         scene.delete(&FAULT, "one").await;
         assert!(holds_it(&scene.get(&FAULT, "one").await));
@@ -74,11 +70,7 @@ fn two_plugins_never_have_the_same_finalizer() {
         scene.watch_log(&host);
         host.says(&["the component is active", "faulty"]).await;
         second.edit("  grants:", &format!("{NAMED}  grants:"));
-        let refused = async || {
-            let status = host.status().await?;
-            let is_told = refusal(&status, "second").contains("which the plugin faulty of this host has");
-            if is_told { Ok(()) } else { Err(format!("{status:#}")) }
-        };
+        let refused = async || is_refused(&host, "second", "which the plugin faulty of this host has").await;
         host.until("the second is refused", refused).await;
         // The plugin that has the finalizer cleans up as if there were no other.
         serves(&scene, "one").await;

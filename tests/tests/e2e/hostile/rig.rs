@@ -189,9 +189,7 @@ impl Rig {
 
     /// Returns the status of the plugin.
     pub(crate) async fn plugin(&self) -> Value {
-        let status = self.host.status().await.expect("a status");
-        let plugins = status["plugins"].as_array().cloned().unwrap_or_default();
-        plugins.into_iter().find(|plugin| plugin["name"] == self.plugin).expect("the plugin")
+        self.host.plugin_named(self.plugin).await.expect("the plugin")
     }
 
     /// Checks that the plugin's account has written only the status of its own parents, and these children,

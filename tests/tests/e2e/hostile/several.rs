@@ -42,9 +42,8 @@ async fn host(scene: &mut Scene, folders: &[Folder], memory: &'static str) -> Ho
     // One after the other: each has its own component, which the first run of this test has to compile.
     for name in (1..=folders.len()).map(attacker) {
         host.until(&format!("{name} is ready"), async || {
-            let status = host.status().await?;
-            let is_it = |plugin: &&Value| plugin["name"] == name && plugin["ready"] == true;
-            status["plugins"].as_array().and_then(|all| all.iter().find(is_it)).map(drop).ok_or(format!("{status:#}"))
+            let plugin = host.plugin_named(&name).await?;
+            if plugin["ready"] == true { Ok(()) } else { Err(format!("{plugin:#}")) }
         })
         .await;
     }
@@ -207,13 +206,8 @@ fn two_plugins_that_hold_all_that_they_may_and_are_reloaded_at_once_stay_within_
         for (number, folder) in folders.iter().enumerate() {
             let (name, digest) = (attacker(number + 1), Digest::of(&large(folder)).full());
             host.until(&format!("the component of {name} is active"), async || {
-                let status = host.status().await?;
-                let is_it = |plugin: &&Value| plugin["name"] == name && plugin["digest"] == digest;
-                status["plugins"]
-                    .as_array()
-                    .and_then(|all| all.iter().find(is_it))
-                    .map(drop)
-                    .ok_or(format!("{status:#}"))
+                let plugin = host.plugin_named(&name).await?;
+                if plugin["digest"] == digest { Ok(()) } else { Err(format!("{plugin:#}")) }
             })
             .await;
         }

@@ -28,10 +28,8 @@ async fn all_show(scene: &Scene, count: usize, word: &str) {
         .await;
 }
 
-async fn plugin(host: &Host, name: &str) -> Value {
-    let status = host.status().await.expect("a status");
-    let plugins = status["plugins"].as_array().cloned().unwrap_or_default();
-    plugins.into_iter().find(|plugin| plugin["name"] == name).expect("the plugin")
+async fn memcached_of(host: &Host) -> Value {
+    host.plugin_named("memcached").await.expect("the plugin")
 }
 
 async fn children(scene: &Scene) -> Vec<Value> {
@@ -61,11 +59,11 @@ fn a_new_component_decides_every_parent_again_and_recreates_no_child() {
             scene.create(memcached(&format!("cache-{number}"), 1)).await;
         }
         all_show(&scene, 10, WORDS[0]).await;
-        let before = (plugin(&host, "memcached").await, children(&scene).await, scene.recorded_writes().await);
+        let before = (memcached_of(&host).await, children(&scene).await, scene.recorded_writes().await);
         folder.put(&reworded(folder.original(), WORDS[0], WORDS[1]));
         // The host notices the new file by itself.
         all_show(&scene, 10, WORDS[1]).await;
-        let after = plugin(&host, "memcached").await;
+        let after = memcached_of(&host).await;
         assert_ne!(after["digest"], before.0["digest"]);
         assert!(after["refused"].is_null(), "{after:#}");
         assert_eq!(children(&scene).await, before.1, "no child was touched");
@@ -157,7 +155,7 @@ fn a_component_that_cannot_be_activated_leaves_the_last_good_one_active() {
         let folder = Folder::of_memcached();
         let host = scene.start().await.plugins(&[folder.path()]).ready().await;
         scene.watch_log(&host);
-        let good = plugin(&host, "memcached").await["digest"].clone();
+        let good = memcached_of(&host).await["digest"].clone();
         for (number, (what, component, reason)) in unusable(folder.original()).into_iter().enumerate() {
             folder.put(&component);
             let (status, words) = host.ask(&["reload", "memcached"]);
@@ -185,7 +183,7 @@ fn a_component_that_cannot_be_activated_leaves_the_last_good_one_active() {
         folder.put(folder.original());
         let (status, words) = host.ask(&["reload", "memcached"]);
         assert!(status.success(), "{words}");
-        assert!(plugin(&host, "memcached").await["refused"].is_null());
+        assert!(memcached_of(&host).await["refused"].is_null());
     });
 }
 
