@@ -226,6 +226,24 @@ mod tests {
     }
 
     #[test]
+    fn the_kind_of_a_plugin_that_is_gone_is_granted_to_another() {
+        let (parent_kinds, gone) = (ParentKinds::default(), "gone".into());
+        let cache = kind("example.com", "Cache");
+        parent_kinds.note_active(&gone, &cache);
+        assert!(parent_kinds.has("gone") && !parent_kinds.has("mine"));
+        assert!(parent_kinds.lacking("mine", None, &cache).is_some());
+        parent_kinds.forget("gone");
+        assert!(!parent_kinds.has("gone"));
+        assert_eq!(parent_kinds.lacking("mine", None, &cache), None);
+    }
+
+    #[test]
+    fn a_kind_is_custom_or_one_of_kubernetes_itself() {
+        assert!(named("example.com", "Cache").is_custom());
+        assert!(!named("apps", "Deployment").is_custom() && !named("networking.k8s.io", "Ingress").is_custom());
+    }
+
+    #[test]
     fn a_kind_that_is_closed_to_plugins_is_no_parent_kind() {
         let role = kind("rbac.authorization.k8s.io", "Role");
         let given = named("rbac.authorization.k8s.io", "Role");
@@ -263,6 +281,7 @@ mod tests {
         assert!(!a.overlaps(&b) && a.overlaps(&both) && both.overlaps(&b) && a.overlaps(&named("", "ConfigMap")));
         assert!(!a.selects_all_by_default());
         assert_eq!(both.validate(), Ok(()));
+        assert_eq!(within(&vec!["a"; MAX_NAMESPACES]).validate(), Ok(()));
         let many = vec!["a"; MAX_NAMESPACES + 1];
         for bad in [&[][..], &["A"], &["a.b"], &["a", ""], &many] {
             assert!(within(bad).validate().unwrap_err().contains("namespaces"), "{bad:?}");
