@@ -47,6 +47,9 @@ folders := words + '; ' + defaulted + '; folders=(); while [[ ${1:--} != -* ]]; 
 several := words + '; ' + defaulted + '; names=(); while [[ ${1:--} != -* ]]; do name=$(deploy/plugin.sh "$1"); names+=("$name"); shift; done'
 built := 'for name in "${names[@]}"; do "' + hotshoe + '" build "plugins/$name"; "' + hotshoe + '" rbac --offline "plugins/$name" >/dev/null; done'
 
+# Where a recipe takes no other arguments than those that were read: it refuses an option instead of ignoring it.
+complete := '[ $# = 0 ] || { echo "error: $1 is no option of this recipe; nothing was changed" >&2; exit 2; }'
+
 # Where components are built that are only shown or tested: no host reads them from here.
 check := "target/check/"
 
@@ -164,13 +167,13 @@ rbac *names: build-host
 [group('cluster')]
 [no-exit-message]
 install *arguments:
-    @{{ words }}; . deploy/cluster.sh; deploy/install-crds.sh
+    @{{ words }}; {{ complete }}; . deploy/cluster.sh; deploy/install-crds.sh
 
 # Remove the CRDs and all of their objects, which a running host cleans up first
 [group('cluster')]
 [no-exit-message]
 uninstall *arguments:
-    @{{ words }}; . deploy/cluster.sh; deploy/delete-parents.sh && kubectl delete --ignore-not-found -f crds
+    @{{ words }}; {{ complete }}; . deploy/cluster.sh; deploy/delete-parents.sh && kubectl delete --ignore-not-found -f crds
 
 # With --objects the host follows Plugin objects, which `just apply` applies; otherwise it has the plugins of deploy/host.yaml.
 # Apply the CRDs and the host, and wait until it is ready: just deploy CLUSTER=current IMG=registry/hotshoe:1
@@ -202,7 +205,7 @@ deploy *arguments:
 [group('cluster')]
 [no-exit-message]
 undeploy *arguments:
-    @{{ words }}; . deploy/cluster.sh; deploy/delete-parents.sh && kubectl delete --ignore-not-found -f deploy/install.yaml -f deploy/install-objects.yaml -f crds && kubectl delete clusterroles,clusterrolebindings --selector app.kubernetes.io/name=hotshoe
+    @{{ words }}; {{ complete }}; . deploy/cluster.sh; deploy/delete-parents.sh && kubectl delete --ignore-not-found -f deploy/install.yaml -f deploy/install-objects.yaml -f crds && kubectl delete clusterroles,clusterrolebindings --selector app.kubernetes.io/name=hotshoe
 
 # Run a host here, under its own account, with the Plugin objects of these plugins: just run memcached CLUSTER=current
 [group('run')]
@@ -235,7 +238,7 @@ host *arguments:
 [group('run')]
 [no-exit-message]
 apply *arguments: build-host
-    @{{ several }}; [ $# = 0 ] || { echo "error: just apply knows names of plugins and CLUSTER=, and not $1; nothing was changed" >&2; exit 2; }; {{ built }}; . deploy/cluster.sh; deploy/apply.sh "${names[@]}"
+    @{{ several }}; {{ complete }}; {{ built }}; . deploy/cluster.sh; deploy/apply.sh "${names[@]}"
 
 # Build a plugin again and have the running host activate it; with --dry-run, only show what would change
 [group('run')]
@@ -303,7 +306,7 @@ check: (stages "fmt-check" "test-core" "fuzz-short" "test-logic" "test-logic-js"
 
 # Everything that CI runs
 [group('test')]
-test: (stages "fmt-check" "test-core" "fuzz-short" "test-logic" "test-logic-js" "test-logic-python" "apply-types-check" "lint" "docs" "build" "test-unit" "crds-check" "test-plugin" "control-plane" "test-e2e" "demo")
+test: (stages "fmt-check" "test-core" "fuzz-short" "test-logic" "test-logic-js" "test-logic-python" "apply-types-check" "lint" "docs" "build" "recipes-check" "test-unit" "crds-check" "test-plugin" "control-plane" "test-e2e" "demo")
 
 # The pure half of the host: what a plugin may do and what must be written, in seconds
 [group('test')]
@@ -382,6 +385,11 @@ fuzz target *options: toolchain
     # No sanitizer: there is no unsafe code to check, and a sanitizer would need another compiler.
     RUSTC_BOOTSTRAP=1 cargo fuzz run --release --sanitizer none --features libfuzzer --target-dir target/fuzz \
         "$name" "target/fuzz/corpus/$name" "fuzz/seeds/$name" -- "$@"
+
+# Fails if a recipe that acts on a cluster ignores an option that it does not have.
+[private]
+recipes-check: build-host
+    @tests/recipes.sh "{{ just_executable() }}"
 
 # The local control plane itself
 [group('test')]

@@ -90,7 +90,8 @@ impl Cluster {
     /// # Errors
     /// The API server's error, or that it did not answer in time.
     pub async fn send(&self, mut call: ApiCall<'_>, identity: &Identity, permit: &Permit) -> Result<String, ApiError> {
-        let _slot = if call.method == Method::GET { None } else { self.writes.acquire(&self.plugin).await };
+        let is_read = call.method == Method::GET;
+        let _slot = if is_read { None } else { Some(self.writes.acquire(&self.plugin).await) };
         let Some(timeout) = permit.timeout() else {
             return Err(call.unanswered(PERMIT_EXPIRED, "the permit to write has ended".into()));
         };

@@ -76,19 +76,19 @@ impl WriteSlots {
         Arc::new(Self { slots: Mutex::default() })
     }
 
-    /// Waits for a slot for a write of a plugin. Every waiter gets one, so this never returns `None`.
-    pub(super) async fn acquire(self: &Arc<Self>, plugin: &Arc<str>) -> Option<WriteSlot> {
+    /// Waits for a slot for a write of a plugin.
+    pub(super) async fn acquire(self: &Arc<Self>, plugin: &Arc<str>) -> WriteSlot {
         let waiting = {
             let mut slots = self.slots.lock();
             if slots.has_room_for(plugin) {
                 slots.begin(plugin);
-                return Some(WriteSlot { shared: self.clone(), plugin: plugin.clone() });
+                return WriteSlot { shared: self.clone(), plugin: plugin.clone() };
             }
             let (send, receive) = oneshot::channel();
             slots.waiting.push(plugin, send);
             receive
         };
-        waiting.await.ok()
+        waiting.await.expect("a waiter leaves the queue with a slot, or after it has given up")
     }
 }
 
@@ -109,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    type Waiting = Pin<Box<dyn Future<Output = Option<WriteSlot>>>>;
+    type Waiting = Pin<Box<dyn Future<Output = WriteSlot>>>;
 
     fn ask(writes: &Arc<WriteSlots>, plugin: &str) -> Waiting {
         let (writes, plugin) = (writes.clone(), plugin.into());
@@ -118,7 +118,7 @@ mod tests {
 
     /// Returns the slot if one is available at once.
     fn begun(waiting: &mut Waiting) -> Option<WriteSlot> {
-        futures::FutureExt::now_or_never(waiting).flatten()
+        futures::FutureExt::now_or_never(waiting)
     }
 
     #[tokio::test]
