@@ -131,7 +131,7 @@ mod tests {
     use crate::model::projection::Projection;
 
     fn uid(number: u64) -> String {
-        Digest::of(&number.to_be_bytes()).full()
+        format!("{number:08x}-0000-4000-8000-000000000000")
     }
 
     fn namespace(labels: &serde_json::Value) -> Object {

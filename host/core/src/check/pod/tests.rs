@@ -717,3 +717,19 @@ fn an_item_without_a_sensible_meaning_is_named() {
     }
     assert!(serde_json::from_value::<Pods>(json!({ "hostpath": [] })).is_err());
 }
+
+#[test]
+fn a_container_runtime_may_act_on_keys_without_a_slash_and_on_those_of_devices_and_profiles() {
+    for key in [
+        "io.kubernetes.cri-o.Devices",
+        "run.oci.hooks.stdout",
+        "cdi.k8s.io/gpu",
+        "container.seccomp.security.alpha.kubernetes.io/web",
+        "container.apparmor.security.beta.kubernetes.io/web",
+    ] {
+        assert!(addresses_the_runtime(key) && addresses_a_program(key), "{key}");
+    }
+    for key in ["example.com/team", "prometheus.io/scrape", "team", "hotshoe.dev/applied"] {
+        assert!(!addresses_the_runtime(key), "{key}");
+    }
+}
