@@ -26,7 +26,7 @@ use hotshoe_core::diff::changed_fields;
 use hotshoe_core::diff::status;
 use hotshoe_core::diff::{Apply, Plan, Unsettled};
 use hotshoe_core::flow::circuit_breaker::Trial;
-use hotshoe_core::model::decision::{Decision, Event, Refusal, Severity};
+use hotshoe_core::model::decision::{Decision, Event, Severity};
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::object::{Key, Object, ObservedChildren};
 
@@ -72,6 +72,27 @@ pub struct WriteOutcome {
 struct LoggedApply {
     desired: Desired,
     fields: Vec<String>,
+}
+
+/// Who refused the write of a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RefusedBy {
+    /// The API server.
+    ApiServer,
+    /// The host, because of what the write would result in.
+    Check,
+    /// The host, because the existing object of this name is not this parent's child.
+    Holder,
+}
+
+impl RefusedBy {
+    fn of(error: &WriteError) -> Self {
+        match error {
+            WriteError::Api(_) => Self::ApiServer,
+            WriteError::Denied(_) => Self::Check,
+            WriteError::Conflict { .. } | WriteError::Collecting => Self::Holder,
+        }
+    }
 }
 
 impl WriteOutcome {
@@ -332,6 +353,7 @@ fn count_invalid(pass: &Pass<'_>, error: &WriteError, written: &mut WriteOutcome
 }
 
 fn note_refused(pass: &mut Pass<'_>, observed: &Observed, child: &ObjectRef, digest: Box<str>, error: WriteError) {
+    let refused_by = RefusedBy::of(&error);
     if let WriteError::Denied(denial) = &error {
         denial.violations().iter().for_each(|one| pass.controller.metrics.denied(&pass.controller.name, one.rule));
     }
@@ -341,13 +363,21 @@ fn note_refused(pass: &mut Pass<'_>, observed: &Observed, child: &ObjectRef, dig
     let Some(refusal) = pass.state.refused.add(child, digest, error, basis) else { return };
     let (plugin, digest, object) = (&*pass.controller.name, pass.active.revision.digest(), pass.reference());
     let (code, message) = (refusal.code, &refusal.message);
-    if pass.state.refused.denied().is_some_and(|denied| denied == message) {
-        tracing::warn!(plugin, %digest, %object, %child, "a child is not written, because the object that would result is denied: {message}");
-        // Reported in Event and condition as any other denial.
-        return;
-    }
-    tracing::warn!(plugin, %digest, %object, %child, code, "the API server refused a child: {message}{advice}");
-    let message = event_text(&refusal) + &advice;
+    let message = match refused_by {
+        RefusedBy::Check => {
+            tracing::warn!(plugin, %digest, %object, %child, "a child is not written, because the object that would result is denied: {message}");
+            // Reported in Event and condition as any other denial.
+            return;
+        }
+        RefusedBy::Holder => {
+            tracing::warn!(plugin, %digest, %object, %child, "a child is not written, because its name is in use: {message}");
+            format!("{message}. Nothing of it was changed; delete or rename it, and this object recovers by itself")
+        }
+        RefusedBy::ApiServer => {
+            tracing::warn!(plugin, %digest, %object, %child, code, "the API server refused a child: {message}{advice}");
+            format!("{child} was refused: {message}{advice}")
+        }
+    };
     events::warn_once(pass, &Event { severity: Severity::Warning, reason: refusal.reason, message });
 }
 
@@ -418,19 +448,24 @@ fn advice(error: &WriteError, plugin: &str) -> Option<String> {
     }
 }
 
-fn event_text(refusal: &Refusal) -> String {
-    match refusal.reason.as_str() {
-        "Conflict" => format!(
-            "{}. Nothing of it was changed; delete or rename it, and this object recovers by itself",
-            refusal.message
-        ),
-        _ => format!("{} was refused: {}", refusal.reference, refusal.message),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hotshoe_core::check::{Denial, Violation};
+
+    #[test]
+    fn only_what_the_api_server_refused_is_said_to_be_refused_by_it() {
+        let denied = WriteError::Denied(Denial::from(Violation::new("host-path", String::new())));
+        let refused = ApiError::new("apply", "a Service".into(), 403, "Conflict", String::new());
+        for (error, by) in [
+            (refused.into(), RefusedBy::ApiServer),
+            (denied, RefusedBy::Check),
+            (WriteError::Collecting, RefusedBy::Holder),
+            (WriteError::Conflict { holder: "another".to_owned() }, RefusedBy::Holder),
+        ] {
+            assert_eq!(RefusedBy::of(&error), by);
+        }
+    }
 
     #[test]
     fn a_requeue_is_neither_a_loop_nor_an_overflow() {
