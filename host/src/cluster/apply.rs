@@ -407,13 +407,10 @@ impl Writer {
 }
 
 fn unknown_kind(reference: &ObjectRef) -> ApiError {
-    unusable(reference, "the API server has no such kind".into())
+    let message = "the API server has no such kind".to_owned();
+    ApiError::new("write", reference.to_string(), 404, "NotFound", message).unserved()
 }
 
 pub(super) fn unreadable(reference: &ObjectRef, error: &serde_json::Error) -> ApiError {
-    unusable(reference, format!("the reply cannot be read: {error}"))
-}
-
-fn unusable(reference: &ObjectRef, message: String) -> ApiError {
-    ApiError::new("write", reference.to_string(), 0, "Unreadable", message)
+    ApiError::unreadable("write", reference.to_string(), error)
 }

@@ -436,7 +436,7 @@ async fn drop_predecessors_status(
 }
 
 /// Returns whether an error is transient and not worth a report: a conflict, an overload, no answer, or an error right
-/// after an outage. A 5xx answer is reported like a refusal, and retried soon.
+/// after an outage. A 5xx answer, and one that cannot be used, is reported like a refusal, and retried soon.
 fn is_unreported(error: &ApiError) -> bool {
     error.after_outage || matches!(error.code, 0 | 409 | 429)
 }
@@ -465,6 +465,15 @@ mod tests {
         ] {
             assert_eq!(RefusedBy::of(&error), by);
         }
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_used_is_reported_and_no_answer_is_not() {
+        let no_json = serde_json::from_str::<u8>("<html>").unwrap_err();
+        assert!(!is_unreported(&ApiError::unreadable("write", "a Service".into(), &no_json)));
+        let of = |code| ApiError::new("apply", "a Service".into(), code, "", String::new());
+        assert!([0, 409, 429].into_iter().all(|code| is_unreported(&of(code))));
+        assert!([403, 404, 500].into_iter().all(|code| !is_unreported(&of(code))));
     }
 
     #[test]
