@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use http::{HeaderValue, Method, Request, header};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde::Deserialize;
@@ -127,11 +127,8 @@ impl Cluster {
         let request = request.map_err(|error| unreachable(&error))?;
         let response = self.transport.send(request).await.map_err(|error| unreachable(&*error))?;
         let (parts, body) = response.into_parts();
-        let bytes = Limited::new(body, MAX_REPLY_BYTES)
-            .collect()
-            .await
-            .map_err(|error| call.unanswered("Unreachable", error.to_string()))?
-            .to_bytes();
+        let read = Limited::new(body, MAX_REPLY_BYTES).collect().await;
+        let bytes = read.map_err(|error| call.unread(parts.status.as_u16(), &*error))?.to_bytes();
         let text = text(bytes.into());
         if parts.status.is_success() {
             return Ok(text);
@@ -242,6 +239,14 @@ impl ApiCall<'_> {
         ApiError::new(self.verb, self.target.to_string(), 0, reason, message)
     }
 
+    /// Returns the error of a reply of which only the head was read.
+    fn unread(&self, code: u16, error: &(dyn std::error::Error + Send + Sync + 'static)) -> ApiError {
+        match error.is::<LengthLimitError>() {
+            true => ApiError::too_large(self.verb, self.target.to_string(), code, MAX_REPLY_BYTES),
+            false => self.unanswered("Unreachable", chain(error)),
+        }
+    }
+
     fn refused(&self, code: u16, retry_after: Option<Duration>, body: &str) -> ApiError {
         let status: Status = serde_json::from_str(body)
             .unwrap_or_else(|_| Status { message: body.chars().take(500).collect(), ..Status::default() });
@@ -331,6 +336,24 @@ mod tests {
         });
         assert_eq!(while_permitted(&permit, request).await, None);
         assert_eq!(steps, 1);
+    }
+
+    #[tokio::test]
+    async fn a_reply_that_is_too_large_is_said_to_be_and_is_no_outage() {
+        let large = "x".repeat(MAX_REPLY_BYTES + 1);
+        let cluster = Cluster::serving(axum::Router::new().fallback(move || async move { large })).await;
+        let call = ApiCall {
+            verb: "get",
+            target: &"ConfigMap n/a",
+            method: Method::GET,
+            uri: "/a".to_owned(),
+            content_type: "",
+            body: Vec::new(),
+        };
+        let error = cluster.send(call, &Identity::Host, &Permit::unlimited()).await.unwrap_err();
+        assert_eq!((error.code, &*error.reason), (200, "ReplyTooLarge"));
+        assert!(error.is_transient() && error.to_string().contains("ConfigMap n/a: the reply is larger"), "{error}");
+        assert!(!cluster.outage.is_after_outage(403), "a refusal is final: the API server was never away");
     }
 
     #[test]

@@ -81,6 +81,14 @@ impl ApiError {
         Self::new(verb, target, USELESS_ANSWER, "Unreadable", message)
     }
 
+    /// Creates the error of an answer that is larger than the `most` bytes that are read. It is no outage either.
+    pub(super) fn too_large(verb: &'static str, target: String, code: u16, most: usize) -> Self {
+        let message = format!(
+            "the reply is larger than {most} bytes, which no object is; ask for less, or check that the API server itself answers at its address"
+        );
+        Self::new(verb, target, code, "ReplyTooLarge", message)
+    }
+
     /// Attributes the error to `conflict`, the fields of other field managers that make the applied object invalid, and
     /// not to the plugin: the object is valid without these fields.
     #[must_use]
