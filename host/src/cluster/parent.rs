@@ -262,7 +262,7 @@ pub async fn release(
         Err(error) if error.is_gone() => return Ok(()),
         live => live?,
     };
-    let live: Value = serde_json::from_str(&live).unwrap_or_default();
+    let live: Value = serde_json::from_str(&live).map_err(|error| unreadable(&target, &error))?;
     let present = live.pointer("/metadata/finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
     let is_ours = |name: &Value| name.as_str().is_some_and(|name| finalizers.iter().any(|ours| ours == name));
     let others: Vec<Value> = present.iter().filter(|name| !is_ours(name)).cloned().collect();
