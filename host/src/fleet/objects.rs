@@ -193,7 +193,7 @@ impl Objects {
                 }
                 None
             }
-            None => self.start(described).err().map(|error| invalid(&format!("{error:#}"))),
+            None => self.start(described).await.err().map(|error| invalid(&format!("{error:#}"))),
         }
     }
 
@@ -203,14 +203,14 @@ impl Objects {
         holder(&claims, &described.claim()).map(str::to_owned)
     }
 
-    fn start(&mut self, described: &Described) -> anyhow::Result<()> {
+    async fn start(&mut self, described: &Described) -> anyhow::Result<()> {
         let (shared, uid) = (&self.shared, described.object.uid.clone());
         let config = PluginConfig::of_object(&described.json, &uid, &shared.host)?;
         shared.host.parentage.note_named(&config.name, config.parent.as_ref());
         let (definition, follow) = watch::channel(described.json.clone());
         let (name, wanted) = (config.name.clone(), Some((config.digest, config.control.clone())));
         tracing::info!(plugin = &*name, "the plugin is started, as its Plugin object says");
-        let plugin = rollout::start(config, Definition::Object(follow), described.history(), shared.clone());
+        let plugin = rollout::start(config, Definition::Object(follow), described.history(), shared.clone()).await;
         self.fleet.add(plugin.clone());
         self.running.insert(name, Running { uid, plugin, definition, wanted, verdicts: Verdicts::default() });
         Ok(())
