@@ -19,10 +19,11 @@ use tokio::time::MissedTickBehavior;
 
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
-use crate::cluster::events::{self, Note};
+use crate::cluster::events::Note;
 use crate::cluster::identity::Permit;
 use crate::cluster::plugin_object;
 use crate::cluster::shared_watch::{Health, Role, SharedWatch};
+use crate::cluster::time;
 use crate::config::manifest::{DeletionPolicy, KIND, Plugin};
 use crate::config::plugin_resource::{FINALIZER, GROUP, PLURAL, PluginStatus, VERSION};
 use crate::config::{Control, PluginConfig};
@@ -32,7 +33,6 @@ use crate::fleet::removal::{Leaving, Progress};
 use crate::fleet::status::{Known, Standing};
 use crate::fleet::verdict::Verdicts;
 use crate::fleet::{Fleet, status};
-use crate::reconcile::observe::unix_millis;
 use crate::rollout;
 use crate::rollout::definition::Definition;
 use crate::rollout::history::Entry;
@@ -297,8 +297,7 @@ impl Objects {
             return;
         }
         let known = self.running.get_mut(name).map(Running::known);
-        let now = events::at(i64::try_from(unix_millis() / 1000).unwrap_or_default()).unwrap_or_default();
-        let next = status::of(&described.status, described.object.generation, known.as_ref(), standing, &now);
+        let next = status::of(&described.status, described.object.generation, known.as_ref(), standing, &time::now());
         if next == described.status {
             return;
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::cluster::apply::{ChildWrite, Parent, WriteError};
 use crate::cluster::error::ApiError;
-use crate::cluster::events as time;
+use crate::cluster::time;
 use crate::cluster::view::reference;
 use crate::config::REQUEUE;
 use crate::reconcile::acts;
