@@ -216,7 +216,7 @@ impl Writer {
             verb,
             target: reference,
             method: Method::PATCH,
-            uri: format!("{path}?fieldManager={}", self.manager.replace('/', "%2F")),
+            uri: format!("{path}?{}", apply_body::manager_query(&self.manager)),
             content_type,
             body: patch.to_string().into_bytes(),
         };
@@ -376,15 +376,7 @@ impl Writer {
         permit: &Permit,
     ) -> Result<String, ApiError> {
         let target = resource.reference(key);
-        let call = ApiCall {
-            verb: "get",
-            target: &target,
-            method: Method::GET,
-            uri: resource.path(key, None),
-            content_type: JSON,
-            body: Vec::new(),
-        };
-        self.send(call, identity, permit).await
+        self.send(ApiCall::get("get", &target, resource.path(key, None)), identity, permit).await
     }
 
     /// Sends a request, and records whether the host may impersonate the plugin.

@@ -221,6 +221,13 @@ struct Cause {
     field: String,
 }
 
+impl<'a> ApiCall<'a> {
+    /// Creates a request that reads `uri`.
+    pub fn get(verb: &'static str, target: &'a (dyn std::fmt::Display + Sync), uri: String) -> Self {
+        Self { verb, target, method: Method::GET, uri, content_type: "application/json", body: Vec::new() }
+    }
+}
+
 impl ApiCall<'_> {
     /// Builds the request, and moves the body into it.
     fn request(&mut self, identity: &Identity) -> http::Result<Request<Body>> {
@@ -342,14 +349,7 @@ mod tests {
     async fn a_reply_that_is_too_large_is_said_to_be_and_is_no_outage() {
         let large = "x".repeat(MAX_REPLY_BYTES + 1);
         let cluster = Cluster::serving(axum::Router::new().fallback(move || async move { large })).await;
-        let call = ApiCall {
-            verb: "get",
-            target: &"ConfigMap n/a",
-            method: Method::GET,
-            uri: "/a".to_owned(),
-            content_type: "",
-            body: Vec::new(),
-        };
+        let call = ApiCall::get("get", &"ConfigMap n/a", "/a".to_owned());
         let error = cluster.send(call, &Identity::Host, &Permit::unlimited()).await.unwrap_err();
         assert_eq!((error.code, &*error.reason), (200, "ReplyTooLarge"));
         assert!(error.is_transient() && error.to_string().contains("ConfigMap n/a: the reply is larger"), "{error}");

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use http::Method;
 use kube::core::{ApiResource, GroupVersionKind};
 use parking_lot::RwLock;
 use serde::Deserialize;
@@ -214,9 +213,7 @@ async fn versions(cluster: &Cluster, group: &str) -> Result<Vec<String>, ApiErro
 }
 
 async fn get(cluster: &Cluster, target: &(dyn std::fmt::Display + Sync), uri: String) -> Result<String, ApiError> {
-    let (verb, method, content_type) = ("discover", Method::GET, "application/json");
-    let call = ApiCall { verb, target, method, uri, content_type, body: Vec::new() };
-    cluster.send(call, &Identity::Host, &Permit::unlimited()).await
+    cluster.send(ApiCall::get("discover", target, uri), &Identity::Host, &Permit::unlimited()).await
 }
 
 fn unreadable(target: &dyn std::fmt::Display, error: &serde_json::Error) -> ApiError {

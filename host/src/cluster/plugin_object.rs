@@ -128,14 +128,7 @@ pub async fn read(cluster: &Cluster, resource: &Resource, name: Option<&str>) ->
     let target = resource.reference(&key);
     let path = resource.path(&key, None);
     let verb = if name.is_some() { "get" } else { "list" };
-    let call = ApiCall {
-        verb,
-        target: &target,
-        method: Method::GET,
-        uri: path.trim_end_matches('/').to_owned(),
-        content_type: "",
-        body: Vec::new(),
-    };
+    let call = ApiCall::get(verb, &target, path.trim_end_matches('/').to_owned());
     let text = cluster.send(call, &Identity::Host, &Permit::unlimited()).await?;
     serde_json::from_str(&text).map_err(|error| ApiError::unreadable(verb, target.to_string(), &error))
 }
