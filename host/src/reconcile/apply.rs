@@ -156,7 +156,7 @@ async fn write(pass: &mut Pass<'_>, observed: &Observed, checked: Checked) -> Re
         // Nothing is applied, so earlier refusals and delays are over.
         Target::Keep | Target::InSync => {
             pass.state.refused.clear();
-            pass.state.contention.delay(&mut Plan::default(), Instant::now(), &pass.controller.hasher);
+            pass.state.contention.end_due(Instant::now());
         }
     }
     // Before the status: a plugin that reads its own conditions emits them only once.
