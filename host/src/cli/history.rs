@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::cli::host_client::read;
 use crate::cli::target::OnePlugin;
-use crate::cluster::events;
+use crate::cluster::time;
 use crate::rollout::history::{Entry, Event};
 use crate::rollout::status::PluginHistory;
 use crate::server::verb::AdminVerb;
@@ -36,7 +36,7 @@ fn table(PluginHistory { current, kept, entries }: &PluginHistory) -> String {
     let is_activation = |entry: &Entry| Some(entry.digest) == *current && entry.event == Event::Activated;
     let active = entries.iter().rposition(is_activation);
     for (index, Entry { digest, version, at, event, message, .. }) in entries.iter().enumerate() {
-        let at = i64::try_from(*at).ok().and_then(events::at).unwrap_or_default();
+        let at = time::at(*at).unwrap_or_default();
         let kept = if kept.contains(digest) { "yes" } else { "" };
         let (digest, event) = (digest.to_string(), format!("{event:?}"));
         let mark = if active == Some(index) { "*" } else { " " };

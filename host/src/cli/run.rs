@@ -207,7 +207,7 @@ impl Args {
             host,
         });
         tokio::spawn(warn_of_missing_confinement(shared.clone()));
-        let fleet = self.start(plugins, &shared);
+        let fleet = self.start(plugins, &shared).await;
         let about = About { fleet: fleet.clone(), metrics, leases: leases.clone(), context };
         ports.serve(secure, about.clone())?;
         server::serve_commands(socket, about);
@@ -223,18 +223,19 @@ impl Args {
     }
 
     /// Starts the plugins of the named files, or follows the cluster's objects if none is named.
-    fn start(&self, plugins: Vec<PluginConfig>, shared: &Arc<Shared>) -> Arc<Fleet> {
+    async fn start(&self, plugins: Vec<PluginConfig>, shared: &Arc<Shared>) -> Arc<Fleet> {
         if self.plugins.is_empty() && self.files.is_empty() {
             let fleet = Arc::new(Fleet::unknown());
             let labels = self.plugin_selector.clone().unwrap_or_default();
             tokio::spawn(Objects::watch(shared.clone(), fleet.clone(), &labels).run());
             return fleet;
         }
-        let start = |plugin: PluginConfig| {
-            let definition = Definition::file(plugin.origin.file()?);
-            Some(rollout::start(plugin, definition, Vec::new(), shared.clone()))
-        };
-        Arc::new(Fleet::of(plugins.into_iter().filter_map(start)))
+        let mut started = Vec::new();
+        for plugin in plugins {
+            let Some(definition) = plugin.origin.file().map(Definition::file) else { continue };
+            started.push(rollout::start(plugin, definition, Vec::new(), shared.clone()).await);
+        }
+        Arc::new(Fleet::of(started))
     }
 
     /// Begins to hold or wait for the Leases of the shards, unless this host is to be the only one.

@@ -66,8 +66,7 @@ async fn ask<S: for<'de> Deserialize<'de>>(
     uri: &str,
     review: &impl Serialize,
 ) -> Result<Option<S>, ApiError> {
-    let unreadable =
-        |error: serde_json::Error| ApiError::new("create", kind.to_owned(), 0, "Unreadable", error.to_string());
+    let unreadable = |error: serde_json::Error| ApiError::unreadable("create", kind.to_owned(), &error);
     let call = ApiCall {
         verb: "create",
         target: &kind,

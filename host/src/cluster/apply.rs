@@ -216,7 +216,7 @@ impl Writer {
             verb,
             target: reference,
             method: Method::PATCH,
-            uri: format!("{path}?fieldManager={}", self.manager.replace('/', "%2F")),
+            uri: format!("{path}?{}", apply_body::manager_query(&self.manager)),
             content_type,
             body: patch.to_string().into_bytes(),
         };
@@ -376,15 +376,7 @@ impl Writer {
         permit: &Permit,
     ) -> Result<String, ApiError> {
         let target = resource.reference(key);
-        let call = ApiCall {
-            verb: "get",
-            target: &target,
-            method: Method::GET,
-            uri: resource.path(key, None),
-            content_type: JSON,
-            body: Vec::new(),
-        };
-        self.send(call, identity, permit).await
+        self.send(ApiCall::get("get", &target, resource.path(key, None)), identity, permit).await
     }
 
     /// Sends a request, and records whether the host may impersonate the plugin.
@@ -407,13 +399,10 @@ impl Writer {
 }
 
 fn unknown_kind(reference: &ObjectRef) -> ApiError {
-    unusable(reference, "the API server has no such kind".into())
+    let message = "the API server has no such kind".to_owned();
+    ApiError::new("write", reference.to_string(), 404, "NotFound", message).unserved()
 }
 
 pub(super) fn unreadable(reference: &ObjectRef, error: &serde_json::Error) -> ApiError {
-    unusable(reference, format!("the reply cannot be read: {error}"))
-}
-
-fn unusable(reference: &ObjectRef, message: String) -> ApiError {
-    ApiError::new("write", reference.to_string(), 0, "Unreadable", message)
+    ApiError::unreadable("write", reference.to_string(), error)
 }

@@ -18,11 +18,16 @@ use serde_json::{Map, Value};
 
 use hotshoe_core::diff::Precondition;
 
+/// Returns the query of a write with this field manager.
+pub fn manager_query(manager: &str) -> String {
+    format!("fieldManager={}", manager.replace('/', "%2F"))
+}
+
 /// Returns the query of an apply. The apply is forced, because a field that we set is ours. It has no
 /// `fieldValidation`, because a field that is not in the schema is refused anyway: it could have no owner. The
 /// validation would only add a second pass over the body for duplicate keys, which no body of ours has.
 pub fn query(manager: &str) -> String {
-    format!("fieldManager={}&force=true&fieldValidation=Ignore", manager.replace('/', "%2F"))
+    manager_query(manager) + "&force=true&fieldValidation=Ignore"
 }
 
 /// Returns the query of an apply as a dry run: it changes nothing, and its reply is the object that would result.
@@ -32,7 +37,7 @@ pub fn dry_query(manager: &str) -> String {
 
 /// Returns the query of an apply that fails with a conflict if another field manager owns one of its fields.
 pub fn unforced_query(manager: &str) -> String {
-    format!("fieldManager={}&fieldValidation=Ignore", manager.replace('/', "%2F"))
+    manager_query(manager) + "&fieldValidation=Ignore"
 }
 
 /// Returns the body of an apply that the API server carries out only under a precondition.

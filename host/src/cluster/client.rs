@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use http::{HeaderValue, Method, Request, header};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde::Deserialize;
@@ -127,11 +127,8 @@ impl Cluster {
         let request = request.map_err(|error| unreachable(&error))?;
         let response = self.transport.send(request).await.map_err(|error| unreachable(&*error))?;
         let (parts, body) = response.into_parts();
-        let bytes = Limited::new(body, MAX_REPLY_BYTES)
-            .collect()
-            .await
-            .map_err(|error| call.unanswered("Unreachable", error.to_string()))?
-            .to_bytes();
+        let read = Limited::new(body, MAX_REPLY_BYTES).collect().await;
+        let bytes = read.map_err(|error| call.unread(parts.status.as_u16(), &*error))?.to_bytes();
         let text = text(bytes.into());
         if parts.status.is_success() {
             return Ok(text);
@@ -224,6 +221,13 @@ struct Cause {
     field: String,
 }
 
+impl<'a> ApiCall<'a> {
+    /// Creates a request that reads `uri`.
+    pub fn get(verb: &'static str, target: &'a (dyn std::fmt::Display + Sync), uri: String) -> Self {
+        Self { verb, target, method: Method::GET, uri, content_type: "application/json", body: Vec::new() }
+    }
+}
+
 impl ApiCall<'_> {
     /// Builds the request, and moves the body into it.
     fn request(&mut self, identity: &Identity) -> http::Result<Request<Body>> {
@@ -240,6 +244,14 @@ impl ApiCall<'_> {
 
     fn unanswered(&self, reason: &str, message: String) -> ApiError {
         ApiError::new(self.verb, self.target.to_string(), 0, reason, message)
+    }
+
+    /// Returns the error of a reply of which only the head was read.
+    fn unread(&self, code: u16, error: &(dyn std::error::Error + Send + Sync + 'static)) -> ApiError {
+        match error.is::<LengthLimitError>() {
+            true => ApiError::too_large(self.verb, self.target.to_string(), code, MAX_REPLY_BYTES),
+            false => self.unanswered("Unreachable", chain(error)),
+        }
     }
 
     fn refused(&self, code: u16, retry_after: Option<Duration>, body: &str) -> ApiError {
@@ -331,6 +343,17 @@ mod tests {
         });
         assert_eq!(while_permitted(&permit, request).await, None);
         assert_eq!(steps, 1);
+    }
+
+    #[tokio::test]
+    async fn a_reply_that_is_too_large_is_said_to_be_and_is_no_outage() {
+        let large = "x".repeat(MAX_REPLY_BYTES + 1);
+        let cluster = Cluster::serving(axum::Router::new().fallback(move || async move { large })).await;
+        let call = ApiCall::get("get", &"ConfigMap n/a", "/a".to_owned());
+        let error = cluster.send(call, &Identity::Host, &Permit::unlimited()).await.unwrap_err();
+        assert_eq!((error.code, &*error.reason), (200, "ReplyTooLarge"));
+        assert!(error.is_transient() && error.to_string().contains("ConfigMap n/a: the reply is larger"), "{error}");
+        assert!(!cluster.outage.is_after_outage(403), "a refusal is final: the API server was never away");
     }
 
     #[test]

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use http::Method;
 use kube::core::{ApiResource, GroupVersionKind};
 use parking_lot::RwLock;
 use serde::Deserialize;
@@ -156,7 +155,7 @@ impl Kinds {
 
 async fn discover(cluster: &Cluster, kind: &Kind) -> Result<Resource, ApiError> {
     let text = get(cluster, kind, group_path(kind)).await?;
-    let list: ResourceList = serde_json::from_str(&text).map_err(|error| missing(kind, error.to_string()))?;
+    let list: ResourceList = serde_json::from_str(&text).map_err(|error| unreadable(kind, &error))?;
     let is_kind = |listed: &&Listed| *listed.kind == *kind.kind && !listed.name.contains('/');
     let listed = list
         .resources
@@ -209,14 +208,16 @@ async fn versions(cluster: &Cluster, group: &str) -> Result<Vec<String>, ApiErro
         version: String,
     }
     let text = get(cluster, &group, format!("/apis/{group}")).await?;
-    let group: Group = serde_json::from_str(&text).unwrap_or(Group { versions: Vec::new() });
+    let group: Group = serde_json::from_str(&text).map_err(|error| unreadable(&group, &error))?;
     Ok(group.versions.into_iter().map(|version| version.version).collect())
 }
 
 async fn get(cluster: &Cluster, target: &(dyn std::fmt::Display + Sync), uri: String) -> Result<String, ApiError> {
-    let (verb, method, content_type) = ("discover", Method::GET, "application/json");
-    let call = ApiCall { verb, target, method, uri, content_type, body: Vec::new() };
-    cluster.send(call, &Identity::Host, &Permit::unlimited()).await
+    cluster.send(ApiCall::get("discover", target, uri), &Identity::Host, &Permit::unlimited()).await
+}
+
+fn unreadable(target: &dyn std::fmt::Display, error: &serde_json::Error) -> ApiError {
+    ApiError::unreadable("discover", target.to_string(), error)
 }
 
 fn missing(kind: &Kind, message: String) -> ApiError {
@@ -226,6 +227,16 @@ fn missing(kind: &Kind, message: String) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_reply_that_is_no_list_of_kinds_does_not_mean_that_a_kind_is_not_served() {
+        let cluster = Cluster::serving(axum::Router::new().fallback(|| async { "<html>a proxy" })).await;
+        for version in ["", "v1"] {
+            let kind = Kind::new("cache.example.com", version, "Memcached");
+            let error = find_in_any_version(&cluster, &Kinds::default(), &kind).await.unwrap_err();
+            assert!(error.reason == "Unreadable" && !error.is_not_found(), "{error}");
+        }
+    }
 
     #[test]
     fn plurals_and_scopes_follow_the_rules_of_kubernetes() {

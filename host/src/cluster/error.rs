@@ -10,6 +10,9 @@ pub const APPLY_RIGHTS: &str = "apply what `hotshoe rbac` prints for all plugins
 /// The reason of a write that was not sent, or was cut off, because its permit was over.
 pub(super) const PERMIT_EXPIRED: &str = "PermitExpired";
 
+/// The code of an answer that cannot be used: whoever answered says that the request succeeded.
+const USELESS_ANSWER: u16 = 200;
+
 /// The maximum length of the reason of an Event, in bytes: the API server's limit.
 const MAX_REASON_BYTES: usize = 128;
 
@@ -28,9 +31,10 @@ pub struct ApiError {
     pub verb: &'static str,
     /// The object.
     pub target: String,
-    /// HTTP status code; 0 without an answer.
+    /// HTTP status code: 0 without an answer, and 200 for an answer that cannot be used.
     pub code: u16,
-    /// The API server's reason; `Timeout` or `Unreachable` without an answer.
+    /// The API server's reason; `Timeout` or `Unreachable` without an answer, `Unreadable` or `ReplyTooLarge` for one
+    /// that cannot be used.
     pub reason: String,
     /// The API server's message.
     pub message: String,
@@ -67,6 +71,22 @@ impl ApiError {
             unserved: false,
             unanswered: None,
         }
+    }
+
+    /// Creates the error of an answer that is not what was asked for. The API server did answer, so this is no outage,
+    /// and it may have carried out the request.
+    pub fn unreadable(verb: &'static str, target: String, error: &serde_json::Error) -> Self {
+        let message =
+            format!("the reply cannot be read: {error}; check that the API server itself answers at its address");
+        Self::new(verb, target, USELESS_ANSWER, "Unreadable", message)
+    }
+
+    /// Creates the error of an answer that is larger than the `most` bytes that are read. It is no outage either.
+    pub(super) fn too_large(verb: &'static str, target: String, code: u16, most: usize) -> Self {
+        let message = format!(
+            "the reply is larger than {most} bytes, which no object is; ask for less, or check that the API server itself answers at its address"
+        );
+        Self::new(verb, target, code, "ReplyTooLarge", message)
     }
 
     /// Attributes the error to `conflict`, the fields of other field managers that make the applied object invalid, and
@@ -171,8 +191,8 @@ impl ApiError {
         refused || is_misfit(self.code, &self.message)
     }
 
-    /// Returns whether the error is transient: 5xx, 429, 409, timeouts, credentials that are being renewed, and an API
-    /// server that does not answer or has just come back.
+    /// Returns whether the error is transient: 5xx, 429, 409, timeouts, credentials that are being renewed, an answer
+    /// that cannot be used, and an API server that does not answer or has just come back.
     pub fn is_transient(&self) -> bool {
         !self.is_definite() || matches!(self.code, 401 | 409 | 429) || self.after_outage
     }
@@ -251,6 +271,14 @@ mod tests {
         for passes in ["etcd is away", &away] {
             assert!(!of(passes).is_definite() && of(passes).is_transient(), "{passes}");
         }
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_read_is_tried_again_and_is_no_outage() {
+        let no_json = serde_json::from_str::<u8>("<html>").unwrap_err();
+        let error = ApiError::unreadable("get", "a ConfigMap".into(), &no_json);
+        assert!(error.is_transient() && !error.is_definite() && !error.is_late() && error.code != 0, "{error:?}");
+        assert_eq!(error.reason, "Unreadable");
     }
 
     #[test]

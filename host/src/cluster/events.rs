@@ -23,6 +23,7 @@ use crate::cluster::client::{ApiCall, Cluster};
 use crate::cluster::error::ApiError;
 use crate::cluster::event_queue::{EventQueue, Turn};
 use crate::cluster::identity::{Identity, Permit};
+use crate::cluster::time::now;
 use hotshoe_core::model::decision::Event;
 use hotshoe_core::model::digest::Digest as Revision;
 use hotshoe_core::model::kind::ObjectRef;
@@ -272,22 +273,6 @@ fn repeat_body(note: &Note, count: u64) -> String {
 
 fn annotations(note: &Note) -> BTreeMap<&'static str, String> {
     note.digest.iter().map(|digest| (DIGEST_ANNOTATION, digest.to_string())).collect()
-}
-
-/// Returns the time now as Kubernetes formats it.
-pub fn now() -> String {
-    k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
-/// Formats seconds after the epoch as Kubernetes does.
-pub fn at(seconds: i64) -> Option<String> {
-    let time = k8s_openapi::jiff::Timestamp::from_second(seconds).ok()?;
-    Some(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
-}
-
-/// Returns the seconds after the epoch of a time in the format of Kubernetes.
-pub fn seconds(time: &str) -> Option<i64> {
-    Some(time.parse::<k8s_openapi::jiff::Timestamp>().ok()?.as_second())
 }
 
 #[cfg(test)]

@@ -302,9 +302,7 @@ impl Keeper {
         timeout: Duration,
     ) -> Result<Object, ApiError> {
         let target = format!("the Lease {}", self.full_name(shard));
-        let unreadable = |error: serde_json::Error| {
-            ApiError::new(verb, target.clone(), 0, "Unreadable", format!("the reply cannot be read: {error}"))
-        };
+        let unreadable = |error: serde_json::Error| ApiError::unreadable(verb, target.clone(), &error);
         let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.settings.namespace);
         let name = object.metadata.name.as_deref().unwrap_or_default();
         let call = ApiCall {

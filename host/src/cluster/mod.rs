@@ -33,6 +33,7 @@ pub mod repair;
 pub mod shards;
 pub mod shared_watch;
 pub mod store;
+pub mod time;
 pub mod transport;
 pub mod view;
 pub mod watch;

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use http::Method;
-
 use crate::cluster::client::{ApiCall, Cluster};
 use crate::cluster::error::ApiError;
 use crate::cluster::identity::{Identity, Permit};
@@ -30,13 +28,7 @@ pub async fn warn_of_missing(cluster: Cluster, namespace: String) {
 }
 
 async fn find(cluster: &Cluster, namespace: &str) -> Result<String, ApiError> {
-    let call = ApiCall {
-        verb: "get",
-        target: &format!("Namespace {namespace}"),
-        method: Method::GET,
-        uri: format!("/api/v1/namespaces/{namespace}"),
-        content_type: "application/json",
-        body: Vec::new(),
-    };
+    let target = format!("Namespace {namespace}");
+    let call = ApiCall::get("get", &target, format!("/api/v1/namespaces/{namespace}"));
     cluster.send(call, &Identity::Host, &Permit::unlimited()).await
 }

@@ -228,7 +228,7 @@ impl Writer {
             verb,
             target: &target,
             method: Method::PATCH,
-            uri: format!("{}?fieldManager={}", resource.path(&parent.key, None), self.manager.replace('/', "%2F")),
+            uri: format!("{}?{}", resource.path(&parent.key, None), apply_body::manager_query(&self.manager)),
             content_type: JSON_PATCH,
             body: patch.to_string().into_bytes(),
         };
@@ -250,19 +250,11 @@ pub async fn release(
 ) -> Result<(), ApiError> {
     let target = resource.reference(key);
     let path = resource.path(key, None);
-    let call = |verb, method, content_type, body| ApiCall {
-        verb,
-        target: &target,
-        method,
-        uri: path.clone(),
-        content_type,
-        body,
-    };
-    let live = match cluster.send(call("get", Method::GET, "", Vec::new()), &Identity::Host, permit).await {
+    let live = match cluster.send(ApiCall::get("get", &target, path.clone()), &Identity::Host, permit).await {
         Err(error) if error.is_gone() => return Ok(()),
         live => live?,
     };
-    let live: Value = serde_json::from_str(&live).unwrap_or_default();
+    let live: Value = serde_json::from_str(&live).map_err(|error| unreadable(&target, &error))?;
     let present = live.pointer("/metadata/finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
     let is_ours = |name: &Value| name.as_str().is_some_and(|name| finalizers.iter().any(|ours| ours == name));
     let others: Vec<Value> = present.iter().filter(|name| !is_ours(name)).cloned().collect();
@@ -273,9 +265,15 @@ pub async fn release(
         { "op": "test", "path": "/metadata/finalizers", "value": present },
         { "op": "replace", "path": "/metadata/finalizers", "value": others },
     ]);
-    let body = patch.to_string().into_bytes();
-    match cluster.send(call("remove the finalizer of", Method::PATCH, JSON_PATCH, body), &Identity::Host, permit).await
-    {
+    let call = ApiCall {
+        verb: "remove the finalizer of",
+        target: &target,
+        method: Method::PATCH,
+        uri: path,
+        content_type: JSON_PATCH,
+        body: patch.to_string().into_bytes(),
+    };
+    match cluster.send(call, &Identity::Host, permit).await {
         Err(error) if error.is_gone() => Ok(()),
         done => done.map(drop),
     }

@@ -147,21 +147,15 @@ pub async fn set_history(
 /// Reads one object, or the list of all objects, with the account of the connection.
 ///
 /// # Errors
-/// The API server's error.
+/// The API server's error, or that the reply is no JSON.
 pub async fn read(cluster: &Cluster, resource: &Resource, name: Option<&str>) -> Result<Value, ApiError> {
     let key = Key::new(None, name.unwrap_or_default());
     let target = resource.reference(&key);
     let path = resource.path(&key, None);
-    let call = ApiCall {
-        verb: if name.is_some() { "get" } else { "list" },
-        target: &target,
-        method: Method::GET,
-        uri: path.trim_end_matches('/').to_owned(),
-        content_type: "",
-        body: Vec::new(),
-    };
+    let verb = if name.is_some() { "get" } else { "list" };
+    let call = ApiCall::get(verb, &target, path.trim_end_matches('/').to_owned());
     let text = cluster.send(call, &Identity::Host, &Permit::unlimited()).await?;
-    Ok(serde_json::from_str(&text).unwrap_or_default())
+    serde_json::from_str(&text).map_err(|error| ApiError::unreadable(verb, target.to_string(), &error))
 }
 
 /// Changes members of the spec, with the account of the connection.
@@ -201,5 +195,20 @@ impl Patch {
         let uri = format!("{path}?{query}");
         let call = ApiCall { verb, target: &target, method: Method::PATCH, uri, content_type, body };
         cluster.send(call, &Identity::Host, permit).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_reply_that_is_no_json_is_an_error_and_not_an_empty_list() {
+        let resource = resource("hotshoe.dev", "v1alpha1", "Plugin", "plugins");
+        let cluster = Cluster::serving(axum::Router::new().fallback(|| async { "<html>a proxy" })).await;
+        for name in [None, Some("demo")] {
+            let error = read(&cluster, &resource, name).await.unwrap_err();
+            assert_eq!(error.reason, "Unreadable", "{error}");
+        }
     }
 }

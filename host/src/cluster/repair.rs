@@ -185,7 +185,8 @@ impl Writer {
         for attempt in 0..MAX_ATTEMPTS {
             match self.try_patch_live(apply, &mut find, target).await {
                 Err(WriteError::Api(error)) if error.is_failed_test() => {
-                    tokio::time::sleep(FIRST_PAUSE * 2u32.pow(attempt)).await;
+                    let Some(pause) = pause_after(attempt) else { break };
+                    tokio::time::sleep(pause).await;
                 }
                 Err(WriteError::Api(error)) if !error.is_transient() => return Ok(None),
                 tried => return tried,
@@ -227,5 +228,22 @@ impl Writer {
             repairs.into_iter().map(|repair| json!({ "op": "replace", "path": repair.pointer, "value": repair.value })),
         );
         self.change("repair", reference, JSON_PATCH, &Value::Array(patch), target).await
+    }
+}
+
+/// Returns the pause after an attempt, counted from 0; `None` after the last one.
+fn pause_after(attempt: u32) -> Option<Duration> {
+    (attempt + 1 < MAX_ATTEMPTS).then(|| FIRST_PAUSE * 2u32.pow(attempt))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_waits_after_the_last_attempt() {
+        let pauses: Vec<_> = (0..MAX_ATTEMPTS).map_while(pause_after).map(|pause| pause.as_millis()).collect();
+        assert_eq!(pauses, [10, 20, 40, 80, 160, 320]);
+        assert_eq!(pause_after(MAX_ATTEMPTS - 1), None);
     }
 }

@@ -332,9 +332,11 @@ impl SharedWatch {
             return;
         }
         if self.is_closed(&key) {
-            self.closed_logged.call_once(|| {
-                tracing::warn!(kind = %self.scope.kind, object = %key, "the object is in the namespace of the host, where no plugin may act, so it is not reconciled; create it in another namespace");
-            });
+            if self.is_misplaced_parent(&key) {
+                self.closed_logged.call_once(|| {
+                    tracing::warn!(kind = %self.scope.kind, object = %key, "the object is in the namespace of the host, where no plugin may act, so it is not reconciled; create it in another namespace");
+                });
+            }
             return;
         }
         if self.cache.is_echo(&key, raw.version()) {
@@ -349,6 +351,13 @@ impl SharedWatch {
     fn is_closed(&self, key: &Key) -> bool {
         let is_namespace = self.scope.kind.is("", "Namespace") && key.namespace.is_none();
         key.namespace.as_ref() == Some(&self.closed) || (is_namespace && key.name == self.closed)
+    }
+
+    /// Returns whether an object would be a parent if it were in another namespace than that of the host. A user does
+    /// not see why it is not reconciled, unlike the host's Namespace, or an object that is only read.
+    fn is_misplaced_parent(&self, key: &Key) -> bool {
+        let has_parents = || self.subscribers.lock().keys().any(|(_, role)| *role == Role::Parent);
+        key.namespace.as_ref() == Some(&self.closed) && has_parents()
     }
 
     fn observe_deleted(&self, raw: &RawObject) {
@@ -407,6 +416,24 @@ mod tests {
         assert_eq!(counts(), [[1, 2], [2, 2]]);
         watch.lose(&Object::read(&reply(2), &watch.lens()).unwrap());
         assert_eq!(counts(), [[2, 3], [3, 3]]);
+    }
+
+    #[test]
+    fn only_a_parent_in_the_namespace_of_the_host_is_said_to_be_in_the_wrong_place() {
+        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
+        for (kind, namespace, name, role, is_misplaced) in [
+            ("ConfigMap", Some("system"), "a", Role::Parent, true),
+            ("ConfigMap", Some("other"), "a", Role::Parent, false),
+            ("ConfigMap", Some("system"), "a", Role::Read("config".into()), false),
+            ("Namespace", None, "system", Role::Namespace, false),
+            ("Namespace", None, "system", Role::Parent, false),
+        ] {
+            let watch = SharedWatch::new(Scope::new(Kind::new("", "v1", kind), ""), lens.clone(), "system".into());
+            let subscriber: Subscriber = Arc::new(|_| {});
+            watch.subscribers.lock().insert((Viewer::active(&"demo".into()), role.clone()), subscriber);
+            let key = Key::new(namespace, name);
+            assert_eq!(watch.is_misplaced_parent(&key), is_misplaced, "{kind} {key} {role:?}");
+        }
     }
 
     #[test]

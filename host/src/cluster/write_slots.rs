@@ -77,6 +77,7 @@ impl WriteSlots {
     }
 
     /// Waits for a slot for a write of a plugin.
+    #[expect(clippy::expect_used, reason = "a waiter leaves the queue with a slot, or after it has given up")]
     pub(super) async fn acquire(self: &Arc<Self>, plugin: &Arc<str>) -> WriteSlot {
         let waiting = {
             let mut slots = self.slots.lock();
@@ -88,7 +89,6 @@ impl WriteSlots {
             slots.waiting.push(plugin, send);
             receive
         };
-        #[expect(clippy::expect_used, reason = "a waiter leaves the queue with a slot, or after it has given up")]
         waiting.await.expect("a slot")
     }
 }

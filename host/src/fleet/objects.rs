@@ -20,10 +20,11 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
-use crate::cluster::events::{self, Note};
+use crate::cluster::events::Note;
 use crate::cluster::identity::Permit;
 use crate::cluster::plugin_object;
 use crate::cluster::shared_watch::{Health, Role, SharedWatch};
+use crate::cluster::time;
 use crate::config::manifest::{DeletionPolicy, KIND, Plugin};
 use crate::config::plugin_resource::{FINALIZER, GROUP, PLURAL, PluginStatus, VERSION};
 use crate::config::{Control, PluginConfig};
@@ -33,7 +34,6 @@ use crate::fleet::removal::{Leaving, Progress};
 use crate::fleet::status::{Known, Standing};
 use crate::fleet::verdict::Verdicts;
 use crate::fleet::{Fleet, status};
-use crate::reconcile::observe::unix_millis;
 use crate::rollout;
 use crate::rollout::definition::Definition;
 use crate::rollout::history::Entry;
@@ -193,7 +193,7 @@ impl Objects {
                 }
                 None
             }
-            None => self.start(described).err().map(|error| Standing::invalid(&format!("{error:#}"))),
+            None => self.start(described).await.err().map(|error| Standing::invalid(&format!("{error:#}"))),
         }
     }
 
@@ -215,7 +215,7 @@ impl Objects {
         Claim { name: described.name(), created: &described.created, parent: named.or_else(had) }
     }
 
-    fn start(&mut self, described: &Described) -> anyhow::Result<()> {
+    async fn start(&mut self, described: &Described) -> anyhow::Result<()> {
         let (shared, uid) = (&self.shared, described.object.uid.clone());
         let config = PluginConfig::of_object(&described.json, &uid, &shared.host)?;
         shared.host.parentage.note_named(&config.name, config.parent.as_ref());
@@ -226,7 +226,7 @@ impl Objects {
         let (definition, follow) = watch::channel(described.json.clone());
         let (name, wanted) = (config.name.clone(), Some((config.digest, config.control.clone())));
         tracing::info!(plugin = &*name, "the plugin is started, as its Plugin object says");
-        let plugin = rollout::start(config, Definition::Object(follow), described.history(), shared.clone());
+        let plugin = rollout::start(config, Definition::Object(follow), described.history(), shared.clone()).await;
         self.fleet.add(plugin.clone());
         let (verdicts, following) = (Verdicts::default(), None);
         self.running.insert(name, Running { uid, plugin, definition, wanted, verdicts, following });
@@ -254,7 +254,7 @@ impl Objects {
         let is_needed = policy != DeletionPolicy::Orphan && self.holder(described, objects).is_none();
         let Some(permit) = self.permit(&name) else {
             if is_needed {
-                self.start_for_removal(described);
+                self.start_for_removal(described).await;
             }
             return None;
         };
@@ -277,7 +277,7 @@ impl Objects {
         match leaving.advance().await {
             Progress::Waits(standing) => {
                 if is_needed {
-                    self.start_for_removal(described);
+                    self.start_for_removal(described).await;
                 }
                 if standing.stalls {
                     self.leaving.insert(name.into(), (version, Instant::now() + RETRY_PAUSE, standing.clone()));
@@ -296,11 +296,11 @@ impl Objects {
 
     /// Starts a plugin that serves until its parents no longer need it, if it does not run: the host may have been
     /// started since its object was deleted.
-    fn start_for_removal(&mut self, described: &Described) {
+    async fn start_for_removal(&mut self, described: &Described) {
         if self.running.contains_key(described.name()) {
             return;
         }
-        if let Err(error) = self.start(described) {
+        if let Err(error) = self.start(described).await {
             tracing::warn!(plugin = described.name(), "the plugin that is to be removed cannot be started: {error:#}");
         }
     }
@@ -334,8 +334,7 @@ impl Objects {
             return;
         }
         let known = self.running.get_mut(name).map(Running::known);
-        let now = events::at(i64::try_from(unix_millis() / 1000).unwrap_or_default()).unwrap_or_default();
-        let next = status::of(&described.status, described.object.generation, known.as_ref(), standing, &now);
+        let next = status::of(&described.status, described.object.generation, known.as_ref(), standing, &time::now());
         if next == described.status {
             return;
         }

@@ -1,6 +1,6 @@
 //! Computes the status of a `Plugin` object from the state of its plugin. Pure.
 
-use crate::cluster::events;
+use crate::cluster::time;
 use crate::config::plugin_resource::{
     CanaryStatus, Condition, ParentStatus, Pending, PluginStatus, RevisionStatus, Verdict,
 };
@@ -155,7 +155,7 @@ fn revisions(known: &Known) -> Vec<RevisionStatus> {
             digest,
             version: entry.version.clone(),
             state: state.to_owned(),
-            time: i64::try_from(entry.at).ok().and_then(events::at).unwrap_or_default(),
+            time: time::at(entry.at).unwrap_or_default(),
             message: sanitize::clean(entry.message.clone(), MAX_HISTORY_MESSAGE_BYTES),
         });
     }

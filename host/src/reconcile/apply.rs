@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::cluster::apply::{ChildWrite, Parent, WriteError};
 use crate::cluster::error::ApiError;
-use crate::cluster::events as time;
+use crate::cluster::time;
 use crate::cluster::view::reference;
 use crate::config::REQUEUE;
 use crate::reconcile::acts;
@@ -26,7 +26,7 @@ use hotshoe_core::diff::changed_fields;
 use hotshoe_core::diff::status;
 use hotshoe_core::diff::{Apply, Plan, Unsettled};
 use hotshoe_core::flow::circuit_breaker::Trial;
-use hotshoe_core::model::decision::{Decision, Event, Refusal, Severity};
+use hotshoe_core::model::decision::{Decision, Event, Severity};
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::object::{Key, Object, ObservedChildren};
 
@@ -72,6 +72,27 @@ pub struct WriteOutcome {
 struct LoggedApply {
     desired: Desired,
     fields: Vec<String>,
+}
+
+/// Who refused the write of a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RefusedBy {
+    /// The API server.
+    ApiServer,
+    /// The host, because of what the write would result in.
+    Check,
+    /// The host, because the existing object of this name is not this parent's child.
+    Holder,
+}
+
+impl RefusedBy {
+    fn of(error: &WriteError) -> Self {
+        match error {
+            WriteError::Api(_) => Self::ApiServer,
+            WriteError::Denied(_) => Self::Check,
+            WriteError::Conflict { .. } | WriteError::Collecting => Self::Holder,
+        }
+    }
 }
 
 impl WriteOutcome {
@@ -135,7 +156,7 @@ async fn write(pass: &mut Pass<'_>, observed: &Observed, checked: Checked) -> Re
         // Nothing is applied, so earlier refusals and delays are over.
         Target::Keep | Target::InSync => {
             pass.state.refused.clear();
-            pass.state.contention.delay(&mut Plan::default(), Instant::now(), &pass.controller.hasher);
+            pass.state.contention.end_due(Instant::now());
         }
     }
     // Before the status: a plugin that reads its own conditions emits them only once.
@@ -332,6 +353,7 @@ fn count_invalid(pass: &Pass<'_>, error: &WriteError, written: &mut WriteOutcome
 }
 
 fn note_refused(pass: &mut Pass<'_>, observed: &Observed, child: &ObjectRef, digest: Box<str>, error: WriteError) {
+    let refused_by = RefusedBy::of(&error);
     if let WriteError::Denied(denial) = &error {
         denial.violations().iter().for_each(|one| pass.controller.metrics.denied(&pass.controller.name, one.rule));
     }
@@ -341,13 +363,21 @@ fn note_refused(pass: &mut Pass<'_>, observed: &Observed, child: &ObjectRef, dig
     let Some(refusal) = pass.state.refused.add(child, digest, error, basis) else { return };
     let (plugin, digest, object) = (&*pass.controller.name, pass.active.revision.digest(), pass.reference());
     let (code, message) = (refusal.code, &refusal.message);
-    if pass.state.refused.denied().is_some_and(|denied| denied == message) {
-        tracing::warn!(plugin, %digest, %object, %child, "a child is not written, because the object that would result is denied: {message}");
-        // Reported in Event and condition as any other denial.
-        return;
-    }
-    tracing::warn!(plugin, %digest, %object, %child, code, "the API server refused a child: {message}{advice}");
-    let message = event_text(&refusal) + &advice;
+    let message = match refused_by {
+        RefusedBy::Check => {
+            tracing::warn!(plugin, %digest, %object, %child, "a child is not written, because the object that would result is denied: {message}");
+            // Reported in Event and condition as any other denial.
+            return;
+        }
+        RefusedBy::Holder => {
+            tracing::warn!(plugin, %digest, %object, %child, "a child is not written, because its name is in use: {message}");
+            format!("{message}. Nothing of it was changed; delete or rename it, and this object recovers by itself")
+        }
+        RefusedBy::ApiServer => {
+            tracing::warn!(plugin, %digest, %object, %child, code, "the API server refused a child: {message}{advice}");
+            format!("{child} was refused: {message}{advice}")
+        }
+    };
     events::warn_once(pass, &Event { severity: Severity::Warning, reason: refusal.reason, message });
 }
 
@@ -406,7 +436,7 @@ async fn drop_predecessors_status(
 }
 
 /// Returns whether an error is transient and not worth a report: a conflict, an overload, no answer, or an error right
-/// after an outage. A 5xx answer is reported like a refusal, and retried soon.
+/// after an outage. A 5xx answer, and one that cannot be used, is reported like a refusal, and retried soon.
 fn is_unreported(error: &ApiError) -> bool {
     error.after_outage || matches!(error.code, 0 | 409 | 429)
 }
@@ -418,19 +448,33 @@ fn advice(error: &WriteError, plugin: &str) -> Option<String> {
     }
 }
 
-fn event_text(refusal: &Refusal) -> String {
-    match refusal.reason.as_str() {
-        "Conflict" => format!(
-            "{}. Nothing of it was changed; delete or rename it, and this object recovers by itself",
-            refusal.message
-        ),
-        _ => format!("{} was refused: {}", refusal.reference, refusal.message),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hotshoe_core::check::{Denial, Violation};
+
+    #[test]
+    fn only_what_the_api_server_refused_is_said_to_be_refused_by_it() {
+        let denied = WriteError::Denied(Denial::from(Violation::new("host-path", String::new())));
+        let refused = ApiError::new("apply", "a Service".into(), 403, "Conflict", String::new());
+        for (error, by) in [
+            (refused.into(), RefusedBy::ApiServer),
+            (denied, RefusedBy::Check),
+            (WriteError::Collecting, RefusedBy::Holder),
+            (WriteError::Conflict { holder: "another".to_owned() }, RefusedBy::Holder),
+        ] {
+            assert_eq!(RefusedBy::of(&error), by);
+        }
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_used_is_reported_and_no_answer_is_not() {
+        let no_json = serde_json::from_str::<u8>("<html>").unwrap_err();
+        assert!(!is_unreported(&ApiError::unreadable("write", "a Service".into(), &no_json)));
+        let of = |code| ApiError::new("apply", "a Service".into(), code, "", String::new());
+        assert!([0, 409, 429].into_iter().all(|code| is_unreported(&of(code))));
+        assert!([403, 404, 500].into_iter().all(|code| !is_unreported(&of(code))));
+    }
 
     #[test]
     fn a_requeue_is_neither_a_loop_nor_an_overflow() {

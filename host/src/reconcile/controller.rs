@@ -14,13 +14,12 @@ use tracing::field::{DisplayValue, display};
 use crate::cluster::apply::Writer;
 use crate::cluster::discovery::Kinds;
 use crate::cluster::error::ApiError;
-use crate::cluster::events;
 use crate::cluster::events::Recorder;
 use crate::cluster::shards::{Shards, Turn};
+use crate::cluster::time::{self, unix_seconds};
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::canary::{Canary, CanarySlot};
 use crate::reconcile::judgement::Judgement;
-use crate::reconcile::observe::unix_millis;
 use crate::reconcile::parent_state::ParentState;
 use crate::reconcile::queue::Queue;
 use crate::reconcile::slot::Slot;
@@ -403,12 +402,12 @@ impl Controller {
         let parents = self.active()?.parents.watch.clone();
         let since = |parent: Arc<Object>| Some((deletion_time(&parent)?, parent));
         let is_ours = |parent: &Object| parent.deleting && self.works_for(&parent.key);
-        let latest = events::at(unix_seconds() - LONG_DELETION_SECONDS)?;
+        let latest = time::at(unix_seconds().saturating_sub(LONG_DELETION_SECONDS))?;
         let deleting: Vec<_> = parents.cache.all(is_ours).into_iter().filter_map(since).collect();
         let late: Vec<_> = deleting.into_iter().filter(|(since, _)| *since <= latest).collect();
         let (since, oldest) = late.iter().min_by(|(a, x), (b, y)| (a, &x.key).cmp(&(b, &y.key)))?;
         let awaited = self.recall(oldest).awaited.as_deref().map_or_else(|| not_reconciled_yet(oldest), str::to_owned);
-        let seconds = u64::try_from(unix_seconds() - events::seconds(since)?).unwrap_or_default();
+        let seconds = unix_seconds().saturating_sub(time::seconds(since)?);
         Some(Deleting { count: late.len(), oldest: oldest.key.to_string(), seconds, reason: awaited })
     }
 
@@ -470,7 +469,7 @@ pub struct StalledParent {
 }
 
 /// Deletions that last longer than this are shown, in seconds.
-const LONG_DELETION_SECONDS: i64 = 60;
+const LONG_DELETION_SECONDS: u64 = 60;
 
 /// The parents whose deletion takes long.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -502,8 +501,4 @@ fn deletion_time(parent: &Object) -> Option<String> {
 
 fn not_reconciled_yet(parent: &Object) -> String {
     format!("it was not reconciled yet; its finalizers are {}", parent.finalizers.join(", "))
-}
-
-fn unix_seconds() -> i64 {
-    i64::try_from(unix_millis() / 1000).unwrap_or(i64::MAX)
 }

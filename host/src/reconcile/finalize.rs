@@ -30,14 +30,19 @@ use crate::reconcile::decide;
 use crate::reconcile::decide::Admitted;
 use crate::reconcile::error::Error;
 use crate::reconcile::events;
-use crate::reconcile::observe::{Observed, observe};
+use crate::reconcile::observe::{Observed, context, observe};
 use crate::reconcile::outcome::{Orphan, Outcome};
 use crate::reconcile::pass::Pass;
-use hotshoe_core::check::{Stage, finalizer};
+use hotshoe_core::check::{Stage, check_prune, finalizer};
 use hotshoe_core::flow::circuit_breaker::Trial;
-use hotshoe_core::model::decision::Call;
-use hotshoe_core::model::kind::Kind;
+use hotshoe_core::model::decision::{Call, Refusal};
+use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::object::Object;
+
+/// What a clean-up waits for if the plugin has not finished it.
+const PLUGIN_WAITS: &str = "the plugin says that it waits";
+/// What a clean-up waits for after a write that failed for a transient reason.
+const RETRIED: &str = "a write met a conflict, an overload or no answer, and is retried";
 
 /// Reconciles a parent that is being deleted.
 ///
@@ -111,11 +116,13 @@ fn first_of_domain<'a>(finalizers: &'a [Box<str>], domain: &str) -> Option<&'a s
 }
 
 async fn wait(pass: &mut Pass<'_>, trial: Trial<'_>, observed: &Observed, cleanup: Checked) -> Result<Outcome, Error> {
-    apply::apply(pass, trial, observed, cleanup).await?;
+    let written = apply::apply(pass, trial, observed, cleanup).await?;
+    pass.state.count_stall(written.retry_soon);
     let Some(parent) = pass.live() else { return Ok(Outcome::Released) };
-    Ok(match parent.resource_version != observed.parent.resource_version {
+    let has_changed = parent.resource_version != observed.parent.resource_version;
+    Ok(match has_changed && !written.retry_soon {
         true => Outcome::Changed,
-        false => Outcome::CleaningUp("the plugin says that it waits".to_owned()),
+        false => Outcome::CleaningUp(plugin_waits(&pass.state.refused.shown(), written.retry_soon)),
     })
 }
 
@@ -128,15 +135,15 @@ async fn finish(
 ) -> Result<Outcome, Error> {
     let remaining = remaining_children(observed, &cleanup.target);
     let written = apply::apply(pass, trial, observed, cleanup).await?;
+    pass.state.count_stall(written.retry_soon);
     if !remaining.is_empty() {
-        let what =
-            remaining.join(", ") + " must go first, and is not deleted yet: a finalizer or a controller may keep it";
-        return Ok(Outcome::CleaningUp(what));
+        let refused = refused_deletions(pass, observed, &remaining);
+        return Ok(Outcome::CleaningUp(children_remain(&remaining, &refused, written.retry_soon)));
     }
     // The status must be written first: other finalizers may keep the object longer, and without our finalizer nothing
     // would report the end of the clean-up.
     if written.retry_soon {
-        return Ok(Outcome::Overtaken);
+        return Ok(Outcome::CleaningUp(RETRIED.to_owned()));
     }
     let Some(parent) = pass.live() else { return Ok(Outcome::Released) };
     release(pass, &parent, finalizer).await
@@ -168,16 +175,83 @@ fn released(pass: &Pass<'_>, parent: &Object) -> Outcome {
 }
 
 /// Returns the observed children that must be deleted before the finalizer is removed.
-fn remaining_children(observed: &Observed, target: &Target) -> Vec<String> {
+fn remaining_children(observed: &Observed, target: &Target) -> Vec<ObjectRef> {
     let Target::Exactly(planned) = target else { return Vec::new() };
     let stays = |kind: &Kind, child: &Object| planned.changed.iter().any(|(one, _)| one.is(kind, &child.key));
     let gone = observed.children.iter().filter(|(kind, child)| !stays(kind, child));
-    gone.map(|(kind, child)| reference(kind, &child.key).to_string()).collect()
+    gone.map(|(kind, child)| reference(kind, &child.key)).collect()
+}
+
+/// Returns which of the remaining children the API server or the grant does not let the plugin delete, and why.
+fn refused_deletions(pass: &Pass<'_>, observed: &Observed, remaining: &[ObjectRef]) -> Vec<String> {
+    let context = context(pass.controller, pass.active, observed);
+    let denied = remaining.iter().filter_map(|child| Some(check_prune(child, &context).err()?.reasons()));
+    let refusals = pass.state.refused.shown().into_iter().filter(|refusal| remaining.contains(&refusal.reference));
+    denied.chain(refusals.map(|refusal| refused_write(&refusal))).collect()
+}
+
+fn refused_write(refusal: &Refusal) -> String {
+    format!("{}: {}", refusal.reference, refusal.message)
+}
+
+/// Says that the plugin waits, and which writes of its clean-up are refused or retried.
+fn plugin_waits(refusals: &[Refusal], is_retried: bool) -> String {
+    let refused: Vec<String> = refusals.iter().map(refused_write).collect();
+    match (&*refused, is_retried) {
+        ([], false) => PLUGIN_WAITS.to_owned(),
+        ([], true) => format!("{PLUGIN_WAITS}, and {RETRIED}"),
+        (refused, _) => format!("{PLUGIN_WAITS}, and a write is refused: {}", refused.join("; ")),
+    }
+}
+
+/// Says that these children must be deleted first, and what keeps them: a refusal of their deletion, or else another
+/// program.
+fn children_remain(remaining: &[ObjectRef], refused: &[String], is_retried: bool) -> String {
+    let names: Vec<String> = remaining.iter().map(ObjectRef::to_string).collect();
+    let names = names.join(", ");
+    match (refused, is_retried) {
+        ([], false) => {
+            format!("{names} must go first, and is not deleted yet: a finalizer or a controller may keep it")
+        }
+        ([], true) => format!("{names} must go first, and is not deleted yet: {RETRIED}"),
+        (refused, _) => format!("{names} must go first, and a deletion is refused: {}", refused.join("; ")),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn config_map(name: &str) -> ObjectRef {
+        ObjectRef { kind: Kind::new("", "v1", "ConfigMap"), namespace: Some("n".into()), name: name.into() }
+    }
+
+    #[test]
+    fn another_program_is_blamed_for_a_child_only_if_its_deletion_was_not_refused() {
+        let remaining = [config_map("a"), config_map("b")];
+        let kept = children_remain(&remaining, &[], false);
+        assert!(kept.contains("n/a") && kept.contains("n/b") && kept.contains("a finalizer"), "{kept}");
+        let refused = children_remain(&remaining, &["ConfigMap n/b: cannot delete".to_owned()], true);
+        assert!(refused.ends_with("a deletion is refused: ConfigMap n/b: cannot delete"), "{refused}");
+        let retried = children_remain(&remaining, &[], true);
+        for said in [&refused, &retried] {
+            assert!(said.contains("must go first") && !said.contains("finalizer"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_clean_up_that_waits_says_which_of_its_writes_was_refused() {
+        assert_eq!(plugin_waits(&[], false), PLUGIN_WAITS);
+        assert!(plugin_waits(&[], true).ends_with(RETRIED));
+        let refusal = Refusal {
+            reference: config_map("a"),
+            code: 403,
+            reason: "Forbidden".to_owned(),
+            message: "cannot patch".to_owned(),
+        };
+        let waits = plugin_waits(&[refusal], true);
+        assert!(waits.starts_with(PLUGIN_WAITS) && waits.ends_with("ConfigMap n/a: cannot patch"), "{waits}");
+    }
 
     #[test]
     fn only_a_finalizer_of_the_parents_own_domain_is_taken_for_one_of_a_former_component() {

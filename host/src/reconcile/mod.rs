@@ -144,11 +144,10 @@ fn conclude(pass: &mut Pass<'_>, before: &Observed, written: apply::WriteOutcome
     if written.terminating {
         return Outcome::NamespaceTerminating;
     }
+    pass.state.count_stall(written.retry_soon);
     if written.retry_soon {
-        pass.state.stalls = pass.state.stalls.saturating_add(1);
         return Outcome::Stalled;
     }
-    pass.state.stalls = 0;
     let parent = written.parent.unwrap_or_else(|| before.parent.clone());
     let shown = Observation { parent: shown_parent(pass.active, &parent), ..Observation::clone(&before.shown) };
     if written.children || written.refusal_ended || shown.parent != before.shown.parent {

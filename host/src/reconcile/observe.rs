@@ -3,12 +3,12 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use serde_json::Value;
 
 use crate::cluster::discovery::Kinds;
 use crate::cluster::shared_watch::SharedWatch;
+use crate::cluster::time::unix_millis;
 use crate::cluster::view;
 use crate::config::PluginConfig;
 use crate::reconcile::active_revision::ActiveRevision;
@@ -193,10 +193,4 @@ pub fn context_of<'a>(rules: Rules<'a>, parent: &'a ObjectRef, uid: &'a str) -> 
         namespaced: Box::new(move |kind| Some(kinds.get(kind)?.namespaced)),
         label_of: Box::new(move |namespace, key| view::label_of(namespaces, namespace, key)),
     }
-}
-
-/// Returns the time now, in milliseconds since the epoch.
-pub fn unix_millis() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -76,7 +76,7 @@ impl Outcome {
             _ => None,
         };
         let contended = || state.contention.message().map(|message| Trouble { reason: CONTENDED, message });
-        let denied = || state.refused.denied().map(|why| Trouble { reason: DENIED, message: why.to_owned() });
+        let denied = || state.refused.denied().map(|message| Trouble { reason: DENIED, message });
         of_clean_up.or_else(denied).or_else(contended)
     }
 

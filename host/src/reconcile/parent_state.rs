@@ -121,6 +121,11 @@ impl ParentState {
         self.tries.succeed();
     }
 
+    /// Counts a pass that met a conflict, an overload or no answer, or ends the row of them.
+    pub fn count_stall(&mut self, is_stalled: bool) {
+        self.stalls = if is_stalled { self.stalls.saturating_add(1) } else { 0 };
+    }
+
     /// Restarts the count of tries if the parent or its plugin has changed, as these fingerprints tell. Ends the
     /// backoff of a stalled parent.
     pub fn begin_tries(&mut self, about: u64, marks: u64) {

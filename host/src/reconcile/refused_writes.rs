@@ -114,10 +114,13 @@ impl Refusals {
         self.of(&desired.reference).is_some_and(|refused| refused.digest == desired.digest)
     }
 
-    /// Returns the message of a write that the host itself refused, if there is one.
-    pub fn denied(&self) -> Option<&str> {
-        let denied = self.0.iter().find(|refused| refused.shown.reason == DENIED && refused.by_host);
-        denied.map(|refused| refused.shown.message.as_str())
+    /// Returns the messages of all writes that the host itself refused, if there are any. In a fixed order: each retry
+    /// moves its refusal, and a text that changes would be a new Event.
+    pub fn denied(&self) -> Option<String> {
+        let denied = self.0.iter().filter(|refused| refused.by_host);
+        let mut messages: Vec<&str> = denied.map(|refused| refused.shown.message.as_str()).collect();
+        messages.sort_unstable();
+        (!messages.is_empty()).then(|| messages.join("; "))
     }
 
     /// Returns whether the last write of a child was refused.
@@ -170,6 +173,7 @@ fn classify(child: &ObjectRef, error: WriteError, tries: u32) -> (Refusal, Durat
 mod tests {
     use super::*;
     use crate::cluster::error::ApiError;
+    use hotshoe_core::check::{Denial, Violation};
     use hotshoe_core::model::kind::Kind;
 
     fn child() -> ObjectRef {
@@ -202,6 +206,21 @@ mod tests {
         assert!(refusals.lift(&child));
         assert!(!refusals.lift(&child));
         assert!(refusals.add(&child, "digest".into(), name_in_use(), 1).is_some(), "a new row");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_denied_child_is_named_and_in_the_same_order_after_each_retry() {
+        let mut refusals = Refusals::default();
+        let mut deny = |name: &str| {
+            let child = ObjectRef { name: name.into(), ..child() };
+            let denial = Denial::from(Violation::new("host-path", format!("{name} may not mount the node")));
+            refusals.add(&child, "digest".into(), WriteError::Denied(denial), 1);
+            refusals.denied().unwrap()
+        };
+        assert!(deny("a").contains("a may not"));
+        let both = deny("b");
+        assert!(both.contains("a may not") && both.contains("; ") && both.contains("b may not"), "{both}");
+        assert_eq!([deny("a"), deny("b"), deny("b")], [both.clone(), both.clone(), both]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::cluster::error::ApiError;
-use crate::cluster::events as time;
+use crate::cluster::time;
 use crate::reconcile::decide::LINE_OVERHEAD_BYTES;
 use crate::reconcile::error::Error;
 use crate::reconcile::events;

@@ -88,13 +88,19 @@ fn after_outcome(outcome: &Outcome, state: &ParentState) -> Requeue {
         Outcome::Overtaken => Requeue::After(SOON),
         Outcome::Stalled => Requeue::After(soon(state.stalls)),
         Outcome::NamespaceTerminating => Requeue::After(TERMINATING_NAMESPACE_PAUSE),
-        Outcome::CleaningUp(_) => {
-            let again = Requeue::After(state.until_timer().unwrap_or(CLEAN_UP_PAUSE));
-            state.remaining_until_late().map_or(again, |left| again.no_later_than(left))
-        }
+        Outcome::CleaningUp(_) => Requeue::After(clean_up_pause(state)),
         Outcome::Orphaned(_) => state.remaining_until_late().into(),
         Outcome::Released => Requeue::OnChange,
     }
+}
+
+/// Returns the pause of a clean-up that is not done: until a write is retried, or until the plugin wants to be called
+/// again, but never so long that a deletion hangs on a change that was missed.
+fn clean_up_pause(state: &ParentState) -> Duration {
+    let stalled = (state.stalls > 0).then(|| soon(state.stalls));
+    let unasked = state.timer.is_none().then_some(CLEAN_UP_PAUSE);
+    let due = [stalled, unasked, state.next_due(), state.remaining_until_late()];
+    due.into_iter().flatten().fold(MAX_DELETION_PAUSE, Duration::min)
 }
 
 fn after_failure(error: &Error, state: &ParentState, ending: &Ending<'_>) -> Requeue {
@@ -140,6 +146,7 @@ mod tests {
     use hotshoe_core::check::memory_quota::NoRoom;
     use hotshoe_core::flow::tries::Tries;
     use hotshoe_core::model::decision::Failure;
+    use hotshoe_core::model::kind::{Kind, ObjectRef};
 
     use super::*;
     use crate::cluster::error::ApiError;
@@ -277,6 +284,27 @@ mod tests {
                 assert!(is_due, "{error:?} is not tried again: {pause:?}");
             }
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clean_up_retries_its_writes_when_they_are_due_and_not_when_the_plugin_asks_for_it() {
+        let after = |state: &ParentState| after_outcome(&Outcome::CleaningUp("children".to_owned()), state);
+        let late = tokio::time::Instant::now();
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        let asked = |after| {
+            let timer = Some(tokio::time::Instant::now() + after);
+            ParentState { timer, cleaning_up: Some(late), ..ParentState::default() }
+        };
+        assert_eq!(after(&asked(Duration::from_secs(20))), Requeue::After(Duration::from_secs(20)));
+        assert_eq!(after(&asked(DAY)), Requeue::After(MAX_DELETION_PAUSE));
+        let stalled = ParentState { stalls: 3, ..asked(DAY) };
+        assert_eq!(after(&stalled), Requeue::After(soon(3)));
+        let mut refused = asked(DAY);
+        let error = ApiError::new("delete", "a Service".into(), 403, "Forbidden", String::new());
+        let child = ObjectRef { kind: Kind::new("", "v1", "Service"), namespace: Some("n".into()), name: "a".into() };
+        refused.refused.add(&child, "".into(), error.into(), 1);
+        assert_eq!(after(&refused), Requeue::After(refused.refused.next_due().unwrap()));
+        assert!(refused.refused.next_due() < Some(MAX_DELETION_PAUSE));
     }
 
     #[test]

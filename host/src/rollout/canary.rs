@@ -10,10 +10,10 @@
 //! active, and the canary begins again.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use crate::cluster::events;
 use crate::cluster::shared_watch::{Health, Viewer};
+use crate::cluster::time;
 use crate::config::{Control, PluginConfig, Rollout};
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::canary::Canary;
@@ -118,7 +118,7 @@ impl ManagedPlugin {
             share: rollout.share.clone(),
             namespaces,
             began: Instant::now(),
-            since: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
+            since: time::unix_seconds(),
         };
         let parents = canary.parents();
         controller.slot.rewire(Arc::new(active));
@@ -282,7 +282,7 @@ impl ManagedPlugin {
         let canary = self.controller.canary.current()?;
         let duration = self.plugin().control.rollout.as_ref().map_or(Duration::ZERO, |rollout| rollout.duration);
         let progress = self.progress(&canary);
-        let time = |seconds: u64| i64::try_from(seconds).ok().and_then(events::at).unwrap_or_default();
+        let time = |seconds| time::at(seconds).unwrap_or_default();
         Some(CanaryStatus {
             digest: canary.digest(),
             version: canary.revision.revision.descriptor().version.clone(),

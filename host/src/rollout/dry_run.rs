@@ -21,8 +21,9 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::cluster::shared_watch::Viewer;
+use crate::cluster::time::unix_millis;
 use crate::reconcile::active_revision::ActiveRevision;
-use crate::reconcile::observe::{Rules, context_of, unix_millis};
+use crate::reconcile::observe::{Rules, context_of};
 use crate::reconcile::slot::Refused;
 use crate::reconcile::views;
 use crate::reconcile::views::Views;

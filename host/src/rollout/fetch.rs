@@ -9,7 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use crate::cluster::config_map;
 use crate::cluster::config_map::Found;
@@ -170,11 +171,10 @@ async fn access(plugin: &ManagedPlugin, source: &Source) -> Result<Access, Failu
 
 async fn follow_config_map(plugin: &Arc<ManagedPlugin>, ConfigMapKey { name, key }: &ConfigMapKey) {
     let shared = &plugin.shared;
-    let (send, mut found) = mpsc::unbounded_channel();
-    let report = |news| drop(send.send(news));
+    let found = Newest::default();
     let stored = async {
-        while let Some(news) = found.recv().await {
-            let stored = match news {
+        loop {
+            let stored = match found.next().await {
                 Found::Component(bytes, version) => store(plugin, Candidate::of(bytes), version).await,
                 Found::Nothing(reason, message) => Err((reason, message)),
             };
@@ -183,7 +183,39 @@ async fn follow_config_map(plugin: &Arc<ManagedPlugin>, ConfigMapKey { name, key
             }
         }
     };
+    let report = |news| found.put(news);
     tokio::join!(config_map::follow(&shared.cluster, &shared.host.namespace, name, key, report), stored);
+}
+
+/// The newest of what is reported: a component that was not stored before the next one came is of no use, and would
+/// take memory.
+#[derive(Debug)]
+struct Newest<T> {
+    value: Mutex<Option<T>>,
+    added: Notify,
+}
+
+impl<T> Default for Newest<T> {
+    fn default() -> Self {
+        Self { value: Mutex::default(), added: Notify::new() }
+    }
+}
+
+impl<T> Newest<T> {
+    fn put(&self, value: T) {
+        *self.value.lock() = Some(value);
+        self.added.notify_one();
+    }
+
+    /// Waits for a value, and takes it.
+    async fn next(&self) -> T {
+        loop {
+            if let Some(value) = self.value.lock().take() {
+                return value;
+            }
+            self.added.notified().await;
+        }
+    }
 }
 
 /// Writes a component to the file that the rollout follows.
@@ -243,6 +275,19 @@ fn is_of(name: &str, path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn of_the_components_that_come_faster_than_they_are_stored_only_the_newest_is_kept() {
+        let found = Newest::default();
+        for version in 1..=3 {
+            found.put(version);
+        }
+        assert_eq!(found.next().await, 3);
+        let mut next = Box::pin(found.next());
+        assert!(futures::poll!(&mut next).is_pending(), "the older ones are gone");
+        found.put(4);
+        assert_eq!(next.await, 4);
+    }
 
     #[test]
     fn the_components_of_other_sources_go_and_those_of_other_plugins_stay() {

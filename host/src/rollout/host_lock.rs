@@ -6,11 +6,11 @@
 //! ends. The lock is no protection from hosts on other machines or with other cache directories, or where one host
 //! watches a namespace and another one all of them.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
 use sha2::{Digest, Sha256};
 
 use crate::sandbox::safe_file;
@@ -74,13 +74,14 @@ impl HostLock {
     }
 }
 
-/// Opens the lock file, but no symbolic link: whoever made the link would choose what is locked.
+/// Opens the lock file, but no symbolic link: whoever made the link would choose what is locked. The system refuses it,
+/// because a check before would let the link be made after it.
 fn open(path: &Path) -> io::Result<File> {
     path.parent().map_or(Ok(()), safe_file::make_private_dir)?;
-    if fs::symlink_metadata(path).is_ok_and(|known| !known.is_file()) {
-        return Err(io::Error::other("it is no file"));
-    }
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+    // Not blocking, or the thread would wait for the other end of a pipe.
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?);
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
 }
 
 fn owner(file: File) -> String {
@@ -92,6 +93,8 @@ fn owner(file: File) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -119,9 +122,18 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let path = path(base.path(), "demo", b"cluster", None);
         safe_file::make_private_dir(path.parent().unwrap()).unwrap();
-        std::os::unix::fs::symlink("/etc/hostname", &path).unwrap();
-        assert!(matches!(HostLock::acquire(&path), Err(LockError::Unusable { .. })));
-        fs::remove_file(&path).unwrap();
+        let target = base.path().join("chosen");
+        let plants: [&dyn Fn(); 3] = [
+            &|| std::os::unix::fs::symlink("/etc/hostname", &path).unwrap(),
+            &|| std::os::unix::fs::symlink(&target, &path).unwrap(),
+            &|| rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap(),
+        ];
+        for plant in plants {
+            plant();
+            assert!(matches!(HostLock::acquire(&path), Err(LockError::Unusable { .. })));
+            fs::remove_file(&path).unwrap();
+        }
+        assert!(!target.exists(), "nothing is created through a link");
         let first = HostLock::acquire(&path).unwrap();
         fs::write(&path, "1\n\u{1b}[2J forged").unwrap();
         assert!(HostLock::acquire(&path).unwrap_err().to_string().contains("process unknown"));

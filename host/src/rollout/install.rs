@@ -276,8 +276,8 @@ impl ManagedPlugin {
 
     /// Returns a component that was active, if it is kept and intact.
     pub(crate) async fn kept(&self, digest: Digest) -> Option<Candidate> {
-        let (history, most) = (self.history.clone(), self.plugin().limits.component_bytes);
-        let kept = move || history.lock().component(digest, most);
+        let (history, most) = (self.history(), self.plugin().limits.component_bytes);
+        let kept = move || history.component(digest, most);
         tokio::task::spawn_blocking(kept).await.ok().flatten()
     }
 
@@ -301,12 +301,8 @@ impl ManagedPlugin {
 
     /// Changes the history on a blocking thread: all reconciles share one thread, which must not wait for the disk.
     pub(crate) async fn remember(&self, change: impl FnOnce(&mut History) + Send + 'static) {
-        let (history, failing) = (self.history.clone(), self.history_failing.clone());
-        let changed = tokio::task::spawn_blocking(move || {
-            let mut history = history.lock();
-            change(&mut history);
-            *failing.lock() = history.failing().map(str::to_owned);
-        });
+        let history = self.history.clone();
+        let changed = tokio::task::spawn_blocking(move || history.change(change));
         if let Err(error) = changed.await {
             tracing::warn!(plugin = &*self.controller.name, %error, "the history of revisions is not kept");
         }

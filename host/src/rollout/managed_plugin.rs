@@ -1,11 +1,11 @@
 //! A plugin whose rollout the host manages: its active revision, its history, its `plugin.yaml` and its status.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -19,7 +19,7 @@ use crate::reconcile::controller::{Controller, Share};
 use crate::reconcile::slot::Refused;
 use crate::reconcile::views;
 use crate::registry::Puller;
-use crate::rollout::history::{Entry, History, Room};
+use crate::rollout::history::{Entry, History, Room, SharedHistory};
 use crate::rollout::host_lock::{self, HostLock, LockError};
 use crate::rollout::status::{InProgress, MemoryStatus, PluginFileStatus, PluginStatus, Trouble, WatchStatus};
 use crate::sandbox::candidate::Candidate;
@@ -77,9 +77,7 @@ pub struct ManagedPlugin {
     pub shadow: Arc<Semaphore>,
     pub(crate) state: Mutex<State>,
     pub(crate) plugin_file: Mutex<PluginFile>,
-    pub(crate) history: Arc<Mutex<History>>,
-    /// Why the history cannot be written. Not a part of the history, whose lock is held during a write.
-    pub(crate) history_failing: Arc<Mutex<Option<String>>>,
+    pub(crate) history: Arc<SharedHistory>,
     /// Why this host waits, if another one runs this plugin.
     standby: Mutex<Option<String>>,
     /// Why `spec.revision` or `spec.approve` cannot be carried out.
@@ -214,8 +212,7 @@ impl ManagedPlugin {
             shadow: Arc::new(Semaphore::new(1)),
             state: Mutex::default(),
             plugin_file: Mutex::new(PluginFile::applied(Arc::new(plugin))),
-            history_failing: Arc::new(Mutex::new(history.failing().map(str::to_owned))),
-            history: Arc::new(Mutex::new(history)),
+            history: Arc::new(SharedHistory::new(history)),
             standby: Mutex::default(),
             control_failing: Mutex::default(),
             fetched: Mutex::default(),
@@ -413,10 +410,10 @@ impl ManagedPlugin {
             return self.stand_by().await;
         }
         let path = self.lock_path()?;
-        if let Err(error @ LockError::Locked { .. }) = HostLock::acquire(&path) {
+        if let Err(error @ LockError::Locked { .. }) = acquire(&path).await {
             let plugin = &*self.controller.name;
             tracing::info!(plugin, "the other host writes the history of the plugin in this cache directory: {error}");
-            self.history.lock().make_read_only();
+            self.remember(History::make_read_only).await;
             let plugin = self.clone();
             self.spawn(async move {
                 let _lock = plugin.stand_by().await;
@@ -440,9 +437,9 @@ impl ManagedPlugin {
         let (plugin, identity) = (self.plugin(), &self.shared.cluster.identity);
         let namespace = self.shared.watches.namespace();
         let path = self.lock_path()?;
-        let mut first = !self.history.lock().is_read_only();
+        let mut first = !self.history().is_read_only();
         loop {
-            match HostLock::acquire(&path) {
+            match acquire(&path).await {
                 Ok(lock) if first => return Some(lock),
                 Ok(lock) => {
                     let plugin_name = &*plugin.name;
@@ -457,7 +454,8 @@ impl ManagedPlugin {
                         ),
                     }
                     let place = plugin.place(identity, namespace);
-                    *self.history.lock() = History::open(Some(&base), &place, self.shared.room.clone());
+                    let room = self.shared.room.clone();
+                    self.remember(move |history| *history = History::open(Some(&base), &place, room)).await;
                     *self.standby.lock() = None;
                     return Some(lock);
                 }
@@ -483,9 +481,9 @@ impl ManagedPlugin {
         }
     }
 
-    /// Returns the history, locked.
-    pub(crate) fn history(&self) -> MutexGuard<'_, History> {
-        self.history.lock()
+    /// Returns the history as it was written last.
+    pub(crate) fn history(&self) -> Arc<History> {
+        self.history.read()
     }
 
     /// Returns the account of the memory that the host holds for the plugin, updated to the present state.
@@ -542,7 +540,7 @@ impl ManagedPlugin {
             refused,
             in_progress,
             canary: self.canary_status(),
-            history_failing: self.history_failing.lock().clone(),
+            history_failing: self.history().failing().map(str::to_owned),
             parents: active.map_or(0, |active| active.parents.watch.cache.len()),
             trouble: Trouble { failing: failing_on, refused: refused_of },
             stalled: self.controller.stalled(),
@@ -604,6 +602,13 @@ impl ManagedPlugin {
             "the active revision asks for {lacking}, which plugin.yaml no longer grants: it is denied, and after a restart the component would not be activated; grant it again, or build a component that does without"
         ))
     }
+}
+
+/// Locks a file on a blocking thread, because the disk may be slow.
+async fn acquire(path: &Path) -> Result<HostLock, LockError> {
+    let file = path.to_owned();
+    let acquired = tokio::task::spawn_blocking(move || HostLock::acquire(&file)).await;
+    acquired.unwrap_or_else(|error| Err(LockError::Unusable { path: path.to_owned(), source: error.into() }))
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ use crate::rollout::managed_plugin::{ManagedPlugin, Shared};
 
 /// Starts the workers and the rollout of a plugin. `remembered` is the history that is kept outside of this host's
 /// disk.
-pub fn start(
+pub async fn start(
     plugin: PluginConfig,
     definition: Definition,
     remembered: Vec<Entry>,
@@ -43,7 +43,7 @@ pub fn start(
     config_reload::warn_of_likely_mistakes(&plugin);
     let (requests, commands) = mpsc::channel(1);
     let place = plugin.place(&shared.cluster.identity, shared.watches.namespace());
-    let history = History::open(shared.kept.as_deref(), &place, shared.room.clone()).or_newer(remembered);
+    let history = open_history(&shared, place, remembered).await;
     let identity = Identity::plugin(&shared.host.namespace, &plugin.name);
     let kinds = shared.watches.kinds.clone();
     let rate_limit = RateLimit::new(&plugin.name, &plugin.limits, shared.metrics.clone());
@@ -59,4 +59,15 @@ pub fn start(
     managed.spawn(driver::run(managed.clone(), definition, commands));
     managed.spawn(fetch::run(managed.clone()));
     managed
+}
+
+/// Reads the history of a plugin on a blocking thread, because the disk may be slow.
+async fn open_history(shared: &Shared, place: String, remembered: Vec<Entry>) -> History {
+    let (kept, room) = (shared.kept.clone(), shared.room.clone());
+    let known = remembered.clone();
+    let open = move || History::open(kept.as_deref(), &place, room).or_newer(known);
+    tokio::task::spawn_blocking(open).await.unwrap_or_else(|error| {
+        tracing::warn!(%error, "the history of revisions cannot be read, and is not kept");
+        History::default().or_newer(remembered)
+    })
 }

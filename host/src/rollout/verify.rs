@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
+use crate::cluster::time::unix_millis;
 use crate::config::manifest::Mode;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::controller::Controller;
-use crate::reconcile::observe::{observe_at, unix_millis};
+use crate::reconcile::observe::observe_at;
 use crate::reconcile::{decide, finalize};
 use crate::rollout::managed_plugin::{ManagedPlugin, Step};
 use crate::sandbox::cases::{Case, Verdict};

@@ -23,7 +23,7 @@ const CACHED_FOR: Duration = Duration::from_secs(60);
 const MAX_CACHED: usize = 64;
 /// How many unknown tokens the API server is asked about in a second. Any client can send as many tokens as it likes,
 /// and each costs the API server two requests.
-const UNKNOWN_PER_SECOND: NonZeroU32 = NonZeroU32::new(5).unwrap();
+const UNKNOWN_PER_SECOND: NonZeroU32 = NonZeroU32::new(5).expect("five is not zero");
 
 /// Asks the API server about tokens, and caches those that it allows.
 pub(super) struct Authorizer {

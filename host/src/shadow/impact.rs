@@ -6,11 +6,12 @@ use std::sync::Arc;
 use futures::StreamExt;
 use futures::stream::FuturesOrdered;
 
+use crate::cluster::time::unix_millis;
 use crate::cluster::view::reference;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
-use crate::reconcile::observe::{context, unix_millis};
+use crate::reconcile::observe::context;
 use crate::reconcile::parent_state::ParentState;
 use crate::shadow::evaluate::{CheckedAnswer, Evaluated, UncheckedAnswer, failure_message};
 use crate::shadow::summary::Times;

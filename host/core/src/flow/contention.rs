@@ -66,9 +66,7 @@ impl Contention {
             return Vec::new();
         }
         let planned: Vec<_> = plan.apply.iter().map(|apply| Self::of(&apply.desired, hasher)).collect();
-        for one in self.0.iter_mut().filter(|one| one.is_due(now) && !planned.contains(&(one.child, one.intent))) {
-            one.end();
-        }
+        self.end_due_except(&planned, now);
         let is_due = |apply: &Apply| {
             let intent = Self::of(&apply.desired, hasher);
             self.0.iter().all(|one| (one.child, one.intent) != intent || one.is_due(now))
@@ -76,6 +74,17 @@ impl Contention {
         let (due, delayed) = mem::take(&mut plan.apply).into_iter().partition(is_due);
         plan.apply = due;
         delayed
+    }
+
+    /// Ends the contention over the desired states that are due, if no apply is planned at all.
+    pub fn end_due(&mut self, now: Instant) {
+        self.0.retain(|one| one.full_at > now);
+        self.end_due_except(&[], now);
+    }
+
+    fn end_due_except(&mut self, planned: &[(u64, u64)], now: Instant) {
+        let is_ended = |one: &&mut Applied| one.is_due(now) && !planned.contains(&(one.child, one.intent));
+        self.0.iter_mut().filter(is_ended).for_each(Applied::end);
     }
 
     /// Returns whether nothing is slowed down.
@@ -252,6 +261,11 @@ mod tests {
         assert_eq!(contention.0.message().as_deref(), Some("it is reverted"));
         let due = now + contention.0.next_due(now).unwrap();
         assert!(!contention.0.none_due(due), "an apply is due");
+        contention.0.end_due(now);
+        assert!(!contention.0.is_over(), "it still waits");
+        let mut without_plan = contention.0.clone();
+        without_plan.end_due(due);
+        assert!(without_plan.is_over() && without_plan.message().is_none());
         assert_eq!(contention.delay(&mut Plan::default(), due), 0);
         assert!(contention.0.is_over() && contention.0.message().is_none() && contention.0.next_due(due).is_none());
         let later = due + APPLY_COST;

@@ -1,9 +1,8 @@
 //! One entry of a history: what happened to a component, when and why.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use serde::{Deserialize, Serialize};
 
+use crate::cluster::time;
 use hotshoe_core::flow::probation::CallStats;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::Kind;
@@ -57,7 +56,7 @@ pub struct Activation {
 impl Entry {
     /// Builds an entry with the present time.
     pub(super) fn of(digest: Digest, version: &str, event: Event, message: &str) -> Self {
-        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let at = time::unix_seconds();
         let (version, message) = (version.to_owned(), message.to_owned());
         let Activation { finalizer, owns, source, before } = Activation::default();
         Self { digest, version, at, event, message, finalizer, owns, source, before, fails: false }
@@ -85,7 +84,7 @@ mod written_time {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
 
-    use crate::cluster::events;
+    use crate::cluster::time;
 
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -95,7 +94,7 @@ mod written_time {
     }
 
     pub(super) fn serialize<S: Serializer>(at: &u64, serializer: S) -> Result<S::Ok, S::Error> {
-        match i64::try_from(*at).ok().and_then(events::at) {
+        match time::at(*at) {
             Some(time) => serializer.serialize_str(&time),
             None => serializer.serialize_u64(*at),
         }
@@ -106,8 +105,7 @@ mod written_time {
             Stored::Seconds(seconds) => return Ok(seconds),
             Stored::Time(time) => time,
         };
-        let seconds = events::seconds(&time).and_then(|seconds| u64::try_from(seconds).ok());
-        seconds.ok_or_else(|| D::Error::custom(format_args!("{time:?} is no RFC 3339 time since 1970")))
+        time::seconds(&time).ok_or_else(|| D::Error::custom(format_args!("{time:?} is no RFC 3339 time since 1970")))
     }
 }
 

@@ -17,12 +17,14 @@
 //! | `eviction.rs` | which entries and components are kept |
 //! | `disk.rs` | the files |
 //! | `room.rs` | how much disk space the components of all plugins have |
+//! | `shared.rs` | who may read while it is written |
 
 mod disk;
 mod entry;
 mod eviction;
 mod queries;
 mod room;
+mod shared;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,9 +33,10 @@ use hotshoe_core::model::digest::Digest;
 
 pub use crate::rollout::history::entry::{Activation, Entry, Event};
 pub use crate::rollout::history::room::Room;
+pub use crate::rollout::history::shared::SharedHistory;
 
 /// The history of one plugin.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct History {
     dir: Option<PathBuf>,
     room: Arc<Room>,
