@@ -36,18 +36,39 @@ pub(super) async fn approve(objects: &Objects, plugin: &str, digest: Option<Stri
 
 pub(super) async fn roll_back(objects: &Objects, plugin: &str, digest: Option<String>) -> anyhow::Result<ExitCode> {
     let status = status_of(&objects.get(plugin).await?);
-    let digest = match digest {
-        Some(named) => named,
-        None => previous(&status).with_context(|| format!("no revision of {plugin} was active before the present one; name one of `kubectl hotshoe status {plugin}`"))?,
+    let Rollback { to, ended } = match digest {
+        Some(named) => Rollback { to: named, ended: None },
+        None => Rollback::of(&status).with_context(|| format!("no revision of {plugin} was active before the present one; name one of `kubectl hotshoe status {plugin}`"))?,
     };
-    objects.patch(plugin, json!({ "revision": digest })).await?;
-    done(format!("{plugin}: {} is to be active, and no other until `kubectl hotshoe follow {plugin}`", short(&digest)))
+    objects.patch(plugin, json!({ "revision": to })).await?;
+    let (to, until) = (short(&to), format!("until `kubectl hotshoe follow {plugin}`"));
+    done(match &ended {
+        None => format!("{plugin}: {to} is to be active, and no other {until}"),
+        Some(canary) => {
+            format!("{plugin}: the canary {} ends; {to} stays active, and no other begins {until}", short(canary))
+        }
+    })
 }
 
-/// Returns the revision that was active before the present one.
-fn previous(status: &PluginStatus) -> Option<String> {
-    let replaced = status.revisions.iter().find(|revision| revision.state == "Replaced");
-    replaced.map(|revision| revision.digest.clone())
+/// A rollback to a revision.
+#[derive(Debug, PartialEq, Eq)]
+struct Rollback {
+    /// The digest of the revision.
+    to: String,
+    /// The digest of the canary that it ends, where the revision is active already.
+    ended: Option<String>,
+}
+
+impl Rollback {
+    /// Returns the rollback of what came last: of the canary, which leaves the active revision in place, or else of the
+    /// active revision, to the one that was active before.
+    fn of(status: &PluginStatus) -> Option<Self> {
+        if let (Some(canary), Some(active)) = (&status.canary, &status.digest) {
+            return Some(Self { to: active.clone(), ended: Some(canary.digest.clone()) });
+        }
+        let replaced = status.revisions.iter().find(|revision| revision.state == "Replaced")?;
+        Some(Self { to: replaced.digest.clone(), ended: None })
+    }
 }
 
 pub(super) async fn follow(objects: &Objects, plugin: &str) -> anyhow::Result<ExitCode> {
@@ -79,23 +100,40 @@ fn done(text: String) -> anyhow::Result<ExitCode> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::plugin_resource::RevisionStatus;
+    use crate::config::plugin_resource::{CanaryStatus, RevisionStatus};
+
+    /// Returns a status with these revisions, the newest first.
+    fn status(revisions: &[(&str, &str)]) -> PluginStatus {
+        let revision = |(digest, state): &(&str, &str)| RevisionStatus {
+            digest: (*digest).to_owned(),
+            state: (*state).to_owned(),
+            ..RevisionStatus::default()
+        };
+        let with = |wanted: &str| revisions.iter().find(|(_, state)| *state == wanted).map(|(digest, _)| *digest);
+        PluginStatus {
+            digest: with("Active").map(str::to_owned),
+            canary: with("Canary").map(|digest| CanaryStatus { digest: digest.to_owned(), ..CanaryStatus::default() }),
+            revisions: revisions.iter().map(revision).collect(),
+            ..PluginStatus::default()
+        }
+    }
+
+    fn rollback(to: &str, ended: Option<&str>) -> Option<Rollback> {
+        Some(Rollback { to: to.to_owned(), ended: ended.map(str::to_owned) })
+    }
 
     #[test]
     fn a_rollback_without_a_digest_goes_to_the_revision_that_was_replaced_last() {
-        let revision = |digest: &str, state: &str| RevisionStatus {
-            digest: digest.to_owned(),
-            state: state.to_owned(),
-            ..RevisionStatus::default()
-        };
-        let revisions = vec![
-            revision("c", "Active"),
-            revision("b", "RolledBack"),
-            revision("a", "Replaced"),
-            revision("0", "Replaced"),
-        ];
-        let status = PluginStatus { revisions, ..PluginStatus::default() };
-        assert_eq!(previous(&status).as_deref(), Some("a"));
-        assert_eq!(previous(&PluginStatus::default()), None);
+        let status = status(&[("c", "Active"), ("b", "RolledBack"), ("a", "Replaced"), ("0", "Replaced")]);
+        assert_eq!(Rollback::of(&status), rollback("a", None));
+        assert_eq!(Rollback::of(&PluginStatus::default()), None);
+    }
+
+    #[test]
+    fn a_rollback_without_a_digest_ends_the_canary_and_leaves_the_active_revision_in_place() {
+        let first = status(&[("b", "Canary"), ("a", "Active")]);
+        assert_eq!(Rollback::of(&first), rollback("a", Some("b")));
+        let later = status(&[("c", "Canary"), ("b", "Active"), ("a", "Replaced")]);
+        assert_eq!(Rollback::of(&later), rollback("b", Some("c")));
     }
 }
