@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::config::manifest::{KIND, PluginSpec};
+use crate::config::manifest::{INTERVAL_PATTERN, KIND, PluginSpec};
 
 /// The API group of `Plugin`.
 pub const GROUP: &str = "hotshoe.dev";
@@ -196,6 +196,7 @@ pub fn definition() -> Result<Value, Error> {
         .rule("spec", same_shards())
         .rule("spec.source", one_source())
         .rule("spec.source", only_of_images())
+        .rule("spec.source.interval", long_enough())
         .rule("spec.parent", same_parent())
         .rule("spec.rollout.canary", one_share());
     let mut definition = CustomResource::new(GROUP, KIND)
@@ -236,6 +237,10 @@ fn only_of_images() -> Rule {
         "has(self.oci) || !(has(self.pullSecret) || has(self.caBundle) || has(self.plainHttp) || has(self.verify))",
     )
     .message("pullSecret, caBundle, plainHttp and verify are for oci alone.")
+}
+
+fn long_enough() -> Rule {
+    Rule::new(&format!("self.matches('{INTERVAL_PATTERN}')")).message("At least 10s must be given.")
 }
 
 fn same_shards() -> Rule {
