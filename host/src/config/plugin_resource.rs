@@ -194,6 +194,7 @@ pub fn definition() -> Result<Value, Error> {
         ])
         .rule("", not_reserved())
         .rule("spec", same_shards())
+        .rule("spec", still_parent())
         .rule("spec.source", one_source())
         .rule("spec.source", only_of_images())
         .rule("spec.source.interval", long_enough())
@@ -251,6 +252,13 @@ fn same_shards() -> Rule {
 fn one_share() -> Rule {
     Rule::new("[has(self.percent), has(self.namespaces)].filter(named, named).size() == 1")
         .message("Exactly one of percent and namespaces must be named.")
+}
+
+/// Without this rule, another kind could be named in two steps: the API server compares only what is there both before
+/// and after.
+fn still_parent() -> Rule {
+    Rule::new("!has(oldSelf.parent) || has(self.parent)")
+        .message("parent cannot be removed, for the kind of the parents cannot change; create another Plugin.")
 }
 
 fn same_parent() -> Rule {

@@ -47,9 +47,14 @@ fn the_api_server_refuses_invalid_plugin_objects() {
             assert!(refused.message.contains(says), "{}", refused.message);
         }
         rig.apply(&guest).await;
-        let other = json!({ "spec": { "parent": { "kind": "Redis" } } });
-        let refused = rig.scene.admin.merge(&PLUGIN, "", &guest.name, &other).await.expect_err("another parent");
-        assert!(refused.message.contains("The kind of the parents cannot change"), "{}", refused.message);
+        for (parent, says) in [
+            (json!({ "kind": "Redis" }), "The kind of the parents cannot change"),
+            (Value::Null, "parent cannot be removed"),
+        ] {
+            let other = json!({ "spec": { "parent": parent } });
+            let refused = rig.scene.admin.merge(&PLUGIN, "", &guest.name, &other).await.expect_err(says);
+            assert!(refused.message.contains(says), "{}", refused.message);
+        }
         // A size is an integer or a text.
         rig.merge(
             &guest,
