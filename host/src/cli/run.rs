@@ -94,7 +94,8 @@ pub struct Args {
     #[arg(long, env = "HOTSHOE_PROBES", value_name = "HOST:PORT", value_parser = listen)]
     probes: Option<SocketAddr>,
     /// Serve /metrics over TLS, and only to clients that may `get` /metrics: the API server is asked about the bearer
-    /// token of each request. `hotshoe rbac --metrics-secure` prints the rights for that
+    /// token of each request. `hotshoe rbac --metrics-secure` prints the rights for that. Needs --probes: a kubelet has
+    /// no such token
     #[arg(long, requires = "probes")]
     metrics_secure: bool,
     /// The folder with tls.crt and tls.key for --metrics-secure, read again when they change [default: a self-signed
@@ -117,7 +118,8 @@ pub struct Args {
     /// `hotshoe reload` activates it. plugin.yaml is followed in any case
     #[arg(long, env = "HOTSHOE_FOLLOW", value_parser = clap::builder::FalseyValueParser::new())]
     follow: bool,
-    /// Follow only the Plugin objects with these labels, as KEY=VALUE,…, and leave the others to other hosts [default:
+    /// Follow only the Plugin objects with these labels, as KEY=VALUE,…, and leave the others to other hosts. Each of
+    /// these needs a --lease-name of its own, and none notices if plugins of two hosts have the same parents [default:
     /// all]
     #[arg(long, env = "HOTSHOE_PLUGIN_SELECTOR", value_name = "LABELS", conflicts_with_all = ["plugins", "files"])]
     plugin_selector: Option<LabelSelector>,

@@ -119,6 +119,31 @@ pub async fn apply_status(
     patch.send(cluster, resource, &object.key, permit).await
 }
 
+/// Writes the history in the status, as the host.
+///
+/// # Errors
+/// The API server's error; a conflict where the object was changed meanwhile.
+pub async fn set_history(
+    cluster: &Cluster,
+    resource: &Resource,
+    object: &Object,
+    history: &[Value],
+    permit: &Permit,
+) -> Result<String, ApiError> {
+    let body = json!({
+        "metadata": { "uid": &*object.uid, "resourceVersion": object.resource_version.to_string() },
+        "status": { "history": history },
+    });
+    let patch = Patch {
+        verb: "set the history of",
+        subresource: Some("status"),
+        query: format!("fieldManager={HOST_MANAGER}"),
+        content_type: MERGE_PATCH,
+        body: body.to_string().into_bytes(),
+    };
+    patch.send(cluster, resource, &object.key, permit).await
+}
+
 /// Reads one object, or the list of all objects, with the account of the connection.
 ///
 /// # Errors

@@ -88,7 +88,8 @@ impl WriteSlots {
             slots.waiting.push(plugin, send);
             receive
         };
-        waiting.await.expect("a waiter leaves the queue with a slot, or after it has given up")
+        #[expect(clippy::expect_used, reason = "a waiter leaves the queue with a slot, or after it has given up")]
+        waiting.await.expect("a slot")
     }
 }
 

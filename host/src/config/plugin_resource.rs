@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::config::manifest::{INTERVAL_PATTERN, KIND, PluginSpec};
+use hotshoe_core::model::kind::Kind;
 
 /// The API group of `Plugin`.
 pub const GROUP: &str = "hotshoe.dev";
@@ -31,7 +32,7 @@ pub struct PluginStatus {
     pub version: Option<String>,
     /// The version of the contract that the host offers.
     pub contract: String,
-    /// Where the component was fetched from, exactly.
+    /// Where the active component was fetched from, exactly; none if its source is a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// The kind of its parents.
@@ -76,6 +77,18 @@ pub struct ParentStatus {
     pub version: String,
     /// Its kind.
     pub kind: String,
+}
+
+impl ParentStatus {
+    /// Describes a kind.
+    pub fn of(kind: &Kind) -> Self {
+        Self { group: kind.group.to_string(), version: kind.version.to_string(), kind: kind.kind.to_string() }
+    }
+
+    /// Returns the kind.
+    pub fn kind(&self) -> Kind {
+        Kind::new(&self.group, &self.version, &self.kind)
+    }
 }
 
 /// A component that decides for some of the parents, beside the active one.

@@ -10,8 +10,8 @@ pub struct Claim<'a> {
     pub name: &'a str,
     /// When its object was created, as Kubernetes writes it.
     pub created: &'a str,
-    /// Its parents, if the object names their kind.
-    pub parent: Option<&'a ParentKind>,
+    /// Its parents, if their kind is known: the object names it, or a revision was active.
+    pub parent: Option<ParentKind>,
 }
 
 impl Claim<'_> {
@@ -20,7 +20,7 @@ impl Claim<'_> {
     }
 
     fn overlaps(&self, other: &Self) -> bool {
-        match (self.parent, other.parent) {
+        match (&self.parent, &other.parent) {
             (Some(mine), Some(theirs)) => mine.overlaps(theirs),
             _ => false,
         }
@@ -58,10 +58,10 @@ mod tests {
         let (all, a, b) = (parent("Cache", ""), parent("Cache", "a"), parent("Cache", "b"));
         let claim = |name, created, parent| Claim { name, created, parent };
         let claims = [
-            claim("old", "1", Some(&a)),
-            claim("new", "2", Some(&a)),
-            claim("apart", "3", Some(&b)),
-            claim("all", "4", Some(&all)),
+            claim("old", "1", Some(a.clone())),
+            claim("new", "2", Some(a)),
+            claim("apart", "3", Some(b)),
+            claim("all", "4", Some(all)),
         ];
         let of = |index: usize| holder(&claims, &claims[index]);
         assert_eq!([of(0), of(1), of(2), of(3)], [None, Some("old"), None, Some("old")]);
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn of_two_that_were_created_in_the_same_second_the_name_decides() {
         let kind = parent("Cache", "");
-        let claims = ["b", "a"].map(|name| Claim { name, created: "1", parent: Some(&kind) });
+        let claims = ["b", "a"].map(|name| Claim { name, created: "1", parent: Some(kind.clone()) });
         assert_eq!([holder(&claims, &claims[0]), holder(&claims, &claims[1])], [Some("a"), None]);
     }
 
@@ -78,7 +78,7 @@ mod tests {
     fn a_plugin_that_waits_for_an_older_one_keeps_no_other_waiting() {
         let (a, both, b) = (parent("Cache", "a"), parent("Cache", ""), parent("Cache", "b"));
         let claim = |name, created, parent| Claim { name, created, parent: Some(parent) };
-        let claims = [claim("first", "1", &a), claim("second", "2", &both), claim("third", "3", &b)];
+        let claims = [claim("first", "1", a), claim("second", "2", both), claim("third", "3", b)];
         let of = |index: usize| holder(&claims, &claims[index]);
         assert_eq!([of(0), of(1), of(2)], [None, Some("first"), None]);
     }

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 use tokio::time::MissedTickBehavior;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
@@ -37,6 +38,7 @@ use crate::rollout;
 use crate::rollout::definition::Definition;
 use crate::rollout::history::Entry;
 use crate::rollout::managed_plugin::{AdminCommand, ManagedPlugin, Shared};
+use hotshoe_core::check::parent_kind::ParentKind;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::label_selector::LabelSelector;
 use hotshoe_core::model::object::{HOST_MANAGER, Object};
@@ -72,6 +74,8 @@ struct Running {
     /// The digest and control of the definition; none if it is invalid.
     wanted: Option<(Digest, Control)>,
     verdicts: Verdicts,
+    /// The rollback that follows the one of the host that works for the plugin.
+    following: Option<AbortOnDropHandle<()>>,
 }
 
 /// An object and its parsed content.
@@ -156,16 +160,15 @@ impl Objects {
     /// Runs a plugin as its object describes. Returns why it does not run, or is about to be removed.
     async fn advance(&mut self, described: &Described, objects: &[Arc<Described>]) -> Option<Standing> {
         if described.object.deleting {
-            return self.remove(described).await;
+            return self.remove(described, objects).await;
         }
-        let plugin = match &described.plugin {
-            Ok(plugin) => plugin,
+        if let Err(why) = &described.plugin {
             // A plugin that runs goes on as its object described it before.
-            Err(why) => return Some(invalid(why)),
-        };
+            return Some(Standing::invalid(why));
+        }
         if let Some(older) = self.holder(described, objects) {
             self.stop(described.name()).await;
-            let kind = plugin.spec.parent.as_ref().map(ToString::to_string).unwrap_or_default();
+            let kind = self.claim(described).parent.map(|parent| parent.to_string()).unwrap_or_default();
             return Some(Standing {
                 reason: "ParentsTaken",
                 message: format!(
@@ -181,38 +184,52 @@ impl Objects {
         match self.running.get_mut(described.name()) {
             Some(running) => {
                 running.redefine(described, &self.shared);
-                if !holds_lease {
-                    // The host that holds the Lease may have rolled a revision back. This one must follow, for it may
-                    // have to take over.
-                    if let Some(earlier) = running.plugin.learn_history(described.history()).await {
-                        let plugin = running.plugin.clone();
-                        let back = AdminCommand::RollBack(Some(earlier.full()));
-                        // The result is in the log and the status.
-                        tokio::spawn(async move { drop(plugin.carry_out(back).await) });
-                    }
+                let is_spread = running.plugin.is_spread();
+                if !holds_lease || is_spread {
+                    running.follow_history(described.history()).await;
+                }
+                if !holds_lease && is_spread {
+                    self.report_rollback(described).await;
                 }
                 None
             }
-            None => self.start(described).err().map(|error| invalid(&format!("{error:#}"))),
+            None => self.start(described).err().map(|error| Standing::invalid(&format!("{error:#}"))),
         }
     }
 
-    fn holder<'a>(&self, described: &Described, objects: &'a [Arc<Described>]) -> Option<String> {
-        let claims: Vec<Claim<'a>> =
-            objects.iter().filter(|other| !other.is_gone()).map(|other| other.claim()).collect();
-        holder(&claims, &described.claim()).map(str::to_owned)
+    fn holder(&self, described: &Described, objects: &[Arc<Described>]) -> Option<String> {
+        let claims: Vec<Claim<'_>> =
+            objects.iter().filter(|other| !other.is_gone()).map(|other| self.claim(other)).collect();
+        holder(&claims, &self.claim(described)).map(str::to_owned)
+    }
+
+    /// Returns a plugin's claim to its parents: those that the object names, or that the plugin has though the object
+    /// is invalid now, or else all of the kind that its revisions had.
+    fn claim<'a>(&self, described: &'a Described) -> Claim<'a> {
+        let running = || self.running.get(described.name()).map(|running| running.plugin.plugin());
+        let named = match &described.plugin {
+            Ok(plugin) => plugin.spec.parent.clone(),
+            Err(_) => running().and_then(|config| config.parent.clone()),
+        };
+        let had = || described.status.parent.as_ref().map(|parent| ParentKind::all_of(&parent.kind()));
+        Claim { name: described.name(), created: &described.created, parent: named.or_else(had) }
     }
 
     fn start(&mut self, described: &Described) -> anyhow::Result<()> {
         let (shared, uid) = (&self.shared, described.object.uid.clone());
         let config = PluginConfig::of_object(&described.json, &uid, &shared.host)?;
         shared.host.parentage.note_named(&config.name, config.parent.as_ref());
+        // Before any component is loaded: otherwise a newer plugin could get the kind first after a restart.
+        if let Some(parent) = &described.status.parent {
+            shared.host.parentage.note_active(&config.name, &parent.kind());
+        }
         let (definition, follow) = watch::channel(described.json.clone());
         let (name, wanted) = (config.name.clone(), Some((config.digest, config.control.clone())));
         tracing::info!(plugin = &*name, "the plugin is started, as its Plugin object says");
         let plugin = rollout::start(config, Definition::Object(follow), described.history(), shared.clone());
         self.fleet.add(plugin.clone());
-        self.running.insert(name, Running { uid, plugin, definition, wanted, verdicts: Verdicts::default() });
+        let (verdicts, following) = (Verdicts::default(), None);
+        self.running.insert(name, Running { uid, plugin, definition, wanted, verdicts, following });
         Ok(())
     }
 
@@ -223,7 +240,7 @@ impl Objects {
         tracing::info!(plugin = name, "the plugin is stopped");
     }
 
-    async fn remove(&mut self, described: &Described) -> Option<Standing> {
+    async fn remove(&mut self, described: &Described, objects: &[Arc<Described>]) -> Option<Standing> {
         let name = described.name().to_owned();
         if !described.has_finalizer() {
             self.stop(&name).await;
@@ -234,7 +251,13 @@ impl Objects {
             // A running plugin would add its finalizer to parents again, on any host.
             self.stop(&name).await;
         }
-        let permit = self.permit(&name)?;
+        let is_needed = policy != DeletionPolicy::Orphan && self.holder(described, objects).is_none();
+        let Some(permit) = self.permit(&name) else {
+            if is_needed {
+                self.start_for_removal(described);
+            }
+            return None;
+        };
         let version = described.object.resource_version;
         let plugin = self.running.get(&*name).map(|running| running.plugin.clone());
         let is_held = plugin.as_ref().is_none_or(|plugin| plugin.has_held_parents());
@@ -253,6 +276,9 @@ impl Objects {
         };
         match leaving.advance().await {
             Progress::Waits(standing) => {
+                if is_needed {
+                    self.start_for_removal(described);
+                }
                 if standing.stalls {
                     self.leaving.insert(name.into(), (version, Instant::now() + RETRY_PAUSE, standing.clone()));
                 }
@@ -265,6 +291,17 @@ impl Objects {
                 self.learn(&name, removed);
                 None
             }
+        }
+    }
+
+    /// Starts a plugin that serves until its parents no longer need it, if it does not run: the host may have been
+    /// started since its object was deleted.
+    fn start_for_removal(&mut self, described: &Described) {
+        if self.running.contains_key(described.name()) {
+            return;
+        }
+        if let Err(error) = self.start(described) {
+            tracing::warn!(plugin = described.name(), "the plugin that is to be removed cannot be started: {error:#}");
         }
     }
 
@@ -327,6 +364,25 @@ impl Objects {
         }
     }
 
+    /// Adds a rollback by this host to the history in the status of a plugin whose parents are spread over several
+    /// hosts. All else in the status is written by the host that holds the Lease of the plugin, which follows the
+    /// rollback.
+    async fn report_rollback(&mut self, described: &Described) {
+        let name = described.name();
+        let plugin = self.running.get(name).map(|running| &running.plugin);
+        let entry = plugin.and_then(|plugin| plugin.unreported_rollback(&described.history()));
+        let Some(entry) = entry.and_then(|entry| serde_json::to_value(entry).ok()) else { return };
+        let shards = self.shared.leases.shards();
+        let Some(permit) = (0..shards.count()).find_map(|shard| shards.permit(shard)) else { return };
+        if self.waits_for_retry(name) {
+            return;
+        }
+        let history: Vec<Value> = described.status.history.iter().cloned().chain([entry]).collect();
+        let (cluster, resource, object) = (&self.shared.cluster, &self.resource, &described.object);
+        let written = plugin_object::set_history(cluster, resource, object, &history, &permit).await;
+        self.learn(name, written);
+    }
+
     fn waits_for_retry(&self, name: &str) -> bool {
         self.retry_at.get(name).is_some_and(|until| *until > Instant::now())
     }
@@ -361,11 +417,29 @@ fn unknown_because(health: &Health, was_synced: bool) -> Option<String> {
     }
 }
 
-fn invalid(why: &str) -> Standing {
-    Standing { reason: "InvalidSpec", message: why.to_owned(), stalls: true }
-}
-
 impl Running {
+    /// Learns what the host that works for the plugin did to its revisions. This host must follow a rollback, for it may
+    /// have to take over.
+    async fn follow_history(&mut self, remembered: Vec<Entry>) {
+        let Some(earlier) = self.plugin.learn_history(remembered).await else { return };
+        if self.following.as_ref().is_some_and(|following| !following.is_finished()) {
+            return;
+        }
+        let plugin = self.plugin.clone();
+        let follow = async move {
+            let command = AdminCommand::RollBack(Some(earlier.full()));
+            if let Some(Err(why)) = plugin.carry_out(command).await {
+                let name = &*plugin.controller.name;
+                tracing::warn!(
+                    plugin = name,
+                    "the rollback by the host that works for the plugin cannot be followed: {why}; it is tried again in {RETRY_PAUSE:?}"
+                );
+                tokio::time::sleep(RETRY_PAUSE).await;
+            }
+        };
+        self.following = Some(AbortOnDropHandle::new(tokio::spawn(follow)));
+    }
+
     /// Passes the description of the object to the rollout, if it has changed.
     fn redefine(&mut self, described: &Described, shared: &Shared) {
         if **self.definition.borrow() != *described.json {
@@ -382,15 +456,16 @@ impl Running {
             .wanted
             .as_ref()
             .is_some_and(|(digest, control)| (digest, control) == (&config.digest, &config.control));
-        let Control { paused, .. } = config.control;
+        let active = plugin.controller.active();
         Known {
             status: plugin.status(),
             history: plugin.history_entries(),
             fetched: config.source.file.is_none().then(|| plugin.fetched()),
+            source: active.as_ref().and_then(|active| plugin.source_of(active.revision.digest())),
             control_failing: plugin.control_failing(),
             finalizers: plugin.finalizers().into_iter().collect(),
-            parent: plugin.controller.active().map(|active| active.revision.descriptor().parent.clone()),
-            is_paused: paused,
+            parent: active.map(|active| active.revision.descriptor().parent.clone()),
+            is_paused: config.control.paused,
             is_current,
             verdict: self.verdicts.of(plugin),
         }
@@ -425,11 +500,6 @@ impl Described {
     /// Returns whether the object is being deleted, and the host has removed its finalizer.
     fn is_gone(&self) -> bool {
         self.object.deleting && !self.has_finalizer()
-    }
-
-    fn claim(&self) -> Claim<'_> {
-        let parent = self.plugin.as_ref().ok().and_then(|plugin| plugin.spec.parent.as_ref());
-        Claim { name: self.name(), created: &self.created, parent }
     }
 
     /// Returns the history of the plugin's revisions in the status, without entries that cannot be parsed.

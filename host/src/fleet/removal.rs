@@ -16,7 +16,7 @@ use crate::cluster::error::ApiError;
 use crate::cluster::identity::Permit;
 use crate::cluster::parent;
 use crate::config::manifest::DeletionPolicy;
-use crate::config::plugin_resource::PluginStatus;
+use crate::config::plugin_resource::{ParentStatus, PluginStatus};
 use crate::fleet::status::Standing;
 use crate::rollout::managed_plugin::{ManagedPlugin, Shared};
 use hotshoe_core::model::kind::Kind;
@@ -62,8 +62,13 @@ impl Leaving<'_> {
     /// Returns the kind of the parents, and the parents that have a finalizer of the plugin. None if the kind does not
     /// exist.
     async fn parents(&self) -> Result<Option<(Arc<Resource>, Vec<Key>)>, String> {
-        let Some(kind) = self.kind() else { return Ok(None) };
         let (finalizers, watches) = (self.finalizers(), &self.shared.watches);
+        let Some(kind) = self.kind() else {
+            return match finalizers.is_empty() {
+                true => Ok(None),
+                false => Err("no revision is active, and the status does not name their kind".to_owned()),
+            };
+        };
         let resource = match watches.find_kind_anew(&kind).await {
             Err(error) if error.is_not_found() => return Ok(None),
             found => found.map_err(|error| error.to_string())?,
@@ -79,7 +84,7 @@ impl Leaving<'_> {
 
     fn kind(&self) -> Option<Kind> {
         let active = self.plugin.and_then(|plugin| plugin.controller.active());
-        let known = || self.status.parent.as_ref().map(|kind| Kind::new(&kind.group, &kind.version, &kind.kind));
+        let known = || self.status.parent.as_ref().map(ParentStatus::kind);
         active.map(|active| active.revision.descriptor().parent.clone()).or_else(known)
     }
 

@@ -28,6 +28,8 @@ pub struct Known {
     pub history: Vec<Entry>,
     /// The state of a component that is fetched; none if it is a file.
     pub fetched: Option<Fetched>,
+    /// Where the active component was fetched from, exactly.
+    pub source: Option<String>,
     /// Why the control over its revisions cannot be carried out.
     pub control_failing: Option<String>,
     /// The finalizers that its parents may have.
@@ -42,7 +44,7 @@ pub struct Known {
     pub verdict: Option<Verdict>,
 }
 
-/// Why a plugin does not run, or is about to be removed.
+/// Why a plugin does not run as its object says, or is about to be removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// The reason of the conditions, one PascalCase word.
@@ -52,6 +54,16 @@ pub struct Standing {
     /// Whether an administrator has to change something before the plugin can go on.
     pub stalls: bool,
 }
+
+impl Standing {
+    /// Returns the standing of a plugin whose object is invalid.
+    pub fn invalid(why: &str) -> Self {
+        Self { reason: INVALID_SPEC, message: why.to_owned(), stalls: true }
+    }
+}
+
+/// The reason of the conditions of an object that is invalid.
+const INVALID_SPEC: &str = "InvalidSpec";
 
 /// Returns the next status of an object of this generation.
 pub fn of(
@@ -65,7 +77,7 @@ pub fn of(
     let is_seen = known.is_none_or(|known| known.is_current || known.status.plugin_file.refused.is_some());
     next.observed_generation = if is_seen { generation } else { before.observed_generation };
     match known {
-        Some(known) => describe(&mut next, known),
+        Some(known) => describe(&mut next, known, before),
         // The host must not forget these while the plugin does not run.
         None => {
             (next.finalizers, next.parent) = (before.finalizers.clone(), before.parent.clone());
@@ -82,16 +94,13 @@ pub fn of(
     next
 }
 
-fn describe(next: &mut PluginStatus, known: &Known) {
+fn describe(next: &mut PluginStatus, known: &Known, before: &PluginStatus) {
     let Known { status, history, .. } = known;
     next.digest = status.digest.map(|digest| digest.full());
     next.version = status.version.clone();
-    next.source = known.fetched.as_ref().and_then(|fetched| fetched.resolved.clone());
-    next.parent = known.parent.as_ref().map(|kind| ParentStatus {
-        group: kind.group.to_string(),
-        version: kind.version.to_string(),
-        kind: kind.kind.to_string(),
-    });
+    next.source = known.source.clone();
+    // While no revision is active, parents may still have finalizers of the one before.
+    next.parent = known.parent.as_ref().map(ParentStatus::of).or_else(|| before.parent.clone());
     next.parents = count(status.parents);
     next.errors = count(status.trouble.failing + status.trouble.refused);
     next.strikes = count(status.breaker.strikes);
@@ -168,7 +177,8 @@ type Said = (bool, &'static str, String);
 
 fn ready(known: Option<&Known>, standing: Option<&Standing>) -> Said {
     let no = |reason, message: &str| (false, reason, message.to_owned());
-    if let Some(standing) = standing {
+    // A plugin that runs goes on as its object said before that became invalid.
+    if let Some(standing) = standing.filter(|standing| known.is_none() || standing.reason != INVALID_SPEC) {
         return no(standing.reason, &standing.message);
     }
     let Some(Known { status, is_paused, fetched, .. }) = known else {
@@ -217,7 +227,7 @@ fn stalled(known: Option<&Known>, standing: Option<&Standing>) -> Said {
     let settled = || (false, "Settled", String::new());
     let Some(known) = known.filter(|_| standing.is_none()) else { return settled() };
     if let Some(refused) = &known.status.plugin_file.refused {
-        return (true, "InvalidSpec", refused.clone());
+        return (true, INVALID_SPEC, refused.clone());
     }
     if let Some((reason, message)) = known.fetched.as_ref().and_then(|fetched| fetched.failing.as_ref()) {
         return (true, reason, message.clone());
@@ -310,6 +320,7 @@ mod tests {
             status: serde_json::from_value(status).unwrap(),
             history: Vec::new(),
             fetched: None,
+            source: None,
             control_failing: None,
             finalizers: Vec::new(),
             parent: None,

@@ -136,6 +136,9 @@ impl ManagedPlugin {
     /// Returns what is to be done with the canary now.
     pub(crate) fn canary_due(&self) -> Due {
         let Some(canary) = self.controller.canary.current() else { return Due::Nothing };
+        if self.history().current() == Some(canary.digest()) {
+            return Due::Promotion("the host that works for the plugin has activated it");
+        }
         Due::of(&self.plugin().control, (canary.digest(), &canary.share), || self.progress(&canary))
     }
 
@@ -176,9 +179,9 @@ impl ManagedPlugin {
         let component = self.state.lock().canary.take();
         let revision = new.revision.clone();
         let gone = self.publish(new, Start::Swap, Stopwatch::start());
-        let before = self.controller.judgement.probation.before();
+        let (before, source) = (self.controller.judgement.probation.before(), self.source_of(digest));
         self.remember(move |history| {
-            remember(history, &revision, component.as_ref(), ("", before));
+            remember(history, &revision, component.as_ref(), ("", before, source));
             drop(gone);
         })
         .await;

@@ -16,7 +16,8 @@ use crate::cluster::config_map::Found;
 use crate::cluster::pull_secret;
 use crate::config::manifest::{ConfigMapKey, Source};
 use crate::registry::{Access, Credentials, ImageRef, Pull, RegistryError};
-use crate::rollout::managed_plugin::{Fetched, ManagedPlugin};
+use crate::rollout::managed_plugin::{Fetched, FetchedComponent, ManagedPlugin};
+use crate::sandbox::candidate::Candidate;
 use crate::sandbox::safe_file;
 use hotshoe_core::flow::backoff::doubled;
 use hotshoe_core::model::digest::Digest;
@@ -25,6 +26,10 @@ use hotshoe_core::model::digest::Digest;
 const FIRST_BACKOFF: Duration = Duration::from_secs(5);
 /// The longest pause after a failure.
 const MAX_BACKOFF: Duration = Duration::from_secs(300);
+
+/// Why a component that was active cannot be activated again.
+pub(crate) const NOT_KEPT: &str =
+    "it is not kept any more; build it again and reload it (`hotshoe history` shows what is kept)";
 
 /// Why a component cannot be fetched: a PascalCase reason and a message.
 type Failure = (&'static str, String);
@@ -85,21 +90,61 @@ async fn pull_if_changed(
     let failed = |error: RegistryError| (error.reason(), error.to_string());
     let puller = &plugin.shared.puller;
     let digest = puller.resolve(image, &access).await.map_err(failed)?;
-    let resolved = image.pinned(digest).to_string();
     if before == Some(digest) {
-        succeed(plugin, resolved);
+        plugin.fetched.lock().failing = None;
         return Ok(digest);
     }
-    let most = plugin.plugin().limits.component_bytes.0;
-    let pull = Pull { image: image.pinned(digest), access, most, verify: source.verify.clone() };
-    let pulled = puller.pull(&pull).await.map_err(failed)?;
-    tracing::info!(plugin = &*plugin.controller.name, image = resolved, "the component was pulled");
-    store(plugin, pulled.component.bytes().to_vec(), resolved).await?;
+    let image = image.pinned(digest);
+    let component = pull(plugin, source, &image, access).await.map_err(failed)?;
+    store(plugin, component, image.to_string()).await?;
     Ok(digest)
 }
 
+/// Pulls a component that was active before from the image that the history names, because it is not kept on this
+/// machine: the host may run in a new Pod.
+///
+/// # Errors
+/// Why it cannot be pulled.
+pub(crate) async fn pull_again(plugin: &ManagedPlugin, digest: Digest) -> Result<Candidate, String> {
+    let source = plugin.plugin().source.clone();
+    let named = plugin.history().source_of(digest).map(str::to_owned);
+    let image = named.as_deref().and_then(|image| image_of(&source, image)).ok_or(NOT_KEPT)?;
+    let access = access(plugin, &source).await.map_err(|(_, message)| message)?;
+    let component = pull(plugin, &source, &image, access).await.map_err(|error| error.to_string())?;
+    match component.digest() == digest {
+        true => Ok(component),
+        false => Err(format!("{image} has the component {} and not {digest}", component.digest())),
+    }
+}
+
+/// Returns the image from which a component can be pulled again: one that is named by its digest, in the repository of
+/// the source. Whoever may write the status of a `Plugin` object could otherwise have the host pull from anywhere.
+fn image_of(source: &Source, named: &str) -> Option<ImageRef> {
+    let (of, image): (ImageRef, ImageRef) = (source.oci.as_deref()?.parse().ok()?, named.parse().ok()?);
+    image.digest().filter(|digest| of.pinned(*digest) == image).map(|_| image)
+}
+
+/// Returns whether a component that was active can be pulled again, as far as is known without a request.
+pub(crate) fn can_pull_again(plugin: &ManagedPlugin, digest: Digest) -> bool {
+    let source = plugin.plugin().source.clone();
+    plugin.history().source_of(digest).is_some_and(|named| image_of(&source, named).is_some())
+}
+
+async fn pull(
+    plugin: &ManagedPlugin,
+    source: &Source,
+    image: &ImageRef,
+    access: Access,
+) -> Result<Candidate, RegistryError> {
+    let most = plugin.plugin().limits.component_bytes.0;
+    let pull = Pull { image: image.clone(), access, most, verify: source.verify.clone() };
+    let pulled = plugin.shared.puller.pull(&pull).await?;
+    tracing::info!(plugin = &*plugin.controller.name, %image, "the component was pulled");
+    Ok(pulled.component)
+}
+
 /// Returns how the registry is reached.
-async fn access(plugin: &Arc<ManagedPlugin>, source: &Source) -> Result<Access, Failure> {
+async fn access(plugin: &ManagedPlugin, source: &Source) -> Result<Access, Failure> {
     let (authorities, plain_http) = (source.ca_bundle.clone(), source.plain_http);
     let Some(name) = &source.pull_secret else {
         return Ok(Access { credentials: Credentials::default(), authorities, plain_http });
@@ -130,7 +175,7 @@ async fn follow_config_map(plugin: &Arc<ManagedPlugin>, ConfigMapKey { name, key
     let stored = async {
         while let Some(news) = found.recv().await {
             let stored = match news {
-                Found::Component(bytes, resolved) => store(plugin, bytes, resolved).await,
+                Found::Component(bytes, version) => store(plugin, Candidate::of(bytes), version).await,
                 Found::Nothing(reason, message) => Err((reason, message)),
             };
             if let Err((reason, message)) = stored {
@@ -142,19 +187,21 @@ async fn follow_config_map(plugin: &Arc<ManagedPlugin>, ConfigMapKey { name, key
 }
 
 /// Writes a component to the file that the rollout follows.
-async fn store(plugin: &Arc<ManagedPlugin>, bytes: Vec<u8>, resolved: String) -> Result<(), Failure> {
+async fn store(plugin: &ManagedPlugin, component: Candidate, source: String) -> Result<(), Failure> {
     let config = plugin.plugin();
-    let (limit, size) = (config.limits.component_bytes, bytes.len());
+    let (limit, size) = (config.limits.component_bytes, component.bytes().len());
     if size as u64 > limit.0 {
         let message = format!(
-            "{resolved} has a component of {size} bytes, more than the {limit} that are accepted (limits.componentBytes)"
+            "{source} has a component of {size} bytes, more than the {limit} that are accepted (limits.componentBytes)"
         );
         return Err(("ComponentTooLarge", message));
     }
     let (name, path) = (config.name.clone(), config.component_path().to_owned());
     // Before the file is there: the rollout may activate it at once, and then the status names its source, too.
-    let before = succeed(plugin, resolved);
-    let written = tokio::task::spawn_blocking(move || replace(&name, &path, &bytes)).await;
+    let fetched = FetchedComponent { digest: component.digest(), source };
+    let fetched = Fetched { component: Some(fetched), failing: None };
+    let before = std::mem::replace(&mut *plugin.fetched.lock(), fetched);
+    let written = tokio::task::spawn_blocking(move || replace(&name, &path, component.bytes())).await;
     written.unwrap_or_else(|error| Err(error.into())).map_err(|error| {
         *plugin.fetched.lock() = before;
         let path = config.component_path().display();
@@ -162,11 +209,6 @@ async fn store(plugin: &Arc<ManagedPlugin>, bytes: Vec<u8>, resolved: String) ->
             format!("the component cannot be written to {path}: {error}; give the host a --cache directory with room");
         ("SourceUnwritable", message)
     })
-}
-
-/// Notes that a version was fetched. Returns what was noted before.
-fn succeed(plugin: &ManagedPlugin, resolved: String) -> Fetched {
-    std::mem::replace(&mut *plugin.fetched.lock(), Fetched { resolved: Some(resolved), failing: None })
 }
 
 fn fail(plugin: &ManagedPlugin, reason: &'static str, message: String) {
@@ -211,5 +253,20 @@ mod tests {
         }
         let left = |file: &str| dir.join(file).is_file();
         assert_eq!((left("a-1.wasm"), left("a-2.wasm"), left("a-b-1.wasm")), (false, true, true));
+    }
+
+    #[test]
+    fn a_component_is_pulled_again_only_by_its_digest_and_from_the_repository_of_the_source() {
+        let digest = format!("sha256:{}", Digest::of(b"manifest").full());
+        let source = Source { oci: Some("oci://example.com/a/plugin:stable".into()), ..Source::default() };
+        let named = format!("oci://example.com/a/plugin@{digest}");
+        assert_eq!(image_of(&source, &named).map(|image| image.to_string()), Some(named.clone()));
+        for other in ["oci://example.com/a/plugin:stable", "example.com/a/plugin", "ConfigMap plugin, version 3"] {
+            assert_eq!(image_of(&source, other), None, "{other}");
+        }
+        for other in ["example.com/a/other", "example.org/a/plugin", "example.com:5000/a/plugin"] {
+            assert_eq!(image_of(&source, &format!("oci://{other}@{digest}")), None, "{other}");
+        }
+        assert_eq!(image_of(&Source::default(), &named), None);
     }
 }

@@ -24,6 +24,7 @@ use crate::reconcile::release;
 use crate::reconcile::slot::Refused;
 use crate::reconcile::views;
 use crate::reconcile::views::Views;
+use crate::rollout::fetch::pull_again;
 use crate::rollout::history::{Activation, Event, History};
 use crate::rollout::managed_plugin::{ManagedPlugin, State, Step};
 use crate::rollout::status::PluginHistory;
@@ -108,8 +109,11 @@ impl ManagedPlugin {
             is_new.then(|| history.rollback_targets(Some(offered)).first().copied()).flatten()
         };
         let Some(last) = last else { return };
-        let Some(kept) = self.kept(last).await else { return };
-        if let Err(why) = self.in_time(self.try_activate(kept, Start::Restore)).await {
+        let restored = async {
+            let kept = self.kept_or_pulled(last).await?;
+            self.try_activate(kept, Start::Restore).await.map_err(|error| error.to_string())
+        };
+        if let Err(why) = self.in_time(restored).await {
             tracing::warn!(plugin = &*self.controller.name, digest = %last, "the revision that was active when the host ended cannot be activated again, so the component is verified beside none: {why}");
         }
     }
@@ -141,11 +145,12 @@ impl ManagedPlugin {
         let refused = self.controller.slot.refused();
         let earlier = self.history().rollback_targets(instead_of);
         for digest in earlier {
-            let Some(kept) = self.kept(digest).await else { continue };
-            match self
-                .try_activate(kept, Start::Return("the component that was offered at the start was refused"))
-                .await
-            {
+            let start = Start::Return("the component that was offered at the start was refused");
+            let activated = match self.kept_or_pulled(digest).await {
+                Ok(kept) => self.try_activate(kept, start).await.map_err(|error| error.to_string()),
+                Err(why) => Err(why),
+            };
+            match activated {
                 Ok(()) => return refused.into_iter().for_each(|refused| self.controller.slot.refuse(refused)),
                 Err(error) => {
                     tracing::warn!(plugin = &*self.controller.name, %digest, %error, "an earlier revision cannot be activated either")
@@ -224,8 +229,9 @@ impl ManagedPlugin {
         // The active revision has opened the same watches by now.
         drop(views);
         let (why, before) = (start.why().to_owned(), self.controller.judgement.probation.before());
+        let source = self.source_of(digest);
         self.remember(move |history| {
-            remember(history, &revision, component.as_ref(), (&why, before));
+            remember(history, &revision, component.as_ref(), (&why, before, source));
             // Dropped here, on the blocking thread: unmapping native code takes the kernel as long as a decision.
             drop(gone);
         })
@@ -273,6 +279,17 @@ impl ManagedPlugin {
         let (history, most) = (self.history.clone(), self.plugin().limits.component_bytes);
         let kept = move || history.lock().component(digest, most);
         tokio::task::spawn_blocking(kept).await.ok().flatten()
+    }
+
+    /// Returns a component that was active: the one that is kept, or else the one of its image.
+    ///
+    /// # Errors
+    /// Why neither is available.
+    pub(crate) async fn kept_or_pulled(&self, digest: Digest) -> Result<Candidate, String> {
+        match self.kept(digest).await {
+            Some(kept) => Ok(kept),
+            None => pull_again(self, digest).await,
+        }
     }
 
     /// Adds an event of a revision to the history.
@@ -403,7 +420,7 @@ pub(crate) fn remember(
     history: &mut History,
     revision: &Revision,
     component: Option<&Candidate>,
-    (why, before): (&str, CallStats),
+    (why, before, source): (&str, CallStats, Option<String>),
 ) {
     let digest = revision.digest();
     if let Some(component) = component {
@@ -412,7 +429,7 @@ pub(crate) fn remember(
     if history.current() != Some(digest) {
         let descriptor = revision.descriptor();
         let owns = descriptor.owns.iter().map(|owned| owned.kind.clone()).collect();
-        let activation = Activation { finalizer: descriptor.finalizer.clone(), owns, before };
+        let activation = Activation { finalizer: descriptor.finalizer.clone(), owns, source, before };
         history.activate(digest, &descriptor.version, activation, why);
     }
 }

@@ -95,10 +95,19 @@ pub struct ManagedPlugin {
 /// The state of a component that is fetched from a registry or a ConfigMap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fetched {
-    /// The exact version that was fetched: the image with the digest of its manifest, or the version of the ConfigMap.
-    pub resolved: Option<String>,
+    /// The component that was fetched last.
+    pub component: Option<FetchedComponent>,
     /// Why the component cannot be fetched now: a PascalCase reason and a message.
     pub failing: Option<(&'static str, String)>,
+}
+
+/// A component that was fetched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FetchedComponent {
+    /// The component's digest.
+    pub digest: Digest,
+    /// Where it was fetched from, exactly: the image with the digest of its manifest, or the version of the ConfigMap.
+    pub source: String,
 }
 
 /// The state of a plugin's revisions.
@@ -244,6 +253,13 @@ impl ManagedPlugin {
         self.fetched.lock().clone()
     }
 
+    /// Returns where a component was fetched from, exactly; none if its source is a file, or it was never active and
+    /// another one was fetched since.
+    pub fn source_of(&self, digest: Digest) -> Option<String> {
+        let fetched = self.fetched.lock().component.clone().filter(|fetched| fetched.digest == digest);
+        fetched.map(|fetched| fetched.source).or_else(|| self.history().source_of(digest).map(str::to_owned))
+    }
+
     /// Returns why `spec.revision` or `spec.approve` cannot be carried out.
     pub fn control_failing(&self) -> Option<String> {
         self.control_failing.lock().clone()
@@ -254,7 +270,7 @@ impl ManagedPlugin {
         self.history().entries().to_vec()
     }
 
-    /// Takes over the history of the host that works for the plugin and therefore decides about its revisions. Where
+    /// Takes over the history of a host that works for the plugin and therefore decides about its revisions. Where
     /// that host rolled back the canary, the canary ends here, too; where it rolled back the component that was refused
     /// here, that becomes the reason of the refusal. Returns the revision to roll back to, if that host rolled back the
     /// active one.
@@ -262,20 +278,30 @@ impl ManagedPlugin {
         let canary = self.controller.canary.current().map(|canary| canary.digest());
         let offered = canary.or_else(|| self.controller.slot.refused()?.digest);
         let active = self.controller.active().map(|active| active.revision.digest());
-        if !self.merge_history(remembered, offered.into_iter().chain(active)).await {
-            return None;
-        }
-        let rolled_back =
-            offered.and_then(|digest| Some((digest, self.history().rolled_back(digest)?.message.clone())));
-        if let Some((digest, why)) = rolled_back {
-            if canary.is_some() {
-                self.end_canary("the host that works for the plugin rolled it back");
+        if self.merge_history(remembered, offered.into_iter().chain(active)).await {
+            let rolled_back =
+                offered.and_then(|digest| Some((digest, self.history().rolled_back(digest)?.message.clone())));
+            if let Some((digest, why)) = rolled_back {
+                if canary.is_some() {
+                    self.end_canary("the host that works for the plugin rolled it back");
+                }
+                self.controller.slot.refuse(Refused::new(Some(digest), &LoadError::RolledBack(why)));
             }
-            self.controller.slot.refuse(Refused::new(Some(digest), &LoadError::RolledBack(why)));
         }
         let (active, history) = (active?, self.history());
         history.rolled_back(active)?;
         history.rollback_targets(Some(active)).first().copied()
+    }
+
+    /// Returns the rollback of the component that is refused here, if the remembered history does not have it.
+    pub fn unreported_rollback(&self, remembered: &[Entry]) -> Option<Entry> {
+        let refused = self.controller.slot.refused()?.digest?;
+        self.history().unreported_rollback(remembered, refused)
+    }
+
+    /// Returns whether several hosts may work for the plugin at once, each for some of its parents.
+    pub fn is_spread(&self) -> bool {
+        self.controller.share.one.is_none()
     }
 
     /// Takes over a remembered history that is newer, or else the roll-backs of `digests` that this one lacks. Returns

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::cluster::shared_watch::Viewer;
 use crate::reconcile::slot::Refused;
 use crate::reconcile::views::Views;
+use crate::rollout::fetch::{NOT_KEPT, can_pull_again, pull_again};
 use crate::rollout::history::{Event, History};
 use crate::rollout::install::{Start, needs_approval};
 use crate::rollout::managed_plugin::ManagedPlugin;
@@ -23,8 +24,6 @@ use hotshoe_core::model::object::Key;
 /// The time limit of a rollback, during which no file is read. It is shorter than the timeout of an admin command, so
 /// that the caller gets the outcome.
 pub(super) const ROLLBACK_TIMEOUT: Duration = Duration::from_secs(50);
-/// Why a component that was active cannot be again.
-const NOT_KEPT: &str = "it is not kept any more; build it again and reload it (`hotshoe history` shows what is kept)";
 
 impl ManagedPlugin {
     /// Rolls back from the active revision, which is not activated again without an approval. A rollback that fails is
@@ -76,8 +75,9 @@ impl ManagedPlugin {
             return Ok(before);
         }
         let earlier = self.history().rollback_targets(Some(bad));
-        let lost = "no component that was active before it is kept; build an earlier one again";
-        let kept = self.kept(*earlier.first().ok_or(lost)?).await.ok_or(lost)?;
+        let last = *earlier.first().ok_or("no other component was active before it; build an earlier one again")?;
+        let kept =
+            self.kept_or_pulled(last).await.map_err(|why| format!("the one before it cannot be activated: {why}"))?;
         let (shared, plugin) = (&self.shared, self.plugin());
         let (limits, memory) = (plugin.limits.clone(), &plugin.memory);
         let loaded = Revision::load(&shared.engine, &shared.compiler, kept, limits, Purpose::Activation, memory);
@@ -135,9 +135,9 @@ impl ManagedPlugin {
         Ok(earlier)
     }
 
-    /// Returns whether a component that was active is kept, on the disk or in memory.
+    /// Returns whether a component that was active is kept, on the disk or in memory, or can be pulled again.
     pub(crate) fn is_available(&self, digest: Digest) -> bool {
-        self.history().is_kept(digest) || self.in_memory(digest).is_some()
+        self.history().is_kept(digest) || self.in_memory(digest).is_some() || can_pull_again(self, digest)
     }
 
     /// Returns the revision that was active before the present one, if it has this digest.
@@ -148,10 +148,14 @@ impl ManagedPlugin {
     /// Activates an earlier revision, from its kept component or else from memory.
     async fn activate_again(&self, target: Digest, start: Start<'_>) -> Result<(), String> {
         let message = |error: LoadError| error.to_string();
-        if let Some(kept) = self.kept(target).await {
-            return self.try_activate(kept, start).await.map_err(message);
-        }
-        let revision = self.in_memory(target).ok_or(NOT_KEPT)?;
+        let kept = self.kept(target).await;
+        let Some(revision) = self.in_memory(target).filter(|_| kept.is_none()) else {
+            let component = match kept {
+                Some(kept) => kept,
+                None => pull_again(self, target).await?,
+            };
+            return self.try_activate(component, start).await.map_err(message);
+        };
         self.plugin().ensure_granted(revision.descriptor()).map_err(message)?;
         let _shown = self.show_underway(target);
         self.install(revision, None, start, Stopwatch::start()).await.map_err(message)

@@ -44,6 +44,11 @@ impl ParentKind {
         kind.is(&self.group, &self.kind)
     }
 
+    /// Returns the parents of a plugin that has all objects of a kind.
+    pub fn all_of(kind: &Kind) -> Self {
+        Self { group: kind.group.to_string(), kind: kind.kind.to_string(), selector: None, namespaces: None }
+    }
+
     fn as_kind(&self) -> Kind {
         Kind::new(&self.group, "", &self.kind)
     }

@@ -30,6 +30,9 @@ pub struct Entry {
     /// The kinds that the component owns, if the event is its activation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub owns: Vec<Kind>,
+    /// Where the component was fetched from, exactly, if the event is its activation and its source is no file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     /// The call statistics of the revision before the component, if the event is its activation.
     #[serde(default, skip_serializing_if = "CallStats::is_empty")]
     pub before: CallStats,
@@ -45,6 +48,8 @@ pub struct Activation {
     pub finalizer: Option<String>,
     /// The kinds that the component owns.
     pub owns: Vec<Kind>,
+    /// Where the component was fetched from, exactly; none if its source is a file.
+    pub source: Option<String>,
     /// The call statistics of the revision before the component, with which it is compared.
     pub before: CallStats,
 }
@@ -54,8 +59,8 @@ impl Entry {
     pub(super) fn of(digest: Digest, version: &str, event: Event, message: &str) -> Self {
         let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let (version, message) = (version.to_owned(), message.to_owned());
-        let Activation { finalizer, owns, before } = Activation::default();
-        Self { digest, version, at, event, message, finalizer, owns, before, fails: false }
+        let Activation { finalizer, owns, source, before } = Activation::default();
+        Self { digest, version, at, event, message, finalizer, owns, source, before, fails: false }
     }
 }
 

@@ -98,8 +98,8 @@ impl History {
 
     /// Adds that a component is active now.
     pub fn activate(&mut self, digest: Digest, version: &str, activation: Activation, message: &str) {
-        let Activation { finalizer, owns, before } = activation;
-        self.add(Entry { finalizer, owns, before, ..Entry::of(digest, version, Event::Activated, message) });
+        let Activation { finalizer, owns, source, before } = activation;
+        self.add(Entry { finalizer, owns, source, before, ..Entry::of(digest, version, Event::Activated, message) });
     }
 
     /// Adds an entry with a time that is not before the last entry's. If the clock was set back, or the clock of the host

@@ -40,10 +40,16 @@ impl History {
     pub fn missed_rollbacks(&self, remembered: &[Entry], of: impl Iterator<Item = Digest>) -> Vec<Entry> {
         let missed = |digest| {
             let theirs = last(remembered, digest).filter(|theirs| theirs.event == Event::RolledBack)?;
-            let is_settled = |ours: &Entry| matches!(ours.event, Event::RolledBack | Event::Approved);
-            (!self.last(digest).is_some_and(is_settled)).then(|| theirs.clone())
+            (!self.last(digest).is_some_and(knows_rollback)).then(|| theirs.clone())
         };
         of.filter_map(missed).collect()
+    }
+
+    /// Returns the rollback of a component, if what is remembered elsewhere has neither a rollback nor an approval of
+    /// it as the last entry.
+    pub fn unreported_rollback(&self, remembered: &[Entry], digest: Digest) -> Option<Entry> {
+        let ours = self.rolled_back(digest)?;
+        (!last(remembered, digest).is_some_and(knows_rollback)).then(|| ours.clone())
     }
 
     /// Returns the last entry that decides the state of a component. A refusal, say for a missing grant, leaves an
@@ -98,6 +104,11 @@ impl History {
         let mut good = self.activated();
         good.retain(|other| Some(*other) != digest && !is_bad(*other));
         good
+    }
+
+    /// Returns where a component that was active was fetched from last.
+    pub fn source_of(&self, digest: Digest) -> Option<&str> {
+        self.entries.iter().rev().filter(|entry| entry.digest == digest).find_map(|entry| entry.source.as_deref())
     }
 
     /// Returns the finalizers of all components that were active: parents may still hold them.
@@ -163,10 +174,43 @@ fn last(entries: &[Entry], digest: Digest) -> Option<&Entry> {
     entries.iter().rfind(|entry| entry.digest == digest && entry.event != Event::Refused)
 }
 
+/// Returns whether an entry says that a component was rolled back, or approved since.
+fn knows_rollback(entry: &Entry) -> bool {
+    matches!(entry.event, Event::RolledBack | Event::Approved)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rollout::history::Activation;
     use crate::rollout::history::fixtures::{activate, digest, open};
+
+    #[test]
+    fn a_rollback_is_reported_until_it_or_an_approval_is_remembered_elsewhere() {
+        let mut history = History::default();
+        history.activate(digest("a"), "1", Activation::default(), "");
+        let mut elsewhere = history.entries().to_vec();
+        assert_eq!(history.unreported_rollback(&elsewhere, digest("a")), None, "it was not rolled back");
+        history.note(digest("a"), "1", Event::RolledBack, "it traps");
+        let reported = history.unreported_rollback(&elsewhere, digest("a")).unwrap();
+        assert_eq!((reported.event, &*reported.message), (Event::RolledBack, "it traps"));
+        elsewhere.push(reported);
+        assert_eq!(history.unreported_rollback(&elsewhere, digest("a")), None);
+        elsewhere.push(Entry::of(digest("a"), "1", Event::Approved, ""));
+        assert_eq!(history.unreported_rollback(&elsewhere, digest("a")), None);
+        elsewhere.push(Entry::of(digest("a"), "1", Event::Activated, ""));
+        assert!(history.unreported_rollback(&elsewhere, digest("a")).is_some());
+    }
+
+    #[test]
+    fn the_source_of_a_component_is_the_one_of_its_last_activation() {
+        let mut history = History::default();
+        for source in [Some("oci://one"), None, Some("oci://two"), None] {
+            let source = source.map(str::to_owned);
+            history.activate(digest("a"), "1", Activation { source, ..Activation::default() }, "");
+        }
+        assert_eq!((history.source_of(digest("a")), history.source_of(digest("b"))), (Some("oci://two"), None));
+    }
 
     #[test]
     fn a_rolled_back_component_is_no_rollback_target_until_it_is_approved() {

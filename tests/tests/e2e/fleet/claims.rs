@@ -42,6 +42,29 @@ fn of_two_plugins_with_the_same_parents_the_older_serves_until_it_is_gone() {
 }
 
 #[test]
+fn a_plugin_that_names_no_parents_has_those_of_its_component_before_a_newer_plugin_also_after_a_restart() {
+    run(async {
+        let mut rig = Rig::new("claims-unnamed").await;
+        let (older, newer) = (rig.memcached("a-unnamed").await, rig.memcached("b-named").await);
+        let mut object = rig.object(&older, file(&older));
+        object["spec"].as_object_mut().expect("a spec").remove("parent").expect("the plugin names its parents");
+        rig.create(&object).await;
+        rig.until_ready(&older).await;
+        rig.apply(&newer).await;
+        for _ in 0..2 {
+            let stalled = rig.until_condition(&newer, "Stalled", "True", "ParentsTaken").await;
+            let message = condition_parts(&stalled, "Stalled").2;
+            assert!(message.contains(&older.name) && message.contains("Memcached.cache.example.com"), "{message}");
+            rig.until_ready(&older).await;
+            rig.replace_host().await;
+        }
+        rig.scene.create(memcached("served", 1)).await;
+        rig.scene.available("served").await;
+        assert_eq!(maker(&rig.scene, "served").await, older.name);
+    });
+}
+
+#[test]
 fn two_plugins_with_parents_of_one_kind_in_different_namespaces_serve_side_by_side() {
     run(async {
         let rig = Rig::everywhere("claims-apart").await;

@@ -58,6 +58,40 @@ fn a_component_of_a_registry_serves_and_its_tag_is_followed() {
 }
 
 #[test]
+fn a_host_in_a_new_pod_pulls_earlier_revisions_again() {
+    run(async {
+        let (mut rig, registry, docker) =
+            (Rig::new("repull").await, Registry::start(), TempDir::new().expect("a folder"));
+        let guest = rig.memcached("repull").await;
+        let image = push(&registry, guest.folder.original(), "1", docker.path());
+        let mut object = rig.object(&guest, json!({ "oci": image, "interval": "10s" }));
+        object["spec"]["rollout"] = json!({ "canary": { "percent": 50 }, "duration": "60m" });
+        rig.create(&object).await;
+        let first = rig.until_ready(&guest).await["status"].clone();
+        push(&registry, &second(&guest), "1", docker.path());
+        let is_beside_first =
+            |object: &Value| object["status"]["canary"].is_object() && object["status"]["digest"] == first["digest"];
+        let canary = rig.until(&guest, "has a canary", is_beside_first).await["status"]["canary"]["digest"].clone();
+
+        // A new Pod has neither of the two. The canary must not decide for all parents.
+        rig.replace_host().await;
+        let again = rig.until(&guest, "has the canary again", is_beside_first).await;
+        assert_eq!(again["status"]["canary"]["digest"], canary);
+        assert_eq!(again["status"]["source"], first["source"], "the source is that of the active revision");
+        rig.scene.create(memcached("served", 1)).await;
+        rig.scene.available("served").await;
+
+        rig.merge(&guest, json!({ "spec": { "rollout": null } })).await;
+        rig.until(&guest, "has the second revision", |object| object["status"]["digest"] == canary).await;
+        rig.replace_host().await;
+        rig.until_ready(&guest).await;
+        rig.merge(&guest, json!({ "spec": { "revision": first["digest"] } })).await;
+        let back = rig.until(&guest, "is back", |object| object["status"]["digest"] == first["digest"]).await;
+        assert_eq!(back["status"]["source"], first["source"]);
+    });
+}
+
+#[test]
 fn an_image_that_is_not_there_or_not_signed_is_refused_until_it_is() {
     run(async {
         let (rig, registry, docker) = (Rig::new("signed").await, Registry::start(), TempDir::new().expect("a folder"));

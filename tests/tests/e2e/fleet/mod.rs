@@ -3,6 +3,7 @@
 mod applied;
 mod claims;
 mod control;
+mod followed;
 mod gone;
 mod images;
 mod remembered;

@@ -42,6 +42,20 @@ fn a_plugin_whose_parents_need_it_stays_until_they_are_gone() {
 }
 
 #[test]
+fn a_plugin_whose_removal_is_blocked_serves_after_its_host_was_replaced() {
+    run(async {
+        let (mut rig, guest) = deleted("blocked-anew", "block").await;
+        rig.until_condition(&guest, "Stalled", "True", "ParentsRemain").await;
+        rig.replace_host().await;
+        rig.scene.merge(&MEMCACHED, "served", json!({ "spec": { "size": 2 } })).await;
+        rig.scene.until_object(&DEPLOYMENT, "served", "is resized", |object| object["spec"]["replicas"] == 2).await;
+        rig.scene.delete(&MEMCACHED, "served").await;
+        rig.scene.gone(&MEMCACHED, "served").await;
+        rig.until_gone(&guest).await;
+    });
+}
+
+#[test]
 fn a_plugin_that_orphans_its_parents_leaves_them_as_they_are() {
     run(async {
         let (rig, guest) = deleted("orphaned", "orphan").await;

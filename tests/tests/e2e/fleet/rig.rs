@@ -65,8 +65,13 @@ impl Rig {
 
     /// Starts a host that shares the work with [others](Self::another_host) by a Lease.
     pub(crate) async fn with_lease(name: &str) -> Self {
+        Self::with_shards(name, 1).await
+    }
+
+    /// Starts a host that shares the work with [others](Self::another_host) by a Lease for each shard.
+    pub(crate) async fn with_shards(name: &str, shards: usize) -> Self {
         let scene = Scene::new(plane().await, name).await;
-        let start = scene.start().await.shards(1);
+        let start = scene.start().await.shards(shards);
         Self::with(scene, LEASING, start).await
     }
 
