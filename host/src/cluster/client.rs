@@ -32,10 +32,10 @@ const IN_CLUSTER: &str = "in-cluster";
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct ConnectOptions {
     /// Kubeconfig file [default: $KUBECONFIG, ~/.kube/config, or the Pod's own account]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig [default: its current one]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME")]
     pub context: Option<String>,
 }
 

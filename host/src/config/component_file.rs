@@ -27,6 +27,7 @@ pub(super) fn places(
     if let Some(image) = &source.oci {
         image.parse::<ImageRef>().context("spec.source.oci")?;
     }
+    source.check_interval().context("spec.source")?;
     if let Some(verify) = &source.verify {
         verify.check().context("spec.source.verify")?;
     }

@@ -2,8 +2,10 @@
 //! object in the cluster have the same schema.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 use std::time::Duration;
 
+use anyhow::ensure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -202,13 +204,29 @@ impl Source {
 
     /// Returns how often the registry is asked what a tag means.
     pub fn interval(&self) -> Duration {
-        self.interval.map_or(DEFAULT_INTERVAL, |interval| interval.0.max(MIN_INTERVAL))
+        self.interval.map_or(DEFAULT_INTERVAL, |interval| interval.0)
+    }
+
+    /// Checks that the registry is not asked too often.
+    ///
+    /// # Errors
+    /// Names the interval and the shortest one.
+    pub fn check_interval(&self) -> anyhow::Result<()> {
+        ensure!(
+            self.interval() >= MIN_INTERVAL,
+            "interval is {:?}, but at least {MIN_INTERVAL:?} must be given; raise it, or leave it out for {DEFAULT_INTERVAL:?}",
+            self.interval()
+        );
+        Ok(())
     }
 }
 
 /// The default and the shortest time between two look-ups of a tag.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
 const MIN_INTERVAL: Duration = Duration::from_secs(10);
+/// The intervals that are no shorter. CEL's `duration()` would fail where it cannot read the text, or where the time is
+/// too long for it.
+pub(super) const INTERVAL_PATTERN: &str = "^(0*[1-9][0-9]{4,}ms|0*[1-9][0-9]+s|0*[1-9][0-9]*m)$";
 
 /// A key of a ConfigMap.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -275,6 +293,18 @@ impl DigestPrefix {
     pub fn is_valid(&self) -> bool {
         let hex = self.hex();
         (8..=64).contains(&hex.len()) && hex.bytes().all(|digit| digit.is_ascii_hexdigit())
+    }
+}
+
+impl FromStr for DigestPrefix {
+    type Err = &'static str;
+
+    /// Parses what [is valid](DigestPrefix::is_valid).
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let prefix = Self(text.to_owned());
+        let error =
+            "a digest, or its beginning, has 8 to 64 hexadecimal digits; `kubectl hotshoe status PLUGIN` lists them";
+        if prefix.is_valid() { Ok(prefix) } else { Err(error) }
     }
 }
 

@@ -572,6 +572,24 @@ mod tests {
     }
 
     #[test]
+    fn a_tag_is_looked_up_every_ten_seconds_at_most_and_the_api_server_refuses_the_same_intervals() {
+        let with = |interval: &str| {
+            let source = format!("{{oci: 'oci://registry.example.com/a:1', interval: {interval}}}");
+            parse(&PLUGIN.replace("{file: memcached.wasm}", &source))
+        };
+        let pattern = regex::Regex::new(manifest::INTERVAL_PATTERN).unwrap();
+        for long_enough in ["10s", "10000ms", "00010s", "11s", "90s", "100s", "1m", "020m", "123456ms", "10000000s"] {
+            assert!(with(long_enough).is_ok() && pattern.is_match(long_enough), "{long_enough}");
+        }
+        for wrong in ["0s", "1s", "9s", "009s", "9999ms", "09999ms", "0m", "000m", "10", "10h", "banana"] {
+            assert!(with(wrong).is_err() && !pattern.is_match(wrong), "{wrong}");
+        }
+        let error = format!("{:#}", with("9999ms").unwrap_err());
+        assert!(error.contains("spec.source: interval is 9.999s, but at least 10s must be given"), "{error}");
+        assert_eq!(parse(PLUGIN).unwrap().source.interval().as_secs(), 60);
+    }
+
+    #[test]
     fn a_variable_that_is_not_set_is_left_out_and_reported() {
         let plugin = parse(&PLUGIN.replace("MEMCACHED_IMAGE", "OTHER_IMAGE")).unwrap();
         assert_eq!(&*plugin.config, r#"{"size":1}"#);

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::config::manifest::{KIND, PluginSpec};
+use crate::config::manifest::{INTERVAL_PATTERN, KIND, PluginSpec};
 use hotshoe_core::model::kind::Kind;
 
 /// The API group of `Plugin`.
@@ -207,8 +207,10 @@ pub fn definition() -> Result<Value, Error> {
         ])
         .rule("", not_reserved())
         .rule("spec", same_shards())
+        .rule("spec", still_parent())
         .rule("spec.source", one_source())
         .rule("spec.source", only_of_images())
+        .rule("spec.source.interval", long_enough())
         .rule("spec.parent", same_parent())
         .rule("spec.rollout.canary", one_share());
     let mut definition = CustomResource::new(GROUP, KIND)
@@ -251,6 +253,10 @@ fn only_of_images() -> Rule {
     .message("pullSecret, caBundle, plainHttp and verify are for oci alone.")
 }
 
+fn long_enough() -> Rule {
+    Rule::new(&format!("self.matches('{INTERVAL_PATTERN}')")).message("At least 10s must be given.")
+}
+
 fn same_shards() -> Rule {
     Rule::new("(has(self.shardBy) ? self.shardBy : 'Plugin') == (has(oldSelf.shardBy) ? oldSelf.shardBy : 'Plugin')")
         .message("shardBy cannot change; create another Plugin.")
@@ -259,6 +265,13 @@ fn same_shards() -> Rule {
 fn one_share() -> Rule {
     Rule::new("[has(self.percent), has(self.namespaces)].filter(named, named).size() == 1")
         .message("Exactly one of percent and namespaces must be named.")
+}
+
+/// Without this rule, another kind could be named in two steps: the API server compares only what is there both before
+/// and after.
+fn still_parent() -> Rule {
+    Rule::new("!has(oldSelf.parent) || has(self.parent)")
+        .message("parent cannot be removed, for the kind of the parents cannot change; create another Plugin.")
 }
 
 fn same_parent() -> Rule {

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::cli::terminal::{self, Output};
 use crate::cluster::client::{Cluster, ConnectOptions};
 use crate::cluster::plugin_object;
-use crate::config::manifest::KIND;
+use crate::config::manifest::{DigestPrefix, KIND};
 use crate::config::plugin_resource::{GROUP, PLURAL, PluginStatus, VERSION};
 
 /// The number of digits of a digest that are shown.
@@ -23,14 +23,14 @@ const SHORT_DIGEST: usize = 12;
 /// The name by which kubectl finds the program.
 const NAME: &str = "kubectl-hotshoe";
 
-/// The comfortable way to Plugin objects: what became of each, and which revision is active.
+/// Show what became of Plugin objects, and decide which revision of each is active
 #[derive(Parser, Debug)]
 #[command(
     name = "kubectl hotshoe",
     bin_name = "kubectl hotshoe",
     version,
     max_term_width = 100,
-    after_help = "Each command is a change of a Plugin object that `kubectl patch` can make as well, and needs the right to patch plugins.hotshoe.dev.\n\nExit codes: 0 success, 1 failure (the reason is on standard error), 2 wrong usage."
+    after_help = "All but `status` change a Plugin object, as `kubectl patch` can as well, and need the rights to get and patch plugins.hotshoe.dev; `status` needs those to get and list them. The host of the plugin then does what the object says, and `status` shows when that is done.\n\nExample: kubectl hotshoe status\n\nExit codes: 0 success, 1 failure (the reason is on standard error), 2 wrong usage."
 )]
 pub struct KubectlCli {
     #[command(subcommand)]
@@ -41,57 +41,68 @@ pub struct KubectlCli {
 
 #[derive(Subcommand, Debug)]
 enum Verb {
-    /// Show all plugins, or one with its conditions, its revisions and what waits for an approval
-    #[command(after_help = "Example: kubectl hotshoe status memcached")]
+    /// Show all plugins, or one with its conditions, its canary, its revisions and what waits for an approval
+    #[command(
+        after_help = "Examples:\n  kubectl hotshoe status                      # all, one a line\n  kubectl hotshoe status memcached\n  kubectl hotshoe status memcached -o yaml    # the whole object"
+    )]
     Status {
-        /// The plugin [default: all]
+        /// The name of the Plugin [default: all]
         plugin: Option<String>,
         /// How to print
         #[arg(short, long, value_enum, default_value_t)]
         output: Output,
     },
-    /// Activate the component that waits for an approval (spec.approve)
-    #[command(after_help = "Example: kubectl hotshoe approve memcached")]
+    /// Activate a component that waits for an approval (spec.approve)
+    #[command(
+        after_help = "Examples:\n  kubectl hotshoe approve memcached                 # the component that waits\n  kubectl hotshoe approve memcached 40a2692523ea    # only if that is the one\n\nA component waits if it was rolled back, if it would delete children of many parents or fail, and always after `kubectl hotshoe shadow`. `kubectl hotshoe status NAME` shows why, and what it would change. An approval counts for one activation."
+    )]
     Approve {
-        /// The plugin
+        /// The name of the Plugin
         plugin: String,
-        /// The digest of the component, or its beginning [default: the one that waits]
-        digest: Option<String>,
+        /// The digest of the component, or its first 8 digits or more [default: the one that waits]
+        digest: Option<DigestPrefix>,
     },
-    /// Activate an earlier revision, and no other until `follow` (spec.revision)
-    #[command(after_help = "Example: kubectl hotshoe rollback memcached 40a2692523ea")]
+    /// Activate an earlier revision or end the canary, and have no other activated until `follow` (spec.revision)
+    #[command(
+        after_help = "Examples:\n  kubectl hotshoe rollback memcached                 # what came last\n  kubectl hotshoe rollback memcached 40a2692523ea    # one that `status` lists\n\nWithout a digest, a canary ends and the active revision stays. Without a canary, the revision that was active before is activated again."
+    )]
     Rollback {
-        /// The plugin
+        /// The name of the Plugin
         plugin: String,
-        /// The digest of the revision, or its beginning [default: the last one that was active before]
-        digest: Option<String>,
+        /// The digest of the revision, or its first 8 digits or more [default: with a canary the active one, else the
+        /// one that was active before]
+        digest: Option<DigestPrefix>,
     },
     /// Activate what the source has, after a rollback (removes spec.revision)
-    #[command(after_help = "Example: kubectl hotshoe follow memcached")]
+    #[command(
+        after_help = "Example: kubectl hotshoe follow memcached\n\nThe component of the source is verified as any other; a canary that the rollback ended begins anew."
+    )]
     Follow {
-        /// The plugin
+        /// The name of the Plugin
         plugin: String,
     },
     /// Have nothing reconciled until `resume` (spec.paused)
-    #[command(after_help = "Example: kubectl hotshoe pause memcached")]
+    #[command(
+        after_help = "Example: kubectl hotshoe pause memcached\n\nChildren stay as they are. Parents that are deleted stay until `resume`, if they have the plugin's finalizer."
+    )]
     Pause {
-        /// The plugin
+        /// The name of the Plugin
         plugin: String,
     },
-    /// Have everything reconciled again
+    /// Have everything reconciled again after `pause` (spec.paused)
     #[command(after_help = "Example: kubectl hotshoe resume memcached")]
     Resume {
-        /// The plugin
+        /// The name of the Plugin
         plugin: String,
     },
     /// Have other components compared with the active one, and activated only when they are approved (spec.mode)
     #[command(
-        after_help = "Example: kubectl hotshoe shadow memcached\n         kubectl hotshoe shadow memcached --off"
+        after_help = "Examples:\n  kubectl hotshoe shadow memcached          # until --off\n  kubectl hotshoe shadow memcached --off\n\n`kubectl hotshoe status NAME` shows what a component that waits would change; `kubectl hotshoe approve NAME` activates it."
     )]
     Shadow {
-        /// The plugin
+        /// The name of the Plugin
         plugin: String,
-        /// Have them activated as soon as they are verified, as without it
+        /// End that: have them activated as soon as they are verified, as is the default
         #[arg(long)]
         off: bool,
     },
@@ -178,5 +189,33 @@ mod tests {
             assert_eq!(is_plugin_of_kubectl(Some(OsStr::new(program))), is_of_kubectl, "{program}");
         }
         KubectlCli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_cluster_is_chosen_before_or_after_the_command_as_with_kubectl() {
+        for words in [["--context", "kind", "status"], ["status", "--context", "kind"]] {
+            let kubectl = KubectlCli::try_parse_from([NAME].iter().chain(&words)).unwrap();
+            assert_eq!(kubectl.connect.context.as_deref(), Some("kind"));
+        }
+    }
+
+    #[test]
+    fn what_is_no_digest_is_wrong_usage() {
+        for verb in ["approve", "rollback"] {
+            let parsed = |digest: &str| KubectlCli::try_parse_from([NAME, verb, "memcached", digest]).map(drop);
+            assert!(parsed("sha256:40A26925").is_ok() && parsed(&"4".repeat(64)).is_ok(), "{verb}");
+            for wrong in ["40a2692", "latest", "sha256:", &"4".repeat(65)] {
+                assert_eq!(parsed(wrong).unwrap_err().exit_code(), 2, "{verb} {wrong}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_command_has_an_example() {
+        let command = KubectlCli::command();
+        for command in command.get_subcommands().chain([&command]) {
+            let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(after.contains("Example"), "{}", command.get_name());
+        }
     }
 }

@@ -65,8 +65,7 @@ fn page(name: &str, object: &Value) -> String {
         page += &format!("  source       {source}\n");
     }
     if let Some(canary) = &status.canary {
-        let CanaryStatus { digest, version, share, parents, until, .. } = canary;
-        page += &format!("  canary       {} {version} for {share}: {parents} parents, until {until}\n", short(digest));
+        page += &canary_line(canary);
     }
     if let Some(pending) = &status.pending {
         page += &pending_lines(pending);
@@ -78,6 +77,12 @@ fn page(name: &str, object: &Value) -> String {
         page.push('\n');
     }
     page
+}
+
+fn canary_line(canary: &CanaryStatus) -> String {
+    let CanaryStatus { digest, version, share, parents, until, waits_for, .. } = canary;
+    let end = waits_for.clone().unwrap_or_else(|| format!("until {until}"));
+    format!("  canary       {} {version} for {share}: {parents} parents, {end}\n", short(digest))
 }
 
 fn pending_lines(pending: &Pending) -> String {
@@ -125,5 +130,20 @@ mod tests {
         for words in ["aaaaaaaaaaaa ApprovalRequired: look", "would change 2 of 3 parents", "deletes Service a/c"] {
             assert!(page.contains(words), "{page}");
         }
+    }
+
+    #[test]
+    fn a_canary_is_shown_with_its_time_or_with_what_it_waits_for() {
+        let until = "2026-11-25T04:10:00Z";
+        let shown = |waits: Value| {
+            let canary = json!({
+                "digest": "c".repeat(64), "version": "2", "share": "10%", "parents": 3, "until": until, "waitsFor": waits
+            });
+            page("cache", &json!({ "status": { "canary": canary } }))
+        };
+        let of = "canary       cccccccccccc 2 for 10%: 3 parents, ";
+        assert!(shown(Value::Null).contains(&format!("{of}until {until}\n")), "{}", shown(Value::Null));
+        let waits = shown(json!("its time is over, but the plugin is paused"));
+        assert!(waits.contains(&format!("{of}its time is over, but the plugin is paused\n")), "{waits}");
     }
 }

@@ -42,7 +42,10 @@ fn in_shadow_mode_a_component_waits_for_an_approval_with_a_verdict() {
         );
         assert_eq!(pending["shadow"]["comparedWith"], first, "{pending:#}");
         let second = pending["digest"].as_str().expect("a digest").to_owned();
-        rig.merge(&guest, json!({ "spec": { "approve": second } })).await;
+        let approve = |digest: &str| kubectl_hotshoe(&rig.scene, &["approve", &guest.name, short(digest)]);
+        let (code, text) = approve(&first);
+        assert!(code == Some(1) && text.contains(&format!("{} waits for an approval", short(&second))), "{text}");
+        assert_eq!(approve(&second).0, Some(0));
         rig.until(&guest, "has the approved component", |object| digest(object) == second).await;
         // The next one waits again.
         guest.folder.put(&guests::reworded(guest.folder.original(), "0.1.0", "0.1.2"));

@@ -34,15 +34,33 @@ fn the_api_server_refuses_invalid_plugin_objects() {
             (with("/spec/approve", json!("nothing")), "spec.approve"),
             (with("/spec/mode", json!("Other")), "Unsupported value"),
             (with("/spec/deletionPolicy", json!("keep")), "Unsupported value"),
+            (with("/spec/limits", json!({ "callTime": "banana" })), "spec.limits.callTime"),
+            (with("/spec/limits", json!({ "memory": "64MB" })), "spec.limits.memory"),
+            (with("/spec/limits", json!({ "memory": -1 })), "spec.limits.memory"),
+            (
+                with("/spec/source", json!({ "oci": "oci://registry.example.com/a:1", "interval": "9999ms" })),
+                "At least 10s must be given",
+            ),
         ] {
             let refused = rig.scene.admin.request(http::Method::POST, &path, "application/json", &object).await;
             let refused = refused.expect_err(says);
             assert!(refused.message.contains(says), "{}", refused.message);
         }
         rig.apply(&guest).await;
-        let other = json!({ "spec": { "parent": { "kind": "Redis" } } });
-        let refused = rig.scene.admin.merge(&PLUGIN, "", &guest.name, &other).await.expect_err("another parent");
-        assert!(refused.message.contains("The kind of the parents cannot change"), "{}", refused.message);
+        for (parent, says) in [
+            (json!({ "kind": "Redis" }), "The kind of the parents cannot change"),
+            (Value::Null, "parent cannot be removed"),
+        ] {
+            let other = json!({ "spec": { "parent": parent } });
+            let refused = rig.scene.admin.merge(&PLUGIN, "", &guest.name, &other).await.expect_err(says);
+            assert!(refused.message.contains(says), "{}", refused.message);
+        }
+        // A size is an integer or a text.
+        rig.merge(
+            &guest,
+            json!({ "spec": { "limits": { "memory": 67_108_864, "heldBytes": "128Mi", "callTime": "2s" } } }),
+        )
+        .await;
     });
 }
 
