@@ -405,13 +405,11 @@ fn with_defaults(wanted: Targets) -> Targets {
     Targets::new().with_default(default).with_targets(quiet).with_targets(wanted)
 }
 
-/// Warns if this machine cannot fully confine the process that compiles components, whose authors are not trusted.
+/// Warns if this machine cannot fully confine the process that compiles components.
 async fn warn_of_missing_confinement(shared: Arc<Shared>) {
     match shared.compiler.missing_confinement().await {
         Ok(None) => {}
-        Ok(Some(missing)) => tracing::warn!(
-            "the process that compiles components is not wholly confined here, so a component that exploits the compiler could reach what the host can: {missing}"
-        ),
+        Ok(Some(missing)) => shared.compiler.warn_of_missing_confinement(&missing),
         Err(error) => {
             tracing::warn!(%error, "whether the process that compiles components is confined cannot be found out")
         }

@@ -45,7 +45,8 @@ struct Waiting<T> {
 /// The state of writes in a namespace.
 #[derive(Clone, Copy, Default)]
 struct NamespaceState {
-    is_busy: bool,
+    /// When the write that runs began.
+    busy_since: Option<Instant>,
     /// Failures in a row.
     failures: u32,
     paused_until: Option<Instant>,
@@ -56,7 +57,6 @@ pub(super) struct Turn<T> {
     pub(super) item: T,
     plugin: Arc<str>,
     namespace: Arc<str>,
-    began: Instant,
     tried: Instant,
 }
 
@@ -96,8 +96,8 @@ impl<T> EventQueue<T> {
             true => drop(self.plugins.remove(&plugin)),
             false => self.order.push_back(plugin.clone()),
         }
-        self.states.entry(namespace.clone()).or_default().is_busy = true;
-        Some(Turn { item, plugin, namespace, began: now, tried: tried.unwrap_or(now) })
+        self.states.entry(namespace.clone()).or_default().busy_since = Some(now);
+        Some(Turn { item, plugin, namespace, tried: tried.unwrap_or(now) })
     }
 
     /// Ends the turn of an item that is written, or dropped because of the item itself and not of its namespace.
@@ -108,9 +108,9 @@ impl<T> EventQueue<T> {
     /// Ends the turn of an item whose write failed for a transient reason. Puts the item first in its namespace again,
     /// or returns it if it was tried for long enough.
     pub(super) fn fail(&mut self, turn: Turn<T>, now: Instant) -> Option<T> {
-        let Turn { item, plugin, namespace, began, tried } = turn;
+        let Turn { item, plugin, namespace, tried } = turn;
         let state = self.states.entry(namespace.clone()).or_default();
-        state.is_busy = false;
+        let began = state.busy_since.take().unwrap_or(now);
         state.failures = state.failures.saturating_add(1);
         // Pauses as long as the write took, so that a slow namespace occupies a writer for at most half of the time.
         state.paused_until = Some(now + soon(state.failures).max(now.duration_since(began)));
@@ -126,24 +126,30 @@ impl<T> EventQueue<T> {
     /// running write.
     pub(super) fn next_due(&self) -> Option<Instant> {
         let is_running = self.has_failing() || self.running() >= MAX_WRITES;
-        let paused = self.states.values().filter(|state| !state.is_busy && !is_running);
+        let paused = self.states.values().filter(|state| !state.is_busy() && !is_running);
         paused.filter_map(|state| state.paused_until).min()
     }
 
+    /// Returns whether the last write in a namespace failed, or the one that runs has taken longer than `patience`.
+    pub(super) fn is_stuck(&self, namespace: &str, patience: Duration, now: Instant) -> bool {
+        let is_late = |began: Instant| now.duration_since(began) > patience;
+        self.states.get(namespace).is_some_and(|state| state.failures > 0 || state.busy_since.is_some_and(is_late))
+    }
+
     fn running(&self) -> usize {
-        self.states.values().filter(|state| state.is_busy).count()
+        self.states.values().filter(|state| state.is_busy()).count()
     }
 
     /// Returns whether a namespace is being written to whose last write failed.
     fn has_failing(&self) -> bool {
-        self.states.values().any(|state| state.is_busy && state.failures > 0)
+        self.states.values().any(|state| state.is_busy() && state.failures > 0)
     }
 
     /// Forgets the failures of namespaces in which nothing waits.
     fn forget_idle(&mut self) {
         let plugins = &self.plugins;
         let waits = |namespace: &Arc<str>| plugins.values().any(|lanes| lanes.lanes.contains_key(namespace));
-        self.states.retain(|namespace, state| state.is_busy || waits(namespace));
+        self.states.retain(|namespace, state| state.is_busy() || waits(namespace));
     }
 
     fn lane(&mut self, plugin: &Arc<str>, namespace: &Arc<str>) -> &mut VecDeque<Waiting<T>> {
@@ -179,9 +185,13 @@ impl<T> Lanes<T> {
 }
 
 impl NamespaceState {
+    fn is_busy(self) -> bool {
+        self.busy_since.is_some()
+    }
+
     fn is_free(self, has_failing: bool, now: Instant) -> bool {
         let is_pause_over = self.paused_until.is_none_or(|until| until <= now);
-        !self.is_busy && is_pause_over && !(has_failing && self.failures > 0)
+        !self.is_busy() && is_pause_over && !(has_failing && self.failures > 0)
     }
 }
 
@@ -274,6 +284,21 @@ mod tests {
         assert!(queue.next(after_pause).is_none() && queue.next_due().is_none());
         queue.end(turn);
         assert!(queue.next(after_pause).is_some());
+    }
+
+    #[test]
+    fn a_namespace_is_stuck_while_its_writes_fail_or_take_long() {
+        let (began, patience) = (Instant::now(), Duration::from_secs(2));
+        let late = began + 2 * patience;
+        let mut queue = queue(&[("a", "n", "x")]);
+        assert!(!queue.is_stuck("n", patience, late), "an item that waits is none that fails");
+        let turn = queue.next(began).unwrap();
+        assert!(!queue.is_stuck("n", patience, began + patience) && queue.is_stuck("n", patience, late));
+        assert_eq!(queue.fail(turn, late), None);
+        assert!(queue.is_stuck("n", patience, late) && !queue.is_stuck("m", patience, late));
+        let turn = queue.next(late + MAX_RETRY_TIME).unwrap();
+        queue.end(turn);
+        assert!(!queue.is_stuck("n", patience, late + MAX_RETRY_TIME));
     }
 
     #[test]

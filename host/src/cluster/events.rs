@@ -3,13 +3,14 @@
 //! An Event's name is derived from the object's uid, the reason and the message, so that a repeat raises the count of
 //! the existing Event, even after a restart of the host. An annotation names the revision of the plugin that recorded
 //! the Event last. The revision is no part of the name, or each reload would record every Event anew. A task of its own
-//! writes the Events, so that no reconcile waits for them, except for the Events with which a clean-up begins. Plugins
-//! and namespaces [take turns](crate::cluster::event_queue). A transient failure is retried; if too many Events of a
-//! plugin wait, its newest are dropped.
+//! writes the Events, so that no reconcile waits for them, except shortly for the Events with which a clean-up begins:
+//! if a webhook holds the Events of a namespace, they are queued like all others. Plugins and namespaces
+//! [take turns](crate::cluster::event_queue). A transient failure is retried; if too many Events of a plugin wait, its
+//! newest are dropped.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures::stream::{FuturesUnordered, StreamExt};
 use http::Method;
@@ -33,6 +34,9 @@ const DEFAULT_NAMESPACE: &str = "default";
 /// The annotation with the revision that recorded the Event, as short as `hotshoe status` shows it.
 const DIGEST_ANNOTATION: &str = "hotshoe.dev/digest";
 
+/// How long a clean-up waits for the write of an Event before the Event is queued.
+const ENSURE_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// An Event to be written.
 #[derive(Clone, Debug)]
 pub struct Note {
@@ -46,6 +50,8 @@ pub struct Note {
     pub digest: Option<Revision>,
     /// Severity, reason and message.
     pub event: Event,
+    /// Whether an Event that exists already is left as it is. Otherwise its count is raised.
+    pub once: bool,
     /// The right to write the Event. If it ends first, the host that takes over the object records the Event.
     pub permit: Permit,
 }
@@ -90,7 +96,13 @@ impl Waiting {
     fn end(&self, turn: Turn<Box<Note>>, written: Result<(), ApiError>) {
         let mut notes = self.notes.lock();
         match written {
-            Err(error) if error.is_of_permit() => notes.end(turn),
+            Err(error) if error.is_of_permit() => {
+                // Another host does not record an Event of a clean-up that has begun.
+                if turn.item.once {
+                    log_lost(&turn.item, &error);
+                }
+                notes.end(turn);
+            }
             Err(error) if error.is_transient() => {
                 let Some(note) = notes.fail(turn, Instant::now()) else { return };
                 log_lost(&note, &error);
@@ -102,6 +114,10 @@ impl Waiting {
             Ok(()) => notes.end(turn),
         }
         self.unwritten.send_modify(|count| *count = count.saturating_sub(1));
+    }
+
+    fn is_stuck(&self, namespace: &str) -> bool {
+        self.notes.lock().is_stuck(namespace, ENSURE_TIMEOUT, Instant::now())
     }
 
     fn next(&self) -> Option<Turn<Box<Note>>> {
@@ -156,19 +172,24 @@ impl Recorder {
         self.waiting.until_empty().await;
     }
 
-    /// Writes an Event now, unless it exists.
+    /// Writes an Event now, in a write slot of its plugin. Returns `false` if that takes long, or is likely to because
+    /// Events of its namespace fail: then the Event must be queued, because the caller holds a worker of its plugin.
     ///
     /// # Errors
     /// A transient error. Other errors would be the same next time, and are only logged.
-    pub async fn ensure(&self, note: &Note) -> Result<(), ApiError> {
-        match create(&self.cluster, note).await {
-            Err(error) if error.code == 409 => Ok(()),
-            Err(error) if error.is_transient() => Err(error),
-            Err(error) => {
+    pub async fn ensure(&self, note: &Note) -> Result<bool, ApiError> {
+        if self.waiting.is_stuck(namespace(note)) {
+            return Ok(false);
+        }
+        let cluster = self.cluster.of(&note.plugin);
+        match tokio::time::timeout(ENSURE_TIMEOUT, write(&cluster, note)).await {
+            Err(_) => Ok(false),
+            Ok(Err(error)) if error.is_transient() => Err(error),
+            Ok(Err(error)) => {
                 log_lost(note, &error);
-                Ok(())
+                Ok(true)
             }
-            Ok(()) => Ok(()),
+            Ok(Ok(())) => Ok(true),
         }
     }
 
@@ -187,6 +208,7 @@ fn log_lost(note: &Note, error: &ApiError) {
 
 async fn write(cluster: &Cluster, note: &Note) -> Result<(), ApiError> {
     match create(cluster, note).await {
+        Err(error) if error.code == 409 && note.once => Ok(()),
         Err(error) if error.code == 409 => raise_count(cluster, note).await,
         created => created,
     }
@@ -277,8 +299,6 @@ fn annotations(note: &Note) -> BTreeMap<&'static str, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use axum::extract::Path;
     use axum::http::StatusCode;
     use axum::routing::post;
@@ -299,6 +319,7 @@ mod tests {
             plugin: "memcached".into(),
             digest: Some(Revision::of(component.as_bytes())),
             event: Event { severity: Severity::Normal, reason: "Deleting".into(), message: message.into() },
+            once: false,
             permit: Permit::unlimited(),
         }
     }
@@ -333,27 +354,80 @@ mod tests {
         waiting.until_empty().await;
     }
 
-    /// Serves an API server that fails in namespaces called `bad…`. Returns the namespaces of the Events that it
-    /// receives, in order.
+    /// Serves an API server that fails in namespaces called `bad…`, never answers in those called `hung…`, and has every
+    /// Event of those called `known…`. Returns the namespaces of the Events that it receives, in order.
     async fn api_server() -> (Cluster, tokio::sync::mpsc::UnboundedReceiver<String>) {
         let (sender, received) = tokio::sync::mpsc::unbounded_channel();
         let record = move |Path(namespace): Path<String>| async move {
-            let is_bad = namespace.starts_with("bad");
-            drop(sender.send(namespace));
-            if is_bad { (StatusCode::INTERNAL_SERVER_ERROR, "{}") } else { (StatusCode::CREATED, "{}") }
+            drop(sender.send(namespace.clone()));
+            let status = match namespace.trim_end_matches(char::is_numeric) {
+                "bad" => StatusCode::INTERNAL_SERVER_ERROR,
+                "known" => StatusCode::CONFLICT,
+                "hung" => std::future::pending().await,
+                _ => StatusCode::CREATED,
+            };
+            (status, "{}")
         };
         let server = axum::Router::new().route("/api/v1/namespaces/{namespace}/events", post(record));
         (Cluster::serving(server).await, received)
+    }
+
+    fn in_namespace(plugin: &str, namespace: &str, number: usize) -> Note {
+        let about = ObjectRef { namespace: Some(namespace.into()), ..note("", "").about };
+        Note { plugin: plugin.into(), about, ..note("", &number.to_string()) }
+    }
+
+    #[tokio::test]
+    async fn events_of_clean_ups_that_are_never_answered_hold_up_no_event_of_the_host() {
+        let (cluster, mut received) = api_server().await;
+        let recorder = Recorder::start(cluster);
+        let of_clean_ups: Vec<_> = (0..20).map(|number| in_namespace("loud", "hung", number)).collect();
+        let ensured = futures::future::join_all(of_clean_ups.iter().map(|note| recorder.ensure(note)));
+        let written = async {
+            while received.recv().await.unwrap() != "hung" {}
+            assert!(recorder.record(in_namespace("quiet", "good", 0)));
+            while received.recv().await.unwrap() != "good" {}
+        };
+        tokio::select! {
+            _ = ensured => panic!("the Event of the host waits until clean-ups give up"),
+            () = written => {}
+        }
+    }
+
+    #[tokio::test]
+    async fn a_clean_up_waits_for_its_event_only_shortly_and_not_where_events_fail() {
+        let (cluster, mut received) = api_server().await;
+        let recorder = Recorder { cluster, waiting: Arc::default() };
+        assert!(recorder.ensure(&in_namespace("loud", "good", 0)).await.unwrap());
+        assert!(recorder.ensure(&in_namespace("loud", "bad", 0)).await.is_err());
+        tokio::time::pause();
+        let hung = in_namespace("loud", "hung", 0);
+        assert!(!tokio::time::timeout(2 * ENSURE_TIMEOUT, recorder.ensure(&hung)).await.unwrap().unwrap());
+        tokio::time::resume();
+        assert!(recorder.record(in_namespace("loud", "bad", 0)));
+        let turn = recorder.waiting.next().unwrap();
+        recorder.waiting.end(turn, Err(ApiError::new("record", "an Event".into(), 500, "", String::new())));
+        assert!(!recorder.ensure(&in_namespace("loud", "bad", 0)).await.unwrap());
+        let asked = std::iter::from_fn(|| received.try_recv().ok());
+        assert_eq!(
+            asked.filter(|namespace| namespace == "bad").count(),
+            1,
+            "the second is not tried where Events fail"
+        );
+    }
+
+    #[tokio::test]
+    async fn an_event_of_a_clean_up_that_exists_is_not_counted_again() {
+        let (cluster, _received) = api_server().await;
+        let repeated = in_namespace("loud", "known", 0);
+        assert!(write(&cluster, &repeated).await.is_err(), "its count cannot be read");
+        assert!(write(&cluster, &Note { once: true, ..repeated }).await.is_ok());
     }
 
     #[tokio::test]
     async fn namespaces_in_which_events_fail_do_not_hold_up_others_of_any_plugin() {
         let (cluster, mut received) = api_server().await;
         let recorder = Recorder::start(cluster);
-        let in_namespace = |plugin: &str, namespace: &str, number: usize| {
-            let about = ObjectRef { namespace: Some(namespace.into()), ..note("", "").about };
-            Note { plugin: plugin.into(), about, ..note("", &number.to_string()) }
-        };
         for number in 0..20 {
             for bad in ["bad1", "bad2", "bad3", "bad4", "bad5", "bad6"] {
                 assert!(recorder.record(in_namespace("loud", bad, number)));

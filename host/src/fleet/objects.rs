@@ -356,6 +356,7 @@ impl Objects {
                 plugin: described.name().into(),
                 digest: next.digest.as_deref().and_then(|digest| digest.parse().ok()),
                 event,
+                once: false,
                 permit: permit.clone(),
             };
             // The Event may be dropped if too many are queued; the status has the same information.

@@ -100,6 +100,7 @@ async fn call_once(
     let mut fetched = Fetched::default();
     let checked = ask(controller, active, (call, check), observed.shown.clone(), &mut fetched, on_call).await;
     pass.state.fetched = fetched.any;
+    pass.tainted |= fetched.secrets || shows_secrets(&observed.shown);
     checked
 }
 
@@ -107,9 +108,9 @@ async fn call_once(
 fn settle_failed(pass: &Pass<'_>, trial: Trial<'_>, error: &Error) {
     let controller = pass.controller;
     if error.is_plugin_fault() {
-        let digest = pass.active.revision.digest();
+        let (digest, why) = (pass.active.revision.digest(), error.message(pass.tainted));
         controller
-            .update_probation(digest, |probation| probation.failed(Instant::now(), digest, &pass.parent.key, error));
+            .update_probation(digest, |probation| probation.failed(Instant::now(), digest, &pass.parent.key, &why));
     }
     match error {
         Error::Api(_) | Error::NotGranted(_) | Error::Call(CallError::Stopped) => drop(trial),

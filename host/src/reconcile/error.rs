@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hotshoe_core::check::memory_quota::NoRoom;
 use hotshoe_core::check::{Denial, Inadmissible, Violation};
+use hotshoe_core::compare::json_diff::TAINTED;
 
 use crate::cluster::error::ApiError;
 use crate::sandbox::call::Aborted;
@@ -113,6 +114,13 @@ impl Error {
         }
     }
 
+    /// Returns the message for the history and the status of the plugin, which more users may read than the parent. If
+    /// the plugin was shown Secrets, only the reason is left: the plugin chose the rest, and also what the API server
+    /// quotes of its children.
+    pub fn message(&self, tainted: bool) -> String {
+        if tainted { format!("{}: {TAINTED}", self.reason()) } else { self.to_string() }
+    }
+
     /// Returns whether the error is the fault of the plugin, and so counts against its revision.
     pub fn is_plugin_fault(&self) -> bool {
         match self {
@@ -150,6 +158,27 @@ impl Error {
                 None if error.is_transient() => Retry::Soon,
                 None => Retry::Slowly,
             },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_message_of_a_plugin_that_was_shown_secrets_is_only_the_reason() {
+        const SECRET: &str = "hunter2";
+        let invalid = format!("data: Invalid value: \"{SECRET}\"");
+        let errors: [(Error, &str); 4] = [
+            (Error::Plugin(Failure::Other(SECRET.to_owned())), "PluginFailed"),
+            (CallError::Trapped(SECRET.to_owned()).into(), "Trapped"),
+            (Violation::new("metadata", SECRET).into(), "Denied"),
+            (ApiError::new("apply", format!("ConfigMap n/{SECRET}"), 422, "Invalid", invalid).into(), "Refused"),
+        ];
+        for (error, reason) in errors {
+            assert_eq!(error.message(true), format!("{reason}: {TAINTED}"));
+            assert!(error.message(false).contains(SECRET));
         }
     }
 }

@@ -18,7 +18,7 @@ pub fn emit(pass: &mut Pass<'_>, events: &[Event]) {
     let controller = pass.controller;
     for event in events {
         if is_new(pass, event) || pass.is_due {
-            record(pass, event, &controller.events);
+            record(pass, note(pass, event), &controller.events);
         }
     }
 }
@@ -27,26 +27,25 @@ pub fn emit(pass: &mut Pass<'_>, events: &[Event]) {
 pub fn warn_once(pass: &mut Pass<'_>, event: &Event) {
     let controller = pass.controller;
     if is_new(pass, event) {
-        record(pass, event, &controller.failures);
+        record(pass, note(pass, event), &controller.failures);
     }
 }
 
 /// Writes the Events with which a clean-up begins, before anything else: once the status says that it began, a
-/// plugin no longer emits them. If the API server does not accept them, they are queued after a few tries.
+/// plugin no longer emits them. If the API server does not accept them, they are queued after a few tries. They are
+/// queued at once if it does not answer soon: the worker that waits is needed for other parents.
 ///
 /// # Errors
 /// A transient error of the API server.
 pub async fn emit_first(pass: &mut Pass<'_>, events: &[Event]) -> Result<(), Error> {
     let controller = pass.controller;
+    let mut is_written = true;
     for event in events {
-        match controller.recorder.ensure(&note(pass, event)).await {
-            Err(error) if pass.state.failures < MAX_WAITED_FAILURES => return Err(error.into()),
-            Err(_) => {
-                if is_new(pass, event) {
-                    record(pass, event, &controller.events);
-                }
-            }
-            Ok(()) => drop(is_new(pass, event)),
+        let note = Note { once: true, ..note(pass, event) };
+        // The Events behind one that is queued are queued, too.
+        is_written = is_written && write_first(pass, &note).await?;
+        if is_new(pass, event) && !is_written {
+            record(pass, note, &controller.events);
         }
     }
     // Written once is enough, even if a timer caused this pass.
@@ -54,13 +53,22 @@ pub async fn emit_first(pass: &mut Pass<'_>, events: &[Event]) -> Result<(), Err
     Ok(())
 }
 
+/// Writes an Event now. Returns `false` if it must be queued instead.
+async fn write_first(pass: &Pass<'_>, note: &Note) -> Result<bool, Error> {
+    match pass.controller.recorder.ensure(note).await {
+        Err(error) if pass.state.failures < MAX_WAITED_FAILURES => Err(error.into()),
+        Err(_) => Ok(false),
+        Ok(is_written) => Ok(is_written),
+    }
+}
+
 fn is_new(pass: &mut Pass<'_>, event: &Event) -> bool {
     let fingerprint = pass.controller.hasher.hash_one((event.severity.as_str(), &event.reason, &event.message));
     pass.state.is_new_event(fingerprint)
 }
 
-fn record(pass: &Pass<'_>, event: &Event, limit: &OutputLimit) {
-    if !limit.allows(1) || !pass.controller.recorder.record(note(pass, event)) {
+fn record(pass: &Pass<'_>, note: Note, limit: &OutputLimit) {
+    if !limit.allows(1) || !pass.controller.recorder.record(note) {
         note_dropped(pass, limit);
     }
 }
@@ -72,6 +80,7 @@ fn note(pass: &Pass<'_>, event: &Event) -> Note {
         plugin: pass.controller.name.clone(),
         digest: Some(pass.active.revision.digest()),
         event: event.clone(),
+        once: false,
         permit: pass.permit.clone(),
     }
 }

@@ -32,6 +32,8 @@ pub struct Pass<'a> {
     pub state: ParentState,
     /// Whether the requeue of the last decision is due.
     pub is_due: bool,
+    /// Whether the plugin was shown Secrets in this pass. Then their bytes may be anywhere in its answer.
+    pub tainted: bool,
 }
 
 impl<'a> Pass<'a> {
@@ -50,7 +52,7 @@ impl<'a> Pass<'a> {
         state.begin_tries(try_basis(controller, active, &parent), parent.marks);
         let children = active.children_of(&parent);
         let is_due = state.is_due();
-        Self { controller, active, permit, parent, children, state, is_due }
+        Self { controller, active, permit, parent, children, state, is_due, tainted: false }
     }
 
     /// Returns the reference of the parent.

@@ -282,7 +282,8 @@ fn report_missing_status(
         let (about, uid) = (resource.reference(&parent.key), parent.uid.to_string());
         // Another host works for this parent, and reports it.
         let Some(permit) = controller.enter(&parent.key).map(|turn| turn.permit.clone()) else { continue };
-        let note = Note { about, uid, plugin: controller.name.clone(), digest: Some(digest), event, permit };
+        let note =
+            Note { about, uid, plugin: controller.name.clone(), digest: Some(digest), event, once: false, permit };
         if controller.recorder.record(note) {
             reported.insert(parent.uid.clone());
         }

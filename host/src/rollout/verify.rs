@@ -11,13 +11,13 @@ use crate::cluster::time::unix_millis;
 use crate::config::manifest::Mode;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::controller::Controller;
+use crate::reconcile::error::Error;
 use crate::reconcile::observe::observe_at;
 use crate::reconcile::{decide, finalize};
 use crate::rollout::managed_plugin::{ManagedPlugin, Step};
 use crate::sandbox::cases::{Case, Verdict};
 use crate::sandbox::error::LoadError;
 use crate::sandbox::revision::Revision;
-use crate::shadow::evaluate::failure_message;
 use crate::shadow::impact;
 use crate::shadow::impact::{Objection, Survey};
 use hotshoe_core::compare::finalizers::FinalizerChange;
@@ -172,7 +172,7 @@ async fn call_about(controller: &Controller, new: &ActiveRevision, parent: Arc<O
     }
     let tainted = decide::shows_secrets(&observed.shown);
     let Err(aborted) = new.revision.decide(call, observed.shown).await else { return Ok(()) };
-    let why = failure_message(&aborted.into(), tainted);
+    let why = Error::from(aborted).message(tainted);
     Err(format!("it fails on the first parents that it is asked about: {name}: {why}"))
 }
 

@@ -16,13 +16,14 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::process::{
     Pid, Resource, Rlimit, Signal, kill_process, set_parent_process_death_signal, setpriority_process, setrlimit,
 };
 use thread_priority::{
     NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
 };
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 use tokio::sync::Semaphore;
 
@@ -32,6 +33,7 @@ use crate::sandbox::engine;
 use crate::sandbox::error::LoadError;
 use crate::sandbox::executor::OtherCalls;
 use hotshoe_core::model::limits::{Limits, NICENESS, PAUSE_FACTOR, Size, Span, WALL_TIME};
+use hotshoe_core::model::sanitize::clean;
 
 /// The hidden command of the child.
 pub const VERB: &str = "compile-component";
@@ -41,6 +43,10 @@ pub const CONFINE_ONLY: [&str; 2] = ["--attempt", "nothing"];
 const CONFINE_ONLY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum length of the child's error output, in bytes.
 const MAX_ERROR_BYTES: u64 = 4 * 1024;
+/// The maximum length of a text of the child in a message, in bytes.
+const MAX_TEXT_BYTES: usize = 1_000;
+/// Begins the line of the child's error output that says what is missing to confine the child. It is the first line.
+const NOT_CONFINED: &str = "not confined: ";
 /// The maximum number of children: two, so that a component that takes all its time to compile does not block the
 /// others.
 const MAX_CHILDREN: usize = 2;
@@ -54,6 +60,8 @@ pub struct Compiler {
     program: PathBuf,
     cache: Option<Arc<CodeCache>>,
     turn: Semaphore,
+    /// What was missing to confine the child, as it was logged last.
+    missing: Mutex<Option<String>>,
 }
 
 impl Compiler {
@@ -70,7 +78,7 @@ impl Compiler {
                 None
             }
         });
-        Self { program, cache, turn: Semaphore::new(MAX_CHILDREN) }
+        Self { program, cache, turn: Semaphore::new(MAX_CHILDREN), missing: Mutex::default() }
     }
 
     /// Creates a compiler that runs this very binary, and caches below `base` or else in the user's cache directory.
@@ -99,6 +107,16 @@ impl Compiler {
         match output.status.success() {
             true => Ok(Some(missing).filter(|missing| !missing.is_empty())),
             false => Err(io::Error::other(error_text(Ok(output.stderr)))),
+        }
+    }
+
+    /// Warns once that the process that compiles components, whose authors are not trusted, is not fully confined.
+    pub fn warn_of_missing_confinement(&self, missing: &str) {
+        let missing = clean(missing.trim().to_owned(), MAX_TEXT_BYTES);
+        if self.missing.lock().replace(missing.clone()).is_none_or(|known| known != missing) {
+            tracing::warn!(
+                "the process that compiles components is not wholly confined here, so a component that exploits the compiler could reach what the host can: {missing}"
+            );
         }
     }
 
@@ -132,7 +150,7 @@ impl Compiler {
             }
         };
         let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        let done = async { tokio::join!(feed, read(stdout, limits.native_bytes.0 + 1), read(stderr, MAX_ERROR_BYTES)) };
+        let done = async { tokio::join!(feed, read(stdout, limits.native_bytes.0 + 1), self.read_errors(stderr)) };
         let ((), code, error_output) = tokio::select! {
             done = done => done,
             never = take_turns(Paused(pid), others) => match never {},
@@ -152,6 +170,20 @@ impl Compiler {
                 limits.compile_time, limits.compile_memory
             ))),
         }
+    }
+
+    /// Reads the child's error output. Warns as soon as it says that the child is not fully confined: later, code that
+    /// exploits the compiler may have the child compile without end.
+    async fn read_errors(&self, stream: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
+        let Some(stream) = stream else { return Ok(Vec::new()) };
+        let (mut stream, mut bytes) = (BufReader::new(stream.take(MAX_ERROR_BYTES)), Vec::new());
+        stream.read_until(b'\n', &mut bytes).await?;
+        if let Some(missing) = bytes.strip_prefix(NOT_CONFINED.as_bytes()) {
+            self.warn_of_missing_confinement(&String::from_utf8_lossy(missing));
+            bytes.clear();
+        }
+        stream.read_to_end(&mut bytes).await?;
+        Ok(bytes)
     }
 
     fn command(&self, limits: &Limits) -> Command {
@@ -215,7 +247,8 @@ async fn take_turns(child: Paused, mut others: OtherCalls) -> Infallible {
 }
 
 /// Runs in the child: sets limits for its process, confines it, and only then reads and compiles `input` to `output`.
-/// The result of the confinement is ignored here, because the host reports at its start what the kernel lacks.
+/// Where the process cannot be fully confined, it compiles all the same, and tells the host what is missing before it
+/// reads the component.
 ///
 /// # Errors
 /// If the component cannot be compiled.
@@ -227,7 +260,11 @@ pub fn compile_stream(mut input: impl Read, mut output: impl Write, seconds: u64
     setrlimit(Resource::Core, at_most(0))?;
     // Before the confinement, because it detects the features of the processor, on some of them by reading a file.
     let engine = wasmtime::Engine::new(&engine::config()).map_err(anyhow::Error::msg)?;
-    confine();
+    let confinement = confine();
+    if !confinement.is_complete() {
+        // If nobody reads that, the component is compiled all the same.
+        let _ = writeln!(io::stderr(), "{NOT_CONFINED}{confinement}");
+    }
     let mut component = Vec::new();
     input.read_to_end(&mut component)?;
     let code = engine.precompile_component(&component).map_err(|error| anyhow::anyhow!("{error:#}"))?;
@@ -268,7 +305,7 @@ async fn read(stream: Option<impl AsyncRead + Unpin>, cap: u64) -> io::Result<Ve
 
 fn error_text(output: io::Result<Vec<u8>>) -> String {
     let output = output.unwrap_or_default();
-    hotshoe_core::model::sanitize::clean(String::from_utf8_lossy(&output).trim().to_owned(), 1_000)
+    clean(String::from_utf8_lossy(&output).trim().to_owned(), MAX_TEXT_BYTES)
 }
 
 fn late(limit: Span) -> LoadError {
@@ -305,6 +342,19 @@ mod tests {
             }
         };
         tokio::time::timeout(Duration::from_secs(20), wait).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_is_missing_to_confine_a_child_is_noted_and_is_no_error_of_the_component() {
+        let read = async |output: &str| {
+            let compiler = Compiler::new("/bin/false".into(), None, Size(1 << 20));
+            let rest = compiler.read_errors(Some(output.as_bytes())).await;
+            (error_text(rest), compiler.missing.into_inner())
+        };
+        let (report, missing) = (format!("{NOT_CONFINED}Landlock: none\n"), Some("Landlock: none".to_owned()));
+        assert_eq!(read(&report).await, (String::new(), missing.clone()));
+        assert_eq!(read(&format!("{report}no component\n")).await, ("no component".to_owned(), missing));
+        assert_eq!(read("no component\nat all\n").await, ("no component at all".to_owned(), None));
     }
 
     /// Lets `child` take turns with calls of plugins, until `holds` returns true or so many calls were made.

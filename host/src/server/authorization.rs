@@ -1,14 +1,17 @@
 //! Authorizes requests for metrics by asking the API server: a TokenReview says whose the bearer token is, and a
-//! SubjectAccessReview whether that user may `get` the path. A positive answer is cached for a minute.
+//! SubjectAccessReview whether that user may `get` the path of the metrics. A positive answer is cached for a minute.
+//! The path is always that one, whatever path is requested: by default any account may `get` some paths, such as
+//! `/version`, and the cache does not tell paths apart.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
-use axum::middleware::Next;
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use parking_lot::Mutex;
@@ -16,6 +19,7 @@ use sha2::{Digest, Sha256};
 
 use crate::cluster::access_review::{Access, may_get};
 use crate::cluster::client::Cluster;
+use crate::server::public::METRICS_PATH;
 
 /// How long the API server is not asked again about a token that it allowed.
 const CACHED_FOR: Duration = Duration::from_secs(60);
@@ -25,20 +29,25 @@ const MAX_CACHED: usize = 64;
 /// and each costs the API server two requests.
 const UNKNOWN_PER_SECOND: NonZeroU32 = NonZeroU32::new(5).expect("five is not zero");
 
+/// Serves the routes only to clients that may read the metrics. Other paths stay unknown, and ask the API server nothing.
+pub(super) fn protect(routes: Router, cluster: Cluster) -> Router {
+    routes.route_layer(from_fn_with_state(Arc::new(Authorizer::new(cluster)), required))
+}
+
 /// Asks the API server about tokens, and caches those that it allows.
-pub(super) struct Authorizer {
+struct Authorizer {
     cluster: Cluster,
     allowed: Mutex<Allowed>,
     unknown: DefaultDirectRateLimiter,
 }
 
 impl Authorizer {
-    pub(super) fn new(cluster: Cluster) -> Self {
+    fn new(cluster: Cluster) -> Self {
         Self { cluster, allowed: Mutex::default(), unknown: RateLimiter::direct(Quota::per_second(UNKNOWN_PER_SECOND)) }
     }
 
     /// Returns the response to a request that is refused; none if it is allowed.
-    async fn refusal(&self, headers: &HeaderMap, path: &str) -> Option<(StatusCode, &'static str)> {
+    async fn refusal(&self, headers: &HeaderMap) -> Option<(StatusCode, &'static str)> {
         let Some(token) = bearer(headers) else {
             return Some((StatusCode::UNAUTHORIZED, "a bearer token is needed\n"));
         };
@@ -50,7 +59,7 @@ impl Authorizer {
             Standing::Unknown if self.unknown.check().is_ok() => {}
             Standing::Unknown => return Some((StatusCode::TOO_MANY_REQUESTS, "too many unknown tokens; try again\n")),
         }
-        let access = may_get(&self.cluster, token, path).await;
+        let access = may_get(&self.cluster, token, METRICS_PATH).await;
         self.allowed.lock().learn(digest, matches!(access, Ok(Access::Allowed)), Instant::now());
         match access {
             Ok(Access::Allowed) => None,
@@ -69,8 +78,8 @@ impl Authorizer {
 }
 
 /// Refuses unauthorized requests.
-pub(super) async fn required(State(authorizer): State<Arc<Authorizer>>, request: Request, next: Next) -> Response {
-    match authorizer.refusal(request.headers(), request.uri().path()).await {
+async fn required(State(authorizer): State<Arc<Authorizer>>, request: Request, next: Next) -> Response {
+    match authorizer.refusal(request.headers()).await {
         None => next.run(request).await,
         Some((StatusCode::UNAUTHORIZED, why)) => {
             (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], why).into_response()
@@ -127,7 +136,44 @@ impl Allowed {
 
 #[cfg(test)]
 mod tests {
+    use axum::Json;
+    use axum::body::Body;
+    use axum::routing::{get, post};
+    use serde_json::{Value, json};
+    use tower::ServiceExt;
+
     use super::*;
+
+    /// Serves an API server that lets the user `scraper` read any path, and others only `/version`. A token is the name
+    /// of its user.
+    async fn api_server() -> Cluster {
+        let authenticate = |Json(review): Json<Value>| async move {
+            let user = json!({ "username": review["spec"]["token"] });
+            Json(json!({ "status": { "authenticated": true, "user": user } }))
+        };
+        let authorize = |Json(review): Json<Value>| async move {
+            let spec = &review["spec"];
+            let allowed = spec["user"] == "scraper" || spec["nonResourceAttributes"]["path"] == "/version";
+            Json(json!({ "status": { "allowed": allowed } }))
+        };
+        let server = Router::new()
+            .route("/apis/authentication.k8s.io/v1/tokenreviews", post(authenticate))
+            .route("/apis/authorization.k8s.io/v1/subjectaccessreviews", post(authorize));
+        Cluster::serving(server).await
+    }
+
+    #[tokio::test]
+    async fn a_right_to_read_another_path_is_no_right_to_read_the_metrics() {
+        let metrics = Router::new().route(METRICS_PATH, get(|| async { "metrics" }));
+        let routes = protect(metrics, api_server().await);
+        let got = async |token: &str, path: &str| {
+            let request = Request::get(path).header(header::AUTHORIZATION, format!("Bearer {token}"));
+            routes.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap().status()
+        };
+        assert_eq!(got("stranger", "/version").await, StatusCode::NOT_FOUND);
+        assert_eq!(got("stranger", METRICS_PATH).await, StatusCode::FORBIDDEN);
+        assert_eq!(got("scraper", METRICS_PATH).await, StatusCode::OK);
+    }
 
     fn token(number: usize) -> TokenDigest {
         Sha256::digest(number.to_le_bytes()).into()

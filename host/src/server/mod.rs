@@ -22,14 +22,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use axum::middleware::from_fn_with_state;
 use tokio::net::TcpListener;
 
 use crate::cluster::client::Cluster;
 use crate::cluster::lease::Leases;
 use crate::fleet::Fleet;
 use crate::server::admin_socket::AdminSocket;
-use crate::server::authorization::Authorizer;
 use crate::telemetry::metrics::Metrics;
 
 /// What the server serves.
@@ -104,8 +102,7 @@ impl Ports {
         let scheme = if secure.is_some() { "https" } else { "http" };
         let tls = match secure {
             Some(SecureMetrics { cluster, certificate }) => {
-                let authorizer = Arc::new(Authorizer::new(cluster));
-                routes = routes.layer(from_fn_with_state(authorizer, authorization::required));
+                routes = authorization::protect(routes, cluster);
                 Some(certificate::acceptor(certificate.as_deref())?)
             }
             None => None,

@@ -12,9 +12,12 @@ use axum::routing::get;
 use crate::cluster::lease_status::LeaseStatus;
 use crate::server::About;
 
+/// The path that Prometheus scrapes.
+pub(super) const METRICS_PATH: &str = "/metrics";
+
 /// Returns the route that Prometheus scrapes.
 pub(super) fn metrics(about: About) -> Router {
-    Router::new().route("/metrics", get(scraped)).with_state(about)
+    Router::new().route(METRICS_PATH, get(scraped)).with_state(about)
 }
 
 /// Returns the routes that a kubelet probes.

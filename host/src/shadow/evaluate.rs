@@ -16,7 +16,6 @@ use crate::sandbox::error::CallError;
 use crate::shadow::summary::Times;
 use hotshoe_core::check::AdmittedDecision;
 use hotshoe_core::check::status::check_owner;
-use hotshoe_core::compare::json_diff::TAINTED;
 use hotshoe_core::compare::{Basis, Failed, Side};
 use hotshoe_core::model::decision::{Answer, Call};
 use hotshoe_core::model::kind::ObjectRef;
@@ -150,11 +149,6 @@ pub(crate) fn side(checked: CheckedAnswer) -> Side {
 /// Returns whether a revision was shown Secrets.
 pub(crate) fn is_tainted(checked: &CheckedAnswer) -> bool {
     checked.as_ref().is_some_and(|evaluated| evaluated.tainted)
-}
-
-/// Returns why a revision failed. If it was shown Secrets, the text that the revision chose is left out.
-pub(crate) fn failure_message(error: &Error, tainted: bool) -> String {
-    if tainted { format!("{}: {TAINTED}", error.reason()) } else { error.to_string() }
 }
 
 fn call_of(parent: &Object) -> Call {

@@ -13,7 +13,7 @@ use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
 use crate::reconcile::observe::context;
 use crate::reconcile::parent_state::ParentState;
-use crate::shadow::evaluate::{CheckedAnswer, Evaluated, UncheckedAnswer, failure_message};
+use crate::shadow::evaluate::{CheckedAnswer, Evaluated, UncheckedAnswer};
 use crate::shadow::summary::Times;
 use hotshoe_core::check;
 use hotshoe_core::model::kind::{Kind, ObjectRef};
@@ -128,7 +128,7 @@ impl Found {
             Some(Evaluated { answer: Err(Error::Api(error)), .. }) if error.is_transient() => {}
             Some(Evaluated { answer: Err(error), tainted, .. }) => {
                 found.failing =
-                    (memory.failures == 0).then(|| sanitize::clean(failure_message(error, *tainted), MAX_TEXT_BYTES));
+                    (memory.failures == 0).then(|| sanitize::clean(error.message(*tainted), MAX_TEXT_BYTES));
             }
         }
         found

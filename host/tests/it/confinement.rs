@@ -81,7 +81,7 @@ fn a_process_that_pulls_has_the_network_and_no_file_program_or_other_process() {
 #[test]
 fn a_compiler_is_confined_before_it_reads_and_compiles_all_the_same() {
     let mut child = Command::new(HOTSHOE);
-    child.arg(VERB).stdin(Stdio::piped()).stdout(Stdio::piped());
+    child.arg(VERB).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = child.spawn().unwrap();
     let of_child = |file: &str| fs::read_to_string(format!("/proc/{}/{file}", child.id())).unwrap();
     let value = |text: &str, name: &str| {
@@ -103,7 +103,10 @@ fn a_compiler_is_confined_before_it_reads_and_compiles_all_the_same() {
     drop(stdin);
     let mut code = Vec::new();
     child.stdout.take().unwrap().read_to_end(&mut code).unwrap();
-    assert!(child.wait().unwrap().success() && code.starts_with(b"\x7fELF"));
+    let ended = child.wait_with_output().unwrap();
+    assert!(ended.status.success() && code.starts_with(b"\x7fELF"));
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(said.trim_start_matches("not confined: ").trim(), missing().trim(), "it says what is missing");
 }
 
 #[tokio::test]

@@ -18,8 +18,8 @@ const MAX_PATH_CHARS: usize = 300;
 pub const HIDDEN: &str = "(changed)";
 /// Replaces what a component chose after it had been shown Secrets, because it may contain their bytes in any encoding.
 pub const TAINTED: &str = "<hidden: this component was shown Secrets>";
-/// Replaces a key that such a component chose, in a path.
-const TAINTED_KEY: &str = "<hidden>";
+/// Replaces a key that such a component chose, in a path, or a namespace, beside a name.
+pub const TAINTED_KEY: &str = "<hidden>";
 
 /// A field that differs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

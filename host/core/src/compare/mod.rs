@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::check::{AdmittedDecision, Desired};
-use crate::compare::json_diff::{Field, Rules, TAINTED, cut};
+use crate::compare::json_diff::{Field, Rules, TAINTED, TAINTED_KEY, cut};
 use crate::model::decision::{Decision, Event};
 use crate::model::kind::ObjectRef;
 use crate::model::object::APPLIED_ANNOTATION;
@@ -78,6 +78,16 @@ impl From<&ObjectRef> for Named {
             kind: reference.kind.to_string(),
             namespace: reference.namespace.as_deref().map(str::to_owned),
             name: reference.name.to_string(),
+        }
+    }
+}
+
+impl Named {
+    /// Hides what the plugin chose: the name, and the namespace unless it is that of the parent.
+    fn hide(&mut self, of_parent: Option<&str>) {
+        TAINTED.clone_into(&mut self.name);
+        if let Some(namespace) = self.namespace.as_mut().filter(|namespace| Some(namespace.as_str()) != of_parent) {
+            TAINTED_KEY.clone_into(namespace);
         }
     }
 }
@@ -156,7 +166,7 @@ impl Difference {
     /// Hides everything that the new revision's component chose. In the fields of objects that is done already.
     fn hide(&mut self) {
         let hide = |text: &mut Option<String>| text.iter_mut().for_each(|text| TAINTED.clone_into(text));
-        self.created.iter_mut().for_each(|child| TAINTED.clone_into(&mut child.name));
+        self.created.iter_mut().for_each(|child| child.hide(self.parent.namespace.as_deref()));
         for field in self.events.iter_mut().chain(&mut self.requeue) {
             hide(&mut field.old);
             hide(&mut field.new);
@@ -183,7 +193,7 @@ impl Difference {
 /// Returns what would change for a parent; `None` if nothing would. `existing` are the plugin's existing children of
 /// the parent; `may_prune` tells which of them may be deleted. If either revision was shown Secrets, the result is
 /// `tainted`: the component may have put bytes of a Secret anywhere, in any encoding. Then nothing is reported that the
-/// component chose and that is not known from the old revision's answer: no value, message, key or name.
+/// component chose and that is not known from the old revision's answer: no value, message, key, name or namespace.
 pub fn compare(
     parent: &ObjectRef,
     (old, new): (&Side, &Side),
@@ -489,7 +499,10 @@ mod tests {
         };
         let map = |data: Value| child("ConfigMap", "c", json!({ "data": data }));
         let old = with(&old, vec![map(json!({"k": "1"}))]);
-        let new = with(&new, vec![map(json!({"k": SECRET, SECRET: SECRET})), child("Service", SECRET, json!(1))]);
+        let mut elsewhere = child("Service", "c", json!(1));
+        elsewhere.reference.namespace = Some(SECRET.into());
+        let beside = child("Service", SECRET, json!(1));
+        let new = with(&new, vec![map(json!({"k": SECRET, SECRET: SECRET})), beside, elsewhere]);
         let parent = reference("Memcached", "m");
         let compare = |old: &Side, new: &Side| compare(&parent, (old, new), true, &[], |_| true).unwrap();
         let found = compare(&old, &new);
@@ -497,7 +510,9 @@ mod tests {
         assert_eq!(paths(&found.changed[0].fields), ["data['<hidden>']", "data.k"]);
         assert_eq!(paths(&found.status), ["['<hidden>']", "ready"]);
         assert_eq!(paths(&found.events), ["Known", TAINTED]);
-        assert_eq!(names(&found.created), [TAINTED]);
+        assert_eq!(names(&found.created), [TAINTED, TAINTED]);
+        let namespaces: Vec<_> = found.created.iter().map(|child| child.namespace.as_deref()).collect();
+        assert_eq!(namespaces, [Some("n"), Some(TAINTED_KEY)]);
         let failed = compare(&failed("no password"), &failed(SECRET));
         for found in [&found, &failed] {
             let text = serde_json::to_string(found).unwrap();

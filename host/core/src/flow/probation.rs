@@ -8,7 +8,6 @@
 //! but leave its parents unserved until an administrator acts.
 
 use std::collections::HashSet;
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
@@ -163,14 +162,14 @@ impl Probation {
     }
 
     /// Records that a call of this revision failed on a parent, or that its answer was denied. Returns whether there is
-    /// a new verdict.
+    /// a new verdict. The history keeps the message.
     #[must_use = "a new verdict is to be reported"]
-    pub fn failed(&self, now: Instant, digest: Digest, parent: &Key, error: &dyn fmt::Display) -> bool {
+    pub fn failed(&self, now: Instant, digest: Digest, parent: &Key, message: &str) -> bool {
         let mut inner = self.lock();
         if inner.digest == Some(digest) {
             inner.now.failures += 1;
             inner.note_failed_on(parent);
-            let why = inner.now.fails_more(&inner.before).map(|why| failure_reason(&why, parent, error));
+            let why = inner.now.fails_more(&inner.before).map(|why| failure_reason(&why, parent, message));
             let verdict = why.map(|why| RollbackVerdict { why, failed_on: inner.failed_on.clone() });
             self.judge(inner, now, verdict)
         } else {
@@ -297,8 +296,8 @@ impl Inner {
     }
 }
 
-fn failure_reason(why: &str, parent: &Key, error: &dyn fmt::Display) -> String {
-    sanitize::clean(format!("{why}; the last on {parent}: {error}"), MAX_REASON_BYTES)
+fn failure_reason(why: &str, parent: &Key, message: &str) -> String {
+    sanitize::clean(format!("{why}; the last on {parent}: {message}"), MAX_REASON_BYTES)
 }
 
 impl CallStats {
@@ -373,7 +372,7 @@ mod tests {
         let digest = Digest::of(revision.as_bytes());
         let _ = probation.called(now, digest, time);
         if failed {
-            let _ = probation.failed(now, digest, &Key::new(Some("default"), "cache"), &"it trapped");
+            let _ = probation.failed(now, digest, &Key::new(Some("default"), "cache"), "it trapped");
         }
     }
 
@@ -615,7 +614,7 @@ mod tests {
         for number in 0..MAX_FAILED_PARENTS + 2 {
             for _ in 0..2 {
                 let parent = Key::new(None, &format!("p{number}"));
-                let _ = probation.failed(now, Digest::of(b"new"), &parent, &"it trapped");
+                let _ = probation.failed(now, Digest::of(b"new"), &parent, "it trapped");
             }
         }
         let failed_on: Vec<_> = probation.lock().failed_on.iter().map(|parent| parent.name.to_string()).collect();

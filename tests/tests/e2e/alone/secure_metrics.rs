@@ -26,7 +26,12 @@ fn client(address: &str, trusted: Option<&[u8]>, token: Option<&str>) -> kube::C
 
 /// Requests the metrics, and returns the status code.
 async fn scrape(client: &kube::Client) -> Result<StatusCode, String> {
-    let request = Request::get("/metrics").body(Body::empty()).expect("a request");
+    get(client, "/metrics").await
+}
+
+/// Requests a path, and returns the status code.
+async fn get(client: &kube::Client, path: &str) -> Result<StatusCode, String> {
+    let request = Request::get(path).body(Body::empty()).expect("a request");
     match client.send(request).await {
         Ok(response) => Ok(response.status()),
         Err(error) => Err(format!("{error:?}")),
@@ -74,6 +79,8 @@ fn only_authorized_clients_read_secure_metrics() {
         assert_eq!(got(None).await, Ok(StatusCode::UNAUTHORIZED));
         assert_eq!(got(Some("made.up.token")).await, Ok(StatusCode::UNAUTHORIZED));
         let stranger = plane.token_of(SYSTEM, "stranger").await;
+        // Any account may read this path of the API server, but that is no right to read the metrics.
+        assert_eq!(get(&client(&address, None, Some(&stranger)), "/version").await, Ok(StatusCode::NOT_FOUND));
         assert_eq!(got(Some(&stranger)).await, Ok(StatusCode::FORBIDDEN));
         let scraper = plane.token_of(SYSTEM, "scraper").await;
         let binding = json!({
