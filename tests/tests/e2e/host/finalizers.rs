@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::FAULT;
-use hotshoe_tests::run;
 use hotshoe_tests::scene::condition_parts;
+use hotshoe_tests::{Host, run};
 use http::Method;
 use serde_json::{Value, json};
 
