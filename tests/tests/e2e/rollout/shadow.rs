@@ -200,31 +200,40 @@ fn the_finalizers_that_a_component_would_leave_behind_are_counted() {
 
 /// A secret value in base64, and in plain text.
 const SECRET: [&str; 2] = ["aHVudGVyMjc=", "hunter27"];
+/// What is shown in place of what a component chose that read one.
+const HIDDEN: &str = "<hidden: this component was shown Secrets>";
+
+/// Creates parents as [`kept`] does, each with a Secret of its name that the plugin may read.
+async fn with_secrets(name: &str, folder: &Folder, count: usize) -> (Scene, Host) {
+    folder.edit("  grants:", "  grants:\n    - {kind: Secret, verbs: [get], names: [\"fault-*\"]}");
+    let (scene, host) = kept(name, folder, count).await;
+    let rules = json!([{ "apiGroups": [""], "resources": ["secrets"], "verbs": ["get"] }]);
+    scene.plane.grant("faulty", &format!("tests-faulty-{name}"), &rules).await;
+    for number in 0..count {
+        let metadata = json!({ "name": format!("fault-{number}") });
+        let data = json!({ "word": SECRET[0] });
+        scene.create(json!({ "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data })).await;
+    }
+    (scene, host)
+}
+
+/// Checks that a text has the Secret neither as it is nor in the code of the component that peeks.
+fn hides(text: &str) {
+    let code: String = SECRET[0].chars().rev().filter(char::is_ascii_alphanumeric).collect();
+    let words = [&code, &code.to_lowercase(), SECRET[0], SECRET[1]].map(|word| text.contains(word));
+    assert_eq!(words, [false; 4], "{text}");
+}
 
 #[test]
 fn no_output_of_a_component_that_read_a_secret_is_shown() {
     run(async {
         let folder = Folder::of_faulty();
-        folder.edit("  grants:", "  grants:\n    - {kind: Secret, verbs: [get], names: [\"fault-*\"]}");
-        let (scene, host) = kept("shadow-peeks", &folder, 3).await;
-        let rules = json!([{ "apiGroups": [""], "resources": ["secrets"], "verbs": ["get"] }]);
-        scene.plane.grant("faulty", "tests-faulty-peeks", &rules).await;
-        for number in 0..3 {
-            let metadata = json!({ "name": format!("fault-{number}") });
-            let data = json!({ "word": SECRET[0] });
-            scene.create(json!({ "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data })).await;
-        }
+        let (scene, host) = with_secrets("shadow-peeks", &folder, 3).await;
         for (name, word) in [("fault-1", "fail"), ("fault-2", "ask")] {
             scene.merge(&FAULT, name, json!({ "spec": { "fault": word } })).await;
         }
         let peeking = reworded(folder.original(), REVISION, "this revision peeks");
         let new = file(&folder, "new.wasm", &peeking);
-        let code: String = SECRET[0].chars().rev().filter(char::is_ascii_alphanumeric).collect();
-        let hides = |text: &str| {
-            let words = [&code, &code.to_lowercase(), SECRET[0], SECRET[1]].map(|word| text.contains(word));
-            assert_eq!(words, [false; 4], "{text}");
-        };
-
         let (exit, document) = shadow(&host, "faulty", &new);
         assert_eq!(exit, Some(4), "{document:#}");
         assert_eq!(names(&document), ["fault-0", "fault-1", "fault-2"]);
@@ -233,7 +242,6 @@ fn no_output_of_a_component_that_read_a_secret_is_shown() {
             let parents = document["parents"].as_array().expect("parents").iter();
             parents.filter(|parent| parent["parent"]["name"] == name).collect::<Vec<_>>()[0].clone()
         };
-        const HIDDEN: &str = "<hidden: this component was shown Secrets>";
         let changed = of("fault-0");
         assert_eq!(changed["status"], json!([{ "path": "word", "old": HIDDEN, "new": HIDDEN }]), "{changed:#}");
         assert_eq!(changed["created"][0]["name"], HIDDEN);
@@ -252,6 +260,26 @@ fn no_output_of_a_component_that_read_a_secret_is_shown() {
         let (_, history) = host.ask(&["history", "faulty"]);
         for text in [host.status().await.expect("a status").to_string(), history, host.log()] {
             hides(&text);
+        }
+    });
+}
+
+#[test]
+fn the_history_keeps_no_failure_in_the_words_of_a_component_that_read_a_secret() {
+    run(async {
+        let folder = Folder::of_faulty();
+        let (scene, host) = with_secrets("history-peeks", &folder, 6).await;
+        folder.put(&reworded(folder.original(), REVISION, "this revision peeks"));
+        let (status, words) = host.ask(&["reload", "faulty"]);
+        assert!(status.success(), "{words}");
+        for number in 0..6 {
+            scene.merge(&FAULT, &format!("fault-{number}"), json!({ "spec": { "fault": "fail" } })).await;
+        }
+        host.until_plugin("it is rolled back", |plugin| plugin["refused"]["reason"] == "RolledBack").await;
+        let (_, history) = host.ask(&["history", "faulty"]);
+        for text in [host.status().await.expect("a status").to_string(), history] {
+            hides(&text);
+            assert!(text.contains(HIDDEN), "{text}");
         }
     });
 }
