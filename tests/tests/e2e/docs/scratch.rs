@@ -166,7 +166,7 @@ impl Drop for Scratch {
 }
 
 /// Returns an address on loopback on which nothing listens.
-fn free_address() -> String {
+pub(crate) fn free_address() -> String {
     let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     free.expect("a free port").to_string()
 }
