@@ -26,7 +26,8 @@ const CARGO: &str =
 pub(crate) struct Scratch {
     root: TempDir,
     listen: String,
-    host: Option<Child>,
+    /// The host whose address and socket all commands know, and another one.
+    hosts: [Option<Child>; 2],
 }
 
 /// The result of a block.
@@ -38,14 +39,18 @@ pub(crate) struct Ended {
 impl Scratch {
     pub(crate) fn new() -> Self {
         let root = TempDir::with_prefix("hotshoe-docs-").expect("a folder");
-        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port");
-        let scratch = Self { root, listen: free.to_string(), host: None };
+        let scratch = Self { root, listen: free_address(), hosts: [None, None] };
         scratch.copy();
         scratch
     }
 
     fn path(&self, path: &str) -> PathBuf {
         self.root.path().join(path)
+    }
+
+    /// Returns the socket of the host with this number.
+    fn socket(&self, number: usize) -> PathBuf {
+        self.path(&format!("run/host-{number}.sock"))
     }
 
     fn copy(&self) {
@@ -89,7 +94,7 @@ impl Scratch {
         command.stdout(file.try_clone().expect("a second handle")).stderr(file);
         command.env("PATH", format!("{}:{path}", self.path("bin").display()));
         command.env("CARGO_OF_TEST", cargo(&path)).env("HOTSHOE_LISTEN", &self.listen);
-        command.env("HOTSHOE_SOCKET", self.path("run/host.sock"));
+        command.env("HOTSHOE_SOCKET", self.socket(0));
         command
             .env("CARGO_HOME", of_home("CARGO_HOME", ".cargo"))
             .env("RUSTUP_HOME", of_home("RUSTUP_HOME", ".rustup"));
@@ -115,20 +120,21 @@ impl Scratch {
         Ended { code: status.code(), output: text(&output) }
     }
 
-    /// Runs a block in the reader's other terminal, where it replaces the running host, and waits until the host is
-    /// ready.
-    pub(crate) fn run_host(&mut self, script: &str) {
-        self.stop_host();
-        let output = self.path("output-of-host");
-        let host = self.command(&[], script, &output).process_group(0).spawn().expect("a shell runs");
-        self.host = Some(host);
+    /// Runs a block in another terminal of the reader, where it replaces the running host with this number, and waits
+    /// until the host is ready.
+    pub(crate) fn run_host(&mut self, number: usize, script: &str) {
+        self.stop_host(number);
+        let (output, socket) = (self.path(&format!("output-of-host-{number}")), self.socket(number));
+        let mut command = self.command(&[], script, &output);
+        let host = command.env("HOTSHOE_SOCKET", &socket).process_group(0).spawn().expect("a shell runs");
+        self.hosts[number] = Some(host);
         let deadline = Instant::now() + START;
         loop {
-            let seen = self.run("target/release/hotshoe status");
+            let seen = self.run(&format!("target/release/hotshoe status --socket {}", socket.display()));
             if seen.code == Some(0) {
                 return;
             }
-            let ended = self.host.as_mut().and_then(|host| host.try_wait().ok().flatten());
+            let ended = self.hosts[number].as_mut().and_then(|host| host.try_wait().ok().flatten());
             assert!(
                 ended.is_none() && Instant::now() < deadline,
                 "the host is not ready: {}\n{}",
@@ -139,8 +145,8 @@ impl Scratch {
         }
     }
 
-    fn stop_host(&mut self) {
-        let Some(mut host) = self.host.take() else { return };
+    fn stop_host(&mut self, number: usize) {
+        let Some(mut host) = self.hosts[number].take() else { return };
         let group = format!("-{}", host.id());
         let deadline = Instant::now() + Duration::from_secs(20);
         drop(Command::new("kill").args(["-TERM", "--", &group]).status());
@@ -154,9 +160,15 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        self.stop_host();
+        (0..self.hosts.len()).for_each(|number| self.stop_host(number));
         drop(self.run("target/control-plane/bin/control-plane down"));
     }
+}
+
+/// Returns an address on loopback on which nothing listens.
+pub(crate) fn free_address() -> String {
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    free.expect("a free port").to_string()
 }
 
 /// Returns the cargo that a command would find.
