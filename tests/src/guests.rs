@@ -10,6 +10,7 @@ pub use hotshoe_components::reworded;
 use tempfile::TempDir;
 
 use crate::host::program;
+use crate::kinds::Kind;
 use crate::repository;
 
 const PRODUCTS: &str = "target/tests/plugins";
@@ -111,6 +112,18 @@ impl Folder {
     /// The plugin that attacks its host.
     pub fn of_hostile() -> Self {
         Self::of(&hostile(), "hostile")
+    }
+
+    /// The plugin that attacks its host, which may own this kind instead of Services.
+    pub fn of_hostile_owning(kind: &Kind) -> Self {
+        let folder = Self::of_hostile();
+        let before = "owns too: v1 Service                                                    ";
+        let owned = format!("owns too: {} {}", kind.api_version(), kind.kind);
+        let original = reworded(&folder.original, before, &format!("{owned:<width$}", width = before.len()));
+        folder.put(&original);
+        let granted = format!("group: \"{}\"\n      kind: {}\n", kind.group, kind.kind);
+        folder.edit("group: \"\"\n      kind: Service\n", &granted);
+        Self { original, ..folder }
     }
 
     /// One of several plugins that attack one host, with its own name, finalizer and parents: those with the label

@@ -13,7 +13,7 @@ use crate::reconcile::acts::Act;
 use crate::reconcile::check::{Checked, Planned};
 use crate::reconcile::decide;
 use crate::reconcile::decide::LINE_OVERHEAD_BYTES;
-use crate::reconcile::error::Error;
+use crate::reconcile::error::{CONDITIONS_NOT_WRITTEN, Error};
 use crate::reconcile::events;
 use crate::reconcile::fingerprint::{InSync, refusal_basis, sync_fingerprint};
 use crate::reconcile::observe::{Observed, context};
@@ -161,12 +161,21 @@ async fn write(pass: &mut Pass<'_>, observed: &Observed, checked: Checked) -> Re
     }
     // Before the status: a plugin that reads its own conditions emits them only once.
     events::emit(pass, &decision.events);
+    report_unwritten_conditions(pass, &decision);
     // Skipped at most once in a row: if children or refusals change in each pass, every second pass writes the status.
     pass.state.skipped_status = !pass.state.skipped_status && is_outdated(pass, observed, &written);
     if !pass.state.skipped_status {
         write_status(pass, observed, &decision, &mut written).await?;
     }
     Ok(written)
+}
+
+/// Reports once that the conditions of a decision are not written, because of the parent's kind.
+fn report_unwritten_conditions(pass: &mut Pass<'_>, decision: &Decision) {
+    if let Some(message) = check::status::unwritten_conditions(decision, pass.active.parent_kind()) {
+        let reason = CONDITIONS_NOT_WRITTEN.to_owned();
+        events::warn_once(pass, &Event { severity: Severity::Warning, reason, message });
+    }
 }
 
 /// Returns whether the status is outdated: it was decided before the child writes of this pass, or before a refusal

@@ -20,6 +20,9 @@ pub const CLEAN_UP_WAITS: &str = "CleanUpWaits";
 /// The reason in Event and condition while another writer keeps reverting a child.
 pub const CONTENDED: &str = "Contended";
 
+/// The reason in the Event about conditions of a parent that are not written.
+pub const CONDITIONS_NOT_WRITTEN: &str = "ConditionsNotWritten";
+
 /// When to try an object again after an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {

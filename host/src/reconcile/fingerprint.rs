@@ -9,6 +9,7 @@
 //! | [`beside_parent`] | what was an answer about, beside the parent? | children, read objects, refusals or the configuration change | the parent changes |
 //! | [`sync_fingerprint`] | are desired and observed children those that were found to agree? | desired children, their ownership or the revision changes | the parent changes |
 //! | [`refusal_basis`] | is a refused write retried before it is due? | the parent's generation or marks, the child or the revision changes | status changes |
+//! | [`parents_basis`] | is what a shadow run found about all parents still so? | a parent is created, deleted or changed but in its status | statuses, children or read objects change |
 //! | `basis` in [`views`](crate::reconcile::views) | is the state kept of parents still about this revision? | the component or `plugin.yaml` changes | anything in the cluster changes |
 
 use std::hash::{BuildHasher, RandomState};
@@ -123,10 +124,67 @@ pub fn refusal_basis(pass: &Pass<'_>, observed: &Observed, child: &ObjectRef) ->
     pass.controller.hasher.hash_one((parent.generation, parent.marks, pass.active.basis, live))
 }
 
+/// Returns the fingerprint of all parents. Leaves out the status of custom kinds, because the plugin writes it: a
+/// change of the status is no reason to ask about all parents again.
+pub fn parents_basis(controller: &Controller, active: &ActiveRevision) -> u64 {
+    let parents = active.parents.watch.cache.all(|_| true);
+    all_but_status(&controller.hasher, parents.iter().map(|parent| &**parent), active.parent_kind().is_builtin())
+}
+
+/// Returns the fingerprint of objects in any order. Objects of custom kinds have a generation, which is cheaper than
+/// their content. Many built-in kinds have none; the host writes no status of theirs.
+fn all_but_status<'a>(hasher: &RandomState, objects: impl Iterator<Item = &'a Object>, are_builtin: bool) -> u64 {
+    let of = |object: &Object| {
+        let content = are_builtin.then_some(&object.body);
+        hasher.hash_one((&object.uid, object.generation, object.marks, object.deleting, content))
+    };
+    objects.map(of).fold(0, u64::wrapping_add)
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
     use hotshoe_core::model::kind::Kind;
+    use hotshoe_core::model::object::Lens;
+    use hotshoe_core::model::projection::Projection;
+
+    #[test]
+    fn what_is_known_about_all_parents_changes_with_each_of_them_and_not_with_their_order_or_status() {
+        let hasher = RandomState::new();
+        for is_builtin in [false, true] {
+            let lens = Lens { projection: Projection::new(&["spec", "data"]), labels: Vec::new(), status: !is_builtin };
+            let all = |objects: &[Value]| {
+                let read = |object: &Value| Object::read(&object.to_string(), &lens).unwrap();
+                let objects: Vec<Object> = objects.iter().map(read).collect();
+                all_but_status(&hasher, objects.iter(), is_builtin)
+            };
+            let generation = if is_builtin { 0 } else { 1 };
+            let parent =
+                |uid: &str| json!({ "metadata": { "name": "a", "uid": uid, "generation": generation }, "data": "1" });
+            let with = |pointer: &str, value: Value| {
+                let mut changed = parent("2");
+                changed
+                    .pointer_mut(pointer)
+                    .unwrap()
+                    .as_object_mut()
+                    .unwrap()
+                    .extend(value.as_object().cloned().unwrap());
+                all(&[parent("1"), changed])
+            };
+            let before = all(&[parent("1"), parent("2")]);
+            assert_eq!(before, all(&[parent("2"), parent("1")]));
+            assert_eq!(before, with("", json!({ "status": { "ready": 1 } })));
+            assert_eq!(before, with("/metadata", json!({ "resourceVersion": "9", "finalizers": ["example.com/a"] })));
+            let edited = with("", json!({ "data": "2", "metadata": { "name": "a", "uid": "2", "generation": 2 } }));
+            let deleting = with("/metadata", json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" }));
+            for changed in [edited, deleting, all(&[parent("1")]), all(&[parent("1"), parent("2"), parent("3")])] {
+                assert_ne!(before, changed, "is built-in: {is_builtin}");
+            }
+            assert!(is_builtin || before != with("/metadata", json!({ "labels": { "a": "b" } })));
+        }
+    }
 
     #[test]
     fn a_later_now_is_no_change_but_another_try_or_child_is() {

@@ -4,9 +4,9 @@
 use serde_json::{Value, json};
 
 use crate::kinds::{
-    CLAIM, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CONFIG_MAP, CRD, DEPLOYMENT, Kind, LEASE, MUTATING_WEBHOOK, NAMESPACE,
-    PERSISTENT_VOLUME, PLUGIN, POD, REPLICA_SET, ROLE, ROLE_BINDING, SECRET, SERVICE, SERVICE_ACCOUNT, STATEFUL_SET,
-    SYSTEM,
+    CLAIM, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CONFIG_MAP, CRD, DEPLOYMENT, DOOR, Kind, LEASE, MUTATING_WEBHOOK,
+    NAMESPACE, PERSISTENT_VOLUME, PLUGIN, POD, REPLICA_SET, ROLE, ROLE_BINDING, SECRET, SERVICE, SERVICE_ACCOUNT,
+    STATEFUL_SET, SYSTEM,
 };
 
 /// The parent for which an attack is tried.
@@ -365,6 +365,12 @@ pub fn annotated_service(place: &Place<'_>) -> Vec<Forged> {
     let annotation = json!({ "metallb.universe.tf/loadBalancerIPs": "192.0.2.1" });
     let spec = json!({ "ports": [{ "port": 80 }], "selector": { "app": place.name } });
     here(SERVICE, place, json!({ "metadata": { "annotations": annotation }, "spec": spec }))
+}
+
+/// An object of which another operator makes Pods, under that operator's rights.
+pub fn foreign_pods(place: &Place<'_>) -> Vec<Forged> {
+    let container = json!({ "name": "main", "image": "registry.example.com/main:1" });
+    here(DOOR, place, json!({ "spec": { "containers": [container] } }))
 }
 
 /// A workload whose selector matches Pods of any tenant.

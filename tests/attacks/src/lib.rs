@@ -275,6 +275,7 @@ pub const ATTACKS: &[Attack] = &[
     forged("a Pod with a flag of gVisor", forged::pod_with_gvisor_flag, &[Gate]),
     forged("a Pod with a setting of a Windows node's virtual machine", forged::pod_with_hcsshim_setting, &[Gate]),
     forged("a Service with an annotation for an add-on", forged::annotated_service, &[Gate]),
+    forged("containers in a custom kind", forged::foreign_pods, &[Gate]),
     forged("a ReplicaSet that takes another tenant's Pods", forged::adopting_replica_set, &[Gate]),
     forged("a Deployment that takes another tenant's ReplicaSet", forged::adopting_deployment, &[Gate]),
     forged("a StatefulSet that takes another tenant's Pods", forged::adopting_stateful_set, &[Gate]),

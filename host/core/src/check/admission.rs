@@ -255,24 +255,35 @@ mod tests {
             message: String::new(),
         };
         let claiming = Decision { conditions: vec![condition], ..exactly(&[]) };
-        let checked = |(group, kind), decision: &Decision| {
-            let checked = status::check_owner(decision, &Kind::new(group, "v1", kind));
-            assert!(checked.as_ref().is_err_and(|why| why.message.contains(kind)) || checked.is_ok(), "{checked:?}");
+        let checked = |kind: &Kind, decision: &Decision| {
+            let checked = status::check_owner(decision, kind);
+            assert!(
+                checked.as_ref().is_err_and(|why| why.message.contains(&*kind.kind)) || checked.is_ok(),
+                "{checked:?}"
+            );
             checked.err().map(|violation| violation.rule)
         };
+        let custom = Kind::new("c.example.com", "v1", "Parent");
         for decision in [&stating, &claiming] {
-            assert_eq!(checked(("c.example.com", "Parent"), decision), None);
-            for own in [
-                ("", "ConfigMap"),
-                ("", "Service"),
-                ("", "Pod"),
-                ("", "Node"),
-                ("apps", "Deployment"),
-                ("networking.k8s.io", "Ingress"),
-                ("storagemigration.k8s.io", "StorageVersionMigration"),
-            ] {
-                assert_eq!(checked(own, decision), Some("status"), "{own:?}");
-                assert_eq!(checked(own, &exactly(&[])), None, "{own:?}");
+            assert_eq!(checked(&custom, decision), None);
+            assert_eq!(status::unwritten_conditions(decision, &custom), None);
+        }
+        for (group, kind) in [
+            ("", "ConfigMap"),
+            ("", "Service"),
+            ("", "Pod"),
+            ("", "Node"),
+            ("apps", "Deployment"),
+            ("networking.k8s.io", "Ingress"),
+            ("storagemigration.k8s.io", "StorageVersionMigration"),
+        ] {
+            let own = Kind::new(group, "v1", kind);
+            assert_eq!(checked(&own, &stating), Some("status"), "{own}");
+            // Conditions alone are left out, and everything else is done.
+            assert_eq!(checked(&own, &claiming), None, "{own}");
+            assert!(status::unwritten_conditions(&claiming, &own).is_some_and(|why| why.contains(kind)), "{own}");
+            for without in [&exactly(&[]), &stating] {
+                assert_eq!(status::unwritten_conditions(without, &own), None, "{own}");
             }
         }
     }

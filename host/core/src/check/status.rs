@@ -36,17 +36,27 @@ pub fn check(status: Option<&str>, conditions: &[Condition]) -> Result<Map<Strin
 }
 
 /// Checks that a plugin writes no status of a kind of Kubernetes itself, because that status belongs to Kubernetes' own
-/// controllers. Even a condition with a name of its own is denied: RBAC cannot restrict the right to one condition, and
-/// with the right to write the status of a Service or a Pod one can redirect its traffic.
+/// controllers. Conditions are no reason to deny the children, too; they are [left out](unwritten_conditions).
 ///
 /// # Errors
 /// When the plugin writes such a status.
 pub fn check_owner(decision: &Decision, parent: &Kind) -> Result<(), Violation> {
-    if !parent.is_builtin() || (decision.status.is_none() && decision.conditions.is_empty()) {
+    if !parent.is_builtin() || decision.status.is_none() {
         return Ok(());
     }
     let message = format!("the status of a {parent} belongs to Kubernetes' own controllers");
-    Err(violation(message).answer("leave status and conditions out, and emit Events"))
+    Err(violation(message).answer("leave the status out, and emit Events"))
+}
+
+/// Returns why the conditions of a decision are not written; none if they are, or if there are none. Even a condition
+/// with a name of its own is not written to a kind of Kubernetes itself: RBAC cannot restrict the right to one
+/// condition, and with the right to write the status of a Service or a Pod one can redirect its traffic.
+pub fn unwritten_conditions(decision: &Decision, parent: &Kind) -> Option<String> {
+    (parent.is_builtin() && !decision.conditions.is_empty()).then(|| {
+        format!(
+            "the plugin's conditions are not written, because the status of a {parent} belongs to Kubernetes' own controllers; change the plugin to emit Events instead"
+        )
+    })
 }
 
 fn read(status: Option<&str>) -> Result<Map<String, Value>, Violation> {

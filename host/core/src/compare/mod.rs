@@ -215,6 +215,10 @@ pub fn compare(
         Side::Decided(old, _) => {
             if let Side::Decided(new, _) = new {
                 compare_statements(&mut found, old, new, tainted);
+                if parent.kind.is_builtin() {
+                    // They are not written.
+                    found.conditions.clear();
+                }
             }
         }
     }
@@ -355,7 +359,11 @@ mod tests {
     use crate::model::kind::Kind;
 
     fn reference(kind: &str, name: &str) -> ObjectRef {
-        let group = if kind == "Deployment" { "apps" } else { "" };
+        let group = match kind {
+            "Deployment" => "apps",
+            "Memcached" => "cache.example.com",
+            _ => "",
+        };
         ObjectRef { kind: Kind::new(group, "v1", kind), namespace: Some("n".into()), name: name.into() }
     }
 
@@ -569,6 +577,19 @@ mod tests {
         assert_eq!(found.status, [field("ready", Some("1"), Some("2"))]);
         assert_eq!(found.conditions, [field("A.message", Some("\"one\""), Some("\"two\""))]);
         assert!(found.changes_status());
+    }
+
+    #[test]
+    fn a_condition_of_a_built_in_kind_is_no_difference_because_it_is_not_written() {
+        let stating = |message: &str| {
+            let condition =
+                Condition { name: "A".into(), status: Truth::True, reason: "R".into(), message: message.into() };
+            deciding(|decision| decision.conditions = vec![condition])
+        };
+        let (old, new) = (stating("one"), stating("two"));
+        let found = |kind| compare(&reference(kind, "a"), (&old, &new), false, &[], |_| true);
+        assert_eq!(found("Service"), None);
+        assert_eq!(found("Memcached").unwrap().conditions.len(), 1);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use hotshoe_attacks::forged::{Forged, Place};
 use hotshoe_attacks::kinds::{
-    self, CLAIM, CONFIG_MAP, DEPLOYMENT, POD, REPLICA_SET, SECRET, SERVICE, STATEFUL_SET, SYSTEM,
+    self, CLAIM, CONFIG_MAP, DEPLOYMENT, DOOR, POD, REPLICA_SET, SECRET, SERVICE, STATEFUL_SET, SYSTEM,
 };
 use hotshoe_attacks::{ATTACKS, How, Layer};
 use hotshoe_core::check;
@@ -16,12 +16,13 @@ use hotshoe_core::model::kind::{Kind, ObjectRef};
 use serde_json::{Value, json};
 
 /// More than any plugin should be given.
-const GRANTED: [kinds::Kind; 8] = [CONFIG_MAP, DEPLOYMENT, POD, SECRET, SERVICE, REPLICA_SET, STATEFUL_SET, CLAIM];
+const GRANTED: [kinds::Kind; 9] =
+    [CONFIG_MAP, DEPLOYMENT, POD, SECRET, SERVICE, REPLICA_SET, STATEFUL_SET, CLAIM, DOOR];
 const PLACE: Place<'_> = Place { namespace: "theirs", name: "forged" };
 
 /// The rule that each forged object breaks. An object that is denied only by another rule would pass as soon as that
 /// rule's item is granted.
-const RULES: [(&str, &str); 67] = [
+const RULES: [(&str, &str); 68] = [
     ("a ClusterRole", "kind-not-owned"),
     ("a ClusterRole that claims a namespace", "kind-not-owned"),
     ("a ClusterRoleBinding", "kind-not-owned"),
@@ -59,6 +60,7 @@ const RULES: [(&str, &str); 67] = [
     ("a Pod with a flag of gVisor", "pod-annotation"),
     ("a Pod with a setting of a Windows node's virtual machine", "pod-annotation"),
     ("a Service with an annotation for an add-on", "service-annotation"),
+    ("containers in a custom kind", "foreign-pods"),
     ("a ReplicaSet that takes another tenant's Pods", "pod-adoption"),
     ("a Deployment that takes another tenant's ReplicaSet", "pod-adoption"),
     ("a StatefulSet that takes another tenant's Pods", "pod-adoption"),

@@ -41,6 +41,9 @@ fn in_shadow_mode_a_component_waits_for_an_approval_with_a_verdict() {
             "{waits:#}"
         );
         assert_eq!(pending["shadow"]["comparedWith"], first, "{pending:#}");
+        // A parent that is created later is counted, too.
+        rig.scene.create(memcached("later", 1)).await;
+        rig.until(&guest, "counts both parents", |object| object["status"]["pending"]["shadow"]["parents"] == 2).await;
         let second = pending["digest"].as_str().expect("a digest").to_owned();
         let approve = |digest: &str| kubectl_hotshoe(&rig.scene, &["approve", &guest.name, short(digest)]);
         let (code, text) = approve(&first);

@@ -1,9 +1,10 @@
-//! Children with empty lists: the lists stay empty, and are not written over and over. The plugin desires the children
-//! in its parent's spec.
+//! Children with empty lists and objects: these stay empty, and are not written over and over. The plugin desires the
+//! children in its parent's spec.
 
 use futures::StreamExt;
-use hotshoe_tests::guests::{Folder, reworded};
-use hotshoe_tests::kinds::{ATTACK, CONFIG_MAP, DEPLOYMENT, DOOR, Kind, NETWORK_POLICY};
+use hotshoe_tests::guests::Folder;
+use hotshoe_tests::kinds::{ATTACK, CONFIG_MAP, DEPLOYMENT, DOOR, FAULT, Kind, NETWORK_POLICY};
+use hotshoe_tests::scene::condition;
 use hotshoe_tests::{ControlPlane, Host, Scene, repository, run};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -16,12 +17,8 @@ async fn host(name: &str, kind: &Kind) -> (Scene, Folder, Host) {
     let plane = ControlPlane::shared().await;
     READY.get_or_init(|| install(plane)).await;
     let mut scene = Scene::new(plane, name).await;
-    let folder = Folder::of_hostile();
-    let before = "owns too: v1 Service                                                    ";
-    let after = format!("{:<width$}", format!("owns too: {} {}", kind.api_version(), kind.kind), width = before.len());
-    folder.put(&reworded(folder.original(), before, &after));
+    let folder = Folder::of_hostile_owning(kind);
     folder.edit("name: hostile\n", &format!("name: {PLUGIN}\n"));
-    folder.edit("group: \"\"\n      kind: Service\n", &format!("group: {}\n      kind: {}\n", kind.group, kind.kind));
     let host = scene.start().await.plugins(&[folder.path()]).ready().await;
     scene.watch_log(&host);
     (scene, folder, host)
@@ -29,7 +26,7 @@ async fn host(name: &str, kind: &Kind) -> (Scene, Folder, Host) {
 
 /// Installs the kinds, the accounts and their rights.
 async fn install(plane: &ControlPlane) {
-    for fixture in ["hostile", "lists"] {
+    for fixture in ["hostile", "lists", "faulty"] {
         plane.install_definition(&repository(&format!("tests/fixtures/{fixture}/crd.yaml"))).await;
     }
     plane.create_account(PLUGIN).await;
@@ -41,7 +38,7 @@ async fn install(plane: &ControlPlane) {
     let of_host = json!([
         all("fixtures.example.com", &["attacks"], &["get", "list", "watch", "patch"]),
         all("fixtures.example.com", &["attacks/status"], &["patch"]),
-        all("fixtures.example.com", &["doors"], &watch),
+        all("fixtures.example.com", &["doors", "faults"], &watch),
         all("networking.k8s.io", &["networkpolicies"], &watch),
         all("", &["configmaps", "persistentvolumeclaims", "pods"], &watch),
         all("apps", &["replicasets", "statefulsets"], &watch),
@@ -121,6 +118,24 @@ fn a_spec_of_only_an_empty_list_is_written_once_and_stays() {
         scene.until_object(&DOOR, "front", "has none", |door| door["spec"]["rooms"] == json!([])).await;
         assert_eq!(written_with_another(&scene, &empty, ["doors", "pods"]).await, [0, 0]);
         assert_eq!(scene.get(&DOOR, "front").await["spec"]["rooms"], json!([]));
+    });
+}
+
+#[test]
+fn a_spec_without_fields_is_written_once_and_stays() {
+    run(async {
+        let (scene, _folder, _host) = host("empty-spec", &FAULT).await;
+        let desired = |spec: Value| [child(&FAULT, "front", &json!({ "spec": spec }))];
+        create(&scene, &desired(json!({ "fault": "a" }))).await;
+        scene.until_object(&FAULT, "front", "has a field", |fault| fault["spec"]["fault"] == "a").await;
+        // Fields with null are dropped.
+        let empty = desired(json!({ "fault": null }));
+        scene.merge(&ATTACK, "one", dictating(&empty)).await;
+        scene.until_object(&FAULT, "front", "has none", |fault| fault["spec"] == json!({})).await;
+        assert_eq!(written_with_another(&scene, &empty, ["faults", "pods"]).await, [0, 0]);
+        assert_eq!(scene.get(&FAULT, "front").await["spec"], json!({}));
+        let parent = scene.get(&ATTACK, "one").await;
+        assert!(condition(&parent, "Reconciled").is_none(), "{parent:#}");
     });
 }
 

@@ -5,8 +5,8 @@
 use hotshoe_tests::attacks::forged::{Forged, Place};
 use hotshoe_tests::attacks::{ATTACKS, Attack, How, Layer, named};
 use hotshoe_tests::control_plane::{CLOSED, SYSTEM};
-use hotshoe_tests::guests::{Folder, reworded};
-use hotshoe_tests::kinds::{CONFIG_MAP, DEPLOYMENT, SECRET};
+use hotshoe_tests::guests::Folder;
+use hotshoe_tests::kinds::{CONFIG_MAP, DEPLOYMENT, DOOR, SECRET};
 use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Kube, Refused, Scene, run, wait};
 use http::Method;
@@ -17,6 +17,8 @@ use super::{ADMIN, HOSTILE, plane, user};
 
 /// A row that needs a plugin with another grant.
 const SECRETS_GRANTED: &str = "a ServiceAccount's token, where Secrets are granted";
+/// A row that needs a plugin that owns the custom kind.
+const FOREIGN_PODS: &str = "containers in a custom kind";
 /// An account that may write everything everywhere and is tried without a host. It is not [`ADMIN`], because tests
 /// check all writes of that account.
 const EVERYWHERE: &str = "hostile-everywhere";
@@ -40,7 +42,7 @@ fn the_gate_denies_what_the_account_would_be_allowed() {
         let theirs = rig.scene.get(&CONFIG_MAP, "kube-root-ca.crt").await;
         let mut children = vec!["first".to_owned()];
         for (number, (row, objects)) in rows().enumerate() {
-            if !row.stopped.contains(&Layer::Gate) || row.name == SECRETS_GRANTED {
+            if !row.stopped.contains(&Layer::Gate) || [SECRETS_GRANTED, FOREIGN_PODS].contains(&row.name) {
                 continue;
             }
             let (name, child) = (format!("row-{number}"), format!("forged-{number}"));
@@ -80,17 +82,32 @@ fn the_gate_denies_a_token_also_where_secrets_are_granted() {
     run(async {
         let row = named(SECRETS_GRANTED);
         let How::Forged(objects) = row.how else { panic!("{}", row.name) };
-        let folder = Folder::of_hostile();
-        let said = "owns too: v1 Service                                                    ";
-        let secret = format!("{:<width$}", "owns too: v1 Secret", width = said.len());
-        folder.put(&reworded(folder.original(), said, &secret));
-        folder.edit("kind: Service\n", "kind: Secret\n      names: [forged]\n");
+        let folder = Folder::of_hostile_owning(&SECRET);
+        folder.edit("kind: Secret\n", "kind: Secret\n      names: [forged]\n");
         let rig = Rig::with("token", ADMIN, folder).await;
         let place = Place { namespace: &rig.scene.namespace, name: "forged" };
         rig.scene.create(dictating("one", &objects(&place))).await;
         rig.reports("one", row).await;
         assert!(rig.scene.find(&SECRET, "forged").await.is_none());
         rig.is_well(row.name).await;
+        rig.recovers("one").await;
+    });
+}
+
+#[test]
+fn the_gate_denies_containers_in_a_custom_kind_until_they_are_granted() {
+    run(async {
+        let row = named(FOREIGN_PODS);
+        let How::Forged(objects) = row.how else { panic!("{}", row.name) };
+        let rig = Rig::with("foreign-pods", ADMIN, Folder::of_hostile_owning(&DOOR)).await;
+        let place = Place { namespace: &rig.scene.namespace, name: "forged" };
+        rig.scene.create(dictating("one", &objects(&place))).await;
+        rig.reports("one", row).await;
+        rig.scene.event("one", row.reason, "foreignPods").await;
+        assert!(rig.scene.find(&DOOR, "forged").await.is_none());
+        rig.is_well(row.name).await;
+        rig.folder.edit("kind: Door\n", "kind: Door\n      foreignPods: true\n");
+        rig.scene.until_object(&DOOR, "forged", "is there", |door| door["spec"]["containers"][0].is_object()).await;
         rig.recovers("one").await;
     });
 }

@@ -33,7 +33,9 @@ async fn plane() -> &'static ControlPlane {
 }
 
 async fn install(plane: &ControlPlane) {
-    plane.install_definition(&repository("tests/fixtures/hostile/crd.yaml")).await;
+    for fixture in ["hostile", "lists"] {
+        plane.install_definition(&repository(&format!("tests/fixtures/{fixture}/crd.yaml"))).await;
+    }
     for account in [HOSTILE, ADMIN] {
         plane.create_account(account).await;
         plane.allow_impersonation(account).await;
@@ -65,6 +67,7 @@ fn rights_of_host() -> Value {
     json!([
         { "apiGroups": group, "resources": ["attacks"], "verbs": ["get", "list", "watch", "patch"] },
         { "apiGroups": group, "resources": ["attacks/status"], "verbs": ["patch"] },
+        { "apiGroups": group, "resources": ["doors"], "verbs": ["get", "list", "watch"] },
         { "apiGroups": [""], "resources": watched, "verbs": ["get", "list", "watch"] },
         { "apiGroups": ["apps"], "resources": ["replicasets", "statefulsets"], "verbs": ["get", "list", "watch"] },
     ])

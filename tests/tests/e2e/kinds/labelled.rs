@@ -87,10 +87,23 @@ fn failures_on_a_kind_without_status_are_reported_by_events_alone() {
         scene.create(marked("one")).await;
         scene.until_object(&LIMIT_RANGE, "one", "is there", |_| true).await;
         scene.merge(&CONFIG_MAP, "one", json!({ "data": { "fault": "status" } })).await;
-        scene.event("one", "Denied", "leave status and conditions out, and emit Events").await;
+        scene.event("one", "Denied", "leave the status out, and emit Events").await;
         scene.merge(&CONFIG_MAP, "one", json!({ "data": { "fault": "reject" } })).await;
         scene.event("one", "Rejected", "no plugin can serve this").await;
         assert!(scene.find(&LIMIT_RANGE, "one").await.is_some(), "what was there stays");
+        assert!(scene.get(&CONFIG_MAP, "one").await.get("status").is_none());
+    });
+}
+
+#[test]
+fn a_condition_on_a_kind_of_kubernetes_itself_is_left_out_and_the_children_are_written_all_the_same() {
+    run(async {
+        let (scene, _folder, _host) = served("conditioned").await;
+        let mut parent = marked("one");
+        parent["data"] = json!({ "fault": "condition" });
+        scene.create(parent).await;
+        scene.until_object(&LIMIT_RANGE, "one", "is there", |_| true).await;
+        scene.event("one", "ConditionsNotWritten", "emit Events instead").await;
         assert!(scene.get(&CONFIG_MAP, "one").await.get("status").is_none());
     });
 }
