@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hotshoe_tests::Host;
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::FAULT;
 use hotshoe_tests::run;
