@@ -34,6 +34,7 @@ pub mod shards;
 pub mod shared_watch;
 pub mod store;
 pub mod transport;
+mod turns;
 pub mod view;
 pub mod watch;
 pub mod write_slots;

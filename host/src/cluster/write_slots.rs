@@ -58,7 +58,7 @@ impl Slots {
         loop {
             let next = match self.total() < MAX_IN_FLIGHT {
                 true => self.waiting.pop(),
-                false if !self.running.contains_key(plugin) => self.waiting.pop_of(plugin),
+                false if !self.running.contains_key(plugin) => self.waiting.pop_where(|waiting| waiting == plugin),
                 false => None,
             };
             let (plugin, waiting) = next?;
@@ -88,7 +88,8 @@ impl WriteSlots {
             slots.waiting.push(plugin, send);
             receive
         };
-        waiting.await.expect("a waiter leaves the queue with a slot, or after it has given up")
+        #[expect(clippy::expect_used, reason = "a waiter leaves the queue with a slot, or after it has given up")]
+        waiting.await.expect("a slot")
     }
 }
 
