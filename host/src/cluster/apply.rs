@@ -220,7 +220,7 @@ impl Writer {
             content_type,
             body: patch.to_string().into_bytes(),
         };
-        self.rate_limit.write(call.body.len(), fields::count(patch)).await;
+        self.rate_limit.write(reference.namespace.as_ref(), call.body.len(), fields::count(patch)).await;
         let reply = self.send(call, &self.identity, target.permit).await?;
         self.learn(target.view, &reply).map_err(|error| unreadable(reference, &error))
     }
@@ -248,7 +248,7 @@ impl Writer {
             content_type: APPLY,
             body: apply_body::conditional(&apply.desired.body, &apply.precondition),
         };
-        self.rate_limit.write(call.body.len(), fields::count(&apply.desired.body)).await;
+        self.rate_limit.write(key.namespace.as_ref(), call.body.len(), fields::count(&apply.desired.body)).await;
         self.send(call, &self.identity, target.permit).await
     }
 
@@ -293,7 +293,7 @@ impl Writer {
             content_type: JSON,
             body: options.to_string().into_bytes(),
         };
-        self.rate_limit.delete().await;
+        self.rate_limit.delete(child.key.namespace.as_ref()).await;
         let reply = match self.send(call, &self.identity, target.permit).await {
             Ok(reply) => reply,
             Err(error) if error.is_gone() => String::new(),
@@ -353,14 +353,14 @@ impl Writer {
         self.get(&resource, &check::key(reference), &Permit::unlimited()).await
     }
 
-    /// Reads an object that a plugin requires, as the plugin.
+    /// Reads an object that a plugin requires for a parent, as the plugin.
     ///
     /// # Errors
     /// The API server's error; 404 if there is none.
-    pub async fn read_as_plugin(&self, reference: &ObjectRef) -> Result<String, ApiError> {
+    pub async fn read_as_plugin(&self, reference: &ObjectRef, parent: &ObjectRef) -> Result<String, ApiError> {
         let resource = self.kinds.find(&self.cluster, &reference.kind).await?;
         let key = check::key(reference);
-        self.rate_limit.read().await;
+        self.rate_limit.read(parent.namespace.as_ref()).await;
         self.get_as(&self.identity, &resource, &key, &Permit::unlimited()).await
     }
 

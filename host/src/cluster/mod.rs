@@ -35,6 +35,7 @@ pub mod shared_watch;
 pub mod store;
 pub mod time;
 pub mod transport;
+mod turns;
 pub mod view;
 pub mod watch;
 pub mod write_slots;

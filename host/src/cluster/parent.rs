@@ -162,7 +162,7 @@ impl Writer {
             content_type: APPLY,
             body: apply_body::write(&body),
         };
-        self.rate_limit.write(call.body.len(), fields::count(&body)).await;
+        self.rate_limit.write(parent.key.namespace.as_ref(), call.body.len(), fields::count(&body)).await;
         self.send(call, identity, permit).await
     }
 
@@ -350,7 +350,10 @@ mod tests {
         drop(said.apply_host_conditions(&resource, &parent, json!({}), &permit).await);
         drop(removed.remove_host_conditions(&resource, &parent, &permit).await);
         for writer in [stated, said, removed] {
-            assert!(writer.rate_limit.write(0, 0).now_or_never().is_none(), "the one write of this second is made");
+            assert!(
+                writer.rate_limit.write(None, 0, 0).now_or_never().is_none(),
+                "the one write of this second is made"
+            );
         }
     }
 }

@@ -2,7 +2,8 @@
 //! of the host's condition on its parents, and to each read of an object that the plugin asks for by name.
 //!
 //! A plugin that is too fast has to wait, without delaying other plugins: it waits before it takes a
-//! [write slot](crate::cluster::write_slots). A large write costs [more](hotshoe_core::flow::write_cost) than a small one.
+//! [write slot](crate::cluster::write_slots). The namespaces of a plugin take turns, so that hundreds of deletions in one
+//! do not delay the writes in another. A large write costs [more](hotshoe_core::flow::write_cost) than a small one.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -10,8 +11,8 @@ use std::sync::Arc;
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use parking_lot::RwLock;
-use tokio::sync::Mutex;
 
+use crate::cluster::turns::Turns;
 use crate::telemetry::metrics::Metrics;
 use hotshoe_core::flow::write_cost::tokens;
 use hotshoe_core::model::limits::Limits;
@@ -40,9 +41,9 @@ struct Limiter {
     governor: DefaultDirectRateLimiter,
     /// The largest burst, in tokens.
     burst: NonZeroU32,
-    /// Locked by the first waiter; the others queue behind it, in order. With `until_ready`, each of thousands of
-    /// waiters would check the clock, and keep the thread busy that serves all plugins.
-    queue: Mutex<()>,
+    /// Taken by the first waiter; the others queue behind it. With `until_ready`, each of thousands of waiters would
+    /// check the clock, and keep the thread busy that serves all plugins.
+    turns: Arc<Turns>,
 }
 
 impl Limiter {
@@ -50,7 +51,7 @@ impl Limiter {
         let per_second = NonZeroU32::new(per_second).unwrap_or(NonZeroU32::MIN);
         let burst = NonZeroU32::new(MAX_BURST).map_or(per_second, |most| most.min(per_second));
         let governor = RateLimiter::direct(Quota::per_second(per_second).allow_burst(burst));
-        Self { governor, burst, queue: Mutex::default() }
+        Self { governor, burst, turns: Arc::default() }
     }
 
     /// Takes tokens if enough are available.
@@ -99,41 +100,51 @@ impl RateLimit {
         }
     }
 
-    /// Waits until the plugin may read one more object by name.
-    pub async fn read(&self) {
-        self.wait(&self.limiters().reads, ONE, Metrics::delayed_read).await;
+    /// Waits until the plugin may read one more object by name, for a parent in this namespace.
+    pub async fn read(&self, namespace: Option<&Arc<str>>) {
+        self.wait(&self.limiters().reads, namespace, ONE, Metrics::delayed_read).await;
     }
 
-    /// Waits until the plugin may make a write of this size.
-    pub async fn write(&self, bytes: usize, fields: usize) {
-        self.wait(&self.limiters().writes, tokens(bytes, fields), Metrics::delayed_write).await;
+    /// Waits until the plugin may make a write of this size in a namespace.
+    pub async fn write(&self, namespace: Option<&Arc<str>>, bytes: usize, fields: usize) {
+        self.wait(&self.limiters().writes, namespace, tokens(bytes, fields), Metrics::delayed_write).await;
     }
 
-    /// Waits until the plugin may delete once more; a deletion counts as a write, too.
-    pub async fn delete(&self) {
+    /// Waits until the plugin may delete once more in a namespace; a deletion counts as a write, too.
+    pub async fn delete(&self, namespace: Option<&Arc<str>>) {
         let limiters = self.limiters();
-        self.wait(&limiters.deletions, ONE, Metrics::delayed_write).await;
-        self.wait(&limiters.writes, ONE, Metrics::delayed_write).await;
+        self.wait(&limiters.deletions, namespace, ONE, Metrics::delayed_write).await;
+        self.wait(&limiters.writes, namespace, ONE, Metrics::delayed_write).await;
     }
 
     fn limiters(&self) -> Arc<Limiters> {
         self.limiters.read().clone()
     }
 
-    async fn wait(&self, limiter: &Limiter, tokens: NonZeroU32, count: fn(&Metrics, &str)) {
-        if let Ok(_first) = limiter.queue.try_lock()
+    async fn wait(
+        &self,
+        limiter: &Limiter,
+        namespace: Option<&Arc<str>>,
+        tokens: NonZeroU32,
+        count: fn(&Metrics, &str),
+    ) {
+        if let Some(_turn) = limiter.turns.try_take()
             && limiter.take(tokens)
         {
             return;
         }
         count(&self.metrics, &self.plugin);
-        let _first = limiter.queue.lock().await;
+        let _turn = limiter.turns.take(namespace).await;
         limiter.wait_for(tokens).await;
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use futures::future::{Either, join_all, select};
+
     use super::*;
     use hotshoe_core::model::limits::FIELDS_PER_TOKEN;
 
@@ -146,10 +157,10 @@ mod tests {
         let limit = limit(&Limits { writes_per_second: 1_000, deletions_per_second: 20, ..Limits::default() });
         let start = std::time::Instant::now();
         for _ in 0..50 {
-            limit.write(0, 0).await;
+            limit.write(None, 0, 0).await;
         }
         for _ in 0..25 {
-            limit.delete().await;
+            limit.delete(None).await;
         }
         // 20 at once, and each of 5 more after a twentieth of a second.
         assert!(start.elapsed().as_millis() >= 200, "{:?}", start.elapsed());
@@ -161,11 +172,11 @@ mod tests {
         let limit = limit(&Limits { writes_per_second: 100, ..Limits::default() });
         let start = std::time::Instant::now();
         // 1 and 119 for its fields.
-        limit.write(0, 119 * FIELDS_PER_TOKEN).await;
+        limit.write(None, 0, 119 * FIELDS_PER_TOKEN).await;
         let took = start.elapsed().as_millis();
         // 100 at once, and 20 more after a fifth of a second.
         assert!((200..2_000).contains(&took), "{took} ms");
-        limit.write(0, 0).await;
+        limit.write(None, 0, 0).await;
         assert!(limit.metrics.encode().contains("hotshoe_plugin_writes_delayed_total{controller=\"memcached\"} 2"));
     }
 
@@ -173,17 +184,17 @@ mod tests {
     async fn a_large_write_delays_no_other_plugin() {
         let slow = Limits { writes_per_second: 1, ..Limits::default() };
         let (large, other) = (limit(&slow), limit(&slow));
-        let mut waiting = Box::pin(large.write(1 << 20, 10_000));
+        let mut waiting = Box::pin(large.write(None, 1 << 20, 10_000));
         assert!(futures::FutureExt::now_or_never(&mut waiting).is_none());
-        assert!(futures::FutureExt::now_or_never(Box::pin(other.write(0, 0))).is_some());
+        assert!(futures::FutureExt::now_or_never(Box::pin(other.write(None, 0, 0))).is_some());
     }
 
     #[tokio::test]
     async fn reads_have_a_limit_of_their_own() {
         let limit = limit(&Limits { reads_per_second: 20, ..Limits::default() });
         for _ in 0..25 {
-            limit.read().await;
-            limit.write(0, 0).await;
+            limit.read(None).await;
+            limit.write(None, 0, 0).await;
         }
         let metrics = limit.metrics.encode();
         assert!(metrics.contains("hotshoe_plugin_reads_delayed_total{controller=\"memcached\"} 5"), "{metrics}");
@@ -197,7 +208,7 @@ mod tests {
         let write = |n: u32| {
             let (limit, order) = (&limit, &order);
             async move {
-                limit.write(0, 0).await;
+                limit.write(None, 0, 0).await;
                 order.lock().unwrap().push(n);
             }
         };
@@ -207,9 +218,30 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn hundreds_of_deletions_in_one_namespace_delay_a_write_and_a_deletion_in_another_by_one_turn() {
+        let limit = limit(&Limits { deletions_per_second: 10, ..Limits::default() });
+        let [busy, quiet] = ["busy", "quiet"].map(Arc::<str>::from);
+        let deleted = AtomicU32::new(0);
+        let deletions = join_all((0..500).map(|_| async {
+            limit.delete(Some(&busy)).await;
+            deleted.fetch_add(1, Ordering::Relaxed);
+        }));
+        let late = async {
+            tokio::task::yield_now().await;
+            limit.delete(Some(&quiet)).await;
+            limit.write(Some(&quiet), 0, 0).await;
+            deleted.load(Ordering::Relaxed)
+        };
+        let late = std::pin::pin!(late);
+        let Either::Right((deleted, _)) = select(deletions, late).await else { panic!("the quiet namespace was last") };
+        // A burst of 10, and the one whose turn it was.
+        assert!(deleted <= 12, "{deleted}");
+    }
+
+    #[tokio::test]
     async fn a_limit_of_zero_is_one_per_second() {
         let limit = limit(&Limits { deletions_per_second: 0, ..Limits::default() });
-        limit.delete().await;
+        limit.delete(None).await;
         assert!(limit.limiters().deletions.governor.check().is_err());
     }
 
@@ -217,7 +249,7 @@ mod tests {
     async fn changed_limits_apply_from_the_next_write_and_equal_ones_add_no_burst() {
         let slow = Limits { deletions_per_second: 1, ..Limits::default() };
         let limit = limit(&slow);
-        limit.delete().await;
+        limit.delete(None).await;
         limit.set(&slow);
         assert!(limit.limiters().deletions.governor.check().is_err());
         limit.set(&Limits { deletions_per_second: 2, ..slow });

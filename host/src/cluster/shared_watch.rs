@@ -155,7 +155,7 @@ pub struct SharedWatch {
 }
 
 impl SharedWatch {
-    pub(super) fn new(scope: Scope, lens: Lens, closed: Arc<str>) -> Arc<Self> {
+    pub(crate) fn new(scope: Scope, lens: Lens, closed: Arc<str>) -> Arc<Self> {
         Arc::new(Self {
             scope,
             cache: Store::default(),

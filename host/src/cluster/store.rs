@@ -35,11 +35,35 @@ struct Inner {
     by_field: Vec<FieldIndex>,
     /// The memory of all objects, in bytes.
     total: usize,
-    /// The memory of the objects of each plugin, in bytes.
-    held: HashMap<Box<str>, usize>,
+    /// The memory of the objects of each plugin.
+    held: HashMap<Box<str>, Held>,
     tombstones: VecDeque<(Arc<str>, u64)>,
     /// The running list, if there is one.
     listing: Option<Listing>,
+}
+
+/// The memory of the objects of one plugin, in bytes.
+#[derive(Default)]
+struct Held {
+    sum: usize,
+    by_namespace: HashMap<Option<Arc<str>>, usize>,
+}
+
+impl Held {
+    fn add(&mut self, object: &Object) {
+        self.sum = self.sum.saturating_add(object.held());
+        *self.by_namespace.entry(object.key.namespace.clone()).or_default() += object.held();
+    }
+
+    fn subtract(&mut self, object: &Object) {
+        self.sum = self.sum.saturating_sub(object.held());
+        if let Some(here) = self.by_namespace.get_mut(&object.key.namespace) {
+            *here = here.saturating_sub(object.held());
+            if *here == 0 {
+                self.by_namespace.remove(&object.key.namespace);
+            }
+        }
+    }
 }
 
 /// What has happened since the running list began.
@@ -156,7 +180,14 @@ impl Store {
 
     /// Returns the memory of the objects with this plugin's label, in bytes.
     pub fn held_of(&self, plugin: &str) -> usize {
-        self.lock().held.get(plugin).copied().unwrap_or_default()
+        self.lock().held.get(plugin).map_or(0, |held| held.sum)
+    }
+
+    /// Adds the memory of the objects with this plugin's label to that of their namespaces, in bytes.
+    pub(super) fn add_held_of(&self, plugin: &str, by_namespace: &mut HashMap<Option<Arc<str>>, usize>) {
+        for (namespace, held) in self.lock().held.get(plugin).iter().flat_map(|held| &held.by_namespace) {
+            *by_namespace.entry(namespace.clone()).or_default() += held;
+        }
     }
 
     /// Returns the memory of all objects, in bytes.
@@ -265,9 +296,9 @@ impl Inner {
         if let Some(plugin) = object.label(PLUGIN_LABEL)
             && let Some(held) = self.held.get_mut(plugin)
         {
-            *held = held.saturating_sub(object.held());
+            held.subtract(&object);
             // Anyone who may label an object chooses the plugin name, so no empty entry is kept.
-            if *held == 0 {
+            if held.sum == 0 {
                 self.held.remove(plugin);
             }
         }
@@ -286,7 +317,7 @@ impl Inner {
         }
         self.total = self.total.saturating_add(object.held());
         if let Some(plugin) = object.label(PLUGIN_LABEL) {
-            *self.held.entry(plugin.into()).or_default() += object.held();
+            self.held.entry(plugin.into()).or_default().add(object);
         }
     }
 
@@ -438,6 +469,17 @@ mod tests {
         cache.apply(large.clone());
         assert_eq!((cache.held_of("demo"), cache.held()), (large.held(), large.held() + small.held()));
         assert_eq!(large.held() - small.held(), 1000);
+        let by_namespace = || {
+            let mut held = HashMap::new();
+            cache.add_held_of("demo", &mut held);
+            held
+        };
+        let elsewhere = Object { key: Key::new(Some("m"), "c"), ..of_plugin("c", "demo", 1) };
+        cache.apply(elsewhere.clone());
+        let namespaces = |m, n| HashMap::from([(Some("m".into()), m), (Some("n".into()), n)]);
+        assert_eq!(by_namespace(), namespaces(elsewhere.held(), large.held()));
+        cache.delete(&elsewhere);
+        assert_eq!(by_namespace(), HashMap::from([(Some("n".into()), large.held())]));
         cache.delete(&large);
         assert!(!cache.lock().held.contains_key("demo"));
         assert_eq!((cache.held_of("other"), cache.held()), (small.held(), small.held()));

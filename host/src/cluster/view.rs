@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
+use hashbrown::HashMap;
+
 use crate::cluster::shared_watch::SharedWatch;
+use hotshoe_core::check::memory_quota::ByNamespace;
 use hotshoe_core::model::decision::{Document, MatchRule, ReadKind, Related};
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::object::ObservedChildren;
@@ -68,6 +71,20 @@ pub fn children(owned: &[View], uid: &str, is_made: impl Fn(Option<&str>) -> boo
     let mut children: ObservedChildren = owned.iter().flat_map(of_view).collect();
     children.sort_by(|(a, x), (b, y)| (a, &x.key).cmp(&(b, &y.key)));
     children
+}
+
+/// Returns the memory of a plugin's children in the namespace of a parent, and in each other one. The children of parents
+/// without a namespace count together, wherever they are.
+pub fn held_by_namespace(owned: &[Arc<SharedWatch>], plugin: &str, parent: &ObjectRef) -> ByNamespace {
+    let mut held = HashMap::new();
+    owned.iter().for_each(|watch| watch.cache.add_held_of(plugin, &mut held));
+    match parent.own_namespace() {
+        None => ByNamespace { own: held.into_values().sum(), others: Vec::new() },
+        own => {
+            let own = held.remove(&own.cloned()).unwrap_or_default();
+            ByNamespace { own, others: held.into_values().collect() }
+        }
+    }
 }
 
 /// Returns whether the plugin may see an object.

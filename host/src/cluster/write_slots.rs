@@ -58,7 +58,7 @@ impl Slots {
         loop {
             let next = match self.total() < MAX_IN_FLIGHT {
                 true => self.waiting.pop(),
-                false if !self.running.contains_key(plugin) => self.waiting.pop_of(plugin),
+                false if !self.running.contains_key(plugin) => self.waiting.pop_where(|waiting| waiting == plugin),
                 false => None,
             };
             let (plugin, waiting) = next?;
@@ -77,7 +77,6 @@ impl WriteSlots {
     }
 
     /// Waits for a slot for a write of a plugin.
-    #[expect(clippy::expect_used, reason = "a waiter leaves the queue with a slot, or after it has given up")]
     pub(super) async fn acquire(self: &Arc<Self>, plugin: &Arc<str>) -> WriteSlot {
         let waiting = {
             let mut slots = self.slots.lock();
@@ -89,6 +88,7 @@ impl WriteSlots {
             slots.waiting.push(plugin, send);
             receive
         };
+        #[expect(clippy::expect_used, reason = "a waiter leaves the queue with a slot, or after it has given up")]
         waiting.await.expect("a slot")
     }
 }

@@ -58,6 +58,8 @@ impl ActiveRevision {
         let children = self.owned.iter().map(|view| view.watch.cache.held_of(&self.plugin.name)).sum();
         self.plugin.memory.set(Part::Children, children);
         self.plugin.memory.set(Part::Parents, self.parents.watch.cache.held());
+        let reads = self.reads.iter().map(|read| &read.view.watch);
+        self.plugin.memory.set(Part::Reads, held_beside(&self.parents.watch, reads));
         children
     }
 
@@ -82,5 +84,46 @@ impl ActiveRevision {
     /// Returns the value of a label of a namespace, if the namespace is known and has it.
     pub fn label_of(&self, namespace: &str, key: &str) -> Option<String> {
         view::label_of(self.namespaces.as_deref(), namespace, key)
+    }
+}
+
+/// Returns the memory of the objects of these watches, in bytes, without that of `counted`. A watch that is read under
+/// several keys counts once.
+fn held_beside<'a>(counted: &'a Arc<SharedWatch>, reads: impl Iterator<Item = &'a Arc<SharedWatch>>) -> usize {
+    let mut known = vec![counted];
+    let mut held: usize = 0;
+    for watch in reads {
+        if !known.iter().any(|known| Arc::ptr_eq(known, watch)) {
+            held = held.saturating_add(watch.cache.held());
+            known.push(watch);
+        }
+    }
+    held
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::shared_watch::Scope;
+    use hotshoe_core::model::object::Lens;
+    use hotshoe_core::model::projection::Projection;
+
+    #[test]
+    fn what_a_plugin_reads_is_held_for_it_once_and_its_parents_are_counted_elsewhere() {
+        let lens = Lens { projection: Projection::new(&["data"]), labels: Vec::new(), status: false };
+        let watch = |kind: &str, bytes: usize| {
+            let watch = SharedWatch::new(Scope::new(Kind::new("", "v1", kind), ""), lens.clone(), "host".into());
+            let text = "x".repeat(bytes);
+            let json = format!(
+                r#"{{"metadata":{{"name":"a","namespace":"n","uid":"u","resourceVersion":"1"}},"data":{{"a":"{text}"}}}}"#
+            );
+            watch.store(watch.read(&json).unwrap());
+            assert!(watch.cache.held() > bytes);
+            watch
+        };
+        let [parents, config_maps, services] =
+            [("Demo", 1_000), ("ConfigMap", 2_000), ("Service", 3_000)].map(|(kind, bytes)| watch(kind, bytes));
+        let held = config_maps.cache.held() + services.cache.held();
+        assert_eq!(held_beside(&parents, [&config_maps, &services, &parents, &config_maps].into_iter()), held);
     }
 }

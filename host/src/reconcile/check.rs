@@ -8,6 +8,7 @@ use parking_lot::RwLock;
 
 use crate::cluster::discovery::{Kinds, Resource};
 use crate::cluster::shared_watch::SharedWatch;
+use crate::cluster::view::held_by_namespace;
 use crate::config::PluginConfig;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::apply::Target;
@@ -36,6 +37,7 @@ pub struct Gate {
     namespaces: Option<Arc<SharedWatch>>,
     kinds: Arc<Kinds>,
     observed: Arc<Observed>,
+    owned: Vec<Arc<SharedWatch>>,
     quota: Quota,
 }
 
@@ -51,6 +53,7 @@ impl Gate {
             namespaces: active.namespaces.clone(),
             kinds: controller.kinds.clone(),
             observed: observed.clone(),
+            owned: active.owned.iter().map(|view| view.watch.clone()).collect(),
             quota: Quota { held, most: limits.held_bytes.bytes(), answer: limits.boundary_bytes.bytes() },
         }
     }
@@ -67,9 +70,11 @@ impl Gate {
             kinds: &self.kinds,
             namespaces: self.namespaces.as_deref(),
         };
-        let context = context_of(rules, &observed.shown.parent.reference, &observed.parent.uid);
-        let (parent, children) = (&*observed.parent, &observed.children);
-        let room = Room { shared: &self.plugin.memory, parent, children, quota: self.quota };
+        let reference = &observed.shown.parent.reference;
+        let context = context_of(rules, reference, &observed.parent.uid);
+        let (parent, children, quota) = (&*observed.parent, &observed.children, self.quota);
+        let by_namespace = &|| held_by_namespace(&self.owned, &self.plugin.name, reference);
+        let room = Room { shared: &self.plugin.memory, parent, children, quota, by_namespace };
         let state = ObservedState { children: &observed.references(), room: Some(room) };
         check::admit(self.call, answer, state, &context)
     }

@@ -1,6 +1,10 @@
 //! The work queue: level-triggered, one entry for each key, never two reconciles of one key at once. Namespaces take
 //! turns, so that many parents in one namespace, or constant changes there, do not delay other namespaces.
 //!
+//! The number of parents that are reconciled at once is limited. The parents of one namespace may occupy all of these
+//! places for long, as while they wait for the rate limit of deletions. So a namespace that occupies none may have one
+//! beyond the limit.
+//!
 //! After a swap of the revision every parent is requeued, behind those that have changed (a *sweep*).
 //!
 //! The reason why a parent was woken is not kept: a plugin that does not know the event cannot depend on it.
@@ -14,6 +18,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::config::CONCURRENCY;
 use hotshoe_core::flow::fair_queue::FairQueue;
 use hotshoe_core::model::object::Key;
 
@@ -29,15 +34,19 @@ pub struct Queue {
     finished: Notify,
 }
 
-/// Waiting parents by namespace. Parents without a namespace form one group.
-type ByNamespace = FairQueue<Option<Arc<str>>, Key>;
+/// The namespace of a parent. Parents without a namespace form one group.
+type Namespace = Option<Arc<str>>;
+
+/// Waiting parents by namespace.
+type ByNamespace = FairQueue<Namespace, Key>;
 
 fn push(waiting: &mut ByNamespace, key: Key) {
     waiting.push(&key.namespace.clone(), key);
 }
 
-fn pop(waiting: &mut ByNamespace) -> Option<Key> {
-    waiting.pop().map(|(_, key)| key)
+/// Removes the next parent whose namespace is not `full`.
+fn pop(waiting: &mut ByNamespace, full: &HashSet<Namespace>) -> Option<Key> {
+    waiting.pop_where(|namespace| !full.contains(namespace)).map(|(_, key)| key)
 }
 
 #[derive(Default)]
@@ -76,7 +85,8 @@ impl Queue {
         drop(before);
     }
 
-    /// Waits for the next parent to reconcile; [`Queue::done`] must follow.
+    /// Waits for the next parent to reconcile, and until fewer parents than the limit are reconciled; [`Queue::done`]
+    /// must follow.
     pub async fn next(&self) -> Key {
         loop {
             let wait = {
@@ -150,27 +160,39 @@ impl Inner {
     }
 
     fn take(&mut self) -> Option<Key> {
-        if self.closed {
-            return None;
-        }
-        let swept = if self.served_since_swept < MAX_CHANGED_BEFORE_SWEPT && !self.ready.is_empty() {
-            None
-        } else {
-            self.sweep()
-        };
-        self.served_since_swept = if swept.is_some() { 0 } else { self.served_since_swept.saturating_add(1) };
-        let key = swept.or_else(|| pop(&mut self.ready))?;
+        let full = self.full_namespaces().filter(|_| !self.closed)?;
+        let (key, served) = match self.served_since_swept < MAX_CHANGED_BEFORE_SWEPT {
+            true => self.take_changed(&full).or_else(|| self.take_swept(&full)),
+            false => self.take_swept(&full).or_else(|| self.take_changed(&full)),
+        }?;
+        self.served_since_swept = served;
         self.dirty.remove(&key);
         self.running.insert(key.clone());
         Some(key)
     }
 
-    /// Returns the next parent of the sweep that is not queued anyway. The reconcile of a running parent may have begun
-    /// before the swap of the revision, so such a parent is queued once more.
-    fn sweep(&mut self) -> Option<Key> {
-        while let Some(key) = pop(&mut self.swept) {
+    /// Returns the namespaces that may not have one more parent reconciled now; `None` if that is so for all. Up to the
+    /// limit, any parents are reconciled. Beyond it, only those of namespaces without any, while the parents are of
+    /// fewer namespaces than the limit: so their number stays below twice the limit.
+    fn full_namespaces(&self) -> Option<HashSet<Namespace>> {
+        if self.running.len() < CONCURRENCY {
+            return Some(HashSet::new());
+        }
+        let namespaces: HashSet<_> = self.running.iter().map(|key| key.namespace.clone()).collect();
+        (namespaces.len() < CONCURRENCY).then_some(namespaces)
+    }
+
+    /// Returns the next changed parent, and how many were served since the last one of the sweep then.
+    fn take_changed(&mut self, full: &HashSet<Namespace>) -> Option<(Key, u32)> {
+        Some((pop(&mut self.ready, full)?, self.served_since_swept.saturating_add(1)))
+    }
+
+    /// Returns the next parent of the sweep that is not queued anyway, and that none was served since. The reconcile of
+    /// a running parent may have begun before the swap of the revision, so such a parent is queued once more.
+    fn take_swept(&mut self, full: &HashSet<Namespace>) -> Option<(Key, u32)> {
+        while let Some(key) = pop(&mut self.swept, full) {
             if !self.dirty.contains(&key) && !self.running.contains(&key) {
-                return Some(key);
+                return Some((key, 0));
             }
             self.dirty.insert(key);
         }
@@ -335,21 +357,73 @@ mod tests {
         Key::new(Some(&format!("n{namespace}")), &name.to_string())
     }
 
+    /// Adds so many parents of one namespace.
+    fn add_many(queue: &Queue, count: usize) {
+        (0..count).for_each(|number| queue.add(Key::new(Some("many"), &number.to_string())));
+    }
+
+    /// Takes all parents that may be reconciled now.
+    fn take_all(queue: &Queue) -> Vec<Key> {
+        std::iter::from_fn(|| queue.lock().take()).collect()
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_parent_of_a_quiet_namespace_is_next_but_one_beside_thousands_of_another() {
         let queue = Queue::default();
-        (0..1_000).for_each(|number| queue.add(Key::new(Some("many"), &number.to_string())));
+        let serve = async || {
+            let next = queue.next().await;
+            queue.done(&next, None);
+            next
+        };
+        add_many(&queue, 1_000);
         queue.sweep((0..1_000).map(|number| Key::new(Some("many"), &format!("swept-{number}"))).collect());
-        queue.next().await;
+        serve().await;
         queue.add(key("a"));
-        queue.next().await;
-        assert_eq!(queue.next().await, key("a"));
+        serve().await;
+        assert_eq!(serve().await, key("a"));
         queue.sweep((0..1_000).map(|number| Key::new(Some("many"), &number.to_string())).chain([key("b")]).collect());
         let mut turns = 0;
-        while queue.next().await != key("b") {
+        while serve().await != key("b") {
             turns += 1;
         }
         assert!(turns <= 2 * (MAX_CHANGED_BEFORE_SWEPT + 1), "{turns}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_parent_of_another_namespace_is_served_while_those_of_one_namespace_occupy_all_places() {
+        let queue = Queue::default();
+        add_many(&queue, 2 * CONCURRENCY);
+        let occupied = take_all(&queue);
+        assert_eq!(occupied.len(), CONCURRENCY);
+        ["a", "b"].iter().for_each(|name| queue.add(key(name)));
+        assert_eq!(queue.next().await, key("a"));
+        assert!(is_idle(&queue).await, "it has one place beyond the limit");
+        queue.done(&key("a"), None);
+        assert_eq!(queue.next().await, key("b"));
+        occupied.iter().take(2).for_each(|done| queue.done(done, None));
+        assert_eq!(take_all(&queue), [Key::new(Some("many"), &CONCURRENCY.to_string())], "down to the limit");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_swept_parent_of_another_namespace_is_served_while_those_of_one_namespace_occupy_all_places() {
+        let queue = Queue::default();
+        add_many(&queue, 2 * CONCURRENCY);
+        take_all(&queue);
+        queue.sweep(vec![key("a")]);
+        assert_eq!(queue.next().await, key("a"));
+        assert!(is_idle(&queue).await);
+    }
+
+    #[test]
+    fn fewer_parents_than_twice_the_limit_are_reconciled_at_once_whatever_their_namespaces() {
+        let queue = Queue::default();
+        add_many(&queue, CONCURRENCY);
+        take_all(&queue);
+        (0..3 * CONCURRENCY).for_each(|number| queue.add(Key::new(Some(&number.to_string()), "a")));
+        assert_eq!(take_all(&queue).len(), CONCURRENCY - 1);
+        let queue = Queue::default();
+        (0..3 * CONCURRENCY).for_each(|number| queue.add(Key::new(Some(&number.to_string()), "a")));
+        assert_eq!(take_all(&queue).len(), CONCURRENCY, "each namespace has a place");
     }
 
     /// What happens to the queue.
@@ -380,6 +454,8 @@ mod tests {
                     Act::Add(namespace, name) => queue.add(at(namespace, name)),
                     Act::Done if !running.is_empty() => queue.done(&running.remove(0), None),
                     Act::Done => {}
+                    // Beyond the limit, a namespace with running parents waits for its own.
+                    Act::Take if running.len() >= CONCURRENCY => {}
                     Act::Take => {
                         let Some(key) = queue.lock().take() else { continue };
                         prop_assert!(!running.contains(&key), "{} twice at once", key);

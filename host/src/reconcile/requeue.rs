@@ -210,7 +210,7 @@ mod tests {
             Error::Plugin(Failure::Reject { message: text(), field: None }),
             Error::Plugin(Failure::Other(text())),
             Violation::new("status", text()).into(),
-            Error::NoRoom(NoRoom::Children { parent: text(), more: 1, held: 1, most: 1 }),
+            Error::NoRoom(NoRoom::Children { parent: text(), more: 1, held: 1, may: 1, most: 1 }),
             Error::NotGranted(text()),
         ];
         errors.extend(api_errors());

@@ -95,7 +95,7 @@ async fn fetch_one(
     check::check_name(&reference)?;
     let request = Request { parent, object: &reference, namespaced, access: Access::Read };
     grant.authorise(&request, &|namespace, key| active.label_of(namespace, key))?;
-    match controller.writer.read_as_plugin(&reference).await {
+    match controller.writer.read_as_plugin(&reference, parent).await {
         Ok(json) => Ok(Some(Document { reference, json: json.into() })),
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error.into()),

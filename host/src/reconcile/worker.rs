@@ -1,15 +1,13 @@
-//! The workers of one plugin: they take parents from its queue, reconcile a bounded number at once, and requeue each of
-//! them.
+//! The workers of one plugin: they take parents from its queue, which limits how many are reconciled at once, and
+//! requeue each of them.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
-use tokio::sync::Semaphore;
 
 use crate::cluster::identity::Permit;
-use crate::config::CONCURRENCY;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::requeue::Requeue;
 use crate::reconcile::{Reconciled, reconcile};
@@ -20,20 +18,21 @@ const PANIC_PAUSE: Duration = Duration::from_secs(30);
 
 /// Reconciles the parents of a queue, for as long as the host runs.
 pub async fn run(controller: Arc<Controller>) {
-    let slots = Arc::new(Semaphore::new(CONCURRENCY));
-    while let Ok(slot) = slots.clone().acquire_owned().await {
+    loop {
         let key = controller.queue.next().await;
         // Another host works for this parent. When this host acquires the parent's shard, it queues all parents of the
         // shard.
         let Some(turn) = controller.enter(&key) else {
             controller.queue.done(&key, None);
+            // All parents of the queue may be those of another host.
+            tokio::task::consume_budget().await;
             continue;
         };
         let controller = controller.clone();
         tokio::spawn(async move {
             let again = work(&controller, &key, &turn.permit).await;
             controller.queue.done(&key, again);
-            drop((turn, slot));
+            drop(turn);
         });
     }
 }

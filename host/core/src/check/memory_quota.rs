@@ -1,12 +1,13 @@
-//! Memory quota: rejects a decision if caching its children would exceed `limits.heldBytes`, or if caching its children
-//! and the parent's status would exceed the plugin's part of the memory that all plugins [share](super::memory_share).
-//! Pure.
+//! Memory quota: rejects a decision if caching its children would exceed the part of `limits.heldBytes` that the
+//! namespace of its parent may have, or if caching its children and the parent's status would exceed the plugin's part
+//! of the memory that all plugins [share](super::memory_share). Pure.
 //!
 //! A plugin that may create ConfigMaps and asks for their `data` determines how much the host caches: up to a megabyte
-//! for each child, and hundreds of children for each parent.
+//! for each child, and hundreds of children for each parent. Often the users of a namespace determine that by their
+//! parents. So namespaces share `limits.heldBytes` by the same rule as plugins share the memory.
 
 use crate::check::Desired;
-use crate::check::memory_share::{Account, NoShare};
+use crate::check::memory_share::{Account, NoShare, may_hold};
 use crate::model::decision::Decision;
 use crate::model::kind::ObjectRef;
 use crate::model::object::{OBJECT_OVERHEAD_BYTES, Object, ObservedChildren};
@@ -15,18 +16,18 @@ use crate::model::object::{OBJECT_OVERHEAD_BYTES, Object, ObservedChildren};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the message names each field")]
 pub enum NoRoom {
-    /// The children would exceed the plugin's quota.
+    /// The children would exceed the namespace's part of the plugin's quota.
     #[error(
-        "{parent}: its children would take up to {more} bytes more, and those of all parents take {held} of {most} (limits.heldBytes); return fewer or smaller ones, ask for fewer of their fields in describe, or raise the limit"
+        "{parent}: its children would take up to {more} bytes more, and those of the parents of its namespace take {held} and may take {may} of the {most} that all namespaces share (limits.heldBytes); return fewer or smaller ones, ask for fewer of their fields in describe, or raise the limit"
     )]
-    Children { parent: String, more: usize, held: usize, most: usize },
+    Children { parent: String, more: usize, held: usize, may: usize, most: usize },
     /// The children and the status would exceed the plugin's part of the shared memory.
     #[error("{parent}: {refused}")]
     Shared { parent: String, refused: NoShare },
 }
 
 /// The memory that a decision may use, and the state from which its growth is computed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Room<'a> {
     /// The plugin's part of the memory that all plugins share.
     pub shared: &'a Account,
@@ -36,6 +37,9 @@ pub struct Room<'a> {
     pub children: &'a ObservedChildren,
     /// The quota for the children of all of the plugin's parents.
     pub quota: Quota,
+    /// Returns the memory that these children use now by namespace. It is only called if that matters, because there
+    /// may be thousands of namespaces.
+    pub by_namespace: &'a dyn Fn() -> ByNamespace,
 }
 
 /// The memory quota for all children of one plugin, in bytes.
@@ -49,25 +53,51 @@ pub struct Quota {
     pub answer: usize,
 }
 
-/// Checks that the growth caused by a decision fits into the plugin's quota and into the memory that all plugins share.
-/// A decision that does not grow anything always fits.
+impl Quota {
+    /// Returns whether an answer fits, whatever it is and however the used memory is divided between namespaces: by the
+    /// rule of [`may_hold`], that is so as long as all of them together use a quarter.
+    fn fits_any(self) -> bool {
+        self.held.saturating_add(self.answer) <= self.most / 4
+    }
+}
+
+/// The memory of a plugin's children by the namespace of their parents, in bytes.
+#[derive(Clone, Debug, Default)]
+pub struct ByNamespace {
+    /// The memory of the children in the namespace of this parent.
+    pub own: usize,
+    /// The memory of the children in each other namespace that has any.
+    pub others: Vec<usize>,
+}
+
+/// Checks that the growth caused by a decision fits into its namespace's part of the plugin's quota and into the memory
+/// that all plugins share. A decision that does not grow anything always fits. A namespace that gets its first children
+/// late is not refused its part, so the sum may exceed the quota by half until the others hold less.
 ///
 /// # Errors
 /// When the decision does not fit.
 pub fn check(reference: &ObjectRef, decision: &Decision, desired: &[Desired], room: Room<'_>) -> Result<(), NoRoom> {
-    let Quota { held, most, answer } = room.quota;
-    let fits = held.saturating_add(answer) <= most;
     // A cheap upper bound first: serialising the desired children can take longer than the decision itself.
-    if fits && room.shared.admit(answer).is_ok() {
+    if room.quota.fits_any() && room.shared.admit(room.quota.answer).is_ok() {
         return Ok(());
     }
-    let parent = || reference.to_string();
     let more: usize = desired.iter().map(|one| growth(one, room.children)).sum();
-    if more > 0 && held.saturating_add(more) > most {
-        return Err(NoRoom::Children { parent: parent(), more, held, most });
-    }
+    check_children(reference, more, room)?;
     let more = more.saturating_add(status_growth(decision, room.parent));
-    room.shared.admit(more).map_err(|refused| NoRoom::Shared { parent: parent(), refused })
+    room.shared.admit(more).map_err(|refused| NoRoom::Shared { parent: reference.to_string(), refused })
+}
+
+/// Checks that the children may grow by so many bytes within the quota.
+fn check_children(parent: &ObjectRef, more: usize, room: Room<'_>) -> Result<(), NoRoom> {
+    if more == 0 || room.quota.fits_any() {
+        return Ok(());
+    }
+    let (most, ByNamespace { own: held, others }) = (room.quota.most, (room.by_namespace)());
+    let may = may_hold(held, &others, most);
+    if held.saturating_add(more) <= may {
+        return Ok(());
+    }
+    Err(NoRoom::Children { parent: parent.to_string(), more, held, may, most })
 }
 
 /// Returns by how many bytes the parent's cached status will grow. The check comes before the write, so a plugin that
@@ -95,6 +125,7 @@ fn growth(desired: &Desired, children: &ObservedChildren) -> usize {
 mod tests {
     use std::sync::Arc;
 
+    use proptest::prelude::*;
     use serde_json::{Value, json};
 
     use super::*;
@@ -105,6 +136,8 @@ mod tests {
     use crate::model::projection::Projection;
 
     const MOST: usize = 100_000;
+    /// How much the only namespace may hold of that.
+    const MAY: usize = 75_000;
 
     fn desired(name: &str, digest: &str, bytes: usize) -> Desired {
         let reference =
@@ -145,8 +178,14 @@ mod tests {
     }
 
     fn check(wanted: &[Desired], children: &ObservedChildren, held: usize) -> Result<(), NoRoom> {
-        let quota = Quota { held, most: MOST, answer: 50_000 };
-        let room = Room { shared: &Account::default(), parent: &with_status(0), children, quota };
+        check_beside(wanted, children, ByNamespace { own: held, others: Vec::new() })
+    }
+
+    /// Checks children while others take this memory.
+    fn check_beside(wanted: &[Desired], children: &ObservedChildren, held: ByNamespace) -> Result<(), NoRoom> {
+        let quota = Quota { held: held.others.iter().sum::<usize>() + held.own, most: MOST, answer: 50_000 };
+        let (shared, by_namespace) = (&Account::default(), &|| held.clone());
+        let room = Room { shared, parent: &with_status(0), children, quota, by_namespace };
         super::check(&parent(), &Decision::default(), wanted, room)
     }
 
@@ -157,16 +196,17 @@ mod tests {
         let decision =
             Decision { status: Some(json!({ "word": "x".repeat(bytes) }).to_string()), ..Decision::default() };
         let quota = Quota { held: 0, most: MOST, answer: 50_000 };
-        let room = Room { shared: &shared, parent: &with_status(before), children: &Vec::new(), quota };
+        let (parent_before, by_namespace) = (with_status(before), &ByNamespace::default);
+        let room = Room { shared: &shared, parent: &parent_before, children: &Vec::new(), quota, by_namespace };
         super::check(&parent(), &decision, &[], room)
     }
 
     #[test]
     fn a_child_that_exceeds_the_quota_is_refused_with_the_limits_name() {
         let wanted = [desired("a", "1", 40_000)];
-        assert_eq!(check(&wanted, &Vec::new(), MOST - 42_000), Ok(()));
-        let refused = check(&wanted, &Vec::new(), MOST - 41_000).unwrap_err();
-        assert!(matches!(refused, NoRoom::Children { held: 59_000, most: MOST, .. }), "{refused:?}");
+        assert_eq!(check(&wanted, &Vec::new(), MAY - 42_000), Ok(()));
+        let refused = check(&wanted, &Vec::new(), MAY - 41_000).unwrap_err();
+        assert!(matches!(refused, NoRoom::Children { held: 34_000, may: MAY, most: MOST, .. }), "{refused:?}");
         assert!(refused.to_string().contains("limits.heldBytes"), "{refused}");
     }
 
@@ -174,16 +214,38 @@ mod tests {
     fn children_that_fill_the_quota_to_its_last_byte_fit() {
         let wanted = [desired("a", "1", 40_000)];
         let bytes = OBJECT_OVERHEAD_BYTES + wanted[0].body.to_string().len();
-        assert_eq!(check(&wanted, &Vec::new(), MOST - bytes), Ok(()));
-        assert!(check(&wanted, &Vec::new(), MOST - bytes + 1).is_err());
+        assert_eq!(check(&wanted, &Vec::new(), MAY - bytes), Ok(()));
+        assert!(check(&wanted, &Vec::new(), MAY - bytes + 1).is_err());
+    }
+
+    #[test]
+    fn a_namespace_that_holds_little_is_not_refused_because_another_holds_much() {
+        let wanted = [desired("a", "1", 20_000)];
+        let held = |own, others: &[usize]| ByNamespace { own, others: others.to_vec() };
+        let check = |held| check_beside(&wanted, &Vec::new(), held);
+        let refused = check(held(MAY - 10_000, &[0])).unwrap_err();
+        assert!(matches!(refused, NoRoom::Children { held: 65_000, may: 50_000, .. }), "{refused:?}");
+        assert_eq!(check(held(0, &[MAY])), Ok(()));
+        assert_eq!(check(held(0, &[MOST])), Ok(()), "its part is its own");
+        assert!(check(held(10_000, &[MOST])).is_err(), "and no more than that");
+    }
+
+    proptest! {
+        #[test]
+        fn what_fits_into_a_quarter_together_with_all_that_is_held_fits_into_the_part_of_any_namespace(
+            held in prop::collection::vec(0_usize..500, 1..8), more in 0_usize..500, beyond in 0_usize..8,
+        ) {
+            let most = 4 * (held.iter().sum::<usize>() + more) + beyond;
+            prop_assert!(held[0] + more <= may_hold(held[0], &held[1..], most));
+        }
     }
 
     #[test]
     fn a_child_that_grows_counts_only_for_its_growth() {
         let children = child(&desired("a", "1", 30_000));
         let grown = [desired("a", "2", 40_000)];
-        assert_eq!(check(&grown, &children, MOST - 11_000), Ok(()));
-        let refused = check(&grown, &children, MOST - 9_000).unwrap_err();
+        assert_eq!(check(&grown, &children, MAY - 11_000), Ok(()));
+        let refused = check(&grown, &children, MAY - 9_000).unwrap_err();
         assert!(matches!(refused, NoRoom::Children { more: 9_001..11_000, .. }), "{refused:?}");
     }
 

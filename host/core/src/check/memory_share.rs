@@ -4,8 +4,11 @@
 //! Each plugin has limits of its own, but their sum may exceed the container's memory. Then the kernel would kill the
 //! host and all plugins with it. So one half of the memory is divided equally: within its share a plugin is never
 //! refused, whatever the others do. Of the other half a plugin may hold at most as much as it leaves free. So the
-//! plugin that holds most is refused first, the sum never exceeds the memory, and a plugin that comes late still finds
-//! room.
+//! plugin that holds most is refused first, the sum of what was admitted never exceeds the memory, and a plugin that
+//! comes late still finds room.
+//!
+//! Objects that a plugin watches are held without being asked for. Nothing of them can be refused, but they count: a
+//! plugin that reads more than its share is refused everything else.
 //!
 //! Only native code may take all that is left of the other half: else a plugin that holds as much as it may could not be
 //! replaced by a revision that needs less.
@@ -28,6 +31,9 @@ pub enum Part {
     Parents,
     /// The cached children.
     Children,
+    /// The cached objects that the plugin reads but does not own. Those that several plugins read count for each of
+    /// them in full.
+    Reads,
     /// The objects that are fetched for decisions in progress.
     Fetched,
     /// The linear memories of running calls.
@@ -35,7 +41,7 @@ pub enum Part {
 }
 
 /// All parts.
-pub const PARTS: [Part; 5] = [Part::Code, Part::Parents, Part::Children, Part::Fetched, Part::Calls];
+pub const PARTS: [Part; 6] = [Part::Code, Part::Parents, Part::Children, Part::Reads, Part::Fetched, Part::Calls];
 
 impl Part {
     /// Returns the part's name in metrics.
@@ -44,6 +50,7 @@ impl Part {
             Part::Code => "code",
             Part::Parents => "parents",
             Part::Children => "children",
+            Part::Reads => "reads",
             Part::Fetched => "fetched",
             Part::Calls => "calls",
         }
@@ -56,11 +63,12 @@ struct Held([AtomicUsize; PARTS.len()]);
 
 impl Held {
     fn of(&self, part: Part) -> &AtomicUsize {
-        let [code, parents, children, fetched, calls] = &self.0;
+        let [code, parents, children, reads, fetched, calls] = &self.0;
         match part {
             Part::Code => code,
             Part::Parents => parents,
             Part::Children => children,
+            Part::Reads => reads,
             Part::Fetched => fetched,
             Part::Calls => calls,
         }
@@ -313,13 +321,13 @@ mod tests {
 
     #[test]
     fn each_part_has_a_name_and_an_amount_of_its_own() {
-        assert_eq!(PARTS.map(Part::as_str), ["code", "parents", "children", "fetched", "calls"]);
+        assert_eq!(PARTS.map(Part::as_str), ["code", "parents", "children", "reads", "fetched", "calls"]);
         let account = Account::default();
         for (place, part) in PARTS.into_iter().enumerate() {
             account.set(part, 1 << place);
         }
-        assert_eq!(PARTS.map(|part| account.held_for(part)), [1, 2, 4, 8, 16]);
-        assert_eq!(account.held(), 31);
+        assert_eq!(PARTS.map(|part| account.held_for(part)), [1, 2, 4, 8, 16, 32]);
+        assert_eq!(account.held(), 63);
     }
 
     #[test]

@@ -38,12 +38,10 @@ impl<G: Clone + Eq + Hash, T> FairQueue<G, T> {
         self.take(group)
     }
 
-    /// Removes the next item of a group. This counts as the group's turn.
-    pub fn pop_of<Q: Eq + Hash + ?Sized>(&mut self, group: &Q) -> Option<(G, T)>
-    where
-        G: Borrow<Q>,
-    {
-        let place = self.order.iter().position(|waiting| waiting.borrow() == group)?;
+    /// Removes the next item of the first group that is `admitted`. This counts as the group's turn; the groups before
+    /// it keep their places.
+    pub fn pop_where(&mut self, admitted: impl FnMut(&G) -> bool) -> Option<(G, T)> {
+        let place = self.order.iter().position(admitted)?;
         let group = self.order.remove(place)?;
         self.take(group)
     }
@@ -114,13 +112,13 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_is_served_out_of_turn_has_had_it() {
+    fn a_group_that_is_served_out_of_turn_has_had_it_and_those_before_it_keep_their_places() {
         let mut turns = Plugins::default();
         for (plugin, item) in [("a", 1), ("b", 10), ("b", 11), ("c", 20)] {
             turns.push(&plugin.into(), item);
         }
-        assert_eq!(turns.pop_of("b"), Some(("b".into(), 10)));
-        assert_eq!(turns.pop_of("none"), None);
+        assert_eq!(turns.pop_where(|plugin| **plugin != *"a"), Some(("b".into(), 10)));
+        assert_eq!(turns.pop_where(|_| false), None);
         let order: Vec<i32> = std::iter::from_fn(|| turns.pop()).map(|(_, item)| item).collect();
         assert_eq!(order, [1, 20, 11]);
     }

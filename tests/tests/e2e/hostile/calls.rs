@@ -90,7 +90,7 @@ fn text_that_yaml_would_read_differently_is_written_unchanged_and_once() {
 fn children_beyond_the_memory_limit_wait_until_others_are_gone() {
     run(async {
         let folder = Folder::of_hostile();
-        folder.edit("    compileTime: 3s\n", "    compileTime: 3s\n    heldBytes: 1Mi\n");
+        folder.edit("    compileTime: 3s\n", "    compileTime: 3s\n    heldBytes: 1280Ki\n");
         let rig = Rig::with("room", HOSTILE, folder).await;
         let large = |name: &str| {
             let body = json!({ "data": { "text": "x".repeat(400_000) } }).to_string();

@@ -7,6 +7,7 @@ mod clean_up;
 mod forged;
 mod identity;
 mod loads;
+mod namespaces;
 mod over_time;
 mod reads;
 mod result;
