@@ -154,7 +154,9 @@ async fn store(plugin: &Arc<ManagedPlugin>, bytes: Vec<u8>, resolved: String) ->
     let (name, path) = (config.name.clone(), config.component_path().to_owned());
     // Before the file is there: the rollout may activate it at once, and then the status names its source, too.
     let before = succeed(plugin, resolved);
-    let written = tokio::task::spawn_blocking(move || replace(&name, &path, &bytes)).await;
+    let room = plugin.shared.room.clone();
+    let write = move || room.fetch(&path, bytes.len(), |other| is_of(&name, other), || replace(&name, &path, &bytes));
+    let written = tokio::task::spawn_blocking(write).await;
     written.unwrap_or_else(|error| Err(error.into())).map_err(|error| {
         *plugin.fetched.lock() = before;
         let path = config.component_path().display();
@@ -192,6 +194,13 @@ fn replace(name: &str, path: &Path, bytes: &[u8]) -> io::Result<()> {
     safe_file::replace_durably(path, safe_file::PRIVATE, &[bytes])
 }
 
+/// Removes the component that was fetched for a plugin.
+pub(crate) fn forget(folder: &Path, name: &str) {
+    let files = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path());
+    // A failure only costs space.
+    files.filter(|path| is_of(name, path)).for_each(|path| drop(fs::remove_file(path)));
+}
+
 /// Returns whether a file is a component of a plugin: `NAME-DIGEST.wasm`.
 fn is_of(name: &str, path: &Path) -> bool {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
@@ -211,5 +220,7 @@ mod tests {
         }
         let left = |file: &str| dir.join(file).is_file();
         assert_eq!((left("a-1.wasm"), left("a-2.wasm"), left("a-b-1.wasm")), (false, true, true));
+        forget(&dir, "a");
+        assert_eq!((left("a-2.wasm"), left("a-b-1.wasm")), (false, true));
     }
 }

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use hotshoe_core::model::digest::Digest;
 
 pub use crate::rollout::history::entry::{Activation, Entry, Event};
-pub use crate::rollout::history::room::Room;
+pub use crate::rollout::history::room::{FETCHED, Room};
 
 /// The history of one plugin.
 #[derive(Debug, Default)]
