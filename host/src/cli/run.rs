@@ -31,7 +31,7 @@ use crate::fleet::objects::Objects;
 use crate::registry::Puller;
 use crate::rollout;
 use crate::rollout::definition::Definition;
-use crate::rollout::history::Room;
+use crate::rollout::history::{FETCHED, Room};
 use crate::rollout::managed_plugin::Shared;
 use crate::sandbox::compile;
 use crate::sandbox::compile::Compiler;
@@ -263,7 +263,7 @@ impl Args {
         let memory = memory.map_or_else(SharedMemory::default, |limit| SharedMemory::new(budget(limit.size)));
         let (allow_env, memory) = (self.allow_env.clone(), Arc::new(memory));
         let kept = self.cache.clone().or_else(compile::cache_dir);
-        let (files, fetched) = (self.files_dir.clone(), kept.map(|kept| kept.join("fetched")));
+        let (files, fetched) = (self.files_dir.clone(), kept.map(|kept| kept.join(FETCHED)));
         HostSettings { namespace, allow_env, memory, follow: self.follow, files, fetched, ..HostSettings::default() }
     }
 

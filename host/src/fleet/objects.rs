@@ -36,6 +36,7 @@ use crate::fleet::verdict::Verdicts;
 use crate::fleet::{Fleet, status};
 use crate::rollout;
 use crate::rollout::definition::Definition;
+use crate::rollout::fetch;
 use crate::rollout::history::Entry;
 use crate::rollout::managed_plugin::{AdminCommand, ManagedPlugin, Shared};
 use hotshoe_core::check::parent_kind::ParentKind;
@@ -150,7 +151,7 @@ impl Objects {
         let gone = self.running.iter().filter(|(name, running)| !has_object(name, &running.uid));
         let gone: Vec<Arc<str>> = gone.map(|(name, _)| name.clone()).collect();
         for name in gone {
-            self.stop(&name).await;
+            self.discard(&name).await;
         }
         let is_there = |name: &Arc<str>| objects.iter().any(|described| *described.name() == **name);
         self.retry_at.retain(|name, until| *until > Instant::now() && is_there(name));
@@ -240,10 +241,20 @@ impl Objects {
         tracing::info!(plugin = name, "the plugin is stopped");
     }
 
+    /// Stops a plugin whose object is gone, and removes the component that was fetched for it. A host that merely ends
+    /// leaves that component for the next start.
+    async fn discard(&mut self, name: &str) {
+        self.stop(name).await;
+        if let Some(folder) = self.shared.host.fetched.clone() {
+            let name = name.to_owned();
+            drop(tokio::task::spawn_blocking(move || fetch::forget(&folder, &name)).await);
+        }
+    }
+
     async fn remove(&mut self, described: &Described, objects: &[Arc<Described>]) -> Option<Standing> {
         let name = described.name().to_owned();
         if !described.has_finalizer() {
-            self.stop(&name).await;
+            self.discard(&name).await;
             return None;
         }
         let policy = described.plugin.as_ref().map(|plugin| plugin.spec.deletion_policy).unwrap_or_default();
@@ -285,7 +296,7 @@ impl Objects {
                 Some(standing)
             }
             Progress::Done => {
-                self.stop(&name).await;
+                self.discard(&name).await;
                 let (cluster, resource, object) = (&self.shared.cluster, &self.resource, &described.object);
                 let removed = plugin_object::remove_finalizer(cluster, resource, object, FINALIZER, &permit).await;
                 self.learn(&name, removed);

@@ -233,7 +233,10 @@ async fn store(plugin: &ManagedPlugin, component: Candidate, source: String) -> 
     let fetched = FetchedComponent { digest: component.digest(), source };
     let fetched = Fetched { component: Some(fetched), failing: None };
     let before = std::mem::replace(&mut *plugin.fetched.lock(), fetched);
-    let written = tokio::task::spawn_blocking(move || replace(&name, &path, component.bytes())).await;
+    let (room, bytes) = (plugin.shared.room.clone(), component.bytes().len());
+    let write =
+        move || room.fetch(&path, bytes, |other| is_of(&name, other), || replace(&name, &path, component.bytes()));
+    let written = tokio::task::spawn_blocking(write).await;
     written.unwrap_or_else(|error| Err(error.into())).map_err(|error| {
         *plugin.fetched.lock() = before;
         let path = config.component_path().display();
@@ -264,6 +267,13 @@ fn replace(name: &str, path: &Path, bytes: &[u8]) -> io::Result<()> {
         }
     }
     safe_file::replace_durably(path, safe_file::PRIVATE, &[bytes])
+}
+
+/// Removes the component that was fetched for a plugin.
+pub(crate) fn forget(folder: &Path, name: &str) {
+    let files = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path());
+    // A failure only costs space.
+    files.filter(|path| is_of(name, path)).for_each(|path| drop(fs::remove_file(path)));
 }
 
 /// Returns whether a file is a component of a plugin: `NAME-DIGEST.wasm`.
@@ -298,6 +308,8 @@ mod tests {
         }
         let left = |file: &str| dir.join(file).is_file();
         assert_eq!((left("a-1.wasm"), left("a-2.wasm"), left("a-b-1.wasm")), (false, true, true));
+        forget(&dir, "a");
+        assert_eq!((left("a-2.wasm"), left("a-b-1.wasm")), (false, true));
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod control;
 pub mod definition;
 pub mod driver;
 pub mod dry_run;
-mod fetch;
+pub(crate) mod fetch;
 pub mod history;
 pub mod host_lock;
 pub mod install;

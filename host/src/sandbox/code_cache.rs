@@ -14,7 +14,8 @@
 //! it, and sign.
 //!
 //! Each kind of file has a [share](hotshoe_core::flow::disk_share) of the directory's bytes. The file of an active
-//! revision is never evicted, because the next start would need the compiler then.
+//! revision is never evicted, because the next start would need the compiler then. Code that does not fit beside those
+//! files is not stored.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
@@ -135,25 +136,33 @@ impl CodeCache {
         let _ = file.set_modified(SystemTime::now());
         if (kept, purpose) == (Purpose::Trial, Purpose::Activation) {
             let _locked = self.eviction_lock.lock();
-            self.make_room(purpose, length);
-            let _ = fs::rename(path, self.path(name, purpose));
+            let new = self.path(name, purpose);
+            if self.fits(purpose, &new, length) {
+                self.make_room(purpose, length);
+                let _ = fs::rename(path, new);
+            }
         }
     }
 
     /// Stores code under a name, as a whole or not at all. Code that is only tried is not stored if there is no space.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// If the file cannot be written, or does not fit into its share beside the code of active revisions.
     pub(super) fn put(&self, name: &str, code: &[u8], purpose: Purpose) -> io::Result<()> {
         let _locked = self.eviction_lock.lock();
         self.restore()?;
-        if !self.make_room(purpose, (TRAILER_BYTES + code.len()) as u64) && purpose == Purpose::Trial {
+        let (path, length) = (self.path(name, purpose), (TRAILER_BYTES + code.len()) as u64);
+        if purpose == Purpose::Activation && !self.fits(purpose, &path, length) {
+            return Err(io::Error::other(format!(
+                "the code of active revisions leaves no room for {length} bytes in its half of --cache-bytes"
+            )));
+        }
+        if !self.make_room(purpose, length) && purpose == Purpose::Trial {
             return Ok(());
         }
         let mut mac = self.mac(name);
         mac.update(code);
         let mac = mac.finalize().into_bytes();
-        let path = self.path(name, purpose);
         let write = || safe_file::replace(&path, safe_file::PRIVATE, &[code, MAGIC, &mac]);
         match write() {
             Err(error) if volume::is_full(&error) && purpose == Purpose::Activation => {
@@ -162,6 +171,13 @@ impl CodeCache {
             }
             written => written,
         }
+    }
+
+    /// Returns whether `length` bytes at this path fit into the share beside the code of active revisions.
+    fn fits(&self, purpose: Purpose, path: &Path, length: u64) -> bool {
+        let mut others = self.stored(purpose);
+        others.retain(|stored| stored.file != path);
+        purpose.share().fits(self.cache_bytes, volume::of(&self.dir), &others, volume::on_disk(length))
     }
 
     /// Evicts the code that was used least recently, so that `length` more bytes fit into the share. Returns whether
@@ -507,19 +523,24 @@ mod tests {
     }
 
     #[test]
-    fn code_of_active_revisions_is_stored_and_stays_however_small_the_cache_is() {
+    fn code_of_active_revisions_stays_and_code_that_does_not_fit_beside_it_is_not_stored() {
         let base = tempfile::tempdir().unwrap();
-        let cache = CodeCache::open(base.path(), Size(0)).unwrap();
-        let active: Vec<Arc<str>> = vec!["a".into(), "b".into()];
+        let cache = small(base.path());
+        let active: Vec<Arc<str>> = (0..6).map(|n: u32| n.to_string().into()).collect();
         for (n, name) in active.iter().enumerate() {
             cache.pin(name);
             put_at(&cache, name, ACTIVATION, n as u64);
         }
-        put_at(&cache, "next", ACTIVATION, 9);
-        assert_eq!(names(&cache, ACTIVATION), ["a", "b", "next"]);
+        let refused = cache.put("next", b"code", ACTIVATION).unwrap_err().to_string();
+        assert!(refused.contains("no room") && refused.contains("--cache-bytes"), "{refused}");
+        cache.put("0", b"code", ACTIVATION).unwrap();
+        cache.put("tried", b"code", TRIAL).unwrap();
+        assert!(cache.get("tried", MAX_SIZE, ACTIVATION).is_some());
+        assert_eq!(names(&cache, ACTIVATION), ["0", "1", "2", "3", "4", "5"]);
+        assert_eq!(names(&cache, TRIAL), ["tried"], "it stays where it was");
         drop(active);
         put_at(&cache, "last", ACTIVATION, 10);
-        assert_eq!(names(&cache, ACTIVATION), ["last"]);
+        assert_eq!(names(&cache, ACTIVATION), ["0", "2", "3", "4", "5", "last"]);
     }
 
     #[test]

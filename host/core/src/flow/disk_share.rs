@@ -1,20 +1,21 @@
 //! Divides the cache directory into shares, and chooses the files to evict from a full one.
 //!
-//! | share | of the whole | what is always stored |
+//! | share | of the whole | what is never evicted |
 //! |---|---|---|
-//! | kept components | a third | the active one of each plugin and the one before it |
+//! | components | a third | the fetched one, the active one and the one before it of each plugin |
 //! | code of revisions that are to be active | a half | that of the active revisions |
 //! | code that was only tried, as by a shadow run | a sixth | nothing |
 //!
 //! No share takes room from another: a user who sends many components to be tried evicts neither active code nor what a
-//! rollback needs. The whole is the size that the administrator gave, but no more than the volume has.
+//! rollback needs. The whole is the size that the administrator gave, but no more than the volume has. What does not fit
+//! beside the files that are never evicted is not stored.
 
 use crate::model::limits::{HISTORY_BYTES, Size};
 
 /// A part of the cache directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
-    /// Components that are kept for a rollback.
+    /// Components that were fetched, or are kept for a rollback.
     Components,
     /// Native code of revisions that were loaded to be active.
     ActiveCode,
@@ -34,9 +35,19 @@ impl Share {
     /// Returns how many bytes the share may have, when it holds `held` now. On a full volume the result is `held`:
     /// other programs that fill the disk must not evict what is stored already.
     pub fn bound(self, whole: Size, volume: Option<Volume>, held: u64) -> u64 {
-        let Some(volume) = volume else { return self.of(whole.0) };
-        let share = self.of(whole.0.min(volume.total));
+        let share = self.most(whole, volume);
+        let Some(volume) = volume else { return share };
         share.min(held.saturating_add(volume.free.saturating_sub(HISTORY_BYTES.0)))
+    }
+
+    /// Returns whether `more` bytes fit into the share once all files are evicted that are not needed.
+    pub fn fits<T, Time>(self, whole: Size, volume: Option<Volume>, stored: &[Stored<T, Time>], more: u64) -> bool {
+        let needed = stored.iter().filter(|stored| stored.is_needed).map(|stored| stored.bytes);
+        needed.fold(more, u64::saturating_add) <= self.most(whole, volume)
+    }
+
+    fn most(self, whole: Size, volume: Option<Volume>) -> u64 {
+        self.of(volume.map_or(whole.0, |volume| whole.0.min(volume.total)))
     }
 }
 
@@ -123,6 +134,15 @@ mod tests {
         let files = [(20, 1, true), (10, 2, false)];
         assert_eq!(make_room(stored(&files), 10, 30), Eviction { files: vec![1], suffices: true });
         assert_eq!(make_room(stored(&files), 20, 30), Eviction { files: vec![1], suffices: false });
+    }
+
+    #[test]
+    fn what_fits_beside_the_needed_files_of_a_share_fits_however_full_the_volume_is() {
+        let files = stored(&[(20, 1, true), (70, 2, false)]);
+        let fits = |more, volume| Share::Components.fits(Size(300), volume, &files, more);
+        assert!(fits(80, None) && !fits(81, None) && !fits(u64::MAX, None));
+        let full = |total| Some(Volume { total, free: 0 });
+        assert!(fits(80, full(300)) && fits(10, full(90)) && !fits(11, full(90)));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::rollout::history::room::REVISIONS;
 use crate::rollout::history::{Entry, History, Room};
 use crate::sandbox::candidate::Candidate;
 use crate::sandbox::safe_file;
@@ -22,7 +23,7 @@ impl History {
     /// Reads the history of a plugin below `base`. A history that cannot be read is logged and put aside, and a new one
     /// begins.
     pub fn open(base: Option<&Path>, plugin: &str, room: Arc<Room>) -> Self {
-        let dir = base.map(|base| base.join("revisions").join(plugin));
+        let dir = base.map(|base| base.join(REVISIONS).join(plugin));
         let made = dir.as_deref().map(make_private_dirs);
         if let (Some(Err(error)), Some(dir)) = (&made, &dir) {
             tracing::warn!(directory = %dir.display(), %error, "earlier revisions are not kept: give a directory that the host can write");
@@ -57,7 +58,7 @@ impl History {
         }
         let path = component_path(dir, digest);
         let write = || safe_file::replace_durably(&path, safe_file::SHARED, &[component.bytes()]);
-        let written = make_private_dirs(dir).and_then(|()| self.room.keep(dir, component.bytes().len(), write));
+        let written = make_private_dirs(dir).and_then(|()| self.room.keep(&path, component.bytes().len(), write));
         if let Err(error) = &written {
             tracing::warn!(%digest, directory = %dir.display(), %error, "the component cannot be kept for a rollback");
         }

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use hotshoe_core::model::digest::Digest;
 
 pub use crate::rollout::history::entry::{Activation, Entry, Event};
-pub use crate::rollout::history::room::Room;
+pub use crate::rollout::history::room::{FETCHED, Room};
 pub use crate::rollout::history::shared::SharedHistory;
 
 /// The history of one plugin.

@@ -1,4 +1,5 @@
-//! The disk space that the kept components of all plugins share.
+//! The disk space that the components of all plugins share: those that are kept for a rollback, and those that were
+//! fetched and may be activated.
 
 use std::fs;
 use std::io;
@@ -14,7 +15,12 @@ use crate::sandbox::volume;
 use hotshoe_core::flow::disk_share::{Share, Stored, make_room};
 use hotshoe_core::model::limits::{CACHE_BYTES, Size};
 
-/// The disk space for kept components. Where the volume is full, compiled code is removed before a history is lost.
+/// The folder of the components that were fetched, in the cache directory.
+pub const FETCHED: &str = "fetched";
+/// The folder of the plugins' histories and kept components, in the cache directory.
+pub(super) const REVISIONS: &str = "revisions";
+
+/// The disk space for components. Where the volume is full, compiled code is removed before a history is lost.
 #[derive(Debug)]
 pub struct Room {
     /// The maximum size of the whole cache directory.
@@ -36,16 +42,35 @@ impl Room {
         Self { cache_bytes, code, eviction_lock: Mutex::default() }
     }
 
-    /// Writes a component to `dir`, the directory of its plugin, after older components of all plugins were evicted for
-    /// it. Components that can be rolled back to are not evicted, and the component is written even if it has too
-    /// little space.
+    /// Writes a component to `path`, in the directory of its plugin, after older components of all plugins were evicted
+    /// for it. Components that are fetched, active or can be rolled back to are not evicted.
     ///
     /// # Errors
-    /// If the component cannot be written.
-    pub(super) fn keep(&self, dir: &Path, length: usize, write: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    /// If the component cannot be written, or does not fit beside those.
+    pub(super) fn keep(&self, path: &Path, length: usize, write: impl Fn() -> io::Result<()>) -> io::Result<()> {
         let _locked = self.eviction_lock.lock();
-        if let Some(all) = dir.parent() {
-            self.evict_for(all, length as u64);
+        if let Some(base) = path.ancestors().nth(3) {
+            self.make_room(base, path, length as u64, |stored| stored == path)?;
+        }
+        self.write(write)
+    }
+
+    /// Writes a fetched component to `path`, after older components of all plugins were evicted for it. `is_replaced`
+    /// tells which files of the folder are removed then.
+    ///
+    /// # Errors
+    /// If the component cannot be written, or does not fit beside those that are not evicted.
+    pub(in crate::rollout) fn fetch(
+        &self,
+        path: &Path,
+        length: usize,
+        is_replaced: impl Fn(&Path) -> bool,
+        write: impl Fn() -> io::Result<()>,
+    ) -> io::Result<()> {
+        let _locked = self.eviction_lock.lock();
+        if let Some(base) = path.ancestors().nth(2) {
+            let is_fetched = |stored: &Path| stored.parent() == path.parent();
+            self.make_room(base, path, length as u64, |stored| is_fetched(stored) && is_replaced(stored))?;
         }
         self.write(write)
     }
@@ -66,29 +91,43 @@ impl Room {
         }
     }
 
-    fn evict_for(&self, all: &Path, length: u64) {
-        let plugins = fs::read_dir(all).into_iter().flatten().filter_map(Result::ok);
-        let stored: Vec<_> = plugins.flat_map(|plugin| components(&plugin.path())).collect();
+    /// Evicts older components below `base` for one of this length at `path`, which replaces some files.
+    fn make_room(&self, base: &Path, path: &Path, length: u64, is_replaced: impl Fn(&Path) -> bool) -> io::Result<()> {
+        let (mut stored, volume, more) = (all_components(base, path), volume::of(base), volume::on_disk(length));
         let held = stored.iter().map(|stored| stored.bytes).sum();
-        let bound = Share::Components.bound(self.cache_bytes, volume::of(all), held);
-        for path in make_room(stored, volume::on_disk(length), bound).files {
+        stored.retain(|stored| !is_replaced(&stored.file));
+        if !Share::Components.fits(self.cache_bytes, volume, &stored, more) {
+            return Err(io::Error::other(format!(
+                "the components that were fetched, are active or may be rolled back to leave no room for {length} bytes in their third of --cache-bytes; raise that, or remove plugins"
+            )));
+        }
+        for path in make_room(stored, more, Share::Components.bound(self.cache_bytes, volume, held)).files {
             tracing::debug!(file = %path.display(), "a component is not kept any longer: there is no room");
             // A failure only costs space.
             let _ = fs::remove_file(path);
         }
+        Ok(())
     }
 }
 
+/// Returns the components of all plugins below `base`, before one is written to `new`.
+fn all_components(base: &Path, new: &Path) -> Vec<Stored<PathBuf, SystemTime>> {
+    let mut all = volume::files(&base.join(FETCHED));
+    // The rollouts follow these files, and have no others while a source cannot be reached.
+    all.iter_mut().for_each(|fetched| fetched.is_needed = true);
+    let plugins = fs::read_dir(base.join(REVISIONS)).into_iter().flatten().filter_map(Result::ok);
+    all.extend(plugins.flat_map(|plugin| components(&plugin.path(), new)));
+    all
+}
+
 /// Returns the files in a plugin's directory, without its history. The component that was active last and the best one
-/// before it are marked as needed.
-fn components(dir: &Path) -> Vec<Stored<PathBuf, SystemTime>> {
+/// before it are marked as needed; only one of them if a `new` one of the plugin is about to be active.
+fn components(dir: &Path, new: &Path) -> Vec<Stored<PathBuf, SystemTime>> {
     let history = History { entries: disk::read_entries(dir).unwrap_or_default(), ..History::default() };
     let current = history.current();
-    let needed: Vec<PathBuf> = current
-        .into_iter()
-        .chain(history.rollback_targets(current).into_iter().take(1))
-        .map(|digest| disk::component_path(dir, digest))
-        .collect();
+    let last = current.into_iter().chain(history.rollback_targets(current).into_iter().take(1));
+    let last = last.map(|digest| disk::component_path(dir, digest)).filter(|path| path != new);
+    let needed: Vec<PathBuf> = last.take(if new.parent() == Some(dir) { 1 } else { 2 }).collect();
     let mut stored = volume::files(dir);
     stored.retain(|stored| stored.file.extension().is_none_or(|extension| extension == "wasm"));
     stored.iter_mut().for_each(|stored| stored.is_needed = needed.contains(&stored.file));
@@ -140,22 +179,49 @@ mod tests {
             activate(&mut busy, text, 10 + number as u64);
         }
         assert_eq!(kept(&quiet, &["q0", "q1"]), [true, true], "it is active, and the one before it");
-        assert_eq!(kept(&busy, &["b0", "b1", "b2", "b3"]), [false, true, true, true]);
+        assert_eq!(kept(&busy, &["b0", "b1", "b2", "b3"]), [false, false, true, true]);
         activate(&mut quiet, "q2", 20);
         activate(&mut quiet, "q3", 21);
-        assert_eq!(kept(&quiet, &["q0", "q1", "q2", "q3"]), [false, true, true, true]);
-        assert_eq!(kept(&busy, &["b1", "b2", "b3"]), [false, true, true]);
+        assert_eq!(kept(&quiet, &["q0", "q1", "q2", "q3"]), [false, false, true, true]);
+        assert_eq!(kept(&busy, &["b2", "b3"]), [true, true]);
     }
 
     #[test]
-    fn components_are_kept_for_a_rollback_however_small_the_cache_is() {
+    fn a_component_that_does_not_fit_beside_what_is_needed_is_not_kept_and_the_reason_is_shown() {
         let base = tempfile::tempdir().unwrap();
-        let mut history = History::open(Some(base.path()), "a", Arc::new(Room::new(Size(0), None)));
-        for (number, text) in ["a0", "a1", "a2"].into_iter().enumerate() {
+        let room = Arc::new(Room::new(Size(3 * 3 * BLOCK as u64), None));
+        let [mut first, mut late] = ["first", "late"].map(|name| History::open(Some(base.path()), name, room.clone()));
+        ["f0", "f1"].iter().for_each(|text| activate(&mut first, text, 0));
+        ["l0", "l1"].iter().for_each(|text| activate(&mut late, text, 1));
+        assert_eq!((kept(&first, &["f0", "f1"]), kept(&late, &["l0", "l1"])), (vec![true; 2], vec![true, false]));
+        let why = late.failing().unwrap();
+        assert!(why.contains("no room for 4096 bytes") && why.contains("--cache-bytes"), "{why}");
+        fs::remove_file(disk::component_path(first.dir.as_deref().unwrap(), component("f0").digest())).unwrap();
+        late.keep(&component("l1"));
+        assert_eq!((late.failing(), kept(&late, &["l0", "l1"])), (None, vec![true, true]));
+    }
+
+    #[test]
+    fn fetched_components_take_room_from_kept_ones_and_are_refused_where_there_is_none() {
+        let base = tempfile::tempdir().unwrap();
+        let room = Arc::new(Room::new(Size(3 * 4 * BLOCK as u64), None));
+        let mut history = History::open(Some(base.path()), "a", room.clone());
+        for (number, text) in ["a0", "a1", "a2", "a3"].into_iter().enumerate() {
             activate(&mut history, text, number as u64);
         }
-        assert_eq!(history.failing(), None);
-        assert_eq!(kept(&history, &["a1", "a2"]), [true, true]);
+        let fetched = base.path().join(FETCHED);
+        fs::create_dir(&fetched).unwrap();
+        let fetch = |name: &str| {
+            let path = fetched.join(name);
+            let is_own = |other: &Path| other == path;
+            room.fetch(&path, BLOCK, is_own, || fs::write(&path, [0; BLOCK]))
+        };
+        fetch("a").unwrap();
+        fetch("b").unwrap();
+        assert_eq!(kept(&history, &["a0", "a1", "a2", "a3"]), [false, false, true, true]);
+        let refused = fetch("c").unwrap_err().to_string();
+        assert!(refused.contains("no room") && !fetched.join("c").exists(), "{refused}");
+        fetch("a").unwrap();
     }
 
     #[test]

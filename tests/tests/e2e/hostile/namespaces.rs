@@ -60,7 +60,8 @@ fn many_deletions_in_one_namespace_delay_no_deletion_in_another() {
         let folder = Folder::of_attacker(NUMBER);
         folder.edit("    compileTime: 3s\n", "    compileTime: 3s\n    deletionsPerSecond: 5\n");
         let host = Start::new(plane).await.plugins(&[folder.path()]).ready().await;
-        [&mut busy, &mut quiet].into_iter().for_each(|scene| scene.watch_log(&host));
+        busy.watch_log(&host);
+        quiet.watch_log(&host);
         let names: Vec<_> = (0..PARENTS).map(|number| format!("many-{number}")).collect();
         for name in &names {
             busy.create(parent(name, CHILDREN)).await;
