@@ -13,7 +13,6 @@ use parking_lot::RwLock;
 use tokio::sync::Mutex;
 
 use crate::telemetry::metrics::Metrics;
-use hotshoe_core::flow::write_cost::tokens;
 use hotshoe_core::model::limits::Limits;
 
 /// The largest burst, in tokens.
@@ -104,9 +103,9 @@ impl RateLimit {
         self.wait(&self.limiters().reads, ONE, Metrics::delayed_read).await;
     }
 
-    /// Waits until the plugin may make a write of this size.
-    pub async fn write(&self, bytes: usize, fields: usize) {
-        self.wait(&self.limiters().writes, tokens(bytes, fields), Metrics::delayed_write).await;
+    /// Waits until the plugin may make a write of this [cost](hotshoe_core::flow::write_cost), in tokens.
+    pub async fn write(&self, cost: NonZeroU32) {
+        self.wait(&self.limiters().writes, cost, Metrics::delayed_write).await;
     }
 
     /// Waits until the plugin may delete once more; a deletion counts as a write, too.
@@ -135,6 +134,7 @@ impl RateLimit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hotshoe_core::flow::write_cost::tokens;
     use hotshoe_core::model::limits::FIELDS_PER_TOKEN;
 
     fn limit(limits: &Limits) -> RateLimit {
@@ -146,7 +146,7 @@ mod tests {
         let limit = limit(&Limits { writes_per_second: 1_000, deletions_per_second: 20, ..Limits::default() });
         let start = std::time::Instant::now();
         for _ in 0..50 {
-            limit.write(0, 0).await;
+            limit.write(ONE).await;
         }
         for _ in 0..25 {
             limit.delete().await;
@@ -161,11 +161,11 @@ mod tests {
         let limit = limit(&Limits { writes_per_second: 100, ..Limits::default() });
         let start = std::time::Instant::now();
         // 1 and 119 for its fields.
-        limit.write(0, 119 * FIELDS_PER_TOKEN).await;
+        limit.write(tokens(0, 119 * FIELDS_PER_TOKEN)).await;
         let took = start.elapsed().as_millis();
         // 100 at once, and 20 more after a fifth of a second.
         assert!((200..2_000).contains(&took), "{took} ms");
-        limit.write(0, 0).await;
+        limit.write(ONE).await;
         assert!(limit.metrics.encode().contains("hotshoe_plugin_writes_delayed_total{controller=\"memcached\"} 2"));
     }
 
@@ -173,9 +173,9 @@ mod tests {
     async fn a_large_write_delays_no_other_plugin() {
         let slow = Limits { writes_per_second: 1, ..Limits::default() };
         let (large, other) = (limit(&slow), limit(&slow));
-        let mut waiting = Box::pin(large.write(1 << 20, 10_000));
+        let mut waiting = Box::pin(large.write(tokens(1 << 20, 10_000)));
         assert!(futures::FutureExt::now_or_never(&mut waiting).is_none());
-        assert!(futures::FutureExt::now_or_never(Box::pin(other.write(0, 0))).is_some());
+        assert!(futures::FutureExt::now_or_never(Box::pin(other.write(ONE))).is_some());
     }
 
     #[tokio::test]
@@ -183,7 +183,7 @@ mod tests {
         let limit = limit(&Limits { reads_per_second: 20, ..Limits::default() });
         for _ in 0..25 {
             limit.read().await;
-            limit.write(0, 0).await;
+            limit.write(ONE).await;
         }
         let metrics = limit.metrics.encode();
         assert!(metrics.contains("hotshoe_plugin_reads_delayed_total{controller=\"memcached\"} 5"), "{metrics}");
@@ -197,7 +197,7 @@ mod tests {
         let write = |n: u32| {
             let (limit, order) = (&limit, &order);
             async move {
-                limit.write(0, 0).await;
+                limit.write(ONE).await;
                 order.lock().unwrap().push(n);
             }
         };
