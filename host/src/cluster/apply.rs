@@ -24,6 +24,7 @@ use hotshoe_core::check::fields;
 use hotshoe_core::check::violation::Checked;
 use hotshoe_core::diff::{Apply, Plan, Precondition};
 use hotshoe_core::flow::unanswered::Unanswered;
+use hotshoe_core::flow::write_cost::tokens;
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::object::{Key, Object, PLUGIN_LABEL, plugin_manager};
 use hotshoe_core::model::predecessors::Predecessors;
@@ -69,8 +70,9 @@ pub enum WriteError {
     },
     /// The child of a former parent of this name is not garbage-collected yet.
     Collecting,
-    /// The write would put fields into the plugin's hands that others set and that are closed to plugins. Nothing was
-    /// written.
+    /// The write would put fields into the plugin's hands that others set and that are closed to plugins. None of its
+    /// fields were written; repairs that were allowed by themselves, and the ownership of a predecessor's fields, may
+    /// have been.
     Denied(Denial),
 }
 
@@ -174,7 +176,12 @@ impl Writer {
         };
         // After a conflict, the live object shows whether the child is ours. After a write of unknown outcome, the live
         // object goes into the store.
-        let Some(live) = self.read_live(&key, target).await? else { return Err(WriteError::Api(error)) };
+        let live = self.read_live(&key, target).await;
+        // A write that had no answer counts against the plugin, even if the read has none either or finds a conflict.
+        if error.unanswered.is_some() {
+            return Err(WriteError::Api(error));
+        }
+        let Some(live) = live? else { return Err(WriteError::Api(error)) };
         let precondition = match claim(&live, &apply.desired.digest, &self.manager, parent) {
             Err(WriteError::Conflict { .. })
                 if self.lost_controller_reference(&live)
@@ -189,7 +196,10 @@ impl Writer {
         }
         let apply = Apply { precondition, desired: apply.desired.clone() };
         let applied = self.apply_and_repair(&apply, Some(&live), target).await;
-        if matches!(applied, Err(WriteError::Api(_))) && live.label(PLUGIN_LABEL).is_none() {
+        if let Err(WriteError::Api(error)) = &applied
+            && error.unanswered.is_none()
+            && live.label(PLUGIN_LABEL).is_none()
+        {
             self.label_as_ours(&apply.desired.reference, &live, target).await?;
         }
         applied
@@ -220,8 +230,9 @@ impl Writer {
             content_type,
             body: patch.to_string().into_bytes(),
         };
-        self.rate_limit.write(reference.namespace.as_ref(), call.body.len(), fields::count(patch)).await;
-        let reply = self.send(call, &self.identity, target.permit).await?;
+        let reply = self
+            .send_limited(call, (reference.namespace.as_ref(), fields::count(patch)), &self.identity, target.permit)
+            .await?;
         self.learn(target.view, &reply).map_err(|error| unreadable(reference, &error))
     }
 
@@ -248,8 +259,13 @@ impl Writer {
             content_type: APPLY,
             body: apply_body::conditional(&apply.desired.body, &apply.precondition),
         };
-        self.rate_limit.write(key.namespace.as_ref(), call.body.len(), fields::count(&apply.desired.body)).await;
-        self.send(call, &self.identity, target.permit).await
+        self.send_limited(
+            call,
+            (key.namespace.as_ref(), fields::count(&apply.desired.body)),
+            &self.identity,
+            target.permit,
+        )
+        .await
     }
 
     fn learn(&self, view: &View, reply: &str) -> serde_json::Result<Arc<Object>> {
@@ -315,7 +331,7 @@ impl Writer {
     ///
     /// # Errors
     /// If the API server refuses or does not answer.
-    async fn read_live(&self, key: &Key, target: Target<'_>) -> Result<Option<Arc<Object>>, ApiError> {
+    pub(super) async fn read_live(&self, key: &Key, target: Target<'_>) -> Result<Option<Arc<Object>>, ApiError> {
         let Target { view, resource, permit, .. } = target;
         let reply = match self.get(resource, key, permit).await {
             Ok(reply) => reply,
@@ -379,7 +395,22 @@ impl Writer {
         self.send(ApiCall::get("get", &target, resource.path(key, None)), identity, permit).await
     }
 
-    /// Sends a request, and records whether the host may impersonate the plugin.
+    /// Sends a write in a namespace, with this many [fields](fields::count), within the plugin's rate limit.
+    pub(super) async fn send_limited(
+        &self,
+        call: ApiCall<'_>,
+        (namespace, fields): (Option<&Arc<str>>, usize),
+        identity: &Identity,
+        permit: &Permit,
+    ) -> Result<String, ApiError> {
+        let cost = tokens(call.body.len(), fields);
+        self.rate_limit.write(namespace, cost).await;
+        let result = self.cluster.send_at_cost(call, cost, identity, permit).await;
+        self.note_impersonation(identity, &result);
+        result
+    }
+
+    /// Sends a request outside of the plugin's rate limit.
     pub(super) async fn send(
         &self,
         call: ApiCall<'_>,
@@ -387,14 +418,19 @@ impl Writer {
         permit: &Permit,
     ) -> Result<String, ApiError> {
         let result = self.cluster.send(call, identity, permit).await;
+        self.note_impersonation(identity, &result);
+        result
+    }
+
+    /// Records whether the host may impersonate the plugin.
+    fn note_impersonation(&self, identity: &Identity, result: &Result<String, ApiError>) {
         if identity.impersonated().is_some() {
-            match &result {
+            match result {
                 Err(error) if error.is_of_impersonation() => *self.unable.lock() = Some(error.message.clone()),
                 Err(error) if error.code == 0 || error.after_outage => {}
                 _ => *self.unable.lock() = None,
             }
         }
-        result
     }
 }
 
@@ -405,4 +441,71 @@ fn unknown_kind(reference: &ObjectRef) -> ApiError {
 
 pub(super) fn unreadable(reference: &ObjectRef, error: &serde_json::Error) -> ApiError {
     ApiError::unreadable("write", reference.to_string(), error)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use axum::Router;
+    use axum::http::StatusCode;
+
+    use super::*;
+    use crate::cluster::shared_watch::{Scope, SharedWatch};
+    use hotshoe_core::check::Desired;
+    use hotshoe_core::model::limits::Limits;
+    use hotshoe_core::model::object::Lens;
+    use hotshoe_core::model::projection::Projection;
+
+    /// The child `n/web` with the uid `u`, which the plugin `demo` is about to write to an API server of a test.
+    pub(in crate::cluster) struct Scene {
+        pub(in crate::cluster) writer: Writer,
+        pub(in crate::cluster) view: View,
+        pub(in crate::cluster) apply: Apply,
+        resource: Resource,
+        permit: Permit,
+        predecessors: Predecessors,
+    }
+
+    impl Scene {
+        /// Takes the group, the kind and its plural.
+        pub(in crate::cluster) async fn new((group, kind, plural): (&str, &str, &str), server: Router) -> Self {
+            let cluster = Cluster::serving(server).await;
+            let rate_limit = RateLimit::new(&"demo".into(), &Limits::default(), Arc::default());
+            let identity = Identity::plugin("hotshoe", "demo");
+            let kind = Kind::new(group, "v1", kind);
+            let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
+            let watch = SharedWatch::new(Scope::new(kind.clone(), PLUGIN_LABEL), lens.clone(), "system".into());
+            let reference = ObjectRef { kind: kind.clone(), namespace: Some("n".into()), name: "web".into() };
+            let body = json!({ "metadata": { "name": "web" }, "spec": {} }).into();
+            let desired = Desired { reference, body, digest: "digest".into(), is_created_once: false };
+            Self {
+                writer: Writer::new(&cluster, Arc::default(), "demo", identity, rate_limit),
+                view: View { watch, projection: lens.projection },
+                apply: Apply { desired, precondition: Precondition::Uid("u".into()) },
+                resource: Resource { kind, plural: plural.to_owned(), namespaced: true, has_status: false },
+                permit: Permit::unlimited(),
+                predecessors: Predecessors::default(),
+            }
+        }
+
+        pub(in crate::cluster) fn target<'a>(&'a self, check_result: &'a CheckResult<'a>) -> Target<'a> {
+            let Self { view, resource, permit, predecessors, .. } = self;
+            Target { view, resource, permit, predecessors, check_result }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_write_without_an_answer_counts_though_the_read_after_it_has_none_either() {
+        let server = Router::new().fallback(async || (StatusCode::GATEWAY_TIMEOUT, "{}"));
+        let scene = Scene::new(("", "ConfigMap", "configmaps"), server).await;
+        let target = scene.target(&|_, _| Ok(()));
+        let reference = ObjectRef { name: "parent".into(), ..scene.apply.desired.reference.clone() };
+        let Target { predecessors, check_result, .. } = target;
+        let parent = Parent { reference: &reference, uid: "p", predecessors, adopts: false, check_result };
+        match scene.writer.apply(&scene.apply, target, parent).await {
+            Err(WriteError::Api(error)) => {
+                assert_eq!((error.verb, error.unanswered.is_some()), ("apply", true), "{error:?}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
 }

@@ -3,8 +3,9 @@
 //! A plugin chooses the image of any container by the container's name. What others set for that container, or for the
 //! whole Pod, would then be in the hands of the plugin: a ServiceAccount, a Secret, the node's files. So if a live
 //! child has fields that are closed to plugins and that the answer does not set itself, the host first asks the API
-//! server by a dry run what would result, and then writes only to exactly that version of the child. Other children are
-//! written at once.
+//! server by a dry run what would result. In either case it writes only to exactly the version of the child that it
+//! looked at: another field manager may add fields while the write waits for its turn. Children of kinds whose results
+//! are not checked are written to any version.
 
 use std::sync::Arc;
 
@@ -16,8 +17,8 @@ use hotshoe_core::diff::repair::Repair;
 use hotshoe_core::diff::{Apply, Precondition};
 use hotshoe_core::model::object::Object;
 
-/// How often the result is checked because another writer was faster: the status of a Deployment is written several
-/// times while it rolls out.
+/// How often a child is written because another writer was faster: the status of a Deployment is written several times
+/// while it rolls out.
 const MAX_ATTEMPTS: u32 = 5;
 
 impl Writer {
@@ -28,18 +29,37 @@ impl Writer {
         known: &Object,
         target: Target<'_>,
     ) -> Result<Arc<Object>, WriteError> {
-        if !result::may_exceed(&known.closed, &apply.desired) {
-            return Ok(self.try_apply(apply, target).await?);
-        }
-        let mut tries = 1;
+        let uid = match &apply.precondition {
+            Precondition::Uid(uid) if result::is_checked(&apply.desired.reference.kind) => uid,
+            _ => return Ok(self.try_apply(apply, target).await?),
+        };
+        let (mut newer, mut tries): (Option<Arc<Object>>, _) = (None, 1);
         loop {
-            let precondition = self.check_result(apply, target).await?;
-            let checked = Apply { precondition, desired: apply.desired.clone() };
-            match self.try_apply(&checked, target).await {
-                Err(error) if error.code == 409 && tries < MAX_ATTEMPTS => tries += 1,
-                applied => return Ok(applied?),
+            match self.apply_to(newer.as_deref().unwrap_or(known), uid, apply, target).await {
+                Err(WriteError::Api(error)) if error.code == 409 && tries < MAX_ATTEMPTS => {
+                    let live = self.read_live(&known.key, target).await?;
+                    newer = Some(live.filter(|live| live.uid == *uid).ok_or(WriteError::Api(error))?);
+                    tries += 1;
+                }
+                applied => return applied,
             }
         }
+    }
+
+    /// Applies a child to the version that was seen, or to the version whose result is checked.
+    async fn apply_to(
+        &self,
+        seen: &Object,
+        uid: &Arc<str>,
+        apply: &Apply,
+        target: Target<'_>,
+    ) -> Result<Arc<Object>, WriteError> {
+        let precondition = match result::may_exceed(&seen.closed, &apply.desired) {
+            true => self.check_result(apply, target).await?,
+            false => Precondition::Version(uid.clone(), seen.resource_version),
+        };
+        let apply = Apply { precondition, desired: apply.desired.clone() };
+        Ok(self.try_apply(&apply, target).await?)
     }
 
     /// Checks the object that would result from an apply. Returns a precondition for the version of the child that was
@@ -76,4 +96,124 @@ pub(super) fn check_repairs(
         }
     }
     Ok((target.check_result)(&apply.desired.reference, &repaired.to_string())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::Router;
+    use axum::http::{Method, StatusCode, Uri};
+    use parking_lot::Mutex;
+    use serde_json::json;
+
+    use super::*;
+    use crate::cluster::apply::tests::Scene;
+    use hotshoe_core::check::violation::{Checked, Violation};
+    use hotshoe_core::model::kind::ObjectRef;
+
+    const CONFIG_MAP: (&str, &str, &str) = ("", "ConfigMap", "configmaps");
+    const DEPLOYMENT: (&str, &str, &str) = ("apps", "Deployment", "deployments");
+
+    /// A live child on an API server of a test.
+    struct Live {
+        version: u64,
+        account: &'static str,
+        /// The requests: `get`, `dry`, and each write with its precondition and the status code of its answer.
+        requests: Vec<String>,
+    }
+
+    impl Live {
+        fn object(&self) -> Value {
+            let spec = json!({ "serviceAccountName": self.account });
+            let metadata =
+                json!({ "namespace": "n", "name": "web", "uid": "u", "resourceVersion": self.version.to_string() });
+            json!({ "metadata": metadata, "spec": { "template": { "spec": spec } } })
+        }
+
+        fn answer(&mut self, method: &Method, uri: &Uri, body: &str) -> (StatusCode, String) {
+            let is_dry = uri.query().is_some_and(|query| query.contains("dryRun=All"));
+            if *method == Method::GET || is_dry {
+                self.requests.push(if is_dry { "dry" } else { "get" }.to_owned());
+                return (StatusCode::OK, self.object().to_string());
+            }
+            let sent: Value = serde_json::from_str(body).unwrap();
+            let asked = sent["metadata"]["resourceVersion"].as_str().unwrap_or("any");
+            let is_met = asked == "any" || asked == self.version.to_string();
+            let code = if is_met { StatusCode::OK } else { StatusCode::CONFLICT };
+            self.requests.push(format!("{asked} {}", code.as_u16()));
+            self.version += u64::from(is_met);
+            (code, if is_met { self.object() } else { json!({}) }.to_string())
+        }
+    }
+
+    /// Serves a live child of this version with this account in its template.
+    async fn scene(kind: (&str, &str, &str), version: u64, account: &'static str) -> (Scene, Arc<Mutex<Live>>) {
+        let live = Arc::new(Mutex::new(Live { version, account, requests: Vec::new() }));
+        let served = live.clone();
+        let answer = async move |method: Method, uri: Uri, body: String| served.lock().answer(&method, &uri, &body);
+        (Scene::new(kind, Router::new().fallback(answer)).await, live)
+    }
+
+    /// Returns the child as it was seen in version 1.
+    fn seen(scene: &Scene, account: &'static str) -> Object {
+        let first = Live { version: 1, account, requests: Vec::new() };
+        scene.view.watch.read(&first.object().to_string()).unwrap()
+    }
+
+    fn no_admin(_: &ObjectRef, json: &str) -> Checked {
+        if json.contains("admin") { Err(Violation::new("pod-account", "admin".to_owned()).into()) } else { Ok(()) }
+    }
+
+    #[tokio::test]
+    async fn a_child_that_got_rights_after_it_was_seen_is_checked_and_not_written() {
+        let (scene, live) = scene(DEPLOYMENT, 2, "admin").await;
+        let known = seen(&scene, "default");
+        let applied = scene.writer.apply_checked(&scene.apply, &known, scene.target(&no_admin)).await;
+        assert!(matches!(applied, Err(WriteError::Denied(_))), "{applied:?}");
+        assert_eq!(live.lock().requests, ["1 409", "get", "dry"]);
+    }
+
+    #[tokio::test]
+    async fn a_child_of_which_only_the_status_is_newer_is_read_once_and_written() {
+        let (scene, live) = scene(DEPLOYMENT, 2, "default").await;
+        let known = seen(&scene, "default");
+        let applied = scene.writer.apply_checked(&scene.apply, &known, scene.target(&no_admin)).await;
+        assert_eq!(applied.unwrap().resource_version, 3);
+        assert_eq!(live.lock().requests, ["1 409", "get", "2 200"]);
+    }
+
+    #[tokio::test]
+    async fn a_child_with_rights_is_written_to_the_version_that_was_checked() {
+        let (scene, live) = scene(DEPLOYMENT, 2, "granted").await;
+        let known = seen(&scene, "granted");
+        let applied = scene.writer.apply_checked(&scene.apply, &known, scene.target(&no_admin)).await;
+        assert_eq!(applied.unwrap().resource_version, 3);
+        assert_eq!(live.lock().requests, ["dry", "2 200"]);
+    }
+
+    #[tokio::test]
+    async fn a_child_of_a_kind_that_is_not_checked_is_written_to_any_version() {
+        let (scene, live) = scene(CONFIG_MAP, 2, "admin").await;
+        let known = seen(&scene, "default");
+        let applied = scene.writer.apply_checked(&scene.apply, &known, scene.target(&no_admin)).await;
+        assert_eq!(applied.unwrap().resource_version, 3);
+        assert_eq!(live.lock().requests, ["any 200"]);
+    }
+
+    #[tokio::test]
+    async fn a_child_that_has_left_the_cache_is_read_and_checked() {
+        let (scene, live) = scene(DEPLOYMENT, 2, "admin").await;
+        let applied = scene.writer.apply_and_repair(&scene.apply, None, scene.target(&no_admin)).await;
+        assert!(matches!(applied, Err(WriteError::Denied(_))), "{applied:?}");
+        assert_eq!(live.lock().requests, ["get", "dry"]);
+    }
+
+    #[tokio::test]
+    async fn a_child_that_was_created_again_is_not_written() {
+        let (scene, live) = scene(DEPLOYMENT, 2, "default").await;
+        let apply = Apply { precondition: Precondition::Uid("former".into()), ..scene.apply.clone() };
+        let known = Object { uid: "former".into(), ..seen(&scene, "default") };
+        let applied = scene.writer.apply_checked(&apply, &known, scene.target(&no_admin)).await;
+        assert!(matches!(applied, Err(WriteError::Api(error)) if error.code == 409));
+        assert_eq!(live.lock().requests, ["1 409", "get"]);
+    }
 }

@@ -1,5 +1,6 @@
 //! The connection to the API server, and the one function that sends every request except watches.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::Poll;
@@ -18,6 +19,7 @@ use crate::cluster::identity::{Identity, Permit};
 use crate::cluster::outage::Outage;
 use crate::cluster::transport::Transport;
 use crate::cluster::write_slots::WriteSlots;
+use hotshoe_core::flow::write_cost::tokens;
 
 /// The maximum size of a reply that is read, in bytes: the API server's own limit on an object is 1.5 MiB.
 const MAX_REPLY_BYTES: usize = 4 * 1024 * 1024;
@@ -89,13 +91,28 @@ impl Cluster {
     ///
     /// # Errors
     /// The API server's error, or that it did not answer in time.
-    pub async fn send(&self, mut call: ApiCall<'_>, identity: &Identity, permit: &Permit) -> Result<String, ApiError> {
+    pub async fn send(&self, call: ApiCall<'_>, identity: &Identity, permit: &Permit) -> Result<String, ApiError> {
+        let cost = tokens(call.body.len(), 0);
+        self.send_at_cost(call, cost, identity, permit).await
+    }
+
+    /// Does the same for a request whose cost, in [tokens], is known better than by its bytes.
+    ///
+    /// # Errors
+    /// The API server's error, or that it did not answer in time.
+    pub(super) async fn send_at_cost(
+        &self,
+        mut call: ApiCall<'_>,
+        cost: NonZeroU32,
+        identity: &Identity,
+        permit: &Permit,
+    ) -> Result<String, ApiError> {
         let is_read = call.method == Method::GET;
         let _slot = if is_read { None } else { Some(self.writes.acquire(&self.plugin).await) };
         let Some(timeout) = permit.timeout() else {
             return Err(call.unanswered(PERMIT_EXPIRED, "the permit to write has ended".into()));
         };
-        let (sent, bytes) = (Instant::now(), call.body.len());
+        let sent = Instant::now();
         let exchanged = while_permitted(permit, self.exchange(&mut call, identity));
         let result = match tokio::time::timeout(timeout, exchanged).await {
             Ok(Some(result)) => result,
@@ -104,7 +121,7 @@ impl Cluster {
             }
             Err(_) => Err(call.unanswered("Timeout", format!("no answer within {timeout:?}"))),
         };
-        let written = (call.method != Method::GET).then_some((&self.plugin, sent, bytes));
+        let written = (call.method != Method::GET).then_some((&self.plugin, sent, cost));
         self.outage.note_answer(result, written).map_err(|error| self.outage.mark_after_outage(error))
     }
 

@@ -16,18 +16,19 @@ use hotshoe_core::model::projection::Projection;
 const PAGE_SIZE: u32 = 500;
 
 impl Watches {
-    /// Returns the keys of the objects of a kind whose finalizers satisfy `holds`, in the watched namespaces.
+    /// Returns the keys of the objects of a kind that satisfy `holds`, in the watched namespaces. Of each object only the
+    /// metadata is known.
     ///
     /// # Errors
     /// The API server's error.
-    pub async fn holders(&self, resource: &Resource, holds: impl Fn(&[Box<str>]) -> bool) -> Result<Vec<Key>, String> {
+    pub async fn holders(&self, resource: &Resource, holds: impl Fn(&Object) -> bool) -> Result<Vec<Key>, String> {
         let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
         let all: Api<RawObject> = api(&self.cluster.metadata_client, resource, self.namespace());
         let (mut page, mut holders) = (ListParams::default().limit(PAGE_SIZE), Vec::new());
         loop {
             let list = all.list(&page).await.map_err(|error| chain(&error))?;
             let objects = list.items.iter().filter_map(|raw| Object::read(raw.json(), &lens).ok());
-            holders.extend(objects.filter(|object| holds(&object.finalizers)).map(|object| object.key));
+            holders.extend(objects.filter(|object| holds(object)).map(|object| object.key));
             match list.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => page = page.continue_token(&token),
                 None => return Ok(holders),

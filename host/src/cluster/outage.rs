@@ -4,6 +4,7 @@
 //! what it will allow later, because it has not read all RBAC objects yet, and answers 429 or 503, because it has not
 //! read the CRDs or filled its caches. [Watches](crate::cluster::watch) and writes treat such answers as transient.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -42,18 +43,18 @@ impl Outage {
         self.logged.load(Ordering::Relaxed) && self.logged.swap(false, Ordering::Relaxed)
     }
 
-    /// Records whether a request was answered. For a write, `written` has its plugin, when it was sent, and its bytes.
+    /// Records whether a request was answered. For a write, `written` has its plugin, when it was sent, and its cost in tokens.
     #[expect(clippy::result_large_err, reason = "it passes on an error that its only caller holds anyway")]
     pub(super) fn note_answer<T>(
         &self,
         result: Result<T, ApiError>,
-        written: Option<(&Arc<str>, Instant, usize)>,
+        written: Option<(&Arc<str>, Instant, NonZeroU32)>,
     ) -> Result<T, ApiError> {
         let (now, mut answers) = (Instant::now().into_std(), self.answers.lock());
         match (result, written) {
-            (Err(error), Some((plugin, sent, bytes))) if error.is_late() => {
+            (Err(error), Some((plugin, sent, cost))) if error.is_late() => {
                 answers.missed(plugin, now);
-                let unanswered = Unanswered { sent: sent.into_std(), ended: now, bytes };
+                let unanswered = Unanswered { sent: sent.into_std(), ended: now, cost };
                 Err(ApiError { unanswered: Some(unanswered), ..error })
             }
             (Err(error), _) if error.code == 0 => Err(error),
@@ -93,6 +94,7 @@ impl Outage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hotshoe_core::flow::write_cost::tokens;
 
     fn answer(code: u16) -> ApiError {
         ApiError::new("apply", "a Service".into(), code, "", String::new())
@@ -124,10 +126,10 @@ mod tests {
         let (outage, plugin, sent) = (Outage::default(), Arc::from("a"), Instant::now());
         let late = ApiError::new("apply", "a ConfigMap".into(), 0, "Timeout", String::new());
         tokio::time::advance(Duration::from_secs(10)).await;
-        let written = Some((&plugin, sent, 1 << 20));
+        let written = Some((&plugin, sent, tokens(1 << 20, 0)));
         let unanswered = outage.note_answer::<()>(Err(late), written).unwrap_err().unanswered.unwrap();
         assert!(!outage.blame("a", unanswered), "no other request was answered since");
-        let away = outage.note_answer::<()>(Err(answer(0)), Some((&plugin, sent, 1 << 20))).unwrap_err();
+        let away = outage.note_answer::<()>(Err(answer(0)), written).unwrap_err();
         assert_eq!(away.unanswered, None, "it could not be reached");
         tokio::time::advance(Duration::from_secs(1)).await;
         assert!(outage.note_answer(Ok(()), None).is_ok());

@@ -16,6 +16,7 @@ use crate::cluster::shared_watch::{Role, SharedWatch};
 use hotshoe_core::check::fields;
 use hotshoe_core::diff::status;
 use hotshoe_core::model::object::{HOST_MANAGER, Key, Lens, Object};
+use hotshoe_core::model::projection::Projection;
 
 impl Writer {
     /// Reads a parent from the API server.
@@ -162,8 +163,7 @@ impl Writer {
             content_type: APPLY,
             body: apply_body::write(&body),
         };
-        self.rate_limit.write(parent.key.namespace.as_ref(), call.body.len(), fields::count(&body)).await;
-        self.send(call, identity, permit).await
+        self.send_limited(call, (parent.key.namespace.as_ref(), fields::count(&body)), identity, permit).await
     }
 
     /// Adds a finalizer, as the host, with the plugin's field manager, so that `managedFields` shows for which plugin
@@ -236,16 +236,16 @@ impl Writer {
     }
 }
 
-/// Reads a parent and removes the given finalizers from it, as the host. Does nothing if the parent is gone or has none
-/// of them.
+/// Reads a parent and removes those of its finalizers from it that `ours` returns, as the host. Does nothing if the
+/// parent is gone, has none of them, or is changed meanwhile.
 ///
 /// # Errors
-/// The API server's error.
+/// The API server's error, or that its reply cannot be read.
 pub async fn release(
     cluster: &Cluster,
     resource: &Resource,
     key: &Key,
-    finalizers: &[String],
+    ours: impl for<'o> Fn(&'o Object) -> Vec<&'o str>,
     permit: &Permit,
 ) -> Result<(), ApiError> {
     let target = resource.reference(key);
@@ -254,15 +254,16 @@ pub async fn release(
         Err(error) if error.is_gone() => return Ok(()),
         live => live?,
     };
-    let live: Value = serde_json::from_str(&live).map_err(|error| unreadable(&target, &error))?;
-    let present = live.pointer("/metadata/finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
-    let is_ours = |name: &Value| name.as_str().is_some_and(|name| finalizers.iter().any(|ours| ours == name));
-    let others: Vec<Value> = present.iter().filter(|name| !is_ours(name)).cloned().collect();
-    if others.len() == present.len() {
+    let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
+    let live = Object::read(&live, &lens).map_err(|error| unreadable(&target, &error))?;
+    let ours = ours(&live);
+    if ours.is_empty() {
         return Ok(());
     }
+    let others: Vec<&str> = live.finalizers.iter().map(|one| &**one).filter(|one| !ours.contains(one)).collect();
     let patch = json!([
-        { "op": "test", "path": "/metadata/finalizers", "value": present },
+        { "op": "test", "path": "/metadata/uid", "value": &*live.uid },
+        { "op": "test", "path": "/metadata/finalizers", "value": &*live.finalizers },
         { "op": "replace", "path": "/metadata/finalizers", "value": others },
     ]);
     let call = ApiCall {
@@ -274,27 +275,34 @@ pub async fn release(
         body: patch.to_string().into_bytes(),
     };
     match cluster.send(call, &Identity::Host, permit).await {
-        Err(error) if error.is_gone() => Ok(()),
+        Err(error) if error.is_gone() || error.is_failed_test() => Ok(()),
         done => done.map(drop),
     }
 }
 
-/// Deletes a parent, as the host. Succeeds if the parent is already gone.
+/// Deletes a parent, as the host, and no later object of its name. Succeeds if the parent is already gone.
 ///
 /// # Errors
 /// The API server's error.
-pub async fn delete(cluster: &Cluster, resource: &Resource, key: &Key, permit: &Permit) -> Result<(), ApiError> {
-    let target = resource.reference(key);
+pub async fn delete(cluster: &Cluster, resource: &Resource, parent: &Object, permit: &Permit) -> Result<(), ApiError> {
+    let target = resource.reference(&parent.key);
+    let options = json!({
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "propagationPolicy": "Background",
+        "preconditions": { "uid": &*parent.uid },
+    });
     let call = ApiCall {
         verb: "delete",
         target: &target,
         method: Method::DELETE,
-        uri: resource.path(key, None),
+        uri: resource.path(&parent.key, None),
         content_type: "application/json",
-        body: br#"{"propagationPolicy":"Background"}"#.to_vec(),
+        body: options.to_string().into_bytes(),
     };
     match cluster.send(call, &Identity::Host, permit).await {
-        Err(error) if error.is_gone() => Ok(()),
+        // The conflict says that the object has another uid.
+        Err(error) if error.is_gone() || error.code == 409 => Ok(()),
         done => done.map(drop),
     }
 }
@@ -321,13 +329,17 @@ fn identity_of(parent: &Object) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
+
+    use axum::Router;
+    use axum::http::StatusCode;
     use futures::FutureExt;
+    use parking_lot::Mutex;
 
     use super::*;
     use crate::cluster::rate_limit::RateLimit;
     use hotshoe_core::model::kind::Kind;
     use hotshoe_core::model::limits::Limits;
-    use hotshoe_core::model::projection::Projection;
 
     /// Creates a writer that may make one write per second, to an API server that does not answer.
     async fn writer() -> Writer {
@@ -337,13 +349,82 @@ mod tests {
         Writer::new(&cluster, Arc::default(), "demo", Identity::plugin("hotshoe", "demo"), rate_limit)
     }
 
-    #[tokio::test]
-    async fn the_hosts_condition_uses_a_write_slot_as_the_plugins_status_does() {
+    fn demos() -> Resource {
         let kind = Kind::new("example.com", "v1", "Demo");
-        let resource = Resource { kind, plural: "demos".to_owned(), namespaced: true, has_status: true };
+        Resource { kind, plural: "demos".to_owned(), namespaced: true, has_status: true }
+    }
+
+    fn parent() -> Object {
         let json = r#"{"metadata":{"namespace":"n","name":"a","uid":"u","resourceVersion":"1"}}"#;
         let lens = Lens { projection: Projection::default(), labels: Vec::new(), status: false };
-        let parent = Object::read(json, &lens).unwrap();
+        Object::read(json, &lens).unwrap()
+    }
+
+    type Received = Arc<Mutex<Vec<Value>>>;
+
+    /// Serves an API server that answers a read with `live` and a write with this code, and records what is written.
+    async fn serving(live: &'static str, code: StatusCode) -> (Cluster, Received) {
+        let received = Received::default();
+        let recorded = received.clone();
+        let answer = async move |method: Method, body: String| {
+            if method == Method::GET {
+                return (StatusCode::OK, live);
+            }
+            recorded.lock().push(serde_json::from_str(&body).unwrap());
+            (code, r#"{"message":"the server rejected our request due to an error in our request"}"#)
+        };
+        (Cluster::serving(Router::new().fallback(answer)).await, received)
+    }
+
+    async fn released(live: &'static str, code: StatusCode) -> (Result<(), ApiError>, Vec<Value>) {
+        let (cluster, received) = serving(live, code).await;
+        let (resource, parent, permit) = (demos(), parent(), Permit::unlimited());
+        let released = release(
+            &cluster,
+            &resource,
+            &parent.key,
+            |object| object.finalizers.iter().map(|one| &**one).filter(|one| *one == "a/1").collect(),
+            &permit,
+        );
+        let released = released.await;
+        let written = received.lock().clone();
+        (released, written)
+    }
+
+    #[tokio::test]
+    async fn a_finalizer_is_removed_from_the_object_that_was_read_and_other_finalizers_stay() {
+        let live = r#"{"metadata":{"name":"a","uid":"u","finalizers":["a/1","a/2"]}}"#;
+        let (done, written) = released(live, StatusCode::OK).await;
+        assert_eq!(done, Ok(()));
+        let test = |path: &str, value: Value| json!({ "op": "test", "path": path, "value": value });
+        let replace = json!({ "op": "replace", "path": "/metadata/finalizers", "value": ["a/2"] });
+        let finalizers = test("/metadata/finalizers", json!(["a/1", "a/2"]));
+        assert_eq!(written, [json!([test("/metadata/uid", json!("u")), finalizers, replace])]);
+        let overtaken = released(live, StatusCode::UNPROCESSABLE_ENTITY).await;
+        assert_eq!(overtaken.0, Ok(()), "the next pass reads the object that is there now");
+    }
+
+    #[tokio::test]
+    async fn nothing_is_written_to_an_object_without_a_finalizer_of_ours_and_a_reply_that_cannot_be_read_is_an_error() {
+        let live = r#"{"metadata":{"name":"a","uid":"u","finalizers":["a/2"]}}"#;
+        assert_eq!(released(live, StatusCode::OK).await, (Ok(()), Vec::new()));
+        let (failed, written) = released("<html>", StatusCode::OK).await;
+        assert!(failed.unwrap_err().to_string().contains("the reply cannot be read"));
+        assert_eq!(written, Vec::<Value>::new());
+    }
+
+    #[tokio::test]
+    async fn a_parent_is_deleted_by_its_uid() {
+        for code in [StatusCode::OK, StatusCode::CONFLICT] {
+            let (cluster, received) = serving("", code).await;
+            assert_eq!(delete(&cluster, &demos(), &parent(), &Permit::unlimited()).await, Ok(()));
+            assert_eq!(received.lock()[0]["preconditions"], json!({ "uid": "u" }));
+        }
+    }
+
+    #[tokio::test]
+    async fn the_hosts_condition_uses_a_write_slot_as_the_plugins_status_does() {
+        let (resource, parent) = (demos(), parent());
         let permit = Permit::unlimited();
         let (stated, said, removed) = (writer().await, writer().await, writer().await);
         drop(stated.apply_status(&resource, &parent, json!({}), &permit).await);
@@ -351,7 +432,7 @@ mod tests {
         drop(removed.remove_host_conditions(&resource, &parent, &permit).await);
         for writer in [stated, said, removed] {
             assert!(
-                writer.rate_limit.write(None, 0, 0).now_or_never().is_none(),
+                writer.rate_limit.write(None, NonZeroU32::MIN).now_or_never().is_none(),
                 "the one write of this second is made"
             );
         }

@@ -14,7 +14,6 @@ use parking_lot::RwLock;
 
 use crate::cluster::turns::Turns;
 use crate::telemetry::metrics::Metrics;
-use hotshoe_core::flow::write_cost::tokens;
 use hotshoe_core::model::limits::Limits;
 
 /// The largest burst, in tokens.
@@ -105,9 +104,9 @@ impl RateLimit {
         self.wait(&self.limiters().reads, namespace, ONE, Metrics::delayed_read).await;
     }
 
-    /// Waits until the plugin may make a write of this size in a namespace.
-    pub async fn write(&self, namespace: Option<&Arc<str>>, bytes: usize, fields: usize) {
-        self.wait(&self.limiters().writes, namespace, tokens(bytes, fields), Metrics::delayed_write).await;
+    /// Waits until the plugin may make a write of this [cost](hotshoe_core::flow::write_cost), in tokens, in a namespace.
+    pub async fn write(&self, namespace: Option<&Arc<str>>, cost: NonZeroU32) {
+        self.wait(&self.limiters().writes, namespace, cost, Metrics::delayed_write).await;
     }
 
     /// Waits until the plugin may delete once more in a namespace; a deletion counts as a write, too.
@@ -146,6 +145,7 @@ mod tests {
     use futures::future::{Either, join_all, select};
 
     use super::*;
+    use hotshoe_core::flow::write_cost::tokens;
     use hotshoe_core::model::limits::FIELDS_PER_TOKEN;
 
     fn limit(limits: &Limits) -> RateLimit {
@@ -157,7 +157,7 @@ mod tests {
         let limit = limit(&Limits { writes_per_second: 1_000, deletions_per_second: 20, ..Limits::default() });
         let start = std::time::Instant::now();
         for _ in 0..50 {
-            limit.write(None, 0, 0).await;
+            limit.write(None, ONE).await;
         }
         for _ in 0..25 {
             limit.delete(None).await;
@@ -172,11 +172,11 @@ mod tests {
         let limit = limit(&Limits { writes_per_second: 100, ..Limits::default() });
         let start = std::time::Instant::now();
         // 1 and 119 for its fields.
-        limit.write(None, 0, 119 * FIELDS_PER_TOKEN).await;
+        limit.write(None, tokens(0, 119 * FIELDS_PER_TOKEN)).await;
         let took = start.elapsed().as_millis();
         // 100 at once, and 20 more after a fifth of a second.
         assert!((200..2_000).contains(&took), "{took} ms");
-        limit.write(None, 0, 0).await;
+        limit.write(None, ONE).await;
         assert!(limit.metrics.encode().contains("hotshoe_plugin_writes_delayed_total{controller=\"memcached\"} 2"));
     }
 
@@ -184,9 +184,9 @@ mod tests {
     async fn a_large_write_delays_no_other_plugin() {
         let slow = Limits { writes_per_second: 1, ..Limits::default() };
         let (large, other) = (limit(&slow), limit(&slow));
-        let mut waiting = Box::pin(large.write(None, 1 << 20, 10_000));
+        let mut waiting = Box::pin(large.write(None, tokens(1 << 20, 10_000)));
         assert!(futures::FutureExt::now_or_never(&mut waiting).is_none());
-        assert!(futures::FutureExt::now_or_never(Box::pin(other.write(None, 0, 0))).is_some());
+        assert!(futures::FutureExt::now_or_never(Box::pin(other.write(None, ONE))).is_some());
     }
 
     #[tokio::test]
@@ -194,7 +194,7 @@ mod tests {
         let limit = limit(&Limits { reads_per_second: 20, ..Limits::default() });
         for _ in 0..25 {
             limit.read(None).await;
-            limit.write(None, 0, 0).await;
+            limit.write(None, ONE).await;
         }
         let metrics = limit.metrics.encode();
         assert!(metrics.contains("hotshoe_plugin_reads_delayed_total{controller=\"memcached\"} 5"), "{metrics}");
@@ -208,7 +208,7 @@ mod tests {
         let write = |n: u32| {
             let (limit, order) = (&limit, &order);
             async move {
-                limit.write(None, 0, 0).await;
+                limit.write(None, ONE).await;
                 order.lock().unwrap().push(n);
             }
         };
@@ -229,7 +229,7 @@ mod tests {
         let late = async {
             tokio::task::yield_now().await;
             limit.delete(Some(&quiet)).await;
-            limit.write(Some(&quiet), 0, 0).await;
+            limit.write(Some(&quiet), ONE).await;
             deleted.load(Ordering::Relaxed)
         };
         let late = std::pin::pin!(late);

@@ -15,6 +15,7 @@ use crate::cluster::apply::{JSON_PATCH, Target, WriteError, Writer, unreadable};
 use crate::cluster::checked_apply::check_repairs;
 use crate::cluster::error::ApiError;
 use hotshoe_core::check;
+use hotshoe_core::check::result;
 use hotshoe_core::diff;
 use hotshoe_core::diff::hand_over::hand_over;
 use hotshoe_core::diff::repair::Repair;
@@ -39,9 +40,12 @@ impl Writer {
         known: Option<&Object>,
         target: Target<'_>,
     ) -> Result<Arc<Object>, WriteError> {
-        let Some(known) = known.filter(|_| apply.precondition != Precondition::Absent) else {
-            return Ok(self.try_apply(apply, target).await?);
+        let read = match known {
+            None => self.read_unknown(apply, target).await?,
+            Some(_) => None,
         };
+        let known = known.or(read.as_deref()).filter(|_| apply.precondition != Precondition::Absent);
+        let Some(known) = known else { return Ok(self.try_apply(apply, target).await?) };
         let taken_over = self.take_over(apply, known, target).await?;
         let known = taken_over.as_deref().unwrap_or(known);
         let renamed = self.rename_back(apply, known, target).await?;
@@ -61,8 +65,18 @@ impl Writer {
         }
     }
 
+    /// Reads a child that exists and is not in the store, if its result has to be checked.
+    async fn read_unknown(&self, apply: &Apply, target: Target<'_>) -> Result<Option<Arc<Object>>, ApiError> {
+        let reference = &apply.desired.reference;
+        match apply.precondition != Precondition::Absent && result::is_checked(&reference.kind) {
+            true => self.read_live(&check::key(reference), target).await,
+            false => Ok(None),
+        }
+    }
+
     /// Makes this plugin the owner of the fields that a predecessor applied. An apply then removes what is no longer
-    /// desired, as if the plugin had always had this name.
+    /// desired, as if the plugin had always had this name. Comes before the check of the result, which depends on it,
+    /// and changes nothing but the ownership.
     async fn take_over(
         &self,
         apply: &Apply,

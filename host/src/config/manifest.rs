@@ -10,14 +10,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::registry::Verify;
-use hotshoe_core::check::finalizer::Named;
+use hotshoe_core::check::finalizer::{AllowedFinalizers, Named};
 use hotshoe_core::check::grant::Rule;
 use hotshoe_core::check::parent_kind::ParentKind;
 use hotshoe_core::flow::retry::RetryOverrides;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::label_selector::LabelSelector;
 use hotshoe_core::model::limits::{Overrides, Span};
-use hotshoe_core::model::predecessors::Predecessor;
+use hotshoe_core::model::predecessors::{Predecessor, Predecessors};
 
 /// `apiVersion` of a `Plugin`.
 pub const API_VERSION: &str = "hotshoe.dev/v1alpha1";
@@ -36,6 +36,18 @@ pub struct Plugin {
     pub metadata: Metadata,
     /// Everything else.
     pub spec: PluginSpec,
+}
+
+impl Plugin {
+    /// Returns the finalizers that the plugin may hold.
+    ///
+    /// # Errors
+    /// When `spec.finalizers` or `spec.takesOverFrom` is invalid.
+    pub fn allowed_finalizers(&self) -> Result<AllowedFinalizers, String> {
+        let (name, spec) = (&self.metadata.name, &self.spec);
+        let predecessors = Predecessors::new(name, spec.takes_over_from.clone())?;
+        AllowedFinalizers::new(name, spec.finalizers.clone(), predecessors.managers())
+    }
 }
 
 /// The part of an object's metadata that a file may have.

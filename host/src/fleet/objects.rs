@@ -280,7 +280,9 @@ impl Objects {
         }
         let leaving = Leaving {
             shared: &self.shared,
+            name: described.name(),
             policy,
+            described: described.plugin.as_ref().ok(),
             plugin: plugin.as_ref(),
             status: &described.status,
             permit: &permit,

@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! block    the plugin stays and serves until no parent has its finalizer
-//! orphan   the plugin is stopped, and its finalizer is removed from every parent
+//! orphan   the plugin is stopped, and its finalizer is removed from every parent that has it
 //! delete   every parent is deleted, and the plugin is removed once they are gone
 //! ```
 //!
 //! A parent without the plugin's finalizer does not need the plugin, so if no parent has it, `block` and `orphan`
-//! remove the plugin at once.
+//! remove the plugin at once. A finalizer that another field manager set is not the plugin's: another operator may use
+//! the same name for objects of its own.
 
 use std::sync::Arc;
 
@@ -15,10 +16,11 @@ use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::cluster::identity::Permit;
 use crate::cluster::parent;
-use crate::config::manifest::DeletionPolicy;
+use crate::config::manifest::{DeletionPolicy, Plugin};
 use crate::config::plugin_resource::{ParentStatus, PluginStatus};
 use crate::fleet::status::Standing;
 use crate::rollout::managed_plugin::{ManagedPlugin, Shared};
+use hotshoe_core::check::finalizer::AllowedFinalizers;
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::object::Key;
 
@@ -28,7 +30,10 @@ const PARENTS_PER_PASS: usize = 50;
 /// A plugin that is to be removed.
 pub(super) struct Leaving<'a> {
     pub(super) shared: &'a Arc<Shared>,
+    pub(super) name: &'a str,
     pub(super) policy: DeletionPolicy,
+    /// The description in the object, if it can be read.
+    pub(super) described: Option<&'a Plugin>,
     /// The plugin, while it runs.
     pub(super) plugin: Option<&'a Arc<ManagedPlugin>>,
     /// The last known status of the plugin.
@@ -76,9 +81,8 @@ impl Leaving<'_> {
         if finalizers.is_empty() {
             return Ok(Some((resource, Vec::new())));
         }
-        let holds =
-            |present: &[Box<str>]| present.iter().any(|present| finalizers.iter().any(|ours| **ours == **present));
-        let holders = watches.holders(&resource, holds).await?;
+        let allowed = self.allowed();
+        let holders = watches.holders(&resource, |object| !allowed.removable(object, &finalizers).is_empty()).await?;
         Ok(Some((resource, holders)))
     }
 
@@ -92,6 +96,14 @@ impl Leaving<'_> {
         let mut all = self.status.finalizers.clone();
         all.extend(self.plugin.into_iter().flat_map(|plugin| plugin.finalizers()));
         all
+    }
+
+    /// Returns the finalizers that the plugin may hold. Without a valid description those that it runs with count, and
+    /// without these its name.
+    fn allowed(&self) -> AllowedFinalizers {
+        let described = self.described.and_then(|plugin| plugin.allowed_finalizers().ok());
+        let running = || self.plugin.map(|plugin| plugin.plugin().finalizers.clone());
+        described.or_else(running).unwrap_or_else(|| AllowedFinalizers::of_name(self.name))
     }
 
     async fn decide(&self, resource: &Resource, holders: Vec<Key>) -> Progress {
@@ -114,10 +126,12 @@ impl Leaving<'_> {
     }
 
     async fn orphan(&self, resource: &Resource, holders: &[Key]) -> Progress {
-        let finalizers = self.finalizers();
+        let (finalizers, allowed) = (self.finalizers(), self.allowed());
         for key in holders.iter().take(PARENTS_PER_PASS) {
             let cluster = &self.shared.cluster;
-            if let Err(error) = parent::release(cluster, resource, key, &finalizers, self.permit).await {
+            let released =
+                parent::release(cluster, resource, key, |parent| allowed.removable(parent, &finalizers), self.permit);
+            if let Err(error) = released.await {
                 return failed(&error);
             }
         }
@@ -143,7 +157,7 @@ impl Leaving<'_> {
             parents.iter().filter_map(|key| active.parents.watch.cache.get(key)).filter(|parent| !parent.deleting);
         for parent in there.take(PARENTS_PER_PASS) {
             let cluster = &self.shared.cluster;
-            if let Err(error) = parent::delete(cluster, resource, &parent.key, self.permit).await {
+            if let Err(error) = parent::delete(cluster, resource, &parent, self.permit).await {
                 return failed(&error);
             }
         }

@@ -9,7 +9,7 @@
 //!
 //! The finalizer of an earlier revision of the plugin counts as ours, because nothing else removes it. If the active
 //! revision asks for no clean-up, the finalizer is removed at once. A finalizer that another field manager set is not
-//! ours, whatever its name.
+//! ours, unless it carries the plugin's name.
 //!
 //! If the plugin fails here, the finalizer stays, and the host's condition and an Event say why.
 

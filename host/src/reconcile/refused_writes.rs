@@ -27,7 +27,12 @@ const MAX_CONFLICT_PAUSE: Duration = Duration::from_secs(30);
 
 /// The refused writes, at most one for each child.
 #[derive(Clone, Debug, Default)]
-pub struct Refusals(Vec<Refused>);
+pub struct Refusals {
+    refused: Vec<Refused>,
+    /// How often in a row a child was refused as invalid that is desired otherwise now: a plugin that changes a detail
+    /// of the child each time does not begin anew.
+    earlier: Vec<(ObjectRef, u32)>,
+}
 
 #[derive(Clone, Debug)]
 struct Refused {
@@ -36,6 +41,8 @@ struct Refused {
     digest: Box<str>,
     /// Whether the desired child is invalid, whoever sends it and whenever.
     is_invalid: bool,
+    /// How often in a row the child was refused as invalid, however it was desired.
+    invalid: u32,
     basis: u64,
     due: Instant,
     tries: u32,
@@ -46,29 +53,38 @@ struct Refused {
 impl Refusals {
     /// Returns the refusals that the plugin is shown.
     pub fn shown(&self) -> Vec<Refusal> {
-        self.0.iter().map(|refused| refused.shown.clone()).collect()
+        self.refused.iter().map(|refused| refused.shown.clone()).collect()
     }
 
     /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.refused.is_empty()
     }
 
     /// Forgets all refusals.
     pub fn clear(&mut self) {
-        self.0.clear();
+        *self = Self::default();
     }
 
     /// Forgets the refusals whose write is no longer planned: a refusal stays until the write succeeds, the child is as
     /// desired without it, or the desired child changes. Returns whether any was forgotten: the plugin was shown it.
     pub fn keep_planned(&mut self, plan: &Plan) -> bool {
-        let before = self.0.len();
-        self.0.retain(|refused| {
+        let before = self.refused.len();
+        let ended = self.refused.extract_if(.., |refused| {
             let child = &refused.shown.reference;
-            plan.apply.iter().any(|apply| apply.desired.reference == *child && apply.desired.digest == refused.digest)
-                || plan.prune.iter().any(|(kind, one)| refused.digest.is_empty() && reference(kind, &one.key) == *child)
+            let is_applied = plan
+                .apply
+                .iter()
+                .any(|apply| apply.desired.reference == *child && apply.desired.digest == refused.digest);
+            let is_pruned = || {
+                plan.prune.iter().any(|(kind, one)| refused.digest.is_empty() && reference(kind, &one.key) == *child)
+            };
+            !is_applied && !is_pruned()
         });
-        self.0.len() < before
+        let ended = ended.filter(|refused| refused.invalid > 0);
+        self.earlier.extend(ended.map(|refused| (refused.shown.reference, refused.invalid)));
+        self.earlier.retain(|(child, _)| plan.apply.iter().any(|apply| apply.desired.reference == *child));
+        self.refused.len() < before
     }
 
     /// Returns whether a child may be written now: it was not refused, its retry is due, or `basis` has changed.
@@ -78,20 +94,21 @@ impl Refusals {
 
     /// Returns whether no retry is due now.
     pub fn none_due(&self) -> bool {
-        self.0.iter().all(|refused| refused.due > Instant::now())
+        self.refused.iter().all(|refused| refused.due > Instant::now())
     }
 
     /// Returns the time until the next retry.
     pub fn next_due(&self) -> Option<Duration> {
         let now = Instant::now();
-        self.0.iter().map(|refused| refused.due.saturating_duration_since(now)).min()
+        self.refused.iter().map(|refused| refused.due.saturating_duration_since(now)).min()
     }
 
     /// Records a successful write. Returns whether the previous write of the child was refused.
     pub fn lift(&mut self, child: &ObjectRef) -> bool {
-        let before = self.0.len();
-        self.0.retain(|refused| refused.shown.reference != *child);
-        self.0.len() < before
+        let before = self.refused.len();
+        self.refused.retain(|refused| refused.shown.reference != *child);
+        self.earlier.retain(|(earlier, _)| earlier != child);
+        self.refused.len() < before
     }
 
     /// Records a refused write; a change of `basis` retries it early. Returns the Event to emit if it is the first in a
@@ -99,13 +116,14 @@ impl Refusals {
     pub fn add(&mut self, child: &ObjectRef, digest: Box<str>, error: WriteError, basis: u64) -> Option<Refusal> {
         let tries = self.of(child).map_or(0, |refused| refused.tries);
         let is_invalid = matches!(&error, WriteError::Api(error) if error.is_invalid());
+        let invalid = self.invalid_in_a_row(child) + u32::from(is_invalid);
         let by_host = matches!(error, WriteError::Denied(_));
         let (shown, pause) = classify(child, error, tries);
         self.lift(child);
         let due = Instant::now() + pause;
         let first = (tries == 0).then(|| shown.clone());
         let tries = tries.saturating_add(1);
-        self.0.push(Refused { shown, digest, is_invalid, by_host, basis, due, tries });
+        self.refused.push(Refused { shown, digest, is_invalid, invalid, by_host, basis, due, tries });
         first
     }
 
@@ -117,7 +135,7 @@ impl Refusals {
     /// Returns the messages of all writes that the host itself refused, if there are any. In a fixed order: each retry
     /// moves its refusal, and a text that changes would be a new Event.
     pub fn denied(&self) -> Option<String> {
-        let denied = self.0.iter().filter(|refused| refused.by_host);
+        let denied = self.refused.iter().filter(|refused| refused.by_host);
         let mut messages: Vec<&str> = denied.map(|refused| refused.shown.message.as_str()).collect();
         messages.sort_unstable();
         (!messages.is_empty()).then(|| messages.join("; "))
@@ -128,19 +146,29 @@ impl Refusals {
         self.of(child).is_some()
     }
 
-    /// Returns the highest number of times in a row that any child was refused as invalid.
+    /// Returns the highest number of times in a row that any child which is invalid now was refused as invalid.
     pub fn invalid_tries(&self) -> u32 {
-        self.0.iter().filter(|refused| refused.is_invalid).map(|refused| refused.tries).max().unwrap_or_default()
+        self.refused
+            .iter()
+            .filter(|refused| refused.is_invalid)
+            .map(|refused| refused.invalid)
+            .max()
+            .unwrap_or_default()
     }
 
     /// Returns whether a child keeps being refused as invalid, and its `basis` has not changed since.
     pub fn stays_invalid(&self, basis: impl Fn(&ObjectRef) -> u64) -> bool {
-        let stays = |refused: &&Refused| refused.is_invalid && refused.tries >= INVALID_REPEATED;
-        self.0.iter().filter(stays).any(|refused| refused.basis == basis(&refused.shown.reference))
+        let stays = |refused: &&Refused| refused.is_invalid && refused.invalid >= INVALID_REPEATED;
+        self.refused.iter().filter(stays).any(|refused| refused.basis == basis(&refused.shown.reference))
     }
 
     fn of(&self, child: &ObjectRef) -> Option<&Refused> {
-        self.0.iter().find(|refused| refused.shown.reference == *child)
+        self.refused.iter().find(|refused| refused.shown.reference == *child)
+    }
+
+    fn invalid_in_a_row(&self, child: &ObjectRef) -> u32 {
+        let earlier = || self.earlier.iter().find(|(earlier, _)| earlier == child).map(|(_, invalid)| *invalid);
+        self.of(child).map(|refused| refused.invalid).or_else(earlier).unwrap_or_default()
     }
 }
 
@@ -174,6 +202,7 @@ mod tests {
     use super::*;
     use crate::cluster::error::ApiError;
     use hotshoe_core::check::{Denial, Violation};
+    use hotshoe_core::diff::{Apply, Precondition};
     use hotshoe_core::model::kind::Kind;
 
     fn child() -> ObjectRef {
@@ -182,6 +211,17 @@ mod tests {
 
     fn name_in_use() -> WriteError {
         WriteError::Conflict { holder: "another".into() }
+    }
+
+    fn invalid() -> WriteError {
+        WriteError::Api(Box::new(ApiError::new("apply", "a".into(), 400, "BadRequest", "no".into())))
+    }
+
+    /// Returns a plan that applies the child with this digest.
+    fn planned(digest: &str) -> Plan {
+        let body = serde_json::json!({}).into();
+        let desired = Desired { reference: child(), body, digest: digest.into(), is_created_once: false };
+        Plan { apply: vec![Apply { desired, precondition: Precondition::Absent }], prune: Vec::new() }
     }
 
     #[tokio::test(start_paused = true)]
@@ -234,7 +274,6 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn only_refusals_as_invalid_are_counted_as_invalid_tries() {
         let mut refusals = Refusals::default();
-        let invalid = || WriteError::Api(Box::new(ApiError::new("apply", "a".into(), 400, "BadRequest", "no".into())));
         for tries in 1..=3 {
             refusals.add(&child(), "digest".into(), name_in_use(), 1);
             assert_eq!((refusals.invalid_tries(), refusals.stays_invalid(|_| 1)), (0, false));
@@ -247,6 +286,36 @@ mod tests {
             assert!(!refusals.stays_invalid(|_| 2), "something has changed");
             refusals.lift(&child());
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_child_that_is_invalid_in_another_way_each_time_is_written_at_once_and_counted_on() {
+        let (mut refusals, child) = (Refusals::default(), child());
+        for tries in 1..=3 {
+            let digest = tries.to_string();
+            assert_eq!(refusals.keep_planned(&planned(&digest)), tries > 1, "the plugin was shown the refusal");
+            assert_eq!(refusals.invalid_tries(), 0, "the changed child may be valid");
+            assert!(refusals.is_due(&child, || 1) && !refusals.has(&child));
+            refusals.add(&child, digest.into(), invalid(), 1);
+            assert_eq!((refusals.invalid_tries(), refusals.stays_invalid(|_| 1)), (tries, tries > 1));
+        }
+        refusals.keep_planned(&planned("valid"));
+        refusals.lift(&child);
+        refusals.add(&child, "again".into(), invalid(), 1);
+        assert_eq!(refusals.invalid_tries(), 1, "it was valid once");
+        refusals.keep_planned(&Plan::default());
+        refusals.add(&child, "again".into(), invalid(), 1);
+        assert_eq!(refusals.invalid_tries(), 1, "it was not desired, or as desired");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn other_refusals_neither_count_as_invalid_nor_begin_the_count_anew() {
+        let mut refusals = Refusals::default();
+        refusals.add(&child(), "digest".into(), invalid(), 1);
+        refusals.add(&child(), "digest".into(), name_in_use(), 1);
+        assert_eq!(refusals.invalid_tries(), 0);
+        refusals.add(&child(), "digest".into(), invalid(), 1);
+        assert_eq!(refusals.invalid_tries(), 2);
     }
 
     #[tokio::test(start_paused = true)]

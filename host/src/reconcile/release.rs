@@ -179,7 +179,7 @@ async fn finalizer_holders(controller: &Controller, watches: &Watches, active: &
     if ours.is_empty() {
         return Vec::new();
     }
-    let holds = |finalizers: &[Box<str>]| finalizers.iter().any(|present| ours.contains(&&**present));
+    let holds = |object: &Object| object.finalizers.iter().any(|present| ours.contains(&&**present));
     loop {
         match watches.holders(&active.resource(), holds).await {
             Ok(mut keys) => {

@@ -1,8 +1,9 @@
 //! Decides which finalizers a plugin may hold, and which of the finalizers on an object it may have removed. Pure.
 //!
 //! A component chooses its finalizer, and the host removes it with the host's own account. So a finalizer is allowed
-//! only if its name carries the plugin's name, or if the administrator lists it in the plugin's `plugin.yaml`. A
-//! finalizer that another field manager set, according to `managedFields`, stays.
+//! only if its name carries the plugin's name, or if the administrator lists it in the plugin's `plugin.yaml`. A listed
+//! finalizer that another field manager set, according to `managedFields`, stays. One that carries the plugin's name is
+//! nobody else's.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -57,6 +58,12 @@ pub struct AllowedFinalizers {
 }
 
 impl AllowedFinalizers {
+    /// Returns the finalizers that carry a plugin's name.
+    pub fn of_name(plugin: &str) -> Self {
+        let managers = vec![HOST_MANAGER.to_owned(), plugin_manager(plugin)];
+        Self { plugin: plugin.to_owned(), named: Vec::new(), managers }
+    }
+
     /// Validates the finalizers in a plugin's `plugin.yaml`. `predecessors` are the field managers of the plugins from
     /// which it takes over.
     ///
@@ -70,9 +77,9 @@ impl AllowedFinalizers {
         if let Some(name) = named.iter().map(|named| &named.name).find(is_invalid) {
             return Err(format!("it has {name:?}, which is no finalizer of the form DOMAIN/NAME"));
         }
-        let ours = [HOST_MANAGER.to_owned(), plugin_manager(plugin)];
-        let managers = ours.into_iter().chain(predecessors.iter().cloned()).collect();
-        Ok(Self { plugin: plugin.to_owned(), named, managers })
+        let mut allowed = Self { named, ..Self::of_name(plugin) };
+        allowed.managers.extend(predecessors.iter().cloned());
+        Ok(allowed)
     }
 
     /// Returns the finalizers in `plugin.yaml`.
@@ -97,6 +104,14 @@ impl AllowedFinalizers {
         let also = self.find(finalizer).map_or(&[][..], |named| &named.also_set_by);
         let is_ours = setters().any(|manager| self.managers.iter().chain(also).any(|ours| ours == manager));
         if is_ours { None } else { setters().next() }
+    }
+
+    /// Returns which of the finalizers on an object are among `candidates` and may be removed for this plugin.
+    pub fn removable<'o>(&self, object: &'o Object, candidates: &[String]) -> Vec<&'o str> {
+        let is_removable = |present: &&str| {
+            candidates.iter().any(|one| one == present) && self.set_by_another(object, present).is_none()
+        };
+        object.finalizers.iter().map(|present| &**present).filter(is_removable).collect()
     }
 
     fn find(&self, finalizer: &str) -> Option<&Named> {
@@ -223,6 +238,23 @@ mod tests {
             assert_eq!(allowed().set_by_another(&object, NAMED), other, "{managers:?}");
             assert_eq!(allowed().set_by_another(&object, CARRIED), None, "the plugin's, whoever set it");
         }
+    }
+
+    #[test]
+    fn what_another_manager_set_and_what_is_no_candidate_is_not_removable() {
+        let both = [NAMED.to_owned(), CARRIED.to_owned()];
+        assert_eq!(allowed().removable(&set_by(&["kubectl"]), &both), [CARRIED]);
+        assert_eq!(allowed().removable(&set_by(&["hotshoe/web"]), &both), [NAMED, CARRIED]);
+        assert_eq!(allowed().removable(&set_by(&["hotshoe/web"]), &both[..1]), [NAMED]);
+        assert!(allowed().removable(&set_by(&["hotshoe/web"]), &[]).is_empty());
+    }
+
+    #[test]
+    fn by_its_name_alone_a_plugin_has_what_carries_the_name_and_what_the_host_set_for_it() {
+        let allowed = AllowedFinalizers::of_name("web");
+        assert!(allowed.has(CARRIED) && !allowed.has(NAMED));
+        assert_eq!(allowed.set_by_another(&set_by(&["hotshoe/web"]), NAMED), None);
+        assert_eq!(allowed.set_by_another(&set_by(&["old-operator"]), NAMED), Some("old-operator"));
     }
 
     #[test]

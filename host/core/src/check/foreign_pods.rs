@@ -1,6 +1,7 @@
 //! Checks objects of other operators that say which containers run: a Rollout, a Workflow, a Knative Service. The host
-//! does not know which Pods the other operator makes of such an object, so a plugin that sets an image in one is as
-//! powerful as that operator. Pure.
+//! does not know which Pods the other operator makes of such an object, so a plugin that describes a container in one is
+//! as powerful as that operator. It need not name an image: an apply merges the container into the one of that name that
+//! others have set. Pure.
 
 use serde_json::Value;
 
@@ -9,32 +10,45 @@ use crate::check::pod;
 use crate::check::violation::{Checked, Violation};
 use crate::model::kind::Kind;
 
-/// Checks that an object sets no container image, unless the grant allows it (`open`). Kinds whose Pods are checked by
+/// The fields of a container that say what runs, or with which rights.
+const CONTAINER_FIELDS: [&str; 13] = [
+    "image",
+    "command",
+    "args",
+    "env",
+    "envFrom",
+    "workingDir",
+    "volumeMounts",
+    "volumeDevices",
+    "securityContext",
+    "lifecycle",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+];
+
+/// Checks that an object describes no container, unless the grant allows it (`open`). Kinds whose Pods are checked by
 /// the rules of [`pod`] pass.
 ///
 /// # Errors
-/// When the object sets a container image.
+/// When the object describes a container.
 pub fn check(kind: &Kind, body: &Value, open: bool) -> Checked {
     if open || pod::makes_pods(kind) {
         return Ok(());
     }
     let Some(path) = find(body, "") else { return Ok(()) };
     let message = format!(
-        "{path} names a container image, and the host cannot check the Pods that another component makes of this object"
+        "{path} describes a container, and the host cannot check the Pods that another component makes of this object"
     );
     Err(Violation::new("foreign-pods", message).fixed_by(grant_change("foreignPods", true.into())).into())
 }
 
-/// Returns the path to the first container with an image, at any depth.
+/// Returns the path to the first container, at any depth.
 fn find(value: &Value, path: &str) -> Option<String> {
     match value {
         Value::Object(members) => members.iter().find_map(|(key, below)| {
             let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-            if may_hold_containers(key) && has_container_image(below) {
-                Some(shortened(&path))
-            } else {
-                find(below, &path)
-            }
+            if may_hold_containers(key) && has_container(below) { Some(shortened(&path)) } else { find(below, &path) }
         }),
         Value::Array(elements) => {
             elements.iter().enumerate().find_map(|(index, below)| find(below, &format!("{path}[{index}]")))
@@ -50,12 +64,14 @@ fn may_hold_containers(key: &str) -> bool {
     key.ends_with("containers") || key.ends_with("container")
 }
 
-/// Returns whether a value is a container with an image, or a list with such a container.
-fn has_container_image(value: &Value) -> bool {
-    let has_image = |one: &Value| {
-        one.as_object().is_some_and(|members| members.keys().any(|key| key.eq_ignore_ascii_case("image")))
-    };
-    has_image(value) || value.as_array().is_some_and(|elements| elements.iter().any(has_image))
+/// Returns whether a value is a container, or a list with a container.
+fn has_container(value: &Value) -> bool {
+    is_container(value) || value.as_array().is_some_and(|elements| elements.iter().any(is_container))
+}
+
+fn is_container(value: &Value) -> bool {
+    let is_field = |key: &String| CONTAINER_FIELDS.iter().any(|field| key.eq_ignore_ascii_case(field));
+    value.as_object().is_some_and(|members| members.keys().any(is_field))
 }
 
 /// Cuts a path for a message, because the plugin chooses its keys.
@@ -83,10 +99,20 @@ mod tests {
             (json!({ "spec": { "parts": [{}, { "initContainers": [{}, image] }] } }), "spec.parts[1].initContainers"),
             (json!({ "spec": { "EphemeralContainers": [{ "Image": "evil" }] } }), "spec.EphemeralContainers"),
             (json!({ "spec": { "templates": [{ "container": image }] } }), "spec.templates[0].container"),
+            (json!({ "spec": { "container": { "command": ["sh"] } } }), "spec.container"),
         ] {
             let denied = message("Rollout", &body, false).unwrap();
             assert!(denied.contains(path) && denied.contains("foreignPods: true"), "{denied}");
             assert_eq!(message("Rollout", &body, true), None);
+        }
+    }
+
+    #[test]
+    fn a_container_without_an_image_is_one_if_it_has_a_field_that_says_what_runs() {
+        for field in CONTAINER_FIELDS {
+            let container = json!({ "name": "main", field: null });
+            let denied = message("Rollout", &json!({ "spec": { "containers": [container] } }), false);
+            assert!(denied.is_some_and(|denied| denied.contains("spec.containers")), "{field}");
         }
     }
 
@@ -96,6 +122,9 @@ mod tests {
             json!({}),
             json!({ "spec": { "containers": 2, "image": "a" } }),
             json!({ "spec": { "containers": [{ "name": "a" }, "image"] } }),
+            json!({ "spec": { "containers": ["command", "args"], "command": ["sh"], "container": "main" } }),
+            json!({ "spec": { "containers": [{ "name": "a", "resources": {}, "ports": [] }] } }),
+            json!({ "spec": { "containerResource": { "container": "main", "env": [] } } }),
             json!({ "data": { "containers": "[{image: a}]" } }),
         ] {
             assert_eq!(message("Rollout", &body, false), None, "{body}");

@@ -5,13 +5,15 @@
 //! plugins time out as well, which is not their fault. And an API server that is down answers no request at all.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-/// A write of more bytes than this may itself be what keeps the API server busy.
-const LARGE_WRITE_BYTES: usize = 64 * 1024;
+/// A write of at least this [cost](crate::flow::write_cost), in tokens, may itself be what keeps the API server busy: one
+/// of 64 KiB, or of 200 fields.
+const LARGE_WRITE: u32 = 3;
 
 /// For how long an unanswered write is shown in the status.
 const SHOWN_FOR: Duration = Duration::from_secs(600);
@@ -26,8 +28,8 @@ pub struct Unanswered {
     pub sent: Instant,
     /// When the host stopped waiting for the answer.
     pub ended: Instant,
-    /// The size of its body, in bytes.
-    pub bytes: usize,
+    /// Its [cost](crate::flow::write_cost), in tokens.
+    pub cost: NonZeroU32,
 }
 
 /// When the API server last answered a request and last failed to answer a write, for each plugin; `""` is the host
@@ -70,7 +72,7 @@ impl Answers {
     /// since, and the write is large or other plugins wrote at the same time and all of their writes are answered.
     pub fn blame(&self, plugin: &str, write: Unanswered) -> bool {
         let is_down = self.answered.is_none_or(|answered| answered < write.ended);
-        !is_down && (write.bytes > LARGE_WRITE_BYTES || self.others_are_answered(plugin, write.sent))
+        !is_down && (write.cost.get() >= LARGE_WRITE || self.others_are_answered(plugin, write.sent))
     }
 
     fn others_are_answered(&self, plugin: &str, since: Instant) -> bool {
@@ -125,12 +127,15 @@ impl Held {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flow::write_cost::tokens;
+    use crate::model::limits::{BYTES_PER_TOKEN, FIELDS_PER_TOKEN};
 
     const WAIT: Duration = Duration::from_secs(10);
+    const SMALL: NonZeroU32 = NonZeroU32::MIN;
 
     /// A write that was sent at `start` and given up ten seconds later.
-    fn write(start: Instant, bytes: usize) -> Unanswered {
-        Unanswered { sent: start, ended: start + WAIT, bytes }
+    fn write(start: Instant, cost: NonZeroU32) -> Unanswered {
+        Unanswered { sent: start, ended: start + WAIT, cost }
     }
 
     fn seconds(seconds: u64) -> Duration {
@@ -139,7 +144,7 @@ mod tests {
 
     #[test]
     fn no_plugin_is_blamed_while_the_api_server_answers_no_request() {
-        let (start, large) = (Instant::now(), LARGE_WRITE_BYTES + 1);
+        let (start, large) = (Instant::now(), tokens(1 << 20, 0));
         assert!(!Answers::default().blame("a", write(start, large)));
         let mut answers = Answers::default();
         answers.wrote(&"b".into(), start + seconds(1));
@@ -155,12 +160,31 @@ mod tests {
         let mut answers = Answers::default();
         answers.missed(&"a".into(), start + WAIT);
         answers.read(start + WAIT + seconds(1));
-        assert!(!answers.blame("a", write(start, 1_000)), "there is no other to compare it with");
+        assert!(!answers.blame("a", write(start, SMALL)), "there is no other to compare it with");
         answers.wrote(&"b".into(), start + seconds(1));
-        assert!(answers.blame("a", write(start, 1_000)));
+        assert!(answers.blame("a", write(start, SMALL)));
         answers.missed(&"c".into(), start + seconds(2));
-        assert!(!answers.blame("a", write(start, 1_000)), "another plugin has no answer either");
-        assert!(answers.blame("a", write(start, LARGE_WRITE_BYTES + 1)), "a large write may be the cause");
+        assert!(!answers.blame("a", write(start, SMALL)), "another plugin has no answer either");
+    }
+
+    #[test]
+    fn a_large_write_is_blamed_whatever_happens_to_others_and_many_fields_are_as_large_as_many_bytes() {
+        let start = Instant::now();
+        let mut answers = Answers::default();
+        answers.missed(&"b".into(), start + seconds(2));
+        answers.read(start + WAIT + seconds(1));
+        for (bytes, fields, is_large) in [
+            (2 * BYTES_PER_TOKEN, 0, true),
+            (2 * BYTES_PER_TOKEN - 1, 0, false),
+            (0, 2 * FIELDS_PER_TOKEN, true),
+            (0, 2 * FIELDS_PER_TOKEN - 1, false),
+            (BYTES_PER_TOKEN, FIELDS_PER_TOKEN, true),
+            (60_000, 6_500, true),
+            (3_000, 60, false),
+        ] {
+            let blamed = answers.blame("a", write(start, tokens(bytes, fields)));
+            assert_eq!(blamed, is_large, "{bytes} bytes and {fields} fields");
+        }
     }
 
     #[test]
@@ -170,9 +194,9 @@ mod tests {
         answers.wrote(&"b".into(), start);
         answers.missed(&"c".into(), start + seconds(1));
         answers.read(start + seconds(30));
-        assert!(!answers.blame("a", write(start + seconds(2), 1_000)), "no other wrote since");
+        assert!(!answers.blame("a", write(start + seconds(2), SMALL)), "no other wrote since");
         answers.wrote(&"b".into(), start + seconds(3));
-        assert!(answers.blame("a", write(start + seconds(2), 1_000)), "and none has waited since");
+        assert!(answers.blame("a", write(start + seconds(2), SMALL)), "and none has waited since");
     }
 
     #[test]

@@ -7,8 +7,11 @@ use serde_json::json;
 
 use super::rig::{Guest, Rig};
 
-/// Applies a plugin, waits until it serves a parent, and deletes the `Plugin`.
-async fn deleted(name: &'static str, policy: &str) -> (Rig, Guest) {
+/// The finalizer of the Memcached plugin, which does not carry its name.
+const FINALIZER: &str = "cache.example.com/finalizer";
+
+/// Applies a plugin, and waits until it serves a parent.
+async fn serving(name: &'static str, policy: &str) -> (Rig, Guest) {
     let rig = Rig::new(name).await;
     let guest = rig.memcached(name).await;
     if policy != "block" {
@@ -19,8 +22,46 @@ async fn deleted(name: &'static str, policy: &str) -> (Rig, Guest) {
     rig.until_ready(&guest).await;
     rig.scene.create(memcached("served", 1)).await;
     rig.scene.available("served").await;
+    (rig, guest)
+}
+
+/// Does the same, and deletes the `Plugin`.
+async fn deleted(name: &'static str, policy: &str) -> (Rig, Guest) {
+    let (rig, guest) = serving(name, policy).await;
     rig.delete(&guest).await;
     (rig, guest)
+}
+
+/// Deletes a `Plugin` while a parent has the plugin's finalizer from another operator, and checks that the `Plugin`
+/// goes and that this finalizer stays.
+async fn leaves_the_finalizer_of_another(name: &'static str, policy: &str) {
+    let (rig, guest) = serving(name, policy).await;
+    let mut theirs = memcached("theirs", 1);
+    theirs["metadata"]["finalizers"] = json!([FINALIZER]);
+    rig.scene.apply("old-operator", theirs).await;
+    rig.scene.available("theirs").await;
+    rig.delete(&guest).await;
+    if policy == "block" {
+        rig.until_condition(&guest, "Stalled", "True", "ParentsRemain").await;
+        rig.scene.delete(&MEMCACHED, "served").await;
+    }
+    rig.until_gone(&guest).await;
+    let finalizers = rig.scene.get(&MEMCACHED, "theirs").await["metadata"]["finalizers"].clone();
+    assert_eq!(finalizers, json!([FINALIZER]));
+    if let Some(served) = rig.scene.find(&MEMCACHED, "served").await {
+        assert!(served["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty), "{served:#}");
+    }
+    rig.scene.merge(&MEMCACHED, "theirs", json!({ "metadata": { "finalizers": null } })).await;
+}
+
+#[test]
+fn a_plugin_that_orphans_its_parents_leaves_the_finalizers_that_another_operator_set() {
+    run(leaves_the_finalizer_of_another("orphaned-theirs", "orphan"));
+}
+
+#[test]
+fn a_finalizer_that_another_operator_set_does_not_block_the_removal_of_a_plugin() {
+    run(leaves_the_finalizer_of_another("blocked-theirs", "block"));
 }
 
 #[test]
