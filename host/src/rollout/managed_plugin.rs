@@ -275,15 +275,15 @@ impl ManagedPlugin {
         let canary = self.controller.canary.current().map(|canary| canary.digest());
         let offered = canary.or_else(|| self.controller.slot.refused()?.digest);
         let active = self.controller.active().map(|active| active.revision.digest());
-        if self.merge_history(remembered, offered.into_iter().chain(active)).await {
-            let rolled_back =
-                offered.and_then(|digest| Some((digest, self.history().rolled_back(digest)?.message.clone())));
-            if let Some((digest, why)) = rolled_back {
-                if canary.is_some() {
-                    self.end_canary("the host that works for the plugin rolled it back");
-                }
-                self.controller.slot.refuse(Refused::new(Some(digest), &LoadError::RolledBack(why)));
+        let has_changed = self.merge_history(remembered, offered.into_iter().chain(active)).await;
+        let rolled_back =
+            offered.and_then(|digest| Some((digest, self.history().rolled_back(digest)?.message.clone())));
+        // A canary may have begun since its rollback was learned.
+        if let Some((digest, why)) = rolled_back.filter(|_| has_changed || canary.is_some()) {
+            if canary.is_some() {
+                self.end_canary("the host that works for the plugin rolled it back");
             }
+            self.controller.slot.refuse(Refused::new(Some(digest), &LoadError::RolledBack(why)));
         }
         let (active, history) = (active?, self.history());
         history.rolled_back(active)?;
