@@ -1,9 +1,6 @@
 //! The info log: one line for each change that the host makes in the cluster, with plugin, digest and object.
 //! The lines are rate-limited as the plugin's own lines are.
 
-use std::time::Instant;
-
-use crate::reconcile::decide::LINE_OVERHEAD_BYTES;
 use crate::reconcile::pass::Pass;
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::sanitize;
@@ -86,16 +83,11 @@ pub fn log(pass: &Pass<'_>, act: Act<'_>) {
     let (plugin, digest) = (&*pass.controller.name, pass.active.revision.digest());
     let (child, fields) = (act.child().map(ObjectRef::to_string), act.fields());
     let more = child.as_deref().map_or(0, str::len) + fields.as_deref().map_or(0, str::len);
-    if pass.controller.act_lines.allows(LINE_OVERHEAD_BYTES + more) {
+    if pass.controller.may_log(&pass.controller.act_lines, digest, more) {
         let (object, finalizer, children) = (pass.reference(), act.finalizer(), act.children());
         let child = child.as_deref().map(tracing::field::display);
         let fields = fields.as_deref().map(tracing::field::display);
         tracing::info!(plugin, %digest, %object, child, children, finalizer, fields, "{}", act.message());
-        return;
-    }
-    pass.controller.metrics.lines_dropped(plugin, 1);
-    if let Some(dropped) = pass.controller.act_lines.dropped(1, Instant::now()) {
-        tracing::warn!(plugin, %digest, dropped, "the host does more for the plugin than the rate limit of log lines allows; some lines were dropped");
     }
 }
 

@@ -12,7 +12,6 @@ use crate::reconcile::acts;
 use crate::reconcile::acts::Act;
 use crate::reconcile::check::{Checked, Planned};
 use crate::reconcile::decide;
-use crate::reconcile::decide::LINE_OVERHEAD_BYTES;
 use crate::reconcile::error::{CONDITIONS_NOT_WRITTEN, Error};
 use crate::reconcile::events;
 use crate::reconcile::fingerprint::{InSync, refusal_basis, sync_fingerprint};
@@ -258,11 +257,9 @@ pub(super) fn may_prune(pass: &Pass<'_>, child: &ObjectRef, context: &Context<'_
     pass.controller.metrics.denied(plugin, denial.rule());
     let why = denial.reasons();
     // The plugin chooses its children, and so the number of these lines.
-    if pass.controller.failure_lines.allows(LINE_OVERHEAD_BYTES + why.len()) {
+    if pass.controller.may_log(&pass.controller.failure_lines, digest, why.len()) {
         let (object, rule) = (pass.reference(), denial.rule());
         tracing::warn!(plugin, %digest, %object, rule, "a child that is no longer desired stays: {why}");
-    } else {
-        pass.controller.metrics.lines_dropped(plugin, 1);
     }
     false
 }

@@ -20,6 +20,7 @@ use crate::cluster::time::{self, unix_seconds};
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::canary::{Canary, CanarySlot};
 use crate::reconcile::judgement::Judgement;
+use crate::reconcile::log_lines::LogLines;
 use crate::reconcile::parent_state::ParentState;
 use crate::reconcile::queue::Queue;
 use crate::reconcile::slot::Slot;
@@ -33,7 +34,7 @@ use hotshoe_core::flow::rate_limit::OutputLimit;
 use hotshoe_core::flow::unanswered::Held;
 use hotshoe_core::flow::write_verdict::Written;
 use hotshoe_core::model::digest::Digest;
-use hotshoe_core::model::limits::{EVENTS_AT_ONCE, EVENTS_PER_SECOND, LOGGED_AT_ONCE, LOGGED_PER_SECOND};
+use hotshoe_core::model::limits::{EVENTS_AT_ONCE, EVENTS_PER_SECOND};
 use hotshoe_core::model::object::{Key, Object};
 
 /// The share of a plugin's parents that this host reconciles.
@@ -60,12 +61,12 @@ pub struct Controller {
     /// failures behind many Events.
     pub failures: OutputLimit,
     /// Limits the bytes of the plugin's log lines.
-    pub lines: OutputLimit,
+    pub lines: LogLines,
     /// Limits the bytes of the host's log lines about its actions for the plugin.
-    pub act_lines: OutputLimit,
+    pub act_lines: LogLines,
     /// Limits the bytes of the host's log lines about the plugin's failures. A limit of its own, so that no plugin can
     /// hide its failures behind its own lines.
-    pub failure_lines: OutputLimit,
+    pub failure_lines: LogLines,
     /// The kinds as the API server serves them.
     pub kinds: Arc<Kinds>,
     /// The metrics of the host.
@@ -118,9 +119,9 @@ impl Controller {
             recorder,
             events: OutputLimit::new(EVENTS_PER_SECOND, EVENTS_AT_ONCE),
             failures: OutputLimit::new(EVENTS_PER_SECOND, EVENTS_AT_ONCE),
-            lines: OutputLimit::new(LOGGED_PER_SECOND, LOGGED_AT_ONCE),
-            act_lines: OutputLimit::new(LOGGED_PER_SECOND, LOGGED_AT_ONCE),
-            failure_lines: OutputLimit::new(LOGGED_PER_SECOND, LOGGED_AT_ONCE),
+            lines: LogLines::of_plugin(),
+            act_lines: LogLines::of_acts(),
+            failure_lines: LogLines::of_failures(),
             kinds,
             metrics,
             slot: Slot::default(),

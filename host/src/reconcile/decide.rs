@@ -25,11 +25,7 @@ use hotshoe_core::flow::circuit_breaker::{Standing, Trial};
 use hotshoe_core::flow::flapping::Intent;
 use hotshoe_core::flow::write_verdict::Written;
 use hotshoe_core::model::decision::{Answer, Call, Observation, Requirement};
-use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::{Kind, ObjectRef};
-
-/// The length of a log line without its message, in bytes: time, level, plugin, revision and object.
-pub const LINE_OVERHEAD_BYTES: usize = 200;
 
 /// A final answer that passed the checks.
 pub struct Admitted<'a> {
@@ -94,7 +90,7 @@ async fn call_once(
         controller.metrics.called(&controller.name, digest, end, report.elapsed);
         controller.update_probation(digest, |probation| probation.called(Instant::now(), digest, report.used));
         log(controller, active, &observed.shown.parent.reference, report.logs);
-        note_dropped(controller, digest, report.dropped);
+        controller.note_dropped(&controller.lines, digest, report.dropped);
     };
     let check = move |answer| check.run(answer);
     let mut fetched = Fetched::default();
@@ -256,11 +252,11 @@ fn log(controller: &Controller, active: &ActiveRevision, parent: &ObjectRef, lin
         let message = &line.message;
         macro_rules! at {
             ($level:ident) => {
-                match tracing::enabled!(target: "plugin", tracing::Level::$level) {
-                    // A line below the log level uses nothing of the rate limit.
-                    false => {}
-                    true if !controller.lines.allows(LINE_OVERHEAD_BYTES + message.len()) => note_dropped(controller, digest, 1),
-                    true => tracing::event!(target: "plugin", tracing::Level::$level, plugin, %digest, object = %parent, "{message}"),
+                // A line below the log level uses nothing of the rate limit.
+                if tracing::enabled!(target: "plugin", tracing::Level::$level)
+                    && controller.may_log(&controller.lines, digest, message.len())
+                {
+                    tracing::event!(target: "plugin", tracing::Level::$level, plugin, %digest, object = %parent, "{message}");
                 }
             };
         }
@@ -271,17 +267,6 @@ fn log(controller: &Controller, active: &ActiveRevision, parent: &ObjectRef, lin
             Level::Warn => at!(WARN),
             Level::Error => at!(ERROR),
         }
-    }
-}
-
-fn note_dropped(controller: &Controller, digest: Digest, lines: u32) {
-    if lines == 0 {
-        return;
-    }
-    let plugin = &*controller.name;
-    controller.metrics.lines_dropped(plugin, lines.into());
-    if let Some(dropped) = controller.lines.dropped(lines.into(), Instant::now()) {
-        tracing::warn!(plugin, %digest, dropped, "the plugin logs more than its rate limit allows; some of its lines were dropped");
     }
 }
 

@@ -16,6 +16,7 @@ pub mod events;
 pub mod finalize;
 pub mod fingerprint;
 pub mod judgement;
+pub mod log_lines;
 pub mod observe;
 pub mod outcome;
 pub mod parent_state;

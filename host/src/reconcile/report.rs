@@ -7,7 +7,6 @@ use tokio::time::Instant;
 
 use crate::cluster::error::ApiError;
 use crate::cluster::time;
-use crate::reconcile::decide::LINE_OVERHEAD_BYTES;
 use crate::reconcile::error::Error;
 use crate::reconcile::events;
 use crate::reconcile::fingerprint::backoff_basis;
@@ -18,7 +17,6 @@ use crate::reconcile::requeue;
 use crate::sandbox::error::CallError;
 use hotshoe_core::check::status::{RECONCILED, STALLED};
 use hotshoe_core::diff::status;
-use hotshoe_core::flow::rate_limit::OutputLimit;
 use hotshoe_core::model::decision::{Condition, Event, Severity, Truth};
 use hotshoe_core::model::object::{HOST_MANAGER, Object};
 use hotshoe_core::model::sanitize;
@@ -192,22 +190,16 @@ fn log(pass: &Pass<'_>, error: &Error, pause: Option<Duration>) {
     let (controller, digest) = (pass.controller, pass.active.revision.digest());
     let plugin = &*controller.name;
     let message = error_text(error, plugin);
-    if may_log(error, &message, &controller.failure_lines) {
+    if !is_of_plugin(error) || controller.may_log(&controller.failure_lines, digest, message.len()) {
         let (object, reason, retry) = (&pass.parent.key, error.reason(), pause.map(tracing::field::debug));
         tracing::warn!(plugin, %digest, %object, reason, retry, "{message}");
-        return;
-    }
-    controller.metrics.lines_dropped(plugin, 1);
-    if let Some(dropped) = controller.failure_lines.dropped(1, Instant::now().into_std()) {
-        tracing::warn!(plugin, %digest, dropped, "the plugin fails more often than its rate limit of log lines allows; some of its failures were not logged");
     }
 }
 
-/// Returns whether to log a failure. The failures of a plugin are rate-limited as its own lines are. The plugin does
-/// not choose the errors of the API server, so these are always logged.
-fn may_log(error: &Error, message: &str, lines: &OutputLimit) -> bool {
-    let is_not_of_plugin = matches!(error, Error::Api(_) | Error::Call(CallError::Stopped));
-    is_not_of_plugin || lines.allows(LINE_OVERHEAD_BYTES + message.len())
+/// Returns whether the plugin chooses how often a failure happens. Such failures are rate-limited as the plugin's own
+/// lines are; the errors of the API server are always logged.
+fn is_of_plugin(error: &Error) -> bool {
+    !matches!(error, Error::Api(_) | Error::Call(CallError::Stopped))
 }
 
 /// Returns whether an error is transient, and so not worth an Event and a condition at first.
@@ -290,10 +282,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::reconcile::log_lines::LogLines;
     use hotshoe_core::check::Violation;
     use hotshoe_core::check::json_cursor::Cursor;
     use hotshoe_core::model::decision::Failure;
-    use hotshoe_core::model::limits::{LOGGED_AT_ONCE, LOGGED_PER_SECOND};
 
     #[test]
     fn a_key_that_a_plugin_chose_forges_no_line_and_rewrites_no_terminal() {
@@ -313,8 +305,8 @@ mod tests {
 
     #[test]
     fn a_flood_of_plugin_failures_is_cut_to_a_mebibyte_of_log_and_api_errors_are_not_cut() {
-        let lines = OutputLimit::new(LOGGED_PER_SECOND, LOGGED_AT_ONCE);
-        let message = "x".repeat(MAX_MESSAGE_BYTES);
+        let (lines, message) = (LogLines::of_failures(), "x".repeat(MAX_MESSAGE_BYTES));
+        let may_log = |error: &Error| !is_of_plugin(error) || lines.allows(message.len());
         let of_plugin: [Error; 5] = [
             Error::Plugin(Failure::Retry { message: message.clone(), after: None }),
             Error::Plugin(Failure::Reject { message: message.clone(), field: None }),
@@ -322,9 +314,9 @@ mod tests {
             CallError::Trapped(message.clone()).into(),
             Violation::new("metadata", message.clone()).into(),
         ];
-        let logged = of_plugin.iter().cycle().take(10_000).filter(|error| may_log(error, &message, &lines)).count();
+        let logged = of_plugin.iter().cycle().take(10_000).filter(|error| may_log(error)).count();
         assert!((800..1_000).contains(&logged), "{logged}");
         let refused = ApiError::new("apply", "a ConfigMap".into(), 403, "Forbidden", message.clone()).into();
-        assert!((0..10_000).all(|_| may_log(&refused, &message, &lines)));
+        assert!((0..10_000).all(|_| may_log(&refused)));
     }
 }

@@ -1,0 +1,107 @@
+//! Limits the log lines about one plugin, which chooses how many there are and how long.
+
+use std::time::Instant;
+
+use crate::reconcile::controller::Controller;
+use hotshoe_core::flow::rate_limit::OutputLimit;
+use hotshoe_core::model::digest::Digest;
+use hotshoe_core::model::limits::{LOGGED_AT_ONCE, LOGGED_PER_SECOND};
+
+/// The length of a log line without its message, in bytes: time, level, plugin, revision and object.
+const LINE_OVERHEAD_BYTES: usize = 200;
+
+/// A limit on the bytes of log lines of one origin.
+pub struct LogLines {
+    limit: OutputLimit,
+    /// What is logged now and then while lines are dropped.
+    excess: &'static str,
+}
+
+impl LogLines {
+    /// Limits the lines of a plugin.
+    pub fn of_plugin() -> Self {
+        Self::new("the plugin logs more than its rate limit allows; some of its lines were dropped")
+    }
+
+    /// Limits the host's lines about what it does for a plugin.
+    pub fn of_acts() -> Self {
+        Self::new("the host does more for the plugin than the rate limit of log lines allows; some lines were dropped")
+    }
+
+    /// Limits the host's lines about the failures of a plugin.
+    pub fn of_failures() -> Self {
+        Self::new(
+            "the plugin fails more often than its rate limit of log lines allows; some of its failures were not logged",
+        )
+    }
+
+    fn new(excess: &'static str) -> Self {
+        Self { limit: OutputLimit::new(LOGGED_PER_SECOND, LOGGED_AT_ONCE), excess }
+    }
+
+    /// Returns whether a line with a message of so many bytes is within the limit.
+    pub fn allows(&self, bytes: usize) -> bool {
+        self.limit.allows(LINE_OVERHEAD_BYTES + bytes)
+    }
+}
+
+impl Controller {
+    /// Returns whether to log a line with a message of so many bytes. A line that is not logged is counted as dropped.
+    pub fn may_log(&self, lines: &LogLines, digest: Digest, bytes: usize) -> bool {
+        let is_allowed = lines.allows(bytes);
+        if !is_allowed {
+            self.note_dropped(lines, digest, 1);
+        }
+        is_allowed
+    }
+
+    /// Counts dropped lines, and logs now and then how many there were.
+    pub fn note_dropped(&self, lines: &LogLines, digest: Digest, count: u32) {
+        if count == 0 {
+            return;
+        }
+        let plugin = &*self.name;
+        self.metrics.lines_dropped(plugin, count.into());
+        if let Some(dropped) = lines.limit.dropped(count.into(), Instant::now()) {
+            tracing::warn!(plugin, %digest, dropped, "{}", lines.excess);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::cluster::apply::Writer;
+    use crate::cluster::client::Cluster;
+    use crate::cluster::events::Recorder;
+    use crate::cluster::identity::Identity;
+    use crate::cluster::rate_limit::RateLimit;
+    use crate::cluster::shards::Shards;
+    use crate::reconcile::controller::Share;
+    use crate::telemetry::metrics::Metrics;
+    use hotshoe_core::model::limits::Limits;
+
+    async fn controller(metrics: &Arc<Metrics>) -> Controller {
+        let cluster = Cluster::at("127.0.0.1:1").await;
+        let rate_limit = RateLimit::new(&"demo".into(), &Limits::default(), metrics.clone());
+        let identity = Identity::plugin("hotshoe", "demo");
+        let writer = Writer::new(&cluster, Arc::default(), "demo", identity, rate_limit);
+        let share = Share { shards: Shards::alone().into(), one: None };
+        Controller::new("demo".into(), writer, Recorder::start(cluster), Arc::default(), metrics.clone(), share)
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_not_logged_is_counted_whoever_wrote_it() {
+        let (metrics, digest) = (Arc::default(), Digest::of(b"a"));
+        let controller = controller(&metrics).await;
+        for lines in [&controller.lines, &controller.act_lines, &controller.failure_lines] {
+            assert!(controller.may_log(lines, digest, 100));
+            assert!(!controller.may_log(lines, digest, LOGGED_AT_ONCE as usize), "{}", lines.excess);
+        }
+        controller.note_dropped(&controller.lines, digest, 4);
+        let counted = r#"hotshoe_plugin_log_lines_dropped_total{controller="demo"} 7"#;
+        assert!(metrics.encode().contains(counted));
+    }
+}
