@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use crate::cluster::apply::{ChildWrite, Parent, WriteError};
 use crate::cluster::error::ApiError;
-use crate::cluster::time;
 use crate::cluster::view::reference;
 use crate::config::REQUEUE;
 use crate::reconcile::acts;
@@ -18,8 +17,9 @@ use crate::reconcile::fingerprint::{InSync, refusal_basis, sync_fingerprint};
 use crate::reconcile::observe::{Observed, context};
 use crate::reconcile::pass::Pass;
 use crate::reconcile::rivals;
+use crate::reconcile::status_plan::{Comparison, StatusPlan};
 use hotshoe_core::check;
-use hotshoe_core::check::{Context, Desired};
+use hotshoe_core::check::{Context, Denial, Desired};
 use hotshoe_core::diff;
 use hotshoe_core::diff::changed_fields;
 use hotshoe_core::diff::status;
@@ -134,7 +134,7 @@ pub async fn apply(
 }
 
 async fn write(pass: &mut Pass<'_>, observed: &Observed, checked: Checked) -> Result<WriteOutcome, Error> {
-    let Checked { decision, target, intent, .. } = checked;
+    let Checked { decision, target, status, intent, .. } = checked;
     let mut written = WriteOutcome::default();
     pass.state.set_timer(requeue(&decision));
     match target {
@@ -164,7 +164,7 @@ async fn write(pass: &mut Pass<'_>, observed: &Observed, checked: Checked) -> Re
     // Skipped at most once in a row: if children or refusals change in each pass, every second pass writes the status.
     pass.state.skipped_status = !pass.state.skipped_status && is_outdated(pass, observed, &written);
     if !pass.state.skipped_status {
-        write_status(pass, observed, &decision, &mut written).await?;
+        write_status(pass, observed, (&decision, status), &mut written).await?;
     }
     Ok(written)
 }
@@ -389,19 +389,21 @@ fn note_refused(pass: &mut Pass<'_>, observed: &Observed, child: &ObjectRef, dig
 }
 
 async fn write_status(
-    pass: &Pass<'_>,
+    pass: &mut Pass<'_>,
     observed: &Observed,
-    decision: &Decision,
+    (decision, planned): (&Decision, StatusPlan),
     written: &mut WriteOutcome,
 ) -> Result<(), Error> {
     let (writer, watch) = (&pass.controller.writer, &pass.active.parents.watch);
     let Some(parent) = pass.live().filter(|_| pass.active.resource().has_status) else { return Ok(()) };
-    let generation = observed.parent.generation;
-    let (fields, conditions) = (decision.status.as_deref(), &decision.conditions);
-    let desired = status::desired(fields, conditions, &parent, pass.manager(), generation, &time::now())?;
-    if status::is_current(&desired, &parent, pass.manager()) {
+    let StatusPlan { fingerprint, body, .. } = match planned.is_about(&parent) {
+        true => planned,
+        false => plan_status_again(pass, observed, decision, &parent).await?,
+    };
+    let Some(desired) = body else {
+        pass.state.current_status = Some(fingerprint);
         return drop_predecessors_status(pass, parent, written).await;
-    }
+    };
     let reply = writer.apply_status(&pass.active.resource(), &parent, desired, pass.permit).await;
     match writer.learn_parent(watch, &pass.active.resource(), &parent, reply).await {
         Ok(parent) => {
@@ -414,6 +416,22 @@ async fn write_status(
         Err(error) => return Err(error.into()),
     }
     Ok(())
+}
+
+/// Compares the stated status with a parent that has changed during the pass, on a thread that no other plugin needs.
+async fn plan_status_again(
+    pass: &Pass<'_>,
+    observed: &Observed,
+    decision: &Decision,
+    parent: &Arc<Object>,
+) -> Result<StatusPlan, Denial> {
+    let (decision, parent, generation) = (decision.clone(), parent.clone(), observed.parent.generation);
+    let (hasher, manager, current) = (pass.controller.hasher.clone(), pass.manager().to_owned(), None);
+    let plan = move || {
+        let by = Comparison { hasher: &hasher, manager: &manager, generation, current };
+        StatusPlan::of(&decision, &parent, by)
+    };
+    tokio::task::spawn_blocking(plan).await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
 /// Removes the status fields that the predecessors of this plugin applied.

@@ -16,10 +16,11 @@ use crate::reconcile::controller::Controller;
 use crate::reconcile::fingerprint::{InSync, beside_parent, sync_fingerprint};
 use crate::reconcile::observe::{Observed, Rules, context_of};
 use crate::reconcile::pass::Pass;
+use crate::reconcile::status_plan::{Comparison, StatusPlan};
 use crate::sandbox::revision::Revision;
 use hotshoe_core::check;
 use hotshoe_core::check::memory_quota::{Quota, Room};
-use hotshoe_core::check::{AdmittedDecision, Desired, Inadmissible, ObservedState, Stage};
+use hotshoe_core::check::{AdmittedDecision, Denial, Desired, Inadmissible, ObservedState, Stage};
 use hotshoe_core::diff;
 use hotshoe_core::diff::Plan;
 use hotshoe_core::diff::associative_lists::AssociativeLists;
@@ -88,6 +89,8 @@ pub struct Checked {
     pub decision: Decision,
     /// What to do with the children.
     pub target: Target,
+    /// What must be written of the parent's status.
+    pub status: StatusPlan,
     /// The fingerprints of the desired state.
     pub intent: Intent,
 }
@@ -110,6 +113,7 @@ pub struct Check {
     basis: u64,
     manager: String,
     in_sync: Option<u64>,
+    current_status: Option<u64>,
     before: Arc<DesiredBefore>,
     associative_lists: Arc<RwLock<AssociativeLists>>,
 }
@@ -125,6 +129,7 @@ impl Check {
             basis: active.basis,
             manager: pass.manager().to_owned(),
             in_sync: pass.state.in_sync,
+            current_status: pass.state.current_status,
             before: pass.state.desired.clone(),
             associative_lists: controller.associative_lists.clone(),
         }
@@ -138,14 +143,22 @@ impl Check {
         let intent = answer.decision().map(|decision| self.intent(decision)).unwrap_or_default();
         match answer {
             Answer::Decided(decision) if self.is_in_place(&decision, intent) => {
-                Ok(Checked { stage: Stage::Decided, decision, target: Target::InSync, intent })
+                let status = self.status(&decision)?;
+                Ok(Checked { stage: Stage::Decided, decision, target: Target::InSync, status, intent })
             }
             answer => {
                 let AdmittedDecision { stage, decision, desired } = self.gate.check(answer)?;
                 let target = desired.map_or(Target::Keep, |desired| Target::Exactly(self.plan(desired)));
-                Ok(Checked { stage, decision, target, intent })
+                let status = self.status(&decision)?;
+                Ok(Checked { stage, decision, target, status, intent })
             }
         }
+    }
+
+    fn status(&self, decision: &Decision) -> Result<StatusPlan, Denial> {
+        let (parent, current) = (&*self.gate.observed.parent, self.current_status);
+        let by = Comparison { hasher: &self.hasher, manager: &self.manager, generation: parent.generation, current };
+        StatusPlan::of(decision, parent, by)
     }
 
     fn intent(&self, decision: &Decision) -> Intent {

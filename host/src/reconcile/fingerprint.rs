@@ -8,6 +8,7 @@
 //! | [`churn_basis`] | has the plugin a reason to answer differently? | the parent but its status, or the revision changes | what is observed beside the parent changes |
 //! | [`beside_parent`] | what was an answer about, beside the parent? | children, read objects, refusals or the configuration change | the parent changes |
 //! | [`sync_fingerprint`] | are desired and observed children those that were found to agree? | desired children, their ownership or the revision changes | the parent changes |
+//! | that of a [`StatusPlan`](crate::reconcile::status_plan::StatusPlan) | is the status that which was found current? | the stated status or the version of the parent changes | children change |
 //! | [`refusal_basis`] | is a refused write retried before it is due? | the parent's generation or marks, the child or the revision changes | status changes |
 //! | [`parents_basis`] | is what a shadow run found about all parents still so? | a parent is created, deleted or changed but in its status | statuses, children or read objects change |
 //! | `basis` in [`views`](crate::reconcile::views) | is the state kept of parents still about this revision? | the component or `plugin.yaml` changes | anything in the cluster changes |

@@ -29,6 +29,7 @@ pub mod requeue;
 pub mod requirements;
 pub mod rivals;
 pub mod slot;
+pub mod status_plan;
 pub mod triggers;
 pub mod views;
 pub mod worker;

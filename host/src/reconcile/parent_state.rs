@@ -37,6 +37,8 @@ pub struct ParentState {
     pub settled: Option<u64>,
     /// Fingerprint of the desired and observed children that were found in sync.
     pub in_sync: Option<u64>,
+    /// Fingerprint of the stated status and the parent whose status was found current.
+    pub current_status: Option<u64>,
     /// The last decisions, and how often the plugin flapped.
     pub churn: Churn,
     /// When the requeue of the last decision is due.
