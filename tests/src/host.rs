@@ -217,7 +217,7 @@ impl Host {
     }
 
     /// Waits until the log has a line with all of these words, and returns it.
-    pub async fn says(&self, words: &[&str]) -> String {
+    pub async fn until_logged(&self, words: &[&str]) -> String {
         self.until(&format!("the log says {words:?}"), async || {
             let log = self.log();
             let line = log.lines().find(|line| words.iter().all(|word| line.contains(word)));

@@ -12,7 +12,7 @@ use crate::reconcile::slot::Refused;
 use crate::rollout::status::{MemoryStatus, PluginStatus, Trouble};
 use crate::server::admin::HostStatus;
 use hotshoe_core::flow::circuit_breaker::{BreakerStatus, State};
-use hotshoe_core::flow::unanswered::HeldStatus;
+use hotshoe_core::flow::unanswered::UnansweredWritesStatus;
 use hotshoe_core::model::digest::Digest;
 
 /// Show the state of a running host and its plugins
@@ -93,7 +93,7 @@ fn notes(plugin: &PluginStatus) -> Vec<String> {
         let state = state.as_str();
         notes.push(format!("circuit {state}{left}: it failed too often to be called; another component closes it"));
     }
-    if let Some(HeldStatus { count, last, seconds }) = &plugin.unanswered {
+    if let Some(UnansweredWritesStatus { count, last, seconds }) = &plugin.unanswered {
         notes.push(format!(
             "{count} writes of the last ten minutes had no answer in time while the API server answers others, which counts against the plugin; the last was {last}, {seconds} s ago: write less, or smaller objects"
         ));

@@ -43,7 +43,7 @@ pub struct Writer {
     pub(super) manager: String,
     pub(crate) rate_limit: RateLimit,
     /// Why the host may not impersonate the plugin, by the last request.
-    pub(super) unable: Mutex<Option<String>>,
+    pub(super) impersonation_error: Mutex<Option<String>>,
 }
 
 /// The result of the write of one child.
@@ -121,13 +121,21 @@ impl Writer {
     /// Creates the writer of a plugin with this ServiceAccount.
     pub fn new(cluster: &Cluster, kinds: Arc<Kinds>, plugin: &str, identity: Identity, rate_limit: RateLimit) -> Self {
         let (cluster, manager) = (cluster.of(plugin), plugin_manager(plugin));
-        Self { cluster, kinds, identity, plugin: plugin.to_owned(), manager, rate_limit, unable: Mutex::default() }
+        Self {
+            cluster,
+            kinds,
+            identity,
+            plugin: plugin.to_owned(),
+            manager,
+            rate_limit,
+            impersonation_error: Mutex::default(),
+        }
     }
 
     /// Returns why the host may not impersonate the plugin; `None` if it may. If it may not, nothing of the plugin is
     /// written.
-    pub fn unable(&self) -> Option<String> {
-        self.unable.lock().clone()
+    pub fn impersonation_error(&self) -> Option<String> {
+        self.impersonation_error.lock().clone()
     }
 
     /// Returns whether an unanswered write counts against the plugin.
@@ -426,9 +434,11 @@ impl Writer {
     fn note_impersonation(&self, identity: &Identity, result: &Result<String, ApiError>) {
         if identity.impersonated().is_some() {
             match result {
-                Err(error) if error.is_of_impersonation() => *self.unable.lock() = Some(error.message.clone()),
+                Err(error) if error.is_of_impersonation() => {
+                    *self.impersonation_error.lock() = Some(error.message.clone())
+                }
                 Err(error) if error.code == 0 || error.after_outage => {}
-                _ => *self.unable.lock() = None,
+                _ => *self.impersonation_error.lock() = None,
             }
         }
     }

@@ -96,7 +96,7 @@ impl Cluster {
         self.send_at_cost(call, cost, identity, permit).await
     }
 
-    /// Does the same for a request whose cost, in [tokens], is known better than by its bytes.
+    /// Sends one request whose cost, in [tokens], is known better than by its bytes.
     ///
     /// # Errors
     /// The API server's error, or that it did not answer in time.

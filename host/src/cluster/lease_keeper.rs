@@ -229,7 +229,7 @@ impl Keeper {
         conflicting.or_else(|| self.conflicting_shard(now))
     }
 
-    /// Does the same among the Leases that have the names of this host's shards.
+    /// Looks among the Leases that have the names of this host's shards.
     fn conflicting_shard(&self, now: Instant) -> Option<(String, Instant, bool)> {
         self.slots.iter().find_map(|slot| {
             let state = slot.state.lock();

@@ -43,10 +43,10 @@ fn severity(condition: &Condition, status: &PluginStatus) -> Option<Severity> {
         ("Ready", "True") | ("Reconciling", "True") => Some(Severity::Normal),
         ("Ready", _) if condition.reason == "Paused" => Some(Severity::Normal),
         ("Ready", _) => {
-            let is_said = |other: &Condition| {
+            let is_stated = |other: &Condition| {
                 other.type_ != "Ready" && other.status == "True" && other.reason == condition.reason
             };
-            (!status.conditions.iter().any(is_said)).then_some(Severity::Warning)
+            (!status.conditions.iter().any(is_stated)).then_some(Severity::Warning)
         }
         ("Stalled", "True") => Some(Severity::Warning),
         _ => None,

@@ -30,7 +30,7 @@ use crate::config::plugin_resource::{FINALIZER, GROUP, PLURAL, PluginStatus, VER
 use crate::config::{Control, PluginConfig};
 use crate::fleet::claim::{Claim, holder};
 use crate::fleet::events::of_change;
-use crate::fleet::removal::{Leaving, Progress};
+use crate::fleet::removal::{Progress, Removal};
 use crate::fleet::status::{Known, Standing};
 use crate::fleet::verdict::Verdicts;
 use crate::fleet::{Fleet, status};
@@ -278,7 +278,7 @@ impl Objects {
         {
             return Some(standing.clone());
         }
-        let leaving = Leaving {
+        let removal = Removal {
             shared: &self.shared,
             name: described.name(),
             policy,
@@ -287,7 +287,7 @@ impl Objects {
             status: &described.status,
             permit: &permit,
         };
-        match leaving.advance().await {
+        match removal.advance().await {
             Progress::Waits(standing) => {
                 if is_needed {
                     self.start_for_removal(described).await;

@@ -28,7 +28,7 @@ use hotshoe_core::model::object::Key;
 const PARENTS_PER_PASS: usize = 50;
 
 /// A plugin that is to be removed.
-pub(super) struct Leaving<'a> {
+pub(super) struct Removal<'a> {
     pub(super) shared: &'a Arc<Shared>,
     pub(super) name: &'a str,
     pub(super) policy: DeletionPolicy,
@@ -50,7 +50,7 @@ pub(super) enum Progress {
     Waits(Standing),
 }
 
-impl Leaving<'_> {
+impl Removal<'_> {
     /// Does what can be done in this pass.
     pub(super) async fn advance(&self) -> Progress {
         match self.parents().await {

@@ -9,6 +9,7 @@ use crate::rollout::managed_plugin::Fetched;
 use crate::rollout::status;
 use crate::sandbox::CONTRACT;
 use crate::sandbox::error::Reason;
+use hotshoe_core::flow::unanswered::UnansweredWritesStatus;
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::sanitize;
 
@@ -173,9 +174,9 @@ fn revision_of_canary(canary: &status::CanaryStatus) -> RevisionStatus {
 }
 
 /// The status, reason and message of a condition.
-type Said = (bool, &'static str, String);
+type ConditionContent = (bool, &'static str, String);
 
-fn ready(known: Option<&Known>, standing: Option<&Standing>) -> Said {
+fn ready(known: Option<&Known>, standing: Option<&Standing>) -> ConditionContent {
     let no = |reason, message: &str| (false, reason, message.to_owned());
     // A plugin that runs goes on as its object said before that became invalid.
     if let Some(standing) = standing.filter(|standing| known.is_none() || standing.reason != INVALID_SPEC) {
@@ -201,12 +202,17 @@ fn ready(known: Option<&Known>, standing: Option<&Standing>) -> Said {
         ),
         (None, Some(digest), _) => {
             let version = status.version.as_deref().unwrap_or_default();
-            (true, "Active", format!("revision {digest} ({version}) serves its parents"))
+            let unanswered = status.unanswered.as_ref().map(|writes| {
+                let UnansweredWritesStatus { count, last, .. } = writes;
+                format!("; the API server did not answer {count} of its writes in the last ten minutes, the last one of {last}")
+            });
+            let message = format!("revision {digest} ({version}) serves its parents{}", unanswered.unwrap_or_default());
+            (true, "Active", message)
         }
     }
 }
 
-fn reconciling(known: Option<&Known>, standing: Option<&Standing>) -> Said {
+fn reconciling(known: Option<&Known>, standing: Option<&Standing>) -> ConditionContent {
     let settled = || (false, "Settled", String::new());
     if let Some(Standing { reason, message, stalls: false }) = standing {
         return (true, reason, message.clone());
@@ -220,7 +226,7 @@ fn reconciling(known: Option<&Known>, standing: Option<&Standing>) -> Said {
     }
 }
 
-fn stalled(known: Option<&Known>, standing: Option<&Standing>) -> Said {
+fn stalled(known: Option<&Known>, standing: Option<&Standing>) -> ConditionContent {
     if let Some(Standing { reason, message, stalls: true }) = standing {
         return (true, reason, message.clone());
     }
@@ -247,7 +253,7 @@ fn stalled(known: Option<&Known>, standing: Option<&Standing>) -> Said {
 fn condition(
     before: &PluginStatus,
     type_: &str,
-    (holds, reason, message): Said,
+    (holds, reason, message): ConditionContent,
     observed: i64,
     now: &str,
 ) -> Condition {
@@ -328,6 +334,36 @@ mod tests {
             is_current: true,
             verdict: None,
         }
+    }
+
+    #[test]
+    fn writes_that_the_api_server_did_not_answer_are_in_the_message_of_ready() {
+        let mut known = known(json!(null));
+        let message =
+            |known: &Known| of(&PluginStatus::default(), 1, Some(known), None, "now").conditions[0].message.clone();
+        assert!(message(&known).ends_with("serves its parents"));
+        known.status.unanswered =
+            Some(UnansweredWritesStatus { count: 3, last: "ConfigMap n/large".to_owned(), seconds: 5 });
+        assert!(
+            message(&known)
+                .ends_with("did not answer 3 of its writes in the last ten minutes, the last one of ConfigMap n/large")
+        );
+    }
+
+    #[test]
+    fn an_invalid_object_of_a_plugin_that_runs_is_stalled_and_ready_and_one_that_does_not_run_is_not_ready() {
+        let (invalid, known) = (Standing::invalid("spec.limits: bad"), known(json!(null)));
+        let status = of(&PluginStatus::default(), 2, Some(&known), Some(&invalid), "now");
+        assert_eq!((said(&status, "Ready").1, said(&status, "Stalled").1), ("Active", "InvalidSpec"));
+        let status = of(&PluginStatus::default(), 2, None, Some(&invalid), "now");
+        assert_eq!((said(&status, "Ready").0, said(&status, "Ready").1), ("False", "InvalidSpec"));
+    }
+
+    #[test]
+    fn the_kind_of_the_parents_is_remembered_while_no_revision_is_active() {
+        let cache = ParentStatus::of(&Kind::new("example.com", "v1", "Cache"));
+        let before = PluginStatus { parent: Some(cache.clone()), ..PluginStatus::default() };
+        assert_eq!(of(&before, 1, Some(&known(json!(null))), None, "now").parent, Some(cache));
     }
 
     #[test]

@@ -31,7 +31,7 @@ use hotshoe_core::diff::associative_lists::AssociativeLists;
 use hotshoe_core::flow::circuit_breaker::{Breaker, Trial, Turned};
 use hotshoe_core::flow::probation::Probation;
 use hotshoe_core::flow::rate_limit::OutputLimit;
-use hotshoe_core::flow::unanswered::Held;
+use hotshoe_core::flow::unanswered::UnansweredWrites;
 use hotshoe_core::flow::write_verdict::Written;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::{EVENTS_AT_ONCE, EVENTS_PER_SECOND};
@@ -86,7 +86,7 @@ pub struct Controller {
     /// Whether an administrator has paused the plugin.
     paused: AtomicBool,
     /// The unanswered writes that count against the plugin.
-    pub held: Mutex<Held>,
+    pub unanswered: Mutex<UnansweredWrites>,
     /// Keys the fingerprints with a random value, so that nobody can craft objects whose fingerprints collide.
     pub hasher: RandomState,
     /// Whether `status.conditions` of the parents is an atomic list, which has a single owner. Then the host cannot add
@@ -130,7 +130,7 @@ impl Controller {
             breaker: Breaker::default(),
             judgement: Judgement::default(),
             paused: AtomicBool::new(false),
-            held: Mutex::default(),
+            unanswered: Mutex::default(),
             hasher: RandomState::new(),
             atomic_conditions: AtomicBool::new(false),
             associative_lists: Arc::default(),
@@ -230,7 +230,7 @@ impl Controller {
     /// Lets a canary decide for its share of the parents. Requeues every parent; those outside the share have nothing
     /// to do.
     pub fn begin_canary(&self, canary: Arc<Canary>) {
-        self.metrics.decides_too(&self.name, &canary.revision.revision);
+        self.metrics.add_canary(&self.name, &canary.revision.revision);
         self.canary.replace(Some(canary));
         self.decide_all_again();
     }
@@ -284,7 +284,7 @@ impl Controller {
     }
 
     /// Counts an unanswered write against the plugin.
-    pub fn hold(&self, error: &ApiError) {
+    pub fn count_unanswered_write(&self, error: &ApiError) {
         let (plugin, object) = (&*self.name, &*error.target);
         tracing::warn!(
             plugin,
@@ -292,7 +292,7 @@ impl Controller {
             "a write had no answer in time while the API server answers others; it counts against the plugin"
         );
         self.metrics.unanswered(plugin);
-        self.held.lock().add(object, Instant::now());
+        self.unanswered.lock().add(object, Instant::now());
     }
 
     fn closed(&self, decided: Option<&ActiveRevision>) {

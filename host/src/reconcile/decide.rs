@@ -121,11 +121,14 @@ fn settle_failed(pass: &Pass<'_>, trial: Trial<'_>, error: &Error) {
 pub fn settle_written(pass: &Pass<'_>, trial: Trial<'_>, unanswered: &[ApiError]) {
     let controller = pass.controller;
     let late = unanswered.iter().filter_map(|error| Some((error, error.unanswered?)));
-    let held: Vec<&ApiError> =
+    let unanswered: Vec<&ApiError> =
         late.filter(|(_, write)| controller.writer.is_to_blame(*write)).map(|(error, _)| error).collect();
-    held.iter().for_each(|error| controller.hold(error));
-    let written =
-        Written { is_held: !held.is_empty(), is_own_time: pass.is_due, invalid: pass.state.refused.invalid_tries() };
+    unanswered.iter().for_each(|error| controller.count_unanswered_write(error));
+    let written = Written {
+        has_unanswered: !unanswered.is_empty(),
+        is_own_time: pass.is_due,
+        invalid: pass.state.refused.invalid_tries(),
+    };
     controller.written(trial, written);
 }
 

@@ -13,7 +13,7 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// Records with the probation what the revision did, and wakes [`Self::relapsed`] if that leads to a new verdict.
+    /// Records with the probation what the revision did, and wakes [`Self::rollback_verdict`] if that leads to a new verdict.
     pub fn update(&self, update: impl FnOnce(&Probation) -> bool) {
         if update(&self.probation) {
             self.has_verdict.notify_one();
@@ -21,7 +21,7 @@ impl Judgement {
     }
 
     /// Waits until the revision should be rolled back, and returns the reason. Returns once for each revision.
-    pub async fn relapsed(&self) -> RollbackVerdict {
+    pub async fn rollback_verdict(&self) -> RollbackVerdict {
         loop {
             if let Some(verdict) = self.probation.take_verdict() {
                 return verdict;

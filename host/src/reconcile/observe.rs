@@ -61,7 +61,8 @@ pub fn observe(pass: &Pass<'_>) -> Result<Observed, Error> {
     observe_parent(pass, pass.parent.clone())
 }
 
-/// Does the same as [`observe`] for a version of the parent that the reply to our own write has shown.
+/// Builds what a revision is shown, as [`observe`] does, of a version of the parent that the reply to our own write has
+/// shown.
 ///
 /// # Errors
 /// When the grant does not let the plugin see everything.
@@ -73,7 +74,8 @@ pub fn observe_parent(pass: &Pass<'_>, parent: Arc<Object>) -> Result<Observed, 
     Ok(Observed { denied: None, ..observed })
 }
 
-/// Does the same with a given `now`, in milliseconds since the epoch, so that two revisions can be shown the same.
+/// Builds what a revision is shown at a given `now`, in milliseconds since the epoch, so that two revisions can be shown
+/// the same.
 pub fn observe_at(active: &ActiveRevision, parent: Arc<Object>, state: &ParentState, now: u64) -> Observed {
     let document = shown_parent(active, &parent);
     let children = active.children_of(&parent);

@@ -56,7 +56,7 @@ impl ManagedPlugin {
                 Applied::All
             }
             Err(error) => {
-                tracing::error!(plugin, "{definition} is not applied, and what it said before stays in force: {error}");
+                tracing::error!(plugin, "{definition} is not applied, and the last valid one stays in effect: {error}");
                 self.plugin_file.lock().refused = Some(error);
                 Applied::Nothing
             }

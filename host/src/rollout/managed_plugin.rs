@@ -549,9 +549,9 @@ impl ManagedPlugin {
             queued,
             running,
             standing_by: self.standing_by(),
-            unable: self.controller.writer.unable(),
+            unable: self.controller.writer.impersonation_error(),
             breaker: self.controller.breaker.shown(std::time::Instant::now()),
-            unanswered: self.controller.held.lock().shown(std::time::Instant::now()),
+            unanswered: self.controller.unanswered.lock().shown(std::time::Instant::now()),
             watches,
         }
     }

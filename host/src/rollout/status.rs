@@ -8,7 +8,7 @@ use crate::reconcile::controller::{Deleting, Stalled};
 use crate::reconcile::slot::Refused;
 use crate::rollout::history::Entry;
 use hotshoe_core::flow::circuit_breaker::BreakerStatus;
-use hotshoe_core::flow::unanswered::HeldStatus;
+use hotshoe_core::flow::unanswered::UnansweredWritesStatus;
 use hotshoe_core::model::digest::Digest;
 
 /// The status of a plugin.
@@ -67,7 +67,7 @@ pub struct PluginStatus {
     pub breaker: BreakerStatus,
     /// Writes that had no answer in time and count as failures of the plugin.
     #[serde(default)]
-    pub unanswered: Option<HeldStatus>,
+    pub unanswered: Option<UnansweredWritesStatus>,
     /// The plugin's watches.
     pub watches: Vec<WatchStatus>,
 }

@@ -73,7 +73,7 @@ impl Revision {
         self.decide_then(call, observation, |answer| answer).await
     }
 
-    /// Does the same, and processes the answer with `then`, on the same thread and within the time limit of the call,
+    /// Calls the revision, and processes the answer with `then`, on the same thread and within the time limit of the call,
     /// because the plugin chooses how much there is to process.
     ///
     /// # Errors

@@ -63,7 +63,7 @@ pub fn replace(path: &Path, mode: u32, parts: &[&[u8]]) -> io::Result<()> {
     temporary.persist(path).map(drop).map_err(|error| error.error)
 }
 
-/// Does the same as [`replace`], but returns only when the new content would survive a crash of the machine.
+/// Replaces a file as [`replace`] does, and returns only when the new content would survive a crash of the machine.
 ///
 /// # Errors
 /// As [`replace`].
@@ -108,7 +108,7 @@ pub fn make_private_dir(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Does the same as [`make_private_dir`] for a directory that an administrator named. Loose permissions are not
+/// Makes a directory that an administrator named, as [`make_private_dir`] does. Loose permissions are not
 /// tightened, because the directory may be `/tmp`: it is refused.
 ///
 /// # Errors

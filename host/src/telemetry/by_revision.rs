@@ -118,7 +118,7 @@ impl RevisionMetrics {
 
     /// Notes that a revision is about to become the canary. Its series replace those of the revision before the active
     /// one.
-    pub fn decides_too(&self, plugin: &str, revision: &Revision) {
+    pub fn add_canary(&self, plugin: &str, revision: &Revision) {
         self.beside(plugin, revision.digest(), &revision.descriptor().version);
     }
 

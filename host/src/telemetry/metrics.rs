@@ -280,8 +280,8 @@ impl Metrics {
     }
 
     /// Shows which revision is the canary from now on.
-    pub fn decides_too(&self, plugin: &str, revision: &Revision) {
-        self.revisions.decides_too(plugin, revision);
+    pub fn add_canary(&self, plugin: &str, revision: &Revision) {
+        self.revisions.add_canary(plugin, revision);
     }
 
     /// Sets the length of a plugin's queue and its running reconciles.

@@ -69,7 +69,7 @@ fn the_console_is_the_log_of_the_host() {
         let (scene, host) = scene("console").await;
         scene.create(fault("one", "log")).await;
         scene.until_object(&FAULT, "one", "is served", |object| object["status"]["word"] == "logged").await;
-        host.says(&["WARN", "a word {\"of\":\"warning\"}"]).await;
+        host.until_logged(&["WARN", "a word {\"of\":\"warning\"}"]).await;
     });
 }
 

@@ -53,9 +53,10 @@ fn an_exception_reaches_event_and_condition_with_its_type_message_and_lines() {
         }
         // What it prints and logs are lines of the host's log.
         scene.create(fault("fault-log", "log")).await;
-        host.says(&["printed", "faulty-python"]).await;
-        host.says(&["faulty: as info", "faulty-python"]).await;
-        host.says(&["ERROR", "faulty: failed: ValueError: I cannot count to 5 (faulty_python.py:31 in count"]).await;
+        host.until_logged(&["printed", "faulty-python"]).await;
+        host.until_logged(&["faulty: as info", "faulty-python"]).await;
+        host.until_logged(&["ERROR", "faulty: failed: ValueError: I cannot count to 5 (faulty_python.py:31 in count"])
+            .await;
         // It is served as soon as it is mended, whatever failed before.
         scene.merge(&FAULT, "fault-5", json!({ "spec": { "fault": "" } })).await;
         scene.until_object(&FAULT, "fault-5", "is served", |object| condition_parts(object, "Kept").0 == "True").await;

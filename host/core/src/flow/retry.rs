@@ -40,7 +40,7 @@ pub struct RetryOverrides {
     pub base_delay: Option<Span>,
     /// The longest that it grows to, for example `5m`.
     pub max_delay: Option<Span>,
-    /// How many tries there are before the parent is stalled. Unlimited unless said otherwise.
+    /// How many tries there are before the parent is stalled. Unlimited unless given otherwise.
     #[schemars(range(min = 1))]
     pub max_tries: Option<u32>,
 }
@@ -51,14 +51,14 @@ pub struct RetryOverrides {
 pub enum RetryError {
     /// The delay would make a busy loop.
     #[error(
-        "retry.{name} is {said}, but at least {LEAST_DELAY} must be given; raise it, or leave it out for the default"
+        "retry.{name} is {given}, but at least {LEAST_DELAY} must be given; raise it, or leave it out for the default"
     )]
-    TooShort { name: &'static str, said: Span },
+    TooShort { name: &'static str, given: Span },
     /// The delay is so long that retries would seem to have ended.
     #[error(
-        "retry.{name} is {said}, but at most {LONGEST_DELAY} can be given; lower it, or leave it out for the default"
+        "retry.{name} is {given}, but at most {LONGEST_DELAY} can be given; lower it, or leave it out for the default"
     )]
-    TooLong { name: &'static str, said: Span },
+    TooLong { name: &'static str, given: Span },
     /// The longest delay is shorter than the first one.
     #[error("retry.maxDelay is {max}, less than retry.baseDelay, which is {base}; raise the one, or lower the other")]
     Shrinks { base: Span, max: Span },
@@ -110,8 +110,8 @@ impl Default for RetryPolicy {
 
 fn within(name: &'static str, delay: Option<Span>) -> Result<Option<Span>, RetryError> {
     match delay {
-        Some(said) if said < LEAST_DELAY => Err(RetryError::TooShort { name, said }),
-        Some(said) if said > LONGEST_DELAY => Err(RetryError::TooLong { name, said }),
+        Some(given) if given < LEAST_DELAY => Err(RetryError::TooShort { name, given }),
+        Some(given) if given > LONGEST_DELAY => Err(RetryError::TooLong { name, given }),
         delay => Ok(delay),
     }
 }

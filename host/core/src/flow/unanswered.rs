@@ -88,15 +88,15 @@ impl Answers {
 
 /// The recent unanswered writes that count as failures of a plugin.
 #[derive(Debug, Default)]
-pub struct Held {
+pub struct UnansweredWrites {
     times: VecDeque<Instant>,
     last: Box<str>,
 }
 
-/// [`Held`] as `hotshoe status` shows it.
+/// [`UnansweredWrites`] as `hotshoe status` shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct HeldStatus {
+pub struct UnansweredWritesStatus {
     /// The number of such writes in the last ten minutes.
     pub count: usize,
     /// The object of the last one.
@@ -105,7 +105,7 @@ pub struct HeldStatus {
     pub seconds: u64,
 }
 
-impl Held {
+impl UnansweredWrites {
     /// Adds a write of this object.
     pub fn add(&mut self, what: &str, now: Instant) {
         if self.times.len() == MAX_COUNTED {
@@ -116,11 +116,11 @@ impl Held {
     }
 
     /// Returns the writes of the last ten minutes, if there are any.
-    pub fn shown(&self, now: Instant) -> Option<HeldStatus> {
+    pub fn shown(&self, now: Instant) -> Option<UnansweredWritesStatus> {
         let age = |time: &Instant| now.saturating_duration_since(*time);
         let count = self.times.iter().filter(|time| age(time) < SHOWN_FOR).count();
         let seconds = self.times.back().map(age)?.as_secs();
-        (count > 0).then(|| HeldStatus { count, last: self.last.to_string(), seconds })
+        (count > 0).then(|| UnansweredWritesStatus { count, last: self.last.to_string(), seconds })
     }
 }
 
@@ -201,15 +201,15 @@ mod tests {
 
     #[test]
     fn writes_that_count_against_a_plugin_are_shown_for_ten_minutes() {
-        let (mut held, start) = (Held::default(), Instant::now());
-        assert_eq!(held.shown(start), None);
-        held.add("ConfigMap n/a", start);
-        held.add("ConfigMap n/b", start + seconds(5));
-        let shown = held.shown(start + seconds(8)).unwrap();
-        assert_eq!(shown, HeldStatus { count: 2, last: "ConfigMap n/b".to_owned(), seconds: 3 });
-        assert_eq!(held.shown(start + SHOWN_FOR + seconds(1)).unwrap().count, 1);
-        assert_eq!(held.shown(start + SHOWN_FOR + seconds(5)), None);
-        (0..2 * MAX_COUNTED).for_each(|_| held.add("ConfigMap n/c", start));
-        assert_eq!(held.times.len(), MAX_COUNTED);
+        let (mut writes, start) = (UnansweredWrites::default(), Instant::now());
+        assert_eq!(writes.shown(start), None);
+        writes.add("ConfigMap n/a", start);
+        writes.add("ConfigMap n/b", start + seconds(5));
+        let shown = writes.shown(start + seconds(8)).unwrap();
+        assert_eq!(shown, UnansweredWritesStatus { count: 2, last: "ConfigMap n/b".to_owned(), seconds: 3 });
+        assert_eq!(writes.shown(start + SHOWN_FOR + seconds(1)).unwrap().count, 1);
+        assert_eq!(writes.shown(start + SHOWN_FOR + seconds(5)), None);
+        (0..2 * MAX_COUNTED).for_each(|_| writes.add("ConfigMap n/c", start));
+        assert_eq!(writes.times.len(), MAX_COUNTED);
     }
 }

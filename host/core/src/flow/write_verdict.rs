@@ -11,7 +11,7 @@ pub const INVALID_REPEATED: u32 = 2;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// Whether an unanswered write [counts as the plugin's failure](crate::flow::unanswered::Answers::blame).
-    pub is_held: bool,
+    pub has_unanswered: bool,
     /// Whether the plugin was called because it had asked to be called again, not because of a change or a retry by the
     /// host.
     pub is_own_time: bool,
@@ -35,7 +35,7 @@ impl Written {
     /// Returns how the decision counts.
     pub fn verdict(self) -> Verdict {
         match self {
-            Self { is_held: true, .. } => Verdict::Overdue,
+            Self { has_unanswered: true, .. } => Verdict::Overdue,
             // A child that is invalid because of what a user wrote is retried at the host's pace, so it is no fault of
             // the plugin.
             Self { is_own_time: true, invalid: INVALID_REPEATED.., .. } => Verdict::Bad,
@@ -97,7 +97,8 @@ mod tests {
 
     #[test]
     fn unanswered_writes_open_it_though_as_many_are_answered() {
-        let held = |every: u64| move |call: u64| Written { is_held: call.is_multiple_of(every), ..Written::default() };
+        let held =
+            |every: u64| move |call: u64| Written { has_unanswered: call.is_multiple_of(every), ..Written::default() };
         assert_eq!(after(2, held(1)), State::Open);
         assert_eq!(after(20, held(2)), State::Open);
         assert_eq!(after(100, held(5)), State::Closed, "the good ones prevail");

@@ -133,7 +133,7 @@ fn a_missing_right_is_reported_and_waited_for() {
         let (_, body) = host.get("/readyz").await.expect("an answer");
         assert!(!body.contains("forbidden"), "the API server's message is not shown to unauthorized clients: {body}");
         for resource in ["memcacheds", "deployments", "services", "pods"] {
-            host.says(&["WARN", "forbidden", resource]).await;
+            host.until_logged(&["WARN", "forbidden", resource]).await;
         }
         let rules = json!([{ "apiGroups": ["cache.example.com"], "resources": ["memcacheds"], "verbs": ["get", "list", "watch"] }]);
         plane.grant("weak", "tests-weak", &rules).await;
@@ -156,10 +156,16 @@ fn an_api_server_that_cannot_be_reached_is_waited_for() {
         let host = start.start();
         scene.watch_log(&host);
         not_ready(&host, &["API server"]).await;
-        host.says(&["WARN", "the API server does not answer", "Connection refused", "check its address", "127.0.0.1"])
-            .await;
+        host.until_logged(&[
+            "WARN",
+            "the API server does not answer",
+            "Connection refused",
+            "check its address",
+            "127.0.0.1",
+        ])
+        .await;
         plane.start_api_server();
-        host.says(&["INFO", "the API server answers again"]).await;
+        host.until_logged(&["INFO", "the API server answers again"]).await;
         host.ready().await;
         let lines = host.log().lines().filter(|line| line.contains("WARN hotshoe::cluster")).count();
         assert_eq!(lines, 1, "one clear line, and not one for each kind: {}", host.log());

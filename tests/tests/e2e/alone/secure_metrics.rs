@@ -122,6 +122,6 @@ fn another_certificate_is_used_without_a_restart() {
         let second = renew(folder.path());
         host.until("the new certificate is used", async || by(&second).await.map(drop)).await;
         assert!(by(&first).await.is_err(), "the old one is not");
-        host.says(&["new certificate"]).await;
+        host.until_logged(&["new certificate"]).await;
     });
 }

@@ -40,7 +40,7 @@ fn a_plugin_that_is_applied_serves_and_goes_when_its_object_is_deleted() {
         rig.scene.gone(&MEMCACHED, "served").await;
         rig.delete(&guest).await;
         rig.until_gone(&guest).await;
-        rig.host.says(&["the plugin is stopped", &guest.name]).await;
+        rig.host.until_logged(&["the plugin is stopped", &guest.name]).await;
         let metrics = rig.host.get("/metrics").await.expect("metrics").1;
         let gauge = format!("workqueue_depth{{controller=\"{}\"}}", guest.name);
         assert!(!metrics.contains(&gauge), "a plugin that is gone has no queue: {metrics}");

@@ -34,10 +34,10 @@ fn a_host_that_stands_by_activates_the_canary_that_the_other_host_has_activated(
             rig.scene.until_object(&CONFIG_MAP, &name(number), "is there", |_| true).await;
         }
         let standby = rig.another_host().await;
-        standby.says(&["another host holds the Lease"]).await;
+        standby.until_logged(&["another host holds the Lease"]).await;
         guest.folder.put(&reworded(guest.folder.original(), "this revision works", "this revision slips"));
         rig.until(&guest, "has a canary", |object| object["status"]["canary"].is_object()).await;
-        standby.says(&["the component is the canary"]).await;
+        standby.until_logged(&["the component is the canary"]).await;
         rig.merge(&guest, json!({ "spec": { "rollout": { "duration": "1s" } } })).await;
         let is_second = |object: &Value| {
             object["status"]["canary"].is_null()
@@ -45,7 +45,7 @@ fn a_host_that_stands_by_activates_the_canary_that_the_other_host_has_activated(
                 && object["status"]["digest"] != first
         };
         rig.until(&guest, "has the second revision", is_second).await;
-        standby.says(&["the host that works for the plugin has activated it"]).await;
+        standby.until_logged(&["the host that works for the plugin has activated it"]).await;
     });
 }
 
@@ -100,7 +100,7 @@ fn a_rollback_by_the_host_that_does_not_report_reaches_the_one_that_does() {
         for number in &of_silent {
             rig.scene.merge(&FAULT, &name(*number), json!({ "spec": { "fault": "slip" } })).await;
         }
-        silent.says(&["rolled back; the component stays inactive"]).await;
+        silent.until_logged(&["rolled back; the component stays inactive"]).await;
         let is_rolled_back = |object: &Value| {
             object["status"]["digest"] == first
                 && object["status"]["revisions"]

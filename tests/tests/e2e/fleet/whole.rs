@@ -36,7 +36,7 @@ fn a_plugin_of_a_registry_outlives_a_bad_version_and_a_killed_replica() {
             rig.scene.until_object(&CONFIG_MAP, &name(number), "is there", |_| true).await;
         }
         let standby = rig.another_host().await;
-        standby.says(&["another host holds the Lease"]).await;
+        standby.until_logged(&["another host holds the Lease"]).await;
 
         // The second version serves the existing parents, and fails on later ones.
         let bad = reworded(guest.folder.original(), "this revision works", "this revision slips");

@@ -16,10 +16,10 @@ fn the_log_has_one_line_for_each_thing_that_is_done_in_the_life_of_an_object() {
         serves(&scene, "one").await;
         scene.merge(&CONFIG_MAP, "one", json!({ "data": { "kept": "no" } })).await;
         scene.until_object(&CONFIG_MAP, "one", "is repaired", |kept| kept["data"]["kept"] == "yes").await;
-        host.says(&["INFO", "child changed", "ConfigMap", "data.kept"]).await;
+        host.until_logged(&["INFO", "child changed", "ConfigMap", "data.kept"]).await;
         scene.delete(&FAULT, "one").await;
         scene.gone(&FAULT, "one").await;
-        host.says(&["INFO", "deletion done"]).await;
+        host.until_logged(&["INFO", "deletion done"]).await;
         let log = host.log();
         let said = |act: &str| {
             let lines = log.lines().filter(|line| line.contains("INFO") && line.contains(act));

@@ -24,7 +24,7 @@ fn without_an_image_nothing_is_created_and_what_is_there_is_left_alone() {
         assert!(scene.list(&DEPLOYMENT).await.is_empty());
         assert!(scene.list(&SERVICE).await.is_empty());
         scene.event("cache", "NoImage", "MEMCACHED_IMAGE").await;
-        host.says(&["WARN", "memcached", "config.fromEnv.image", "MEMCACHED_IMAGE", "is not set"]).await;
+        host.until_logged(&["WARN", "memcached", "config.fromEnv.image", "MEMCACHED_IMAGE", "is not set"]).await;
         host.stop();
 
         let mut host = scene.own_host().await;
@@ -123,7 +123,7 @@ fn a_plugin_without_an_account_is_reported_with_the_missing_right() {
         let message = condition_parts(&object, "Reconciled").2;
         assert!(message.contains("unprivileged") && message.contains("apply what `hotshoe rbac` prints"), "{message}");
         assert!(scene.list(&DEPLOYMENT).await.is_empty());
-        host.says(&["WARN", "cache", "impersonate", "hotshoe rbac"]).await;
+        host.until_logged(&["WARN", "cache", "impersonate", "hotshoe rbac"]).await;
         let (_, page) = host.ask(&["status"]);
         assert!(page.contains("impersonate") && page.contains("hotshoe rbac"), "{page}");
     });
@@ -216,7 +216,7 @@ fn a_plugin_that_asks_for_more_than_it_is_granted_does_not_start_and_says_what()
         folder.edit("kind: Pod\n", "kind: Node\n");
         let host = scene.start().await.plugins(&[folder.path()]).start();
         scene.watch_log(&host);
-        host.says(&["NotGranted", "Pod"]).await;
+        host.until_logged(&["NotGranted", "Pod"]).await;
         host.waits_for(&["Pod", "plugin.yaml"]).await;
     });
 }

@@ -49,7 +49,7 @@ fn a_child_that_another_manager_keeps_reverting_is_reported_and_repaired_ever_le
             let message = condition_parts(&object, "Reconciled").2;
             assert!(message.contains("ConfigMap") && message.contains("data.kept by rival"), "{message}");
             scene.event("one", "Contended", "data.kept by rival").await;
-            host.says(&["WARN", "Contended", "data.kept by rival"]).await;
+            host.until_logged(&["WARN", "Contended", "data.kept by rival"]).await;
             let (_, metrics) = host.get("/metrics").await.expect("metrics");
             assert!(metrics.lines().any(|line| line.contains("reason=\"Contended\"")), "{metrics}");
             let before = repairs(&scene).await;

@@ -51,7 +51,7 @@ fn a_finalizer_that_is_not_the_plugins_own_is_refused_until_plugin_yaml_names_it
         serves(&scene, "two").await;
         assert!(holds_it(&scene.get(&FAULT, "two").await));
         folder.edit(NAMED, "");
-        host.says(&["plugin.yaml is not applied", "the active revision holds the finalizer"]).await;
+        host.until_logged(&["plugin.yaml is not applied", "the active revision holds the finalizer"]).await;
         scene.delete(&FAULT, "two").await;
         scene.gone(&FAULT, "two").await;
         assert!(holds_it(&scene.get(&FAULT, "one").await), "another client set it");
@@ -68,7 +68,7 @@ fn two_plugins_never_have_the_same_finalizer() {
         second.edit(NAMED, "");
         let host = scene.start().await.plugins(&[first.path(), second.path()]).start();
         scene.watch_log(&host);
-        host.says(&["the component is active", "faulty"]).await;
+        host.until_logged(&["the component is active", "faulty"]).await;
         second.edit("  grants:", &format!("{NAMED}  grants:"));
         let refused = async || is_refused(&host, "second", "which the plugin faulty of this host has").await;
         host.until("the second is refused", refused).await;

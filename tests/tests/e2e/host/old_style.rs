@@ -50,7 +50,7 @@ fn the_plugins_conditions_are_not_erased_by_the_host_which_reports_in_an_event()
             scene.event("one", reason, "").await;
         }
         // After a second failure the outcome of the first has been recorded.
-        host.says(&["WARN", "one", "retry=4s"]).await;
+        host.until_logged(&["WARN", "one", "retry=4s"]).await;
         let object = scene.get(&OLD_FAULT, "one").await;
         assert_eq!(object["status"]["conditions"], before["status"]["conditions"]);
         let writes = scene.recorded_writes().await;

@@ -69,7 +69,7 @@ fn idle_connections_to_either_port_keep_no_probe_waiting() {
 }
 
 #[test]
-fn strangers_get_no_commands_no_files_and_no_reasons() {
+fn the_ports_serve_no_admin_command_no_file_and_no_error_detail() {
     run(async {
         let mut scene = scene("strangers").await;
         let folder = Folder::of_memcached();
@@ -151,7 +151,7 @@ fn a_named_socket_is_taken_over_from_a_dead_host_and_not_from_a_live_one() {
         let mut first = Host::spawn(command().await);
         first.ready().await;
         let second = Host::spawn(command().await);
-        second.says(&["error: another host", &format!("process {}", first.process()), "--socket"]).await;
+        second.until_logged(&["error: another host", &format!("process {}", first.process()), "--socket"]).await;
         assert!(!second.log().contains("serving"), "it never began to act: {}", second.log());
         first.kill();
         assert!(socket.exists());

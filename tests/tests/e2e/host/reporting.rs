@@ -57,7 +57,7 @@ fn health_readiness_metrics_and_status_are_served() {
 }
 
 #[test]
-fn a_terminal_that_is_closed_ends_the_host_politely() {
+fn a_host_whose_terminal_is_closed_shuts_down_cleanly() {
     run(async {
         let mut host = scene("hang-up").await.own_host().await;
         assert!(host.hang_up().success());
@@ -131,13 +131,13 @@ fn events_metrics_and_log_lines_name_the_component_that_decided() {
             .await;
         rejected(&scene, 1, &first).await;
         metrics_have(&host, &first, 1).await;
-        host.says(&["WARN", "Rejected", &format!("digest={first}")]).await;
+        host.until_logged(&["WARN", "Rejected", &format!("digest={first}")]).await;
         scene.merge(&FAULT, "one", with("")).await;
         let recovered = |object: &Value| {
             condition_parts(object, "Kept").0 == "True" && condition_parts(object, "Reconciled").0.is_empty()
         };
         scene.until_object(&FAULT, "one", "is served", recovered).await;
-        host.says(&["recovered", &format!("digest={first}")]).await;
+        host.until_logged(&["recovered", &format!("digest={first}")]).await;
 
         folder.put(&reworded(folder.original(), "this revision works", "this revision slips"));
         let (status, words) = host.ask(&["reload", "faulty"]);
@@ -148,7 +148,7 @@ fn events_metrics_and_log_lines_name_the_component_that_decided() {
         // It is the same Event, and one write as before.
         rejected(&scene, 2, &second).await;
         metrics_have(&host, &second, 1).await;
-        host.says(&["WARN", "Rejected", &format!("digest={second}")]).await;
+        host.until_logged(&["WARN", "Rejected", &format!("digest={second}")]).await;
         let (_, text) = host.get("/metrics").await.expect("metrics");
         assert!(text.contains(&format!("digest=\"{first}\"")), "the one before can be compared: {text}");
 

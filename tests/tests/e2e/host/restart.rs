@@ -275,7 +275,7 @@ fn a_second_host_for_the_same_plugin_stands_by_and_takes_over_when_the_first_end
         let second = scene.start().await.plugins(&[folder.path()]).start();
         scene.watch_log(&second);
         let process = format!("another host (process {})", first.process());
-        second.says(&["ERROR", "faulty", &process, "stop one of the two"]).await;
+        second.until_logged(&["ERROR", "faulty", &process, "stop one of the two"]).await;
         let waits = |plugin: &Value| plugin["waiting"].as_str().is_some_and(|why| why.contains(&process));
         let standing_by = second.until_plugin("it says why", waits).await;
         assert_eq!((&standing_by["ready"], &standing_by["digest"]), (&json!(false), &Value::Null));

@@ -36,7 +36,7 @@ fn an_object_is_served_again_after_its_status_subresource_was_removed_for_a_whil
             .await;
         // First the plugin's status changes, and then the host's condition.
         scene.merge(&UNSERVED_FAULT, "one", json!({ "spec": { "fault": "another word" } })).await;
-        host.says(&["WARN", "one", "does not serve this kind, version or subresource"]).await;
+        host.until_logged(&["WARN", "one", "does not serve this kind, version or subresource"]).await;
         scene.merge(&UNSERVED_FAULT, "one", json!({ "spec": { "fault": "other" } })).await;
         scene.event("one", "PluginFailed", "").await;
 
@@ -72,7 +72,7 @@ fn a_definition_that_gets_its_status_subresource_while_the_host_runs_is_noticed_
         // The reason is in the status, in the log and on the parent.
         let says = |why: &serde_json::Value| why.as_str().is_some_and(|why| why.contains("no status subresource"));
         host.until_plugin("it says what it waits for", |plugin| says(&plugin["waiting"])).await;
-        host.says(&["WARN", "no status subresource", "subresources: {status: {}}"]).await;
+        host.until_logged(&["WARN", "no status subresource", "subresources: {status: {}}"]).await;
         scene.event("one", "NoStatusSubresource", "subresources: {status: {}}").await;
         let with = json!([{ "op": "add", "path": "/spec/versions/0/subresources", "value": { "status": {} } }]);
         let crd = format!("faults.{}", STATUSLESS_FAULT.group);

@@ -44,7 +44,7 @@ fn a_component_that_cannot_be_loaded_is_refused_with_its_reason_and_the_last_goo
             assert!(!message.is_empty() && message.len() < 2_000 && !message.contains('\n'), "{message}");
             let (_, said) = rig.host.ask(&["status"]);
             assert!(said.contains("not activated") && said.contains(row.reason), "{}: {said}", row.name);
-            rig.host.says(&["ERROR", "hostile", row.reason]).await;
+            rig.host.until_logged(&["ERROR", "hostile", row.reason]).await;
             let line = format!("hotshoe_plugin_revisions_total{{controller=\"hostile\",reason=\"{}\"}} ", row.reason);
             assert!(rig.metric(&line).await > 0, "{}: no metric has {}", row.name, row.reason);
             // The last good component is called, and serves.

@@ -35,7 +35,7 @@ fn terminal_escape_sequences_are_removed_wherever_a_text_goes() {
         assert!(is_clean(message) && message.contains("red"), "{message:?}");
         let event = rig.scene.event("one", "Escaping", "red").await;
         assert!(is_clean(event["message"].as_str().unwrap()), "{event:#}");
-        rig.host.says(&["escapes", "forged line"]).await;
+        rig.host.until_logged(&["escapes", "forged line"]).await;
         rig.is_well(row.name).await;
         let row = named("escape sequences in a failure");
         rig.scene.create(attack("two", "escapes in a failure")).await;
@@ -58,7 +58,7 @@ fn a_flood_of_log_lines_is_cut_short() {
         rig.scene
             .until("it is served", async || rig.scene.find(&CONFIG_MAP, "one").await.map(drop).ok_or("no child".into()))
             .await;
-        rig.host.says(&["flood 0 "]).await;
+        rig.host.until_logged(&["flood 0 "]).await;
         let log = rig.host.log();
         let calls = log.lines().filter(|line| line.contains("flood 0 ")).count();
         let lines = log.lines().filter(|line| line.contains("flood ")).count();
@@ -203,7 +203,7 @@ async fn is_slowed_down(attack_name: &str, row: &str, most: f64) {
     let rig = Rig::new(attack_name).await;
     let row = named(row);
     rig.scene.create(attack("one", attack_name)).await;
-    rig.host.says(&["WARN", "slowed down", "one"]).await;
+    rig.host.until_logged(&["WARN", "slowed down", "one"]).await;
     rig.is_well(row.name).await;
     let (before, began) = (rig.scene.recorded_writes().await.len(), Instant::now());
     tokio::time::sleep(OBSERVATION_TIME).await;

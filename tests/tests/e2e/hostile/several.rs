@@ -148,7 +148,7 @@ fn a_plugin_with_large_statuses_is_stopped_at_its_share_of_the_memory_and_anothe
         let folders = [Folder::of_attacker(1)];
         // The two plugins share 18Mi, of which each may have half: fewer than 160 such statuses.
         let (host, most, parents) = (host(&mut scene, &folders, "24Mi").await, 9 << 20, 200);
-        host.says(&["the plugins may take", "may have 24Mi (--memory)"]).await;
+        host.until_logged(&["the plugins may take", "may have 24Mi (--memory)"]).await;
         scene.create(memcached("cache", 1)).await;
         for number in 0..parents {
             scene.create(parent_of(1, &format!("flood-{number}"), "large status")).await;

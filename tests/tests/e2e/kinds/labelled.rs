@@ -120,7 +120,7 @@ fn a_map_that_loses_the_label_loses_the_finalizer_and_keeps_its_children_unless_
         let freed = |map: &Value| map["metadata"].get("finalizers").is_none();
         scene.merge(&CONFIG_MAP, "one", labels(&json!({ MARK: "no" }))).await;
         scene.until_object(&CONFIG_MAP, "one", "is released", freed).await;
-        host.says(&["INFO", "no longer selected", "/one"]).await;
+        host.until_logged(&["INFO", "no longer selected", "/one"]).await;
         // Nothing changes, for its child either, until the label is back.
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(freed(&scene.get(&CONFIG_MAP, "one").await));

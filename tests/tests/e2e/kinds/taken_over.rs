@@ -91,7 +91,7 @@ fn children_are_taken_over_in_place_with_all_fields_so_that_what_is_dropped_goes
             parent["status"]
         );
         assert!(scene.events("one", "Conflict").await.is_empty());
-        host.says(&["INFO", "child taken over", "heir"]).await;
+        host.until_logged(&["INFO", "child taken over", "heir"]).await;
 
         // From now on everything is as if the plugin had always had the new name.
         scene.merge(&FAULT, "one", json!({ "spec": { "fault": "" } })).await;

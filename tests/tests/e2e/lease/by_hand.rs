@@ -49,7 +49,7 @@ fn a_host_whose_lease_is_given_away_by_hand_stops_and_takes_it_back_once_it_expi
         let edit = json!({ "spec": { "holderIdentity": "stranger", "renewTime": "2020-01-01T00:00:00.000000Z" } });
         let edited = Instant::now();
         scene.admin.merge(&LEASE, SYSTEM, &lease_name(&scene), &edit).await.expect("it is edited");
-        host.says(&["WARN", "no longer holds the Lease"]).await;
+        host.until_logged(&["WARN", "no longer holds the Lease"]).await;
         let said = host.until("it says who holds it", async || {
             let status = host.status().await?;
             let lease = status["leases"][0].clone();

@@ -36,9 +36,9 @@ fn of_two_hosts_one_works_and_the_other_is_ready_and_names_it() {
             let line = format!("leader_election_master_status{{name=\"hotshoe-system/{name}\"}} {held}");
             assert!(metrics.contains(&line), "{metrics}");
         }
-        second.says(&["INFO", "another host holds the Lease", &holder]).await;
+        second.until_logged(&["INFO", "another host holds the Lease", &holder]).await;
         let process = format!("process {}", first.process());
-        second.says(&["INFO", "the other host writes the history", "memcached", &process]).await;
+        second.until_logged(&["INFO", "the other host writes the history", "memcached", &process]).await;
         let plugin = second.plugin().await;
         assert_eq!(plugin["ready"], true, "{plugin:#}");
         assert!(plugin["standingBy"].as_str().is_some_and(|why| why.contains(&holder)), "{plugin:#}");
@@ -87,7 +87,7 @@ fn after_a_crash_another_host_works_within_15_seconds_and_acts_on_what_changed_m
             .await;
         println!("it acts {:?} after the crash", killed.elapsed());
         assert!(killed.elapsed() <= AFTER_CRASH, "{:?}", killed.elapsed());
-        second.says(&["INFO", "this one writes the history of the plugin now"]).await;
+        second.until_logged(&["INFO", "this one writes the history of the plugin now"]).await;
     });
 }
 
@@ -145,7 +145,7 @@ fn a_host_that_was_cut_off_for_longer_than_its_lease_writes_nothing_of_what_it_h
         let is_its = |entry: &&hotshoe_tests::audit::Entry| entry.token == token;
         let before = scene.recorded_writes().await.iter().filter(is_its).count();
         first.thaw();
-        first.says(&["WARN", "no longer holds the Lease"]).await;
+        first.until_logged(&["WARN", "no longer holds the Lease"]).await;
         stands_by(&first).await;
         scene.merge(&MEMCACHED, "cache-0", json!({ "spec": { "size": 3 } })).await;
         scene.available("cache-0").await;
@@ -166,7 +166,7 @@ fn a_standby_for_a_host_with_other_plugins_reports_what_is_not_served_and_what_t
         holds(&first, wait::TIMEOUT).await;
         let folder = Folder::of_faulty();
         let second = start.plugins(&[folder.path()]).start();
-        second.says(&["WARN", "does not run faulty", "--lease-name"]).await;
+        second.until_logged(&["WARN", "does not run faulty", "--lease-name"]).await;
         let (_, page) = second.ask(&["status"]);
         assert!(page.contains("does not run faulty"), "{page}");
     });

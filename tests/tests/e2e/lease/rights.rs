@@ -22,7 +22,7 @@ fn a_missing_right_is_reported_with_the_way_to_grant_it_and_waited_for() {
         plane.grant("leaseless", "tests-leaseless", &rules).await;
         let host = scene.start().await.kubeconfig(&kubeconfig).shards(1).start();
         scene.watch_log(&host);
-        host.says(&["WARN", "Leases", "cannot be watched", "forbidden", "hotshoe rbac"]).await;
+        host.until_logged(&["WARN", "Leases", "cannot be watched", "forbidden", "hotshoe rbac"]).await;
         let problem = host
             .until("its status says so", async || {
                 let status = host.status().await?;
@@ -45,11 +45,11 @@ fn a_missing_right_is_reported_with_the_way_to_grant_it_and_waited_for() {
         let rules =
             json!([{ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["list", "watch"] }]);
         plane.grant("leaseless", "tests-leaseless-watch", &rules).await;
-        host.says(&["WARN", "Lease", "cannot create", "hotshoe rbac"]).await;
+        host.until_logged(&["WARN", "Lease", "cannot create", "hotshoe rbac"]).await;
         let rules = json!([{ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "get", "update"] }]);
         plane.grant("leaseless", "tests-leaseless-write", &rules).await;
         // The policy that closes the namespace of the hosts lets only one account write there.
-        host.says(&["WARN", "Lease", "the namespace hotshoe-system is the host's"]).await;
+        host.until_logged(&["WARN", "Lease", "the namespace hotshoe-system is the host's"]).await;
         let own = scene.start().await.shards(1).ready().await;
         holds(&own, Duration::from_secs(5)).await;
         scene.available("cache").await;

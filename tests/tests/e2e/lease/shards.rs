@@ -106,7 +106,7 @@ fn hosts_that_shard_the_parents_differently_do_not_work_side_by_side() {
         super::holds(&first, wait::TIMEOUT).await;
         let second = scene.start().await.shards(2).ready().await;
         scene.watch_log(&second);
-        second.says(&["WARN", "spreads the parents over shards in another way", "stop all hosts"]).await;
+        second.until_logged(&["WARN", "spreads the parents over shards in another way", "stop all hosts"]).await;
         assert_eq!(held(&second).await, Ok(0));
         scene.create(memcached("cache", 1)).await;
         scene.available("cache").await;

@@ -76,7 +76,7 @@ fn a_refused_write_is_retried_at_once_when_the_parent_is_annotated() {
 }
 
 #[test]
-fn children_are_cared_for_while_the_status_may_not_be_written() {
+fn children_are_applied_while_the_status_may_not_be_written() {
     run(async {
         let scene = scene("refused-status").await;
         scene.create(memcached("cache", 1)).await;

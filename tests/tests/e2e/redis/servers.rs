@@ -68,7 +68,7 @@ fn the_scale_subresource_adds_servers_and_removes_the_highest() {
 }
 
 #[test]
-fn two_of_them_in_a_namespace_have_nothing_in_common() {
+fn deleting_one_redis_leaves_another_in_its_namespace_ready() {
     run(async {
         let (scene, _host) = scene("two").await;
         scene.create(redis(json!({ "replicas": 1 }))).await;

@@ -334,7 +334,7 @@ fn a_component_that_is_being_compiled_survives_a_rollback() {
         for number in 0..6 {
             scene.merge(&FAULT, &format!("fault-{number}"), json!({ "spec": { "fault": "slip" } })).await;
         }
-        host.says(&["ERROR", "RolledBack", "calls failed"]).await;
+        host.until_logged(&["ERROR", "RolledBack", "calls failed"]).await;
         until_digest(&host, &fix).await;
         let plugin = host.until_plugin("all is well", |plugin| plugin["refused"].is_null()).await;
         assert_eq!(plugin["ready"], true, "{plugin:#}");
@@ -439,7 +439,7 @@ fn native_code_that_is_damaged_or_of_another_host_is_never_run_but_compiled_agai
         {
             fs::write(&native, damaged).expect("it is damaged");
             let mut host = start(&mut scene, folder.path(), cache.path()).await;
-            host.says(&["WARN", "corrupt or foreign"]).await;
+            host.until_logged(&["WARN", "corrupt or foreign"]).await;
             serves(&scene, &format!("fault-{number}")).await;
             assert_eq!(fs::read(&native).expect("native code").len(), good.len(), "it is fixed");
             host.stop();

@@ -43,7 +43,7 @@ fn a_kind_that_cannot_be_watched_delays_its_own_component_and_no_other() {
         assert!(plugin["inProgress"]["waitsFor"].to_string().contains("Ingress"), "{plugin:#}");
         let (_, words) = host.ask(&["status"]);
         assert!(words.contains(&format!("activating: {waiting}: ")) && words.contains("Ingress"), "{words}");
-        host.says(&["WARN", "faulty", &format!("digest={waiting}"), "is not active yet", "Ingress"]).await;
+        host.until_logged(&["WARN", "faulty", &format!("digest={waiting}"), "is not active yet", "Ingress"]).await;
         serves(&scene, "meanwhile").await;
         may_see_ingresses(&scene, true).await;
         until_digest(&host, &lacking).await;

@@ -167,7 +167,7 @@ fn a_good_canary_decides_for_its_share_and_after_its_duration_for_all() {
         until_decided_by(&scene, &larger, (&words(1), WORKS)).await;
         folder.edit("duration: 60m", "duration: 1s");
         until_digest(&host, &second).await;
-        host.says(&["the canary is activated: its time is over"]).await;
+        host.until_logged(&["the canary is activated: its time is over"]).await;
         scene
             .until("all say so, and none names a canary", async || {
                 let found = shown_revisions(&scene, &FAULT).await;
@@ -253,7 +253,7 @@ fn a_canary_stays_where_the_active_revision_fails_on_the_same_parents() {
         for number in 0..8 {
             scene.merge(&FAULT, &format!("fault-{number}"), json!({ "spec": { "fault": "trap" } })).await;
         }
-        host.says(&["WARN", "the active revision fails on the same objects, so it stays the canary"]).await;
+        host.until_logged(&["WARN", "the active revision fails on the same objects, so it stays the canary"]).await;
         until_canary(&host, &second).await;
         let failing = scene
             .until_object(&FAULT, "fault-0", "fails", |object| condition_parts(object, "Reconciled").1 == "Trapped")
@@ -400,7 +400,7 @@ fn a_changed_plugin_yaml_applies_to_the_canary_and_one_that_grants_it_less_ends_
         folder.put(&second);
         let since = until_canary(&host, &second).await["since"].clone();
         folder.edit("  grants:\n", "  config: {values: {a: 1}}\n  grants:\n");
-        host.says(&["plugin.yaml has changed and is applied"]).await;
+        host.until_logged(&["plugin.yaml has changed and is applied"]).await;
         let share = share_of(&scene, 50, &second).await;
         until_decided_by(&scene, &share, (&words(1), WORKS)).await;
         assert_eq!(until_canary(&host, &second).await["since"], since, "it goes on");

@@ -96,7 +96,7 @@ fn an_invalid_plugin_yaml_changes_nothing_and_is_reported() {
             };
             let plugin = host.until_plugin(&format!("{words} is in the status"), is_said).await;
             assert_eq!(plugin["ready"], true, "{plugin:#}");
-            host.says(&["ERROR", "faulty", "plugin.yaml is not applied", words]).await;
+            host.until_logged(&["ERROR", "faulty", "plugin.yaml is not applied", words]).await;
             let (_, shown) = host.ask(&["status"]);
             assert!(shown.contains("plugin.yaml is rejected") && shown.contains(words), "{shown}");
             serves(&scene, &format!("fault-{number}")).await;
@@ -212,7 +212,7 @@ fn an_active_component_that_is_granted_less_than_it_asks_for_stays_active_and_st
         let words = plugin["pluginFile"]["notGranted"].as_str().unwrap_or_default();
         assert!(words.contains("create, delete on ConfigMap") && words.contains("restart"), "{words}");
         assert_eq!(plugin["ready"], true, "{plugin:#}");
-        host.says(&["WARN", "faulty", "create, delete on ConfigMap"]).await;
+        host.until_logged(&["WARN", "faulty", "create, delete on ConfigMap"]).await;
         let (_, shown) = host.ask(&["status"]);
         assert!(shown.contains("less granted") && shown.contains("create, delete"), "{shown}");
         scene.create(fault("two", "")).await;

@@ -98,7 +98,7 @@ fn a_component_that_is_built_decides_once_it_is_reloaded_and_not_before() {
         folder.put(&reworded(folder.original(), WORDS[0], WORDS[1]));
         // plugin.yaml is followed, and applies to the active component.
         folder.edit("  source:", "  swap: {maxLosing: 20}\n  source:");
-        host.says(&["plugin.yaml has changed"]).await;
+        host.until_logged(&["plugin.yaml has changed"]).await;
         let (_, words) = host.ask(&["approve", "memcached"]);
         assert!(words.contains("nothing waits"), "{words}");
         scene.create(memcached("second", 1)).await;
@@ -167,7 +167,7 @@ fn a_component_that_cannot_be_activated_leaves_the_last_good_one_active() {
             assert!(plugin["refused"]["message"].as_str().is_some_and(|message| !message.is_empty()), "{plugin:#}");
             assert_eq!(plugin["digest"], good, "{what}");
             assert_eq!(plugin["ready"], true, "{what}: {plugin:#}");
-            host.says(&["ERROR", "memcached", reason]).await;
+            host.until_logged(&["ERROR", "memcached", reason]).await;
             let (_, history) = host.ask(&["history", "memcached", "-o", "json"]);
             let history: Value = serde_json::from_str(&history).expect("JSON");
             let last = history["entries"].as_array().and_then(|entries| entries.last()).expect("an entry");
@@ -239,7 +239,7 @@ fn a_component_that_traps_at_its_first_call_is_not_activated() {
         assert!(!status.success() && words.contains("ApprovalRequired"), "{words}");
         let digest = Digest::of(&trapping);
         assert!(words.contains(&format!("not activated: {digest}: ")), "{words}");
-        host.says(&["ERROR", "ApprovalRequired", &format!("digest={digest} ")]).await;
+        host.until_logged(&["ERROR", "ApprovalRequired", &format!("digest={digest} ")]).await;
         // The same bytes are not tried again and again.
         tokio::time::sleep(Duration::from_secs(2)).await;
         assert_eq!(scene.recorded_writes().await.len(), before, "nothing was written");

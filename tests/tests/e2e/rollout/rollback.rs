@@ -326,7 +326,7 @@ fn a_component_that_fails_only_where_its_predecessor_fails_is_not_rolled_back() 
         for number in 0..6 {
             scene.merge(&FAULT, &format!("fault-{number}"), json!({ "spec": { "fault": "trap" } })).await;
         }
-        host.says(&["WARN", "the one before it fails on the same objects, so it stays active"]).await;
+        host.until_logged(&["WARN", "the one before it fails on the same objects, so it stays active"]).await;
         assert_eq!(host.digest().await, second);
         assert_eq!(host.plugin().await["refused"], Value::Null);
     });
@@ -410,7 +410,7 @@ fn a_component_that_does_worse_than_the_one_before_it_is_rolled_back_automatical
         assert!(refused["message"].as_str().is_some_and(|why| why.contains("calls failed")), "{refused:#}");
         assert_eq!(history(&host)[2].1, "RolledBack");
         // The log has, in this order: what failed, that it is rolled back, and to which revision.
-        host.says(&["rolled back", &short(&second)]).await;
+        host.until_logged(&["rolled back", &short(&second)]).await;
         let log = host.log();
         let at = |words: &[&str]| {
             let lines = log.lines().enumerate().filter(|(_, line)| words.iter().all(|words| line.contains(words)));
@@ -464,7 +464,7 @@ fn is_rolled_back_where_all_slip(name: &str, words: &str) {
         assert!(status.success(), "{words}");
         all_six_slip(&scene).await;
         until_digest(&host, &first).await;
-        host.says(&["ERROR", "RolledBack", "calls failed"]).await;
+        host.until_logged(&["ERROR", "RolledBack", "calls failed"]).await;
     });
 }
 
@@ -592,7 +592,8 @@ fn a_child_of_a_dropped_kind_that_may_no_longer_be_deleted_stays_and_is_reported
         folder.edit(HOLDING, "");
         folder.put(folder.original());
         host.until_plugin("the other decides", |plugin| plugin["digest"] != before).await;
-        host.says(&["no longer desired stays", "/one: `delete` on LimitRange is not granted", "plugin.yaml"]).await;
+        host.until_logged(&["no longer desired stays", "/one: `delete` on LimitRange is not granted", "plugin.yaml"])
+            .await;
         scene.get(&LIMIT_RANGE, "one").await;
     });
 }
