@@ -346,6 +346,10 @@ impl Objects {
         if self.waits_for_retry(name) || (described.object.deleting && !described.has_finalizer()) {
             return;
         }
+        if self.running.get(name).is_some_and(|running| running.plugin.is_recording()) {
+            // A revision that is active would have no entry in the history of the same status.
+            return;
+        }
         let known = self.running.get_mut(name).map(Running::known);
         let next = status::of(&described.status, described.object.generation, known.as_ref(), standing, &time::now());
         if next == described.status {

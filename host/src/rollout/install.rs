@@ -140,10 +140,14 @@ impl ManagedPlugin {
         history.rolled_back(digest).map(|entry| LoadError::RolledBack(entry.message.clone()))
     }
 
-    /// Activates the last good revision again, because the offered component was refused and no revision is active.
-    async fn fall_back(&self, instead_of: Option<Digest>) {
+    /// Activates the last good revision again, because the offered component was refused and no revision is active. If
+    /// `spec.revision` names a revision that is not available, that may be the offered component.
+    async fn fall_back(&self, offered: Option<Digest>) {
         let refused = self.controller.slot.refused();
-        let earlier = self.history().rollback_targets(instead_of);
+        let pinned = self.plugin().control.revision.clone();
+        let is_pinned = |digest: Digest| pinned.as_ref().is_none_or(|pinned| pinned.is_of(digest));
+        let mut earlier = self.history().rollback_targets(offered.filter(|offered| is_pinned(*offered)));
+        earlier.sort_by_key(|digest| !is_pinned(*digest));
         for digest in earlier {
             let start = Start::Return("the component that was offered at the start was refused");
             let activated = match self.kept_or_pulled(digest).await {
@@ -301,8 +305,11 @@ impl ManagedPlugin {
 
     /// Changes the history on a blocking thread: all reconciles share one thread, which must not wait for the disk.
     pub(crate) async fn remember(&self, change: impl FnOnce(&mut History) + Send + 'static) {
-        let history = self.history.clone();
-        let changed = tokio::task::spawn_blocking(move || history.change(change));
+        let (history, announced) = (self.history.clone(), self.history.announce());
+        let changed = tokio::task::spawn_blocking(move || {
+            history.change(change);
+            drop(announced);
+        });
         if let Err(error) = changed.await {
             tracing::warn!(plugin = &*self.controller.name, %error, "the history of revisions is not kept");
         }

@@ -262,6 +262,11 @@ impl ManagedPlugin {
         self.control_failing.lock().clone()
     }
 
+    /// Returns whether the history does not have yet what has happened to the revisions.
+    pub fn is_recording(&self) -> bool {
+        self.history.is_changing()
+    }
+
     /// Returns the entries of the plugin's history, the newest last.
     pub fn history_entries(&self) -> Vec<Entry> {
         self.history().entries().to_vec()

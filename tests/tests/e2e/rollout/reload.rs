@@ -138,11 +138,14 @@ fn no_change_is_lost_while_components_come_and_go_under_load() {
         for (name, size) in sizes {
             assert_eq!(scene.get(&DEPLOYMENT, &name).await["spec"]["replicas"], json!(size), "{name}");
         }
-        // A write of a parent may conflict with a user's edit at the same moment; nobody edits
-        // children.
+        // A write of a parent may conflict with a user's edit at the same moment. Nobody edits children, but the status of
+        // a Deployment changes: a write that was checked against an earlier version is made again.
         let of_children = |resource: &str| matches!(resource, "deployments" | "services");
         let writes = scene.recorded_writes().await;
-        let refused: Vec<_> = writes.iter().filter(|write| write.code >= 400 && of_children(&write.resource)).collect();
+        let refused: Vec<_> = writes
+            .iter()
+            .filter(|write| write.code >= 400 && write.code != 409 && of_children(&write.resource))
+            .collect();
         assert!(refused.is_empty(), "{refused:#?}");
         assert!(!host.log().contains("panicked"), "{}", host.log());
     });
