@@ -436,6 +436,27 @@ mod tests {
     }
 
     #[test]
+    fn what_an_answer_asks_for_itself_is_no_excess_wherever_it_is_but_for_a_new_volume_of_the_nodes_files() {
+        let deployment = reference("apps", "Deployment");
+        let exceeds = |live: &Value, answer: &Value| {
+            may_exceed(&closed(&deployment.kind, &live.to_string()), &desired(&deployment, answer.clone()))
+        };
+        let nothing = template(json!({}));
+        // The gate has checked the answer, and nothing else is there.
+        assert!(!exceeds(&nothing, &template(json!({ "hostPID": true }))));
+        let capable = |names: &[&str]| {
+            let container =
+                |name: &&str| json!({ "name": name, "securityContext": { "capabilities": { "add": ["NET_ADMIN"] } } });
+            template(json!({ "containers": names.iter().map(container).collect::<Vec<_>>() }))
+        };
+        assert!(!exceeds(&capable(&["a", "b"]), &capable(&["b"])));
+        let mounted = template(json!({ "volumes": [{ "name": "logs", "hostPath": { "path": "/var/log" } }] }));
+        assert!(!exceeds(&mounted, &mounted));
+        // A container that others have added may mount a volume of this name already.
+        assert!(exceeds(&nothing, &mounted));
+    }
+
+    #[test]
     fn an_object_with_more_items_than_are_listed_or_that_cannot_be_read_is_always_checked() {
         let deployment = reference("apps", "Deployment");
         let volume =

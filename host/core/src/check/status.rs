@@ -81,6 +81,7 @@ mod tests {
     fn a_status_is_an_object_without_conditions() {
         assert_eq!(check(None, &[]), Ok(Map::new()));
         assert_eq!(check(Some(r#"{"nodes":[]}"#), &[condition("Available")]).unwrap().len(), 1);
+        assert!(check(None, &[condition("Available"), condition("Progressing")]).is_ok());
         for wrong in ["[]", "1", "nonsense", r#"{"conditions":[]}"#] {
             assert_eq!(check(Some(wrong), &[]).unwrap_err().rule(), "status", "{wrong}");
         }
