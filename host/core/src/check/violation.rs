@@ -219,6 +219,30 @@ mod tests {
     }
 
     #[test]
+    fn a_denial_without_some_rules_has_the_others_or_is_none() {
+        let mut violations = Violations::default();
+        violations.add(Violation::new("a", "first"));
+        violations.add(Violation::new("b", "second"));
+        let denial = violations.finish(()).unwrap_err();
+        assert_eq!(
+            denial.clone().without(&["a"]).map(|left| left.to_string()),
+            Some("the decision is denied as a whole: second".to_owned())
+        );
+        assert_eq!(denial.clone().without(&["c"]), Some(denial.clone()));
+        assert_eq!(denial.without(&["b", "a"]), None);
+    }
+
+    #[test]
+    fn the_part_of_plugin_yaml_has_what_fixes_a_violation_and_nothing_for_one_that_no_grant_fixes() {
+        let grant = Grant { rules: Vec::new(), prune_all: false, host_namespace: "host".into() };
+        let fixed = |fix| Denial::from(Violation::new("a", "first").fixed_by(fix)).plugin_yaml(&grant);
+        let part = fixed(Fix::Spec("pruneAll", serde_json::json!(true)));
+        assert!(part.is_some_and(|part| part.contains("pruneAll: true")));
+        assert_eq!(fixed(Fix::Answer("leave it out".into())), None);
+        assert_eq!(Denial::from(Violation::new("a", "first")).plugin_yaml(&grant), None);
+    }
+
+    #[test]
     fn nothing_broken_passes() {
         assert_eq!(Violations::default().finish(7), Ok(7));
     }
