@@ -510,3 +510,29 @@ fn verbs_are_rbacs() {
     assert_eq!(words, ALL);
     assert_eq!(Verb::from(WriteVerb::Update), Verb::Update);
 }
+
+#[test]
+fn a_fix_names_the_rule_that_lacks_least_its_kind_and_the_namespace_of_the_parent_as_own() {
+    let denied = |grant: &Grant, access: Access<'_>, object: &ObjectRef| {
+        let parent = self::object("c", "Memcached", "n/parent");
+        let request = Request { parent: &parent, object, namespaced: true, access };
+        grant.authorise(&request, &label_of).unwrap_err()
+    };
+    let maps = json!({ "kind": "ConfigMap", "verbs": ALL });
+    let secrets = grant(json!([maps, { "kind": "Secret", "verbs": ["get"], "names": ["a"] }]));
+    let denial = denied(&secrets, Access::Read, &object("", "Secret", "n/b")).to_string();
+    assert!(denial.contains("spec.grants[1]") && denial.contains("names: [b]"), "{denial}");
+
+    let pods = grant(json!([maps, { "kind": "Pod", "verbs": ALL }]));
+    let body = json!({ "spec": { "automountServiceAccountToken": false, "hostNetwork": true } });
+    let denial = denied(&pods, Access::Apply(&body), &object("", "Pod", "n/a"));
+    assert!(denial.to_string().contains("spec.grants[1]"), "{denial}");
+    let part = denial.plugin_yaml(&pods).unwrap();
+    assert!(part.contains("kind: Pod") && part.contains("hostNetwork: true"), "{part}");
+
+    let elsewhere = grant(json!([{ "kind": "ConfigMap", "verbs": ALL, "namespaces": ["elsewhere"] }]));
+    let denial = denied(&elsewhere, Access::Read, &map("n/a")).to_string();
+    assert!(denial.contains("namespaces: own"), "{denial}");
+    let denial = denied(&elsewhere, Access::Read, &map("third/a")).to_string();
+    assert!(denial.contains("namespaces: [third]"), "{denial}");
+}
