@@ -457,6 +457,20 @@ mod tests {
     }
 
     #[test]
+    fn fields_that_a_newer_api_server_fills_in_are_no_violation_unless_there_are_too_many_to_list() {
+        let deployment = reference("apps", "Deployment");
+        let filled = |count: usize| {
+            let fields = (0..count).map(|number| (format!("field{number}"), json!(true)));
+            template(Value::Object(fields.collect()))
+        };
+        assert_eq!(broken(&deployment, &filled(3), json!({})), None);
+        assert_eq!(broken(&deployment, &filled(30), json!({})), Some(UNKNOWN_FIELD));
+        let mut also_denied = filled(3);
+        also_denied["spec"]["template"]["spec"]["hostPID"] = json!(true);
+        assert_eq!(broken(&deployment, &also_denied, json!({})), Some("pod-host-pid"));
+    }
+
+    #[test]
     fn an_object_with_more_items_than_are_listed_or_that_cannot_be_read_is_always_checked() {
         let deployment = reference("apps", "Deployment");
         let volume =
