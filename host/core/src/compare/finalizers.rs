@@ -103,6 +103,15 @@ mod tests {
     }
 
     #[test]
+    fn a_change_touches_parents_if_a_finalizer_is_added_kept_or_stranded() {
+        let change = |added, kept, stranded| FinalizerChange { old: None, new: None, added, kept, stranded };
+        for touching in [change(1, 0, 0), change(0, 1, 0), change(0, 0, 1), change(1, 1, 1), change(2, 1, 1)] {
+            assert!(touching.touches_any());
+        }
+        assert!(!change(0, 0, 0).touches_any());
+    }
+
+    #[test]
     fn the_same_finalizer_is_no_change() {
         assert_eq!(numbers(Some(A), ("Demo", Some(A))), None);
         assert_eq!(numbers(None, ("Demo", None)), None);
