@@ -10,7 +10,7 @@ pub const APPLY_RIGHTS: &str = "apply what `hotshoe rbac` prints for all plugins
 /// The reason of a write that was not sent, or was cut off, because its permit was over.
 pub(super) const PERMIT_EXPIRED: &str = "PermitExpired";
 
-/// The code of an answer that cannot be used: whoever answered says that the request succeeded.
+/// The code of an answer that cannot be used: the answer itself says that the request succeeded.
 const USELESS_ANSWER: u16 = 200;
 
 /// The maximum length of the reason of an Event, in bytes: the API server's limit.

@@ -81,7 +81,7 @@ async fn set_finalizers(
         "resourceVersion": object.resource_version.to_string(),
         "finalizers": finalizers,
     } });
-    let query = format!("fieldManager={HOST_MANAGER}");
+    let query = apply_body::manager_query(HOST_MANAGER);
     let patch = Patch {
         verb: "set the finalizers of",
         subresource: None,
@@ -137,7 +137,7 @@ pub async fn set_history(
     let patch = Patch {
         verb: "set the history of",
         subresource: Some("status"),
-        query: format!("fieldManager={HOST_MANAGER}"),
+        query: apply_body::manager_query(HOST_MANAGER),
         content_type: MERGE_PATCH,
         body: body.to_string().into_bytes(),
     };

@@ -314,7 +314,8 @@ impl Objects {
             return;
         }
         if let Err(error) = self.start(described).await {
-            tracing::warn!(plugin = described.name(), "the plugin that is to be removed cannot be started: {error:#}");
+            // Tried in each pass, so not for the log: the conditions say what keeps the object.
+            tracing::debug!(plugin = described.name(), "the plugin that is to be removed cannot be started: {error:#}");
         }
     }
 

@@ -108,8 +108,7 @@ async fn pull_if_changed(
 /// Why it cannot be pulled.
 pub(crate) async fn pull_again(plugin: &ManagedPlugin, digest: Digest) -> Result<Candidate, String> {
     let source = plugin.plugin().source.clone();
-    let named = plugin.history().source_of(digest).map(str::to_owned);
-    let image = named.as_deref().and_then(|image| image_of(&source, image)).ok_or(NOT_KEPT)?;
+    let image = image_to_pull_again(plugin, digest).ok_or(NOT_KEPT)?;
     let access = access(plugin, &source).await.map_err(|(_, message)| message)?;
     let component = pull(plugin, &source, &image, access).await.map_err(|error| error.to_string())?;
     match component.digest() == digest {
@@ -119,16 +118,15 @@ pub(crate) async fn pull_again(plugin: &ManagedPlugin, digest: Digest) -> Result
 }
 
 /// Returns the image from which a component can be pulled again: one that is named by its digest, in the repository of
-/// the source. Whoever may write the status of a `Plugin` object could otherwise have the host pull from anywhere.
+/// the source. Otherwise an account that may write the status of a `Plugin` object could have the host pull from anywhere.
 fn image_of(source: &Source, named: &str) -> Option<ImageRef> {
     let (of, image): (ImageRef, ImageRef) = (source.oci.as_deref()?.parse().ok()?, named.parse().ok()?);
     image.digest().filter(|digest| of.pinned(*digest) == image).map(|_| image)
 }
 
-/// Returns whether a component that was active can be pulled again, as far as is known without a request.
-pub(crate) fn can_pull_again(plugin: &ManagedPlugin, digest: Digest) -> bool {
-    let source = plugin.plugin().source.clone();
-    plugin.history().source_of(digest).is_some_and(|named| image_of(&source, named).is_some())
+/// Returns the image from which a component that was active can be pulled again, as far as is known without a request.
+pub(crate) fn image_to_pull_again(plugin: &ManagedPlugin, digest: Digest) -> Option<ImageRef> {
+    image_of(&plugin.plugin().source, plugin.history().source_of(digest)?)
 }
 
 async fn pull(

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::cluster::shared_watch::Viewer;
 use crate::reconcile::slot::Refused;
 use crate::reconcile::views::Views;
-use crate::rollout::fetch::{NOT_KEPT, can_pull_again, pull_again};
+use crate::rollout::fetch::{NOT_KEPT, image_to_pull_again, pull_again};
 use crate::rollout::history::{Event, History};
 use crate::rollout::install::{Start, needs_approval};
 use crate::rollout::managed_plugin::ManagedPlugin;
@@ -137,7 +137,9 @@ impl ManagedPlugin {
 
     /// Returns whether a component that was active is kept, on the disk or in memory, or can be pulled again.
     pub(crate) fn is_available(&self, digest: Digest) -> bool {
-        self.history().is_kept(digest) || self.in_memory(digest).is_some() || can_pull_again(self, digest)
+        self.history().is_kept(digest)
+            || self.in_memory(digest).is_some()
+            || image_to_pull_again(self, digest).is_some()
     }
 
     /// Returns the revision that was active before the present one, if it has this digest.

@@ -247,7 +247,7 @@ async fn take_turns(child: Paused, mut others: OtherCalls) -> Infallible {
 }
 
 /// Runs in the child: sets limits for its process, confines it, and only then reads and compiles `input` to `output`.
-/// Where the process cannot be fully confined, it compiles all the same, and tells the host what is missing before it
+/// Where the process cannot be fully confined, it compiles all the same, and reports to the host what is missing before it
 /// reads the component.
 ///
 /// # Errors
@@ -262,7 +262,7 @@ pub fn compile_stream(mut input: impl Read, mut output: impl Write, seconds: u64
     let engine = wasmtime::Engine::new(&engine::config()).map_err(anyhow::Error::msg)?;
     let confinement = confine();
     if !confinement.is_complete() {
-        // If nobody reads that, the component is compiled all the same.
+        // If the host does not read that, the component is compiled all the same.
         let _ = writeln!(io::stderr(), "{NOT_CONFINED}{confinement}");
     }
     let mut component = Vec::new();

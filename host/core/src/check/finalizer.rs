@@ -3,7 +3,7 @@
 //! A component chooses its finalizer, and the host removes it with the host's own account. So a finalizer is allowed
 //! only if its name carries the plugin's name, or if the administrator lists it in the plugin's `plugin.yaml`. A listed
 //! finalizer that another field manager set, according to `managedFields`, stays. One that carries the plugin's name is
-//! nobody else's.
+//! the plugin's alone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -56,7 +56,7 @@ impl Room {
     }
 
     /// Writes a fetched component to `path`, after older components of all plugins were evicted for it. `is_replaced`
-    /// tells which files of the folder are removed then.
+    /// says which files of the folder are removed then.
     ///
     /// # Errors
     /// If the component cannot be written, or does not fit beside those that are not evicted.
