@@ -17,7 +17,7 @@ use crate::cli::project::{CaseFile, Folder, shown};
 use crate::cli::terminal::Output;
 use crate::cli::{admit, terminal};
 use crate::sandbox::cases::expect::Expect;
-use crate::sandbox::cases::{Case, Report, Verdict};
+use crate::sandbox::cases::{Case, CaseOutcome, Report};
 use crate::sandbox::revision::Revision;
 
 /// Run a plugin's cases (cases/*.yaml) on its component, without any cluster
@@ -78,7 +78,7 @@ impl Args {
                 accepted.extend(self.accept(&mut file, &mut report, denied.as_deref())?);
             }
             if let (true, Some(why)) = (passed(&report), denied) {
-                report.verdict = Verdict::Failed(format!("it answers as expected, but a host denies that: {why}"));
+                report.verdict = CaseOutcome::Failed(format!("it answers as expected, but a host denies that: {why}"));
             }
             if self.output == Output::Text {
                 terminal::print(text(&file, &report))?;
@@ -105,7 +105,7 @@ impl Args {
         report: &mut Report,
         denied: Option<&str>,
     ) -> anyhow::Result<Option<Accepted>> {
-        let Verdict::Differs { actual } = &report.verdict else { return Ok(None) };
+        let CaseOutcome::Differs { actual } = &report.verdict else { return Ok(None) };
         let (is_failure, expected) = (actual.is_failure(), file.case.expect.as_ref().is_some_and(Expect::is_failure));
         let refused = match denied {
             Some(why) => Some(format!("not accepted, because a host denies the answer: {why}")),
@@ -117,7 +117,7 @@ impl Args {
             None => None,
         };
         if let Some(refused) = refused {
-            report.verdict = Verdict::Failed(refused);
+            report.verdict = CaseOutcome::Failed(refused);
             return Ok(None);
         }
         let written = write_expectation(file, report)?;
@@ -144,7 +144,7 @@ impl Args {
 }
 
 fn passed(report: &Report) -> bool {
-    matches!(report.verdict, Verdict::Passed)
+    matches!(report.verdict, CaseOutcome::Passed)
 }
 
 // === --accept ===
@@ -158,7 +158,7 @@ enum Accepted {
 
 /// Writes the answer into the file, unless the case has passed. The rest of the file stays as it is, comments included.
 fn write_expectation(file: &mut CaseFile, report: &mut Report) -> anyhow::Result<bool> {
-    let Verdict::Differs { actual } = &report.verdict else { return Ok(false) };
+    let CaseOutcome::Differs { actual } = &report.verdict else { return Ok(false) };
     let text = with_expectation(&file.text, &yaml(actual)?);
     let case = Case::from_yaml(&text).map_err(anyhow::Error::msg);
     let case = case.with_context(|| format!("the answer cannot be written into {}", file.path.display()))?;
@@ -167,7 +167,7 @@ fn write_expectation(file: &mut CaseFile, report: &mut Report) -> anyhow::Result
     }
     project::write(&file.path, text.as_bytes())?;
     (file.text, file.case) = (text, case);
-    report.verdict = Verdict::Passed;
+    report.verdict = CaseOutcome::Passed;
     Ok(true)
 }
 
@@ -202,11 +202,11 @@ fn text(file: &CaseFile, report: &Report) -> String {
     let (time, memory) = (report.elapsed.as_micros(), report.memory / 1024);
     let mut text = format!("{mark} {} ({time} µs, {memory} KiB)\n", file.case.name);
     match &report.verdict {
-        Verdict::Passed => return text,
-        Verdict::Failed(message) => {
+        CaseOutcome::Passed => return text,
+        CaseOutcome::Failed(message) => {
             let _ = writeln!(text, "     {message}");
         }
-        Verdict::Differs { actual } => {
+        CaseOutcome::Differs { actual } => {
             text.push_str(&difference(file, actual, terminal::is_coloured(&std::io::stdout())))
         }
     }
@@ -246,9 +246,9 @@ fn indented(text: &str) -> String {
 
 fn record(file: &CaseFile, report: &Report) -> Value {
     let (error, difference) = match &report.verdict {
-        Verdict::Passed => (None, None),
-        Verdict::Failed(message) => (Some(message.clone()), None),
-        Verdict::Differs { actual } => (None, Some(difference(file, actual, false))),
+        CaseOutcome::Passed => (None, None),
+        CaseOutcome::Failed(message) => (Some(message.clone()), None),
+        CaseOutcome::Differs { actual } => (None, Some(difference(file, actual, false))),
     };
     json!({
         "name": file.case.name,

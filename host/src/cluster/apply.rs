@@ -14,7 +14,6 @@ use crate::cluster::client::{ApiCall, Cluster};
 use crate::cluster::discovery::{Kinds, Resource};
 use crate::cluster::error::ApiError;
 use crate::cluster::identity::{Identity, Permit};
-use crate::cluster::ownership::claim;
 use crate::cluster::rate_limit::RateLimit;
 use crate::cluster::shared_watch::Role;
 use crate::cluster::view::View;
@@ -22,7 +21,8 @@ use hotshoe_core::check;
 use hotshoe_core::check::Denial;
 use hotshoe_core::check::fields;
 use hotshoe_core::check::violation::Checked;
-use hotshoe_core::diff::{Apply, Plan, Precondition};
+use hotshoe_core::diff::ownership::{NotAChild, Owner, as_observed, claim, is_no_older, lost_its_controller};
+use hotshoe_core::diff::{Apply, Plan};
 use hotshoe_core::flow::unanswered::Unanswered;
 use hotshoe_core::flow::write_cost::tokens;
 use hotshoe_core::model::kind::{Kind, ObjectRef};
@@ -79,6 +79,15 @@ pub enum WriteError {
 impl From<ApiError> for WriteError {
     fn from(error: ApiError) -> Self {
         WriteError::Api(Box::new(error))
+    }
+}
+
+impl From<NotAChild> for WriteError {
+    fn from(error: NotAChild) -> Self {
+        match error {
+            NotAChild::Conflict { holder } => WriteError::Conflict { holder },
+            NotAChild::Collecting => WriteError::Collecting,
+        }
     }
 }
 
@@ -190,12 +199,12 @@ impl Writer {
             return Err(WriteError::Api(error));
         }
         let Some(live) = live? else { return Err(WriteError::Api(error)) };
-        let precondition = match claim(&live, &apply.desired.digest, &self.manager, parent) {
-            Err(WriteError::Conflict { .. })
-                if self.lost_controller_reference(&live)
+        let precondition = match claim(&live, &apply.desired.digest, self.owner(parent)) {
+            Err(NotAChild::Conflict { .. })
+                if lost_its_controller(&live, &self.manager)
                     && self.is_no_older_than_parent(&key, parent, target).await? =>
             {
-                Precondition::Uid(live.uid.clone())
+                as_observed(&live)
             }
             claimed => claimed?,
         };
@@ -211,6 +220,29 @@ impl Writer {
             self.label_as_ours(&apply.desired.reference, &live, target).await?;
         }
         applied
+    }
+
+    fn owner<'a>(&'a self, parent: Parent<'a>) -> Owner<'a> {
+        let Parent { reference, uid, predecessors, adopts, .. } = parent;
+        Owner { parent: reference, uid, manager: &self.manager, predecessors, adopts }
+    }
+
+    /// Returns whether a child was created while this parent existed.
+    async fn is_no_older_than_parent(
+        &self,
+        child: &Key,
+        parent: Parent<'_>,
+        target: Target<'_>,
+    ) -> Result<bool, ApiError> {
+        let Some(kind) = self.kinds.get(&parent.reference.kind) else { return Ok(false) };
+        let parent_key = check::key(parent.reference);
+        let child = self.get(target.resource, child, target.permit);
+        let live_parent = self.get(&kind, &parent_key, target.permit);
+        match futures::future::try_join(child, live_parent).await {
+            Ok((child, live_parent)) => Ok(is_no_older(&child, &live_parent, parent.uid)),
+            Err(error) if error.is_not_found() => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Labels a child of another operator that this plugin takes over but cannot apply: only children with our label
@@ -461,6 +493,7 @@ pub(super) mod tests {
     use super::*;
     use crate::cluster::shared_watch::{Scope, SharedWatch};
     use hotshoe_core::check::Desired;
+    use hotshoe_core::diff::Precondition;
     use hotshoe_core::model::limits::Limits;
     use hotshoe_core::model::object::Lens;
     use hotshoe_core::model::projection::Projection;

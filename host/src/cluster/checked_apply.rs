@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::cluster::apply::{Target, WriteError, Writer, unreadable};
 use hotshoe_core::check::result;
+use hotshoe_core::diff::repair;
 use hotshoe_core::diff::repair::Repair;
 use hotshoe_core::diff::{Apply, Precondition};
 use hotshoe_core::model::object::Object;
@@ -84,18 +85,11 @@ pub(super) fn check_repairs(
     repairs: &[Repair],
     target: Target<'_>,
 ) -> Result<(), WriteError> {
-    // A change of the ownership of fields does not change the content.
-    let changes_content = repairs.iter().any(|repair| !repair.pointer.starts_with("/metadata/"));
-    if !changes_content || !result::may_exceed(closed, &apply.desired) {
+    if !repair::change_content(repairs) || !result::may_exceed(closed, &apply.desired) {
         return Ok(());
     }
-    let mut repaired = live.clone();
-    for repair in repairs {
-        if let Some(place) = repaired.pointer_mut(&repair.pointer) {
-            place.clone_from(&repair.value);
-        }
-    }
-    Ok((target.check_result)(&apply.desired.reference, &repaired.to_string())?)
+    let result = repair::repaired(live, repairs).to_string();
+    Ok((target.check_result)(&apply.desired.reference, &result)?)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! the Event last. The revision is no part of the name, or each reload would record every Event anew. A task of its own
 //! writes the Events, so that no reconcile waits for them, except shortly for the Events with which a clean-up begins:
 //! if a webhook holds the Events of a namespace, they are queued like all others. Plugins and namespaces
-//! [take turns](crate::cluster::event_queue). A transient failure is retried; if too many Events of a plugin wait, its
+//! [take turns](hotshoe_core::flow::event_queue). A transient failure is retried; if too many Events of a plugin wait, its
 //! newest are dropped.
 
 use std::collections::BTreeMap;
@@ -22,9 +22,9 @@ use tokio::sync::{Notify, watch};
 
 use crate::cluster::client::{ApiCall, Cluster};
 use crate::cluster::error::ApiError;
-use crate::cluster::event_queue::{EventQueue, Turn};
 use crate::cluster::identity::{Identity, Permit};
 use crate::cluster::time::now;
+use hotshoe_core::flow::event_queue::{EventQueue, InFlight};
 use hotshoe_core::model::decision::Event;
 use hotshoe_core::model::digest::Digest as Revision;
 use hotshoe_core::model::kind::ObjectRef;
@@ -91,27 +91,27 @@ impl Waiting {
         drop(self.unwritten.subscribe().wait_for(|count| *count == 0).await);
     }
 
-    /// Ends the turn of an Event. After a transient error the Event is queued again, unless it was tried for long
+    /// Ends the write of an Event. After a transient error the Event is queued again, unless it was tried for long
     /// enough.
-    fn end(&self, turn: Turn<Box<Note>>, written: Result<(), ApiError>) {
+    fn end(&self, event: InFlight<Box<Note>>, written: Result<(), ApiError>) {
         let mut notes = self.notes.lock();
         match written {
             Err(error) if error.is_of_permit() => {
                 // Another host does not record an Event of a clean-up that has begun.
-                if turn.item.once {
-                    log_lost(&turn.item, &error);
+                if event.item.once {
+                    log_lost(&event.item, &error);
                 }
-                notes.end(turn);
+                notes.end(event);
             }
             Err(error) if error.is_transient() => {
-                let Some(note) = notes.fail(turn, Instant::now()) else { return };
+                let Some(note) = notes.fail(event, Instant::now()) else { return };
                 log_lost(&note, &error);
             }
             Err(error) => {
-                log_lost(&turn.item, &error);
-                notes.end(turn);
+                log_lost(&event.item, &error);
+                notes.end(event);
             }
-            Ok(()) => notes.end(turn),
+            Ok(()) => notes.end(event),
         }
         self.unwritten.send_modify(|count| *count = count.saturating_sub(1));
     }
@@ -120,7 +120,7 @@ impl Waiting {
         self.notes.lock().is_stuck(namespace, ENSURE_TIMEOUT, Instant::now())
     }
 
-    fn next(&self) -> Option<Turn<Box<Note>>> {
+    fn next(&self) -> Option<InFlight<Box<Note>>> {
         self.notes.lock().next(Instant::now())
     }
 
@@ -144,15 +144,15 @@ impl Waiting {
 async fn write_all(cluster: Cluster, waiting: Arc<Waiting>) {
     let mut writes = FuturesUnordered::new();
     loop {
-        while let Some(turn) = waiting.next() {
+        while let Some(event) = waiting.next() {
             let cluster = &cluster;
             writes.push(async move {
-                let written = write(cluster, &turn.item).await;
-                (turn, written)
+                let written = write(cluster, &event.item).await;
+                (event, written)
             });
         }
         tokio::select! {
-            Some((turn, written)) = writes.next() => waiting.end(turn, written),
+            Some((event, written)) = writes.next() => waiting.end(event, written),
             () = waiting.until_due() => {}
         }
     }
@@ -333,10 +333,10 @@ mod tests {
         let waiting = Waiting::default();
         waiting.until_empty().await;
         assert!(waiting.push(note("", "it goes")));
-        let turn = waiting.next().unwrap();
+        let event = waiting.next().unwrap();
         let mut flush = Box::pin(waiting.until_empty());
         assert!(futures::poll!(&mut flush).is_pending());
-        waiting.end(turn, Ok(()));
+        waiting.end(event, Ok(()));
         flush.await;
     }
 
@@ -405,8 +405,8 @@ mod tests {
         assert!(!tokio::time::timeout(2 * ENSURE_TIMEOUT, recorder.ensure(&hung)).await.unwrap().unwrap());
         tokio::time::resume();
         assert!(recorder.record(in_namespace("loud", "bad", 0)));
-        let turn = recorder.waiting.next().unwrap();
-        recorder.waiting.end(turn, Err(ApiError::new("record", "an Event".into(), 500, "", String::new())));
+        let event = recorder.waiting.next().unwrap();
+        recorder.waiting.end(event, Err(ApiError::new("record", "an Event".into(), 500, "", String::new())));
         assert!(!recorder.ensure(&in_namespace("loud", "bad", 0)).await.unwrap());
         let asked = std::iter::from_fn(|| received.try_recv().ok());
         assert_eq!(

@@ -241,7 +241,7 @@ impl Writer {
 ///
 /// # Errors
 /// The API server's error, or that its reply cannot be read.
-pub async fn release(
+pub async fn remove_finalizers(
     cluster: &Cluster,
     resource: &Resource,
     key: &Key,
@@ -376,39 +376,39 @@ mod tests {
         (Cluster::serving(Router::new().fallback(answer)).await, received)
     }
 
-    async fn released(live: &'static str, code: StatusCode) -> (Result<(), ApiError>, Vec<Value>) {
+    async fn remove(live: &'static str, code: StatusCode) -> (Result<(), ApiError>, Vec<Value>) {
         let (cluster, received) = serving(live, code).await;
         let (resource, parent, permit) = (demos(), parent(), Permit::unlimited());
-        let released = release(
+        let removing = remove_finalizers(
             &cluster,
             &resource,
             &parent.key,
             |object| object.finalizers.iter().map(|one| &**one).filter(|one| *one == "a/1").collect(),
             &permit,
         );
-        let released = released.await;
+        let removed = removing.await;
         let written = received.lock().clone();
-        (released, written)
+        (removed, written)
     }
 
     #[tokio::test]
     async fn a_finalizer_is_removed_from_the_object_that_was_read_and_other_finalizers_stay() {
         let live = r#"{"metadata":{"name":"a","uid":"u","finalizers":["a/1","a/2"]}}"#;
-        let (done, written) = released(live, StatusCode::OK).await;
+        let (done, written) = remove(live, StatusCode::OK).await;
         assert_eq!(done, Ok(()));
         let test = |path: &str, value: Value| json!({ "op": "test", "path": path, "value": value });
         let replace = json!({ "op": "replace", "path": "/metadata/finalizers", "value": ["a/2"] });
         let finalizers = test("/metadata/finalizers", json!(["a/1", "a/2"]));
         assert_eq!(written, [json!([test("/metadata/uid", json!("u")), finalizers, replace])]);
-        let overtaken = released(live, StatusCode::UNPROCESSABLE_ENTITY).await;
+        let overtaken = remove(live, StatusCode::UNPROCESSABLE_ENTITY).await;
         assert_eq!(overtaken.0, Ok(()), "the next pass reads the object that is there now");
     }
 
     #[tokio::test]
     async fn nothing_is_written_to_an_object_without_a_finalizer_of_ours_and_a_reply_that_cannot_be_read_is_an_error() {
         let live = r#"{"metadata":{"name":"a","uid":"u","finalizers":["a/2"]}}"#;
-        assert_eq!(released(live, StatusCode::OK).await, (Ok(()), Vec::new()));
-        let (failed, written) = released("<html>", StatusCode::OK).await;
+        assert_eq!(remove(live, StatusCode::OK).await, (Ok(()), Vec::new()));
+        let (failed, written) = remove("<html>", StatusCode::OK).await;
         assert!(failed.unwrap_err().to_string().contains("the reply cannot be read"));
         assert_eq!(written, Vec::<Value>::new());
     }

@@ -40,13 +40,13 @@ struct Held {
 }
 
 /// A running reconcile in a held shard, until this is dropped.
-pub struct Turn {
+pub struct RunningReconcile {
     shard: Arc<Shard>,
     /// The permit for the writes of the reconcile.
     pub permit: Permit,
 }
 
-impl Drop for Turn {
+impl Drop for RunningReconcile {
     fn drop(&mut self) {
         self.shard.running.send_modify(|running| *running = running.saturating_sub(1));
     }
@@ -85,14 +85,14 @@ impl Shards {
     }
 
     /// Begins a reconcile in a shard; `None` if the shard is not held.
-    pub fn enter(&self, shard: usize) -> Option<Turn> {
+    pub fn enter(&self, shard: usize) -> Option<RunningReconcile> {
         let shard = self.shards.get(shard)?;
         let held = shard.held.lock();
         let permit = held.permit.clone().filter(|permit| !held.is_draining && !permit.is_over())?;
         // Counted under the lock: a drain then either waits for this reconcile, or was seen here and no reconcile
         // begins.
         shard.running.send_modify(|running| *running += 1);
-        Some(Turn { shard: shard.clone(), permit })
+        Some(RunningReconcile { shard: shard.clone(), permit })
     }
 
     /// Returns the permit of a shard that is held.
@@ -169,7 +169,7 @@ mod tests {
     fn a_host_that_is_the_only_one_holds_its_shard_for_ever() {
         let shards = Shards::alone();
         assert_eq!((shards.count(), shards.of_plugin("any"), shards.of_parent(&Key::new(None, "any"))), (1, 0, 0));
-        assert!(shards.enter(0).is_some_and(|turn| turn.permit.term() == 0 && !turn.permit.is_over()));
+        assert!(shards.enter(0).is_some_and(|running| running.permit.term() == 0 && !running.permit.is_over()));
     }
 
     #[test]
@@ -178,13 +178,13 @@ mod tests {
         assert!(shards.enter(0).is_none() && shards.permit(0).is_none());
         let deadline = Instant::now() + LONG;
         assert!(shards.hold(0, 1, deadline));
-        let turn = shards.enter(0).unwrap();
+        let running = shards.enter(0).unwrap();
         assert!(shards.enter(1).is_none(), "the other shard is not held");
         assert!(!shards.hold(0, 1, deadline + LONG), "the term goes on");
-        assert_eq!(turn.permit.deadline(), Some(deadline + LONG));
+        assert_eq!(running.permit.deadline(), Some(deadline + LONG));
         assert!(shards.hold(0, 2, deadline));
-        assert!(turn.permit.is_over());
-        assert_ne!(shards.enter(0).unwrap().permit.term(), turn.permit.term());
+        assert!(running.permit.is_over());
+        assert_ne!(shards.enter(0).unwrap().permit.term(), running.permit.term());
         assert!(shards.lose(0) && !shards.lose(0));
         assert!(shards.enter(0).is_none());
     }
@@ -193,25 +193,25 @@ mod tests {
     fn a_permit_that_was_over_for_a_moment_is_followed_by_one_of_another_term() {
         let shards = Shards::new(1);
         assert!(shards.hold(0, 1, Instant::now() + LONG));
-        let turn = shards.enter(0).unwrap();
+        let running = shards.enter(0).unwrap();
         assert!(!shards.hold(0, 1, Instant::now()), "the permit ends");
-        assert!(shards.enter(0).is_none() && turn.permit.is_over());
+        assert!(shards.enter(0).is_none() && running.permit.is_over());
         assert!(!shards.hold(0, 1, Instant::now()), "and stays over");
         assert!(shards.hold(0, 1, Instant::now() + LONG));
         assert_eq!(shards.enter(0).unwrap().permit.term(), 2);
-        assert!(turn.permit.is_over());
+        assert!(running.permit.is_over());
     }
 
     #[tokio::test]
     async fn a_drained_shard_begins_no_reconcile_and_waits_for_running_ones() {
         let shards = Shards::new(1);
         shards.hold(0, 1, Instant::now() + LONG);
-        let turn = shards.enter(0).unwrap();
+        let running = shards.enter(0).unwrap();
         let mut drain = Box::pin(shards.drain(0));
         assert!(futures::poll!(&mut drain).is_pending());
         assert!(shards.enter(0).is_none());
-        assert!(!turn.permit.is_over(), "the running reconcile may finish");
-        drop(turn);
+        assert!(!running.permit.is_over(), "the running reconcile may finish");
+        drop(running);
         drain.await;
     }
 }

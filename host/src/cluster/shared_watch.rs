@@ -88,13 +88,13 @@ pub enum Role {
 pub struct Viewer {
     /// The plugin's name.
     pub plugin: Arc<str>,
-    /// The standing of the revision.
-    pub standing: Standing,
+    /// What the revision has the watch open for.
+    pub purpose: Purpose,
 }
 
-/// The relation of a revision that has a watch open to its plugin.
+/// What a revision has a watch open for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Standing {
+pub enum Purpose {
     /// The revision is active.
     Active,
     /// The revision is being verified and may become active.
@@ -108,22 +108,22 @@ pub enum Standing {
 impl Viewer {
     /// Names the active revision of a plugin.
     pub fn active(plugin: &Arc<str>) -> Self {
-        Self { plugin: plugin.clone(), standing: Standing::Active }
+        Self { plugin: plugin.clone(), purpose: Purpose::Active }
     }
 
     /// Names a plugin's candidate.
     pub fn candidate(plugin: &Arc<str>) -> Self {
-        Self { plugin: plugin.clone(), standing: Standing::Candidate }
+        Self { plugin: plugin.clone(), purpose: Purpose::Candidate }
     }
 
     /// Names a plugin's canary.
     pub fn canary(plugin: &Arc<str>) -> Self {
-        Self { plugin: plugin.clone(), standing: Standing::Canary }
+        Self { plugin: plugin.clone(), purpose: Purpose::Canary }
     }
 
     /// Names a revision that runs in the shadow of a plugin's active one.
     pub fn shadow(plugin: &Arc<str>) -> Self {
-        Self { plugin: plugin.clone(), standing: Standing::Shadow }
+        Self { plugin: plugin.clone(), purpose: Purpose::Shadow }
     }
 }
 

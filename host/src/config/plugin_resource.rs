@@ -125,13 +125,13 @@ pub struct Pending {
     pub message: String,
     /// What would change if it were active.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub shadow: Option<Verdict>,
+    pub shadow: Option<ShadowVerdict>,
 }
 
 /// What would change if a component were active, by a run in the shadow of the active one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Verdict {
+pub struct ShadowVerdict {
     /// The active component that it was compared with.
     pub compared_with: String,
     /// Parents that were looked at.

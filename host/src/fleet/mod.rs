@@ -10,7 +10,6 @@
 //! | `events.rs` | the Events about an object, from the changes of its status |
 //! | `verdict.rs` | runs a component that waits for approval in the shadow of the active one |
 
-pub mod claim;
 mod events;
 pub mod objects;
 mod removal;

@@ -28,10 +28,9 @@ use crate::cluster::time;
 use crate::config::manifest::{DeletionPolicy, KIND, Plugin};
 use crate::config::plugin_resource::{FINALIZER, GROUP, PLURAL, PluginStatus, VERSION};
 use crate::config::{Control, PluginConfig};
-use crate::fleet::claim::{Claim, holder};
 use crate::fleet::events::of_change;
 use crate::fleet::removal::{Progress, Removal};
-use crate::fleet::status::{Known, Standing};
+use crate::fleet::status::{Known, Obstacle};
 use crate::fleet::verdict::Verdicts;
 use crate::fleet::{Fleet, status};
 use crate::rollout;
@@ -40,6 +39,7 @@ use crate::rollout::fetch;
 use crate::rollout::history::Entry;
 use crate::rollout::managed_plugin::{AdminCommand, ManagedPlugin, Shared};
 use hotshoe_core::check::parent_kind::ParentKind;
+use hotshoe_core::check::parents_claim::{Claim, holder};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::label_selector::LabelSelector;
 use hotshoe_core::model::object::{HOST_MANAGER, Object};
@@ -64,7 +64,7 @@ pub struct Objects {
     retry_at: BTreeMap<Arc<str>, Instant>,
     /// What kept plugins from being removed when their parents were listed last: the version of the object, when the
     /// list expires, and the reason. The parents are listed again after that time, or when the object changes.
-    leaving: BTreeMap<Arc<str>, (u64, Instant, Standing)>,
+    leaving: BTreeMap<Arc<str>, (u64, Instant, Obstacle)>,
 }
 
 /// A plugin that runs.
@@ -126,8 +126,8 @@ impl Objects {
         let objects = self.read();
         self.stop_plugins_without_object(&objects).await;
         for described in &objects {
-            let standing = self.advance(described, &objects).await;
-            self.report(described, standing.as_ref()).await;
+            let obstacle = self.advance(described, &objects).await;
+            self.report(described, obstacle.as_ref()).await;
         }
     }
 
@@ -159,23 +159,24 @@ impl Objects {
     }
 
     /// Runs a plugin as its object describes. Returns why it does not run, or is about to be removed.
-    async fn advance(&mut self, described: &Described, objects: &[Arc<Described>]) -> Option<Standing> {
+    async fn advance(&mut self, described: &Described, objects: &[Arc<Described>]) -> Option<Obstacle> {
         if described.object.deleting {
             return self.remove(described, objects).await;
         }
         if let Err(why) = &described.plugin {
             // A plugin that runs goes on as its object described it before.
-            return Some(Standing::invalid(why));
+            return Some(Obstacle::invalid(why));
         }
         if let Some(older) = self.holder(described, objects) {
             self.stop(described.name()).await;
             let kind = self.claim(described).parent.map(|parent| parent.to_string()).unwrap_or_default();
-            return Some(Standing {
+            return Some(Obstacle {
                 reason: "ParentsTaken",
                 message: format!(
                     "the older Plugin {older} has {kind} objects, or some of them, as its parents; name others in spec.parent.selector or spec.parent.namespaces of one of the two, or delete one"
                 ),
                 stalls: true,
+                keeps_ready: false,
             });
         }
         if !described.has_finalizer() {
@@ -194,7 +195,7 @@ impl Objects {
                 }
                 None
             }
-            None => self.start(described).await.err().map(|error| Standing::invalid(&format!("{error:#}"))),
+            None => self.start(described).await.err().map(|error| Obstacle::invalid(&format!("{error:#}"))),
         }
     }
 
@@ -251,60 +252,65 @@ impl Objects {
         }
     }
 
-    async fn remove(&mut self, described: &Described, objects: &[Arc<Described>]) -> Option<Standing> {
-        let name = described.name().to_owned();
+    /// Removes a plugin as far as its parents allow now. Returns what keeps it.
+    async fn remove(&mut self, described: &Described, objects: &[Arc<Described>]) -> Option<Obstacle> {
+        let name = described.name();
         if !described.has_finalizer() {
-            self.discard(&name).await;
+            self.discard(name).await;
             return None;
         }
         let policy = described.plugin.as_ref().map(|plugin| plugin.spec.deletion_policy).unwrap_or_default();
         if policy == DeletionPolicy::Orphan && self.finalizers_are_reported(described) {
             // A running plugin would add its finalizer to parents again, on any host.
-            self.stop(&name).await;
+            self.stop(name).await;
         }
-        let is_needed = policy != DeletionPolicy::Orphan && self.holder(described, objects).is_none();
-        let Some(permit) = self.permit(&name) else {
-            if is_needed {
-                self.start_for_removal(described).await;
-            }
-            return None;
+        let obstacle = match self.permit(name) {
+            // The host that holds the Lease removes the plugin.
+            None => None,
+            Some(permit) => match self.advance_removal(described, policy, &permit).await {
+                Progress::Waits(obstacle) => Some(obstacle),
+                Progress::Done => {
+                    self.discard(name).await;
+                    let (cluster, resource, object) = (&self.shared.cluster, &self.resource, &described.object);
+                    let removed = plugin_object::remove_finalizer(cluster, resource, object, FINALIZER, &permit).await;
+                    self.learn(name, removed);
+                    return None;
+                }
+            },
         };
-        let version = described.object.resource_version;
-        let plugin = self.running.get(&*name).map(|running| running.plugin.clone());
+        if policy != DeletionPolicy::Orphan && self.holder(described, objects).is_none() {
+            self.start_for_removal(described).await;
+        }
+        obstacle
+    }
+
+    /// Does to the parents of a plugin that is to be removed what its deletion policy says. Returns how far it is.
+    async fn advance_removal(&mut self, described: &Described, policy: DeletionPolicy, permit: &Permit) -> Progress {
+        let (name, version) = (described.name(), described.object.resource_version);
+        let plugin = self.running.get(name).map(|running| running.plugin.clone());
         let is_held = plugin.as_ref().is_none_or(|plugin| plugin.has_held_parents());
-        if let Some((of, until, standing)) = self.leaving.get(&*name)
+        if let Some((of, until, obstacle)) = self.leaving.get(name)
             && is_held
             && (*of, *until > Instant::now()) == (version, true)
         {
-            return Some(standing.clone());
+            return Progress::Waits(obstacle.clone());
         }
         let removal = Removal {
             shared: &self.shared,
-            name: described.name(),
+            name,
             policy,
             described: described.plugin.as_ref().ok(),
             plugin: plugin.as_ref(),
             status: &described.status,
-            permit: &permit,
+            permit,
         };
-        match removal.advance().await {
-            Progress::Waits(standing) => {
-                if is_needed {
-                    self.start_for_removal(described).await;
-                }
-                if standing.stalls {
-                    self.leaving.insert(name.into(), (version, Instant::now() + RETRY_PAUSE, standing.clone()));
-                }
-                Some(standing)
-            }
-            Progress::Done => {
-                self.discard(&name).await;
-                let (cluster, resource, object) = (&self.shared.cluster, &self.resource, &described.object);
-                let removed = plugin_object::remove_finalizer(cluster, resource, object, FINALIZER, &permit).await;
-                self.learn(&name, removed);
-                None
-            }
+        let progress = removal.advance().await;
+        if let Progress::Waits(obstacle) = &progress
+            && obstacle.stalls
+        {
+            self.leaving.insert(name.into(), (version, Instant::now() + RETRY_PAUSE, obstacle.clone()));
         }
+        progress
     }
 
     /// Starts a plugin that serves until its parents no longer need it, if it does not run: the host may have been
@@ -341,7 +347,7 @@ impl Objects {
     }
 
     /// Writes the status of a plugin if it has changed.
-    async fn report(&mut self, described: &Described, standing: Option<&Standing>) {
+    async fn report(&mut self, described: &Described, obstacle: Option<&Obstacle>) {
         let name = described.name();
         let Some(permit) = self.permit(name) else { return };
         if self.waits_for_retry(name) || (described.object.deleting && !described.has_finalizer()) {
@@ -352,7 +358,7 @@ impl Objects {
             return;
         }
         let known = self.running.get_mut(name).map(Running::known);
-        let next = status::of(&described.status, described.object.generation, known.as_ref(), standing, &time::now());
+        let next = status::of(&described.status, described.object.generation, known.as_ref(), obstacle, &time::now());
         if next == described.status {
             return;
         }

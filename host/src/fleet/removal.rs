@@ -18,7 +18,7 @@ use crate::cluster::identity::Permit;
 use crate::cluster::parent;
 use crate::config::manifest::{DeletionPolicy, Plugin};
 use crate::config::plugin_resource::{ParentStatus, PluginStatus};
-use crate::fleet::status::Standing;
+use crate::fleet::status::Obstacle;
 use crate::rollout::managed_plugin::{ManagedPlugin, Shared};
 use hotshoe_core::check::finalizer::AllowedFinalizers;
 use hotshoe_core::model::kind::Kind;
@@ -47,7 +47,7 @@ pub(super) enum Progress {
     /// The plugin can be removed.
     Done,
     /// Parents still need the plugin.
-    Waits(Standing),
+    Waits(Obstacle),
 }
 
 impl Removal<'_> {
@@ -129,8 +129,13 @@ impl Removal<'_> {
         let (finalizers, allowed) = (self.finalizers(), self.allowed());
         for key in holders.iter().take(PARENTS_PER_PASS) {
             let cluster = &self.shared.cluster;
-            let released =
-                parent::release(cluster, resource, key, |parent| allowed.removable(parent, &finalizers), self.permit);
+            let released = parent::remove_finalizers(
+                cluster,
+                resource,
+                key,
+                |parent| allowed.removable(parent, &finalizers),
+                self.permit,
+            );
             if let Err(error) = released.await {
                 return failed(&error);
             }
@@ -176,7 +181,7 @@ fn failed(error: &ApiError) -> Progress {
 }
 
 fn waits(reason: &'static str, message: String, stalls: bool) -> Progress {
-    Progress::Waits(Standing { reason, message, stalls })
+    Progress::Waits(Obstacle { reason, message, stalls, keeps_ready: false })
 }
 
 /// Returns a text with the number of objects and the name of the first.

@@ -2,7 +2,7 @@
 
 use crate::cluster::time;
 use crate::config::plugin_resource::{
-    CanaryStatus, Condition, ParentStatus, Pending, PluginStatus, RevisionStatus, Verdict,
+    CanaryStatus, Condition, ParentStatus, Pending, PluginStatus, RevisionStatus, ShadowVerdict,
 };
 use crate::rollout::history::{Entry, Event};
 use crate::rollout::managed_plugin::Fetched;
@@ -42,24 +42,26 @@ pub struct Known {
     /// Whether the plugin runs as the object describes it now.
     pub is_current: bool,
     /// What would change if the component that waits for approval were active.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<ShadowVerdict>,
 }
 
 /// Why a plugin does not run as its object says, or is about to be removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct Obstacle {
     /// The reason of the conditions, one PascalCase word.
     pub reason: &'static str,
     /// What happened, and what to do next.
     pub message: String,
     /// Whether an administrator has to change something before the plugin can go on.
     pub stalls: bool,
+    /// Whether the condition `Ready` still is about the plugin, if it runs: it goes on as its object described it before.
+    pub keeps_ready: bool,
 }
 
-impl Standing {
-    /// Returns the standing of a plugin whose object is invalid.
+impl Obstacle {
+    /// Returns the obstacle of an object that is invalid.
     pub fn invalid(why: &str) -> Self {
-        Self { reason: INVALID_SPEC, message: why.to_owned(), stalls: true }
+        Self { reason: INVALID_SPEC, message: why.to_owned(), stalls: true, keeps_ready: true }
     }
 }
 
@@ -71,7 +73,7 @@ pub fn of(
     before: &PluginStatus,
     generation: i64,
     known: Option<&Known>,
-    standing: Option<&Standing>,
+    obstacle: Option<&Obstacle>,
     now: &str,
 ) -> PluginStatus {
     let mut next = PluginStatus { contract: format!("hotshoe:reconciler@{CONTRACT}"), ..PluginStatus::default() };
@@ -86,9 +88,9 @@ pub fn of(
         }
     }
     let verdicts = [
-        ("Ready", ready(known, standing)),
-        ("Reconciling", reconciling(known, standing)),
-        ("Stalled", stalled(known, standing)),
+        ("Ready", ready(known, obstacle)),
+        ("Reconciling", reconciling(known, obstacle)),
+        ("Stalled", stalled(known, obstacle)),
     ];
     let observed = next.observed_generation;
     next.conditions = verdicts.into_iter().map(|(type_, said)| condition(before, type_, said, observed, now)).collect();
@@ -176,11 +178,10 @@ fn revision_of_canary(canary: &status::CanaryStatus) -> RevisionStatus {
 /// The status, reason and message of a condition.
 type ConditionContent = (bool, &'static str, String);
 
-fn ready(known: Option<&Known>, standing: Option<&Standing>) -> ConditionContent {
+fn ready(known: Option<&Known>, obstacle: Option<&Obstacle>) -> ConditionContent {
     let no = |reason, message: &str| (false, reason, message.to_owned());
-    // A plugin that runs goes on as its object said before that became invalid.
-    if let Some(standing) = standing.filter(|standing| known.is_none() || standing.reason != INVALID_SPEC) {
-        return no(standing.reason, &standing.message);
+    if let Some(obstacle) = obstacle.filter(|obstacle| known.is_none() || !obstacle.keeps_ready) {
+        return no(obstacle.reason, &obstacle.message);
     }
     let Some(Known { status, is_paused, fetched, .. }) = known else {
         return no("Starting", "the host has not started it yet");
@@ -212,12 +213,12 @@ fn ready(known: Option<&Known>, standing: Option<&Standing>) -> ConditionContent
     }
 }
 
-fn reconciling(known: Option<&Known>, standing: Option<&Standing>) -> ConditionContent {
+fn reconciling(known: Option<&Known>, obstacle: Option<&Obstacle>) -> ConditionContent {
     let settled = || (false, "Settled", String::new());
-    if let Some(Standing { reason, message, stalls: false }) = standing {
+    if let Some(Obstacle { reason, message, stalls: false, .. }) = obstacle {
         return (true, reason, message.clone());
     }
-    let Some(known) = known.filter(|_| standing.is_none()) else { return settled() };
+    let Some(known) = known.filter(|_| obstacle.is_none()) else { return settled() };
     let is_fetching = known.fetched.as_ref().is_some_and(|fetched| *fetched == Fetched::default());
     match &known.status.in_progress {
         Some(shown) => (true, "Activating", format!("revision {}: {}", shown.digest, shown.waits_for)),
@@ -226,12 +227,12 @@ fn reconciling(known: Option<&Known>, standing: Option<&Standing>) -> ConditionC
     }
 }
 
-fn stalled(known: Option<&Known>, standing: Option<&Standing>) -> ConditionContent {
-    if let Some(Standing { reason, message, stalls: true }) = standing {
+fn stalled(known: Option<&Known>, obstacle: Option<&Obstacle>) -> ConditionContent {
+    if let Some(Obstacle { reason, message, stalls: true, .. }) = obstacle {
         return (true, reason, message.clone());
     }
     let settled = || (false, "Settled", String::new());
-    let Some(known) = known.filter(|_| standing.is_none()) else { return settled() };
+    let Some(known) = known.filter(|_| obstacle.is_none()) else { return settled() };
     if let Some(refused) = &known.status.plugin_file.refused {
         return (true, INVALID_SPEC, refused.clone());
     }
@@ -288,7 +289,12 @@ mod tests {
             digest: Some("a".repeat(64)),
             ..PluginStatus::default()
         };
-        let taken = Standing { reason: "ParentsTaken", message: "the older has them".to_owned(), stalls: true };
+        let taken = Obstacle {
+            reason: "ParentsTaken",
+            message: "the older has them".to_owned(),
+            stalls: true,
+            keeps_ready: false,
+        };
         let status = of(&before, 3, None, Some(&taken), "now");
         assert_eq!((&status.finalizers, &status.history), (&before.finalizers, &before.history));
         assert_eq!((status.digest.as_deref(), status.observed_generation), (None, 3));
@@ -299,7 +305,12 @@ mod tests {
 
     #[test]
     fn a_state_that_ends_by_itself_is_reconciling_and_not_stalled() {
-        let leaving = Standing { reason: "DeletingParents", message: "3 are being deleted".to_owned(), stalls: false };
+        let leaving = Obstacle {
+            reason: "DeletingParents",
+            message: "3 are being deleted".to_owned(),
+            stalls: false,
+            keeps_ready: false,
+        };
         let status = of(&PluginStatus::default(), 1, None, Some(&leaving), "now");
         assert_eq!(said(&status, "Reconciling").0, "True");
         assert_eq!(said(&status, "Stalled").0, "False");
@@ -307,9 +318,9 @@ mod tests {
 
     #[test]
     fn transition_times_change_only_with_the_status_of_a_condition() {
-        let standing = |reason| Standing { reason, message: String::new(), stalls: true };
-        let first = of(&PluginStatus::default(), 1, None, Some(&standing("InvalidSpec")), "1");
-        let second = of(&first, 2, None, Some(&standing("ParentsTaken")), "2");
+        let obstacle = |reason| Obstacle { reason, message: String::new(), stalls: true, keeps_ready: false };
+        let first = of(&PluginStatus::default(), 1, None, Some(&obstacle("InvalidSpec")), "1");
+        let second = of(&first, 2, None, Some(&obstacle("ParentsTaken")), "2");
         assert_eq!(said(&second, "Stalled"), ("True", "ParentsTaken", "1"));
         let third = of(&second, 3, None, None, "3");
         assert_eq!(said(&third, "Stalled"), ("False", "Settled", "3"));
@@ -352,7 +363,7 @@ mod tests {
 
     #[test]
     fn an_invalid_object_of_a_plugin_that_runs_is_stalled_and_ready_and_one_that_does_not_run_is_not_ready() {
-        let (invalid, known) = (Standing::invalid("spec.limits: bad"), known(json!(null)));
+        let (invalid, known) = (Obstacle::invalid("spec.limits: bad"), known(json!(null)));
         let status = of(&PluginStatus::default(), 2, Some(&known), Some(&invalid), "now");
         assert_eq!((said(&status, "Ready").1, said(&status, "Stalled").1), ("Active", "InvalidSpec"));
         let status = of(&PluginStatus::default(), 2, None, Some(&invalid), "now");

@@ -8,9 +8,9 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::config::plugin_resource::Verdict;
+use crate::config::plugin_resource::ShadowVerdict;
 use crate::reconcile::fingerprint::parents_basis;
-use crate::rollout::dry_run::{Line, NotRun, Turn};
+use crate::rollout::dry_run::{Line, NotRun, ShadowPermit};
 use crate::rollout::managed_plugin::ManagedPlugin;
 use crate::sandbox::candidate::Candidate;
 use crate::sandbox::safe_file;
@@ -36,14 +36,14 @@ pub(super) struct Verdicts {
     pair: Option<(Digest, Digest)>,
     schedule: Schedule,
     /// The result of the last run that has ended.
-    found: Arc<Mutex<Option<Verdict>>>,
+    found: Arc<Mutex<Option<ShadowVerdict>>>,
     task: Option<AbortOnDropHandle<()>>,
 }
 
 impl Verdicts {
     /// Returns the verdict on the component that waits for approval, if it is known. Starts a run if there was none, or
     /// if the last one is outdated or incomplete; until it ends, the last verdict stays.
-    pub(super) fn of(&mut self, plugin: &Arc<ManagedPlugin>) -> Option<Verdict> {
+    pub(super) fn of(&mut self, plugin: &Arc<ManagedPlugin>) -> Option<ShadowVerdict> {
         let waiting = plugin.controller.slot.refused().filter(|refused| refused.can_be_approved())?.digest?;
         let active = plugin.controller.active()?;
         let pair = (waiting, active.revision.digest());
@@ -72,7 +72,7 @@ impl Verdicts {
     }
 }
 
-fn is_complete(verdict: Option<&Verdict>) -> bool {
+fn is_complete(verdict: Option<&ShadowVerdict>) -> bool {
     verdict.is_some_and(|verdict| verdict.incomplete.is_none())
 }
 
@@ -124,18 +124,18 @@ impl Schedule {
     }
 }
 
-async fn run(plugin: &Arc<ManagedPlugin>, waiting: Digest, active: Digest) -> Verdict {
-    let mut verdict = Verdict { compared_with: active.full(), ..Verdict::default() };
+async fn run(plugin: &Arc<ManagedPlugin>, waiting: Digest, active: Digest) -> ShadowVerdict {
+    let mut verdict = ShadowVerdict { compared_with: active.full(), ..ShadowVerdict::default() };
     if let Err(why) = compare(plugin, waiting, &mut verdict).await {
         verdict.incomplete = Some(why);
     }
     verdict
 }
 
-async fn compare(plugin: &Arc<ManagedPlugin>, waiting: Digest, verdict: &mut Verdict) -> Result<(), String> {
+async fn compare(plugin: &Arc<ManagedPlugin>, waiting: Digest, verdict: &mut ShadowVerdict) -> Result<(), String> {
     let bytes = component(plugin, waiting).await?;
     let message = |error: NotRun| error.to_string();
-    let shadow = Turn::begin(plugin).map_err(message)?.load(bytes).await.map_err(message)?;
+    let shadow = ShadowPermit::begin(plugin).map_err(message)?.load(bytes).await.map_err(message)?;
     let (send, mut lines) = mpsc::channel(QUEUED_LINES);
     let read = async {
         while let Some(line) = lines.recv().await {
@@ -162,7 +162,7 @@ async fn component(plugin: &ManagedPlugin, waiting: Digest) -> Result<Vec<u8>, S
     is_it.then_some(bytes).ok_or_else(|| "its source has another component by now".to_owned())
 }
 
-fn add(verdict: &mut Verdict, summary: &Summary) {
+fn add(verdict: &mut ShadowVerdict, summary: &Summary) {
     let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     let counts = summary.counts;
     verdict.parents = count(counts.parents);
@@ -273,8 +273,9 @@ mod tests {
 
     #[test]
     fn a_run_without_a_verdict_or_not_about_all_parents_is_incomplete() {
-        let incomplete = Verdict { incomplete: Some("a shadow run is under way".into()), ..Verdict::default() };
+        let incomplete =
+            ShadowVerdict { incomplete: Some("a shadow run is under way".into()), ..ShadowVerdict::default() };
         assert!(!is_complete(None) && !is_complete(Some(&incomplete)));
-        assert!(is_complete(Some(&Verdict::default())));
+        assert!(is_complete(Some(&ShadowVerdict::default())));
     }
 }

@@ -15,7 +15,7 @@ use crate::cluster::apply::Writer;
 use crate::cluster::discovery::Kinds;
 use crate::cluster::error::ApiError;
 use crate::cluster::events::Recorder;
-use crate::cluster::shards::{Shards, Turn};
+use crate::cluster::shards::{RunningReconcile, Shards};
 use crate::cluster::time::{self, unix_seconds};
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::canary::{Canary, CanarySlot};
@@ -158,7 +158,7 @@ impl Controller {
     }
 
     /// Begins a reconcile of a parent. Returns `None` if another host works for it.
-    pub fn enter(&self, key: &Key) -> Option<Turn> {
+    pub fn enter(&self, key: &Key) -> Option<RunningReconcile> {
         self.share.shards.enter(self.shard_of(key))
     }
 

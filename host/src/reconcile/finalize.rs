@@ -51,7 +51,7 @@ const RETRIED: &str = "a write met a conflict, an overload or no answer, and is 
 pub async fn finalize(pass: &mut Pass<'_>) -> Result<Outcome, Error> {
     let Some(finalizer) = our_finalizer(pass.active, &pass.parent) else { return Ok(finish_without_finalizer(pass)) };
     if !asks_for_clean_up(pass.active, &pass.parent) {
-        return release(pass, &pass.parent, finalizer).await;
+        return remove_finalizer(pass, &pass.parent, finalizer).await;
     }
     let observed = Arc::new(observe(pass)?);
     let Admitted { checked: cleanup, trial } = decide::decide(pass, Call::Finalize, &observed).await?;
@@ -146,11 +146,11 @@ async fn finish(
         return Ok(Outcome::CleaningUp(RETRIED.to_owned()));
     }
     let Some(parent) = pass.live() else { return Ok(Outcome::Released) };
-    release(pass, &parent, finalizer).await
+    remove_finalizer(pass, &parent, finalizer).await
 }
 
 /// Removes a finalizer. The parent is reconciled again if another finalizer of ours is left.
-async fn release(pass: &Pass<'_>, parent: &Object, finalizer: &str) -> Result<Outcome, Error> {
+async fn remove_finalizer(pass: &Pass<'_>, parent: &Object, finalizer: &str) -> Result<Outcome, Error> {
     let (controller, active) = (pass.controller, pass.active);
     let (writer, watch) = (&controller.writer, &active.parents.watch);
     let reply = writer.remove_finalizer(&active.resource(), parent, finalizer, pass.permit).await;

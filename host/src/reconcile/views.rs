@@ -309,7 +309,7 @@ fn basis(controller: &Controller, revision: &Revision, plugin: &PluginConfig) ->
 
 /// Ends the subscriptions that neither the active revision nor its canary uses. Records that the plugin now reconciles
 /// the kind of its parents.
-pub fn release(controller: &Controller, watches: &Watches) {
+pub fn close_unused(controller: &Controller, watches: &Watches) {
     let Some(active) = controller.active() else { return };
     active.plugin.parentage.note_active(&controller.name, &active.revision.descriptor().parent);
     keep(watches, &Viewer::active(&controller.name), &used(&active));

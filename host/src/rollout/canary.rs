@@ -124,7 +124,7 @@ impl ManagedPlugin {
         controller.slot.rewire(Arc::new(active));
         controller.slot.clear_refusal();
         controller.begin_canary(Arc::new(canary));
-        views::release(controller, watches);
+        views::close_unused(controller, watches);
         {
             let mut state = self.state.lock();
             (state.canary, state.is_restored) = (component, false);
@@ -165,7 +165,7 @@ impl ManagedPlugin {
         let next = Canary { share, namespaces, ..Canary::clone(&canary) };
         tracing::info!(plugin = &*controller.name, digest = %canary.digest(), share = %next.share, before = %canary.share, "the canary decides for another share");
         controller.canary.replace(Some(Arc::new(next)));
-        views::release(controller, watches);
+        views::close_unused(controller, watches);
         controller.decide_all_again();
     }
 
@@ -250,7 +250,7 @@ impl ManagedPlugin {
     fn withdraw_canary(&self) -> Option<Arc<Canary>> {
         let ended = self.controller.end_canary()?;
         self.state.lock().canary = None;
-        views::release(&self.controller, &self.shared.watches);
+        views::close_unused(&self.controller, &self.shared.watches);
         Some(ended)
     }
 

@@ -117,7 +117,7 @@ impl ManagedPlugin {
                 tracing::error!(plugin = &*plugin.name, "{error}");
             }
             controller.redefine(Arc::new(active), self.canary_under(&plugin).await);
-            views::release(controller, &self.shared.watches);
+            views::close_unused(controller, &self.shared.watches);
             tokio::spawn(release::find_deselected(controller.clone(), self.shared.watches.clone()));
         }
         tracing::info!(plugin = &*plugin.name, "{} has changed and is applied", plugin.described_in());

@@ -92,12 +92,12 @@ pub enum NotRun {
 }
 
 /// The right to run one revision in the shadow of a plugin; there is one at a time.
-pub struct Turn {
+pub struct ShadowPermit {
     plugin: Arc<ManagedPlugin>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Turn {
+impl ShadowPermit {
     /// Begins a run.
     ///
     /// # Errors
@@ -130,17 +130,17 @@ impl Turn {
         let late = |_| NotRun::Watches(views::unsynced_reason(&shared.watches, &viewer).unwrap_or_default());
         let mut new = wired.map_err(late)??;
         new.former_finalizers = self.plugin.former_finalizers(&new);
-        Ok(Shadow { _views: views, old, new, turn: self })
+        Ok(Shadow { _views: views, old, new, permit: self })
     }
 }
 
 /// A revision that is ready to be run.
 pub struct Shadow {
-    // Declared before `turn`, and so dropped before it: afterwards, this would end the watches of the next run.
+    // Declared before `permit`, and so dropped before it: afterwards, this would end the watches of the next run.
     _views: Views,
     old: Arc<ActiveRevision>,
     new: ActiveRevision,
-    turn: Turn,
+    permit: ShadowPermit,
 }
 
 impl Shadow {
@@ -186,7 +186,7 @@ impl Shadow {
     async fn compare_parent(&self, key: &Key, run: &mut Run) -> Option<Difference> {
         let parent = self.new.parents.watch.cache.get(key)?;
         let before = self.parent_of_old(&parent);
-        let controller = &self.turn.plugin.controller;
+        let controller = &self.permit.plugin.controller;
         let memory = controller.recall(&parent);
         let now = unix_millis();
         // Both at the same time: waking a thread, and being woken by it, takes longer than a short call.
@@ -239,7 +239,7 @@ impl Shadow {
     /// Returns why a reload would not activate the revision, with the message that the reload would have.
     fn refused(&self, survey: &Survey) -> Option<Refused> {
         let digest = self.new.revision.digest();
-        let rolled_back = self.turn.plugin.rolled_back(digest);
+        let rolled_back = self.permit.plugin.rolled_back(digest);
         let objection = || objection(&self.old, &self.new, survey).map(|found| LoadError::ApprovalRequired(found.why));
         rolled_back.or_else(objection).map(|error| Refused::new(Some(digest), &error))
     }
@@ -253,7 +253,7 @@ impl Shadow {
         });
         let survey = Survey { parents: if stopped.is_some() { parents } else { run.survey.looked_at }, ..run.survey };
         Summary {
-            plugin: self.turn.plugin.controller.name.to_string(),
+            plugin: self.permit.plugin.controller.name.to_string(),
             refused: self.refused(&survey),
             counts: run.counts,
             finalizer: finalizer_change(&self.old, &self.new),

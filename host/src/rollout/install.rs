@@ -336,7 +336,7 @@ impl ManagedPlugin {
         let is_restored = matches!(start, Start::Restore);
         let state = State { since: Some(Instant::now()), before, is_restored, ..State::default() };
         let gone = std::mem::replace(&mut *self.state.lock(), state);
-        views::release(&self.controller, &self.shared.watches);
+        views::close_unused(&self.controller, &self.shared.watches);
         tokio::spawn(release::find_deselected(self.controller.clone(), self.shared.watches.clone()));
         self.controller.metrics.revision(plugin, "Activated");
         stopwatch.over(Stage::Publish);
@@ -413,7 +413,7 @@ impl ManagedPlugin {
         let Some(present) = self.controller.active().filter(|_| running == 0) else { return };
         if let Some(pruned) = views::without_pruned(&self.controller.name, &present) {
             self.controller.slot.rewire(Arc::new(pruned));
-            views::release(&self.controller, &self.shared.watches);
+            views::close_unused(&self.controller, &self.shared.watches);
         }
     }
 }

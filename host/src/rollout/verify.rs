@@ -15,7 +15,7 @@ use crate::reconcile::error::Error;
 use crate::reconcile::observe::observe_at;
 use crate::reconcile::{decide, finalize};
 use crate::rollout::managed_plugin::{ManagedPlugin, Step};
-use crate::sandbox::cases::{Case, Verdict};
+use crate::sandbox::cases::{Case, CaseOutcome};
 use crate::sandbox::error::LoadError;
 use crate::sandbox::revision::Revision;
 use crate::shadow::impact;
@@ -139,7 +139,7 @@ async fn run_case(revision: Arc<Revision>, case: Case) -> Result<(), LoadError> 
         return Ok(());
     }
     let why = match report.verdict {
-        Verdict::Failed(message) => message,
+        CaseOutcome::Failed(message) => message,
         _ => "it answers something else than the case expects".to_owned(),
     };
     Err(LoadError::SelfTestFailed(format!("case {:?}: {why}", case.name)))

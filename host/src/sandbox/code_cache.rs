@@ -116,11 +116,11 @@ impl CodeCache {
         let path = self.path(name, kept);
         let most = Size(most.0.saturating_add(TRAILER_BYTES as u64));
         let code = match safe_file::open(&path).and_then(|file| self.verify(name, file, most)) {
-            Ok(Verdict::Intact(code)) => code,
+            Ok(CachedFile::Intact(code)) => code,
             // Not removed: another plugin with the same component may have a higher limit.
-            Ok(Verdict::TooLarge) => return None,
+            Ok(CachedFile::TooLarge) => return None,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
-            Ok(Verdict::Foreign) | Err(_) => {
+            Ok(CachedFile::Foreign) | Err(_) => {
                 tracing::warn!(file = %path.display(), "compiled component is corrupt or foreign; compiling again");
                 let _ = fs::remove_file(&path);
                 return None;
@@ -228,18 +228,22 @@ impl CodeCache {
     }
 
     /// Reads the whole file once and checks its trailer.
-    fn verify(&self, name: &str, file: File, most: Size) -> io::Result<Verdict> {
+    fn verify(&self, name: &str, file: File, most: Size) -> io::Result<CachedFile> {
         let size = file.metadata()?.len();
         if size > most.0 {
-            return Ok(Verdict::TooLarge);
+            return Ok(CachedFile::TooLarge);
         }
-        let Some(length) = size.checked_sub(TRAILER_BYTES as u64) else { return Ok(Verdict::Foreign) };
+        let Some(length) = size.checked_sub(TRAILER_BYTES as u64) else { return Ok(CachedFile::Foreign) };
         let mut mac = self.mac(name);
         let read = io::copy(&mut (&file).take(length), &mut mac)?;
         let mut trailer = Vec::with_capacity(TRAILER_BYTES);
         (&file).take(TRAILER_BYTES as u64 + 1).read_to_end(&mut trailer)?;
         let is_own = trailer.strip_prefix(MAGIC).is_some_and(|is| mac.verify_slice(is).is_ok());
-        Ok(if read == length && is_own { Verdict::Intact(VerifiedCode { file, length }) } else { Verdict::Foreign })
+        Ok(if read == length && is_own {
+            CachedFile::Intact(VerifiedCode { file, length })
+        } else {
+            CachedFile::Foreign
+        })
     }
 
     /// Begins the MAC of the code with this name.
@@ -277,7 +281,7 @@ impl VerifiedCode {
     }
 }
 
-enum Verdict {
+enum CachedFile {
     Intact(VerifiedCode),
     TooLarge,
     /// Neither whole nor written by this host under this name.

@@ -30,7 +30,7 @@ use parking_lot::{Mutex, MutexGuard};
 use rustix::process::setpriority_process;
 use tokio::sync::oneshot;
 
-use crate::sandbox::lanes::{Lane, Lanes, MAX_SLOW_CALLS, Turn};
+use hotshoe_core::flow::lanes::{Dispatched, Lane, Lanes, MAX_SLOW_CALLS};
 use hotshoe_core::model::limits::NICENESS;
 
 /// The number of threads for calls that are not slow. Two, so that one plugin cannot occupy all of them. More would
@@ -350,7 +350,7 @@ impl Pool {
     fn work(self: &Arc<Self>, number: usize) {
         WORKER.set(Some(Worker { number, pool: Arc::downgrade(self), call: RunningCall::default() }));
         let mut last = None;
-        while let Some(Turn { lane, mut job, has_place }) = self.next(number, last) {
+        while let Some(Dispatched { lane, mut job, has_place }) = self.next(number, last) {
             begin_call(has_place);
             // A panic in the host's own code costs one call and not the thread; its caller gets `Stopped`.
             let _ = catch_unwind(AssertUnwindSafe(&mut job));
@@ -368,7 +368,7 @@ impl Pool {
     }
 
     /// Ends the last call of a thread and returns its next job; none if the thread should end.
-    fn next(&self, worker: usize, mut last: Option<Returned>) -> Option<Turn<Job>> {
+    fn next(&self, worker: usize, mut last: Option<Returned>) -> Option<Dispatched<Job>> {
         let this = thread::current();
         let mut idle_since = None;
         loop {
@@ -379,7 +379,7 @@ impl Pool {
                 if queues.stopped {
                     return None;
                 }
-                if let Some(next) = queues.lanes.next() {
+                if let Some(next) = queues.lanes.dispatch() {
                     drop(queues);
                     // This thread itself serves one of the lanes that became ready.
                     self.wake_each(ready.saturating_sub(1));

@@ -20,7 +20,6 @@ pub mod engine;
 pub mod error;
 pub mod executor;
 pub mod followed_file;
-pub mod lanes;
 pub mod load;
 pub mod revision;
 pub mod safe_file;

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use crate::cluster::lease_status::LeaseStatus;
-use crate::rollout::dry_run::{Line, NotRun, Turn};
+use crate::rollout::dry_run::{Line, NotRun, ShadowPermit};
 use crate::rollout::managed_plugin::AdminCommand;
 use crate::rollout::status::PluginStatus;
 use crate::sandbox::error::LoadError;
@@ -165,15 +165,15 @@ async fn shadow(
     };
     let run = async {
         // Before the body is read, so that components of waiting clients do not fill the memory.
-        let turn = match Turn::begin(&plugin) {
-            Ok(turn) => turn,
+        let permit = match ShadowPermit::begin(&plugin) {
+            Ok(permit) => permit,
             Err(busy) => {
                 drain(body).await;
                 return Err(busy);
             }
         };
         let limit = plugin.plugin().limits.component_bytes.0;
-        turn.load(component(body, limit).await?.into()).await
+        permit.load(component(body, limit).await?.into()).await
     };
     match run.await {
         Ok(shadow) => {

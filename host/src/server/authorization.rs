@@ -52,12 +52,14 @@ impl Authorizer {
             return Some((StatusCode::UNAUTHORIZED, "a bearer token is needed\n"));
         };
         let digest = Sha256::digest(token).into();
-        match self.allowed.lock().standing(&digest, Instant::now()) {
-            Standing::Allowed => return None,
+        match self.allowed.lock().answer(&digest, Instant::now()) {
+            CachedAnswer::Allowed => return None,
             // A token that was allowed before is not rate-limited together with unknown ones.
-            Standing::Expired => {}
-            Standing::Unknown if self.unknown.check().is_ok() => {}
-            Standing::Unknown => return Some((StatusCode::TOO_MANY_REQUESTS, "too many unknown tokens; try again\n")),
+            CachedAnswer::Expired => {}
+            CachedAnswer::Unknown if self.unknown.check().is_ok() => {}
+            CachedAnswer::Unknown => {
+                return Some((StatusCode::TOO_MANY_REQUESTS, "too many unknown tokens; try again\n"));
+            }
         }
         let access = may_get(&self.cluster, token, METRICS_PATH).await;
         self.allowed.lock().learn(digest, matches!(access, Ok(Access::Allowed)), Instant::now());
@@ -98,9 +100,9 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 /// The digest of a token. The token itself is not kept in memory.
 type TokenDigest = [u8; 32];
 
-/// The state of a token in the cache.
+/// What the cache knows about a token.
 #[derive(Debug, PartialEq, Eq)]
-enum Standing {
+enum CachedAnswer {
     Allowed,
     /// The token was allowed, but the API server must be asked again.
     Expired,
@@ -112,11 +114,11 @@ enum Standing {
 struct Allowed(HashMap<TokenDigest, Instant>);
 
 impl Allowed {
-    fn standing(&self, token: &TokenDigest, now: Instant) -> Standing {
+    fn answer(&self, token: &TokenDigest, now: Instant) -> CachedAnswer {
         match self.0.get(token) {
-            Some(since) if now.saturating_duration_since(*since) < CACHED_FOR => Standing::Allowed,
-            Some(_) => Standing::Expired,
-            None => Standing::Unknown,
+            Some(since) if now.saturating_duration_since(*since) < CACHED_FOR => CachedAnswer::Allowed,
+            Some(_) => CachedAnswer::Expired,
+            None => CachedAnswer::Unknown,
         }
     }
 
@@ -182,14 +184,14 @@ mod tests {
     #[test]
     fn a_positive_answer_is_cached_for_a_while_and_a_negative_one_is_not() {
         let (mut allowed, now) = (Allowed::default(), Instant::now());
-        assert_eq!(allowed.standing(&token(1), now), Standing::Unknown);
+        assert_eq!(allowed.answer(&token(1), now), CachedAnswer::Unknown);
         allowed.learn(token(1), true, now);
         allowed.learn(token(2), false, now);
-        assert_eq!(allowed.standing(&token(1), now + CACHED_FOR / 2), Standing::Allowed);
-        assert_eq!(allowed.standing(&token(2), now), Standing::Unknown);
-        assert_eq!(allowed.standing(&token(1), now + CACHED_FOR), Standing::Expired);
+        assert_eq!(allowed.answer(&token(1), now + CACHED_FOR / 2), CachedAnswer::Allowed);
+        assert_eq!(allowed.answer(&token(2), now), CachedAnswer::Unknown);
+        assert_eq!(allowed.answer(&token(1), now + CACHED_FOR), CachedAnswer::Expired);
         allowed.learn(token(1), false, now + CACHED_FOR);
-        assert_eq!(allowed.standing(&token(1), now + CACHED_FOR), Standing::Unknown);
+        assert_eq!(allowed.answer(&token(1), now + CACHED_FOR), CachedAnswer::Unknown);
     }
 
     #[test]
@@ -199,8 +201,8 @@ mod tests {
             allowed.learn(token(number), true, now + Duration::from_millis(number as u64));
         }
         assert_eq!(allowed.0.len(), MAX_CACHED);
-        assert_eq!(allowed.standing(&token(2), now), Standing::Unknown);
-        assert_eq!(allowed.standing(&token(3), now), Standing::Allowed);
+        assert_eq!(allowed.answer(&token(2), now), CachedAnswer::Unknown);
+        assert_eq!(allowed.answer(&token(3), now), CachedAnswer::Allowed);
     }
 
     #[test]

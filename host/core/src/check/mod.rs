@@ -17,6 +17,7 @@ pub mod json_cursor;
 pub mod memory_quota;
 pub mod memory_share;
 pub mod parent_kind;
+pub mod parents_claim;
 pub mod pod;
 pub mod pvc;
 pub mod result;

@@ -404,6 +404,26 @@ mod tests {
     }
 
     #[test]
+    fn a_difference_of_conditions_or_of_the_status_alone_changes_the_status() {
+        let changes = |change: &dyn Fn(&mut Decision)| {
+            let difference = found(&deciding(|_| {}), &deciding(|decision| change(decision)), &[]).unwrap();
+            difference.changes_status()
+        };
+        let condition =
+            Condition { name: "Ready".into(), status: Truth::True, reason: "Up".into(), message: String::new() };
+        assert!(changes(&|decision| decision.conditions = vec![condition.clone()]));
+        assert!(changes(&|decision| decision.status = Some(r#"{"replicas":1}"#.into())));
+        assert!(!changes(&|decision| decision.requeue_after = Some(Duration::from_secs(9))));
+    }
+
+    #[test]
+    fn a_number_of_further_fields_is_only_in_the_json_if_there_are_any() {
+        let changed = |more| Changed { object: Named::from(&reference("Service", "a")), fields: Vec::new(), more };
+        assert!(serde_json::to_value(changed(0)).unwrap().get("more").is_none());
+        assert_eq!(serde_json::to_value(changed(2)).unwrap()["more"], 2);
+    }
+
+    #[test]
     fn equal_answers_are_no_difference() {
         let side = children(vec![child("Service", "a", json!({"spec": 1}))]);
         assert_eq!(found(&side, &side, &[]), None);

@@ -12,6 +12,7 @@ pub mod conflict;
 pub mod emptied;
 pub mod hand_over;
 pub mod own_edits;
+pub mod ownership;
 pub mod renamed_elements;
 pub mod repair;
 pub mod status;

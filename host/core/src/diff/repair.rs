@@ -30,6 +30,23 @@ pub fn repairs(fields: &str, desired: &Value, live: &Value) -> Vec<Repair> {
     repairs
 }
 
+/// Returns whether repairs change more than the metadata of an object: a change of the ownership of fields does not
+/// change the content.
+pub fn change_content(repairs: &[Repair]) -> bool {
+    repairs.iter().any(|repair| !repair.pointer.starts_with("/metadata/"))
+}
+
+/// Returns the object that results from repairs of a live one.
+pub fn repaired(live: &Value, repairs: &[Repair]) -> Value {
+    let mut repaired = live.clone();
+    for repair in repairs {
+        if let Some(place) = repaired.pointer_mut(&repair.pointer) {
+            place.clone_from(&repair.value);
+        }
+    }
+    repaired
+}
+
 fn find_repairs(node: Option<&FieldSet<'_>>, desired: &Value, live: &Value, pointer: String, found: &mut Vec<Repair>) {
     match (desired, live) {
         (Value::Object(members), Value::Object(live_members)) => {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::diff::repair::{Repair, repairs};
+use crate::diff::repair::{Repair, change_content, repaired, repairs};
 use serde_json::json;
 
 /// Returns whether a desired object is covered if no associative lists are known.
@@ -272,4 +272,16 @@ fn special_characters_in_a_pointer_are_escaped() {
     let live = json!({ "a/b~c": [{ "name": "x", "list": [] }] });
     let repairs = repairs(fields, &desired, &live);
     assert_eq!(repairs.iter().map(|repair| repair.pointer.as_str()).collect::<Vec<_>>(), ["/a~1b~0c/0/list"]);
+}
+
+#[test]
+fn repairs_replace_values_where_they_are_and_only_those_outside_of_the_metadata_change_the_content() {
+    let live = json!({ "metadata": { "labels": { "a": "1" } }, "spec": { "list": [1, 2], "other": 3 } });
+    let repair = |pointer: &str, value: Value| Repair { pointer: pointer.to_owned(), value };
+    let of_list = repair("/spec/list", json!([2]));
+    let expected = json!({ "metadata": { "labels": { "a": "1" } }, "spec": { "list": [2], "other": 3 } });
+    assert_eq!(repaired(&live, &[of_list.clone(), repair("/spec/gone", json!(1))]), expected);
+    let of_metadata = repair("/metadata/managedFields/0/manager", json!("hotshoe/demo"));
+    assert!(!change_content(&[]) && !change_content(std::slice::from_ref(&of_metadata)));
+    assert!(change_content(&[of_metadata, of_list]));
 }

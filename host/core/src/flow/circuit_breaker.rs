@@ -66,7 +66,7 @@ struct Open {
 
 /// What the breaker needs to know about the parent for which the plugin is to be called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct ParentRecord {
     /// Whether the parent has failed since it changed last.
     pub failed: bool,
     /// The time for its next try that the parent was given. A parent that asks before that time keeps its place, so
@@ -136,12 +136,12 @@ impl Breaker {
     ///
     /// # Errors
     /// Returns the time for the next try.
-    pub fn admit(&self, now: Instant, standing: Standing) -> Result<Trial<'_>, Instant> {
+    pub fn admit(&self, now: Instant, record: ParentRecord) -> Result<Trial<'_>, Instant> {
         let mut inner = self.lock();
         let decisive = match &mut inner.open {
             None => false,
             Some(open) => {
-                open.admit(now, standing)?;
+                open.admit(now, record)?;
                 true
             }
         };
@@ -179,12 +179,12 @@ impl Breaker {
 }
 
 impl Open {
-    fn admit(&mut self, now: Instant, standing: Standing) -> Result<(), Instant> {
-        if standing.failed && self.until > now {
+    fn admit(&mut self, now: Instant, record: ParentRecord) -> Result<(), Instant> {
+        if record.failed && self.until > now {
             return Err(self.until);
         }
         if self.trying || self.next > now {
-            return Err(standing.place.filter(|place| *place > now).unwrap_or_else(|| self.stand_in_line(now)));
+            return Err(record.place.filter(|place| *place > now).unwrap_or_else(|| self.stand_in_line(now)));
         }
         (self.trying, self.next) = (true, now + TRIAL_GAP);
         Ok(())
@@ -299,8 +299,8 @@ mod tests {
         start + Duration::from_secs(seconds)
     }
 
-    const FAILED: Standing = Standing { failed: true, place: None };
-    const NEW: Standing = Standing { failed: false, place: None };
+    const FAILED: ParentRecord = ParentRecord { failed: true, place: None };
+    const NEW: ParentRecord = ParentRecord { failed: false, place: None };
 
     /// A breaker that was opened at this time.
     fn opened(now: Instant) -> Breaker {

@@ -1,13 +1,15 @@
 //! Flow control: circuit breaker, fair queue, flapping, contention, probation, canary, backoff, tries, rate limits,
-//! unanswered writes, room on the disk; and which of several hosts may write: leases and shards.
+//! unanswered writes, turns of calls and of Events, room on the disk; and which of several hosts may write: leases and shards.
 
 pub mod backoff;
 pub mod canary;
 pub mod circuit_breaker;
 pub mod contention;
 pub mod disk_share;
+pub mod event_queue;
 pub mod fair_queue;
 pub mod flapping;
+pub mod lanes;
 pub mod lease;
 pub mod probation;
 pub mod rate_limit;

@@ -60,14 +60,14 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::flow::circuit_breaker::{Breaker, Standing, State};
+    use crate::flow::circuit_breaker::{Breaker, ParentRecord, State};
 
     /// Returns the state after this many calls, one in a second.
     fn after(calls: u64, written: impl Fn(u64) -> Written) -> State {
         let (breaker, start) = (Breaker::default(), Instant::now());
         for call in 0..calls {
             let now = start + Duration::from_secs(call);
-            let Ok(trial) = breaker.admit(now, Standing::default()) else { break };
+            let Ok(trial) = breaker.admit(now, ParentRecord::default()) else { break };
             if matches!(written(call).verdict().report(trial, now), Turned::Open(_)) {
                 return State::Open;
             }

@@ -248,6 +248,8 @@ mod tests {
     #[test]
     fn an_empty_selector_selects_every_object() {
         let empty = LabelSelector::default();
+        let by_label = selector(json!({ "matchLabels": { "a": "b" } }));
+        assert!(!by_label.is_empty() && !expression("a", "Exists", json!([])).is_empty());
         assert!(empty.is_empty() && matches(&empty, &[]) && matches(&empty, &[("a", "b")]));
         assert_eq!(empty.to_string(), "");
     }
@@ -282,6 +284,14 @@ mod tests {
             assert_eq!(selector.to_string(), text);
             assert!(selector.validate().is_ok() && is_selector(text), "{text}");
         }
+    }
+
+    #[test]
+    fn as_many_requirements_and_values_as_are_allowed_are_valid() {
+        let labels: BTreeMap<_, _> = (0..MAX_REQUIREMENTS - 1).map(|n| (format!("k{n}"), "v")).collect();
+        let values: Vec<_> = (0..MAX_VALUES).map(|n| format!("v{n}")).collect();
+        let expressions = json!([{ "key": "a", "operator": "In", "values": values }]);
+        assert_eq!(selector(json!({ "matchLabels": labels, "matchExpressions": expressions })).validate(), Ok(()));
     }
 
     #[test]

@@ -84,7 +84,7 @@ fn empty_object() -> Value {
 #[derive(Debug)]
 pub struct Report {
     /// The result.
-    pub verdict: Verdict,
+    pub verdict: CaseOutcome,
     /// The lines that the plugin logged.
     pub logs: Vec<LogLine>,
     /// How long the call ran.
@@ -95,7 +95,7 @@ pub struct Report {
 
 /// The result of a case.
 #[derive(Debug)]
-pub enum Verdict {
+pub enum CaseOutcome {
     /// As expected.
     Passed,
     /// The plugin answered something else, or nothing was expected.
@@ -146,7 +146,7 @@ impl Case {
         match revision.decide(self.call, observation).await {
             Ok(outcome) => self.judge(outcome),
             Err(Aborted { error, logs, elapsed, memory, .. }) => {
-                Report { verdict: Verdict::Failed(error.to_string()), logs, elapsed, memory }
+                Report { verdict: CaseOutcome::Failed(error.to_string()), logs, elapsed, memory }
             }
         }
     }
@@ -154,7 +154,7 @@ impl Case {
     fn judge(&self, outcome: Outcome) -> Report {
         let actual = Expect::from(&outcome.result).sorted();
         let passed = self.expect.clone().map(Expect::sorted).as_ref() == Some(&actual);
-        let verdict = if passed { Verdict::Passed } else { Verdict::Differs { actual: Box::new(actual) } };
+        let verdict = if passed { CaseOutcome::Passed } else { CaseOutcome::Differs { actual: Box::new(actual) } };
         Report { verdict, logs: outcome.logs, elapsed: outcome.elapsed, memory: outcome.memory }
     }
 
@@ -251,24 +251,24 @@ impl Report {
     /// Returns whether a component may carry the case: the plugin answered, and as expected if something is expected.
     pub fn holds(&self, case: &Case) -> bool {
         match &self.verdict {
-            Verdict::Passed => true,
-            Verdict::Differs { .. } => case.expect.is_none(),
-            Verdict::Failed(_) => false,
+            CaseOutcome::Passed => true,
+            CaseOutcome::Differs { .. } => case.expect.is_none(),
+            CaseOutcome::Failed(_) => false,
         }
     }
 
     /// Returns in one line why the case does not pass; none if it passes.
     pub fn why_not(&self, case: &Case) -> Option<String> {
         match &self.verdict {
-            Verdict::Passed => None,
-            Verdict::Differs { .. } if case.expect.is_none() => Some("it expects nothing yet".to_owned()),
-            Verdict::Differs { .. } => Some("the answer is another than expected".to_owned()),
-            Verdict::Failed(message) => Some(message.clone()),
+            CaseOutcome::Passed => None,
+            CaseOutcome::Differs { .. } if case.expect.is_none() => Some("it expects nothing yet".to_owned()),
+            CaseOutcome::Differs { .. } => Some("the answer is another than expected".to_owned()),
+            CaseOutcome::Failed(message) => Some(message.clone()),
         }
     }
 
     fn unusable(message: String) -> Self {
-        let verdict = Verdict::Failed(format!("the case cannot be used: {message}"));
+        let verdict = CaseOutcome::Failed(format!("the case cannot be used: {message}"));
         Self { verdict, logs: Vec::new(), elapsed: Duration::ZERO, memory: 0 }
     }
 }

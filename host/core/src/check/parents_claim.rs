@@ -1,7 +1,7 @@
 //! Decides which of several plugins serves its parents if their kinds and selectors overlap: the one whose object is
-//! older. Two plugins that wrote to the same objects would revert each other's writes. Pure.
+//! older. Two plugins that wrote to the same objects would revert each other's writes.
 
-use hotshoe_core::check::parent_kind::ParentKind;
+use crate::check::parent_kind::ParentKind;
 
 /// A plugin's claim to its parents.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ pub fn holder<'a>(claims: &'a [Claim<'a>], of: &Claim<'_>) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use hotshoe_core::model::label_selector::LabelSelector;
+    use crate::model::label_selector::LabelSelector;
 
     use super::*;
 

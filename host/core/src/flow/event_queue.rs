@@ -1,4 +1,4 @@
-//! Events that wait to be written. Pure.
+//! Events that wait to be written.
 //!
 //! Plugins take turns, and so do the namespaces of a plugin. A namespace has one write at a time. A namespace in which
 //! a write failed is paused before its next write, and all failing namespaces together have one write at a time: even
@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hotshoe_core::flow::backoff::soon;
+use crate::flow::backoff::soon;
 
 /// How many Events are written at once. They share the host's write slots with all other writes.
 const MAX_WRITES: usize = 4;
@@ -21,7 +21,7 @@ const MAX_PER_PLUGIN: usize = 1000;
 const MAX_RETRY_TIME: Duration = Duration::from_secs(30);
 
 /// Waiting items by plugin and namespace.
-pub(super) struct EventQueue<T> {
+pub struct EventQueue<T> {
     plugins: HashMap<Arc<str>, Lanes<T>>,
     /// Plugins with waiting items, each once; the first is next.
     order: VecDeque<Arc<str>>,
@@ -53,8 +53,9 @@ struct NamespaceState {
 }
 
 /// An item that is being written.
-pub(super) struct Turn<T> {
-    pub(super) item: T,
+pub struct InFlight<T> {
+    /// The item.
+    pub item: T,
     plugin: Arc<str>,
     namespace: Arc<str>,
     tried: Instant,
@@ -68,7 +69,7 @@ impl<T> Default for EventQueue<T> {
 
 impl<T> EventQueue<T> {
     /// Adds an item. Drops it and returns `false` if too many items wait.
-    pub(super) fn push(&mut self, plugin: &Arc<str>, namespace: &Arc<str>, item: T) -> bool {
+    pub fn push(&mut self, plugin: &Arc<str>, namespace: &Arc<str>, item: T) -> bool {
         let lanes = self.plugins.get(plugin);
         let waiting = lanes.map_or(0, |lanes| lanes.lanes.values().map(VecDeque::len).sum());
         let here = lanes.and_then(|lanes| lanes.lanes.get(namespace)).map_or(0, VecDeque::len);
@@ -80,7 +81,7 @@ impl<T> EventQueue<T> {
     }
 
     /// Removes the next item whose turn it is.
-    pub(super) fn next(&mut self, now: Instant) -> Option<Turn<T>> {
+    pub fn next(&mut self, now: Instant) -> Option<InFlight<T>> {
         if self.running() >= MAX_WRITES {
             return None;
         }
@@ -97,18 +98,18 @@ impl<T> EventQueue<T> {
             false => self.order.push_back(plugin.clone()),
         }
         self.states.entry(namespace.clone()).or_default().busy_since = Some(now);
-        Some(Turn { item, plugin, namespace, tried: tried.unwrap_or(now) })
+        Some(InFlight { item, plugin, namespace, tried: tried.unwrap_or(now) })
     }
 
-    /// Ends the turn of an item that is written, or dropped because of the item itself and not of its namespace.
-    pub(super) fn end(&mut self, turn: Turn<T>) {
-        self.states.remove(&turn.namespace);
+    /// Ends the write of an item that is written, or dropped because of the item itself and not of its namespace.
+    pub fn end(&mut self, written: InFlight<T>) {
+        self.states.remove(&written.namespace);
     }
 
-    /// Ends the turn of an item whose write failed for a transient reason. Puts the item first in its namespace again,
+    /// Ends the write of an item whose write failed for a transient reason. Puts the item first in its namespace again,
     /// or returns it if it was tried for long enough.
-    pub(super) fn fail(&mut self, turn: Turn<T>, now: Instant) -> Option<T> {
-        let Turn { item, plugin, namespace, tried } = turn;
+    pub fn fail(&mut self, written: InFlight<T>, now: Instant) -> Option<T> {
+        let InFlight { item, plugin, namespace, tried } = written;
         let state = self.states.entry(namespace.clone()).or_default();
         let began = state.busy_since.take().unwrap_or(now);
         state.failures = state.failures.saturating_add(1);
@@ -124,14 +125,14 @@ impl<T> EventQueue<T> {
 
     /// Returns when the pause of the next namespace ends, so that it may be written to; `None` while that depends on a
     /// running write.
-    pub(super) fn next_due(&self) -> Option<Instant> {
+    pub fn next_due(&self) -> Option<Instant> {
         let is_running = self.has_failing() || self.running() >= MAX_WRITES;
         let paused = self.states.values().filter(|state| !state.is_busy() && !is_running);
         paused.filter_map(|state| state.paused_until).min()
     }
 
     /// Returns whether the last write in a namespace failed, or the one that runs has taken longer than `patience`.
-    pub(super) fn is_stuck(&self, namespace: &str, patience: Duration, now: Instant) -> bool {
+    pub fn is_stuck(&self, namespace: &str, patience: Duration, now: Instant) -> bool {
         let is_late = |began: Instant| now.duration_since(began) > patience;
         self.states.get(namespace).is_some_and(|state| state.failures > 0 || state.busy_since.is_some_and(is_late))
     }
@@ -203,13 +204,13 @@ mod tests {
     fn written(queue: &mut EventQueue<&'static str>, mut now: Instant) -> Vec<&'static str> {
         let mut written = Vec::new();
         loop {
-            let turns: Vec<_> = std::iter::from_fn(|| queue.next(now)).collect();
-            for turn in turns {
-                match turn.namespace.starts_with("bad") {
-                    true => drop(queue.fail(turn, now)),
+            let events: Vec<_> = std::iter::from_fn(|| queue.next(now)).collect();
+            for event in events {
+                match event.namespace.starts_with("bad") {
+                    true => drop(queue.fail(event, now)),
                     false => {
-                        written.push(turn.item);
-                        queue.end(turn);
+                        written.push(event.item);
+                        queue.end(event);
                     }
                 }
             }
@@ -240,9 +241,9 @@ mod tests {
             ("c", "o", "c1"),
         ]);
         let mut order = Vec::new();
-        while let Some(turn) = queue.next(now) {
-            order.push(turn.item);
-            queue.end(turn);
+        while let Some(event) = queue.next(now) {
+            order.push(event.item);
+            queue.end(event);
         }
         assert_eq!(order, ["a1", "b1", "c1", "am", "b2", "a2"]);
     }
@@ -254,10 +255,10 @@ mod tests {
         for namespace in 0..10 {
             (0..2).for_each(|_| assert!(queue.push(&"a".into(), &format!("n{namespace}").into(), ())));
         }
-        let turns: Vec<_> = std::iter::from_fn(|| queue.next(now)).collect();
-        let namespaces: Vec<_> = turns.iter().map(|turn| &*turn.namespace).collect();
+        let events: Vec<_> = std::iter::from_fn(|| queue.next(now)).collect();
+        let namespaces: Vec<_> = events.iter().map(|event| &*event.namespace).collect();
         assert_eq!(namespaces, ["n0", "n1", "n2", "n3"]);
-        turns.into_iter().for_each(|turn| queue.end(turn));
+        events.into_iter().for_each(|event| queue.end(event));
         assert!(queue.next(now).is_some());
     }
 
@@ -274,15 +275,15 @@ mod tests {
         let began = Instant::now();
         let mut queue = queue(&[("a", "bad1", "x"), ("a", "bad2", "y"), ("a", "bad3", "z")]);
         let late = began + Duration::from_secs(10);
-        let turns: Vec<_> = std::iter::from_fn(|| queue.next(began)).collect();
-        assert_eq!(turns.len(), 3, "they did not fail yet");
-        turns.into_iter().for_each(|turn| assert!(queue.fail(turn, late).is_none()));
+        let events: Vec<_> = std::iter::from_fn(|| queue.next(began)).collect();
+        assert_eq!(events.len(), 3, "they did not fail yet");
+        events.into_iter().for_each(|event| assert!(queue.fail(event, late).is_none()));
         assert!(queue.next(late).is_none());
         assert_eq!(queue.next_due(), Some(late + Duration::from_secs(10)), "as long as it kept a writer");
         let after_pause = late + Duration::from_secs(10);
-        let turn = queue.next(after_pause).unwrap();
+        let event = queue.next(after_pause).unwrap();
         assert!(queue.next(after_pause).is_none() && queue.next_due().is_none());
-        queue.end(turn);
+        queue.end(event);
         assert!(queue.next(after_pause).is_some());
     }
 
@@ -292,12 +293,12 @@ mod tests {
         let late = began + 2 * patience;
         let mut queue = queue(&[("a", "n", "x")]);
         assert!(!queue.is_stuck("n", patience, late), "an item that waits is none that fails");
-        let turn = queue.next(began).unwrap();
+        let event = queue.next(began).unwrap();
         assert!(!queue.is_stuck("n", patience, began + patience) && queue.is_stuck("n", patience, late));
-        assert_eq!(queue.fail(turn, late), None);
+        assert_eq!(queue.fail(event, late), None);
         assert!(queue.is_stuck("n", patience, late) && !queue.is_stuck("m", patience, late));
-        let turn = queue.next(late + MAX_RETRY_TIME).unwrap();
-        queue.end(turn);
+        let event = queue.next(late + MAX_RETRY_TIME).unwrap();
+        queue.end(event);
         assert!(!queue.is_stuck("n", patience, late + MAX_RETRY_TIME));
     }
 
@@ -305,15 +306,15 @@ mod tests {
     fn a_failed_item_stays_first_until_it_was_tried_for_long_enough() {
         let began = Instant::now();
         let mut queue = queue(&[("a", "n", "first"), ("a", "n", "second")]);
-        let turn = queue.next(began).unwrap();
-        assert_eq!(queue.fail(turn, began), None);
+        let event = queue.next(began).unwrap();
+        assert_eq!(queue.fail(event, began), None);
         let late = began + MAX_RETRY_TIME + Duration::from_secs(1);
-        let turn = queue.next(late).unwrap();
-        assert_eq!((turn.item, queue.fail(turn, late)), ("first", Some("first")));
+        let event = queue.next(late).unwrap();
+        assert_eq!((event.item, queue.fail(event, late)), ("first", Some("first")));
         assert!(queue.next(late).is_none(), "its namespace is paused");
-        let turn = queue.next(late + MAX_RETRY_TIME).unwrap();
-        assert_eq!(turn.item, "second");
-        queue.end(turn);
+        let event = queue.next(late + MAX_RETRY_TIME).unwrap();
+        assert_eq!(event.item, "second");
+        queue.end(event);
         assert!(queue.states.is_empty() && queue.plugins.is_empty());
     }
 
@@ -321,12 +322,12 @@ mod tests {
     fn the_failures_of_a_namespace_are_forgotten_with_its_last_item() {
         let began = Instant::now();
         let mut queue = queue(&[("a", "n", "x")]);
-        let turn = queue.next(began).unwrap();
-        assert_eq!(queue.fail(turn, began), None);
+        let event = queue.next(began).unwrap();
+        assert_eq!(queue.fail(event, began), None);
         assert_eq!(queue.states.len(), 1);
         let late = began + 2 * MAX_RETRY_TIME;
-        let turn = queue.next(late).unwrap();
-        assert_eq!(queue.fail(turn, late), Some("x"));
+        let event = queue.next(late).unwrap();
+        assert_eq!(queue.fail(event, late), Some("x"));
         assert!(queue.states.is_empty());
     }
 

@@ -1,4 +1,4 @@
-//! Decides which call runs next: lanes take turns, and there is a fixed number of places for slow calls. Pure.
+//! Decides which call runs next: lanes take turns, and there is a fixed number of places for slow calls.
 //!
 //! A call begins without a place. If it turns out to be slow, it takes a place among the slow calls. If no place is
 //! free, the call is put off: as calls have no effects, it is dropped, and made again from its beginning once it has a
@@ -8,24 +8,24 @@
 use std::collections::{BTreeMap, VecDeque};
 
 /// The maximum number of slow calls at the same time.
-pub(super) const MAX_SLOW_CALLS: usize = 4;
+pub const MAX_SLOW_CALLS: usize = 4;
 
 /// The queue of one revision of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Lane(pub(super) u64);
+pub struct Lane(pub u64);
 
 /// A call that runs. [`Lanes::end`] or [`Lanes::put_off`] must follow.
-pub(super) struct Turn<J> {
+pub struct Dispatched<J> {
     /// The lane of the call.
-    pub(super) lane: Lane,
+    pub lane: Lane,
     /// The work of the call.
-    pub(super) job: J,
+    pub job: J,
     /// Whether the call has a place among the slow ones.
-    pub(super) has_place: bool,
+    pub has_place: bool,
 }
 
 /// Calls that wait, by lane.
-pub(super) struct Lanes<J> {
+pub struct Lanes<J> {
     lanes: BTreeMap<Lane, Waiting<J>>,
     /// The lanes that have jobs and run none, each once; the first is next.
     turns: VecDeque<Lane>,
@@ -61,7 +61,7 @@ impl<J> Default for Lanes<J> {
 
 impl<J> Lanes<J> {
     /// Queues a job. Returns whether its lane became ready.
-    pub(super) fn push(&mut self, lane: Lane, job: J) -> bool {
+    pub fn push(&mut self, lane: Lane, job: J) -> bool {
         let empty = || Waiting { jobs: VecDeque::new(), state: State::Ready };
         let waiting = self.lanes.entry(lane).or_insert_with(empty);
         let becomes_ready = waiting.jobs.is_empty() && waiting.state == State::Ready;
@@ -73,29 +73,29 @@ impl<J> Lanes<J> {
     }
 
     /// Begins the next call.
-    pub(super) fn next(&mut self) -> Option<Turn<J>> {
+    pub fn dispatch(&mut self) -> Option<Dispatched<J>> {
         let lane = self.turns.pop_front()?;
         let waiting = self.lanes.get_mut(&lane)?;
         let has_place = waiting.state == State::ReadyWithPlace;
         waiting.state = State::Running;
-        Some(Turn { lane, job: waiting.jobs.pop_front()?, has_place })
+        Some(Dispatched { lane, job: waiting.jobs.pop_front()?, has_place })
     }
 
     /// Takes a place for a running call that turned out to be slow. Returns whether a place was free.
-    pub(super) fn take_place(&mut self) -> bool {
+    pub fn take_place(&mut self) -> bool {
         let is_free = self.slow < MAX_SLOW_CALLS;
         self.slow += usize::from(is_free);
         is_free
     }
 
     /// Ends a call. Returns how many lanes became ready.
-    pub(super) fn end(&mut self, lane: Lane, had_place: bool) -> usize {
+    pub fn end(&mut self, lane: Lane, had_place: bool) -> usize {
         let next_slow = had_place && self.give_place();
         usize::from(self.is_ready_again(lane)) + usize::from(next_slow)
     }
 
     /// Puts a call off until it has a place. Returns whether a place is free at once.
-    pub(super) fn put_off(&mut self, lane: Lane, job: J) -> bool {
+    pub fn put_off(&mut self, lane: Lane, job: J) -> bool {
         let has_place = self.take_place();
         let Some(waiting) = self.lanes.get_mut(&lane) else { return false };
         waiting.jobs.push_front(job);
@@ -105,7 +105,7 @@ impl<J> Lanes<J> {
     }
 
     /// Drops the jobs that wait in a lane. Returns how many other lanes became ready.
-    pub(super) fn clear(&mut self, lane: Lane) -> usize {
+    pub fn clear(&mut self, lane: Lane) -> usize {
         let Some(waiting) = self.lanes.get_mut(&lane) else { return 0 };
         waiting.jobs.clear();
         let state = waiting.state;
@@ -119,27 +119,27 @@ impl<J> Lanes<J> {
     }
 
     /// Drops all jobs.
-    pub(super) fn clear_all(&mut self) {
+    pub fn clear_all(&mut self) {
         *self = Self::default();
     }
 
     /// Returns whether no call runs or waits.
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.lanes.is_empty()
     }
 
     /// Returns whether a call can begin.
-    pub(super) fn has_turn(&self) -> bool {
+    pub fn has_turn(&self) -> bool {
         !self.turns.is_empty()
     }
 
-    #[cfg(test)]
-    pub(super) fn slow_calls(&self) -> usize {
+    /// Returns how many slow calls have a place.
+    pub fn slow_calls(&self) -> usize {
         self.slow
     }
 
-    #[cfg(test)]
-    pub(super) fn is_put_off(&self, lane: Lane) -> bool {
+    /// Returns whether the next call of a lane waits for a place.
+    pub fn is_put_off(&self, lane: Lane) -> bool {
         self.put_off.contains(&lane)
     }
 
@@ -178,9 +178,9 @@ mod tests {
     /// Runs all calls. Returns the lanes in the order of their calls.
     fn run_all(lanes: &mut Lanes<()>) -> Vec<u64> {
         let mut order = Vec::new();
-        while let Some(turn) = lanes.next() {
-            order.push(turn.lane.0);
-            lanes.end(turn.lane, turn.has_place);
+        while let Some(call) = lanes.dispatch() {
+            order.push(call.lane.0);
+            lanes.end(call.lane, call.has_place);
         }
         order
     }
@@ -200,16 +200,16 @@ mod tests {
         for _ in 0..2 {
             lanes.push(Lane(1), ());
         }
-        let turn = lanes.next().unwrap();
-        assert!(lanes.next().is_none());
-        assert_eq!(lanes.end(turn.lane, turn.has_place), 1);
-        assert!(lanes.next().is_some());
+        let call = lanes.dispatch().unwrap();
+        assert!(lanes.dispatch().is_none());
+        assert_eq!(lanes.end(call.lane, call.has_place), 1);
+        assert!(lanes.dispatch().is_some());
     }
 
     /// Begins the next call, which turns out to be slow.
-    fn slow(lanes: &mut Lanes<u64>) -> Turn<u64> {
-        let turn = lanes.next().unwrap();
-        Turn { has_place: turn.has_place || lanes.take_place(), ..turn }
+    fn slow(lanes: &mut Lanes<u64>) -> Dispatched<u64> {
+        let call = lanes.dispatch().unwrap();
+        Dispatched { has_place: call.has_place || lanes.take_place(), ..call }
     }
 
     #[test]
@@ -220,13 +220,13 @@ mod tests {
             lanes.push(Lane(lane), 1);
         }
         let with_place: Vec<_> = (0..MAX_SLOW_CALLS).map(|_| slow(&mut lanes)).collect();
-        assert!(with_place.iter().all(|turn| turn.has_place));
-        let Turn { lane, job, has_place } = slow(&mut lanes);
+        assert!(with_place.iter().all(|call| call.has_place));
+        let Dispatched { lane, job, has_place } = slow(&mut lanes);
         assert!(!has_place && !lanes.put_off(lane, job) && !lanes.has_turn());
         // The lane of the call that ended, which has another one, and the lane that was put off.
         assert_eq!(lanes.end(with_place[0].lane, true), 2);
-        let again = lanes.next().map(|turn| (turn.lane, turn.job, turn.has_place));
-        let other = lanes.next().map(|turn| (turn.lane, turn.job, turn.has_place));
+        let again = lanes.dispatch().map(|call| (call.lane, call.job, call.has_place));
+        let other = lanes.dispatch().map(|call| (call.lane, call.job, call.has_place));
         assert_eq!((again, other), (Some((lane, 0, true)), Some((Lane(0), 1, false))));
     }
 
@@ -238,12 +238,12 @@ mod tests {
         }
         let with_place: Vec<_> = (0..MAX_SLOW_CALLS).map(|_| slow(&mut lanes)).collect();
         for _ in 0..2 {
-            let Turn { lane, job, .. } = slow(&mut lanes);
+            let Dispatched { lane, job, .. } = slow(&mut lanes);
             lanes.put_off(lane, job);
         }
         assert_eq!(lanes.end(with_place[0].lane, true), 1);
         assert_eq!(lanes.clear(Lane(MAX_SLOW_CALLS as u64)), 1);
-        assert_eq!(lanes.next().map(|turn| (turn.lane.0, turn.has_place)), Some((MAX_SLOW_CALLS as u64 + 1, true)));
+        assert_eq!(lanes.dispatch().map(|call| (call.lane.0, call.has_place)), Some((MAX_SLOW_CALLS as u64 + 1, true)));
     }
 
     const WORKERS: usize = 2;
@@ -252,8 +252,8 @@ mod tests {
     /// more than one step is slow.
     struct Pool {
         lanes: Lanes<u8>,
-        quick: Vec<Turn<u8>>,
-        slow: Vec<(Turn<u8>, u8)>,
+        quick: Vec<Dispatched<u8>>,
+        slow: Vec<(Dispatched<u8>, u8)>,
         ended: BTreeMap<u64, u32>,
     }
 
@@ -261,19 +261,19 @@ mod tests {
         /// Lets every call run for one step. Each lane whose call ended makes another call.
         fn step(&mut self) {
             let mut ended = Vec::new();
-            for (turn, left) in &mut self.slow {
+            for (call, left) in &mut self.slow {
                 *left -= 1;
                 if *left == 0 {
-                    ended.push((turn.lane, turn.job, true));
+                    ended.push((call.lane, call.job, true));
                 }
             }
             self.slow.retain(|(_, left)| *left > 0);
-            for turn in std::mem::take(&mut self.quick) {
-                match turn.job {
-                    1 => ended.push((turn.lane, turn.job, turn.has_place)),
-                    steps if turn.has_place || self.lanes.take_place() => self.slow.push((turn, steps - 1)),
+            for call in std::mem::take(&mut self.quick) {
+                match call.job {
+                    1 => ended.push((call.lane, call.job, call.has_place)),
+                    steps if call.has_place || self.lanes.take_place() => self.slow.push((call, steps - 1)),
                     steps => {
-                        self.lanes.put_off(turn.lane, steps);
+                        self.lanes.put_off(call.lane, steps);
                     }
                 }
             }
@@ -283,9 +283,9 @@ mod tests {
                 self.lanes.end(lane, had_place);
             }
             while self.quick.len() < WORKERS
-                && let Some(turn) = self.lanes.next()
+                && let Some(call) = self.lanes.dispatch()
             {
-                self.quick.push(turn);
+                self.quick.push(call);
             }
         }
     }
@@ -310,7 +310,7 @@ mod tests {
             for (lane, steps) in (0..).zip(&plugins) {
                 let ended = pool.ended.get(&lane).copied().unwrap_or_default() as usize;
                 if *steps == 1 {
-                    // Between two of its calls each other lane has at most one turn, or two where it is put off.
+                    // Between two of its calls each other lane has at most one call, or two where it is put off.
                     prop_assert!(ended * (plugins.len() + 1) >= rounds - plugins.len(), "{lane}: {ended} of {rounds}");
                 } else {
                     prop_assert!(ended > 0, "{lane} never had a place");
