@@ -17,7 +17,6 @@ use http::Method;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
-use sha2::{Digest, Sha256};
 use tokio::sync::{Notify, watch};
 
 use crate::cluster::client::{ApiCall, Cluster};
@@ -26,7 +25,7 @@ use crate::cluster::identity::{Identity, Permit};
 use crate::cluster::time::now;
 use hotshoe_core::flow::event_queue::{EventQueue, InFlight};
 use hotshoe_core::model::decision::Event;
-use hotshoe_core::model::digest::Digest as Revision;
+use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::ObjectRef;
 
 /// The namespace of Events about cluster-scoped objects, by the convention of Kubernetes.
@@ -47,7 +46,7 @@ pub struct Note {
     /// The plugin that recorded it.
     pub plugin: Arc<str>,
     /// The plugin's revision; `None` if the plugin has no active revision.
-    pub digest: Option<Revision>,
+    pub digest: Option<Digest>,
     /// Severity, reason and message.
     pub event: Event,
     /// Whether an Event that exists already is left as it is. Otherwise its count is raised.
@@ -258,9 +257,9 @@ fn path(note: &Note, name: Option<&str>) -> String {
 /// Returns the name `<object>.<hash>`, the format that `kubectl` users know.
 fn name(note: &Note) -> String {
     let Note { uid, event: Event { reason, message, .. }, .. } = note;
-    let hash = Sha256::digest(format!("{uid}\0{reason}\0{message}"));
+    let hash = Digest::of(format!("{uid}\0{reason}\0{message}").as_bytes()).digits(16);
     let object: String = note.about.name.chars().take(200).collect();
-    format!("{}.{hash:.16x}", object.trim_end_matches(['-', '.']))
+    format!("{}.{hash}", object.trim_end_matches(['-', '.']))
 }
 
 fn event_body(note: &Note) -> String {
@@ -317,7 +316,7 @@ mod tests {
             },
             uid: "5f0f6f0e".into(),
             plugin: "memcached".into(),
-            digest: Some(Revision::of(component.as_bytes())),
+            digest: Some(Digest::of(component.as_bytes())),
             event: Event { severity: Severity::Normal, reason: "Deleting".into(), message: message.into() },
             once: false,
             permit: Permit::unlimited(),
@@ -458,7 +457,7 @@ mod tests {
         assert_eq!(name(&old), name(&new));
         assert_ne!(name(&old), name(&note("old", "it has gone")));
         let patch = parsed(&repeat_body(&new, 3));
-        let digest = Revision::of(b"new").to_string();
+        let digest = Digest::of(b"new").to_string();
         assert_eq!(patch["metadata"], json!({ "annotations": { "hotshoe.dev/digest": digest } }));
         assert_eq!(patch["count"], 3);
     }

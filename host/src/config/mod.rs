@@ -19,7 +19,6 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
 use serde_json::{Map, Value};
-use sha2::{Digest as _, Sha256};
 
 pub use crate::config::control::{Control, Rollout};
 use crate::config::manifest::{DeletionPolicy, ShardBy, Source};
@@ -386,10 +385,10 @@ impl PluginConfig {
             Origin::File(path) => std::path::absolute(path).unwrap_or_else(|_| path.clone()).into_os_string(),
             Origin::Object { uid, .. } => OsString::from(&**uid),
         };
-        let digest = Sha256::new().chain_update(origin.as_encoded_bytes()).chain_update(cluster);
         // A host that watches all namespaces has no namespace here.
-        let digest = digest.chain_update(namespace.unwrap_or_default()).finalize();
-        format!("{}-{digest:.8x}", self.name)
+        let namespace = namespace.unwrap_or_default().as_bytes();
+        let digest = Digest::of(&[origin.as_encoded_bytes(), cluster, namespace].concat());
+        format!("{}-{}", self.name, digest.digits(8))
     }
 
     /// Returns what describes it, as a part of a sentence.

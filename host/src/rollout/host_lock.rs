@@ -11,9 +11,9 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
-use sha2::{Digest, Sha256};
 
 use crate::sandbox::safe_file;
+use hotshoe_core::model::digest::Digest;
 
 /// The maximum length of the process id that is read from another host's lock file, in bytes.
 const MAX_OWNER_BYTES: u64 = 64;
@@ -50,8 +50,8 @@ pub enum LockError {
 
 /// Returns the path of a plugin's lock file.
 pub fn path(base: &Path, plugin: &str, cluster: &[u8], namespace: Option<&str>) -> PathBuf {
-    let place = Sha256::new().chain_update(cluster).chain_update([0]).chain_update(namespace.unwrap_or_default());
-    base.join("hosts").join(format!("{plugin}-{:.8x}.lock", place.finalize()))
+    let place = Digest::of(&[cluster, namespace.unwrap_or_default().as_bytes()].join(&0));
+    base.join("hosts").join(format!("{plugin}-{}.lock", place.digits(8)))
 }
 
 impl HostLock {

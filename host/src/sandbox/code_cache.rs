@@ -25,7 +25,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::SystemTime;
 
-use hmac::{Hmac, Mac};
+use digest_io::IoWrapper;
+use hmac::{Hmac, KeyInit, Mac};
 use parking_lot::Mutex;
 use ring::rand::{SecureRandom, SystemRandom};
 use sha2::Sha256;
@@ -234,11 +235,11 @@ impl CodeCache {
             return Ok(CachedFile::TooLarge);
         }
         let Some(length) = size.checked_sub(TRAILER_BYTES as u64) else { return Ok(CachedFile::Foreign) };
-        let mut mac = self.mac(name);
+        let mut mac = IoWrapper(self.mac(name));
         let read = io::copy(&mut (&file).take(length), &mut mac)?;
         let mut trailer = Vec::with_capacity(TRAILER_BYTES);
         (&file).take(TRAILER_BYTES as u64 + 1).read_to_end(&mut trailer)?;
-        let is_own = trailer.strip_prefix(MAGIC).is_some_and(|is| mac.verify_slice(is).is_ok());
+        let is_own = trailer.strip_prefix(MAGIC).is_some_and(|is| mac.0.verify_slice(is).is_ok());
         Ok(if read == length && is_own {
             CachedFile::Intact(VerifiedCode { file, length })
         } else {

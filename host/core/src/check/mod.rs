@@ -33,7 +33,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha256};
 
 use crate::check::access_request::{Access, LabelOf, Request};
 use crate::check::fix::Fix;
@@ -41,6 +40,7 @@ use crate::check::grant::Grant;
 
 use crate::check::violation::{Checked, Violations, all};
 use crate::model::decision::{Children, Decision, Descriptor, Document};
+use crate::model::digest::Digest;
 use crate::model::kind::{Kind, ObjectRef};
 use crate::model::names::is_subdomain;
 use crate::model::object::{APPLIED_ANNOTATION, HOST_PREFIX, Key, PLUGIN_LABEL};
@@ -370,10 +370,7 @@ fn owner_reference(context: &Context<'_>) -> Value {
 /// Returns the first 128 bits of SHA-256 in hexadecimal. The digest is short because each child carries it as an
 /// annotation.
 fn digest(body: &Map<String, Value>) -> Box<str> {
-    let mut hash = Sha256::new();
-    // Writing into a hash cannot fail, and a map of JSON values is always JSON.
-    drop(serde_json::to_writer(&mut hash, body));
-    format!("{:.32x}", hash.finalize()).into()
+    Digest::of_json(body).digits(32).into()
 }
 
 /// Returns the cache key of the object that a reference names.
@@ -576,7 +573,7 @@ mod tests {
         // The first 16 bytes of SHA-256 of this body before its annotation.
         let mut body = world.body(&map("{}"));
         body["metadata"].as_object_mut().unwrap().remove("annotations");
-        let whole: String = Sha256::digest(body.to_string()).iter().map(|byte| format!("{byte:02x}")).collect();
+        let whole = Digest::of(body.to_string().as_bytes()).full();
         assert!(whole.starts_with(&*digest("{}")), "{whole}");
     }
 

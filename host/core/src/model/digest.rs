@@ -1,12 +1,14 @@
-//! The digest that identifies a component: the SHA-256 of its bytes.
+//! The digest that identifies a component: the SHA-256 of its bytes. Names and annotations that need a short hash have
+//! the first digits of one.
 
 use std::fmt;
 use std::str::FromStr;
 
+use digest_io::IoWrapper;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
-/// The SHA-256 of a component. Displayed as its first 12 digits, which are enough for users to compare.
+/// The SHA-256 of some bytes, mostly a component's. Displayed as its first 12 digits, which are enough for users to compare.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
@@ -14,6 +16,14 @@ impl Digest {
     /// Returns the digest of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
+    }
+
+    /// Returns the digest of the JSON of a value. The JSON is not held in memory as a whole.
+    pub fn of_json(value: &impl Serialize) -> Self {
+        let mut hash = IoWrapper(Sha256::new());
+        // Writing into a hash cannot fail; a value that is no JSON has the digest of what could be written.
+        drop(serde_json::to_writer(&mut hash, value));
+        Self(hash.0.finalize().into())
     }
 
     /// Returns whether its hexadecimal digits begin with this prefix, which may have `sha256:` before it.
@@ -36,13 +46,18 @@ impl Digest {
 
     /// Returns all 64 hexadecimal digits.
     pub fn full(&self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        self.digits(64)
+    }
+
+    /// Returns the first hexadecimal digits, `count` of them, which is even and at most 64.
+    pub fn digits(&self, count: usize) -> String {
+        self.0.iter().take(count / 2).map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().take(6).try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&self.digits(12))
     }
 }
 
@@ -95,6 +110,13 @@ mod tests {
         assert_eq!(format!("sha256:{}", digest.full()).parse(), Ok(digest));
         assert!("e3b0".parse::<Digest>().is_err());
         assert!("+".repeat(64).parse::<Digest>().is_err());
+        assert_eq!([digest.digits(0), digest.digits(8), digest.digits(64)], ["", "e3b0c442", &digest.full()]);
+    }
+
+    #[test]
+    fn the_digest_of_a_value_is_that_of_its_json() {
+        let value = serde_json::json!({ "a": [1, "b"] });
+        assert_eq!(Digest::of_json(&value), Digest::of(value.to_string().as_bytes()));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Names and labels that bind a child to its parent.
 
-use sha2::{Digest, Sha256};
+use crate::model::digest::Digest;
 
 /// Returns whether a name is that of a parent, or begins with that name and `-`, as names of children do.
 pub fn is_named_after(name: &str, parent: &str) -> bool {
@@ -13,9 +13,9 @@ pub fn parent_label(name: &str) -> String {
     if name.len() <= 63 {
         return name.to_owned();
     }
-    let hash = Sha256::digest(name);
+    let hash = Digest::of(name.as_bytes()).digits(10);
     let head: String = name.chars().take(52).collect();
-    format!("{}-{hash:.10x}", head.trim_end_matches(['-', '.']))
+    format!("{}-{hash}", head.trim_end_matches(['-', '.']))
 }
 
 /// Returns whether a label value may be a shortened name.
