@@ -1,10 +1,12 @@
-//! Asks the API server which user a bearer token belongs to (TokenReview), and whether that user may read a path
-//! (SubjectAccessReview). Neither review stores anything.
+//! Asks the API server which user a bearer token belongs to (TokenReview), whether that user may read a path
+//! (SubjectAccessReview), and whether the host may impersonate a plugin (SelfSubjectAccessReview). No review stores
+//! anything.
 
 use http::Method;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus, UserInfo};
 use k8s_openapi::api::authorization::v1::{
-    NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec, SubjectAccessReviewStatus,
+    NonResourceAttributes, ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+    SubjectAccessReview, SubjectAccessReviewSpec, SubjectAccessReviewStatus,
 };
 use serde::{Deserialize, Serialize};
 
@@ -44,8 +46,30 @@ pub async fn may_get(cluster: &Cluster, token: &str, path: &str) -> Result<Acces
     let review = SubjectAccessReview { spec: reading(user, path), ..Default::default() };
     let of_user: Option<SubjectAccessReviewStatus> =
         ask(cluster, "SubjectAccessReview", "/apis/authorization.k8s.io/v1/subjectaccessreviews", &review).await?;
-    let allowed = of_user.is_some_and(|status| status.allowed && status.denied != Some(true));
-    Ok(if allowed { Access::Allowed } else { Access::Forbidden })
+    Ok(if of_user.is_some_and(is_allowed) { Access::Allowed } else { Access::Forbidden })
+}
+
+/// Returns whether the host may impersonate a ServiceAccount.
+///
+/// # Errors
+/// When the API server does not answer, or refuses the review.
+pub async fn may_impersonate(cluster: &Cluster, namespace: &str, account: &str) -> Result<bool, ApiError> {
+    let attributes = ResourceAttributes {
+        verb: Some("impersonate".to_owned()),
+        resource: Some("serviceaccounts".to_owned()),
+        namespace: Some(namespace.to_owned()),
+        name: Some(account.to_owned()),
+        ..Default::default()
+    };
+    let spec = SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), non_resource_attributes: None };
+    let review = SelfSubjectAccessReview { spec, ..Default::default() };
+    let uri = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let of_host: Option<SubjectAccessReviewStatus> = ask(cluster, "SelfSubjectAccessReview", uri, &review).await?;
+    Ok(of_host.is_some_and(is_allowed))
+}
+
+fn is_allowed(status: SubjectAccessReviewStatus) -> bool {
+    status.allowed && status.denied != Some(true)
 }
 
 fn reading(UserInfo { extra, groups, uid, username }: UserInfo, path: &str) -> SubjectAccessReviewSpec {

@@ -141,12 +141,6 @@ impl Writer {
         }
     }
 
-    /// Returns why the host may not impersonate the plugin; `None` if it may. If it may not, nothing of the plugin is
-    /// written.
-    pub fn impersonation_error(&self) -> Option<String> {
-        self.impersonation_error.lock().clone()
-    }
-
     /// Returns whether an unanswered write counts against the plugin.
     pub fn is_to_blame(&self, write: Unanswered) -> bool {
         self.cluster.outage.blame(&self.plugin, write)
@@ -460,19 +454,6 @@ impl Writer {
         let result = self.cluster.send(call, identity, permit).await;
         self.note_impersonation(identity, &result);
         result
-    }
-
-    /// Records whether the host may impersonate the plugin.
-    fn note_impersonation(&self, identity: &Identity, result: &Result<String, ApiError>) {
-        if identity.impersonated().is_some() {
-            match result {
-                Err(error) if error.is_of_impersonation() => {
-                    *self.impersonation_error.lock() = Some(error.message.clone())
-                }
-                Err(error) if error.code == 0 || error.after_outage => {}
-                _ => *self.impersonation_error.lock() = None,
-            }
-        }
     }
 }
 

@@ -26,6 +26,11 @@ impl Identity {
         Identity::Plugin(format!("system:serviceaccount:{namespace}:{plugin}").into())
     }
 
+    /// Returns the namespace and the name of a plugin's ServiceAccount.
+    pub fn account(&self) -> Option<(&str, &str)> {
+        self.impersonated()?.strip_prefix("system:serviceaccount:")?.split_once(':')
+    }
+
     /// Returns the user to impersonate. No groups: the API server adds those of a ServiceAccount.
     pub fn impersonated(&self) -> Option<&str> {
         match self {

@@ -16,6 +16,7 @@ pub mod events;
 mod field_index;
 pub mod holders;
 pub mod identity;
+pub mod impersonation;
 pub mod lease;
 mod lease_keeper;
 mod lease_object;

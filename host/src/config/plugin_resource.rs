@@ -99,6 +99,9 @@ pub struct CanaryStatus {
     pub digest: String,
     /// The version in its descriptor.
     pub version: String,
+    /// Where it was fetched from, exactly; none if its source is a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     /// For which parents it decides: `10%`, or `namespaces with tier=canary`.
     pub share: String,
     /// How many they are.
@@ -119,6 +122,9 @@ pub struct Pending {
     /// Its digest; none where there were no bytes at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+    /// Where it was fetched from, exactly; none if its source is a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     /// Why it is not activated, in one word.
     pub reason: String,
     /// Why, and what to do.

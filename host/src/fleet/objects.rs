@@ -481,11 +481,15 @@ impl Running {
             .as_ref()
             .is_some_and(|(digest, control)| (digest, control) == (&config.digest, &config.control));
         let active = plugin.controller.active();
+        let status = plugin.status();
+        let source_of = |digest: Option<Digest>| digest.and_then(|digest| plugin.source_of(digest));
         Known {
-            status: plugin.status(),
             history: plugin.history_entries(),
             fetched: config.source.file.is_none().then(|| plugin.fetched()),
-            source: active.as_ref().and_then(|active| plugin.source_of(active.revision.digest())),
+            source: source_of(active.as_ref().map(|active| active.revision.digest())),
+            pending_source: source_of(status.refused.as_ref().and_then(|refused| refused.digest)),
+            canary_source: source_of(status.canary.as_ref().map(|canary| canary.digest)),
+            status,
             control_failing: plugin.control_failing(),
             finalizers: plugin.finalizers().into_iter().collect(),
             parent: active.map(|active| active.revision.descriptor().parent.clone()),

@@ -31,6 +31,10 @@ pub struct Known {
     pub fetched: Option<Fetched>,
     /// Where the active component was fetched from, exactly.
     pub source: Option<String>,
+    /// Where the component that waits was fetched from.
+    pub pending_source: Option<String>,
+    /// Where the canary was fetched from.
+    pub canary_source: Option<String>,
     /// Why the control over its revisions cannot be carried out.
     pub control_failing: Option<String>,
     /// The finalizers that its parents may have.
@@ -110,6 +114,7 @@ fn describe(next: &mut PluginStatus, known: &Known, before: &PluginStatus) {
     status.breaker.state.as_str().clone_into(&mut next.circuit);
     next.pending = status.refused.as_ref().map(|refused| Pending {
         digest: refused.digest.map(|digest| digest.full()),
+        source: known.pending_source.clone(),
         reason: refused.reason.to_string(),
         message: refused.message.clone(),
         shadow: known.verdict.clone(),
@@ -117,6 +122,7 @@ fn describe(next: &mut PluginStatus, known: &Known, before: &PluginStatus) {
     next.canary = status.canary.as_ref().map(|canary| CanaryStatus {
         digest: canary.digest.full(),
         version: canary.version.clone(),
+        source: known.canary_source.clone(),
         share: canary.share.clone(),
         parents: count(canary.parents),
         since: canary.since.clone(),
@@ -338,6 +344,8 @@ mod tests {
             history: Vec::new(),
             fetched: None,
             source: None,
+            pending_source: Some("oci://registry/a@sha256:1".to_owned()),
+            canary_source: Some("oci://registry/a@sha256:2".to_owned()),
             control_failing: None,
             finalizers: Vec::new(),
             parent: None,
@@ -359,6 +367,16 @@ mod tests {
             message(&known)
                 .ends_with("did not answer 3 of its writes in the last ten minutes, the last one of ConfigMap n/large")
         );
+    }
+
+    #[test]
+    fn a_component_that_waits_is_named_with_its_source() {
+        let mut known = known(json!(null));
+        let refused = json!({ "reason": "ApprovalRequired", "message": "approve it", "digest": "cd".repeat(32) });
+        known.status.refused = Some(serde_json::from_value(refused).unwrap());
+        let pending = of(&PluginStatus::default(), 1, Some(&known), None, "now").pending.unwrap();
+        assert_eq!(pending.source.as_deref(), Some("oci://registry/a@sha256:1"));
+        assert_eq!((pending.digest, &*pending.reason), (Some("cd".repeat(32)), "ApprovalRequired"));
     }
 
     #[test]
@@ -387,6 +405,7 @@ mod tests {
         let next = of(&PluginStatus::default(), 1, Some(&known), None, until);
         let canary = next.canary.as_ref().unwrap();
         assert_eq!((&*canary.digest, canary.parents, &*canary.share), (&*digest, 3, "10%"));
+        assert_eq!(canary.source.as_deref(), Some("oci://registry/a@sha256:2"));
         assert_eq!((&*next.revisions[0].state, &*next.revisions[0].digest), ("Canary", &*digest));
         let [ready, reconciling, stalled] = &next.conditions[..] else { panic!("{:#?}", next.conditions) };
         assert_eq!((&*ready.status, &*stalled.status), ("True", "False"));

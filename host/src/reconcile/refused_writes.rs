@@ -1,6 +1,7 @@
 //! The refused child writes of one parent: what the plugin is shown of them, and when each is retried. Kept between
 //! reconciles.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -12,7 +13,7 @@ use hotshoe_core::diff::Plan;
 use hotshoe_core::flow::backoff::{doubled, soon};
 use hotshoe_core::flow::write_verdict::INVALID_REPEATED;
 use hotshoe_core::model::decision::Refusal;
-use hotshoe_core::model::kind::ObjectRef;
+use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::limits::FAILURE_MESSAGE;
 use hotshoe_core::model::sanitize;
 
@@ -29,9 +30,10 @@ const MAX_CONFLICT_PAUSE: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug, Default)]
 pub struct Refusals {
     refused: Vec<Refused>,
-    /// How often in a row a child was refused as invalid that is desired otherwise now: a plugin that changes a detail
-    /// of the child each time does not begin anew.
-    earlier: Vec<(ObjectRef, u32)>,
+    /// For each kind with children to be written, the last child that was refused as invalid and is desired otherwise
+    /// now, and how often in a row: a plugin that changes a detail of a child each time, or its name, does not begin
+    /// anew.
+    earlier: BTreeMap<Kind, (ObjectRef, u32)>,
 }
 
 #[derive(Clone, Debug)]
@@ -81,9 +83,13 @@ impl Refusals {
             };
             !is_applied && !is_pruned()
         });
-        let ended = ended.filter(|refused| refused.invalid > 0);
-        self.earlier.extend(ended.map(|refused| (refused.shown.reference, refused.invalid)));
-        self.earlier.retain(|(child, _)| plan.apply.iter().any(|apply| apply.desired.reference == *child));
+        for Refused { shown: Refusal { reference, .. }, invalid, .. } in ended.filter(|refused| refused.invalid > 0) {
+            let earlier = self.earlier.entry(reference.kind.clone()).or_insert_with(|| (reference.clone(), 0));
+            if invalid > earlier.1 {
+                *earlier = (reference, invalid);
+            }
+        }
+        self.earlier.retain(|kind, _| plan.apply.iter().any(|apply| apply.desired.reference.kind == *kind));
         self.refused.len() < before
     }
 
@@ -107,7 +113,7 @@ impl Refusals {
     pub fn lift(&mut self, child: &ObjectRef) -> bool {
         let before = self.refused.len();
         self.refused.retain(|refused| refused.shown.reference != *child);
-        self.earlier.retain(|(earlier, _)| earlier != child);
+        self.earlier.retain(|_, (earlier, _)| earlier != child);
         self.refused.len() < before
     }
 
@@ -167,7 +173,7 @@ impl Refusals {
     }
 
     fn invalid_in_a_row(&self, child: &ObjectRef) -> u32 {
-        let earlier = || self.earlier.iter().find(|(earlier, _)| earlier == child).map(|(_, invalid)| *invalid);
+        let earlier = || self.earlier.get(&child.kind).map(|(_, invalid)| *invalid);
         self.of(child).map(|refused| refused.invalid).or_else(earlier).unwrap_or_default()
     }
 }
@@ -219,8 +225,12 @@ mod tests {
 
     /// Returns a plan that applies the child with this digest.
     fn planned(digest: &str) -> Plan {
+        planned_as(child(), digest)
+    }
+
+    fn planned_as(reference: ObjectRef, digest: &str) -> Plan {
         let body = serde_json::json!({}).into();
-        let desired = Desired { reference: child(), body, digest: digest.into(), is_created_once: false };
+        let desired = Desired { reference, body, digest: digest.into(), is_created_once: false };
         Plan { apply: vec![Apply { desired, precondition: Precondition::Absent }], prune: Vec::new() }
     }
 
@@ -306,6 +316,20 @@ mod tests {
         refusals.keep_planned(&Plan::default());
         refusals.add(&child, "again".into(), invalid(), 1);
         assert_eq!(refusals.invalid_tries(), 1, "it was not desired, or as desired");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_invalid_child_that_has_another_name_each_time_is_counted_on() {
+        let mut refusals = Refusals::default();
+        for tries in 1..=3 {
+            let child = ObjectRef { name: format!("web-{tries}").into(), ..child() };
+            refusals.keep_planned(&planned_as(child.clone(), "digest"));
+            refusals.add(&child, "digest".into(), invalid(), 1);
+            assert_eq!(refusals.invalid_tries(), tries);
+        }
+        let of_another_kind = ObjectRef { kind: Kind::new("", "v1", "ConfigMap"), ..child() };
+        refusals.add(&of_another_kind, "digest".into(), invalid(), 1);
+        assert_eq!(refusals.invalid_in_a_row(&of_another_kind), 1);
     }
 
     #[tokio::test(start_paused = true)]

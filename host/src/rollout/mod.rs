@@ -58,6 +58,8 @@ pub async fn start(
     managed.spawn(managed.controller.clone().follow_shards());
     managed.spawn(driver::run(managed.clone(), definition, commands));
     managed.spawn(fetch::run(managed.clone()));
+    let controller = managed.controller.clone();
+    managed.spawn(async move { controller.writer.check_impersonation().await });
     managed
 }
 

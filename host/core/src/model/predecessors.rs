@@ -89,7 +89,10 @@ mod tests {
     fn earlier_names_are_those_of_plugins_and_never_the_present_one() {
         let earlier = predecessors("nginx", Some("web.example.com/nginx")).unwrap();
         assert!(earlier.has("nginx") && !earlier.has("web"));
-        assert_eq!(earlier.managers(), ["hotshoe/nginx"]);
+        assert_eq!(
+            (earlier.names(), earlier.managers()),
+            (&["nginx".to_owned()][..], &["hotshoe/nginx".to_owned()][..])
+        );
         assert_eq!(earlier.finalizers(), ["web.example.com/nginx"]);
         for (plugin, finalizer, says) in [
             ("web", None, "names the plugin itself"),

@@ -40,13 +40,19 @@ mod tests {
     #[test]
     fn the_host_may_create_reviews_and_an_account_with_the_reader_role_may_read() {
         let installation = Installation { namespace: "system".into(), account: "host".into(), watched: Vec::new() };
-        let printed: Vec<_> = manifests(&installation).iter().map(|object| object.to_yaml().unwrap()).collect();
+        let manifests = manifests(&installation);
+        let creates = |group: &str, resource: &str| (vec![group.to_owned()], vec![resource.to_owned()], vec!["create"]);
+        let rules = manifests[0].rules.iter().flatten();
+        assert_eq!(
+            rules.map(|rule| (rule.api_groups.clone(), rule.resources.clone(), rule.verbs.clone())).collect::<Vec<_>>(),
+            [creates("authentication.k8s.io", "tokenreviews"), creates("authorization.k8s.io", "subjectaccessreviews")]
+        );
+        let printed: Vec<_> = manifests.iter().map(|object| object.to_yaml().unwrap()).collect();
         let [role, binding, reader] = &*printed else { panic!("{printed:?}") };
-        for part in ["name: host-metrics-auth", "tokenreviews", "subjectaccessreviews", "create"] {
-            assert!(role.contains(part), "{role}");
-        }
+        assert!(role.contains("name: host-metrics-auth") && role.starts_with("# The host asks who"), "{role}");
         assert!(!role.contains("nonResourceURLs"), "{role}");
         assert!(binding.contains("name: host\n") && binding.contains("namespace: system"), "{binding}");
         assert!(reader.contains("nonResourceURLs:\n  - /metrics") && !reader.contains("resources:"), "{reader}");
+        assert!(reader.contains("verbs:\n  - get") && reader.starts_with("# For who reads the metrics"), "{reader}");
     }
 }

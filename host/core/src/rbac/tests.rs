@@ -399,6 +399,8 @@ fn yaml_has_its_comment_above() {
         "# Its Pod says for itself that it wants a token.\napiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: host\n  namespace: system\n  labels:\n    app.kubernetes.io/name: hotshoe\nautomountServiceAccountToken: false\n"
     );
     assert_eq!(wrapped("a bc def", 4).collect::<Vec<_>>(), ["a bc", "def"]);
+    assert_eq!(wrapped("ab cd", 4).collect::<Vec<_>>(), ["ab", "cd"]);
+    assert_eq!(wrapped("ab cd", 5).collect::<Vec<_>>(), ["ab cd"]);
 }
 
 #[test]
