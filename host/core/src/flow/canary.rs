@@ -172,6 +172,24 @@ mod tests {
     }
 
     #[test]
+    fn a_percentage_of_n_has_those_whose_number_is_below_n() {
+        let (canary, uid) = (Digest::of(b"new"), uid(7));
+        let number = u8::try_from(percentile(canary, &uid)).unwrap();
+        assert!(!Share::Percent(number).has(canary, &uid, None));
+        assert!(Share::Percent(number + 1).has(canary, &uid, None));
+    }
+
+    #[test]
+    fn a_share_names_what_it_is_chosen_by() {
+        let selector: LabelSelector = serde_json::from_value(json!({ "matchLabels": { "tier": "canary" } })).unwrap();
+        let by_namespace = Share::Namespaces(selector.clone());
+        assert_eq!((by_namespace.namespaces(), Share::Percent(10).namespaces()), (Some(&selector), None));
+        assert_eq!(by_namespace.to_string(), "namespaces with tier=canary");
+        assert_eq!(Share::Percent(10).to_string(), "10%");
+        assert_eq!(MAX_DURATION.as_secs(), 604_800, "a week");
+    }
+
+    #[test]
     fn a_namespace_is_in_a_share_by_its_labels_and_never_while_it_is_unknown() {
         let canary = Digest::of(b"new");
         for (selector, labels, is_in) in [

@@ -369,6 +369,7 @@ mod tests {
             now += period;
             period = (period * 2).min(BREAKER_OPEN_MAX);
             assert_eq!(breaker.admit(now, FAILED).unwrap().failed(now), Turned::Open(period));
+            assert_eq!(breaker.shown(now).seconds, Some(period.as_secs()));
         }
     }
 
@@ -452,6 +453,55 @@ mod tests {
         let running = breaker.admit(after(now, 1), FAILED);
         assert!(running.is_ok());
         assert!(breaker.admit(after(now, 5), FAILED).is_err(), "one runs");
+    }
+
+    #[test]
+    fn a_trial_begins_once_the_gap_after_the_last_one_is_over() {
+        let start = Instant::now();
+        let breaker = opened(start);
+        drop(breaker.admit(start + TRIAL_GAP, NEW).unwrap());
+        assert_eq!(breaker.admit(start + TRIAL_GAP, NEW).unwrap_err(), start + 3 * TRIAL_GAP);
+        assert!(breaker.admit(start + 2 * TRIAL_GAP, NEW).is_ok());
+    }
+
+    #[test]
+    fn a_parent_whose_time_comes_during_a_trial_is_given_a_later_one() {
+        let start = Instant::now();
+        let breaker = opened(start);
+        let now = after(start, 1);
+        let _running = breaker.admit(now, NEW).unwrap();
+        assert!(breaker.admit(now, ParentRecord { failed: false, place: Some(now) }).unwrap_err() > now);
+    }
+
+    #[test]
+    fn a_call_from_before_it_opened_neither_ends_a_trial_nor_counts_after_it_closed() {
+        let (breaker, start) = (Breaker::default(), Instant::now());
+        let calls = [(); 2].map(|()| breaker.admit(start, NEW).unwrap());
+        for _ in 0..BREAKER_STRIKES {
+            let _turned = breaker.admit(start, FAILED).map(|trial| trial.failed(start));
+        }
+        let now = start + BREAKER_OPEN;
+        let [cancelled, late] = calls;
+        let trial = breaker.admit(now, FAILED).unwrap();
+        drop(cancelled);
+        assert!(breaker.admit(after(now, 1), FAILED).is_err(), "one trial at a time");
+        assert_eq!(trial.passed(), Turned::Closed);
+        assert_eq!(late.failed(now), Turned::No);
+        assert_eq!(breaker.shown(now).strikes, 0);
+    }
+
+    #[test]
+    fn a_trial_is_of_the_breaker_that_admitted_it() {
+        let (one, other) = (Breaker::default(), Breaker::default());
+        let trial = one.admit(Instant::now(), NEW).unwrap();
+        assert!(trial.is_of(&one) && !trial.is_of(&other));
+    }
+
+    #[test]
+    fn a_state_has_the_same_name_everywhere() {
+        for state in [State::Closed, State::HalfOpen, State::Open] {
+            assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
+        }
     }
 
     #[test]
