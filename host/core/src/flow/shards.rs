@@ -10,8 +10,8 @@ use sha2::{Digest, Sha256};
 
 /// Returns the shard of a name, out of `shards`. Every host and every version of it returns the same.
 pub fn shard_of(name: &str, shards: usize) -> usize {
-    let digest = Sha256::digest(name.as_bytes());
-    let number = digest.iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    let [a, b, c, d, e, f, g, h, ..]: [u8; 32] = Sha256::digest(name.as_bytes()).into();
+    let number = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
     let shards = u64::try_from(shards.max(1)).unwrap_or(u64::MAX);
     usize::try_from(number % shards).unwrap_or_default()
 }
@@ -46,6 +46,7 @@ mod tests {
     #[test]
     fn the_shard_of_a_name_never_changes() {
         assert_eq!([shard_of("memcached", 2), shard_of("nginx", 2), shard_of("redis", 2)], [1, 0, 1]);
+        assert_eq!([shard_of("memcached", 3), shard_of("memcached", 8), shard_of("shop/a", 8)], [2, 3, 2]);
         assert_eq!((shard_of("any", 1), shard_of("any", 0)), (0, 0));
     }
 
