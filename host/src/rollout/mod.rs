@@ -8,13 +8,16 @@ pub mod definition;
 pub mod driver;
 pub mod dry_run;
 pub(crate) mod fetch;
+mod followed_history;
 pub mod history;
 pub mod host_lock;
 pub mod install;
 pub mod managed_plugin;
 pub mod rollback;
 mod stage;
+mod standby;
 pub mod status;
+mod underway;
 pub mod verify;
 
 use std::sync::Arc;

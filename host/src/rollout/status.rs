@@ -1,12 +1,16 @@
 //! The status and the history of a plugin, as the commands `status` and `history` answer and print them.
 
 use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use crate::reconcile::controller::{Deleting, Stalled};
+use crate::cluster::shared_watch::{Health, SharedWatch, Viewer};
+use crate::reconcile::controller::{Deleting, Share, Stalled};
 use crate::reconcile::slot::Refused;
 use crate::rollout::history::Entry;
+use crate::rollout::managed_plugin::{ManagedPlugin, PluginFile};
 use hotshoe_core::flow::circuit_breaker::BreakerStatus;
 use hotshoe_core::flow::unanswered::UnansweredWritesStatus;
 use hotshoe_core::model::digest::Digest;
@@ -177,4 +181,106 @@ pub struct PluginHistory {
     pub kept: Vec<Digest>,
     /// The entries, the newest last.
     pub entries: Vec<Entry>,
+}
+
+impl ManagedPlugin {
+    /// Returns whether no revision is active yet, though no refusal, failed fetch or failing watch is known.
+    pub fn is_starting(&self) -> bool {
+        let status = self.status();
+        let is_stopped = status.refused.is_some() || self.fetched.lock().failing.is_some();
+        let is_failing = status.watches.iter().any(|watch| watch.failing.is_some());
+        status.digest.is_none() && !is_stopped && !is_failing
+    }
+
+    /// Returns the status of the plugin.
+    pub fn status(&self) -> PluginStatus {
+        let active = self.controller.active();
+        let refused = self.controller.slot.refused();
+        let in_progress = self.in_progress();
+        let (since, is_restored) = {
+            let state = self.state.lock();
+            (state.since, state.is_restored)
+        };
+        let (queued, running) = self.controller.queue.depth();
+        let memory = self.memory();
+        let (failing_on, refused_of) = self.controller.in_trouble();
+        let watches = self.watches();
+        let failing: Vec<String> = watches.iter().filter_map(|watch| watch.failing.clone()).collect();
+        let failing = (!failing.is_empty()).then(|| failing.join("; "));
+        PluginStatus {
+            name: self.controller.name.to_string(),
+            source: self.plugin().component_path().display().to_string(),
+            plugin_file: self.plugin_file_status(),
+            ready: active.is_some() && failing.is_none() && !is_restored,
+            waiting: self.standby.lock().clone().or(failing).or_else(|| match (&active, &refused, &in_progress) {
+                (Some(_), ..) if is_restored => {
+                    let waits_for =
+                        in_progress.as_ref().map_or("the component is being read", |shown| &shown.waits_for);
+                    Some(format!(
+                        "the revision that was active when the host ended stays active until then: {waits_for}"
+                    ))
+                }
+                (Some(_), ..) => None,
+                (None, Some(refused), _) => Some(refused.message.clone()),
+                (None, None, shown) => shown.as_ref().map(|shown| shown.waits_for.clone()),
+            }),
+            digest: active.as_ref().map(|active| active.revision.digest()),
+            version: active.as_ref().map(|active| active.revision.descriptor().version.clone()),
+            seconds: since.map(|since| since.elapsed().as_secs()),
+            refused,
+            in_progress,
+            canary: self.canary_status(),
+            history_failing: self.history().failing().map(str::to_owned),
+            parents: active.map_or(0, |active| active.parents.watch.cache.len()),
+            trouble: Trouble { failing: failing_on, refused: refused_of },
+            stalled: self.controller.stalled(),
+            deleting: self.controller.deleting(),
+            memory: MemoryStatus { held: memory.held(), may_hold: memory.may_hold() },
+            queued,
+            running,
+            standing_by: self.standing_by(),
+            unable: self.controller.writer.impersonation_error(),
+            breaker: self.controller.breaker.shown(Instant::now()),
+            unanswered: self.controller.unanswered.lock().shown(Instant::now()),
+            watches,
+        }
+    }
+
+    /// Returns the other host that works for the plugin, if this one works for none of its parents.
+    fn standing_by(&self) -> Option<String> {
+        let Share { shards, one } = &self.controller.share;
+        let mut shards = one.map_or(0..shards.count(), |one| one..one + 1);
+        let first = self.shared.leases.standing_by(shards.start)?;
+        shards.all(|shard| self.shared.leases.standing_by(shard).is_some()).then_some(first)
+    }
+
+    fn watches(&self) -> Vec<WatchStatus> {
+        // While no revision is active, the plugin waits for the watches of its first candidate.
+        let viewer = match self.controller.active() {
+            Some(_) => Viewer::active(&self.controller.name),
+            None => Viewer::candidate(&self.controller.name),
+        };
+        let mut watches: Vec<_> = self.shared.watches.all().into_iter().filter(|w| w.is_open_for(&viewer)).collect();
+        watches.sort_by(|a, b| a.scope.kind.cmp(&b.scope.kind));
+        let status = |watch: &Arc<SharedWatch>| {
+            let health = watch.health();
+            WatchStatus {
+                kind: watch.scope.kind.to_string(),
+                selector: watch.scope.selector.clone(),
+                objects: watch.cache.len(),
+                synced: health == Health::Synced,
+                failing: match health {
+                    Health::Failing(why) | Health::Silent(why) => Some(why),
+                    _ => None,
+                },
+            }
+        };
+        watches.iter().map(status).collect()
+    }
+
+    /// Returns the status of `plugin.yaml`.
+    fn plugin_file_status(&self) -> PluginFileStatus {
+        let PluginFile { config: plugin, refused } = &*self.plugin_file.lock();
+        PluginFileStatus { file: plugin.origin.to_string(), refused: refused.clone(), not_granted: self.lacking() }
+    }
 }
