@@ -4,15 +4,18 @@
 //! | file | contents |
 //! |---|---|
 //! | `objects.rs` | watches the objects: starts and stops plugins, and writes the status of each |
-//! | `claim.rs` | which of two plugins with the same parents serves them |
+//! | `described.rs` | an object and its parsed content |
+//! | `running.rs` | a plugin that runs for an object |
 //! | `removal.rs` | what happens to parents before a plugin is removed |
 //! | `status.rs` | the status of an object, from the state of its plugin |
 //! | `events.rs` | the Events about an object, from the changes of its status |
 //! | `verdict.rs` | runs a component that waits for approval in the shadow of the active one |
 
+mod described;
 mod events;
 pub mod objects;
 mod removal;
+mod running;
 pub mod status;
 mod verdict;
 

@@ -13,10 +13,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::{Notify, watch};
 use tokio::time::MissedTickBehavior;
-use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
@@ -25,22 +24,22 @@ use crate::cluster::identity::Permit;
 use crate::cluster::plugin_object;
 use crate::cluster::shared_watch::{Health, Role, SharedWatch};
 use crate::cluster::time;
-use crate::config::manifest::{DeletionPolicy, KIND, Plugin};
+use crate::config::PluginConfig;
+use crate::config::manifest::{DeletionPolicy, KIND};
 use crate::config::plugin_resource::{FINALIZER, GROUP, PLURAL, PluginStatus, VERSION};
-use crate::config::{Control, PluginConfig};
+use crate::fleet::described::Described;
 use crate::fleet::events::of_change;
 use crate::fleet::removal::{Progress, Removal};
-use crate::fleet::status::{Known, Obstacle};
+use crate::fleet::running::Running;
+use crate::fleet::status::Obstacle;
 use crate::fleet::verdict::Verdicts;
 use crate::fleet::{Fleet, status};
 use crate::rollout;
 use crate::rollout::definition::Definition;
 use crate::rollout::fetch;
-use crate::rollout::history::Entry;
-use crate::rollout::managed_plugin::{AdminCommand, ManagedPlugin, Shared};
+use crate::rollout::managed_plugin::Shared;
 use hotshoe_core::check::parent_kind::ParentKind;
 use hotshoe_core::check::parents_claim::{Claim, holder};
-use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::label_selector::LabelSelector;
 use hotshoe_core::model::object::{HOST_MANAGER, Object};
 
@@ -48,7 +47,7 @@ use hotshoe_core::model::object::{HOST_MANAGER, Object};
 const PASS_INTERVAL: Duration = Duration::from_secs(1);
 /// The pause after a failed write of a status or finalizer, and between two lists of the parents of a plugin that
 /// cannot be removed yet.
-const RETRY_PAUSE: Duration = Duration::from_secs(10);
+pub(super) const RETRY_PAUSE: Duration = Duration::from_secs(10);
 
 /// The `Plugin` objects of a cluster, and the plugins that run for them.
 pub struct Objects {
@@ -65,30 +64,6 @@ pub struct Objects {
     /// What kept plugins from being removed when their parents were listed last: the version of the object, when the
     /// list expires, and the reason. The parents are listed again after that time, or when the object changes.
     leaving: BTreeMap<Arc<str>, (u64, Instant, Obstacle)>,
-}
-
-/// A plugin that runs.
-struct Running {
-    uid: Arc<str>,
-    plugin: Arc<ManagedPlugin>,
-    definition: watch::Sender<Arc<[u8]>>,
-    /// The digest and control of the definition; none if it is invalid.
-    wanted: Option<(Digest, Control)>,
-    verdicts: Verdicts,
-    /// The rollback that follows the one of the host that works for the plugin.
-    following: Option<AbortOnDropHandle<()>>,
-}
-
-/// An object and its parsed content.
-struct Described {
-    object: Arc<Object>,
-    created: String,
-    /// The description of the plugin, as JSON.
-    json: Arc<[u8]>,
-    /// The parsed description, or why it cannot be parsed.
-    plugin: Result<Plugin, String>,
-    /// The status in the object.
-    status: PluginStatus,
 }
 
 impl Objects {
@@ -438,100 +413,5 @@ fn unknown_because(health: &Health, was_synced: bool) -> Option<String> {
         _ if was_synced => None,
         Health::Starting => Some("the Plugin objects are being listed".to_owned()),
         Health::Failing(why) | Health::Silent(why) => Some(why.clone()),
-    }
-}
-
-impl Running {
-    /// Learns what the host that works for the plugin did to its revisions. This host must follow a rollback, for it may
-    /// have to take over.
-    async fn follow_history(&mut self, remembered: Vec<Entry>) {
-        let Some(earlier) = self.plugin.learn_history(remembered).await else { return };
-        if self.following.as_ref().is_some_and(|following| !following.is_finished()) {
-            return;
-        }
-        let plugin = self.plugin.clone();
-        let follow = async move {
-            let command = AdminCommand::RollBack(Some(earlier.full()));
-            if let Some(Err(why)) = plugin.carry_out(command).await {
-                let name = &*plugin.controller.name;
-                tracing::warn!(
-                    plugin = name,
-                    "the rollback by the host that works for the plugin cannot be followed: {why}; it is tried again in {RETRY_PAUSE:?}"
-                );
-                tokio::time::sleep(RETRY_PAUSE).await;
-            }
-        };
-        self.following = Some(AbortOnDropHandle::new(tokio::spawn(follow)));
-    }
-
-    /// Passes the description of the object to the rollout, if it has changed.
-    fn redefine(&mut self, described: &Described, shared: &Shared) {
-        if **self.definition.borrow() != *described.json {
-            let wanted = PluginConfig::of_object(&described.json, &self.uid, &shared.host).ok();
-            self.wanted = wanted.map(|wanted| (wanted.digest, wanted.control));
-            self.definition.send_replace(described.json.clone());
-        }
-    }
-
-    fn known(&mut self) -> Known {
-        let plugin = &self.plugin;
-        let config = plugin.plugin();
-        let is_current = self
-            .wanted
-            .as_ref()
-            .is_some_and(|(digest, control)| (digest, control) == (&config.digest, &config.control));
-        let active = plugin.controller.active();
-        let status = plugin.status();
-        let source_of = |digest: Option<Digest>| digest.and_then(|digest| plugin.source_of(digest));
-        Known {
-            history: plugin.history_entries(),
-            fetched: config.source.file.is_none().then(|| plugin.fetched()),
-            source: source_of(active.as_ref().map(|active| active.revision.digest())),
-            pending_source: source_of(status.refused.as_ref().and_then(|refused| refused.digest)),
-            canary_source: source_of(status.canary.as_ref().map(|canary| canary.digest)),
-            status,
-            control_failing: plugin.control_failing(),
-            finalizers: plugin.finalizers().into_iter().collect(),
-            parent: active.map(|active| active.revision.descriptor().parent.clone()),
-            is_paused: config.control.paused,
-            is_current,
-            verdict: self.verdicts.of(plugin),
-        }
-    }
-}
-
-impl Described {
-    fn read(object: Arc<Object>) -> Self {
-        let body: Value = serde_json::from_str(&object.body).unwrap_or_default();
-        let created =
-            body.pointer("/metadata/creationTimestamp").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let described = json!({
-            "apiVersion": format!("{GROUP}/{VERSION}"),
-            "kind": KIND,
-            "metadata": { "name": &*object.key.name },
-            "spec": body.get("spec").cloned().unwrap_or_default(),
-        });
-        let json: Arc<[u8]> = described.to_string().into_bytes().into();
-        let plugin = serde_json::from_slice(&json).map_err(|error| format!("the Plugin cannot be read: {error}"));
-        let status = object.status().and_then(|status| serde_json::from_str(status).ok()).unwrap_or_default();
-        Self { object, created, json, plugin, status }
-    }
-
-    fn name(&self) -> &str {
-        &self.object.key.name
-    }
-
-    fn has_finalizer(&self) -> bool {
-        self.object.finalizers.iter().any(|present| **present == *FINALIZER)
-    }
-
-    /// Returns whether the object is being deleted, and the host has removed its finalizer.
-    fn is_gone(&self) -> bool {
-        self.object.deleting && !self.has_finalizer()
-    }
-
-    /// Returns the history of the plugin's revisions in the status, without entries that cannot be parsed.
-    fn history(&self) -> Vec<Entry> {
-        self.status.history.iter().filter_map(|entry| serde_json::from_value(entry.clone()).ok()).collect()
     }
 }

@@ -1,0 +1,86 @@
+//! A plugin that runs for a `Plugin` object: what it knows of its object, and what is known of it.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::config::{Control, PluginConfig};
+use crate::fleet::described::Described;
+use crate::fleet::objects::RETRY_PAUSE;
+use crate::fleet::status::Known;
+use crate::fleet::verdict::Verdicts;
+use crate::rollout::history::Entry;
+use crate::rollout::managed_plugin::{AdminCommand, ManagedPlugin, Shared};
+use hotshoe_core::model::digest::Digest;
+
+/// A plugin that runs.
+pub(super) struct Running {
+    pub(super) uid: Arc<str>,
+    pub(super) plugin: Arc<ManagedPlugin>,
+    pub(super) definition: watch::Sender<Arc<[u8]>>,
+    /// The digest and control of the definition; none if it is invalid.
+    pub(super) wanted: Option<(Digest, Control)>,
+    pub(super) verdicts: Verdicts,
+    /// The rollback that follows the one of the host that works for the plugin.
+    pub(super) following: Option<AbortOnDropHandle<()>>,
+}
+
+impl Running {
+    /// Learns what the host that works for the plugin did to its revisions. This host must follow a rollback, for it may
+    /// have to take over.
+    pub(super) async fn follow_history(&mut self, remembered: Vec<Entry>) {
+        let Some(earlier) = self.plugin.learn_history(remembered).await else { return };
+        if self.following.as_ref().is_some_and(|following| !following.is_finished()) {
+            return;
+        }
+        let plugin = self.plugin.clone();
+        let follow = async move {
+            let command = AdminCommand::RollBack(Some(earlier.full()));
+            if let Some(Err(why)) = plugin.carry_out(command).await {
+                let name = &*plugin.controller.name;
+                tracing::warn!(
+                    plugin = name,
+                    "the rollback by the host that works for the plugin cannot be followed: {why}; it is tried again in {RETRY_PAUSE:?}"
+                );
+                tokio::time::sleep(RETRY_PAUSE).await;
+            }
+        };
+        self.following = Some(AbortOnDropHandle::new(tokio::spawn(follow)));
+    }
+
+    /// Passes the description of the object to the rollout, if it has changed.
+    pub(super) fn redefine(&mut self, described: &Described, shared: &Shared) {
+        if **self.definition.borrow() != *described.json {
+            let wanted = PluginConfig::of_object(&described.json, &self.uid, &shared.host).ok();
+            self.wanted = wanted.map(|wanted| (wanted.digest, wanted.control));
+            self.definition.send_replace(described.json.clone());
+        }
+    }
+
+    pub(super) fn known(&mut self) -> Known {
+        let plugin = &self.plugin;
+        let config = plugin.plugin();
+        let is_current = self
+            .wanted
+            .as_ref()
+            .is_some_and(|(digest, control)| (digest, control) == (&config.digest, &config.control));
+        let active = plugin.controller.active();
+        let status = plugin.status();
+        let source_of = |digest: Option<Digest>| digest.and_then(|digest| plugin.source_of(digest));
+        Known {
+            history: plugin.history_entries(),
+            fetched: config.source.file.is_none().then(|| plugin.fetched()),
+            source: source_of(active.as_ref().map(|active| active.revision.digest())),
+            pending_source: source_of(status.refused.as_ref().and_then(|refused| refused.digest)),
+            canary_source: source_of(status.canary.as_ref().map(|canary| canary.digest)),
+            status,
+            control_failing: plugin.control_failing(),
+            finalizers: plugin.finalizers().into_iter().collect(),
+            parent: active.map(|active| active.revision.descriptor().parent.clone()),
+            is_paused: config.control.paused,
+            is_current,
+            verdict: self.verdicts.of(plugin),
+        }
+    }
+}
