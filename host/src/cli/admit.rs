@@ -21,14 +21,16 @@ const MAX_RULE_LINE_BYTES: usize = 2_000;
 
 /// Reads `plugin.yaml`. Its configuration may use any environment variable, because a case has a configuration of its
 /// own.
-pub(super) fn config(path: &Path) -> Option<PluginConfig> {
+///
+/// # Errors
+/// When no host would start with it.
+pub(super) fn config(path: &Path) -> anyhow::Result<PluginConfig> {
     let any_variable = HostSettings { allow_env: vec!["*".to_owned()], ..HostSettings::default() };
-    PluginConfig::read(path, &any_variable).ok()
+    PluginConfig::read(path, &any_variable)
 }
 
 /// Returns why a host would deny the answer to a case, as far as this is certain without a cluster.
-pub(super) async fn denial(case: &Case, revision: &Arc<Revision>, config: Option<&PluginConfig>) -> Option<String> {
-    let config = config?;
+pub(super) async fn denial(case: &Case, revision: &Arc<Revision>, config: &PluginConfig) -> Option<String> {
     let observation = Arc::new(case.observation(revision.descriptor()).ok()?);
     let answer = revision.decide(case.call, observation.clone()).await.ok()?.result.ok()?;
     let denied = admit(case.call, answer, &observation, revision.descriptor(), config).err()?;

@@ -167,3 +167,30 @@ pub fn exit_code(result: anyhow::Result<ExitCode>) -> ExitCode {
 pub fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    const MAX_EXAMPLE_COLUMNS: usize = 84;
+
+    /// clap wraps each line at the width of the terminal. A line that was broken by hand would be broken twice.
+    #[test]
+    fn examples_fit_into_a_narrow_terminal_and_prose_is_not_broken_by_hand() {
+        let commands = [Cli::command(), kubectl::KubectlCli::command()];
+        let commands = commands.iter().flat_map(|command| command.get_subcommands().chain([command]));
+        for command in commands {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for paragraph in help.split("\n\n") {
+                let is_example = paragraph.starts_with("Example");
+                for (number, line) in paragraph.lines().enumerate() {
+                    let name = command.get_name();
+                    assert!(number == 0 || is_example || line.starts_with("Exit code"), "{name}: {line}");
+                    assert!(!is_example || line.len() <= MAX_EXAMPLE_COLUMNS, "{name}: {line}");
+                }
+            }
+        }
+    }
+}

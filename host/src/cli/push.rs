@@ -20,7 +20,7 @@ use hotshoe_core::model::limits::Limits;
 #[command(after_help = "Examples:\n  \
     hotshoe push plugins/memcached oci://ghcr.io/org/memcached:1.0\n  \
     hotshoe push memcached.wasm oci://localhost:5000/memcached:1.0\n  \
-    hotshoe push plugins/memcached oci://ghcr.io/org/memcached:1.0 -o json | jq -r .digest\n\n\
+    hotshoe push memcached.wasm oci://localhost:5000/web:1 -o json | jq -r .digest\n\n\
     Nothing is built: run `hotshoe build` before. The same component has the same digest each time. Credentials are those \
     of `docker login` ($DOCKER_CONFIG/config.json, or ~/.docker/config.json), and a proxy is that of HTTPS_PROXY and \
     NO_PROXY. A registry on this machine is asked without TLS, unless --registry-ca is given.")]

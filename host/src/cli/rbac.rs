@@ -24,11 +24,11 @@ use hotshoe_core::rbac::{Installation, Rights, Served};
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     hotshoe rbac plugins/memcached | kubectl apply -f -\n  \
-    hotshoe rbac plugins/memcached --watch-namespace team-a    # for `hotshoe run --namespace team-a`\n  \
-    hotshoe rbac plugins/memcached --offline                   # does not ask a cluster for plural names and scopes\n  \
-    hotshoe rbac --host-only | kubectl apply -f -              # for a host that follows Plugin objects\n  \
-    hotshoe rbac --plugin-only plugins/memcached | kubectl apply -f -    # for one more plugin of such a host\n\n\
-    The components must be built. What RBAC cannot express is noted on standard error. Where a component asks\n\
+    hotshoe rbac plugins/memcached --watch-namespace team-a # of a host in team-a\n  \
+    hotshoe rbac plugins/memcached --offline                # asks no cluster\n  \
+    hotshoe rbac --host-only                # of a host that follows Plugin objects\n  \
+    hotshoe rbac --plugin-only plugins/memcached # of one more plugin of such a host\n\n\
+    The components must be built. What RBAC cannot express is noted on standard error. Where a component asks \
     for more than it is granted, the rules that are missing are printed there instead, and the exit code is 1.")]
 pub struct Args {
     /// Plugins: folders with a plugin.yaml, or such files

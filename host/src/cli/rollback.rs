@@ -11,7 +11,7 @@ use crate::server::verb::AdminVerb;
 /// Activate an earlier component again
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  hotshoe rollback memcached                  # the one that was active before\n  hotshoe rollback memcached --to 3f2a91c0    # one of `hotshoe history`\n\nIt needs neither network nor compiler. The component that was active is not activated again\nuntil `hotshoe approve`."
+    after_help = "Examples:\n  hotshoe rollback memcached                  # the one that was active before\n  hotshoe rollback memcached --to 3f2a91c0    # one of `hotshoe history`\n\nIt needs neither network nor compiler. The component that was active is not activated again until `hotshoe approve`."
 )]
 pub struct Args {
     #[command(flatten)]

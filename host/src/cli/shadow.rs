@@ -28,14 +28,14 @@ const MAX_TEXT_BYTES: usize = 4096;
 
 /// Show what a component would change, and change nothing
 #[derive(clap::Args, Debug)]
-#[command(
-    after_help = "Example: hotshoe build plugins/memcached --out new.wasm && hotshoe shadow memcached new.wasm\n\n\
+#[command(after_help = "Examples:\n  \
+    hotshoe build plugins/memcached --out new.wasm\n  \
+    hotshoe shadow memcached new.wasm\n\n\
     The running host asks the component and the active one about every object, compares their answers, and writes \
     nothing. For a host in a cluster, run the command in its Pod: \
     kubectl exec -i -n hotshoe-system deployment/hotshoe -- /hotshoe shadow memcached - <new.wasm\n\n\
     Exit codes: 0 nothing would change, 3 something would, 4 the component fails where the active one does not, \
-    or takes so long that the run was ended before its end, 1 an error, 2 wrong usage."
-)]
+    or takes so long that the run was ended before its end, 1 an error, 2 wrong usage.")]
 pub struct Args {
     /// Which plugin
     #[arg(value_parser = target::plugin_name)]

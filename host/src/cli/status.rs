@@ -99,6 +99,9 @@ fn notes(plugin: &PluginStatus) -> Vec<String> {
         ));
     }
     notes.extend(plugin.standing_by.clone());
+    if let Some(why) = &plugin.removal {
+        notes.push(format!("its Plugin object is being deleted: {why}"));
+    }
     if let Some(why) = &plugin.unable {
         notes.push(format!("nothing is written, for the host may not impersonate its account: {why}; {APPLY_RIGHTS}"));
     }
@@ -107,7 +110,7 @@ fn notes(plugin: &PluginStatus) -> Vec<String> {
         notes.push(format!("fails on {failing} of {}: their Events and conditions say why", plugin.parents));
     }
     if refused > 0 {
-        notes.push(format!("the API server refuses children of {refused} of {}: their Events say why", plugin.parents));
+        notes.push(format!("children of {refused} of {} are refused: their conditions say why", plugin.parents));
     }
     if let Some(stalled) = &plugin.stalled {
         notes.push(stalled_note(stalled, plugin.parents));

@@ -24,9 +24,9 @@ use crate::sandbox::revision::Revision;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     hotshoe test plugins/memcached\n  \
-    hotshoe test plugins/memcached resize             # those with `resize` in their name\n  \
-    hotshoe test plugins/memcached --accept           # write the answers into the cases as the expected ones\n  \
-    hotshoe test plugins/memcached --bench 2000       # how long one decision takes\n\n\
+    hotshoe test plugins/memcached resize        # those with `resize` in their name\n  \
+    hotshoe test plugins/memcached --accept      # take the answers as the expected ones\n  \
+    hotshoe test plugins/memcached --bench 2000  # how long one decision takes\n\n\
     Exit code: 0 when all passed, 1 otherwise.")]
 pub struct Args {
     /// The plugin's folder, or its plugin.yaml [default: this folder, or the only one in plugins/]
@@ -60,20 +60,19 @@ impl Args {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let folder = Folder::named(self.plugin.as_deref())?;
         let cases = self.cases(&folder)?;
+        let config = admit::config(folder.manifest())?;
         let revision = load_component(&folder, self.components.as_deref()).await?;
         if let Some(calls) = self.bench {
             return bench(&revision, &cases, calls.get()).await;
         }
+        config.ensure_parent(&revision.descriptor().parent)?;
         note_options(folder.manifest());
-        let config = admit::config(folder.manifest());
-        if let Some(config) = &config {
-            note_names(config, &revision);
-        }
+        note_names(&config, &revision);
         let mut results = Vec::new();
         let mut accepted = Vec::new();
         for mut file in cases {
             let mut report = file.case.run(&revision).await;
-            let denied = admit::denial(&file.case, &revision, config.as_ref()).await;
+            let denied = admit::denial(&file.case, &revision, &config).await;
             if self.accept || self.accept_failures {
                 accepted.extend(self.accept(&mut file, &mut report, denied.as_deref())?);
             }

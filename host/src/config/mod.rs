@@ -59,7 +59,7 @@ pub const ALLOW_ENV: [&str; 2] = ["*_IMAGE", "RELATED_IMAGE_*"];
 
 /// Names that a plugin cannot have: those of the host itself and of the default ServiceAccount, and a name for which
 /// the plugin's Role would have the name of the Role that lets the host impersonate its plugins.
-const RESERVED_NAMES: [&str; 4] = ["hotshoe", "default", "status", rbac::IMPERSONATES];
+pub const RESERVED_NAMES: [&str; 4] = ["hotshoe", "default", "status", rbac::IMPERSONATES];
 
 /// A plugin, as the administrator described it, validated.
 #[derive(Clone, Debug)]
@@ -329,9 +329,23 @@ impl PluginConfig {
     /// # Errors
     /// Returns what is asked for and not granted, with the rules to add.
     pub fn ensure_granted(&self, descriptor: &Descriptor) -> Result<(), LoadError> {
+        self.ensure_parent(&descriptor.parent)?;
         let Some(lacking) = self.lacking(descriptor) else { return Ok(()) };
         let add = missing::line(self, descriptor).map(|rules| format!("; add to spec.grants: {rules}"));
         Err(LoadError::NotGranted(lacking + &add.unwrap_or_default()))
+    }
+
+    /// Checks that a component has the parents that `spec.parent` names, if it names any.
+    ///
+    /// # Errors
+    /// Returns both kinds: no grant makes the component one of this plugin.
+    pub fn ensure_parent(&self, asked: &Kind) -> Result<(), LoadError> {
+        match &self.parent {
+            Some(given) if !given.is(asked) => {
+                Err(LoadError::OtherParents { asked: asked.to_string(), given: given.to_string() })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns a warning if the plugin's folder in `plugins` or its component has another name than `plugin.yaml` gives

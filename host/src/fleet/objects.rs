@@ -280,6 +280,9 @@ impl Objects {
             permit,
         };
         let progress = removal.advance().await;
+        if let (Some(plugin), Progress::Waits(obstacle)) = (&plugin, &progress) {
+            *plugin.removal.lock() = Some(obstacle.message.clone());
+        }
         if let Progress::Waits(obstacle) = &progress
             && obstacle.stalls
         {

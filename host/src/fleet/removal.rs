@@ -111,7 +111,7 @@ impl Removal<'_> {
             DeletionPolicy::Block if holders.is_empty() => Progress::Done,
             DeletionPolicy::Block => {
                 let message = format!(
-                    "{} have its finalizer; delete them, or set spec.deletionPolicy to orphan, which removes the finalizer, or to delete, which deletes all parents",
+                    "parents still have its finalizer: {}; delete them, or set spec.deletionPolicy to orphan, which removes the finalizer, or to delete, which deletes all parents",
                     some(resource, &holders)
                 );
                 waits("ParentsRemain", message, true)
@@ -149,7 +149,7 @@ impl Removal<'_> {
                 return Progress::Done;
             }
             let message = format!(
-                "{} have its finalizer, and no revision is active that would clean up after them; see the condition Ready, or set spec.deletionPolicy to orphan",
+                "parents still have its finalizer: {}; no revision is active that would clean up after them; see the condition Ready, or set spec.deletionPolicy to orphan",
                 some(resource, &holders)
             );
             return waits("ParentsRemain", message, true);
@@ -166,7 +166,7 @@ impl Removal<'_> {
                 return failed(&error);
             }
         }
-        waits("DeletingParents", format!("{} are being deleted", some(resource, &parents)), false)
+        waits("DeletingParents", format!("its parents are being deleted: {}", some(resource, &parents)), false)
     }
 }
 
@@ -186,6 +186,10 @@ fn waits(reason: &'static str, message: String, stalls: bool) -> Progress {
 
 /// Returns a text with the number of objects and the name of the first.
 fn some(resource: &Resource, keys: &[Key]) -> String {
-    let first = keys.first().map(|key| format!(", the first of them {key}")).unwrap_or_default();
-    format!("{} objects of the kind {}{first}", keys.len(), resource.kind)
+    let kind = &resource.kind;
+    match keys {
+        [] => format!("no object of the kind {kind}"),
+        [one] => format!("1 object of the kind {kind}, {one}"),
+        [first, ..] => format!("{} objects of the kind {kind}, the first of them {first}", keys.len()),
+    }
 }

@@ -20,6 +20,9 @@ pub const CLEAN_UP_WAITS: &str = "CleanUpWaits";
 /// The reason in Event and condition while another writer keeps reverting a child.
 pub const CONTENDED: &str = "Contended";
 
+/// The reason in the condition while children are refused that the host tries again at intervals.
+pub const CHILDREN_REFUSED: &str = "ChildrenRefused";
+
 /// The reason in the Event about conditions of a parent that are not written.
 pub const CONDITIONS_NOT_WRITTEN: &str = "ConditionsNotWritten";
 

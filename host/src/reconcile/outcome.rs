@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::reconcile::error::{CLEAN_UP_WAITS, CONTENDED};
+use crate::reconcile::error::{CHILDREN_REFUSED, CLEAN_UP_WAITS, CONTENDED};
 use crate::reconcile::parent_state::ParentState;
 use crate::reconcile::refused_writes::DENIED;
 
@@ -45,6 +45,14 @@ pub struct Trouble {
     pub reason: &'static str,
     /// What is wrong.
     pub message: String,
+    /// Whether an Event reports it, too. A refused child has an Event of its own.
+    pub has_event: bool,
+}
+
+impl Trouble {
+    fn new(reason: &'static str, message: String) -> Self {
+        Self { reason, message, has_event: true }
+    }
 }
 
 impl fmt::Display for Orphan {
@@ -68,16 +76,20 @@ impl Outcome {
     pub fn trouble(&self, state: &ParentState) -> Option<Trouble> {
         let late = |what: String| {
             let message = format!("its clean-up is not done: {what}");
-            state.until_late().is_zero().then_some(Trouble { reason: CLEAN_UP_WAITS, message })
+            state.until_late().is_zero().then(|| Trouble::new(CLEAN_UP_WAITS, message))
         };
         let of_clean_up = match self {
             Self::CleaningUp(what) => late(what.clone()),
             Self::Orphaned(orphan) => late(orphan.to_string()),
             _ => None,
         };
-        let contended = || state.contention.message().map(|message| Trouble { reason: CONTENDED, message });
-        let denied = || state.refused.denied().map(|message| Trouble { reason: DENIED, message });
-        of_clean_up.or_else(denied).or_else(contended)
+        let denied = || state.refused.denied().map(|message| Trouble::new(DENIED, message));
+        let refused = || {
+            let message = state.refused.by_cluster()?;
+            Some(Trouble { has_event: false, ..Trouble::new(CHILDREN_REFUSED, message) })
+        };
+        let contended = || state.contention.message().map(|message| Trouble::new(CONTENDED, message));
+        of_clean_up.or_else(denied).or_else(refused).or_else(contended)
     }
 
     /// Returns what a parent that is being deleted waits for.

@@ -48,8 +48,29 @@ struct Refused {
     basis: u64,
     due: Instant,
     tries: u32,
-    /// Whether the host refused the write, and not the API server.
-    by_host: bool,
+    cause: Cause,
+}
+
+/// Why a write is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// The check of the object that would result.
+    Check,
+    /// The API server, or the owner of an object of the same name: it stays so until somebody changes something.
+    Cluster,
+    /// A state of the cluster that ends by itself.
+    Moment,
+}
+
+impl Cause {
+    fn of(error: &WriteError) -> Self {
+        match error {
+            WriteError::Denied(_) => Self::Check,
+            WriteError::Conflict { .. } => Self::Cluster,
+            WriteError::Api(error) if error.is_definite() => Self::Cluster,
+            WriteError::Api(_) | WriteError::Collecting => Self::Moment,
+        }
+    }
 }
 
 impl Refusals {
@@ -123,13 +144,13 @@ impl Refusals {
         let tries = self.of(child).map_or(0, |refused| refused.tries);
         let is_invalid = matches!(&error, WriteError::Api(error) if error.is_invalid());
         let invalid = self.invalid_in_a_row(child) + u32::from(is_invalid);
-        let by_host = matches!(error, WriteError::Denied(_));
+        let cause = Cause::of(&error);
         let (shown, pause) = classify(child, error, tries);
         self.lift(child);
         let due = Instant::now() + pause;
         let first = (tries == 0).then(|| shown.clone());
         let tries = tries.saturating_add(1);
-        self.refused.push(Refused { shown, digest, is_invalid, invalid, by_host, basis, due, tries });
+        self.refused.push(Refused { shown, digest, is_invalid, invalid, cause, basis, due, tries });
         first
     }
 
@@ -138,13 +159,26 @@ impl Refusals {
         self.of(&desired.reference).is_some_and(|refused| refused.digest == desired.digest)
     }
 
-    /// Returns the messages of all writes that the host itself refused, if there are any. In a fixed order: each retry
-    /// moves its refusal, and a text that changes would be a new Event.
+    /// Returns the messages of all writes that the host itself refused, if there are any.
     pub fn denied(&self) -> Option<String> {
-        let denied = self.refused.iter().filter(|refused| refused.by_host);
-        let mut messages: Vec<&str> = denied.map(|refused| refused.shown.message.as_str()).collect();
-        messages.sort_unstable();
-        (!messages.is_empty()).then(|| messages.join("; "))
+        self.joined(Cause::Check, |refusal| refusal.message.clone())
+    }
+
+    /// Returns which other writes were refused for a reason that does not pass by itself, and why, if there are any.
+    pub fn by_cluster(&self) -> Option<String> {
+        self.joined(Cause::Cluster, |Refusal { reference, reason, message, .. }| match reason.as_str() {
+            "Conflict" => format!("{reason}: {message}"),
+            _ => format!("{reference} is refused: {reason}: {message}"),
+        })
+    }
+
+    /// Returns texts about refusals, in a fixed order: each retry moves its refusal, and a text that changes would be
+    /// written again.
+    fn joined(&self, cause: Cause, text: impl Fn(&Refusal) -> String) -> Option<String> {
+        let of = self.refused.iter().filter(|refused| refused.cause == cause);
+        let mut texts: Vec<String> = of.map(|refused| text(&refused.shown)).collect();
+        texts.sort_unstable();
+        (!texts.is_empty()).then(|| texts.join("; "))
     }
 
     /// Returns whether the last write of a child was refused.
@@ -271,6 +305,25 @@ mod tests {
         let both = deny("b");
         assert!(both.contains("a may not") && both.contains("; ") && both.contains("b may not"), "{both}");
         assert_eq!([deny("a"), deny("b"), deny("b")], [both.clone(), both.clone(), both]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refusals_that_do_not_pass_by_themselves_are_named_in_a_fixed_order() {
+        let mut refusals = Refusals::default();
+        let named = |name: &str| ObjectRef { name: name.into(), ..child() };
+        let unanswered = ApiError::new("apply", "a".into(), 0, "Unreachable", "no answer".into());
+        refusals.add(&named("c"), "digest".into(), WriteError::Api(Box::new(unanswered)), 1);
+        refusals.add(&named("d"), "digest".into(), WriteError::Collecting, 1);
+        assert_eq!(refusals.by_cluster(), None);
+        refusals.add(&named("b"), "digest".into(), invalid(), 1);
+        refusals.add(&named("a"), "digest".into(), name_in_use(), 1);
+        let both = "Conflict: Service n/a exists and is not this object's child: another; Service n/b is refused: BadRequest: no";
+        assert_eq!(refusals.by_cluster().as_deref(), Some(both));
+        refusals.add(&named("b"), "digest".into(), invalid(), 1);
+        assert_eq!(refusals.by_cluster().as_deref(), Some(both), "after a retry");
+        refusals.lift(&named("a"));
+        refusals.lift(&named("b"));
+        assert_eq!(refusals.by_cluster(), None);
     }
 
     #[tokio::test(start_paused = true)]

@@ -48,10 +48,14 @@ pub async fn report(pass: &mut Pass<'_>, result: &Result<Outcome, Error>) -> boo
             match outcome.trouble(&pass.state) {
                 // The next pass, which sees the writes of this one, knows whether clean-up still waits.
                 _ if *outcome == Outcome::Changed && pass.state.cleaning_up.is_some() => true,
-                Some(Trouble { reason, message }) => {
+                Some(Trouble { reason, message, has_event }) => {
                     pass.state.recovered();
                     let most = if reason == DENIED { MAX_DENIAL_BYTES } else { MAX_MESSAGE_BYTES };
-                    report_failure(pass, reason, sanitize::clean(message, most), None).await
+                    let message = sanitize::clean(message, most);
+                    if has_event {
+                        warn(pass, reason, event_message(&message));
+                    }
+                    state_failure(pass, reason, message, None).await
                 }
                 None => succeed(pass, outcome).await,
             }
@@ -210,9 +214,15 @@ fn is_transient(error: &Error) -> bool {
 /// Reports a failure in an Event and a condition. If the parent is stalled, a second Event and condition say why it is
 /// not retried. Returns whether the parent has the conditions now, or never can have them.
 async fn report_failure(pass: &mut Pass<'_>, reason: &'static str, message: String, stalled: Option<String>) -> bool {
+    warn(pass, reason, event_message(&message));
+    state_failure(pass, reason, message, stalled).await
+}
+
+/// States a failure in the condition, and in a second Event and condition if the parent is stalled. Returns whether the
+/// parent has the conditions now, or never can have them.
+async fn state_failure(pass: &mut Pass<'_>, reason: &'static str, message: String, stalled: Option<String>) -> bool {
     let condition =
         |name: &str, status, message| Condition { name: name.into(), status, reason: reason.into(), message };
-    warn(pass, reason, event_message(&message));
     pass.state.names_canary = None;
     let by = match is_of_canary(pass) {
         true => format!(" (decided by the canary {})", pass.active.revision.digest()),

@@ -73,6 +73,8 @@ pub struct ManagedPlugin {
     pub(crate) history: Arc<SharedHistory>,
     /// Why this host waits, if another one runs this plugin.
     pub(super) standby: Mutex<Option<String>>,
+    /// Why its `Plugin` object, which is being deleted, is still there.
+    pub(crate) removal: Mutex<Option<String>>,
     /// Why `spec.revision` or `spec.approve` cannot be carried out.
     pub(crate) control_failing: Mutex<Option<String>>,
     /// The state of a component that is fetched.
@@ -168,6 +170,7 @@ impl ManagedPlugin {
             plugin_file: Mutex::new(PluginFile::applied(Arc::new(plugin))),
             history: Arc::new(SharedHistory::new(history)),
             standby: Mutex::default(),
+            removal: Mutex::default(),
             control_failing: Mutex::default(),
             fetched: Mutex::default(),
             redefined: Notify::new(),

@@ -65,6 +65,9 @@ pub struct PluginStatus {
     /// The other host that works for the plugin, if this one works for none of its parents.
     #[serde(default)]
     pub standing_by: Option<String>,
+    /// Why its `Plugin` object, which is being deleted, is still there.
+    #[serde(default)]
+    pub removal: Option<String>,
     /// Why the host cannot write as the plugin's ServiceAccount.
     pub unable: Option<String>,
     /// The state of the circuit breaker.
@@ -239,6 +242,7 @@ impl ManagedPlugin {
             queued,
             running,
             standing_by: self.standing_by(),
+            removal: self.removal.lock().clone(),
             unable: self.controller.writer.impersonation_error(),
             breaker: self.controller.breaker.shown(Instant::now()),
             unanswered: self.controller.unanswered.lock().shown(Instant::now()),

@@ -99,11 +99,21 @@ pub enum LoadError {
         "the plugin asks for more than it is granted: {0}; grant it in plugin.yaml (`hotshoe grants` shows what is missing), which is applied without a restart, or use another revision"
     )]
     NotGranted(String),
+    /// The parents of the component are of another kind than the plugin's.
+    #[error(
+        "the plugin asks for {asked} as its parent, where spec.parent names {given}, and a plugin keeps the kind of its parents: use a component of this plugin, or make another plugin of that one"
+    )]
+    OtherParents {
+        /// The kind that the component asks for.
+        asked: String,
+        /// The kind in `spec.parent`.
+        given: String,
+    },
     /// The component fails on parents, or would change more than is allowed without an approval.
     #[error("{0}; look at it with `hotshoe shadow`; `hotshoe approve` activates it anyway")]
     ApprovalRequired(String),
     /// The component was active before, and did worse than the one before it.
-    #[error("rolled back: {0}; fix the component, or run `hotshoe approve` to activate it anyway")]
+    #[error("{0}; fix the component, or run `hotshoe approve` to activate it anyway")]
     RolledBack(String),
     /// An administrator wants another revision to be active.
     #[error(
@@ -219,7 +229,7 @@ impl LoadError {
             LoadError::CompileFailed(_) => Reason::CompileFailed,
             LoadError::LoadFailed(_) => Reason::LoadFailed,
             LoadError::DescribeFailed(_) => Reason::DescribeFailed,
-            LoadError::NotGranted(_) => Reason::NotGranted,
+            LoadError::NotGranted(_) | LoadError::OtherParents { .. } => Reason::NotGranted,
             LoadError::SelfTestFailed(_) => Reason::SelfTestFailed,
             LoadError::ApprovalRequired(_) => Reason::ApprovalRequired,
             LoadError::RolledBack(_) => Reason::RolledBack,

@@ -40,7 +40,8 @@ pub struct ParentKind {
 const MAX_NAMESPACES: usize = 100;
 
 impl ParentKind {
-    fn is(&self, kind: &Kind) -> bool {
+    /// Returns whether objects of this kind are parents, as far as the kind says.
+    pub fn is(&self, kind: &Kind) -> bool {
         kind.is(&self.group, &self.kind)
     }
 

@@ -18,6 +18,7 @@ use crate::cli::inspect::note_names;
 use crate::cli::project;
 use crate::cli::project::{Folder, Language, shown};
 use crate::cli::terminal;
+use crate::config::PluginConfig;
 use crate::sandbox::candidate::Candidate;
 use crate::sandbox::cases::Case;
 use crate::sandbox::code_cache::Purpose;
@@ -85,6 +86,7 @@ fn without_folder(from: &Path, out: &Path) -> anyhow::Result<()> {
 }
 
 fn in_folder(folder: &Folder, from: Option<PathBuf>, out: Option<&Path>) -> anyhow::Result<()> {
+    let config = admit::config(folder.manifest())?;
     let made = match (from, folder.language()) {
         (Some(from), _) => from,
         (None, Some(Language::Rust)) => rust::compile(folder)?,
@@ -92,7 +94,7 @@ fn in_folder(folder: &Folder, from: Option<PathBuf>, out: Option<&Path>) -> anyh
         (None, Some(Language::JavaScript)) => javascript::componentize(folder)?,
         (None, None) => return already_built(folder, out),
     };
-    let (component, cases) = with_cases(folder, project::read(&made)?).with_context(|| cannot_use(&made))?;
+    let (component, cases) = with_cases(folder, &config, project::read(&made)?).with_context(|| cannot_use(&made))?;
     let product = folder.product();
     project::write(out.unwrap_or(&product), &component)?;
     report(out.unwrap_or(&product), &component, &number_of_cases(cases))?;
@@ -139,10 +141,10 @@ fn cannot_use(path: &Path) -> String {
 /// A host does not activate a component that fails one of the cases in it. So a case that does not pass is left out
 /// with a warning. It is no error: an author may change the logic and look at the result in a running host before
 /// changing the cases.
-fn with_cases(folder: &Folder, made: Vec<u8>) -> anyhow::Result<(Vec<u8>, usize)> {
+fn with_cases(folder: &Folder, config: &PluginConfig, made: Vec<u8>) -> anyhow::Result<(Vec<u8>, usize)> {
     let mut cases: Vec<Case> = folder.cases()?.into_iter().map(|file| file.case).collect();
     let all = component(made.clone(), &cases, &folder.limits)?;
-    let left_out = super::runtime()?.block_on(left_out(folder, &all, &cases));
+    let left_out = super::runtime()?.block_on(left_out(folder, config, &all, &cases));
     if left_out.is_empty() {
         return Ok((all, cases.len()));
     }
@@ -173,7 +175,7 @@ fn warning(left_out: &[LeftOut], all: usize) -> String {
 
 /// Returns the cases that do not pass, and why. Returns none for a component that cannot be loaded: a host will refuse
 /// it.
-async fn left_out(folder: &Folder, component: &[u8], cases: &[Case]) -> Vec<LeftOut> {
+async fn left_out(folder: &Folder, config: &PluginConfig, component: &[u8], cases: &[Case]) -> Vec<LeftOut> {
     let mut left_out = Vec::new();
     let Ok(engine) = Engine::new() else { return left_out };
     let compiler = Compiler::of_this_binary(None, CACHE_BYTES);
@@ -181,14 +183,11 @@ async fn left_out(folder: &Folder, component: &[u8], cases: &[Case]) -> Vec<Left
     let (limits, memory) = (folder.limits.clone(), Account::default());
     let loaded = Revision::load(&engine, &compiler, candidate, limits, Purpose::Trial, &memory).await;
     let Ok(loaded) = loaded else { return left_out };
-    let config = admit::config(folder.manifest());
-    if let Some(config) = &config {
-        note_names(config, &loaded.revision);
-    }
+    note_names(config, &loaded.revision);
     for case in cases {
         let why = match case.run(&loaded.revision).await.why_not(case) {
             Some(why) => Some(why),
-            None => admit::denial(case, &loaded.revision, config.as_ref()).await,
+            None => admit::denial(case, &loaded.revision, config).await,
         };
         left_out.extend(why.map(|why| LeftOut { name: case.name.clone(), why }));
     }

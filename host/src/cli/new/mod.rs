@@ -25,11 +25,12 @@ use plan::Plan;
 /// Make a new plugin: a complete project in an empty folder, or another kind in a project
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    mkdir operator && cd operator && hotshoe new cache     # a project in this folder, which is empty\n  \
-    hotshoe new cache --into operator --lang python        # the same in another folder, in Python\n  \
-    hotshoe new web --into operator --kind WebServer       # another kind in a project\n  \
-    hotshoe new memcached --group cache --domain example.com --image memcached:1.6-alpine \\\n      \
-      --image-container-command memcached,-m=64,-v --image-container-port 11211 --run-as-user 1001\n\n\
+    hotshoe new cache                                  # in this folder, which is empty\n  \
+    hotshoe new cache --into operator --lang python    # in another folder, in Python\n  \
+    hotshoe new web --into operator --kind WebServer   # one more kind in a project\n  \
+    hotshoe new memcached --group cache --image memcached:1.6-alpine \\\n    \
+      --image-container-command memcached,-m=64,-v \\\n    \
+      --image-container-port 11211 --run-as-user 1001\n\n\
     The new operator makes a Deployment of each object of its kind, and builds, passes its tests and runs as it is. Names \
     that are not given are asked for on a terminal, and else taken by default. Where something is in the way, nothing is \
     written.\n\n\

@@ -3,6 +3,7 @@
 use anyhow::{bail, ensure};
 
 use crate::cluster::discovery;
+use crate::config::RESERVED_NAMES;
 use hotshoe_core::check::parent_kind::ParentKind;
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::names;
@@ -15,7 +16,7 @@ pub(super) const DEFAULT_DOMAIN: &str = "example.com";
 /// Names that a plugin cannot have, because a language, its tools or the SDK's own dependencies use them.
 const RESERVED: &str = "abstract alloc and as assert async await become box break build case catch class const continue core crate \
     debugger def default del delete deps do dyn elif else enum eval except export extends extern false final finally fn for from \
-    function gen global hotshoe hotshoe-sdk if impl import in incremental instanceof interface is json lambda let loop macro match mod \
+    function gen global hotshoe-sdk if impl import in incremental instanceof interface is json lambda let loop macro match mod \
     move mut new node-modules none nonlocal not null or override package pass priv private proc-macro protected pub public pytest \
     raise ref return schemars self serde serde-json static std struct super switch test tests this throw trait true try type typeof \
     unsafe unsized use var virtual void where while wit wit-world with yield componentize-py";
@@ -79,12 +80,13 @@ pub(super) fn plugin(name: &str) -> Result<String, String> {
                 .to_owned(),
         );
     }
-    let is_reserved = RESERVED.split_whitespace().any(|word| word == name);
-    if is_reserved {
-        Err(format!("{name} is a reserved word of a language or a tool; take another name"))
-    } else {
-        Ok(name.to_owned())
+    if RESERVED_NAMES.contains(&name) {
+        return Err(format!("{name} is reserved for the host, which takes no plugin of this name; take another name"));
     }
+    if RESERVED.split_whitespace().any(|word| word == name) {
+        return Err(format!("{name} is a reserved word of a language or a tool; take another name"));
+    }
+    Ok(name.to_owned())
 }
 
 /// Checks the first part of an API group.
@@ -173,6 +175,9 @@ mod tests {
         }
         for reserved in ["self", "class", "import", "serde-json", "test", "hotshoe-sdk", "yield", "componentize-py"] {
             assert!(plugin(reserved).unwrap_err().contains("reserved word"), "{reserved}");
+        }
+        for reserved in ["hotshoe", "default", "status", "impersonates"] {
+            assert!(plugin(reserved).unwrap_err().contains("reserved for the host"), "{reserved}");
         }
     }
 

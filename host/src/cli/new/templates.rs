@@ -61,9 +61,10 @@ pub(super) const PROJECT: [(&str, &str); 3] = [
 ];
 
 /// The files that a project with crates has beside the manifest of its workspace. `Cargo.lock` has the versions of
-/// dependencies that the SDK was tested with; Cargo removes those that are not needed.
+/// dependencies that the SDK was tested with; Cargo removes those that are not needed. It is a copy: otherwise each new
+/// plugin in this repository would have the host compiled again.
 pub(super) const CRATES: [(&str, &str); 4] = [
-    ("Cargo.lock", include_str!("../../../../plugins/Cargo.lock")),
+    ("Cargo.lock", template!("rust/Cargo.lock")),
     ("rust-toolchain.toml", include_str!("../../../../rust-toolchain.toml")),
     ("rustfmt.toml", template!("project/rustfmt.toml")),
     (".cargo/config.toml", include_str!("../../../../plugins/.cargo/config.toml")),
@@ -132,7 +133,24 @@ fn quoted(text: String) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
+
+    #[test]
+    fn a_project_gets_the_versions_that_the_plugins_here_are_tested_with() {
+        let tested = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/Cargo.lock")).unwrap();
+        fn fetched(lock: &str) -> HashSet<&str> {
+            let packages = lock.split("[[package]]").skip(1).filter(|package| package.contains("checksum = "));
+            packages.map(|package| package.split("dependencies = ").next().unwrap_or_default().trim()).collect()
+        }
+        let (copied, tested) = (fetched(CRATES[0].1), fetched(&tested));
+        let other: Vec<_> = copied.difference(&tested).collect();
+        assert!(
+            copied.len() > 20 && other.is_empty(),
+            "copy plugins/Cargo.lock to host/templates/new/rust: {other:#?}"
+        );
+    }
 
     #[test]
     fn a_text_between_quotes_is_read_back_by_yaml() {

@@ -70,7 +70,7 @@ fn a_plugin_whose_parents_need_it_stays_until_they_are_gone() {
         let (rig, guest) = deleted("blocked", "block").await;
         let stalled = rig.until_condition(&guest, "Stalled", "True", "ParentsRemain").await;
         let message = condition_parts(&stalled, "Stalled").2;
-        for words in ["1 objects of the kind Memcached.cache.example.com", "served", "orphan", "delete"] {
+        for words in ["1 object of the kind Memcached.cache.example.com", "served", "orphan", "delete"] {
             assert!(message.contains(words), "{message}");
         }
         // It continues to serve meanwhile, including clean-ups.

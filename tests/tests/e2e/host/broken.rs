@@ -199,7 +199,7 @@ fn children_are_not_deleted_all_at_once_without_a_grant_for_it() {
 }
 
 #[test]
-fn a_child_that_the_api_server_rejects_as_malformed_is_reported_in_an_event() {
+fn a_child_that_the_api_server_rejects_as_malformed_is_reported_in_an_event_and_a_condition() {
     run(async {
         let (scene, host) = both("misspelt").await;
         for (name, what, cause) in [("one", "unknown field", "datum"), ("two", "impossible value", "base64")] {
@@ -216,10 +216,12 @@ fn a_child_that_the_api_server_rejects_as_malformed_is_reported_in_an_event() {
                 })
                 .await;
             assert!(scene.find(&CONFIG_MAP, name).await.is_none());
+            let parent = scene.until_condition_of(&FAULT, name, "Reconciled", "False", "ChildrenRefused").await;
+            assert!(parent.to_string().contains(cause), "{parent:#}");
         }
         host.until("the status counts the parent", async || {
             let (_, words) = host.ask(&["status"]);
-            let is_counted = words.contains("the API server refuses children of 2 of 2: their Events say why");
+            let is_counted = words.contains("children of 2 of 2 are refused: their conditions say why");
             is_counted.then_some(()).ok_or(words)
         })
         .await;
