@@ -17,7 +17,7 @@ use crate::reconcile::error::Error;
 use crate::reconcile::parent_state::ParentState;
 use crate::reconcile::pass::Pass;
 use crate::sandbox::revision::Revision;
-use hotshoe_core::check::access_request::{Access, Request, Verb};
+use hotshoe_core::check::access_request::{Access, READ_VERBS, Request};
 use hotshoe_core::check::fix::Fix;
 use hotshoe_core::check::grant::NAMESPACE_NOT_GRANTED;
 use hotshoe_core::check::{Context, Denial};
@@ -25,9 +25,6 @@ use hotshoe_core::model::decision::{Document, Observation};
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::Object;
 use hotshoe_core::model::object::ObservedChildren;
-
-/// The verbs that the grant must allow for objects of a kind to be shown.
-const READ_VERBS: [Verb; 3] = [Verb::Get, Verb::List, Verb::Watch];
 
 /// What a plugin is shown of one parent, with the objects behind it.
 pub struct Observed {

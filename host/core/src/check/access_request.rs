@@ -6,6 +6,9 @@ use serde_json::Value;
 use crate::model::decision::WriteVerb;
 use crate::model::kind::ObjectRef;
 
+/// What a host needs to watch objects of a kind.
+pub const READ_VERBS: [Verb; 3] = [Verb::Get, Verb::List, Verb::Watch];
+
 /// A verb of RBAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]

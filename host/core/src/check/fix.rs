@@ -31,6 +31,8 @@ pub struct GrantChange {
     /// Paths of items in the grant, such as `pods.hostNetwork`, each with the value `true` or with the list elements to
     /// add.
     pub items: Vec<(&'static str, Value)>,
+    /// Whether the message of the violation names a better fix, a change of the plugin's answer.
+    pub has_better: bool,
 }
 
 impl fmt::Display for Fix {
@@ -60,7 +62,7 @@ impl Fix {
         if kind.is("", "Secret") {
             items.push(("names", json!(["NAME"])));
         }
-        Self::Grant(Box::new(GrantChange { kind, rule: None, items }))
+        Self::Grant(Box::new(GrantChange { kind, rule: None, items, has_better: false }))
     }
 }
 
@@ -125,6 +127,7 @@ pub fn plugin_yaml<'a>(fixes: impl Iterator<Item = &'a Fix>, grant: &Grant) -> O
     for fix in fixes {
         match fix {
             Fix::Answer(_) => {}
+            Fix::Grant(change) if change.has_better => {}
             Fix::Spec(key, _) if !written.insert(key) => {}
             Fix::Spec(key, value) => drop(writeln!(keys, "  {key}: {}", flow(value))),
             Fix::Grant(change) => {
@@ -224,7 +227,7 @@ mod tests {
 
     fn grant_change(rule: Option<usize>, item: &'static str, value: Value) -> Fix {
         let kind = Kind::new("apps", "v1", "Deployment");
-        Fix::Grant(Box::new(GrantChange { kind, rule, items: vec![(item, value)] }))
+        Fix::Grant(Box::new(GrantChange { kind, rule, items: vec![(item, value)], has_better: false }))
     }
 
     #[test]

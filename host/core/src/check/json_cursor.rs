@@ -180,6 +180,11 @@ impl<'a> Cursor<'a> {
         self.violation(rule, why).fixed_by(grant_change(item, value)).into()
     }
 
+    /// Builds a denial like [`Self::refuse_unless`], whose message names a better fix: a change of the object.
+    pub fn refuse_better(&self, rule: &'static str, why: &str, item: &'static str, value: Value) -> Denial {
+        self.refuse_unless(rule, why, item, value).map(Violation::with_better_fix)
+    }
+
     fn violation(&self, rule: &'static str, why: &str) -> Violation {
         Violation::new(rule, format!("{} {why}", self.path())).at(self.pointer())
     }
@@ -232,7 +237,12 @@ impl<'a> Cursor<'a> {
 
 /// Builds the fix that adds an item to a grant. The caller that knows the grant fills in its kind and index.
 pub fn grant_change(item: &'static str, value: Value) -> Fix {
-    Fix::Grant(Box::new(GrantChange { kind: Kind::new("", "", ""), rule: None, items: vec![(item, value)] }))
+    Fix::Grant(Box::new(GrantChange {
+        kind: Kind::new("", "", ""),
+        rule: None,
+        items: vec![(item, value)],
+        has_better: false,
+    }))
 }
 
 #[cfg(test)]

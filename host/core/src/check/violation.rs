@@ -33,6 +33,15 @@ impl Violation {
         Self { fix: Some(fix), ..self }
     }
 
+    /// Notes that the message names a better fix than the grant, so that the grant is not among the lines to paste.
+    #[must_use]
+    pub fn with_better_fix(mut self) -> Self {
+        if let Some(Fix::Grant(change)) = &mut self.fix {
+            change.has_better = true;
+        }
+        self
+    }
+
     /// Adds the JSON pointer to the field that breaks the rule.
     #[must_use]
     pub fn at(self, pointer: String) -> Self {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::check::access_request::{Access, LabelOf, Request, Verb};
+use crate::check::access_request::{Access, LabelOf, READ_VERBS, Request, Verb};
 use crate::check::denied;
 use crate::check::fix::{Fix, GrantChange};
 use crate::check::grant::{Grant, Rule};
@@ -40,7 +40,7 @@ impl Grant {
         let is_granted = |verb: &Verb| self.rules.iter().any(|rule| rule.is_for(*verb, kind));
         if !verbs.iter().all(is_granted) {
             let missing: Vec<_> = verbs.iter().copied().filter(|verb| !is_granted(verb)).collect();
-            let not_granted = Err(self.not_granted(&missing, request.object).into());
+            let not_granted = Err(self.not_granted(&missing, request).into());
             return all([not_granted, self.check_body_without_grant(request)]);
         }
         let mut body_rule = None;
@@ -58,12 +58,16 @@ impl Grant {
         checked.map_err(|denial| denial.map(|violation| in_grant(violation, index, request.object)))
     }
 
-    fn not_granted(&self, verbs: &[Verb], object: &ObjectRef) -> Violation {
+    fn not_granted(&self, verbs: &[Verb], request: &Request<'_>) -> Violation {
+        let Request { object, access, .. } = request;
         let kind = &object.kind;
         let words: Vec<_> = verbs.iter().map(|verb| format!("`{}`", verb.as_str())).collect();
         let message = format!("{} on {kind} is not granted", words.join(", "));
         let rule = self.rules.iter().position(|rule| kind.is(&rule.group, &rule.kind));
-        let verbs: Vec<_> = verbs.iter().map(|verb| verb.as_str()).collect();
+        // The host watches the children of a plugin, too.
+        let watching: &[Verb] = if rule.is_none() && !matches!(access, Access::Read) { &READ_VERBS } else { &[] };
+        let also = watching.iter().filter(|verb| !verbs.contains(verb));
+        let verbs: Vec<_> = also.chain(verbs).map(|verb| verb.as_str()).collect();
         violation("not-granted", object, &message).fixed_by(grant_change(kind, rule, "verbs", verbs.into()))
     }
 
@@ -80,7 +84,7 @@ impl Grant {
         let is_about_data = |rule: &Rule| object.kind.is(&rule.group, &rule.kind) && rule.is_about_data();
         let loses_data = verb == Verb::Delete && self.rules.iter().any(is_about_data);
         let steps: [Step<'_>; 5] = [
-            (&|rule| rule.is_for(verb, &object.kind), &|_| self.not_granted(&[verb], object)),
+            (&|rule| rule.is_for(verb, &object.kind), &|_| self.not_granted(&[verb], request)),
             (&|rule| rule.can_grant(verb), &|rule| unnamed_secret(object, rule)),
             (&|rule| rule.covers_name(&object.name), &|rule| other_name(verb, object, rule)),
             (&|rule| rule.namespaces.cover(parent, object, label_of), &|_| other_namespace(verb, request)),
@@ -156,7 +160,7 @@ fn in_grant(violation: Violation, index: Option<usize>, object: &ObjectRef) -> V
 }
 
 fn grant_change(kind: &Kind, rule: Option<usize>, item: &'static str, value: Value) -> Fix {
-    Fix::Grant(Box::new(GrantChange { kind: kind.clone(), rule, items: vec![(item, value)] }))
+    Fix::Grant(Box::new(GrantChange { kind: kind.clone(), rule, items: vec![(item, value)], has_better: false }))
 }
 
 fn violation(rule: &'static str, object: &ObjectRef, message: &str) -> Violation {
@@ -188,7 +192,7 @@ fn other_namespace(verb: Verb, request: &Request<'_>) -> Violation {
     };
     let message = format!("no grant of `{verb}` on this kind covers {place}");
     let items = vec![("verbs", vec![verb].into()), ("namespaces", namespaces)];
-    let fix = Fix::Grant(Box::new(GrantChange { kind: kind.clone(), rule: None, items }));
+    let fix = Fix::Grant(Box::new(GrantChange { kind: kind.clone(), rule: None, items, has_better: false }));
     violation(NAMESPACE_NOT_GRANTED, object, &message).fixed_by(fix)
 }
 

@@ -12,7 +12,7 @@ mod rule;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::check::access_request::Verb;
+use crate::check::access_request::{READ_VERBS, Verb};
 use crate::check::denied;
 use crate::model::decision::Descriptor;
 use crate::model::kind::Kind;
@@ -70,12 +70,11 @@ pub fn lacking(descriptor: &Descriptor, grant: &Grant) -> Option<String> {
 /// Returns the verbs that a plugin asks for in its descriptor, for each kind without duplicates.
 pub fn asked(descriptor: &Descriptor) -> Vec<(Kind, Vec<Verb>)> {
     let mut asked: Vec<(Kind, Vec<Verb>)> = Vec::new();
-    let watching = [Verb::Get, Verb::List, Verb::Watch];
     let owned = descriptor.owns.iter().map(|owned| {
         let writing = owned.verbs.iter().map(|verb| Verb::from(*verb));
-        (&owned.kind, watching.into_iter().chain(writing).collect::<Vec<_>>())
+        (&owned.kind, READ_VERBS.into_iter().chain(writing).collect::<Vec<_>>())
     });
-    let read = descriptor.reads.iter().map(|read| (&read.kind, watching.to_vec()));
+    let read = descriptor.reads.iter().map(|read| (&read.kind, READ_VERBS.to_vec()));
     for (kind, verbs) in owned.chain(read) {
         let place = asked.iter().position(|(known, _)| known.is_served_as(kind));
         match place.and_then(|place| asked.get_mut(place)) {

@@ -536,3 +536,25 @@ fn a_fix_names_the_rule_that_lacks_least_its_kind_and_the_namespace_of_the_paren
     let denial = denied(&elsewhere, Access::Read, &map("third/a")).to_string();
     assert!(denial.contains("namespaces: [third]"), "{denial}");
 }
+
+#[test]
+fn the_rule_for_a_new_child_lets_the_host_watch_it_and_a_fix_of_the_object_itself_is_not_offered_as_a_grant() {
+    let denied = |grant: &Grant, access: Access<'_>, object: &ObjectRef| {
+        let parent = self::object("c", "Memcached", "n/parent");
+        let request = Request { parent: &parent, object, namespaced: true, access };
+        grant.authorise(&request, &label_of).unwrap_err()
+    };
+    let nothing = grant(json!([]));
+    let body = json!({});
+    let part = denied(&nothing, Access::Apply(&body), &map("n/a")).plugin_yaml(&nothing).unwrap();
+    assert!(part.contains("verbs: [get, list, watch, create, update]"), "{part}");
+    let part = denied(&nothing, Access::Read, &map("n/a")).plugin_yaml(&nothing).unwrap();
+    assert!(part.contains("verbs: [get]"), "{part}");
+
+    let pods = grant(json!([{ "kind": "Pod", "verbs": ALL }]));
+    let body = json!({ "spec": { "containers": [{ "name": "main", "image": "a" }] } });
+    let denial = denied(&pods, Access::Apply(&body), &object("", "Pod", "n/a"));
+    assert_eq!(denial.count(), 2, "{denial}");
+    assert_eq!(denial.plugin_yaml(&pods), None);
+    assert!(denial.to_string().contains("must say automountServiceAccountToken: false"), "{denial}");
+}

@@ -69,7 +69,7 @@ impl Pods {
         if escalates && !self.allow_privilege_escalation {
             let why = "must say securityContext.allowPrivilegeEscalation: false";
             let item = "pods.allowPrivilegeEscalation";
-            return Err(container.refuse_unless("pod-escalation", why, item, true.into()));
+            return Err(container.refuse_better("pod-escalation", why, item, true.into()));
         }
         Ok(())
     }

@@ -181,7 +181,7 @@ impl Pods {
         };
         if mounted && !self.service_account_token {
             let why = "must say automountServiceAccountToken: false";
-            return Err(spec.refuse_unless("pod-token", why, "pods.serviceAccountToken", true.into()));
+            return Err(spec.refuse_better("pod-token", why, "pods.serviceAccountToken", true.into()));
         }
         Ok(())
     }
