@@ -1,9 +1,10 @@
 //! The client of a running host: HTTP on the host's Unix socket.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use axum::body::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
@@ -114,14 +115,15 @@ impl HostOptions {
             let directory = socket::directory();
             return only(directory.context("HOME is not set; name the host's socket with --socket")?).await;
         };
-        let stream = UnixStream::connect(named).await;
-        let stream = stream.with_context(|| {
-            format!(
-                "no host answers on {}; start one with `hotshoe run`, or name its socket with --socket; {IN_CLUSTER}",
+        let stream = UnixStream::connect(named).await.map_err(|error| {
+            let no_host = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused);
+            let why = if no_host { String::new() } else { format!(" ({error})") };
+            anyhow!(
+                "no host answers on {}{why}; start one with `hotshoe run`, or name its socket with --socket; {IN_CLUSTER}",
                 shown(named)
             )
-        });
-        Ok(Host { stream: stream?, path: named.clone() })
+        })?;
+        Ok(Host { stream, path: named.clone() })
     }
 }
 

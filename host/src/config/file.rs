@@ -1,6 +1,7 @@
 //! Reads `plugin.yaml` up to a maximum size, and reports what is wrong with it in one line.
 
 use std::borrow::Cow;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
@@ -23,7 +24,10 @@ pub const MAX_SIZE: Size = Size(1 << 20);
 pub fn read(path: &Path) -> anyhow::Result<String> {
     let shown = path.display();
     let bytes = safe_file::read_whole(path, MAX_SIZE)
-        .with_context(|| missing(path))?
+        .map_err(|error| match error.kind() {
+            ErrorKind::NotFound => anyhow!(missing(path)),
+            _ => anyhow::Error::from(error).context(missing(path)),
+        })?
         .with_context(|| format!("{shown} has more than the {MAX_SIZE} bytes that are read"))?;
     String::from_utf8(bytes).with_context(|| format!("{shown} is no text"))
 }
