@@ -192,6 +192,10 @@ mod tests {
         assert_eq!(changed(deployment(2, "a")), Some(vec!["spec.replicas".to_owned()]));
         assert_eq!(changed(deployment(2, "b")), Some(vec!["spec.template.spec.containers[main].image".to_owned()]));
         assert_eq!(changed(desired(json!({ "spec": { "replicas": 2 } }))), Some(vec!["fewer fields".to_owned()]));
+        changed(desired(json!({ "spec": { "hosts": [] } })));
+        for empty in [json!({}), json!([])] {
+            assert_eq!(changed(desired(json!({ "spec": { "hosts": empty } }))), Some(vec!["spec.hosts".to_owned()]));
+        }
         let many: serde_json::Map<_, _> = (0..100).map(|n| (n.to_string(), json!(n))).collect();
         let named = changed(desired(json!({ "data": many }))).unwrap();
         assert_eq!((named.len(), named.last().map(String::as_str)), (11, Some("and 90 more")));
@@ -230,5 +234,7 @@ mod tests {
         let mut taken = taken_over(Some(r#"{"f:immutable":{}}"#), &desired);
         taken.sort();
         assert_eq!(taken, ["data.a", "data.b.c"]);
+        let desired = serde_json::json!({ "data": {}, "immutable": true });
+        assert_eq!(taken_over(Some(r#"{"f:immutable":{}}"#), &desired), ["data"]);
     }
 }

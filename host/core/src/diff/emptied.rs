@@ -119,6 +119,23 @@ mod tests {
     }
 
     #[test]
+    fn an_object_is_emptied_where_a_whole_member_is_ours_and_not_where_another_member_is_of_others() {
+        let fields = r#"{"f:spec":{"f:map":{"f:whole":{}}}}"#;
+        let desired = json!({ "spec": { "map": {} } });
+        let ours = json!({ "spec": { "map": { "whole": { "below": 1 } } } });
+        assert_eq!(found(fields, &desired, &ours), [("/spec/map".to_owned(), json!({}))]);
+        let of_others = json!({ "spec": { "map": { "whole": 1, "theirs": 2 } } });
+        assert_eq!(found(fields, &desired, &of_others), []);
+    }
+
+    #[test]
+    fn a_map_is_not_replaced_by_a_list() {
+        let fields = r#"{"f:spec":{"f:hosts":{"f:a":{}}}}"#;
+        let live = json!({ "spec": { "hosts": { "a": 1 } } });
+        assert_eq!(found(fields, &json!({ "spec": { "hosts": [] } }), &live), []);
+    }
+
+    #[test]
     fn a_list_inside_an_element_is_found() {
         let fields = r#"{"f:list":{"k:{\"name\":\"b\"}":{".":{},"f:name":{},"f:set":{"v:1":{}}}}}"#;
         let desired = json!({ "list": [{ "name": "b", "set": [] }] });

@@ -63,8 +63,7 @@ fn merge(fields: &mut Value, others: &Value) {
     }
     for (key, below) in others {
         match fields.get_mut(key) {
-            Some(known) if key != "." => merge(known, below),
-            Some(_) => {}
+            Some(known) => merge(known, below),
             None => drop(fields.insert(key.clone(), below.clone())),
         }
     }

@@ -144,6 +144,8 @@ mod tests {
             json!([as_served("renamed"), as_served("memcached")]),
             json!([{ "name": "renamed", "image": "other", "ports": [{ "containerPort": 1 }] }]),
             json!([{ "name": "renamed", "image": "i" }]),
+            json!([{ "name": "renamed", "image": "i", "ports": [{ "containerPort": 2 }] }]),
+            json!([{ "name": "renamed", "image": "i", "ports": [{ "containerPort": 1 }, { "containerPort": 2 }] }]),
             json!([]),
         ];
         for live in others {
