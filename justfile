@@ -286,14 +286,24 @@ status *options:
     @"{{ hotshoe }}" status "$@"
 
 # The plugin's name is read from the end of a line, or from a JSON member: the text before it may come from a plugin.
-# Follow a plugin's lines in the log of `just run`
+# Follow a plugin's lines in the log of `just run`; if that was given --listen, give the same here
 [group('run')]
 [no-exit-message]
-logs *name:
-    @name=$(deploy/plugin.sh "$@"); set -- "$name"; [ -e target/run/hotshoe.log ] || { echo 'no host has run here; start one with `just run`' >&2; exit 1; }
-    @tail -n 1000 -F target/run/hotshoe.log | sed -unE \
-        -e '/^\{/{/"plugin":"'"$1"'"/p;d;}' \
-        -e 'h;s/^.* plugin="?([^" ]*)"?( .*)?$/\1/;/^'"$1"'$/{g;p;}'
+logs *arguments:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    {{ named }}
+    [[ $# = 0 || "$*" =~ ^--listen[=\ ][^\ ]+$ ]] || { echo "error: logs knows --listen HOST:PORT, and not $*" >&2; exit 2; }
+    . deploy/listen.sh "$@"
+    if [ ! -e "$files.log" ]; then
+        logs=$(cd target/run 2>/dev/null && ls | grep '^hotshoe.*\.log$' | xargs) || logs=
+        printf 'error: no host has run here that listens on %s\n  where: target/run has %s\n  next:  start one with `./justw run`, or say which one is meant: --listen HOST:PORT\n' \
+            "$address" "${logs:-no log}" >&2
+        exit 1
+    fi
+    tail -n 1000 -F "$files.log" | sed -unE \
+        -e '/^\{/{/"plugin":"'"$name"'"/p;d;}' \
+        -e 'h;s/^.* plugin="?([^" ]*)"?( .*)?$/\1/;/^'"$name"'$/{g;p;}'
 
 # Show everything on a real control plane, step by step; KEEP=1 leaves it running
 [group('run')]

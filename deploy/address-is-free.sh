@@ -5,14 +5,7 @@
 # Example: deploy/address-is-free.sh --listen 127.0.0.1:9090
 set -euo pipefail
 
-address=${HOTSHOE_LISTEN:-127.0.0.1:8080}
-while [ $# -gt 0 ]; do
-    case $1 in
-    --listen) address=${2:-$address} ;;
-    --listen=*) address=${1#*=} ;;
-    esac
-    shift
-done
+. "$(dirname "${BASH_SOURCE[0]}")/listen.sh" "$@"
 host=${address%:*}
 host=${host#[}
 if (exec 3<>"/dev/tcp/${host%]}/${address##*:}") 2>/dev/null; then

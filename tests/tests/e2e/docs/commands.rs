@@ -29,6 +29,8 @@ const FROM_A_REGISTRY: &str = "docs/src/from-a-registry.md";
 const REGISTRY: &str = "localhost:5000";
 /// The address of the second host on that page.
 const SECOND_HOST: &str = "127.0.0.1:8081";
+/// How the paths of the first host's files begin on that page.
+const FILES: &str = "target/run/hotshoe.";
 
 /// What is done with a block.
 #[derive(Debug, PartialEq)]
@@ -125,6 +127,7 @@ fn every_command_works() {
 fn an_operator_from_a_registry_outlives_a_bad_version_and_a_killed_host_by_the_commands_of_its_page() {
     let (registry, mut scratch, page) = (Registry::start(), Scratch::new(), Path::new(FROM_A_REGISTRY));
     let text = read(page).replace(REGISTRY, &registry.address).replace(SECOND_HOST, &free_address());
+    let text = text.replace(FILES, &scratch.files());
     markdown::blocks(&text).iter().for_each(|block| follow(&mut scratch, page, block));
 }
 

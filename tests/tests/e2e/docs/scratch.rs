@@ -53,6 +53,13 @@ impl Scratch {
         self.path(&format!("run/host-{number}.sock"))
     }
 
+    /// Returns how the paths of the files begin that a recipe gives to a host with this address: deploy/listen.sh names
+    /// them after the port.
+    pub(crate) fn files(&self) -> String {
+        let (_, port) = self.listen.rsplit_once(':').expect("an address with a port");
+        format!("target/run/hotshoe-{port}.")
+    }
+
     fn copy(&self) {
         let root = self.root.path().display();
         let script = format!(
