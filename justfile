@@ -251,7 +251,7 @@ reload *arguments: build-host
         shift
         exec "{{ just_executable() }}" --justfile "{{ justfile() }}" shadow "$name" "$@"
     fi
-    "{{ hotshoe }}" build "plugins/$name"
+    "{{ hotshoe }}" build "plugins/$name" >&2
     "{{ hotshoe }}" reload "$name" "$@"
 
 # Build a plugin where no host looks for it, and show what it would change; exit code 3: something would change
@@ -359,8 +359,8 @@ test-plugin *arguments: build-host
     case ${1:--} in -*) ;; *) names=("plugins/$(deploy/plugin.sh "$1")/plugin.yaml"); shift ;; esac
     for name in "${names[@]}"; do
         name=$(basename "$(dirname "$name")")
-        [ ${#names[@]} -eq 1 ] || echo "$name:"
-        "{{ hotshoe }}" build "plugins/$name" --out {{ check }}
+        [ ${#names[@]} -eq 1 ] || echo "$name:" >&2
+        "{{ hotshoe }}" build "plugins/$name" --out {{ check }} >&2
         "{{ hotshoe }}" test "plugins/$name" --components {{ check }} "$@"
     done
 
