@@ -139,6 +139,7 @@ clean: down
 [group('cluster')]
 up: control-plane
     @target/control-plane/bin/control-plane up
+    @echo '# For recipes, export HOTSHOE_CLUSTER=local; KUBECONFIG is for kubectl and other programs.'
 
 # Stop the local control plane; nothing is left of it
 [group('cluster')]
