@@ -37,14 +37,15 @@ deployed_options := "$(grep -m 1 ' args:' deploy/host.yaml | grep -o -- '--metri
 # Reads CLUSTER=… and IMG=… among the arguments of a recipe, as `make` does; the other arguments stay.
 words := 'words=(); for word in "$@"; do case $word in CLUSTER=*) export HOTSHOE_CLUSTER=${word#CLUSTER=} ;; IMG=*) IMG=${word#IMG=} ;; *) words+=("$word") ;; esac; done; set -- ${words[@]+"${words[@]}"}'
 
-# How a recipe about plugins begins. If the first argument is an option, the only plugin is used (`defaulted`). With
-# `named`, the first argument is the $name and the others are the options. With `folders`, all arguments up to the first
-# option are names: their components are built where no host looks for them, and their folders take the places of the
-# names. With `several`, the names are left in $names; `built` then builds these for hosts and checks their grants.
-defaulted := 'case ${1:--} in -*) only=$(deploy/plugin.sh); set -- "$only" "$@" ;; esac'
-named := words + '; ' + defaulted + '; name=$(deploy/plugin.sh "$1"); shift'
-folders := words + '; ' + defaulted + '; folders=(); while [[ ${1:--} != -* ]]; do name=$(deploy/plugin.sh "$1"); set -- "$name" "${@:2}"; "' + hotshoe + '" build "plugins/$1" --out ' + check + ' >&2; folders+=("plugins/$1"); shift; done; set -- "${folders[@]}" --components ' + check + ' "$@"'
-several := words + '; ' + defaulted + '; names=(); while [[ ${1:--} != -* ]]; do name=$(deploy/plugin.sh "$1"); names+=("$name"); shift; done'
+# How a recipe about plugins begins; the name of the recipe is the end of $0. If the first argument is an option, the only
+# plugin is used (`defaulted`). With `named`, the first argument is the $name and the others are the options. With
+# `folders`, all arguments up to the first option are names: their components are built where no host looks for them, and
+# their folders take the places of the names. With `several`, the names are left in $names; `built` then builds these for
+# hosts and checks their grants.
+defaulted := 'case ${1:--} in -*) only=$(deploy/plugin.sh "${0##*/}" "$@"); set -- "$only" "$@" ;; esac'
+named := words + '; ' + defaulted + '; name=$(deploy/plugin.sh "${0##*/}" "$1"); shift'
+folders := words + '; ' + defaulted + '; folders=(); while [[ ${1:--} != -* ]]; do name=$(deploy/plugin.sh "${0##*/}" "$1"); set -- "$name" "${@:2}"; "' + hotshoe + '" build "plugins/$1" --out ' + check + ' >&2; folders+=("plugins/$1"); shift; done; set -- "${folders[@]}" --components ' + check + ' "$@"'
+several := words + '; ' + defaulted + '; names=(); while [[ ${1:--} != -* ]]; do name=$(deploy/plugin.sh "${0##*/}" "$1"); names+=("$name"); shift; done'
 built := 'for name in "${names[@]}"; do "' + hotshoe + '" build "plugins/$name"; "' + hotshoe + '" rbac --offline "plugins/$name" >/dev/null; done'
 
 # Where a recipe takes no other arguments than those that were read: it refuses an option instead of ignoring it.
@@ -189,7 +190,7 @@ deploy *arguments:
     case ${1:-} in
     '') ;;
     --objects) manifest=deploy/install-objects.yaml ;;
-    *) echo "error: just deploy knows --objects, CLUSTER= and IMG=, and not $1; nothing was changed" >&2 && exit 2 ;;
+    *) echo "error: deploy knows --objects, CLUSTER= and IMG=, and not $1; nothing was changed" >&2 && exit 2 ;;
     esac
     deploys=yes
     . deploy/cluster.sh
@@ -357,7 +358,7 @@ test-plugin *arguments: build-host
     #!/usr/bin/env bash
     set -euo pipefail
     names=(plugins/*/plugin.yaml)
-    case ${1:--} in -*) ;; *) names=("plugins/$(deploy/plugin.sh "$1")/plugin.yaml"); shift ;; esac
+    case ${1:--} in -*) ;; *) names=("plugins/$(deploy/plugin.sh "${0##*/}" "$1")/plugin.yaml"); shift ;; esac
     for name in "${names[@]}"; do
         name=$(basename "$(dirname "$name")")
         [ ${#names[@]} -eq 1 ] || echo "$name:" >&2
@@ -521,7 +522,7 @@ crds-check: (generated "target/generated/crds" "target/generated/deploy")
     for generated in target/generated/{crds,deploy}/*.yaml; do
         file=${generated#target/generated/}
         diff -u "$file" "$generated" || {
-            echo "error: $file is not what its source generates; run \`just crds\` and commit" >&2
+            echo "error: $file is not what its source generates; run \`./justw crds\` and commit" >&2
             exit 1
         }
     done
@@ -533,7 +534,7 @@ apply-types-check: (apply-types "target/generated/apply")
     set -euo pipefail
     for file in target/generated/apply/*; do
         diff -u "plugins/sdk/src/apply/$(basename "$file")" "$file" || {
-            echo "error: the types of hotshoe_sdk::apply are not those of the OpenAPI document; run \`just apply-types\` and commit" >&2
+            echo "error: the types of hotshoe_sdk::apply are not those of the OpenAPI document; run \`./justw apply-types\` and commit" >&2
             exit 1
         }
     done

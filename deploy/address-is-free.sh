@@ -9,7 +9,7 @@ set -euo pipefail
 host=${address%:*}
 host=${host#[}
 if (exec 3<>"/dev/tcp/${host%]}/${address##*:}") 2>/dev/null; then
-    printf 'error: something listens on %s already, likely a host; nothing was changed\n  where: `target/release/hotshoe status` says which hosts of yours run here\n  next:  stop it, or run this one elsewhere: just run … --listen 127.0.0.1:8081\n' \
+    printf 'error: something listens on %s already, likely a host; nothing was changed\n  where: `target/release/hotshoe status` says which hosts of yours run here\n  next:  stop it, or run this one elsewhere: ./justw run … --listen 127.0.0.1:8081\n' \
         "$address" >&2
     exit 1
 fi

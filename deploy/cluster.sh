@@ -32,7 +32,7 @@ use_local() {
     local_cluster=yes
     [ -z "${deploys:-}" ] || printf 'note: %s\n  next: %s\n' \
         'the local control plane runs no containers: what is deployed there is stored, and nothing decides' \
-        '`just host` starts a host on this machine for it; `just deploy CLUSTER=CONTEXT` deploys to a cluster of your kubeconfig' >&2
+        '`./justw host` starts a host on this machine for it; `./justw deploy CLUSTER=CONTEXT` deploys to a cluster of your kubeconfig' >&2
     "$root/tests/control-plane/build.sh"
     control-plane status >/dev/null 2>&1 || control-plane up >&2
     export KUBECONFIG="${HOTSHOE_CONTROL_PLANE_DIR:-$root/target/control-plane/default}/kubeconfig"
@@ -47,7 +47,8 @@ use_context() {
     if ! kubectl config get-contexts "$1" >/dev/null 2>&1; then
         local known
         known=$(kubectl config get-contexts -o name 2>/dev/null | tr '\n' ' ')
-        cluster_error "there is no context $1" "$config has ${known:-no context}" 'name one of these, or CLUSTER=local for the local control plane'
+        [ -n "$known" ] || cluster_error "there is no context $1" "$config has no context" 'name the file that has it with KUBECONFIG, or CLUSTER=local for the local control plane'
+        cluster_error "there is no context $1" "$config has $known" 'name one of these, or CLUSTER=local for the local control plane'
     fi
     if [ "$1" = "$(current_context)" ]; then
         export KUBECONFIG=$config
@@ -70,7 +71,7 @@ ask_which() {
     if [ "$about" != "$1" ] || [ -z "$answer" ]; then
         [ -t 0 ] && [ -t 2 ] || cluster_error 'it is not named which cluster is meant' \
             "~/.kube/config has the current context $1; there is the local control plane as well" \
-            'CLUSTER=current for the former, CLUSTER=local for the latter, such as `just run CLUSTER=local`; or set HOTSHOE_CLUSTER, or KUBECONFIG'
+            'CLUSTER=current for the former, CLUSTER=local for the latter, such as `./justw run NAME CLUSTER=local`; or set HOTSHOE_CLUSTER, or KUBECONFIG'
         printf 'Which cluster is meant?\n  1  %s, the current context of ~/.kube/config\n  2  the local control plane, which runs no containers\n1 or 2? ' "$1" >&2
         read -r answer
         case $answer in

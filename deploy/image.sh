@@ -33,12 +33,12 @@ find_engine() {
     else
         fail "no container engine can be used, so there is no $image" \
             'docker, podman and buildah on your PATH; a docker without its daemon does not count' \
-            'start or install one; `just image-root` lays out the same files without'
+            'start or install one; `./justw image-root` lays out the same files without'
     fi
 }
 
 need() {
-    command -v "$1" >/dev/null || fail "$1 is not installed, so $image was not loaded" 'your PATH' "install $1, or \`just push IMG=REGISTRY/NAME:TAG\`"
+    command -v "$1" >/dev/null || fail "$1 is not installed, so $image was not loaded" 'your PATH' "install $1, or \`./justw push IMG=REGISTRY/NAME:TAG\`"
 }
 
 # Saves the image as a file, for tools that read no engine's images but docker's.
@@ -57,7 +57,7 @@ build)
 push)
     case $image in
     */*) ;;
-    *) fail "$image names no registry, so it was not pushed" 'IMG' '`just push IMG=REGISTRY/NAME:TAG`, with an image that `just image IMG=…` built' ;;
+    *) fail "$image names no registry, so it was not pushed" 'IMG' '`./justw push IMG=REGISTRY/NAME:TAG`, with an image that `./justw image IMG=…` built' ;;
     esac
     find_engine
     $engine push "$image"

@@ -101,6 +101,11 @@ fn a_cluster_is_named_by_its_context_by_the_current_one_or_as_the_local_one() {
     scene.acts_on(&named("local"), "https://127.0.0.1");
     let chosen = scene.choose(&named("nonesuch"));
     assert!(!chosen.succeeded && chosen.said.contains("dev prod"), "{}", chosen.said);
+    scene.write("none", "");
+    let none = scene.path("none");
+    let chosen = scene.choose(&[("KUBECONFIG", &*none), ("HOTSHOE_CLUSTER", Path::new("nonesuch"))]);
+    assert!(!chosen.succeeded && !chosen.said.contains("one of these"), "{}", chosen.said);
+    assert!(chosen.said.contains("has no context") && chosen.said.contains("CLUSTER=local"), "{}", chosen.said);
 }
 
 #[test]
@@ -136,5 +141,5 @@ fn a_deployment_to_the_local_control_plane_first_warns_that_no_container_runs_th
     let said =
         scene.acts_on(&[("HOTSHOE_CLUSTER", Path::new("local")), ("deploys", Path::new("yes"))], "https://127.0.0.1");
     assert!(said.starts_with("note: the local control plane runs no containers"), "{said}");
-    assert!(said.contains("just host") && said.contains("just deploy CLUSTER="), "{said}");
+    assert!(said.contains("justw host") && said.contains("justw deploy CLUSTER="), "{said}");
 }
