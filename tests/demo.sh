@@ -145,7 +145,7 @@ mkdir -p "$demo/plugins/target/guests"
 step 'A Kubernetes control plane'
 if [ -z "${KUBECONFIG:-}" ]; then
     say 'etcd, kube-apiserver, kube-controller-manager and kube-scheduler as upstream builds them, on' \
-        'loopback. Pods are simulated: they become Ready, but no container runs. By hand: just up'
+        'loopback. Pods are simulated: they become Ready, but no container runs. By hand: ./justw up'
     export HOTSHOE_CONTROL_PLANE_DIR=$PWD/$demo/control-plane
     [ -n "${KEEP:-}" ] || owner="--owner-pid $$"
     local_cluster=yes
@@ -165,7 +165,7 @@ run kubectl get nodes
 
 step 'The kinds Plugin and Memcached, and an account for the host'
 say 'The host is no administrator: it watches, and what it writes it writes as the account of the' \
-    'plugin. So it cannot create a Deployment itself. By hand: just install'
+    'plugin. So it cannot create a Deployment itself. By hand: ./justw install'
 run kubectl apply -f crds
 kubectl wait --for=condition=Established --timeout=${patience}s --recursive=false -f crds >/dev/null
 show hotshoe rbac --host-only
@@ -178,7 +178,7 @@ say "    $may"
 [ "$may" = no ] || fail 'the host may create Deployments under its own account'
 
 step 'The host'
-say 'It is installed once, and follows the Plugin objects of the cluster. There is none yet. By hand: just host'
+say 'It is installed once, and follows the Plugin objects of the cluster. There is none yet. By hand: ./justw host'
 # A copy, to be changed below, with what was compiled: dependencies are not compiled again, and the
 # products of the copy never pass for those of the working tree.
 tar -C plugins --exclude=./target -cf - . | tar -C "$demo/plugins" -xf -
@@ -198,7 +198,7 @@ sed 's/^/    /' "$log"
 step 'A Plugin'
 say 'A plugin is a WebAssembly component: a pure function without network, files or clock, that gets what was' \
     'observed and answers what should be. Its Plugin object says what it may do, and where the component is: in a' \
-    'registry, in a ConfigMap or, here, in a file that the host follows. By hand: just apply'
+    'registry, in a ConfigMap or, here, in a file that the host follows. By hand: ./justw apply'
 grant "$plugin"
 run kubectl apply -f "$plugin/plugin.yaml"
 run kubectl wait plugin/memcached --for=condition=Ready --timeout=${patience}s
@@ -233,7 +233,7 @@ run kubectl get deployment $sample
 step 'What another plugin would change'
 say 'The logic gets a log line and another message. The running host asks the new component about every' \
     'Memcached in the cluster, beside the active one, and shows the difference. Nothing is written.' \
-    'By hand: change plugins/memcached/src, then just shadow (or just reload --dry-run)'
+    'By hand: change plugins/memcached/src, then ./justw shadow (or ./justw reload --dry-run)'
 first=$(decides)
 edit src/reconcile.rs '/let observed = /a\
     hotshoe_sdk::info!("the new plugin decides on {}", request.name());'
@@ -249,7 +249,7 @@ said 'says the new plugin'
 [[ $(says) != *'says the new plugin'* ]] || fail 'the shadow has written'
 
 step 'Another plugin, while the host runs'
-say 'Now it is activated: no restart, no watch opened again, no Pod touched. By hand: just reload'
+say 'Now it is activated: no restart, no watch opened again, no Pod touched. By hand: ./justw reload'
 pods=$(kubectl get pods -o name | sort)
 run mv "$demo/new.wasm" "$plugin/memcached.wasm"
 run hotshoe reload memcached # which waits until it is, or says why not
@@ -265,7 +265,7 @@ step 'A plugin that would delete what is there'
 say 'The author forgets the Service. The cases of the plugin say so when it is built, and the author ignores it.' \
     'But the host asks every new component about every Memcached first. This one would delete children' \
     'of more than 10 in 100, so it requires approval, and the active one stays.' \
-    'By hand: just shadow to see it all, just reload, and hotshoe approve if you mean it'
+    'By hand: ./justw shadow to see it all, ./justw reload, and hotshoe approve if you mean it'
 cp "$plugin/src/children.rs" "$demo/children.rs"
 edit src/children.rs 's/let service = /let _service = /
 s/\[deployment.into(), service.into()\]/[deployment.into()]/
@@ -281,7 +281,7 @@ mv "$demo/children.rs" "$plugin/src/children.rs"
 
 step 'A plugin that misbehaves'
 say 'The next one has a log line for which it knows three words. It does well on all that is there, so it' \
-    'is activated. Then a user asks for a fourth server. By hand: just reload, and just status to watch'
+    'is activated. Then a user asks for a fourth server. By hand: ./justw reload, and ./justw status to watch'
 edit src/reconcile.rs '/let observed = /a\
     let count = ["one", "two", "three"][request.parent.spec.size as usize - 1];\
     hotshoe_sdk::info!("{} has {count}", request.name());'
@@ -304,7 +304,7 @@ said "$third"
 
 step 'What was'
 say 'The file still has the component that misbehaved. The host does not activate it again without' \
-    '`hotshoe approve`; a fixed one is another component. By hand: just status, just history, just rollback'
+    '`hotshoe approve`; a fixed one is another component. By hand: ./justw status, ./justw history, ./justw rollback'
 run_to 1 hotshoe reload memcached
 said 'RolledBack'
 run hotshoe status
@@ -357,7 +357,7 @@ step 'What is left'
 if [ -n "${KEEP:-}" ]; then
     say "The host runs on (its log: $log). To look around:" \
         "    export KUBECONFIG=$KUBECONFIG HOTSHOE_SOCKET=$HOTSHOE_SOCKET" \
-        '    just status' \
+        '    ./justw status' \
         'To end it:' \
         "    kill $host"
     [ -z "${local_cluster:-}" ] || say "    $(command -v control-plane) down --dir $PWD/$demo/control-plane"
@@ -365,9 +365,10 @@ else
     kubectl delete plugin memcached nginx-python --timeout=${patience}s >/dev/null
     kubectl delete namespace $namespace --wait=false >/dev/null
     say 'Nothing runs any more. To go on by hand, with a control plane that stays:' \
-        '    just up' \
-        '    just run' \
-        "    just kubectl apply -f crds/samples/cache_v1alpha1_memcached.yaml    # in another terminal"
-    [ -n "${local_cluster:-}" ] || say 'The CRD and the accounts are still in the cluster: just undeploy removes them.'
+        '    export HOTSHOE_CLUSTER=local                                           # in each terminal' \
+        '    ./justw up' \
+        '    ./justw run memcached' \
+        '    ./justw kubectl apply -f crds/samples/cache_v1alpha1_memcached.yaml    # in another terminal'
+    [ -n "${local_cluster:-}" ] || say 'The CRD and the accounts are still in the cluster: ./justw undeploy removes them.'
 fi
 printf '\nEverything was seen to happen, in %d s.\n' $SECONDS
