@@ -398,7 +398,7 @@ fuzz target *options: toolchain
     RUSTC_BOOTSTRAP=1 cargo fuzz run --release --sanitizer none --features libfuzzer --target-dir target/fuzz \
         "$name" "target/fuzz/corpus/$name" "fuzz/seeds/$name" -- "$@"
 
-# Fails if a recipe that acts on a cluster ignores an option that it does not have.
+# Fails if a recipe ignores what it does not know, prints more than it is asked for, or mixes up the files of two hosts.
 [private]
 recipes-check: build-host
     @tests/recipes.sh "{{ just_executable() }}"

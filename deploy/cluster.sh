@@ -46,7 +46,7 @@ use_context() {
     [ -n "$1" ] || cluster_error 'no current context is set' "$config" '`kubectl config use-context NAME`, or name a context: CLUSTER=NAME; CLUSTER=local is the local control plane'
     if ! kubectl config get-contexts "$1" >/dev/null 2>&1; then
         local known
-        known=$(kubectl config get-contexts -o name 2>/dev/null | tr '\n' ' ')
+        known=$(kubectl config get-contexts -o name | tr '\n' ' ')
         [ -n "$known" ] || cluster_error "there is no context $1" "$config has no context" 'name the file that has it with KUBECONFIG, or CLUSTER=local for the local control plane'
         cluster_error "there is no context $1" "$config has $known" 'name one of these, or CLUSTER=local for the local control plane'
     fi
