@@ -99,6 +99,7 @@ fn notes(plugin: &PluginStatus) -> Vec<String> {
         ));
     }
     notes.extend(plugin.standing_by.clone());
+    notes.extend(plugin.fetch_failing.clone());
     if let Some(why) = &plugin.removal {
         notes.push(format!("its Plugin object is being deleted: {why}"));
     }

@@ -31,7 +31,7 @@ pub async fn follow(cluster: &Cluster, namespace: &str, name: &str, key: &str, m
                 Ok(watcher::Event::Init) => is_there = false,
                 Ok(watcher::Event::InitApply(object) | watcher::Event::Apply(object)) => {
                     is_there = true;
-                    report(component(object, name, key));
+                    report(component(object, namespace, name, key));
                 }
                 Ok(watcher::Event::InitDone) if is_there => {}
                 Ok(watcher::Event::InitDone | watcher::Event::Delete(_)) => report(missing(namespace, name)),
@@ -47,14 +47,14 @@ pub async fn follow(cluster: &Cluster, namespace: &str, name: &str, key: &str, m
     }
 }
 
-fn component(object: ConfigMap, name: &str, key: &str) -> Found {
+fn component(object: ConfigMap, namespace: &str, name: &str, key: &str) -> Found {
     let version = object.metadata.resource_version.unwrap_or_default();
     match object.binary_data.and_then(|mut data| data.remove(key)) {
         Some(bytes) => Found::Component(bytes.0, format!("ConfigMap {name}, version {version}")),
         None => Found::Nothing(
             "KeyMissing",
             format!(
-                "the ConfigMap {name} has no key {key} in its binaryData; put the component there (`kubectl create configmap {name} --from-file={key}=FILE`)"
+                "the ConfigMap {name} has no key {key} in its binaryData; put the component there (`kubectl create configmap {name} --namespace {namespace} --from-file={key}=FILE --dry-run=client -o yaml | kubectl apply -f -`)"
             ),
         ),
     }
@@ -139,8 +139,12 @@ mod tests {
     fn a_component_is_read_by_its_key_and_a_missing_key_is_named() {
         let data = BTreeMap::from([("a.wasm".to_owned(), ByteString(b"bytes".to_vec()))]);
         let object = || ConfigMap { binary_data: Some(data.clone()), ..ConfigMap::default() };
-        assert!(matches!(component(object(), "one", "a.wasm"), Found::Component(bytes, _) if bytes == b"bytes"));
-        let Found::Nothing(reason, message) = component(object(), "one", "b.wasm") else { panic!("it is not there") };
+        assert!(
+            matches!(component(object(), "system", "one", "a.wasm"), Found::Component(bytes, _) if bytes == b"bytes")
+        );
+        let Found::Nothing(reason, message) = component(object(), "system", "one", "b.wasm") else {
+            panic!("it is not there")
+        };
         assert!(reason == "KeyMissing" && message.contains("no key b.wasm"), "{message}");
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hotshoe_core::flow::unanswered::Unanswered;
 
 /// The advice if a right is missing.
-pub const APPLY_RIGHTS: &str = "apply what `hotshoe rbac` prints for all plugins of this host";
+pub const APPLY_RIGHTS: &str = "apply what `hotshoe rbac --plugin-only` prints for the plugin, or, where the host has folders of plugins, what `hotshoe rbac` prints for all of them";
 
 /// The reason of a write that was not sent, or was cut off, because its permit was over.
 pub(super) const PERMIT_EXPIRED: &str = "PermitExpired";

@@ -119,6 +119,30 @@ pub async fn apply_status(
     patch.send(cluster, resource, &object.key, permit).await
 }
 
+/// Removes fields from the status that others have set, as the host.
+///
+/// # Errors
+/// The API server's error.
+pub async fn remove_from_status(
+    cluster: &Cluster,
+    resource: &Resource,
+    object: &Object,
+    fields: &[&str],
+    permit: &Permit,
+) -> Result<String, ApiError> {
+    let absent: serde_json::Map<String, Value> =
+        fields.iter().map(|field| ((*field).to_owned(), Value::Null)).collect();
+    let body = json!({ "metadata": { "uid": &*object.uid }, "status": absent });
+    let patch = Patch {
+        verb: "remove what others set from the status of",
+        subresource: Some("status"),
+        query: apply_body::manager_query(HOST_MANAGER),
+        content_type: MERGE_PATCH,
+        body: body.to_string().into_bytes(),
+    };
+    patch.send(cluster, resource, &object.key, permit).await
+}
+
 /// Writes the history in the status, as the host.
 ///
 /// # Errors

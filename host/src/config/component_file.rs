@@ -29,7 +29,7 @@ pub(super) fn places(
     }
     source.check_interval().context("spec.source")?;
     if let Some(verify) = &source.verify {
-        verify.check().context("spec.source.verify")?;
+        verify.check()?;
     }
     match (origin, &source.file, &host.fetched) {
         (Origin::File(path), Some(file), _) => Ok(candidates(path, file)),
@@ -37,7 +37,11 @@ pub(super) fn places(
         (_, None, Some(fetched)) => {
             // The rules, such as who must have signed an image, are part of the name: a component that was fetched by
             // other rules must not be used.
-            let rules = Digest::of(&serde_json::to_vec(source)?);
+            let mut rules = Digest::of(&serde_json::to_vec(source)?);
+            if let Origin::Object { uid, .. } = origin {
+                // And neither one that was fetched for a former object of this name.
+                rules = rules.and(uid.as_bytes());
+            }
             Ok(vec![fetched.join(format!("{name}-{rules}.wasm"))])
         }
         // Without a cache, as for the commands of a plugin's author, the component is the one that is built locally.

@@ -214,6 +214,11 @@ impl Source {
         count == 1 && (self.oci.is_some() || !of_image.contains(&true))
     }
 
+    /// Returns whether another source names the same component, however that is fetched and checked.
+    pub fn is_same_place(&self, other: &Self) -> bool {
+        (&self.file, &self.config_map, &self.oci) == (&other.file, &other.config_map, &other.oci)
+    }
+
     /// Returns how often the registry is asked what a tag means.
     pub fn interval(&self) -> Duration {
         self.interval.map_or(DEFAULT_INTERVAL, |interval| interval.0)

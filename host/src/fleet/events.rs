@@ -16,6 +16,8 @@ pub(super) fn of_change(before: &PluginStatus, next: &PluginStatus) -> Vec<Event
     let has_other_component = before.digest != next.digest;
     let waits_for = |status: &PluginStatus| status.pending.as_ref().and_then(|pending| pending.digest.clone());
     let has_other_pending = waits_for(before) != waits_for(next);
+    let canary = |status: &PluginStatus| status.canary.as_ref().map(|canary| canary.digest.clone());
+    let has_other_canary = canary(before) != canary(next);
     let mut found = Vec::new();
     for condition in &next.conditions {
         let Some(severity) = severity(condition, next) else { continue };
@@ -24,6 +26,7 @@ pub(super) fn of_change(before: &PluginStatus, next: &PluginStatus) -> Vec<Event
         });
         let is_about_another = match &*condition.type_ {
             "Ready" => condition.status == "True" && has_other_component,
+            "Reconciling" => has_other_canary,
             _ => has_other_pending,
         };
         if !is_known || is_about_another {
@@ -56,7 +59,7 @@ fn severity(condition: &Condition, status: &PluginStatus) -> Option<Severity> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::plugin_resource::Pending;
+    use crate::config::plugin_resource::{CanaryStatus, Pending};
 
     fn status(digest: &str, conditions: &[(&str, bool, &str)]) -> PluginStatus {
         let condition = |(type_, holds, reason): &(&str, bool, &str)| Condition {
@@ -101,6 +104,20 @@ mod tests {
         assert_eq!(events(&waits("b"), &waits("c")), ["Warning RolledBack: Stalled for RolledBack"]);
         let stopped = status("a", &[("Ready", false, "ParentsTaken"), ("Stalled", true, "ParentsTaken")]);
         assert_eq!(events(&fine, &stopped), ["Warning ParentsTaken: Stalled for ParentsTaken"]);
+    }
+
+    #[test]
+    fn each_canary_is_an_event_even_if_it_replaces_another() {
+        let canary = |digest: &str| PluginStatus {
+            canary: Some(CanaryStatus { digest: digest.to_owned(), ..CanaryStatus::default() }),
+            ..status("a", &[("Ready", true, "Active"), ("Reconciling", true, "Canary")])
+        };
+        assert_eq!(
+            events(&status("a", &[("Ready", true, "Active")]), &canary("b")),
+            ["Normal Canary: Reconciling for Canary"]
+        );
+        assert!(events(&canary("b"), &canary("b")).is_empty());
+        assert_eq!(events(&canary("b"), &canary("c")), ["Normal Canary: Reconciling for Canary"]);
     }
 
     #[test]

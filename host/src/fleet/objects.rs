@@ -59,6 +59,9 @@ pub struct Objects {
     running: BTreeMap<Arc<str>, Running>,
     /// The parsed objects, the oldest first. Each version of an object is parsed only once.
     described: Vec<Arc<Described>>,
+    /// What each status became that was applied, where that differs from what was applied: other field managers have
+    /// fields in it, which an apply does not remove.
+    applied: BTreeMap<Arc<str>, (PluginStatus, PluginStatus)>,
     /// Objects that could not be written to, and when the next write may be tried.
     retry_at: BTreeMap<Arc<str>, Instant>,
     /// What kept plugins from being removed when their parents were listed last: the version of the object, when the
@@ -73,8 +76,8 @@ impl Objects {
         let woken = Arc::new(Notify::new());
         let wakes = woken.clone();
         let watch = plugin_object::watch(&shared.watches, &resource, labels, Arc::new(move |_| wakes.notify_one()));
-        let (running, retry_at, leaving) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { shared, fleet, resource, watch, woken, running, described: Vec::new(), retry_at, leaving }
+        let (running, applied, retry_at, leaving) = Default::default();
+        Self { shared, fleet, resource, watch, woken, running, described: Vec::new(), applied, retry_at, leaving }
     }
 
     /// Makes passes until the process ends.
@@ -131,11 +134,18 @@ impl Objects {
         let is_there = |name: &Arc<str>| objects.iter().any(|described| *described.name() == **name);
         self.retry_at.retain(|name, until| *until > Instant::now() && is_there(name));
         self.leaving.retain(|name, _| is_there(name));
+        self.applied.retain(|name, _| is_there(name));
     }
 
     /// Runs a plugin as its object describes. Returns why it does not run, or is about to be removed.
     async fn advance(&mut self, described: &Described, objects: &[Arc<Described>]) -> Option<Obstacle> {
         if described.object.deleting {
+            // Until it is removed, it serves as its object says now.
+            if described.plugin.is_ok()
+                && let Some(running) = self.running.get_mut(described.name())
+            {
+                running.redefine(described, &self.shared);
+            }
             return self.remove(described, objects).await;
         }
         if let Err(why) = &described.plugin {
@@ -148,7 +158,8 @@ impl Objects {
             return Some(Obstacle {
                 reason: "ParentsTaken",
                 message: format!(
-                    "the older Plugin {older} has {kind} objects, or some of them, as its parents; name others in spec.parent.selector or spec.parent.namespaces of one of the two, or delete one"
+                    "the older Plugin {older} has {kind} objects, or some of them, as its parents; name others in spec.parent.selector or spec.parent.namespaces of one of the two, or delete one{}",
+                    leftover_finalizers(&described.status)
                 ),
                 stalls: true,
                 keeps_ready: false,
@@ -239,10 +250,11 @@ impl Objects {
             // A running plugin would add its finalizer to parents again, on any host.
             self.stop(name).await;
         }
+        let taken_by = self.holder(described, objects);
         let obstacle = match self.permit(name) {
             // The host that holds the Lease removes the plugin.
             None => None,
-            Some(permit) => match self.advance_removal(described, policy, &permit).await {
+            Some(permit) => match self.advance_removal(described, policy, taken_by.as_deref(), &permit).await {
                 Progress::Waits(obstacle) => Some(obstacle),
                 Progress::Done => {
                     self.discard(name).await;
@@ -253,14 +265,20 @@ impl Objects {
                 }
             },
         };
-        if policy != DeletionPolicy::Orphan && self.holder(described, objects).is_none() {
+        if policy != DeletionPolicy::Orphan && taken_by.is_none() {
             self.start_for_removal(described).await;
         }
         obstacle
     }
 
     /// Does to the parents of a plugin that is to be removed what its deletion policy says. Returns how far it is.
-    async fn advance_removal(&mut self, described: &Described, policy: DeletionPolicy, permit: &Permit) -> Progress {
+    async fn advance_removal(
+        &mut self,
+        described: &Described,
+        policy: DeletionPolicy,
+        taken_by: Option<&str>,
+        permit: &Permit,
+    ) -> Progress {
         let (name, version) = (described.name(), described.object.resource_version);
         let plugin = self.running.get(name).map(|running| running.plugin.clone());
         let is_held = plugin.as_ref().is_none_or(|plugin| plugin.has_held_parents());
@@ -277,6 +295,7 @@ impl Objects {
             described: described.plugin.as_ref().ok(),
             plugin: plugin.as_ref(),
             status: &described.status,
+            taken_by,
             permit,
         };
         let progress = removal.advance().await;
@@ -337,16 +356,42 @@ impl Objects {
         }
         let known = self.running.get_mut(name).map(Running::known);
         let next = status::of(&described.status, described.object.generation, known.as_ref(), obstacle, &time::now());
-        if next == described.status {
+        if next == described.status
+            || self.applied.get(name).is_some_and(|(applied, became)| (applied, became) == (&next, &described.status))
+        {
             return;
         }
-        let Ok(body) = serde_json::to_value(&next) else { return };
-        let (cluster, resource, object) = (&self.shared.cluster, &self.resource, &described.object);
-        let written = plugin_object::apply_status(cluster, resource, object, &body, &permit).await;
-        if written.is_ok() {
+        let written = self.write_status(described, &next, &permit).await;
+        if let Ok(object) = &written {
             self.record_events(described, &next, &permit);
+            let became = status_of(object);
+            match became == next {
+                true => drop(self.applied.remove(name)),
+                false => drop(self.applied.insert(name.into(), (next, became))),
+            }
         }
         self.learn(name, written);
+    }
+
+    /// Applies a status, and removes the fields in it that the host does not set. Conditions that others added stay.
+    async fn write_status(
+        &self,
+        described: &Described,
+        next: &PluginStatus,
+        permit: &Permit,
+    ) -> Result<String, ApiError> {
+        let (cluster, resource, object) = (&self.shared.cluster, &self.resource, &described.object);
+        let name = resource.reference(&object.key).to_string();
+        let body = serde_json::to_value(next).map_err(|error| ApiError::unreadable("write", name, &error))?;
+        let applied = plugin_object::apply_status(cluster, resource, object, &body, permit).await?;
+        let became = serde_json::from_str::<Value>(&applied).unwrap_or_default();
+        let became = became.get("status").and_then(Value::as_object);
+        let foreign: Vec<&str> =
+            became.into_iter().flatten().map(|(key, _)| &**key).filter(|key| body.get(key).is_none()).collect();
+        if foreign.is_empty() {
+            return Ok(applied);
+        }
+        plugin_object::remove_from_status(cluster, resource, object, &foreign, permit).await
     }
 
     /// Records Events about what is new in a status.
@@ -406,6 +451,23 @@ impl Objects {
             }
         }
     }
+}
+
+/// Returns the status in an object.
+fn status_of(object: &str) -> PluginStatus {
+    let object: Value = serde_json::from_str(object).unwrap_or_default();
+    object.get("status").cloned().and_then(|status| serde_json::from_value(status).ok()).unwrap_or_default()
+}
+
+/// Returns what becomes of parents that still have a finalizer of a plugin that does not run, as the end of a message.
+fn leftover_finalizers(status: &PluginStatus) -> String {
+    if status.finalizers.is_empty() {
+        return String::new();
+    }
+    let finalizers = status.finalizers.join(", ");
+    format!(
+        "; meanwhile no object goes that has its finalizer {finalizers}: delete this Plugin with spec.deletionPolicy orphan to remove that"
+    )
 }
 
 /// Returns why the plugins of the host are not known; none if they are.

@@ -38,6 +38,8 @@ pub(super) struct Removal<'a> {
     pub(super) plugin: Option<&'a Arc<ManagedPlugin>>,
     /// The last known status of the plugin.
     pub(super) status: &'a PluginStatus,
+    /// The older plugin that serves the parents now, so that this one cannot.
+    pub(super) taken_by: Option<&'a str>,
     /// The permit to write to parents.
     pub(super) permit: &'a Permit,
 }
@@ -109,19 +111,34 @@ impl Removal<'_> {
     async fn decide(&self, resource: &Resource, holders: Vec<Key>) -> Progress {
         match self.policy {
             DeletionPolicy::Block if holders.is_empty() => Progress::Done,
-            DeletionPolicy::Block => {
-                let message = format!(
-                    "parents still have its finalizer: {}; delete them, or set spec.deletionPolicy to orphan, which removes the finalizer, or to delete, which deletes all parents",
-                    some(resource, &holders)
-                );
-                waits("ParentsRemain", message, true)
-            }
+            DeletionPolicy::Block => waits("ParentsRemain", self.remain(resource, &holders), true),
             DeletionPolicy::Orphan if holders.is_empty() => Progress::Done,
             DeletionPolicy::Orphan if self.plugin.is_some() => {
                 waits("Orphaning", "the plugin is being stopped".to_owned(), false)
             }
             DeletionPolicy::Orphan => self.orphan(resource, &holders).await,
             DeletionPolicy::Delete => self.delete(resource, holders).await,
+        }
+    }
+
+    /// Returns a message about parents with the finalizer, and how they can go.
+    fn remain(&self, resource: &Resource, holders: &[Key]) -> String {
+        let remain = format!("parents still have its finalizer: {}", some(resource, holders));
+        if let Some(older) = self.taken_by {
+            return format!(
+                "{remain}; the Plugin {older} serves them now, so set spec.deletionPolicy to orphan, which removes the finalizer"
+            );
+        }
+        format!(
+            "{remain}{}; delete them, or set spec.deletionPolicy to orphan, which removes the finalizer, or to delete, which deletes all parents",
+            self.paused()
+        )
+    }
+
+    fn paused(&self) -> &'static str {
+        match self.plugin.is_some_and(|plugin| plugin.plugin().control.paused) {
+            true => "; spec.paused is true, so none of them goes: set it to false",
+            false => "",
         }
     }
 
@@ -144,6 +161,9 @@ impl Removal<'_> {
     }
 
     async fn delete(&self, resource: &Resource, holders: Vec<Key>) -> Progress {
+        if self.taken_by.is_some() && !holders.is_empty() {
+            return waits("ParentsRemain", self.remain(resource, &holders), true);
+        }
         let Some(active) = self.plugin.and_then(|plugin| plugin.controller.active()) else {
             if holders.is_empty() {
                 return Progress::Done;
@@ -166,7 +186,11 @@ impl Removal<'_> {
                 return failed(&error);
             }
         }
-        waits("DeletingParents", format!("its parents are being deleted: {}", some(resource, &parents)), false)
+        waits(
+            "DeletingParents",
+            format!("its parents are being deleted: {}{}", some(resource, &parents), self.paused()),
+            false,
+        )
     }
 }
 

@@ -1,10 +1,12 @@
 //! A plugin that runs for a `Plugin` object: what it knows of its object, and what is known of it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::config::manifest::DigestPrefix;
 use crate::config::{Control, PluginConfig};
 use crate::fleet::described::Described;
 use crate::fleet::objects::RETRY_PAUSE;
@@ -67,6 +69,9 @@ impl Running {
             .is_some_and(|(digest, control)| (digest, control) == (&config.digest, &config.control));
         let active = plugin.controller.active();
         let status = plugin.status();
+        let is_active =
+            |revision: &&DigestPrefix| active.as_ref().is_some_and(|active| revision.is_of(active.revision.digest()));
+        let wanted_revision = config.control.revision.as_ref().filter(|revision| !is_active(revision));
         let source_of = |digest: Option<Digest>| digest.and_then(|digest| plugin.source_of(digest));
         Known {
             history: plugin.history_entries(),
@@ -76,6 +81,8 @@ impl Running {
             canary_source: source_of(status.canary.as_ref().map(|canary| canary.digest)),
             status,
             control_failing: plugin.control_failing(),
+            is_source_unread: plugin.is_source_unread.load(Ordering::Relaxed),
+            wanted_revision: wanted_revision.map(DigestPrefix::hex),
             finalizers: plugin.finalizers().into_iter().collect(),
             parent: active.map(|active| active.revision.descriptor().parent.clone()),
             is_paused: config.control.paused,

@@ -37,6 +37,10 @@ pub struct Known {
     pub canary_source: Option<String>,
     /// Why the control over its revisions cannot be carried out.
     pub control_failing: Option<String>,
+    /// Whether its source was not read since the object named it.
+    pub is_source_unread: bool,
+    /// The revision of `spec.revision`, while another one is active.
+    pub wanted_revision: Option<String>,
     /// The finalizers that its parents may have.
     pub finalizers: Vec<String>,
     /// The kind of its parents, if a revision is active.
@@ -200,8 +204,7 @@ fn ready(known: Option<&Known>, obstacle: Option<&Obstacle>) -> ConditionContent
         (Some(waiting), ..) => no("NotReady", waiting),
         (None, None, None) => no("NotReady", "the component is being fetched"),
         (None, Some(_), _) if status.unable.is_some() => {
-            let why = status.unable.as_deref().unwrap_or_default();
-            no("AccountUnusable", &format!("{why}; apply what `hotshoe rbac --plugin-only` prints for the plugin"))
+            no(ACCOUNT_UNUSABLE, &account_unusable(status.unable.as_deref().unwrap_or_default()))
         }
         (None, Some(_), _) if status.breaker.state.as_str() == "open" => no(
             "CircuitOpen",
@@ -219,6 +222,13 @@ fn ready(known: Option<&Known>, obstacle: Option<&Obstacle>) -> ConditionContent
     }
 }
 
+/// The reason of the conditions while the host may not act as the plugin's ServiceAccount.
+const ACCOUNT_UNUSABLE: &str = "AccountUnusable";
+
+fn account_unusable(why: &str) -> String {
+    format!("{why}; apply what `hotshoe rbac --plugin-only` prints for the plugin")
+}
+
 fn reconciling(known: Option<&Known>, obstacle: Option<&Obstacle>) -> ConditionContent {
     let settled = || (false, "Settled", String::new());
     if let Some(Obstacle { reason, message, stalls: false, .. }) = obstacle {
@@ -229,8 +239,29 @@ fn reconciling(known: Option<&Known>, obstacle: Option<&Obstacle>) -> ConditionC
     match &known.status.in_progress {
         Some(shown) => (true, "Activating", format!("revision {}: {}", shown.digest, shown.waits_for)),
         None if is_fetching => (true, "Fetching", "the component is being fetched".to_owned()),
+        None if is_about_to_activate(known) => {
+            (true, "Activating", "the component that the object names is about to be activated".to_owned())
+        }
         None => known.status.canary.as_ref().map_or_else(settled, |canary| (true, "Canary", canary.to_string())),
     }
+}
+
+/// Returns whether the active revision is not yet what the object describes, though nothing is known to be in the way.
+fn is_about_to_activate(known: &Known) -> bool {
+    let Known { status, fetched, .. } = known;
+    if known.wanted_revision.is_some() {
+        return known.control_failing.is_none();
+    }
+    let is_failing = fetched.as_ref().is_some_and(|fetched| fetched.failing.is_some());
+    let is_unreadable = status.refused.as_ref().is_some_and(|refused| refused.digest.is_none());
+    if is_failing || is_unreadable {
+        return false;
+    }
+    let of_refused = status.refused.as_ref().and_then(|refused| refused.digest);
+    let of_canary = status.canary.as_ref().map(|canary| canary.digest);
+    let newest = fetched.as_ref().and_then(|fetched| fetched.component.as_ref()).map(|component| component.digest);
+    known.is_source_unread
+        || newest.is_some_and(|newest| ![status.digest, of_refused, of_canary].contains(&Some(newest)))
 }
 
 fn stalled(known: Option<&Known>, obstacle: Option<&Obstacle>) -> ConditionContent {
@@ -247,6 +278,9 @@ fn stalled(known: Option<&Known>, obstacle: Option<&Obstacle>) -> ConditionConte
     }
     if let Some(why) = &known.control_failing {
         return (true, "RevisionUnavailable", why.clone());
+    }
+    if let Some(why) = &known.status.unable {
+        return (true, ACCOUNT_UNUSABLE, account_unusable(why));
     }
     match &known.status.refused {
         // A component that waits because the administrator pinned a revision is no failure.
@@ -281,6 +315,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::rollout::managed_plugin::FetchedComponent;
+    use hotshoe_core::model::digest::Digest;
 
     fn said<'a>(status: &'a PluginStatus, type_: &str) -> (&'a str, &'a str, &'a str) {
         let condition = status.conditions.iter().find(|condition| condition.type_ == type_).unwrap();
@@ -347,6 +383,8 @@ mod tests {
             pending_source: Some("oci://registry/a@sha256:1".to_owned()),
             canary_source: Some("oci://registry/a@sha256:2".to_owned()),
             control_failing: None,
+            is_source_unread: false,
+            wanted_revision: None,
             finalizers: Vec::new(),
             parent: None,
             is_paused: false,
@@ -377,6 +415,44 @@ mod tests {
         let pending = of(&PluginStatus::default(), 1, Some(&known), None, "now").pending.unwrap();
         assert_eq!(pending.source.as_deref(), Some("oci://registry/a@sha256:1"));
         assert_eq!((pending.digest, &*pending.reason), (Some("cd".repeat(32)), "ApprovalRequired"));
+    }
+
+    #[test]
+    fn a_component_that_is_not_active_yet_is_reconciling_unless_something_is_in_the_way() {
+        let reconciling = |known: &Known| {
+            let status = of(&PluginStatus::default(), 1, Some(known), None, "now");
+            (said(&status, "Reconciling").0 == "True", said(&status, "Stalled").0 == "True")
+        };
+        let fetched = |digest: &[u8], failing| {
+            let component = FetchedComponent { digest: Digest::of(digest), source: "oci://a".to_owned() };
+            Some(Fetched { component: Some(component), failing })
+        };
+        let active = known(json!(null));
+        assert_eq!(reconciling(&active), (false, false));
+        assert_eq!(reconciling(&Known { is_source_unread: true, ..active.clone() }), (true, false));
+        let newer = Known { fetched: fetched(b"newer", None), ..active.clone() };
+        assert_eq!(reconciling(&newer), (true, false));
+        let mut refused = newer.clone();
+        let why = json!({ "reason": "RolledBack", "message": "worse", "digest": Digest::of(b"newer").full() });
+        refused.status.refused = Some(serde_json::from_value(why).unwrap());
+        assert_eq!(reconciling(&refused), (false, true));
+        let failing = Some(("RegistryUnreachable", "no answer".to_owned()));
+        let unread = Known { fetched: fetched(b"newer", failing), is_source_unread: true, ..active.clone() };
+        assert_eq!(reconciling(&unread), (false, true));
+        let pinned = Known { wanted_revision: Some("ab".to_owned()), ..active };
+        assert_eq!(reconciling(&pinned), (true, false));
+        let gone = Known { control_failing: Some("it is gone".to_owned()), ..pinned };
+        assert_eq!(reconciling(&gone), (false, true));
+    }
+
+    #[test]
+    fn a_plugin_whose_account_cannot_be_used_is_stalled() {
+        let mut known = known(json!(null));
+        known.status.unable = Some("the host may not impersonate it".to_owned());
+        let status = of(&PluginStatus::default(), 1, Some(&known), None, "now");
+        for (condition, holds) in [("Ready", "False"), ("Stalled", "True")] {
+            assert_eq!((said(&status, condition).0, said(&status, condition).1), (holds, "AccountUnusable"));
+        }
     }
 
     #[test]

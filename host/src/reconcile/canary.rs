@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
 
 use crate::cluster::shared_watch::SharedWatch;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::judgement::Judgement;
-use hotshoe_core::flow::canary::Share;
+use hotshoe_core::flow::canary::{PausedTime, Share};
 use hotshoe_core::flow::circuit_breaker::Breaker;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::object::{Key, Object};
@@ -28,6 +29,8 @@ pub struct Canary {
     pub namespaces: Option<Arc<SharedWatch>>,
     /// When the canary began.
     pub began: Instant,
+    /// For how long the plugin has been paused since.
+    pub paused: Arc<Mutex<PausedTime>>,
     /// When the canary began, in seconds since the epoch.
     pub since: u64,
 }

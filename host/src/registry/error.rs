@@ -58,7 +58,8 @@ pub enum RegistryError {
     TooLarge { image: String, size: u64, limit: u64 },
     /// The image has no signature.
     #[error(
-        "{image} is not signed, and spec.source.verify wants it to be; sign it with `cosign sign {image}`, without the oci://, or use an image that is signed"
+        "{image} is not signed, and spec.source.verify wants it to be; sign it with `cosign sign {}`, or use an image that is signed",
+        image.trim_start_matches("oci://")
     )]
     SignatureMissing { image: String },
     /// None of the image's signatures is accepted.

@@ -12,6 +12,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
+
 use crate::cluster::shared_watch::{Health, Viewer};
 use crate::cluster::time;
 use crate::config::{Control, PluginConfig, Rollout};
@@ -29,7 +31,7 @@ use crate::sandbox::candidate::Candidate;
 use crate::sandbox::error::{LoadError, Reason};
 use crate::shadow::impact;
 use crate::telemetry::swap_timer::Stopwatch;
-use hotshoe_core::flow::canary::{Progress, Share, Waits};
+use hotshoe_core::flow::canary::{PausedTime, Progress, Share, Waits};
 use hotshoe_core::flow::circuit_breaker::State;
 use hotshoe_core::flow::probation::{Beginning, RollbackVerdict};
 use hotshoe_core::model::digest::Digest;
@@ -118,6 +120,7 @@ impl ManagedPlugin {
             share: rollout.share.clone(),
             namespaces,
             began: Instant::now(),
+            paused: Arc::new(Mutex::new(PausedTime::begin(Instant::now()))),
             since: time::unix_seconds(),
         };
         let parents = canary.parents();
@@ -144,12 +147,14 @@ impl ManagedPlugin {
 
     fn progress(&self, canary: &Canary) -> Progress {
         let slot = &self.controller.canary;
+        let (now, is_paused) = (Instant::now(), self.controller.is_paused());
+        let paused = canary.paused.lock().update(now, is_paused);
         Progress {
-            lasted: canary.began.elapsed(),
+            lasted: now.saturating_duration_since(canary.began).saturating_sub(paused),
             parents: canary.parents(),
             has_decided: slot.judgement.probation.has_decided(),
             is_called: slot.breaker.shown(Instant::now()).state == State::Closed,
-            is_paused: self.controller.is_paused(),
+            is_paused,
         }
     }
 
@@ -282,6 +287,7 @@ impl ManagedPlugin {
         let canary = self.controller.canary.current()?;
         let duration = self.plugin().control.rollout.as_ref().map_or(Duration::ZERO, |rollout| rollout.duration);
         let progress = self.progress(&canary);
+        let until = duration + canary.paused.lock().of_ended_pauses();
         let time = |seconds| time::at(seconds).unwrap_or_default();
         Some(CanaryStatus {
             digest: canary.digest(),
@@ -289,7 +295,7 @@ impl ManagedPlugin {
             share: canary.share.to_string(),
             parents: progress.parents,
             since: time(canary.since),
-            until: time(canary.since.saturating_add(duration.as_secs())),
+            until: time(canary.since.saturating_add(until.as_secs())),
             waits_for: self
                 .pending_share(&canary)
                 .or_else(|| progress.waits(duration).and_then(Waits::overdue).map(str::to_owned)),

@@ -34,8 +34,10 @@ pub(super) enum Act {
 #[derive(Debug, Default)]
 pub(super) struct Controls {
     approved: Approved,
-    /// The revision that could not be activated, and when.
-    failed: Option<(String, Instant)>,
+    /// The value of `spec.approve` that was not carried out, and why.
+    not_approved: Option<(DigestPrefix, String)>,
+    /// The revision that could not be activated, when, and why.
+    failed: Option<(String, Instant, String)>,
 }
 
 /// What was done for `spec.approve`.
@@ -63,7 +65,7 @@ impl Controls {
             return None;
         }
         let hex = revision.hex();
-        let is_pausing = self.failed.as_ref().is_some_and(|(failed, at)| *failed == hex && now < *at + RETRY_PAUSE);
+        let is_pausing = self.failed.as_ref().is_some_and(|(failed, at, _)| *failed == hex && now < *at + RETRY_PAUSE);
         (!is_pausing).then_some(Act::Return(hex))
     }
 
@@ -84,9 +86,39 @@ impl Controls {
         is_new.then_some(Act::Approve(waiting))
     }
 
-    /// Notes that a revision could not be activated.
-    pub(super) fn failed(&mut self, revision: &str, now: Instant) {
-        self.failed = Some((revision.to_owned(), now));
+    /// Notes that a revision could not be activated, and why.
+    pub(super) fn failed(&mut self, revision: &str, why: &str, now: Instant) {
+        self.failed = Some((revision.to_owned(), now, why.to_owned()));
+    }
+
+    /// Notes that a component could not be approved, and why.
+    pub(super) fn not_approved(&mut self, approve: DigestPrefix, why: String) {
+        self.not_approved = Some((approve, why));
+    }
+
+    /// Returns why `spec.revision` or `spec.approve` is not carried out; none once it is, or once the administrator
+    /// wants something else. `is_known` says whether the plugin has or had a component of this digest.
+    pub(super) fn failure(
+        &self,
+        wanted: &Control,
+        known: Known,
+        is_known: impl FnOnce(&DigestPrefix) -> bool,
+    ) -> Option<String> {
+        let is_active = |revision: &DigestPrefix| known.active.is_some_and(|active| revision.is_of(active));
+        let hex = wanted.revision.as_ref().filter(|revision| !is_active(revision)).map(DigestPrefix::hex);
+        let failed = self.failed.as_ref().filter(|(revision, ..)| Some(revision) == hex.as_ref());
+        if let Some((revision, _, why)) = failed {
+            return Some(format!("spec.revision {revision}: {why}"));
+        }
+        let approve = wanted.approve.as_ref()?;
+        match self.not_approved.as_ref().filter(|(failed, _)| failed == approve) {
+            Some((_, why)) => Some(why.clone()),
+            None if is_known(approve) => None,
+            None => Some(format!(
+                "spec.approve {}: the plugin has no component of this digest; status.pending names the one that waits",
+                approve.hex()
+            )),
+        }
     }
 }
 
@@ -122,6 +154,35 @@ mod tests {
     }
 
     #[test]
+    fn a_failure_lasts_until_the_revision_is_active_or_another_is_wanted() {
+        let (mut controls, now) = (Controls::default(), Instant::now());
+        let wanted = Control { revision: Some(prefix("a")), ..Control::default() };
+        let active = |text: &str| Known { active: Some(digest(text)), ..Known::default() };
+        let failure = |controls: &Controls, wanted: &Control, known| controls.failure(wanted, known, |_| true);
+        assert_eq!(failure(&controls, &wanted, active("b")), None, "it was not tried yet");
+        controls.failed(&digest("a").full(), "it is gone", now);
+        let why = format!("spec.revision {}: it is gone", digest("a").full());
+        assert_eq!(failure(&controls, &wanted, active("b")), Some(why));
+        assert_eq!(failure(&controls, &wanted, active("a")), None);
+        let other = Control { revision: Some(prefix("c")), ..Control::default() };
+        for changed in [other, Control::default()] {
+            assert_eq!(failure(&controls, &changed, active("b")), None);
+        }
+    }
+
+    #[test]
+    fn an_approval_of_a_component_that_is_not_known_fails() {
+        let (mut controls, known) = (Controls::default(), Known::default());
+        let wanted = Control { approve: Some(prefix("b")), ..Control::default() };
+        assert_eq!(controls.failure(&wanted, known, |_| true), None);
+        let why = controls.failure(&wanted, known, |_| false).unwrap();
+        assert!(why.starts_with(&format!("spec.approve {}: ", digest("b").full())), "{why}");
+        controls.not_approved(prefix("b"), "it asks for Secrets".to_owned());
+        assert_eq!(controls.failure(&wanted, known, |_| true).as_deref(), Some("it asks for Secrets"));
+        assert_eq!(controls.failure(&Control::default(), known, |_| true), None);
+    }
+
+    #[test]
     fn a_host_that_starts_approves_nothing_again() {
         let wanted = Control { approve: Some(prefix("b")), ..Control::default() };
         let known = Known { waiting: Some(digest("b")), was_approved: true, ..Known::default() };
@@ -135,7 +196,7 @@ mod tests {
         let active = |text: &str| Known { active: Some(digest(text)), ..Known::default() };
         let returns = Some(Act::Return(digest("a").full()));
         assert_eq!(controls.next(&wanted, active("b"), now), returns);
-        controls.failed(&digest("a").full(), now);
+        controls.failed(&digest("a").full(), "it is gone", now);
         assert_eq!(controls.next(&wanted, active("b"), now + RETRY_PAUSE / 2), None);
         assert_eq!(controls.next(&wanted, active("b"), now + RETRY_PAUSE), returns);
         assert_eq!(controls.next(&wanted, active("a"), now), None);

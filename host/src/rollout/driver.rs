@@ -15,6 +15,7 @@
 //! written a file gets the outcome for that version of the file.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -22,6 +23,7 @@ use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
+use crate::config::manifest::DigestPrefix;
 use crate::reconcile::slot::Refused;
 use crate::rollout::canary::Due;
 use crate::rollout::config_reload::Applied;
@@ -195,15 +197,21 @@ impl Driver {
     /// now. An activation in progress starts again, so that no component is activated that was verified under the
     /// previous definition.
     async fn read_definition(&mut self, offered: Result<Candidate, LoadError>) {
-        match self.plugin.apply_definition(offered).await {
+        let before = self.plugin.plugin();
+        // Set before the new definition is seen: until its source is read, the active revision is not what it describes.
+        self.plugin.is_source_unread.store(true, Ordering::Relaxed);
+        let applied = self.plugin.apply_definition(offered).await;
+        let config = self.plugin.plugin();
+        self.plugin.is_source_unread.store(config.component != before.component, Ordering::Relaxed);
+        match applied {
             Applied::Nothing => {}
-            Applied::Control => {
-                self.plugin.control_failing.lock().take();
-                self.controls_changed();
-            }
+            Applied::Control => self.controls_changed(),
             Applied::All => {
+                if !config.source.is_same_place(&before.source) {
+                    // It came from the other source, and the definition no longer names it.
+                    self.plugin.end_canary("spec.source names another component now");
+                }
                 self.step(Event::FileChanged);
-                let config = self.plugin.plugin();
                 self.component.redirect(
                     config.component.clone(),
                     config.limits.component_bytes,
@@ -227,6 +235,9 @@ impl Driver {
 
     /// Carries out what `spec.revision`, `spec.approve` and `spec.rollout` want, as far as it is not done yet.
     async fn control(&mut self) {
+        if !self.component.has_changed() {
+            self.plugin.is_source_unread.store(false, Ordering::Relaxed);
+        }
         if self.advance_canary().await {
             return;
         }
@@ -242,10 +253,28 @@ impl Driver {
             None => {}
             Some(Act::Approve(digest)) => match plugin.approve(Some(&digest.full())).await {
                 Ok(()) => self.component.offer_again(),
-                Err(why) => *plugin.control_failing.lock() = Some(why),
+                Err(why) => {
+                    wanted.approve.iter().for_each(|wanted| self.controls.not_approved(wanted.clone(), why.clone()))
+                }
             },
             Some(Act::Return(revision)) => self.return_to(revision),
         }
+        let failure = self.controls.failure(&wanted, known, |approve| self.is_known(approve));
+        *plugin.control_failing.lock() = failure;
+    }
+
+    /// Returns whether the plugin has or had a component of this digest, or may have one once its source was read.
+    fn is_known(&self, digest: &DigestPrefix) -> bool {
+        let controller = &self.plugin.controller;
+        let known = [
+            controller.active().map(|active| active.revision.digest()),
+            controller.canary.current().map(|canary| canary.digest()),
+            controller.slot.refused().and_then(|refused| refused.digest),
+        ];
+        let is_in_history = || self.plugin.history().entries().iter().any(|entry| digest.is_of(entry.digest));
+        self.component.offered().is_none()
+            || known.into_iter().flatten().any(|one| digest.is_of(one))
+            || is_in_history()
     }
 
     /// Begins to activate the revision that `spec.revision` names.
@@ -266,15 +295,11 @@ impl Driver {
     /// Notes the outcome of activating the revision that `spec.revision` names.
     fn returned(&mut self, revision: &str, failed: Option<&String>) {
         match failed {
-            None => {
-                self.plugin.control_failing.lock().take();
-                self.component.offer_again();
-            }
+            None => self.component.offer_again(),
             Some(why) => {
                 let plugin = &*self.plugin.controller.name;
                 tracing::warn!(plugin, revision, "the revision that spec.revision names cannot be activated: {why}");
-                *self.plugin.control_failing.lock() = Some(format!("spec.revision {revision}: {why}"));
-                self.controls.failed(revision, std::time::Instant::now());
+                self.controls.failed(revision, why, std::time::Instant::now());
             }
         }
     }
@@ -292,6 +317,7 @@ impl Driver {
                 Err(why) => self.reply(reply, Err(why)),
             },
             AdminCommand::Reload => {
+                self.plugin.refetch.notify_one();
                 self.request_reads();
                 self.callers.push(reply);
             }

@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use crate::cluster::config_map;
 use crate::cluster::config_map::Found;
 use crate::cluster::pull_secret;
+use crate::config::PluginConfig;
 use crate::config::manifest::{ConfigMapKey, Source};
 use crate::registry::{Access, Credentials, ImageRef, Pull, RegistryError};
 use crate::rollout::managed_plugin::{Fetched, FetchedComponent, ManagedPlugin};
@@ -25,12 +26,17 @@ use hotshoe_core::model::digest::Digest;
 
 /// The pause after the first failure before a registry is asked again. It doubles with each further failure.
 const FIRST_BACKOFF: Duration = Duration::from_secs(5);
-/// The longest pause after a failure.
-const MAX_BACKOFF: Duration = Duration::from_secs(300);
+/// The longest pause after a failure. No event tells that a registry or a pull secret is there again.
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
+/// The pause before a component of a ConfigMap that could not be stored is read again.
+const STORE_RETRY_PAUSE: Duration = Duration::from_secs(30);
 
 /// Why a component that was active cannot be activated again.
 pub(crate) const NOT_KEPT: &str =
     "it is not kept any more; build it again and reload it (`hotshoe history` shows what is kept)";
+
+/// The reason where a component cannot be stored.
+const UNWRITABLE: &str = "SourceUnwritable";
 
 /// Why a component cannot be fetched: a PascalCase reason and a message.
 type Failure = (&'static str, String);
@@ -38,18 +44,24 @@ type Failure = (&'static str, String);
 /// Fetches the source's component, and again whenever that or the source changes, until the plugin is stopped.
 pub(crate) async fn run(plugin: Arc<ManagedPlugin>) {
     loop {
-        let source = plugin.plugin().source.clone();
-        let follow = follow(&plugin, &source);
+        let config = plugin.plugin();
         tokio::select! {
-            () = follow => {}
-            () = source_changed(&plugin, &source) => *plugin.fetched.lock() = Fetched::default(),
+            () = follow(&plugin, &config.source) => {}
+            () = redefined(&plugin, &config) => {}
+        }
+        if plugin.plugin().source != config.source {
+            *plugin.fetched.lock() = Fetched::default();
         }
     }
 }
 
-/// Waits until the plugin has another source.
-async fn source_changed(plugin: &ManagedPlugin, source: &Source) {
-    while plugin.plugin().source == *source {
+/// Waits until the plugin has another source, or another limit by which a component that was refused may be accepted.
+async fn redefined(plugin: &ManagedPlugin, config: &PluginConfig) {
+    let is_same = |now: &PluginConfig| {
+        let is_same_limit = now.limits.component_bytes == config.limits.component_bytes;
+        now.source == config.source && (is_same_limit || plugin.fetched.lock().failing.is_none())
+    };
+    while is_same(&plugin.plugin()) {
         plugin.redefined.notified().await;
     }
 }
@@ -76,7 +88,10 @@ async fn follow_image(plugin: &Arc<ManagedPlugin>, source: &Source, image: &str)
             }
         }
         let pause = if failures > 0 { doubled(FIRST_BACKOFF, failures - 1, MAX_BACKOFF) } else { source.interval() };
-        tokio::time::sleep(pause).await;
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = plugin.refetch.notified() => {}
+        }
     }
 }
 
@@ -178,11 +193,18 @@ async fn follow_config_map(plugin: &Arc<ManagedPlugin>, ConfigMapKey { name, key
             };
             if let Err((reason, message)) = stored {
                 fail(plugin, reason, message);
+                if reason == UNWRITABLE {
+                    // No event tells that there is room, and the component is not held in memory until then.
+                    return tokio::time::sleep(STORE_RETRY_PAUSE).await;
+                }
             }
         }
     };
     let report = |news| found.put(news);
-    tokio::join!(config_map::follow(&shared.cluster, &shared.host.namespace, name, key, report), stored);
+    tokio::select! {
+        () = config_map::follow(&shared.cluster, &shared.host.namespace, name, key, report) => {}
+        () = stored => {}
+    }
 }
 
 /// The newest of what is reported: a component that was not stored before the next one came is of no use, and would
@@ -240,7 +262,7 @@ async fn store(plugin: &ManagedPlugin, component: Candidate, source: String) -> 
         let path = config.component_path().display();
         let message =
             format!("the component cannot be written to {path}: {error}; give the host a --cache directory with room");
-        ("SourceUnwritable", message)
+        (UNWRITABLE, message)
     })
 }
 

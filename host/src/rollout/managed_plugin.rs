@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -75,12 +76,16 @@ pub struct ManagedPlugin {
     pub(super) standby: Mutex<Option<String>>,
     /// Why its `Plugin` object, which is being deleted, is still there.
     pub(crate) removal: Mutex<Option<String>>,
+    /// Whether the definition names a source that was not read yet.
+    pub(crate) is_source_unread: AtomicBool,
     /// Why `spec.revision` or `spec.approve` cannot be carried out.
     pub(crate) control_failing: Mutex<Option<String>>,
     /// The state of a component that is fetched.
     pub(crate) fetched: Mutex<Fetched>,
     /// Wakes the fetch after a change of the definition, whose source may be another one now.
     pub(crate) redefined: Notify,
+    /// Has the registry asked again at once.
+    pub(crate) refetch: Notify,
     tasks: Mutex<Vec<AbortOnDropHandle<()>>>,
     requests: mpsc::Sender<Request>,
 }
@@ -171,9 +176,11 @@ impl ManagedPlugin {
             history: Arc::new(SharedHistory::new(history)),
             standby: Mutex::default(),
             removal: Mutex::default(),
+            is_source_unread: AtomicBool::new(false),
             control_failing: Mutex::default(),
             fetched: Mutex::default(),
             redefined: Notify::new(),
+            refetch: Notify::new(),
             tasks: Mutex::default(),
             requests,
         }
@@ -205,6 +212,12 @@ impl ManagedPlugin {
     /// Returns the state of a component that is fetched.
     pub fn fetched(&self) -> Fetched {
         self.fetched.lock().clone()
+    }
+
+    /// Returns why the component cannot be fetched now; none if it can, or is a file.
+    pub(crate) fn fetch_failing(&self) -> Option<String> {
+        let failing = self.fetched.lock().failing.clone();
+        failing.map(|(reason, message)| format!("its component cannot be fetched: {reason}: {message}"))
     }
 
     /// Returns where a component was fetched from, exactly; none if its source is a file, or it was never active and

@@ -65,6 +65,9 @@ pub struct PluginStatus {
     /// The other host that works for the plugin, if this one works for none of its parents.
     #[serde(default)]
     pub standing_by: Option<String>,
+    /// Why its component cannot be fetched now.
+    #[serde(default)]
+    pub fetch_failing: Option<String>,
     /// Why its `Plugin` object, which is being deleted, is still there.
     #[serde(default)]
     pub removal: Option<String>,
@@ -242,6 +245,7 @@ impl ManagedPlugin {
             queued,
             running,
             standing_by: self.standing_by(),
+            fetch_failing: self.fetch_failing(),
             removal: self.removal.lock().clone(),
             unable: self.controller.writer.impersonation_error(),
             breaker: self.controller.breaker.shown(Instant::now()),

@@ -57,7 +57,11 @@ impl ManagedPlugin {
     pub(crate) fn awaited(&self) -> String {
         let standby = self.standby.lock().clone();
         let in_progress = || self.in_progress().map(|shown| shown.waits_for);
-        standby.or_else(in_progress).unwrap_or_else(|| "its file is still being written".to_owned())
+        let fetching = || {
+            let is_fetched = self.plugin().source.file.is_none();
+            is_fetched.then(|| self.fetch_failing().unwrap_or_else(|| "the component is being fetched".to_owned()))
+        };
+        standby.or_else(in_progress).or_else(fetching).unwrap_or_else(|| "its file is still being written".to_owned())
     }
 
     /// Returns the revision that is being activated, and what it waits for.

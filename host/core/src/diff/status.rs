@@ -245,6 +245,21 @@ mod tests {
     }
 
     #[test]
+    fn others_may_add_conditions_and_members_but_no_elements_to_other_lists() {
+        let desired = json!({ "conditions": [{ "type": "A" }], "nodes": ["a"], "more": { "b": 1 } });
+        let with = |key: &str, value: Value| {
+            let mut live = desired.clone();
+            live[key] = value;
+            holds(&live, &desired)
+        };
+        assert!(with("conditions", json!([{ "type": "Theirs" }, { "type": "A" }])));
+        assert!(with("more", json!({ "b": 1, "theirs": 2 })));
+        assert!(!with("conditions", json!([{ "type": "Theirs" }])));
+        assert!(!with("nodes", json!(["a", "theirs"])));
+        assert!(!with("more", json!({ "b": 2 })));
+    }
+
+    #[test]
     fn an_empty_status_where_none_was_written_is_current() {
         let lens = Lens { projection: Projection::new::<&str>(&[]), labels: vec![], status: true };
         let parent = Object::read(r#"{"metadata":{"name":"a"}}"#, &lens).unwrap();

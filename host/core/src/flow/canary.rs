@@ -5,7 +5,7 @@
 //! revision for each parent, and says when the canary takes over the rest.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::model::digest::Digest;
 use crate::model::label_selector::LabelSelector;
@@ -62,6 +62,38 @@ impl fmt::Display for Share {
 /// are the first to get a new one.
 fn percentile(canary: Digest, uid: &str) -> u32 {
     canary.and(uid.as_bytes()).remainder(100)
+}
+
+/// The time during which a canary did not decide, because its plugin was paused.
+#[derive(Clone, Copy, Debug)]
+pub struct PausedTime {
+    total: Duration,
+    /// The total at the end of the last pause.
+    ended: Duration,
+    updated: Instant,
+}
+
+impl PausedTime {
+    /// Begins to measure.
+    pub fn begin(now: Instant) -> Self {
+        Self { total: Duration::ZERO, ended: Duration::ZERO, updated: now }
+    }
+
+    /// Counts the time since the last update as paused, or not. Returns the whole paused time.
+    pub fn update(&mut self, now: Instant, is_paused: bool) -> Duration {
+        if is_paused {
+            self.total += now.saturating_duration_since(self.updated);
+        } else {
+            self.ended = self.total;
+        }
+        self.updated = now;
+        self.total
+    }
+
+    /// Returns the paused time up to the end of the last pause. It stays the same during a pause.
+    pub fn of_ended_pauses(&self) -> Duration {
+        self.ended
+    }
 }
 
 /// The state of a canary, from which the host decides whether it ends.
@@ -202,6 +234,19 @@ mod tests {
             assert_eq!(share.has(canary, "1", Some(&namespace(&labels))), is_in, "{share}");
             assert!(!share.has(canary, "1", None), "{share}");
         }
+    }
+
+    #[test]
+    fn the_time_of_a_pause_is_counted_and_shown_once_it_has_ended() {
+        let (start, second) = (Instant::now(), Duration::from_secs(1));
+        let mut paused = PausedTime::begin(start);
+        assert_eq!(paused.update(start + second, false), Duration::ZERO);
+        assert_eq!(paused.update(start + 3 * second, true), 2 * second);
+        assert_eq!(paused.update(start + 4 * second, true), 3 * second);
+        assert_eq!(paused.of_ended_pauses(), Duration::ZERO);
+        assert_eq!(paused.update(start + 9 * second, false), 3 * second);
+        assert_eq!(paused.of_ended_pauses(), 3 * second);
+        assert_eq!(paused.update(start + 10 * second, true), 4 * second);
     }
 
     #[test]
