@@ -128,6 +128,21 @@ impl Kube {
         self.request(Method::PATCH, &kind.path(namespace, Some(name)), MERGE, patch).await
     }
 
+    /// Sends a JSON patch of the status.
+    ///
+    /// # Errors
+    /// The API server's error response.
+    pub async fn patch_status(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+    ) -> Result<Value, Refused> {
+        let path = format!("{}/status", kind.path(namespace, Some(name)));
+        self.request(Method::PATCH, &path, JSON_PATCH, patch).await
+    }
+
     /// Sends a JSON patch.
     ///
     /// # Errors

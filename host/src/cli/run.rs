@@ -65,7 +65,7 @@ const PURGING_ALLOCATION_BYTES: usize = 4 << 20;
 /// Run plugins against a cluster: those that are named, or those of its Plugin objects
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  hotshoe run                              # the plugins of the cluster's Plugin objects\n  MEMCACHED_IMAGE=memcached:1.6-alpine hotshoe run plugins/memcached\n\nLog lines go to standard error. RUST_LOG=hotshoe=debug shows more of the host, RUST_LOG=plugin=debug the plugins' own debug lines; a comma joins both."
+    after_help = "Examples:\n  hotshoe run                       # the Plugin objects of the cluster\n  MEMCACHED_IMAGE=memcached:1.6-alpine hotshoe run plugins/memcached\n\nLog lines go to standard error. RUST_LOG=hotshoe=debug shows more of the host, RUST_LOG=plugin=debug the plugins' own debug lines; a comma joins both."
 )]
 pub struct Args {
     /// Plugins: folders with a plugin.yaml, or such files [default: those of the cluster's Plugin objects, which are

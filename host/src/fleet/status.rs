@@ -279,6 +279,10 @@ fn stalled(known: Option<&Known>, obstacle: Option<&Obstacle>) -> ConditionConte
     if let Some(why) = &known.control_failing {
         return (true, "RevisionUnavailable", why.clone());
     }
+    let watch_failing = known.status.watches.iter().filter(|watch| watch.needs_change);
+    if let Some(why) = watch_failing.filter_map(|watch| watch.failing.clone()).next() {
+        return (true, "WatchFailing", why);
+    }
     if let Some(why) = &known.status.unable {
         return (true, ACCOUNT_UNUSABLE, account_unusable(why));
     }
@@ -443,6 +447,21 @@ mod tests {
         assert_eq!(reconciling(&pinned), (true, false));
         let gone = Known { control_failing: Some("it is gone".to_owned()), ..pinned };
         assert_eq!(reconciling(&gone), (false, true));
+    }
+
+    #[test]
+    fn a_plugin_is_stalled_while_a_watch_needs_a_change_and_not_while_the_api_server_is_away() {
+        let stalled = |needs_change| {
+            let mut known = known(json!(null));
+            let why = "the CRD of Caches is missing";
+            let watch = json!({ "kind": "Cache", "selector": "", "objects": 0, "synced": false, "failing": why, "needs_change": needs_change });
+            known.status.watches = vec![serde_json::from_value(watch).unwrap()];
+            let status = of(&PluginStatus::default(), 1, Some(&known), None, "now");
+            let (status, reason, _) = said(&status, "Stalled");
+            (status == "True", reason.to_owned())
+        };
+        assert_eq!(stalled(true), (true, "WatchFailing".to_owned()));
+        assert_eq!(stalled(false), (false, "Settled".to_owned()));
     }
 
     #[test]

@@ -174,6 +174,9 @@ pub struct WatchStatus {
     pub objects: usize,
     /// Why the watch fails, if it does.
     pub failing: Option<String>,
+    /// Whether it fails until an administrator changes something, and not only while the API server is away.
+    #[serde(default)]
+    pub needs_change: bool,
     /// Whether its cache follows the API server.
     pub synced: bool,
 }
@@ -277,6 +280,7 @@ impl ManagedPlugin {
                 selector: watch.scope.selector.clone(),
                 objects: watch.cache.len(),
                 synced: health == Health::Synced,
+                needs_change: matches!(health, Health::Failing(_)),
                 failing: match health {
                     Health::Failing(why) | Health::Silent(why) => Some(why),
                     _ => None,

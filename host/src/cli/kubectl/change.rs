@@ -84,7 +84,7 @@ pub(super) async fn roll_back(
 ) -> anyhow::Result<ExitCode> {
     let status = status_of(&objects.get(plugin).await?);
     let Rollback { to, ended } = match named {
-        Some(named) => Rollback { to: named.hex(), ended: None },
+        Some(named) => Rollback::to(&status, &named).map_err(|why| anyhow!("{plugin}: {why}; `kubectl hotshoe status {plugin}` lists them"))?,
         None => Rollback::of(&status).with_context(|| format!("no revision of {plugin} was active before the present one; name one of `kubectl hotshoe status {plugin}`"))?,
     };
     objects.patch(plugin, json!({ "revision": to })).await?;
@@ -115,6 +115,22 @@ impl Rollback {
         }
         let replaced = status.revisions.iter().find(|revision| revision.state == "Replaced")?;
         Some(Self { to: replaced.digest.clone(), ended: None })
+    }
+
+    /// Returns the rollback to the revision whose digest begins so.
+    ///
+    /// # Errors
+    /// When the plugin has no such revision, or several.
+    fn to(status: &PluginStatus, named: &DigestPrefix) -> Result<Self, String> {
+        let revisions = status.revisions.iter().map(|revision| &*revision.digest).chain(status.digest.as_deref());
+        let earlier = status.history.iter().filter_map(|entry| entry.get("digest")?.as_str());
+        let is_named = |digest: &&str| digest.parse().is_ok_and(|digest| named.is_of(digest));
+        let matching: BTreeSet<&str> = revisions.chain(earlier).filter(is_named).collect();
+        match matching.len() {
+            0 => Err(format!("no revision has a digest that begins with {}", named.hex())),
+            1 => Ok(Self { to: named.hex(), ended: None }),
+            _ => Err(format!("several revisions have digests that begin with {}; name more digits", named.hex())),
+        }
     }
 }
 
@@ -182,6 +198,16 @@ mod tests {
         assert_eq!(Rollback::of(&first), rollback("a", Some("b")));
         let later = status(&[("c", "Canary"), ("b", "Active"), ("a", "Replaced")]);
         assert_eq!(Rollback::of(&later), rollback("b", Some("c")));
+    }
+
+    #[test]
+    fn a_rollback_to_a_digest_needs_a_revision_of_the_plugin() {
+        let (active, earlier) = (digest("b").full(), digest("a").full());
+        let status = PluginStatus { history: vec![json!({ "digest": earlier })], ..status(&[(&active, "Active")]) };
+        for (named, is_known) in [(&active, true), (&earlier, true), (&"f".repeat(8), false)] {
+            let rollback = Rollback::to(&status, &named.parse().unwrap());
+            assert_eq!(rollback.is_ok_and(|rollback| rollback.to == *named), is_known, "{named}");
+        }
     }
 
     fn digest(text: &str) -> Digest {

@@ -1,11 +1,11 @@
 //! Administration of a plugin's revisions, by `kubectl patch` and by `kubectl hotshoe`.
 
-use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED};
+use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED, PLUGIN};
 use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{guests, memcached, run};
 use serde_json::{Value, json};
 
-use super::rig::{Guest, Rig, kubectl_hotshoe};
+use super::rig::{Guest, Rig, file, kubectl_hotshoe};
 
 fn digest(object: &Value) -> String {
     object["status"]["digest"].as_str().unwrap_or_default().to_owned()
@@ -126,5 +126,81 @@ fn kubectl_hotshoe_shows_plugins_and_rolls_them_back() {
         rig.until(&guest, "has what its source has", |object| digest(object) == second).await;
         let (code, text) = kubectl_hotshoe(&rig.scene, &["status", "nothing-of-this-name"]);
         assert!(code == Some(1) && text.contains("nothing-of-this-name"), "{text}");
+    });
+}
+
+#[test]
+fn a_canary_whose_source_is_replaced_ends_and_is_not_activated() {
+    run(async {
+        let rig = Rig::new("reverted").await;
+        let guest = rig.memcached("reverted").await;
+        let mut object = rig.object(&guest, file(&guest));
+        object["spec"]["rollout"] = json!({ "canary": { "percent": 50 }, "duration": "60m" });
+        rig.create(&object).await;
+        let first = digest(&rig.until_ready(&guest).await);
+        put_another(&guest);
+        rig.until(&guest, "has a canary", |object| object["status"]["canary"].is_object()).await;
+        // As a commit is reverted: the rollout is over, and the source names something that is not there.
+        let source = json!({ "file": null, "configMap": { "name": guest.name, "key": "plugin.wasm" } });
+        rig.merge(&guest, json!({ "spec": { "rollout": null, "source": source } })).await;
+        let stalled = rig.until_condition(&guest, "Stalled", "True", "ConfigMapMissing").await;
+        assert_eq!((digest(&stalled), &stalled["status"]["canary"]), (first, &Value::Null), "{stalled:#}");
+        rig.host.until_logged(&["the canary ends: spec.source names another component now"]).await;
+        assert!(!rig.host.log().contains("the canary is activated"), "{}", rig.host.log());
+    });
+}
+
+#[test]
+fn a_failure_of_the_revision_or_the_approval_that_is_wanted_ends_with_its_cause() {
+    run(async {
+        let rig = Rig::new("control-failing").await;
+        let guest = rig.memcached("control").await;
+        rig.apply(&guest).await;
+        rig.until_ready(&guest).await;
+        rig.merge(&guest, json!({ "spec": { "revision": "deadbeefdeadbeef" } })).await;
+        rig.until_condition(&guest, "Stalled", "True", "RevisionUnavailable").await;
+        // Another part of the definition changes at the same time.
+        rig.merge(&guest, json!({ "spec": { "revision": null, "config": { "values": { "note": "other" } } } })).await;
+        rig.until_condition(&guest, "Stalled", "False", "Settled").await;
+        rig.merge(&guest, json!({ "spec": { "approve": "deadbeefdeadbeef" } })).await;
+        let stalled = rig.until_condition(&guest, "Stalled", "True", "RevisionUnavailable").await;
+        assert!(condition_parts(&stalled, "Stalled").2.contains("spec.approve deadbeefdeadbeef"), "{stalled:#}");
+        rig.merge(&guest, json!({ "spec": { "approve": null } })).await;
+        rig.until_condition(&guest, "Stalled", "False", "Settled").await;
+        let (code, text) = kubectl_hotshoe(&rig.scene, &["rollback", &guest.name, "deadbeefdeadbeef"]);
+        assert!(code == Some(1) && text.contains("no revision has a digest that begins with"), "{text}");
+    });
+}
+
+#[test]
+fn what_others_write_into_the_status_is_removed_but_for_conditions_and_causes_no_writes() {
+    run(async {
+        let rig = Rig::new("foreign-status").await;
+        let guest = rig.memcached("foreign").await;
+        rig.apply(&guest).await;
+        rig.until_ready(&guest).await;
+        let condition = json!({
+            "type": "Theirs", "status": "True", "reason": "Set", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        });
+        let pending = json!({ "digest": "beef", "reason": "SelfTestFailed", "message": "by hand" });
+        let patch = json!([
+            { "op": "add", "path": "/status/conditions/-", "value": condition },
+            { "op": "add", "path": "/status/pending", "value": pending },
+        ]);
+        rig.scene.admin.patch_status(&PLUGIN, "", &guest.name, &patch).await.expect("the status is patched");
+        let settled = rig
+            .until(&guest, "has lost the pending component", |object| object["status"].get("pending").is_none())
+            .await;
+        assert_eq!(condition_parts(&settled, "Theirs").0, "True", "{settled:#}");
+        let version = rig.until(&guest, "is settled", |_| true).await["metadata"]["resourceVersion"].clone();
+        // The passes in which another plugin comes and goes would write, too.
+        let second = rig.memcached("later").await;
+        rig.apply(&second).await;
+        rig.until_condition(&second, "Stalled", "True", "ParentsTaken").await;
+        rig.delete(&second).await;
+        rig.until_gone(&second).await;
+        let later = rig.until(&guest, "is there", |_| true).await;
+        assert_eq!(later["metadata"]["resourceVersion"], version, "{later:#}");
     });
 }

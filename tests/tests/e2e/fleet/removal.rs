@@ -129,3 +129,19 @@ fn a_blocked_deletion_continues_after_a_change_of_its_policy() {
         assert!(rig.scene.find(&MEMCACHED, "served").await.is_some());
     });
 }
+
+#[test]
+fn a_plugin_that_is_being_deleted_follows_its_spec() {
+    run(async {
+        let (rig, guest) = serving("paused-deleted", "block").await;
+        rig.merge(&guest, json!({ "spec": { "paused": true } })).await;
+        rig.until_condition(&guest, "Ready", "False", "Paused").await;
+        rig.delete(&guest).await;
+        let stalled = rig.until_condition(&guest, "Stalled", "True", "ParentsRemain").await;
+        assert!(condition_parts(&stalled, "Stalled").2.contains("spec.paused is true"), "{stalled:#}");
+        rig.scene.delete(&MEMCACHED, "served").await;
+        rig.merge(&guest, json!({ "spec": { "paused": false } })).await;
+        rig.scene.gone(&MEMCACHED, "served").await;
+        rig.until_gone(&guest).await;
+    });
+}
