@@ -620,6 +620,79 @@ mod tests {
         assert_eq!(lease.next(0, now), Step::Wait(Some(now + DURATION)), "a shorter one is not believed either");
     }
 
+    #[test]
+    fn a_lease_that_was_given_up_before_it_was_seen_first_is_taken_at_once() {
+        let (mut lease, now) = (Lease::new("me".into()), Instant::now());
+        lease.watched(Record { released_by: Some("other".into()), ..record("", 1) }, now);
+        assert_eq!(lease.next(0, now), Step::Take);
+    }
+
+    #[test]
+    fn a_holder_is_live_and_a_host_writes_until_the_time_is_over_and_no_longer() {
+        let now = Instant::now();
+        let lease = held_by("other", now);
+        let live = |at| lease.seen().and_then(|seen| seen.live_holder(at)).map(|holder| holder.to_string());
+        assert_eq!(live(now + DURATION - MOMENT).as_deref(), Some("other"));
+        assert_eq!((live(now + DURATION), live(now + DURATION + MOMENT)), (None, None));
+        let mut lease = held_by("me", now);
+        lease.accepted(Step::Renew, record("me", 1), now, now);
+        let deadline = now + DURATION - MARGIN;
+        assert!(lease.is_held(deadline - MOMENT) && !lease.is_held(deadline));
+    }
+
+    #[test]
+    fn a_host_that_takes_a_lease_early_writes_once_the_holder_before_it_has_stopped() {
+        let (now, taken) = (Instant::now(), Instant::now() + RENEW);
+        let mut lease = held_by("other", now);
+        lease.accepted(Step::Take, record("me", 5), taken, taken);
+        assert!(!lease.is_held(now + DURATION - MOMENT) && lease.is_held(now + DURATION));
+    }
+
+    #[test]
+    fn a_renewal_that_is_answered_after_the_watch_has_shown_more_counts_unless_another_took_the_lease() {
+        let (now, sent) = (Instant::now(), Instant::now() + RENEW);
+        for (holder, deadline) in [("me", Some(sent + DURATION - MARGIN)), ("other", None)] {
+            let mut lease = held_by("me", now);
+            lease.accepted(Step::Renew, record("me", 1), now, now);
+            lease.watched(Record { version: 9, wanted_by: Some("third".into()), ..record(holder, 2) }, sent);
+            lease.accepted(Step::Renew, record("me", 2), sent, sent + MOMENT);
+            assert_eq!(lease.deadline(), deadline, "{holder}");
+        }
+    }
+
+    #[test]
+    fn a_version_that_is_shown_again_is_no_change_and_a_read_of_the_newest_one_counts() {
+        let now = Instant::now();
+        let mut lease = held_by("other", now);
+        lease.watched(record("other", 0), now + 2 * MOMENT);
+        assert!(lease.read(None, now + MOMENT, now + 3 * MOMENT), "it was deleted since");
+        let mut lease = held_by("other", now);
+        lease.watched(record("other", 4), now + 2 * MOMENT);
+        assert!(lease.read(Some(record("other", 4)), now + MOMENT, now + 3 * MOMENT));
+    }
+
+    #[test]
+    fn a_created_lease_that_the_watch_has_shown_already_is_held_at_once() {
+        let (mut lease, now) = (Lease::new("me".into()), Instant::now());
+        lease.unlisted(now);
+        lease.watched(record("me", 5), now);
+        lease.accepted(Step::Create, record("me", 5), now, now + MOMENT);
+        assert!(lease.is_held(now + MOMENT));
+    }
+
+    #[test]
+    fn a_host_that_creates_a_lease_waits_longer_only_while_another_may_still_write() {
+        let now = Instant::now();
+        let created = |at: Instant| {
+            let mut lease = held_by("other", now);
+            lease.accepted(Step::Create, record("me", 5), at, at);
+            lease.watched(record("me", 5), at + MOMENT);
+            lease.is_held(at + MOMENT)
+        };
+        assert!(!created(now + DURATION - MOMENT));
+        assert!(created(now + DURATION));
+    }
+
     /// A host of the simulation, with a clock of its own.
     struct Host {
         lease: Lease,
