@@ -646,6 +646,18 @@ mod tests {
         let mut lease = held_by("other", now);
         lease.accepted(Step::Take, record("me", 5), taken, taken);
         assert!(!lease.is_held(now + DURATION - MOMENT) && lease.is_held(now + DURATION));
+        let mut lease = held_by("other", now);
+        let taken = now + DURATION - 2 * MOMENT;
+        lease.accepted(Step::Take, record("me", 5), taken, taken);
+        assert_eq!(lease.next(0, taken), Step::Wait(Some(now + DURATION)), "then it begins to write");
+        assert_eq!(lease.next(0, now + DURATION), Step::Wait(Some(taken + RENEW)));
+    }
+
+    #[test]
+    fn a_host_that_holds_others_lets_other_hosts_create_a_missing_lease_first() {
+        let (mut lease, now) = (Lease::new("me".into()), Instant::now());
+        lease.unlisted(now);
+        assert_eq!((lease.next(0, now), lease.next(2, now)), (Step::Create, Step::Wait(Some(now + 2 * HANDICAP))));
     }
 
     #[test]
