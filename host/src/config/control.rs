@@ -82,8 +82,8 @@ impl Rollout {
         let duration = wanted.duration.map_or(canary::DEFAULT_DURATION, |span| span.0);
         let (least, most) = (canary::MIN_DURATION, canary::MAX_DURATION);
         if !(least..=most).contains(&duration) {
-            let minutes = most.as_secs() / 60;
-            return Err(format!("duration is {duration:?}, but {least:?} to {minutes}m can be given"));
+            let hours = most.as_secs() / 3600;
+            return Err(format!("duration is {duration:?}, but {least:?} to {hours}h can be given"));
         }
         Ok(Self { share, duration })
     }

@@ -243,7 +243,7 @@ const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
 const MIN_INTERVAL: Duration = Duration::from_secs(10);
 /// The intervals that are no shorter. CEL's `duration()` would fail where it cannot read the text, or where the time is
 /// too long for it.
-pub(super) const INTERVAL_PATTERN: &str = "^(0*[1-9][0-9]{4,}ms|0*[1-9][0-9]+s|0*[1-9][0-9]*m)$";
+pub(super) const INTERVAL_PATTERN: &str = "^(0*[1-9][0-9]{4,}ms|0*[1-9][0-9]+s|0*[1-9][0-9]*[mh])$";
 
 /// A key of a ConfigMap.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

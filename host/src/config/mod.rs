@@ -574,8 +574,8 @@ mod tests {
             ("{canary: {percent: 100}}", "1 to 99"),
             ("{canary: {namespaces: {}}}", "names no label"),
             ("{canary: {namespaces: {matchLabels: {'no label': b}}}}", "which is no label"),
-            ("{canary: {percent: 10}, duration: 0s}", "1s to 10080m"),
-            ("{canary: {percent: 10}, duration: 20000m}", "1s to 10080m"),
+            ("{canary: {percent: 10}, duration: 0s}", "1s to 168h"),
+            ("{canary: {percent: 10}, duration: 20000m}", "1s to 168h"),
             ("{duration: 10m}", "canary"),
             ("{canary: {percent: 10}, steps: 3}", "steps"),
         ] {
@@ -591,10 +591,12 @@ mod tests {
             parse(&PLUGIN.replace("{file: memcached.wasm}", &source))
         };
         let pattern = regex::Regex::new(manifest::INTERVAL_PATTERN).unwrap();
-        for long_enough in ["10s", "10000ms", "00010s", "11s", "90s", "100s", "1m", "020m", "123456ms", "10000000s"] {
+        for long_enough in
+            ["10s", "10000ms", "00010s", "11s", "90s", "100s", "1m", "020m", "123456ms", "10000000s", "1h"]
+        {
             assert!(with(long_enough).is_ok() && pattern.is_match(long_enough), "{long_enough}");
         }
-        for wrong in ["0s", "1s", "9s", "009s", "9999ms", "09999ms", "0m", "000m", "10", "10h", "banana"] {
+        for wrong in ["0s", "1s", "9s", "009s", "9999ms", "09999ms", "0m", "000m", "0h", "10", "10d", "banana"] {
             assert!(with(wrong).is_err() && !pattern.is_match(wrong), "{wrong}");
         }
         let error = format!("{:#}", with("9999ms").unwrap_err());

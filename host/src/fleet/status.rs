@@ -454,7 +454,7 @@ mod tests {
         let stalled = |needs_change| {
             let mut known = known(json!(null));
             let why = "the CRD of Caches is missing";
-            let watch = json!({ "kind": "Cache", "selector": "", "objects": 0, "synced": false, "failing": why, "needs_change": needs_change });
+            let watch = json!({ "kind": "Cache", "selector": "", "objects": 0, "synced": false, "failing": why, "needsChange": needs_change });
             known.status.watches = vec![serde_json::from_value(watch).unwrap()];
             let status = of(&PluginStatus::default(), 1, Some(&known), None, "now");
             let (status, reason, _) = said(&status, "Stalled");

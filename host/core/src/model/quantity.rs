@@ -14,7 +14,7 @@ pub(crate) const GIB: u64 = 1024 * MIB;
 /// The texts that [`Size::parse`] takes.
 const SIZE_PATTERN: &str = "^([0-9]{1,19}|[0-9]{1,10}(Ki|Mi|Gi))$";
 /// The texts that [`Span::parse`] takes.
-const SPAN_PATTERN: &str = "^[0-9]{1,14}(ms|s|m)$";
+const SPAN_PATTERN: &str = "^([0-9]{1,14}(ms|s|m)|[0-9]{1,12}h)$";
 /// The length of the longest of them. By it the API server estimates what a rule about a span costs.
 const SPAN_CHARACTERS: usize = 16;
 
@@ -82,13 +82,14 @@ impl Span {
 
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (number, unit) = split_unit(text);
-        let unit = match unit {
-            "ms" => 1,
-            "s" => 1_000,
-            "m" => 60_000,
+        let (unit, digits) = match unit {
+            "ms" => (1, 14),
+            "s" => (1_000, 14),
+            "m" => (60_000, 14),
+            "h" => (3_600_000, 12),
             _ => return None,
         };
-        multiple(number, unit, 14).map(Self::millis)
+        multiple(number, unit, digits).map(Self::millis)
     }
 }
 
@@ -148,8 +149,9 @@ impl<'de> Deserialize<'de> for Size {
 impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        Self::parse(&text)
-            .ok_or_else(|| de::Error::custom(format_args!("`{text}` is no span of time: write it as 500ms, 2s or 1m")))
+        Self::parse(&text).ok_or_else(|| {
+            de::Error::custom(format_args!("`{text}` is no span of time: write it as 500ms, 2s, 1m or 1h"))
+        })
     }
 }
 
@@ -166,7 +168,7 @@ mod tests {
 
     /// Returns all texts of up to so many of these parts, and numbers around the limits of what is parsed.
     fn texts() -> Vec<String> {
-        let parts = ["0", "7", "m", "s", "K", "M", "G", "i", " ", "+", "-", ".", "\n", "\u{664}"];
+        let parts = ["0", "7", "m", "s", "h", "K", "M", "G", "i", " ", "+", "-", ".", "\n", "\u{664}"];
         let mut texts = vec![String::new()];
         let mut longest = texts.clone();
         for _ in 0..4 {
@@ -182,6 +184,16 @@ mod tests {
             }
         }
         texts
+    }
+
+    #[test]
+    fn a_span_is_written_in_the_units_that_kubernetes_uses() {
+        for (text, seconds) in [("1500ms", 1.5), ("2s", 2.0), ("3m", 180.0), ("168h", 604_800.0)] {
+            assert_eq!(Span::parse(text).map(|span| span.0.as_secs_f64()), Some(seconds), "{text}");
+        }
+        for other in ["1", "1d", "h", "1.5h", "-1s", "1h30m"] {
+            assert_eq!(Span::parse(other), None, "{other}");
+        }
     }
 
     #[test]

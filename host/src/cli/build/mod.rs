@@ -39,9 +39,9 @@ const MAX_NAMED_CASES: usize = 4;
     group = clap::ArgGroup::new("place").args(["plugin", "out"]).multiple(true),
     after_help = "Examples:\n  \
     hotshoe build plugins/memcached\n  \
-    hotshoe build plugins/memcached --out target/check/ # where no host looks\n  \
-    hotshoe build plugins/hello --from hello.wasm       # built by the tools of another language\n  \
-    hotshoe build --from core.wasm --out plugin.wasm    # without a folder, and so without cases\n\n\
+    hotshoe build plugins/memcached --out target/check/ # no host looks there\n  \
+    hotshoe build plugins/hello --from hello.wasm       # built by other tools\n  \
+    hotshoe build --from core.wasm --out plugin.wasm    # without cases\n\n\
     The component contains the cases that pass in `hotshoe test`, and a host that loads it runs them; a warning names the \
     other cases, and the exit code stays 0.\n\n\
     A plugin in another language than Rust (Cargo.toml), Python (pyproject.toml) and JavaScript (package.json) is not \

@@ -21,8 +21,8 @@ use source::Source;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     hotshoe crd plugins/memcached | kubectl apply -f -\n  \
-    hotshoe crd --out crds                     # of every plugin: crds/GROUP_PLURAL.yaml\n  \
-    hotshoe crd --host | kubectl apply -f -    # of Plugin\n\n\
+    hotshoe crd --out crds                   # of every plugin: crds/GROUP_PLURAL.yaml\n  \
+    hotshoe crd --host | kubectl apply -f -  # of Plugin\n\n\
     It comes from the binary `crd` of the plugin's crate, or else from crd.yaml beside plugin.yaml. The API server and a \
     host must accept it: a structural schema, one storage version, a status subresource, the kind of spec.parent.\n\n\
     Plugins may share a kind: then their definitions must be equal. A kind of Kubernetes itself needs none; a note says so.")]

@@ -25,9 +25,9 @@ use plan::Plan;
 /// Make a new plugin: a complete project in an empty folder, or another kind in a project
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    hotshoe new cache                                  # in this folder, which is empty\n  \
-    hotshoe new cache --into operator --lang python    # in another folder, in Python\n  \
-    hotshoe new web --into operator --kind WebServer   # one more kind in a project\n  \
+    hotshoe new cache                                # in this folder, which is empty\n  \
+    hotshoe new cache --into operator --lang python  # in another folder, in Python\n  \
+    hotshoe new web --into operator --kind WebServer # one more kind in a project\n  \
     hotshoe new memcached --group cache --image memcached:1.6-alpine \\\n    \
       --image-container-command memcached,-m=64,-v \\\n    \
       --image-container-port 11211 --run-as-user 1001\n\n\

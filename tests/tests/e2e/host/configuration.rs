@@ -121,7 +121,10 @@ fn a_plugin_without_an_account_is_reported_with_the_missing_right() {
         scene.watch_log(&host);
         let object = scene.until_condition("cache", "Reconciled", ("False", "Forbidden", "impersonate")).await;
         let message = condition_parts(&object, "Reconciled").2;
-        assert!(message.contains("unprivileged") && message.contains("apply what `hotshoe rbac --plugin-only` prints"), "{message}");
+        assert!(
+            message.contains("unprivileged") && message.contains("apply what `hotshoe rbac --plugin-only` prints"),
+            "{message}"
+        );
         assert!(scene.list(&DEPLOYMENT).await.is_empty());
         host.until_logged(&["WARN", "cache", "impersonate", "hotshoe rbac"]).await;
         let (_, page) = host.ask(&["status"]);
