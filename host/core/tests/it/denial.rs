@@ -43,7 +43,7 @@ fn denial(children: &[Document], grant: &Grant) -> Option<Denial> {
     check(&decision, &[], &context).err()
 }
 
-fn greedy_deployment() -> Document {
+fn greedy_deployment(escalates: bool) -> Document {
     let body = json!({
         "spec": {
             "selector": { "matchLabels": { "app": "other" } },
@@ -55,7 +55,11 @@ fn greedy_deployment() -> Document {
                     "containers": [{
                         "name": "c",
                         "env": [{ "name": "A", "valueFrom": { "secretKeyRef": { "name": "password", "key": "k" } } }],
-                        "securityContext": { "privileged": true, "capabilities": { "add": ["SYS_ADMIN"] } },
+                        "securityContext": {
+                            "allowPrivilegeEscalation": escalates,
+                            "privileged": true,
+                            "capabilities": { "add": ["SYS_ADMIN"] },
+                        },
                     }],
                     "volumes": [{ "name": "v", "hostPath": { "path": "/var/log" } }],
                 },
@@ -72,7 +76,7 @@ fn everything_that_is_wrong_with_a_decision_is_reported_at_once() {
         { "group": "apps", "kind": "Deployment", "verbs": ["create", "update"] },
     ]);
     let service = child("", "Service", "web", &json!({ "spec": { "type": "NodePort", "unknownField": 1 } }));
-    let children = [greedy_deployment(), service, child("", "ConfigMap", "settings", &json!({}))];
+    let children = [greedy_deployment(true), service, child("", "ConfigMap", "settings", &json!({}))];
     let denial = denial(&children, &grant(grants, false)).unwrap();
     let rules: Vec<_> = denial.violations().iter().map(|violation| violation.rule).collect();
     let mut sorted = rules.clone();
@@ -99,7 +103,7 @@ fn everything_that_is_wrong_with_a_decision_is_reported_at_once() {
         "Deployment.apps n/web: spec.template.spec.hostNetwork is not granted; to allow it, add to spec.grants[1] in plugin.yaml: pods: {hostNetwork: true}",
         "Service n/web: spec.type is not granted; to allow it, add to spec.grants[0] in plugin.yaml: services: {types: [NodePort]}",
         "Service n/web: spec.unknownField is no field that this host knows to be harmless; leave it out",
-        "ConfigMap n/settings: `create`, `update` on ConfigMap is not granted; to allow it, add to spec.grants in plugin.yaml: - {kind: ConfigMap, verbs: [create, update]}",
+        "ConfigMap n/settings: `create`, `update` on ConfigMap is not granted; to allow it, add to spec.grants in plugin.yaml: - {kind: ConfigMap, verbs: [get, list, watch, create, update]}",
     ] {
         assert!(text.contains(says), "{says}\n{text}");
     }
@@ -132,7 +136,8 @@ fn what_is_printed_for_plugin_yaml_can_be_pasted_and_then_the_decision_passes() 
         false,
     );
     let service = child("", "Service", "web", &json!({ "spec": { "type": "NodePort", "externalIPs": ["1.2.3.4"] } }));
-    let children = [greedy_deployment(), service, child("", "ConfigMap", "settings", &json!({}))];
+    // The object itself can say that nothing escalates, so no right to that is printed.
+    let children = [greedy_deployment(false), service, child("", "ConfigMap", "settings", &json!({}))];
     let mut grant = before;
     // What a name hides the next round shows.
     for _round in 0..2 {
@@ -144,7 +149,7 @@ fn what_is_printed_for_plugin_yaml_can_be_pasted_and_then_the_decision_passes() 
 
 #[test]
 fn a_kind_that_is_not_granted_at_all_is_opened_by_one_piece() {
-    let (none, children) = (grant(json!([]), false), [greedy_deployment()]);
+    let (none, children) = (grant(json!([]), false), [greedy_deployment(false)]);
     let yaml = denial(&children, &none).unwrap().plugin_yaml(&none).unwrap();
     assert_eq!(denial(&children, &pasted(&none, &yaml)).map(|denial| denial.to_string()), None, "{yaml}");
 }
