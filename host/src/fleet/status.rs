@@ -283,6 +283,9 @@ fn stalled(known: Option<&Known>, obstacle: Option<&Obstacle>) -> ConditionConte
     if let Some(why) = watch_failing.filter_map(|watch| watch.failing.clone()).next() {
         return (true, "WatchFailing", why);
     }
+    if let Some(shown) = known.status.in_progress.as_ref().filter(|shown| shown.needs_change) {
+        return (true, "WatchFailing", format!("revision {}: {}", shown.digest, shown.waits_for));
+    }
     if let Some(why) = &known.status.unable {
         return (true, ACCOUNT_UNUSABLE, account_unusable(why));
     }
@@ -462,6 +465,12 @@ mod tests {
         };
         assert_eq!(stalled(true), (true, "WatchFailing".to_owned()));
         assert_eq!(stalled(false), (false, "Settled".to_owned()));
+        let mut activating = known(json!(null));
+        let shown =
+            json!({ "digest": "cd".repeat(32), "waitsFor": "no right to list Namespaces", "needsChange": true });
+        activating.status.in_progress = Some(serde_json::from_value(shown).unwrap());
+        let status = of(&PluginStatus::default(), 1, Some(&activating), None, "now");
+        assert_eq!((said(&status, "Stalled").0, said(&status, "Reconciling").0), ("True", "True"));
     }
 
     #[test]

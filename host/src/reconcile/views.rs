@@ -105,6 +105,15 @@ pub fn unsynced_reason(watches: &Watches, viewer: &Viewer) -> Option<String> {
     Some(why.collect::<Vec<_>>().join("; ")).filter(|why| !why.is_empty())
 }
 
+/// Returns whether a watch of a revision fails until an administrator changes something.
+pub fn needs_change(watches: &Watches, viewer: &Viewer) -> bool {
+    watches.all().into_iter().filter(|watch| watch.is_open_for(viewer)).any(|watch| match watch.health() {
+        Health::Failing(_) => true,
+        Health::Synced => watch.has_parents_of(viewer) && without_status(watches, &watch.scope.kind).is_some(),
+        Health::Silent(_) | Health::Starting => false,
+    })
+}
+
 /// Subscribes the plugin's queue to the watches of a revision before it decides as the active revision or the canary.
 /// The watches are open and synced, so this does not wait. Earlier changes woke nothing, so every parent must be
 /// requeued afterwards.

@@ -90,6 +90,9 @@ pub struct InProgress {
     pub digest: Digest,
     /// What it waits for.
     pub waits_for: String,
+    /// Whether an administrator has to change something before it goes on.
+    #[serde(default)]
+    pub needs_change: bool,
 }
 
 /// A revision that decides for some of the parents, beside the active one.

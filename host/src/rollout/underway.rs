@@ -67,12 +67,13 @@ impl ManagedPlugin {
     /// Returns the revision that is being activated, and what it waits for.
     pub(super) fn in_progress(&self) -> Option<InProgress> {
         let (digest, step) = self.state.lock().underway.as_ref().map(|underway| (underway.digest, underway.step))?;
+        let (watches, viewer) = (&self.shared.watches, Viewer::candidate(&self.controller.name));
         let waits_for = step.waits_for();
-        let waits_for = match views::unsynced_reason(&self.shared.watches, &Viewer::candidate(&self.controller.name)) {
+        let waits_for = match views::unsynced_reason(watches, &viewer) {
             Some(why) => format!("{waits_for}: {why}"),
             None => waits_for.to_owned(),
         };
-        Some(InProgress { digest, waits_for })
+        Some(InProgress { digest, waits_for, needs_change: views::needs_change(watches, &viewer) })
     }
 
     /// Shows a revision as being activated until the result is dropped.
