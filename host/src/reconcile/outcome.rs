@@ -85,7 +85,7 @@ impl Outcome {
         };
         let denied = || state.refused.denied().map(|message| Trouble::new(DENIED, message));
         let refused = || {
-            let message = state.refused.by_cluster()?;
+            let message = state.refused.lasting()?;
             Some(Trouble { has_event: false, ..Trouble::new(CHILDREN_REFUSED, message) })
         };
         let contended = || state.contention.message().map(|message| Trouble::new(CONTENDED, message));

@@ -54,21 +54,21 @@ struct Refused {
 /// Why a write is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
-    /// The check of the object that would result.
-    Check,
-    /// The API server, or the owner of an object of the same name: it stays so until somebody changes something.
-    Cluster,
-    /// A state of the cluster that ends by itself.
-    Moment,
+    /// The host denies the object that would result.
+    Denied,
+    /// It stays refused until an object, a right or the plugin changes.
+    Lasting,
+    /// It passes by itself.
+    Transient,
 }
 
 impl Cause {
     fn of(error: &WriteError) -> Self {
         match error {
-            WriteError::Denied(_) => Self::Check,
-            WriteError::Conflict { .. } => Self::Cluster,
-            WriteError::Api(error) if error.is_definite() => Self::Cluster,
-            WriteError::Api(_) | WriteError::Collecting => Self::Moment,
+            WriteError::Denied(_) => Self::Denied,
+            WriteError::Conflict { .. } => Self::Lasting,
+            WriteError::Api(error) if error.is_definite() => Self::Lasting,
+            WriteError::Api(_) | WriteError::Collecting => Self::Transient,
         }
     }
 }
@@ -161,12 +161,12 @@ impl Refusals {
 
     /// Returns the messages of all writes that the host itself refused, if there are any.
     pub fn denied(&self) -> Option<String> {
-        self.joined(Cause::Check, |refusal| refusal.message.clone())
+        self.joined(Cause::Denied, |refusal| refusal.message.clone())
     }
 
     /// Returns which other writes were refused for a reason that does not pass by itself, and why, if there are any.
-    pub fn by_cluster(&self) -> Option<String> {
-        self.joined(Cause::Cluster, |Refusal { reference, reason, message, .. }| match reason.as_str() {
+    pub fn lasting(&self) -> Option<String> {
+        self.joined(Cause::Lasting, |Refusal { reference, reason, message, .. }| match reason.as_str() {
             "Conflict" => format!("{reason}: {message}"),
             _ => format!("{reference} is refused: {reason}: {message}"),
         })
@@ -314,16 +314,16 @@ mod tests {
         let unanswered = ApiError::new("apply", "a".into(), 0, "Unreachable", "no answer".into());
         refusals.add(&named("c"), "digest".into(), WriteError::Api(Box::new(unanswered)), 1);
         refusals.add(&named("d"), "digest".into(), WriteError::Collecting, 1);
-        assert_eq!(refusals.by_cluster(), None);
+        assert_eq!(refusals.lasting(), None);
         refusals.add(&named("b"), "digest".into(), invalid(), 1);
         refusals.add(&named("a"), "digest".into(), name_in_use(), 1);
         let both = "Conflict: Service n/a exists and is not this object's child: another; Service n/b is refused: BadRequest: no";
-        assert_eq!(refusals.by_cluster().as_deref(), Some(both));
+        assert_eq!(refusals.lasting().as_deref(), Some(both));
         refusals.add(&named("b"), "digest".into(), invalid(), 1);
-        assert_eq!(refusals.by_cluster().as_deref(), Some(both), "after a retry");
+        assert_eq!(refusals.lasting().as_deref(), Some(both), "after a retry");
         refusals.lift(&named("a"));
         refusals.lift(&named("b"));
-        assert_eq!(refusals.by_cluster(), None);
+        assert_eq!(refusals.lasting(), None);
     }
 
     #[tokio::test(start_paused = true)]

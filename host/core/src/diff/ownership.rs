@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn a_child_that_no_plugin_made_is_ours_only_where_the_administrator_says_so() {
         let by_others = json!([{ "manager": "old-operator", "operation": "Apply", "fieldsV1": { "f:spec": {} } }]);
-        for labels in [json!({}), json!({ "hotshoe.dev/plugin": "nobody" })] {
+        for labels in [json!({}), json!({ "hotshoe.dev/plugin": "unknown" })] {
             let left = json!({ "ownerReferences": owner("me", "mine"), "labels": labels, "managedFields": by_others });
             assert_eq!(claimed(left.clone()), Err(NOT_ADOPTED.to_owned()));
             let adopted = claimed_under(left, &Predecessors::default(), true);
