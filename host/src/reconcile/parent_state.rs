@@ -25,7 +25,7 @@ const MAX_REMEMBERED_EVENTS: usize = EVENTS as usize;
 const SAME_NOW_PERIOD: Duration = Duration::from_secs(60);
 
 /// The state kept of one parent. Its fingerprints are explained in
-/// [`fingerprint`](crate::reconcile::fingerprint).
+/// [`fingerprint`](mod@crate::reconcile::fingerprint).
 #[derive(Clone, Debug, Default)]
 pub struct ParentState {
     /// The parent's uid: a new object of the same name starts with a new state.

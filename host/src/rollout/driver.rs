@@ -1,5 +1,5 @@
 //! Drives the rollout of one plugin. A changed file, a verdict about a revision and an administrator's command each
-//! become an event of the plugin's [`Stage`], which decides what follows.
+//! become an event of the plugin's `Stage`, which decides what follows.
 //!
 //! ```text
 //! component file  read on a reload, and with `--follow` whenever it changes; a newer component replaces

@@ -6,7 +6,7 @@
 //! A call that turns out to be slow steps aside for another thread: it goes on at a low priority and, while other
 //! plugins are called, for a part of the time only. Its thread ends with it, since a thread that has lowered its
 //! priority may not raise it again. If the maximum number of calls is slow already, the call is put off: it is dropped,
-//! and made again once one of them has ended. So [`THREADS`] threads are always left for quick calls, however many
+//! and made again once one of them has ended. So `THREADS` threads are always left for quick calls, however many
 //! plugins are slow.
 //!
 //! An idle thread ends after a while, and another is started when there is work, because a thread keeps the memory that

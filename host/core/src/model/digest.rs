@@ -106,6 +106,7 @@ mod tests {
     fn a_digest_is_shown_short_and_read_whole() {
         let digest = Digest::of(b"");
         assert_eq!(digest.to_string(), "e3b0c44298fc");
+        assert_eq!(format!("{digest:?}"), digest.full());
         assert_eq!(digest.full().parse(), Ok(digest));
         assert_eq!(format!("sha256:{}", digest.full()).parse(), Ok(digest));
         assert!("e3b0".parse::<Digest>().is_err());

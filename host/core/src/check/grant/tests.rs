@@ -551,6 +551,11 @@ fn the_rule_for_a_new_child_lets_the_host_watch_it_and_a_fix_of_the_object_itsel
     let part = denied(&nothing, Access::Read, &map("n/a")).plugin_yaml(&nothing).unwrap();
     assert!(part.contains("verbs: [get]"), "{part}");
 
+    let greedy = json!({ "spec": { "automountServiceAccountToken": false, "hostNetwork": true } });
+    let part = denied(&nothing, Access::Apply(&greedy), &object("", "Pod", "n/a")).plugin_yaml(&nothing).unwrap();
+    assert!(part.matches("kind: Pod").count() == 1 && part.matches("kind:").count() == 1, "one rule: {part}");
+    assert!(part.contains("hostNetwork: true"), "{part}");
+
     let pods = grant(json!([{ "kind": "Pod", "verbs": ALL }]));
     let body = json!({ "spec": { "containers": [{ "name": "main", "image": "a" }] } });
     let denial = denied(&pods, Access::Apply(&body), &object("", "Pod", "n/a"));
