@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Shows that removing any single condition of the gate makes some test fail: each mutant of the
-# files below must be caught by a test, but for those in tests/mutants.toml, which say why.
+# files below must be caught by a test, but for those in tests/mutants*.toml, which say why.
 #
-# The files are in hotshoe-core, so neither kube nor wasmtime is compiled for them.
+# Most files are in hotshoe-core, so neither kube nor wasmtime is compiled for them. Those of the host come last.
 # Usage: tests/mutants.sh [option of `cargo mutants`…]     (hours on two cores; `--shard 1/20` runs a part)
 set -euo pipefail
 
@@ -18,10 +18,19 @@ if ! command -v cargo-mutants >/dev/null; then
 fi
 
 cd "$root"
-mkdir -p target/mutants
-status=0
-cargo mutants --package hotshoe-core --cargo-arg=--lib --config tests/mutants.toml --output target/mutants --no-shuffle \
-    --colors never --minimum-test-timeout 20 --jobs 2 "$@" || status=$?
-# 3: some made a test run out of its time, so that they were noticed as well; others may have been missed beside them.
-[ "$status" != 3 ] || [ -s target/mutants/mutants.out/missed.txt ] || exit 0
-exit "$status"
+# Usage: run FOLDER CONFIG PACKAGE [option of `cargo mutants`…] -- [filter of tests…]
+run() {
+    local folder=target/mutants/$1 config=$2 package=$3 status=0
+    shift 3
+    mkdir -p "$folder"
+    cargo mutants --package "$package" --cargo-arg=--lib --config "$config" --output "$folder" --no-shuffle \
+        --colors never --minimum-test-timeout 20 "$@" || status=$?
+    # 3: some made a test run out of its time, so that they were noticed as well; others may have been missed beside them.
+    [ "$status" != 3 ] || [ -s "$folder/mutants.out/missed.txt" ] || return 0
+    return "$status"
+}
+
+failed=
+run core tests/mutants.toml hotshoe-core --jobs 2 "$@" || failed=$?
+run host tests/mutants-host.toml hotshoe "$@" -- -- checked_apply:: registry:: server:: || failed=$?
+exit "${failed:-0}"
