@@ -133,14 +133,9 @@ pub async fn remove_from_status(
     let absent: serde_json::Map<String, Value> =
         fields.iter().map(|field| ((*field).to_owned(), Value::Null)).collect();
     let body = json!({ "metadata": { "uid": &*object.uid }, "status": absent });
-    let patch = Patch {
-        verb: "remove what others set from the status of",
-        subresource: Some("status"),
-        query: apply_body::manager_query(HOST_MANAGER),
-        content_type: MERGE_PATCH,
-        body: body.to_string().into_bytes(),
-    };
-    patch.send(cluster, resource, &object.key, permit).await
+    Patch::of_status("remove what others set from the status of", &body)
+        .send(cluster, resource, &object.key, permit)
+        .await
 }
 
 /// Writes the history in the status, as the host.
@@ -158,14 +153,7 @@ pub async fn set_history(
         "metadata": { "uid": &*object.uid, "resourceVersion": object.resource_version.to_string() },
         "status": { "history": history },
     });
-    let patch = Patch {
-        verb: "set the history of",
-        subresource: Some("status"),
-        query: apply_body::manager_query(HOST_MANAGER),
-        content_type: MERGE_PATCH,
-        body: body.to_string().into_bytes(),
-    };
-    patch.send(cluster, resource, &object.key, permit).await
+    Patch::of_status("set the history of", &body).send(cluster, resource, &object.key, permit).await
 }
 
 /// Reads one object, or the list of all objects, with the account of the connection.
@@ -207,6 +195,17 @@ struct Patch {
 }
 
 impl Patch {
+    /// Builds a merge patch of the status by the host.
+    fn of_status(verb: &'static str, body: &Value) -> Self {
+        Self {
+            verb,
+            subresource: Some("status"),
+            query: apply_body::manager_query(HOST_MANAGER),
+            content_type: MERGE_PATCH,
+            body: body.to_string().into_bytes(),
+        }
+    }
+
     async fn send(
         self,
         cluster: &Cluster,

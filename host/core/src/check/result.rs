@@ -454,6 +454,9 @@ mod tests {
         assert!(!exceeds(&mounted, &mounted));
         // A container that others have added may mount a volume of this name already.
         assert!(exceeds(&nothing, &mounted));
+        let (in_host, mut both) = (template(json!({ "hostPID": true })), mounted.clone());
+        both["spec"]["template"]["spec"]["hostPID"] = json!(true);
+        assert!(exceeds(&in_host, &both) && exceeds(&mounted, &in_host) && !exceeds(&both, &both));
     }
 
     #[test]

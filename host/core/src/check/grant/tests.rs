@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::check::Denial;
 use crate::check::access_request::{Access, Request};
 use crate::model::decision::{MatchRule, OwnedKind, ReadKind, WriteVerb};
 use crate::model::kind::ObjectRef;
@@ -511,13 +512,15 @@ fn verbs_are_rbacs() {
     assert_eq!(Verb::from(WriteVerb::Update), Verb::Update);
 }
 
+/// Returns why an access for the parent `n/parent` is denied.
+fn denied(grant: &Grant, access: Access<'_>, object: &ObjectRef) -> Denial {
+    let parent = self::object("c", "Memcached", "n/parent");
+    let request = Request { parent: &parent, object, namespaced: true, access };
+    grant.authorise(&request, &label_of).unwrap_err()
+}
+
 #[test]
 fn a_fix_names_the_rule_that_lacks_least_its_kind_and_the_namespace_of_the_parent_as_own() {
-    let denied = |grant: &Grant, access: Access<'_>, object: &ObjectRef| {
-        let parent = self::object("c", "Memcached", "n/parent");
-        let request = Request { parent: &parent, object, namespaced: true, access };
-        grant.authorise(&request, &label_of).unwrap_err()
-    };
     let maps = json!({ "kind": "ConfigMap", "verbs": ALL });
     let secrets = grant(json!([maps, { "kind": "Secret", "verbs": ["get"], "names": ["a"] }]));
     let denial = denied(&secrets, Access::Read, &object("", "Secret", "n/b")).to_string();
@@ -539,11 +542,6 @@ fn a_fix_names_the_rule_that_lacks_least_its_kind_and_the_namespace_of_the_paren
 
 #[test]
 fn the_rule_for_a_new_child_lets_the_host_watch_it_and_a_fix_of_the_object_itself_is_not_offered_as_a_grant() {
-    let denied = |grant: &Grant, access: Access<'_>, object: &ObjectRef| {
-        let parent = self::object("c", "Memcached", "n/parent");
-        let request = Request { parent: &parent, object, namespaced: true, access };
-        grant.authorise(&request, &label_of).unwrap_err()
-    };
     let nothing = grant(json!([]));
     let body = json!({});
     let part = denied(&nothing, Access::Apply(&body), &map("n/a")).plugin_yaml(&nothing).unwrap();
