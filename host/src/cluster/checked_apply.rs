@@ -111,6 +111,8 @@ mod tests {
     struct Live {
         version: u64,
         account: &'static str,
+        /// The answer to each write; none if it depends on the version.
+        answer: Option<StatusCode>,
         /// The requests: `get`, `dry`, and each write with its precondition and the status code of its answer.
         requests: Vec<String>,
     }
@@ -132,7 +134,8 @@ mod tests {
             let sent: Value = serde_json::from_str(body).unwrap();
             let asked = sent["metadata"]["resourceVersion"].as_str().unwrap_or("any");
             let is_met = asked == "any" || asked == self.version.to_string();
-            let code = if is_met { StatusCode::OK } else { StatusCode::CONFLICT };
+            let by_version = if is_met { StatusCode::OK } else { StatusCode::CONFLICT };
+            let code = self.answer.unwrap_or(by_version);
             self.requests.push(format!("{asked} {}", code.as_u16()));
             self.version += u64::from(is_met);
             (code, if is_met { self.object() } else { json!({}) }.to_string())
@@ -141,7 +144,7 @@ mod tests {
 
     /// Serves a live child of this version with this account in its template.
     async fn scene(kind: (&str, &str, &str), version: u64, account: &'static str) -> (Scene, Arc<Mutex<Live>>) {
-        let live = Arc::new(Mutex::new(Live { version, account, requests: Vec::new() }));
+        let live = Arc::new(Mutex::new(Live { version, account, answer: None, requests: Vec::new() }));
         let served = live.clone();
         let answer = async move |method: Method, uri: Uri, body: String| served.lock().answer(&method, &uri, &body);
         (Scene::new(kind, Router::new().fallback(answer)).await, live)
@@ -149,7 +152,7 @@ mod tests {
 
     /// Returns the child as it was seen in version 1.
     fn seen(scene: &Scene, account: &'static str) -> Object {
-        let first = Live { version: 1, account, requests: Vec::new() };
+        let first = Live { version: 1, account, answer: None, requests: Vec::new() };
         scene.view.watch.read(&first.object().to_string()).unwrap()
     }
 
@@ -199,6 +202,36 @@ mod tests {
         let applied = scene.writer.apply_and_repair(&scene.apply, None, scene.target(&no_admin)).await;
         assert!(matches!(applied, Err(WriteError::Denied(_))), "{applied:?}");
         assert_eq!(live.lock().requests, ["get", "dry"]);
+    }
+
+    #[tokio::test]
+    async fn a_write_that_others_overtake_each_time_is_tried_five_times_and_another_error_once() {
+        for (answer, writes, reads) in [(StatusCode::CONFLICT, 5, 4), (StatusCode::FORBIDDEN, 1, 0)] {
+            let (scene, live) = scene(DEPLOYMENT, 1, "default").await;
+            live.lock().answer = Some(answer);
+            let known = seen(&scene, "default");
+            let applied = scene.writer.apply_checked(&scene.apply, &known, scene.target(&no_admin)).await;
+            assert!(matches!(applied, Err(WriteError::Api(error)) if error.code == answer.as_u16()), "{answer}");
+            let requests = live.lock().requests.clone();
+            let count = |is: &dyn Fn(&str) -> bool| requests.iter().filter(|request| is(request)).count();
+            assert_eq!((count(&|one| one.ends_with(answer.as_str())), count(&|one| one == "get")), (writes, reads));
+        }
+    }
+
+    #[tokio::test]
+    async fn repairs_are_checked_where_they_change_the_content_of_a_child_with_closed_fields() {
+        let (scene, _live) = scene(DEPLOYMENT, 1, "admin").await;
+        let live = Live { version: 1, account: "admin", answer: None, requests: Vec::new() }.object();
+        let closed = seen(&scene, "admin").closed;
+        assert!(!closed.is_empty());
+        let repair = |pointer: &str| [Repair { pointer: pointer.to_owned(), value: json!("other") }];
+        let check = |closed: &[Box<str>], pointer: &str| {
+            check_repairs(&scene.apply, closed, &live, &repair(pointer), scene.target(&no_admin))
+        };
+        let elsewhere = "/spec/template/spec/schedulerName";
+        assert!(matches!(check(&closed, elsewhere), Err(WriteError::Denied(_))));
+        assert!(check(&closed, "/spec/template/spec/serviceAccountName").is_ok(), "the admin is gone");
+        assert!(check(&closed, "/metadata/managedFields").is_ok() && check(&[], elsewhere).is_ok());
     }
 
     #[tokio::test]

@@ -177,6 +177,24 @@ mod tests {
         assert_eq!(got("scraper", METRICS_PATH).await, StatusCode::OK);
     }
 
+    #[tokio::test]
+    async fn a_flood_of_unknown_tokens_is_cut_and_a_known_one_is_served_beside_it() {
+        let metrics = Router::new().route(METRICS_PATH, get(|| async { "metrics" }));
+        let routes = protect(metrics, api_server().await);
+        let got = async |token: &str| {
+            let request = Request::get(METRICS_PATH).header(header::AUTHORIZATION, format!("Bearer {token}"));
+            routes.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap().status()
+        };
+        assert_eq!(got("scraper").await, StatusCode::OK);
+        let mut codes = Vec::new();
+        for number in 0..40 {
+            codes.push(got(&format!("stranger-{number}")).await);
+        }
+        assert_eq!(codes.first(), Some(&StatusCode::FORBIDDEN));
+        assert!(codes.contains(&StatusCode::TOO_MANY_REQUESTS), "{codes:?}");
+        assert_eq!(got("scraper").await, StatusCode::OK);
+    }
+
     fn token(number: usize) -> TokenDigest {
         Sha256::digest(number.to_le_bytes()).into()
     }

@@ -249,3 +249,12 @@ fn the_field_names_are_those_of_the_crd_and_a_misspelt_one_is_refused() {
         assert!(serde_json::from_value::<Verify>(wrong).is_err());
     }
 }
+
+#[test]
+fn the_first_refusals_are_named_and_the_others_counted() {
+    let refusals = |count: usize| (0..count).map(|number| format!("why {number}")).collect::<Vec<_>>();
+    assert_eq!(named(vec!["same".to_owned(), "same".to_owned()]), "same");
+    assert_eq!(named(refusals(2)), "why 0; why 1");
+    let many = named(refusals(MAX_NAMED_REFUSALS + 2));
+    assert!(many.starts_with("why 0; ") && many.ends_with("; and 2 more"), "{many}");
+}
