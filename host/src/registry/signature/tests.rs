@@ -258,3 +258,44 @@ fn the_first_refusals_are_named_and_the_others_counted() {
     let many = named(refusals(MAX_NAMED_REFUSALS + 2));
     assert!(many.starts_with("why 0; ") && many.ends_with("; and 2 more"), "{many}");
 }
+
+/// Returns a bundle with a statement about an image, signed by this key without a log.
+fn bundle(key: &KeyPair, digest: Digest, predicate: &str, kind: &str) -> Signature {
+    let statement = json!({
+        "_type": "https://in-toto.io/Statement/v1",
+        "subject": [{ "name": "", "digest": { "sha256": digest.full() } }],
+        "predicateType": predicate,
+        "predicate": {},
+    });
+    let statement = statement.to_string();
+    let signed = format!("DSSEv1 {} {kind} {} {statement}", kind.len(), statement.len());
+    let bundle = json!({
+        "mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json",
+        "verificationMaterial": { "publicKey": { "hint": "" }, "tlogEntries": [] },
+        "dsseEnvelope": {
+            "payload": base64(&statement),
+            "payloadType": kind,
+            "signatures": [{ "sig": base64(key.sign(signed.as_bytes()).unwrap()) }],
+        },
+    });
+    Signature::Bundle(Box::new(Bundle::from_json(&bundle.to_string()).unwrap()))
+}
+
+#[test]
+fn a_bundle_is_accepted_by_the_key_of_its_signer_for_the_image_that_it_signs() {
+    const SIGNED: &str = "https://sigstore.dev/cosign/sign/v1";
+    const STATEMENT: &str = "application/vnd.in-toto+json";
+    let (own, other, digest) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap(), Digest::of(b"image"));
+    let signer = |key: &KeyPair| Recogniser::of_key(&key.public_key_pem()).unwrap();
+    let signature = bundle(&own, digest, SIGNED, STATEMENT);
+    assert_eq!(signer(&own).accepts(&signature, digest), Ok(()));
+    for (recogniser, signature, of, why) in [
+        (signer(&other), &signature, digest, "another key"),
+        (signer(&own), &signature, Digest::of(b"other"), "another image"),
+        (signer(&own), &bundle(&own, digest, "https://example.org/scan", STATEMENT), digest, "cosign/sign/v1"),
+        (signer(&own), &bundle(&own, digest, SIGNED, "application/json"), digest, "no statement"),
+    ] {
+        let refused = recogniser.accepts(signature, of).unwrap_err();
+        assert!(refused.contains(why), "{refused}");
+    }
+}
