@@ -299,3 +299,32 @@ fn a_bundle_is_accepted_by_the_key_of_its_signer_for_the_image_that_it_signs() {
         assert!(refused.contains(why), "{refused}");
     }
 }
+
+#[test]
+fn a_simple_signature_is_accepted_by_the_key_of_its_signer_for_the_payload_that_it_signs() {
+    let (own, other, digest) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap(), Digest::of(b"image"));
+    let signer = |key: &KeyPair| Recogniser::of_key(&key.public_key_pem()).unwrap();
+    let (payload, _) = Sigstore::new().simple(digest, SUBJECT, SystemTime::now());
+    let (another, _) = Sigstore::new().simple(Digest::of(b"other"), SUBJECT, SystemTime::now());
+    let signature = base64(own.sign(&payload).unwrap());
+    let annotations = BTreeMap::from([("dev.cosignproject.cosign/signature".to_owned(), signature)]);
+    let signed = |payload: &[u8]| Signature::Simple(Signed::read(payload.to_vec(), &annotations).unwrap());
+    assert_eq!(signer(&own).accepts(&signed(&payload), digest), Ok(()));
+    for (recogniser, payload, of, why) in [
+        (signer(&other), &payload, digest, "another key"),
+        (signer(&own), &another, Digest::of(b"other"), "another key"),
+        (signer(&own), &payload, Digest::of(b"other"), "another image"),
+    ] {
+        let refused = recogniser.accepts(&signed(payload), of).unwrap_err();
+        assert!(refused.contains(why), "{refused}");
+    }
+}
+
+#[test]
+fn a_payload_beside_the_signature_of_another_is_refused() {
+    let (sigstore, digest, other) = (Sigstore::new(), Digest::of(b"image"), Digest::of(b"other"));
+    let (_, annotations) = sigstore.simple(other, SUBJECT, SystemTime::now());
+    let (payload, _) = sigstore.simple(digest, SUBJECT, SystemTime::now());
+    let signature = Signature::Simple(Signed::read(payload, &annotations).unwrap());
+    assert!(keyless(&sigstore, ISSUER, SUBJECT).accepts(&signature, digest).is_err());
+}
