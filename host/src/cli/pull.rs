@@ -22,7 +22,7 @@ use hotshoe_core::model::limits::COMPONENT_BYTES;
     hotshoe pull oci://ghcr.io/org/memcached:1.0 --verify-key cosign.pub\n  \
     hotshoe pull oci://ghcr.io/org/memcached:1.0 --trusted-root trusted_root.json \\\n    \
     --verify-issuer https://token.actions.githubusercontent.com \\\n    \
-    --verify-subject https://github.com/org/repo/.github/workflows/ci.yml@main\n\n\
+    --verify-subject https://github.com/me/app/.github/workflows/ci.yml@refs/tags/v1\n\n\
     Credentials, proxy and TLS are as for `hotshoe push`. Several keys may be given, and one of them is enough. A file is \
     written only after all checks.")]
 pub struct Args {

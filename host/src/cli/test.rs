@@ -25,7 +25,7 @@ use crate::sandbox::revision::Revision;
 #[command(after_help = "Examples:\n  \
     hotshoe test plugins/memcached\n  \
     hotshoe test plugins/memcached resize        # those with `resize` in their name\n  \
-    hotshoe test plugins/memcached --accept      # the answers are the expected ones\n  \
+    hotshoe test plugins/memcached --accept      # take the answers as expected\n  \
     hotshoe test plugins/memcached --bench 2000  # how long one decision takes\n\n\
     Exit code: 0 when all passed, 1 otherwise.")]
 pub struct Args {

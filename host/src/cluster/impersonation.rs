@@ -17,7 +17,7 @@ impl Writer {
     }
 
     /// Asks until the host may impersonate the plugin, so that a right that is missing is known before the first write.
-    /// Stops when the API server refuses the question itself: then the writes tell.
+    /// Stops when the API server refuses the question itself: then the writes show it.
     pub async fn check_impersonation(&self) {
         let Some((namespace, account)) = self.identity.account() else { return };
         loop {

@@ -197,6 +197,13 @@ pub struct Condition {
     pub observed_generation: i64,
 }
 
+impl PluginStatus {
+    /// Reads the status of an object; the default one where it has none, or one that cannot be read.
+    pub fn of(object: &Value) -> Self {
+        object.get("status").cloned().and_then(|status| serde_json::from_value(status).ok()).unwrap_or_default()
+    }
+}
+
 /// Returns the CustomResourceDefinition.
 ///
 /// # Errors

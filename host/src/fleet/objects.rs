@@ -362,36 +362,38 @@ impl Objects {
             return;
         }
         let written = self.write_status(described, &next, &permit).await;
-        if let Ok(object) = &written {
+        let reply = written.map(|(reply, became)| {
             self.record_events(described, &next, &permit);
-            let became = status_of(object);
             match became == next {
                 true => drop(self.applied.remove(name)),
                 false => drop(self.applied.insert(name.into(), (next, became))),
             }
-        }
-        self.learn(name, written);
+            reply
+        });
+        self.learn(name, reply);
     }
 
     /// Applies a status, and removes the fields in it that the host does not set. Conditions that others added stay.
+    /// Returns the API server's reply, and the status in it.
     async fn write_status(
         &self,
         described: &Described,
         next: &PluginStatus,
         permit: &Permit,
-    ) -> Result<String, ApiError> {
+    ) -> Result<(String, PluginStatus), ApiError> {
         let (cluster, resource, object) = (&self.shared.cluster, &self.resource, &described.object);
         let name = resource.reference(&object.key).to_string();
         let body = serde_json::to_value(next).map_err(|error| ApiError::unreadable("write", name, &error))?;
         let applied = plugin_object::apply_status(cluster, resource, object, &body, permit).await?;
-        let became = serde_json::from_str::<Value>(&applied).unwrap_or_default();
-        let became = became.get("status").and_then(Value::as_object);
-        let foreign: Vec<&str> =
-            became.into_iter().flatten().map(|(key, _)| &**key).filter(|key| body.get(key).is_none()).collect();
+        let became: Value = serde_json::from_str(&applied).unwrap_or_default();
+        let members = became.get("status").and_then(Value::as_object).into_iter().flatten();
+        let foreign: Vec<&str> = members.map(|(key, _)| &**key).filter(|key| body.get(key).is_none()).collect();
         if foreign.is_empty() {
-            return Ok(applied);
+            return Ok((applied, PluginStatus::of(&became)));
         }
-        plugin_object::remove_from_status(cluster, resource, object, &foreign, permit).await
+        let left = plugin_object::remove_from_status(cluster, resource, object, &foreign, permit).await?;
+        let became = PluginStatus::of(&serde_json::from_str(&left).unwrap_or_default());
+        Ok((left, became))
     }
 
     /// Records Events about what is new in a status.
@@ -453,12 +455,6 @@ impl Objects {
     }
 }
 
-/// Returns the status in an object.
-fn status_of(object: &str) -> PluginStatus {
-    let object: Value = serde_json::from_str(object).unwrap_or_default();
-    object.get("status").cloned().and_then(|status| serde_json::from_value(status).ok()).unwrap_or_default()
-}
-
 /// Returns what becomes of parents that still have a finalizer of a plugin that does not run, as the end of a message.
 fn leftover_finalizers(status: &PluginStatus) -> String {
     if status.finalizers.is_empty() {
@@ -466,7 +462,7 @@ fn leftover_finalizers(status: &PluginStatus) -> String {
     }
     let finalizers = status.finalizers.join(", ");
     format!(
-        "; meanwhile no object goes that has its finalizer {finalizers}: delete this Plugin with spec.deletionPolicy orphan to remove that"
+        "; objects with its finalizer {finalizers} cannot be deleted meanwhile: delete this Plugin with spec.deletionPolicy orphan, which removes that finalizer"
     )
 }
 

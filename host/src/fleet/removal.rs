@@ -137,7 +137,7 @@ impl Removal<'_> {
 
     fn paused(&self) -> &'static str {
         match self.plugin.is_some_and(|plugin| plugin.plugin().control.paused) {
-            true => "; spec.paused is true, so none of them goes: set it to false",
+            true => "; spec.paused is true, so none of them can go: set it to false",
             false => "",
         }
     }

@@ -26,7 +26,7 @@ use hotshoe_core::model::digest::Digest;
 
 /// The pause after the first failure before a registry is asked again. It doubles with each further failure.
 const FIRST_BACKOFF: Duration = Duration::from_secs(5);
-/// The longest pause after a failure. No event tells that a registry or a pull secret is there again.
+/// The longest pause after a failure. No watch shows that a registry or a pull secret is there again.
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 /// The pause before a component of a ConfigMap that could not be stored is read again.
 const STORE_RETRY_PAUSE: Duration = Duration::from_secs(30);
@@ -194,7 +194,7 @@ async fn follow_config_map(plugin: &Arc<ManagedPlugin>, ConfigMapKey { name, key
             if let Err((reason, message)) = stored {
                 fail(plugin, reason, message);
                 if reason == UNWRITABLE {
-                    // No event tells that there is room, and the component is not held in memory until then.
+                    // No watch shows that there is room, and the component is not held in memory until then.
                     return tokio::time::sleep(STORE_RETRY_PAUSE).await;
                 }
             }

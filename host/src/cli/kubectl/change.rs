@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow};
 use serde_json::{Value, json};
 
-use crate::cli::kubectl::{Objects, short, status_of};
+use crate::cli::kubectl::{Objects, short};
 use crate::cli::terminal;
 use crate::config::manifest::DigestPrefix;
 use crate::config::plugin_resource::PluginStatus;
@@ -15,7 +15,7 @@ use hotshoe_core::model::digest::Digest;
 
 pub(super) async fn approve(objects: &Objects, plugin: &str, named: Option<DigestPrefix>) -> anyhow::Result<ExitCode> {
     let object = objects.get(plugin).await?;
-    let Approval { digest, waits } = Approval::of(&status_of(&object), named.as_ref())
+    let Approval { digest, waits } = Approval::of(&PluginStatus::of(&object), named.as_ref())
         .map_err(|why| anyhow!("{plugin}: {why}; `kubectl hotshoe status {plugin}` shows its revisions"))?;
     let before = object.pointer("/spec/approve").and_then(Value::as_str);
     objects.patch(plugin, json!({ "approve": another_form(digest, before) })).await?;
@@ -82,7 +82,7 @@ pub(super) async fn roll_back(
     plugin: &str,
     named: Option<DigestPrefix>,
 ) -> anyhow::Result<ExitCode> {
-    let status = status_of(&objects.get(plugin).await?);
+    let status = PluginStatus::of(&objects.get(plugin).await?);
     let Rollback { to, ended } = match named {
         Some(named) => Rollback::to(&status, &named).map_err(|why| anyhow!("{plugin}: {why}; `kubectl hotshoe status {plugin}` lists them"))?,
         None => Rollback::of(&status).with_context(|| format!("no revision of {plugin} was active before the present one; name one of `kubectl hotshoe status {plugin}`"))?,

@@ -16,7 +16,7 @@ use crate::cli::terminal::{self, Output};
 use crate::cluster::client::{Cluster, ConnectOptions};
 use crate::cluster::plugin_object;
 use crate::config::manifest::{DigestPrefix, KIND};
-use crate::config::plugin_resource::{GROUP, PLURAL, PluginStatus, VERSION};
+use crate::config::plugin_resource::{GROUP, PLURAL, VERSION};
 
 /// The number of digits of a digest that are shown.
 const SHORT_DIGEST: usize = 12;
@@ -162,11 +162,6 @@ impl Objects {
         patched.with_context(|| format!("the Plugin {name} cannot be changed"))?;
         Ok(())
     }
-}
-
-/// Returns the status of an object; an empty one if no host has written it yet.
-fn status_of(object: &Value) -> PluginStatus {
-    object.get("status").cloned().and_then(|status| serde_json::from_value(status).ok()).unwrap_or_default()
 }
 
 /// Returns the short form of a digest.

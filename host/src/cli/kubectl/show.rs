@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use crate::cli::kubectl::{Objects, short, status_of};
+use crate::cli::kubectl::{Objects, short};
 use crate::cli::terminal::Output;
 use crate::config::plugin_resource::{CanaryStatus, Pending, PluginStatus, RevisionStatus};
 
@@ -26,7 +26,7 @@ fn table(items: &[Value]) -> String {
         "PLUGIN", "READY", "VERSION", "DIGEST", "PARENTS", "ERRORS"
     );
     for item in items {
-        let status = status_of(item);
+        let status = PluginStatus::of(item);
         let name = item.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
         let (ready, why) = ready(&status);
         let row = format!(
@@ -52,7 +52,7 @@ fn ready(status: &PluginStatus) -> (&str, String) {
 }
 
 fn page(name: &str, object: &Value) -> String {
-    let status = status_of(object);
+    let status = PluginStatus::of(object);
     let mut page = format!("Plugin {name}\n");
     for condition in &status.conditions {
         let message = if condition.message.is_empty() { String::new() } else { format!(": {}", condition.message) };
