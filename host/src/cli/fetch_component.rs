@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use crate::cli::attempt::Attempt;
 use crate::registry::confinement::confine;
-use crate::registry::{authorities, process};
+use crate::registry::process;
 
 /// Pull the component that standard input asks for, to standard output
 #[derive(clap::Args, Debug)]
@@ -25,7 +25,6 @@ impl Args {
         match self.attempt {
             Some(attempt) => attempt.run(confine)?,
             None => {
-                authorities::ensure()?;
                 process::serve(stdin().lock(), stdout().lock()).await?;
             }
         }

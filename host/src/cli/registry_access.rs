@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 
-use crate::registry::Access;
 use crate::registry::credentials::Credentials;
+use crate::registry::{Access, connection};
 
 /// The options by which a registry is reached.
 #[derive(clap::Args, Debug)]
@@ -17,6 +17,13 @@ pub(super) struct AccessOptions {
     /// Use no TLS. Without this option, only a registry on this machine is reached without TLS
     #[arg(long)]
     plain_http: bool,
+    /// Send the user and the password to this server too, if the registry hands out its tokens there
+    #[arg(long, value_name = "HOST", value_parser = token_host)]
+    token_host: Option<String>,
+}
+
+fn token_host(text: &str) -> Result<String, String> {
+    connection::check_token_host(text).map(|()| text.to_owned())
 }
 
 impl AccessOptions {
@@ -27,6 +34,7 @@ impl AccessOptions {
                 .with_context(|| format!("cannot read the authorities of registries in {}", path.display()))
         });
         let credentials = Credentials::of_user()?;
-        Ok(Access { credentials, authorities: authorities.transpose()?, plain_http: self.plain_http })
+        let (plain_http, token_host) = (self.plain_http, self.token_host.clone());
+        Ok(Access { credentials, authorities: authorities.transpose()?, plain_http, token_host })
     }
 }

@@ -8,6 +8,7 @@ use anyhow::{Context, bail, ensure};
 use crate::config::manifest::Source;
 use crate::config::{HostSettings, Origin, folders};
 use crate::registry::ImageRef;
+use crate::registry::connection::check_token_host;
 use hotshoe_core::model::digest::Digest;
 
 /// Returns the paths at which the component may be.
@@ -22,10 +23,13 @@ pub(super) fn places(
 ) -> anyhow::Result<Vec<PathBuf>> {
     ensure!(
         source.is_one(),
-        "spec.source must name exactly one of file, configMap and oci, and pullSecret, caBundle, plainHttp and verify only beside oci"
+        "spec.source must name exactly one of file, configMap and oci, and pullSecret, caBundle, plainHttp, tokenHost and verify only beside oci"
     );
     if let Some(image) = &source.oci {
         image.parse::<ImageRef>().context("spec.source.oci")?;
+    }
+    if let Some(server) = &source.token_host {
+        check_token_host(server).map_err(anyhow::Error::msg).context("spec.source.tokenHost")?;
     }
     source.check_interval().context("spec.source")?;
     if let Some(verify) = &source.verify {

@@ -197,6 +197,10 @@ pub struct Source {
     /// Whether the registry is asked without TLS.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub plain_http: bool,
+    /// The server (`HOST` or `HOST:PORT`) that hands out the registry's tokens, and so gets its user and password. It is
+    /// named only where it is another one than the registry, and is known for docker.io and registry.gitlab.com.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_host: Option<String>,
     /// How often it is looked whether the tag means another image; 1m unless said otherwise, 10s at least.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Span>,
@@ -209,7 +213,13 @@ impl Source {
     /// Returns whether exactly one place is named, and keys for images only beside an image.
     pub fn is_one(&self) -> bool {
         let named = [self.file.is_some(), self.config_map.is_some(), self.oci.is_some()];
-        let of_image = [self.pull_secret.is_some(), self.ca_bundle.is_some(), self.plain_http, self.verify.is_some()];
+        let of_image = [
+            self.pull_secret.is_some(),
+            self.ca_bundle.is_some(),
+            self.plain_http,
+            self.token_host.is_some(),
+            self.verify.is_some(),
+        ];
         let count = named.into_iter().filter(|named| *named).count();
         count == 1 && (self.oci.is_some() || !of_image.contains(&true))
     }

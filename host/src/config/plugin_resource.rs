@@ -261,9 +261,9 @@ fn one_source() -> Rule {
 
 fn only_of_images() -> Rule {
     Rule::new(
-        "has(self.oci) || !(has(self.pullSecret) || has(self.caBundle) || has(self.plainHttp) || has(self.verify))",
+        "has(self.oci) || !(has(self.pullSecret) || has(self.caBundle) || has(self.plainHttp) || has(self.tokenHost) || has(self.verify))",
     )
-    .message("pullSecret, caBundle, plainHttp and verify are for oci alone.")
+    .message("pullSecret, caBundle, plainHttp, tokenHost and verify are for oci alone.")
 }
 
 fn long_enough() -> Rule {

@@ -9,7 +9,6 @@ use std::process::{Command, Stdio};
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use oci_client::secrets::RegistryAuth;
 use serde::{Deserialize, Serialize};
 
 use crate::registry::error::RegistryError;
@@ -33,10 +32,12 @@ pub struct Credentials {
     helpers: Helpers,
 }
 
+/// A user and the password.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
-struct Login {
-    user: String,
-    password: String,
+#[cfg_attr(test, derive(Debug))]
+pub(super) struct Login {
+    pub(super) user: String,
+    pub(super) password: String,
 }
 
 #[derive(Clone, Default)]
@@ -121,13 +122,13 @@ impl Credentials {
     }
 
     /// Returns the login for an image: that of its repository, or of a folder above it, or of its registry.
-    pub(super) fn of_image(&self, image: &ImageRef) -> Result<RegistryAuth, RegistryError> {
+    pub(super) fn of_image(&self, image: &ImageRef) -> Result<Option<Login>, RegistryError> {
         let registry = server_of(image.registry());
         let path = format!("{registry}/{}", image.repository());
         let mut above = path.as_str();
         loop {
             if let Some(login) = self.auths.get(above) {
-                return Ok(RegistryAuth::Basic(login.user.clone(), login.password.clone()));
+                return Ok(Some(login.clone()));
             }
             match above.rsplit_once('/') {
                 Some((shorter, _)) => above = shorter,
@@ -146,18 +147,18 @@ impl fmt::Debug for Credentials {
 
 impl Helpers {
     /// Asks the program that knows the credentials for this registry, if there is one.
-    fn ask(&self, registry: &str) -> Result<RegistryAuth, RegistryError> {
+    fn ask(&self, registry: &str) -> Result<Option<Login>, RegistryError> {
         let Some(helper) = self.of_registry.get(registry).or(self.of_all.as_ref()) else {
-            return Ok(RegistryAuth::Anonymous);
+            return Ok(None);
         };
         let program = format!("docker-credential-{helper}");
         let failed = |why: String| RegistryError::InvalidCredentials(format!("{program}: {why}"));
         let server = if registry == "docker.io" { format!("https://{DOCKER_HUB}") } else { registry.to_owned() };
         let answer = ask(&program, &server).map_err(|error| failed(error.to_string()))?;
-        let Some(answer) = answer else { return Ok(RegistryAuth::Anonymous) };
+        let Some(answer) = answer else { return Ok(None) };
         let Helped { username, secret } = serde_json::from_slice(&answer)
             .map_err(|_| failed("its answer is not that of a credential helper".to_owned()))?;
-        login(username, secret).map(|login| RegistryAuth::Basic(login.user, login.password)).map_err(failed)
+        login(username, secret).map(Some).map_err(failed)
     }
 }
 
@@ -216,12 +217,12 @@ fn server_of(name: &str) -> String {
 mod tests {
     use super::*;
 
-    fn of(config: &str, image: &str) -> RegistryAuth {
+    fn of(config: &str, image: &str) -> Option<Login> {
         Credentials::of_secret(config.as_bytes()).unwrap().of_image(&image.parse().unwrap()).unwrap()
     }
 
-    fn basic(user: &str, password: &str) -> RegistryAuth {
-        RegistryAuth::Basic(user.to_owned(), password.to_owned())
+    fn basic(user: &str, password: &str) -> Option<Login> {
+        Some(Login { user: user.to_owned(), password: password.to_owned() })
     }
 
     #[test]
@@ -236,8 +237,8 @@ mod tests {
         assert_eq!(of(config, "oci://ghcr.io/org/team/x:1"), basic("u", "p"));
         assert_eq!(of(config, "oci://ghcr.io/org/team2/x:1"), basic("a", "b:c"));
         assert_eq!(of(config, "oci://docker.io/x"), basic("hub", "pw"));
-        assert_eq!(of(config, "oci://quay.io/x"), RegistryAuth::Anonymous);
-        assert_eq!(of(config, "oci://ghcr.io.example.org/x"), RegistryAuth::Anonymous);
+        assert_eq!(of(config, "oci://quay.io/x"), None);
+        assert_eq!(of(config, "oci://ghcr.io.example.org/x"), None);
     }
 
     #[test]
@@ -258,7 +259,7 @@ mod tests {
     #[test]
     fn a_secret_runs_no_program() {
         let config = r#"{"credsStore": "x", "credHelpers": {"ghcr.io": "x/../../../bin/sh"}}"#;
-        assert_eq!(of(config, "oci://ghcr.io/x"), RegistryAuth::Anonymous);
+        assert_eq!(of(config, "oci://ghcr.io/x"), None);
     }
 
     #[test]

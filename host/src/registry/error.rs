@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use oci_client::errors::{OciDistributionError, OciErrorCode};
 use serde::{Deserialize, Serialize};
 
 use crate::registry::reference::ImageRef;
@@ -37,6 +36,11 @@ pub enum RegistryError {
         "the registry {registry} denies access to {image} {with}; log in with `docker login {registry}`, or name a pull secret that has credentials for it"
     )]
     Unauthorized { registry: String, image: String, with: String },
+    /// The registry asks for its credentials at another host.
+    #[error(
+        "the registry {registry} asks for its user and password at {host}, which is another host, so they are not sent; if they belong there, name it in spec.source.tokenHost, or with --token-host"
+    )]
+    TokenHost { registry: String, host: String },
     /// The registry does not have this image.
     #[error("{image} is not there; check its name and tag, or push it with `hotshoe push`")]
     ImageNotFound { image: String },
@@ -84,6 +88,19 @@ pub enum RegistryError {
 }
 
 impl RegistryError {
+    /// Returns what happened in a few words, as part of another message.
+    pub(super) fn brief(&self) -> String {
+        match self {
+            Self::ImageNotFound { .. } => String::from("it is not there"),
+            Self::Unauthorized { .. } => String::from("access is denied"),
+            Self::Unreachable { why, .. }
+            | Self::Failed { why, .. }
+            | Self::WrongDigest { why, .. }
+            | Self::WrongMediaType { why, .. } => why.clone(),
+            other => other.reason().to_owned(),
+        }
+    }
+
     /// Returns one PascalCase word for conditions, log and metric.
     pub fn reason(&self) -> &'static str {
         match self {
@@ -92,6 +109,7 @@ impl RegistryError {
             Self::TimedOut { .. } => "RegistryTimedOut",
             Self::Failed { .. } => "RegistryFailed",
             Self::Unauthorized { .. } => "Unauthorized",
+            Self::TokenHost { .. } => "TokenHostUnknown",
             Self::ImageNotFound { .. } => "ImageNotFound",
             Self::WrongDigest { .. } => "WrongDigest",
             Self::WrongMediaType { .. } => "WrongMediaType",
@@ -104,48 +122,6 @@ impl RegistryError {
             Self::InvalidAuthority(_) => "InvalidAuthority",
             Self::ProcessFailed { .. } => "PullFailed",
         }
-    }
-}
-
-/// Converts the error of a request about this image. `with` describes the credentials of the request.
-pub(super) fn of_request(image: &ImageRef, with: &str, error: OciDistributionError) -> RegistryError {
-    let registry = image.registry().to_owned();
-    let unauthorized =
-        || RegistryError::Unauthorized { registry: registry.clone(), image: image.to_string(), with: with.to_owned() };
-    let not_found = || RegistryError::ImageNotFound { image: image.to_string() };
-    let failed = |why: String| RegistryError::Failed { registry: registry.clone(), why: clean(why, MAX_CAUSE_BYTES) };
-    match error {
-        OciDistributionError::RequestError(error) if error.is_redirect() => {
-            failed("it redirects from one address to another without end".to_owned())
-        }
-        OciDistributionError::RequestError(error) => match error.status().map(|status| status.as_u16()) {
-            Some(401 | 403) => unauthorized(),
-            Some(404) => not_found(),
-            Some(code) => failed(format!("it answered {code}")),
-            None => unreachable(image, root_cause(&error)),
-        },
-        OciDistributionError::UnauthorizedError { .. } | OciDistributionError::AuthenticationFailure(_) => {
-            unauthorized()
-        }
-        OciDistributionError::ImageManifestNotFoundError(_) => not_found(),
-        OciDistributionError::DigestError(error) => wrong_digest(image, error),
-        OciDistributionError::RegistryError { envelope, .. } => {
-            let first = envelope.errors.first().map(|error| &error.code);
-            match first {
-                Some(OciErrorCode::Unauthorized | OciErrorCode::Denied) => unauthorized(),
-                Some(
-                    OciErrorCode::ManifestUnknown
-                    | OciErrorCode::NameUnknown
-                    | OciErrorCode::NotFound
-                    | OciErrorCode::BlobUnknown,
-                ) => not_found(),
-                _ => failed(envelope.to_string()),
-            }
-        }
-        OciDistributionError::ServerError { code: 401 | 403, .. } => unauthorized(),
-        OciDistributionError::ServerError { code: 404, .. } => not_found(),
-        OciDistributionError::ServerError { code, message, .. } => failed(format!("it answered {code}: {message}")),
-        other => failed(other.to_string()),
     }
 }
 

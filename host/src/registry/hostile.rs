@@ -1,6 +1,7 @@
 //! Tests with a hostile registry: its answers, and the outcome of each.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
@@ -8,12 +9,16 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::response::Response;
+use futures::future::BoxFuture;
 use futures::{StreamExt as _, stream};
+use rcgen::KeyPair;
 use serde_json::{Value, json};
 
+use crate::registry::connection::{Connection, Operation};
 use crate::registry::manifest::{CONFIG, LAYER, MANIFEST};
+use crate::registry::names::LookUp;
 use crate::registry::reference::sha256;
-use crate::registry::signature::tests::{ISSUER, SUBJECT, Sigstore};
+use crate::registry::signature::tests::{ISSUER, SUBJECT, Sigstore, bundle_by_key, simple_by_key};
 use crate::registry::{Access, Credentials, ImageRef, Keyless, Pull, Pulled, RegistryError, Verify};
 use hotshoe_core::model::digest::Digest;
 
@@ -36,6 +41,12 @@ enum Answer {
     Redirect(String),
     Status(u16, &'static str),
     Challenge(String),
+    /// This challenge to those without this authorization, and these bytes to those with it.
+    Private {
+        challenge: String,
+        authorization: String,
+        bytes: Vec<u8>,
+    },
 }
 
 /// A registry with prepared answers, which records the requests.
@@ -68,7 +79,7 @@ pub(super) fn component() -> (Vec<u8>, Vec<u8>) {
 
 async fn answer(State(fake): State<Fake>, request: Request) -> Response {
     let path = request.uri().path().to_owned();
-    let login = request.headers().get("authorization").map_or("anonymous", |value| value.to_str().unwrap());
+    let login = request.headers().get("authorization").map_or("anonymous", |value| value.to_str().unwrap()).to_owned();
     fake.asked.lock().unwrap().push(format!("{} {path} as {login}", request.method()));
     let answer = fake.answers.lock().unwrap().get(&path).cloned();
     let response = Response::builder();
@@ -82,7 +93,12 @@ async fn answer(State(fake): State<Fake>, request: Request) -> Response {
         }
         Answer::Redirect(to) => response.status(307).header("location", to).body(Body::empty()),
         Answer::Status(code, body) => response.status(code).body(Body::from(body)),
-        Answer::Challenge(challenge) => response.status(401).header("www-authenticate", challenge).body(Body::empty()),
+        Answer::Private { authorization, bytes, .. } if authorization == login => {
+            response.header("docker-content-digest", sha256(Digest::of(&bytes))).body(Body::from(bytes))
+        }
+        Answer::Challenge(challenge) | Answer::Private { challenge, .. } => {
+            response.status(401).header("www-authenticate", challenge).body(Body::from("a secret"))
+        }
     };
     response.unwrap()
 }
@@ -262,14 +278,165 @@ async fn credentials_are_not_sent_to_where_a_registry_redirects() {
     let (fake, elsewhere) = (Fake::start().await, Fake::start().await);
     fake.on("/v2/", Answer::Challenge("Basic realm=\"a\"".to_owned()));
     fake.on(&blob_of(COMPONENT), Answer::Redirect(format!("http://{}{}", elsewhere.address, blob_of(COMPONENT))));
-    let config = json!({ "auths": { &fake.address: { "username": "u", "password": "p" } } }).to_string();
-    let credentials = Credentials::of_secret(config.as_bytes()).unwrap();
-    let access = Access { credentials, ..Access::default() };
-    let pulled = Pull { access, ..fake.of(fake.image()) }.pull(|_, _| ()).await.unwrap();
+    let pulled = fake.pull_as_user().await.unwrap();
     assert_eq!(pulled.component.bytes(), COMPONENT);
     assert!(fake.was_asked(&format!("GET {} as Basic", blob_of(COMPONENT))));
     assert!(elsewhere.was_asked(&format!("GET {} as anonymous", blob_of(COMPONENT))));
     assert!(!elsewhere.was_asked("as Basic"));
+}
+
+impl Fake {
+    /// Returns access as the user `u` with the password `p`.
+    fn access(&self) -> Access {
+        let config = json!({ "auths": { &self.address: { "username": "u", "password": "p" } } }).to_string();
+        Access { credentials: Credentials::of_secret(config.as_bytes()).unwrap(), ..Access::default() }
+    }
+
+    /// Pulls as that user.
+    async fn pull_as_user(&self) -> Result<Pulled, RegistryError> {
+        Pull { access: self.access(), ..self.of(self.image()) }.pull(|_, _| ()).await
+    }
+
+    /// Serves the image only to those with this authorization.
+    fn is_private(&self, challenge: &str, authorization: &str) {
+        for answer in self.answers.lock().unwrap().iter_mut().filter(|(path, _)| path.starts_with("/v2/a/")) {
+            let Answer::Bytes { bytes, .. } = answer.1.clone() else { continue };
+            let (challenge, authorization) = (challenge.to_owned(), authorization.to_owned());
+            *answer.1 = Answer::Private { challenge, authorization, bytes };
+        }
+    }
+}
+
+/// The header for the user `u` with the password `p`.
+const BASIC: &str = "Basic dTpw";
+
+#[tokio::test]
+async fn a_registry_that_is_open_but_for_one_repository_gets_the_credentials_for_that() {
+    let fake = Fake::start().await;
+    fake.is_private("Basic realm=\"x\"", BASIC);
+    assert_eq!(fake.refusal().await.reason(), "Unauthorized", "without credentials");
+    assert_eq!(fake.pull_as_user().await.unwrap().component.bytes(), COMPONENT);
+    assert!(!fake.was_asked(&format!("GET /v2/ as {BASIC}")), "what is open is read without them");
+
+    let fake = Fake::start().await;
+    fake.on("/token", bytes(br#"{"token": "t"}"#));
+    let realm = format!("Bearer realm=\"http://{}/token\",service=\"x\"", fake.address);
+    fake.is_private(&realm, "Bearer t");
+    assert_eq!(fake.pull_as_user().await.unwrap().component.bytes(), COMPONENT);
+    assert!(fake.was_asked(&format!("GET /token as {BASIC}")));
+    let public = fake.pull().await.unwrap();
+    assert_eq!(public.component.bytes(), COMPONENT, "a token is handed out to those without credentials too");
+}
+
+#[tokio::test]
+async fn credentials_go_to_no_other_server_than_the_registry_and_the_one_that_is_named() {
+    let (fake, elsewhere) = (Fake::start().await, Fake::start().await);
+    elsewhere.on("/token", bytes(br#"{"token": "t"}"#));
+    let realm = format!("Bearer realm=\"http://{}/token\",service=\"x\"", elsewhere.address);
+    fake.on("/v2/", Answer::Challenge(realm.clone()));
+    fake.is_private(&realm, "Bearer t");
+    let error = fake.pull_as_user().await.unwrap_err();
+    assert_eq!(error.reason(), "TokenHostUnknown");
+    assert!(error.to_string().contains(&elsewhere.address) && error.to_string().contains("tokenHost"), "{error}");
+    assert!(elsewhere.asked.lock().unwrap().is_empty(), "it was asked");
+
+    let named = Access { token_host: Some(elsewhere.address.clone()), ..fake.access() };
+    let pulled = Pull { access: named, ..fake.of(fake.image()) }.pull(|_, _| ()).await.unwrap();
+    assert_eq!(pulled.component.bytes(), COMPONENT);
+    assert!(elsewhere.was_asked(&format!("GET /token as {BASIC}")));
+
+    assert_eq!(fake.pull().await.unwrap().component.bytes(), COMPONENT, "who has none may ask there");
+    assert!(elsewhere.was_asked("GET /token as anonymous"));
+}
+
+#[tokio::test]
+async fn a_server_of_tokens_that_redirects_hands_on_no_credentials() {
+    let (fake, elsewhere) = (Fake::start().await, Fake::start().await);
+    elsewhere.on("/token", bytes(br#"{"token": "t"}"#));
+    fake.on("/token", Answer::Redirect(format!("http://{}/token", elsewhere.address)));
+    fake.is_private(&format!("Bearer realm=\"http://{}/token\"", fake.address), "Bearer t");
+    fake.pull_as_user().await.unwrap();
+    assert!(elsewhere.was_asked("GET /token as anonymous") && !elsewhere.was_asked("as Basic"));
+}
+
+#[tokio::test]
+async fn a_redirect_to_what_is_closer_than_the_registry_is_not_followed() {
+    for to in ["http://169.254.169.254/latest/meta-data", "file:///etc/passwd", "ftp://127.0.0.1/"] {
+        let fake = Fake::start().await;
+        fake.on("/v2/a/manifests/1", Answer::Redirect(to.to_owned()));
+        let error = fake.refusal().await;
+        assert_eq!(error.reason(), "RegistryFailed", "{error}");
+        assert!(error.to_string().contains("sends requests on"), "{error}");
+    }
+}
+
+/// Finds the registry in a public network, and all other names on this machine.
+#[derive(Debug)]
+struct PublicRegistry;
+
+impl LookUp for PublicRegistry {
+    fn addresses(&self, name: String) -> BoxFuture<'static, std::io::Result<Vec<IpAddr>>> {
+        let address = if name == "registry.test" { "203.0.113.1" } else { "127.0.0.1" };
+        Box::pin(async { Ok(vec![address.parse().unwrap()]) })
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_means_this_machine_is_not_asked_for_a_registry_elsewhere() {
+    let elsewhere = Fake::start().await;
+    let image: ImageRef = "oci://registry.test/a:1".parse().unwrap();
+    let access = Access { plain_http: true, ..Access::default() };
+    let connection = Connection::with(&image, &access, Operation::Pull, Arc::new(PublicRegistry)).unwrap();
+    let port = elsewhere.address.rsplit_once(':').unwrap().1;
+    let url = connection.url(&format!("http://inside.test:{port}/v2/")).unwrap();
+    let refused = connection.send(reqwest::Request::new(http::Method::GET, url)).await.unwrap_err();
+    assert_eq!(refused.reason(), "RegistryFailed");
+    assert!(refused.to_string().contains("inside.test"), "{refused}");
+    assert!(elsewhere.asked.lock().unwrap().is_empty(), "it was asked");
+}
+
+#[tokio::test]
+async fn nothing_that_an_answer_says_beside_its_code_is_in_the_error() {
+    const SECRET: &str = r#"{"errors":[{"code":"a secret","message":"a secret"}],"a secret":1}"#;
+    let fake = Fake::start().await;
+    let mut errors = Vec::new();
+    for code in [400, 401, 403, 404, 418, 429, 500, 599] {
+        fake.on("/v2/a/manifests/1", Answer::Status(code, SECRET));
+        errors.push(fake.refusal().await);
+        fake.on(&blob_of(COMPONENT), Answer::Status(code, SECRET));
+    }
+    for answer in [SECRET, r#""a secret""#, r#"{"mediaType":"a secret","layers":"a secret"}"#] {
+        let fake = Fake::start().await;
+        fake.on("/v2/a/manifests/1", Answer::Status(200, answer));
+        errors.push(fake.refusal().await);
+        fake.on("/token", Answer::Status(200, answer));
+        fake.on("/v2/", Answer::Challenge(format!("Bearer realm=\"http://{}/token\"", fake.address)));
+        errors.push(fake.refusal().await);
+        fake.on("/token", Answer::Status(500, answer));
+        errors.push(fake.refusal().await);
+    }
+    assert_eq!(errors.len(), 17);
+    for error in errors {
+        assert!(!error.to_string().contains("a secret"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_is_no_header_is_an_error_of_the_registry() {
+    let fake = Fake::start().await;
+    fake.on("/token", bytes(br#"{"token": "a\nb"}"#));
+    fake.on("/v2/", Answer::Challenge(format!("Bearer realm=\"http://{}/token\"", fake.address)));
+    assert_eq!(fake.refusal().await.reason(), "RegistryFailed");
+}
+
+#[tokio::test]
+async fn an_answer_without_an_end_is_read_up_to_its_bound() {
+    let fake = Fake::start().await;
+    fake.on("/v2/a/manifests/1", Answer::Endless);
+    assert_eq!(fake.refusal().await.reason(), "WrongMediaType");
+    fake.on("/v2/", Answer::Challenge(format!("Bearer realm=\"http://{}/token\"", fake.address)));
+    fake.on("/token", Answer::Endless);
+    assert_eq!(fake.refusal().await.reason(), "RegistryFailed");
 }
 
 #[tokio::test]
@@ -296,11 +463,7 @@ async fn an_identity_is_recognised_by_the_signature_beside_an_image() {
     let (fake, sigstore) = (Fake::start().await, Sigstore::new());
     let (manifest, _) = component();
     let digest = Digest::of(&manifest);
-    let (payload, annotations) = sigstore.simple(digest, SUBJECT, SystemTime::now());
-    fake.on(&blob_of(&payload), bytes(&payload));
-    let mut beside: Value = serde_json::from_slice(&image(PAYLOAD, &payload, payload.len())).unwrap();
-    beside["layers"][0]["annotations"] = json!(annotations);
-    fake.on(&format!("/v2/a/manifests/sha256-{}.sig", digest.full()), bytes(beside.to_string().as_bytes()));
+    fake.sign_simply(digest, sigstore.simple(digest, SUBJECT, SystemTime::now()));
     let by = |subject: &str| {
         let (issuer, subject, trusted_root) = (ISSUER.to_owned(), subject.to_owned(), sigstore.trusted_root());
         let verify = Verify { keyless: vec![Keyless { issuer, subject, trusted_root }], keys: Vec::new() };
@@ -310,6 +473,100 @@ async fn an_identity_is_recognised_by_the_signature_beside_an_image() {
     assert_eq!(refused.reason(), "SignatureInvalid");
     assert!(!fake.was_asked(&blob_of(COMPONENT)), "what is refused is not pulled");
     assert_eq!(by(SUBJECT).pull(|_, _| ()).await.unwrap().digest, digest);
+}
+
+/// The media type of a bundle.
+const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
+
+impl Fake {
+    /// Puts a signature beside the image in the older form.
+    fn sign_simply(&self, digest: Digest, (payload, annotations): (Vec<u8>, BTreeMap<String, String>)) {
+        self.on(&blob_of(&payload), bytes(&payload));
+        let mut beside: Value = serde_json::from_slice(&image(PAYLOAD, &payload, payload.len())).unwrap();
+        beside["layers"][0]["annotations"] = json!(annotations);
+        self.on(&format!("/v2/a/manifests/sha256-{}.sig", digest.full()), bytes(beside.to_string().as_bytes()));
+    }
+
+    /// Stores the manifest of a bundle, and returns its entry in an index.
+    fn bundle(&self, bundle: &[u8]) -> Value {
+        let manifest = image(BUNDLE, bundle, bundle.len());
+        self.on(&blob_of(bundle), bytes(bundle));
+        let digest = sha256(Digest::of(&manifest));
+        self.on(&format!("/v2/a/manifests/{digest}"), bytes(&manifest));
+        json!({ "mediaType": MANIFEST, "artifactType": BUNDLE, "digest": digest, "size": manifest.len() })
+    }
+
+    /// Pulls the image, which must be signed with this key.
+    async fn pull_signed(&self, key: &KeyPair) -> Result<Pulled, RegistryError> {
+        let verify = Some(Verify { keys: vec![key.public_key_pem()], ..Verify::default() });
+        Pull { verify, ..self.of(self.image()) }.pull(|_, _| ()).await
+    }
+}
+
+fn index(entries: &[Value]) -> Answer {
+    bytes(json!({ "schemaVersion": 2, "manifests": entries }).to_string().as_bytes())
+}
+
+fn referrers(digest: Digest) -> String {
+    format!("/v2/a/referrers/{}", sha256(digest))
+}
+
+#[tokio::test]
+async fn no_answer_about_other_signatures_hides_a_good_one_in_the_older_form() {
+    let (key, digest) = (KeyPair::generate().unwrap(), Digest::of(&component().0));
+    for code in [400, 401, 403, 404, 405, 429, 500, 501] {
+        let fake = Fake::start().await;
+        fake.on(&referrers(digest), Answer::Status(code, ""));
+        let unsigned = fake.pull_signed(&key).await.unwrap_err();
+        let expected = if [400, 404, 405, 501].contains(&code) { "SignatureMissing" } else { "SignatureInvalid" };
+        assert_eq!(unsigned.reason(), expected, "{code}: {unsigned}");
+        fake.sign_simply(digest, simple_by_key(&key, digest));
+        fake.pull_signed(&key).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn no_broken_place_or_entry_and_no_number_of_others_hides_a_good_bundle() {
+    let (key, other, digest) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap(), Digest::of(&component().0));
+    let good = bundle_by_key(&key, digest);
+    let fake = Fake::start().await;
+    let mut entries: Vec<_> = (0..32).map(|number| fake.bundle(format!("junk {number}").as_bytes())).collect();
+    entries.push(fake.bundle(bundle_by_key(&other, digest).as_bytes()));
+    // What it names is not there, is broken, is too large, or is no digest.
+    entries.push(json!({ "artifactType": BUNDLE, "digest": sha256(Digest::of(b"gone")) }));
+    fake.on(&format!("/v2/a/manifests/{}", sha256(Digest::of(b"broken"))), bytes(b"broken"));
+    entries.push(json!({ "artifactType": BUNDLE, "digest": sha256(Digest::of(b"broken")) }));
+    fake.on(&format!("/v2/a/manifests/{}", sha256(Digest::of(b"failing"))), Answer::Status(500, ""));
+    entries.push(json!({ "artifactType": BUNDLE, "digest": sha256(Digest::of(b"failing")) }));
+    entries.push(json!({ "artifactType": BUNDLE, "digest": "words" }));
+    entries.push(json!(7));
+    fake.on(&referrers(digest), index(&entries));
+    let refused = fake.pull_signed(&key).await.unwrap_err();
+    assert_eq!(refused.reason(), "SignatureInvalid");
+    assert!(refused.to_string().contains("more"), "{refused}");
+
+    entries.push(fake.bundle(good.as_bytes()));
+    fake.on(&referrers(digest), index(&entries));
+    fake.pull_signed(&key).await.unwrap();
+    // A place that fails or that holds junk hides none either.
+    for answer in [Answer::Status(500, ""), Answer::Status(403, ""), bytes(b"junk")] {
+        fake.on(&format!("/v2/a/manifests/sha256-{}.sig", digest.full()), answer);
+        fake.pull_signed(&key).await.unwrap();
+    }
+    // The tag of referrers is asked where the API is not there, or fails.
+    fake.on(&format!("/v2/a/manifests/sha256-{}", digest.full()), index(&entries));
+    for code in [403, 404, 405, 500] {
+        fake.on(&referrers(digest), Answer::Status(code, ""));
+        fake.pull_signed(&key).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_search_ends_at_the_first_good_signature() {
+    let (key, digest, fake) = (KeyPair::generate().unwrap(), Digest::of(&component().0), Fake::start().await);
+    fake.sign_simply(digest, simple_by_key(&key, digest));
+    fake.pull_signed(&key).await.unwrap();
+    assert!(!fake.was_asked("/referrers/"));
 }
 
 #[tokio::test(start_paused = true)]

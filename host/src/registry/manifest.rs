@@ -7,8 +7,12 @@ use serde::de::IgnoredAny;
 /// The media type of an image of one component.
 pub(super) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 /// The media types of images for several platforms.
-const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+pub(super) const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const DOCKER_INDEX: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
+/// The longest media type that is shown, by RFC 6838, and the characters of one.
+const MAX_TYPE_LENGTH: usize = 255;
+const TYPE_CHARACTERS: &str = "!#$&-^_.+/";
+
 /// The media types in the request for a manifest. Indexes are among them, so that an index gets a helpful error.
 pub(super) const ACCEPTED: [&str; 3] = [MANIFEST, INDEX, DOCKER_INDEX];
 
@@ -46,7 +50,9 @@ pub(super) struct Descriptor {
 impl Manifest {
     /// Parses a manifest.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, String> {
-        serde_json::from_slice(bytes).map_err(|error| format!("its manifest cannot be read: {error}"))
+        // Without the parser's message, which may quote what was read.
+        serde_json::from_slice(bytes)
+            .map_err(|error| format!("its manifest cannot be read: line {}, column {}", error.line(), error.column()))
     }
 
     /// Returns the layer that is the component.
@@ -60,6 +66,7 @@ impl Manifest {
             );
         }
         if media_type != MANIFEST {
+            let media_type = shown(media_type);
             return Err(format!("its manifest is {media_type}, and not {MANIFEST}; push it with `hotshoe push`"));
         }
         let config = self.config.map(|config| config.media_type).unwrap_or_default();
@@ -67,7 +74,8 @@ impl Manifest {
             return Err("it is an image of a container; push the component itself with `hotshoe push`".to_owned());
         }
         if config != CONFIG && !OLD_CONFIGS.contains(&config.as_str()) {
-            return Err(format!("its config is {config:?}, and not {CONFIG}; push it with `hotshoe push`"));
+            let config = shown(&config);
+            return Err(format!("its config is {config}, and not {CONFIG}; push it with `hotshoe push`"));
         }
         let count = self.layers.len();
         let mut layers = self.layers.into_iter();
@@ -81,17 +89,24 @@ impl Manifest {
 impl Descriptor {
     /// Returns the layer if it is an uncompressed component. None is decompressed: a few bytes could become any number.
     fn uncompressed(self) -> Result<Self, String> {
-        let media_type = &self.media_type;
-        if [LAYER, OLD_LAYER].contains(&media_type.as_str()) {
+        if [LAYER, OLD_LAYER].contains(&self.media_type.as_str()) {
             return Ok(self);
         }
-        if ["gzip", "zstd", "tar"].iter().any(|compression| media_type.ends_with(compression)) {
+        let media_type = shown(&self.media_type);
+        if ["gzip", "zstd", "tar"].iter().any(|compression| self.media_type.ends_with(compression)) {
             return Err(format!(
-                "its layer is {media_type:?}, and compressed or packed layers are not accepted; push it with `hotshoe push`"
+                "its layer is {media_type}, and compressed or packed layers are not accepted; push it with `hotshoe push`"
             ));
         }
-        Err(format!("its layer is {media_type:?}, and not {LAYER}; push it with `hotshoe push`"))
+        Err(format!("its layer is {media_type}, and not {LAYER}; push it with `hotshoe push`"))
     }
+}
+
+/// Returns a text that is a media type by its form; other bytes of a registry are not shown.
+fn shown(media_type: &str) -> &str {
+    let is_known = |letter: char| letter.is_ascii_alphanumeric() || TYPE_CHARACTERS.contains(letter);
+    let is_one = media_type.len() <= MAX_TYPE_LENGTH && media_type.contains('/') && media_type.chars().all(is_known);
+    if is_one { media_type } else { "no media type" }
 }
 
 #[cfg(test)]
@@ -135,10 +150,14 @@ mod tests {
             (image(CONFIG, &["application/vnd.oci.image.layer.v1.tar"]), "packed"),
             (image(CONFIG, &["text/plain"]), "text/plain"),
             (json!([]), "cannot be read"),
+            (image("a secret", &[LAYER]), "no media type"),
+            (image(CONFIG, &["a secret"]), "no media type"),
+            (json!({ "layers": "a secret" }), "cannot be read"),
         ] {
             let error = component(&manifest).unwrap_err();
             assert!(error.contains(why), "{manifest}: {error}");
             assert!(error.contains("hotshoe push") || why == "cannot be read", "{error}");
+            assert!(!error.contains("a secret"), "{error}");
         }
     }
 }

@@ -12,7 +12,10 @@
 //! |---|---|
 //! | `reference.rs` | `oci://registry/repository:tag@digest` |
 //! | `credentials.rs` | credentials, from a Docker configuration or a pull secret |
-//! | `connection.rs` | a client of one registry: TLS, proxy, credentials, timeouts |
+//! | `connection.rs` | a client of one registry: TLS, proxy, credentials, redirects, timeouts |
+//! | `challenge.rs` | what a registry asks its clients for, and to whom credentials may go |
+//! | `names.rs` | resolves names, and refuses addresses that a registry may not send a request on to |
+//! | `reach.rs` | from where an address can be reached |
 //! | `authorities.rs` | which certificate authorities are trusted |
 //! | `manifest.rs` | which layer of an image is its component |
 //! | `pull.rs` | from a reference to a component |
@@ -21,15 +24,18 @@
 //! | `process.rs` | pulls in a process of its own |
 //! | `confinement.rs` | what that process may do |
 
-pub mod authorities;
+mod authorities;
+mod challenge;
 pub mod confinement;
 pub mod connection;
 pub mod credentials;
 pub mod error;
 mod manifest;
+mod names;
 pub mod process;
 pub mod pull;
 pub mod push;
+mod reach;
 pub mod reference;
 pub mod signature;
 

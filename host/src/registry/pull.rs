@@ -1,15 +1,13 @@
 //! From a reference to a component. A tag is resolved to a digest once, and everything is pulled by that digest.
 
-use futures::StreamExt as _;
-use oci_client::RegistryOperation;
-use oci_client::client::SizedStream;
-use oci_client::secrets::RegistryAuth;
+use http::Method;
+use reqwest::Response;
 use serde::{Deserialize, Serialize};
 
-use crate::registry::connection::{Access, Connection, timed};
-use crate::registry::error::{self, RegistryError, root_cause, wrong_digest};
+use crate::registry::connection::{Access, Connection, Operation, timed};
+use crate::registry::error::{RegistryError, root_cause, unreachable, wrong_digest};
 use crate::registry::manifest::{ACCEPTED, Descriptor, Manifest};
-use crate::registry::reference::ImageRef;
+use crate::registry::reference::{ImageRef, sha256};
 use crate::registry::signature::Verify;
 use crate::sandbox::candidate::Candidate;
 use crate::sandbox::contract;
@@ -57,7 +55,7 @@ impl Pulled {
         let component = Candidate::of(component);
         match layer.digest.parse() == Ok(component.digest()) {
             true => Ok(Self { digest, component, manifest }),
-            false => Err(wrong_digest(&image, format!("the blob {} has another one", layer.digest))),
+            false => Err(wrong_digest(&image, "the component has another one than the manifest names")),
         }
     }
 }
@@ -76,7 +74,7 @@ impl Pull {
     /// # Errors
     /// If the credentials or the authorities cannot be used.
     pub(super) fn prepare(&self) -> Result<Connection, RegistryError> {
-        Connection::prepare(&self.image, &self.access)
+        Connection::prepare(&self.image, &self.access, Operation::Pull)
     }
 
     /// Returns the digest of the image that the reference means now, by small requests alone: this is asked often.
@@ -87,7 +85,7 @@ impl Pull {
         if let Some(digest) = self.image.digest() {
             return Ok(digest);
         }
-        connection.log_in(RegistryOperation::Pull).await?;
+        connection.log_in().await?;
         resolve(connection, &self.image).await
     }
 
@@ -100,7 +98,7 @@ impl Pull {
         connection: &Connection,
         progress: impl Fn(u64, u64),
     ) -> Result<Pulled, RegistryError> {
-        connection.log_in(RegistryOperation::Pull).await?;
+        connection.log_in().await?;
         let digest = match self.image.digest() {
             Some(digest) => digest,
             None => resolve(connection, &self.image).await?,
@@ -113,7 +111,7 @@ impl Pull {
         }
         // Before the component is pulled: an image that is not signed is refused without that download.
         if let Some(verify) = &self.verify {
-            verify.run(connection, &image, digest).await?;
+            verify.find(connection, &image, digest).await?;
         }
         let component = blob(connection, &image, &layer, |came| progress(came, layer.size)).await?;
         contract::is_component(&component)
@@ -128,27 +126,46 @@ fn layer(image: &ImageRef, manifest: &[u8]) -> Result<Descriptor, RegistryError>
     layer.map_err(|why| RegistryError::WrongMediaType { image: image.to_string(), why })
 }
 
+/// The header with the digest of a manifest.
+const DIGEST: &str = "docker-content-digest";
+
 async fn resolve(connection: &Connection, image: &ImageRef) -> Result<Digest, RegistryError> {
-    let reference = image.as_reference();
-    let asked = connection.client.fetch_manifest_digest(&reference, &RegistryAuth::Anonymous);
-    let digest = connection.about(image, asked).await?;
-    digest.parse().map_err(|why| RegistryError::Failed {
-        registry: image.registry().to_owned(),
-        why: format!("the digest of {image} is no SHA-256 digest: {why}"),
-    })
+    let path = path_of(image);
+    let answer = connection.send(connection.request(Method::HEAD, &path, &ACCEPTED)?).await?;
+    let digest = answer.headers().get(DIGEST).filter(|_| answer.status().is_success());
+    match (digest, answer.status().as_u16()) {
+        (Some(digest), _) => {
+            digest.to_str().ok().and_then(|digest| digest.parse().ok()).ok_or_else(|| {
+                connection.failed(format!("what it says to be the digest of {image} is no SHA-256 digest"))
+            })
+        }
+        (None, 401 | 403 | 404 | 429) => Err(connection.refused(image, answer.status())),
+        // Some registries answer no such requests, or without the digest.
+        (None, _) => Ok(Digest::of(&manifest(connection, image).await?)),
+    }
 }
 
 /// Returns the bytes of a manifest. They are checked against the digest, if the reference has one.
 pub(super) async fn manifest(connection: &Connection, image: &ImageRef) -> Result<Vec<u8>, RegistryError> {
-    let reference = image.as_reference();
-    let asked = connection.client.pull_manifest_raw(&reference, &RegistryAuth::Anonymous, &ACCEPTED);
-    let (bytes, _) = connection.about(image, asked).await?;
-    if bytes.len() as u64 > MANIFEST_BYTES.0 {
-        let why = format!("its manifest has more than {MANIFEST_BYTES}");
-        return Err(RegistryError::WrongMediaType { image: image.to_string(), why });
-    }
+    let answer = connection.get(image, connection.request(Method::GET, &path_of(image), &ACCEPTED)?).await?;
+    let bytes = bounded(connection, image, answer, || format!("its manifest has more than {MANIFEST_BYTES}")).await?;
     check_digest(image, &bytes)?;
-    Ok(bytes.into())
+    Ok(bytes)
+}
+
+fn path_of(image: &ImageRef) -> String {
+    format!("manifests/{}", image.version())
+}
+
+/// Returns the body of an answer, unless it is larger than a manifest may be.
+pub(super) async fn bounded(
+    connection: &Connection,
+    image: &ImageRef,
+    answer: Response,
+    why: impl FnOnce() -> String,
+) -> Result<Vec<u8>, RegistryError> {
+    let bytes = timed(image, connection.body(image, answer, MANIFEST_BYTES.0)).await??;
+    bytes.ok_or_else(|| RegistryError::WrongMediaType { image: image.to_string(), why: why() })
 }
 
 fn check_digest(image: &ImageRef, manifest: &[u8]) -> Result<(), RegistryError> {
@@ -167,29 +184,29 @@ pub(super) async fn blob(
 ) -> Result<Vec<u8>, RegistryError> {
     let expected: Digest = blob.digest.parse().map_err(|why| wrong_digest(image, why))?;
     // By its digest alone. A manifest may name other addresses for a blob, which an attacker would choose.
-    let wanted = blob.digest.as_str();
-    let stream = connection.about(image, connection.client.pull_blob_stream(&image.as_reference(), wanted)).await?;
-    let bytes = timed(image, collect(image, stream, blob.size, came)).await??;
+    let request = connection.request(Method::GET, &format!("blobs/{}", sha256(expected)), &["*/*"])?;
+    let answer = connection.get(image, request).await?;
+    let bytes = timed(image, collect(image, answer, blob.size, came)).await??;
     match Digest::of(&bytes) == expected {
         true => Ok(bytes),
-        false => Err(wrong_digest(image, format!("the blob {} has another one", blob.digest))),
+        false => Err(wrong_digest(image, format!("the blob {} has another one", sha256(expected)))),
     }
 }
 
 async fn collect(
     image: &ImageRef,
-    mut stream: SizedStream,
+    mut answer: Response,
     size: u64,
     came: impl Fn(u64),
 ) -> Result<Vec<u8>, RegistryError> {
     let longer = || wrong_digest(image, format!("a blob has more than the {size} bytes that its manifest says"));
-    if stream.content_length.is_some_and(|length| length > size) {
+    if answer.content_length().is_some_and(|length| length > size) {
         return Err(longer());
     }
     // The callers have checked the size against a limit.
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
-    while let Some(chunk) = stream.next().await {
-        let chunk = chunk.map_err(|error| failed(image, &error))?;
+    let cut_off = |error: reqwest::Error| unreachable(image, root_cause(&error.without_url()));
+    while let Some(chunk) = answer.chunk().await.map_err(cut_off)? {
         if (bytes.len() + chunk.len()) as u64 > size {
             return Err(longer());
         }
@@ -197,13 +214,4 @@ async fn collect(
         came(bytes.len() as u64);
     }
     Ok(bytes)
-}
-
-/// Converts the error of a stream that ended early.
-fn failed(image: &ImageRef, error: &std::io::Error) -> RegistryError {
-    let inner = error.get_ref().map_or_else(|| error.to_string(), |inner| root_cause(inner));
-    if error.get_ref().is_some_and(|inner| inner.is::<oci_client::errors::DigestError>()) {
-        return wrong_digest(image, inner);
-    }
-    error::unreachable(image, inner)
 }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use http::HeaderValue;
-use oci_client::RegistryOperation;
+use http::header::{CONTENT_TYPE, LOCATION};
+use http::{HeaderValue, Method, StatusCode};
+use reqwest::{Body, Request};
 use serde::Serialize;
 
-use crate::registry::connection::{Access, Connection};
+use crate::registry::connection::{Access, Connection, Operation};
 use crate::registry::error::RegistryError;
 use crate::registry::manifest::{CONFIG, LAYER, MANIFEST};
 use crate::registry::reference::{ImageRef, sha256};
@@ -99,25 +100,42 @@ impl Image {
                 why: format!("what is pushed has {}; leave the digest out", sha256(digest)),
             });
         }
-        let connection = Connection::prepare(image, access)?;
-        connection.log_in(RegistryOperation::Push).await?;
+        let connection = Connection::prepare(image, access, Operation::Push)?;
+        connection.log_in().await?;
         push_blob(&connection, image, self.config).await?;
         push_blob(&connection, image, self.component).await?;
-        let reference = image.as_reference();
-        let media_type = HeaderValue::from_static(MANIFEST);
-        connection.within(connection.client.push_manifest_raw(&reference, self.manifest, media_type)).await?;
+        let path = format!("manifests/{}", image.version());
+        let request = connection.request(Method::PUT, &path, &["*/*"])?;
+        connection.get(image, filled(request, MANIFEST, self.manifest)).await?;
         Ok(image.pinned(digest))
     }
 }
 
 /// Pushes a blob, if the registry does not have it.
 async fn push_blob(connection: &Connection, image: &ImageRef, bytes: Vec<u8>) -> Result<(), RegistryError> {
-    let (reference, digest) = (image.as_reference(), sha256(Digest::of(&bytes)));
-    if connection.within(connection.client.blob_exists(&reference, &digest)).await? {
-        return Ok(());
+    let digest = sha256(Digest::of(&bytes));
+    let answer = connection.send(connection.request(Method::HEAD, &format!("blobs/{digest}"), &["*/*"])?).await?;
+    match answer.status() {
+        StatusCode::NOT_FOUND => {}
+        status if status.is_success() => return Ok(()),
+        status => return Err(connection.refused(image, status)),
     }
-    connection.within(connection.client.push_blob(&reference, bytes, &digest)).await?;
-    Ok(())
+    let begin = filled(connection.request(Method::POST, "blobs/uploads/", &["*/*"])?, BYTES, Vec::new());
+    let begun = connection.get(image, begin).await?;
+    let place = begun.headers().get(LOCATION).and_then(|place| place.to_str().ok());
+    let place = place.ok_or_else(|| connection.failed("it does not say where a blob is to be put".to_owned()))?;
+    let mut url = connection.url(place)?;
+    url.query_pairs_mut().append_pair("digest", &digest);
+    connection.get(image, filled(Request::new(Method::PUT, url), BYTES, bytes)).await.map(drop)
+}
+
+/// The media type of bytes of any kind.
+const BYTES: &str = "application/octet-stream";
+
+fn filled(mut request: Request, media_type: &'static str, bytes: Vec<u8>) -> Request {
+    request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    *request.body_mut() = Some(Body::from(bytes));
+    request
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use oci_client::Reference;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::registry::error::RegistryError;
@@ -60,12 +59,16 @@ impl ImageRef {
         host == "localhost" || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
     }
 
-    /// Converts to the type of the client library.
-    pub(super) fn as_reference(&self) -> Reference {
-        let (registry, repository) = (self.registry.clone(), self.repository.clone());
-        match self.digest {
-            Some(digest) => Reference::with_digest(registry, repository, sha256(digest)),
-            None => Reference::with_tag(registry, repository, self.tag.clone().unwrap_or_else(|| LATEST.to_owned())),
+    /// Returns the host and port at which the registry answers.
+    pub(super) fn server(&self) -> &str {
+        if self.registry == "docker.io" { "index.docker.io" } else { &self.registry }
+    }
+
+    /// Returns the digest, or else the tag, by which the image's manifest is requested.
+    pub(super) fn version(&self) -> String {
+        match (self.digest, &self.tag) {
+            (Some(digest), _) => sha256(digest),
+            (None, tag) => tag.clone().unwrap_or_else(|| LATEST.to_owned()),
         }
     }
 }
@@ -198,13 +201,13 @@ mod tests {
     fn the_default_tag_is_latest_and_the_default_folder_of_docker_hub_is_library() {
         let image: ImageRef = "oci://docker.io/memcached".parse().unwrap();
         assert_eq!(image.to_string(), "oci://docker.io/library/memcached:latest");
-        assert_eq!(image.as_reference().tag(), Some("latest"));
+        assert_eq!((image.server(), image.version()), ("index.docker.io", "latest".to_owned()));
     }
 
     #[test]
     fn a_digest_takes_precedence_over_a_tag() {
         let image: ImageRef = format!("oci://ghcr.io/a:b@{DIGEST}").parse().unwrap();
-        assert_eq!((image.as_reference().tag(), image.as_reference().digest()), (None, Some(DIGEST)));
+        assert_eq!(image.version(), DIGEST);
         assert_eq!(image.pinned(Digest::of(b"")).to_string(), format!("oci://ghcr.io/a@{DIGEST}"));
     }
 

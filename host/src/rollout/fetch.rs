@@ -159,10 +159,13 @@ async fn pull(
 
 /// Returns how the registry is reached.
 async fn access(plugin: &ManagedPlugin, source: &Source) -> Result<Access, Failure> {
-    let (authorities, plain_http) = (source.ca_bundle.clone(), source.plain_http);
-    let Some(name) = &source.pull_secret else {
-        return Ok(Access { credentials: Credentials::default(), authorities, plain_http });
+    let access = Access {
+        credentials: Credentials::default(),
+        authorities: source.ca_bundle.clone(),
+        plain_http: source.plain_http,
+        token_host: source.token_host.clone(),
     };
+    let Some(name) = &source.pull_secret else { return Ok(access) };
     let (shared, reason) = (&plugin.shared, "PullSecretMissing");
     let namespace = &*shared.host.namespace;
     let read = pull_secret::read(&shared.cluster, namespace, name).await;
@@ -179,7 +182,7 @@ async fn access(plugin: &ManagedPlugin, source: &Source) -> Result<Access, Failu
         )
     })?;
     let credentials = Credentials::of_secret(&value).map_err(|error| (error.reason(), error.to_string()))?;
-    Ok(Access { credentials, authorities, plain_http })
+    Ok(Access { credentials, ..access })
 }
 
 async fn follow_config_map(plugin: &Arc<ManagedPlugin>, ConfigMapKey { name, key }: &ConfigMapKey) {

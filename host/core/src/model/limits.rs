@@ -134,8 +134,8 @@ pub const PULL_TIME: Duration = Duration::from_secs(300);
 pub const MANIFEST_BYTES: Size = Size(4 * MIB);
 /// The size of a signature of an image with its payload. Bundles of cosign have about 10 KiB.
 pub const SIGNATURE_BYTES: Size = Size(MIB);
-/// Signatures of one image that are checked.
-pub const SIGNATURES: usize = 32;
+/// Signatures of one image that are checked, in each of the two forms. Others may be put there by all who may push.
+pub const SIGNATURES: usize = 256;
 /// Address space of the process that pulls, in addition to three times the size of the component.
 pub const PULL_MEMORY: Size = Size(256 * MIB);
 

@@ -8,7 +8,7 @@ use hotshoe_core::model::digest::Digest;
 
 /// The predicate type of a statement that is a signature. Other statements about an image are no signatures, such as
 /// vulnerability reports.
-const SIGNATURE_PREDICATE: &str = "https://sigstore.dev/cosign/sign/v1";
+pub(super) const SIGNATURE_PREDICATE: &str = "https://sigstore.dev/cosign/sign/v1";
 
 /// The payload type of an envelope with a statement.
 const STATEMENT_TYPE: &str = "application/vnd.in-toto+json";

@@ -16,6 +16,8 @@ mod find;
 mod ring;
 mod simple_signing;
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sigstore_verify::crypto::VerificationKey;
@@ -60,6 +62,75 @@ pub struct Keyless {
     pub trusted_root: String,
 }
 
+/// A signature beside an image, as the registry has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Evidence {
+    Simple { payload: String, annotations: BTreeMap<String, String> },
+    Bundle(String),
+}
+
+impl Evidence {
+    fn read(&self) -> Result<Signature, String> {
+        match self {
+            Self::Simple { payload, annotations } => {
+                Signed::read(payload.clone().into_bytes(), annotations).map(Signature::Simple)
+            }
+            Self::Bundle(text) => match Bundle::from_json(text) {
+                Ok(bundle) => Ok(Signature::Bundle(Box::new(bundle))),
+                Err(error) => Err(format!("a bundle cannot be read: {error}")),
+            },
+        }
+    }
+}
+
+/// A signature that is accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Accepted {
+    pub(super) evidence: Evidence,
+    /// Whose it is: the number among all signers that are named, keys first.
+    pub(super) signer: usize,
+}
+
+/// Judges signatures of one image, and keeps why they are refused.
+struct Judge {
+    recognisers: Vec<Recogniser>,
+    digest: Digest,
+    refusals: Vec<String>,
+}
+
+impl Judge {
+    /// Notes why something is no signature that is accepted.
+    fn refuse(&mut self, why: String) {
+        // The same again says nothing, and there may be hundreds.
+        if self.refusals.last() != Some(&why) {
+            self.refusals.push(why);
+        }
+    }
+
+    /// Returns the signature if one of the signers made it, and otherwise notes why not.
+    fn judge(&mut self, evidence: Result<Evidence, String>) -> Option<Accepted> {
+        let read = evidence.and_then(|evidence| Ok((evidence.read()?, evidence)));
+        let (signature, evidence) = match read {
+            Ok(read) => read,
+            Err(why) => {
+                self.refuse(why);
+                return None;
+            }
+        };
+        let digest = self.digest;
+        let answers = self.recognisers.iter().map(|recogniser| recogniser.accepts(&signature, digest));
+        let mut refusals = Vec::new();
+        for (signer, answer) in answers.enumerate() {
+            match answer {
+                Ok(()) => return Some(Accepted { evidence, signer }),
+                Err(why) => refusals.push(why),
+            }
+        }
+        refusals.into_iter().for_each(|why| self.refuse(why));
+        None
+    }
+}
+
 /// A signature beside an image, not verified yet.
 enum Signature {
     Simple(Signed),
@@ -92,31 +163,23 @@ impl Verify {
         }
     }
 
-    /// Checks that one of the signers signed the image with this digest.
-    pub(super) async fn run(
+    /// Finds a signature by one of the signers of the image with this digest.
+    pub(super) async fn find(
         &self,
         connection: &Connection,
         image: &ImageRef,
         digest: Digest,
-    ) -> Result<(), RegistryError> {
-        let recognisers = self.recognisers()?;
-        let found = find::signatures(connection, image, digest).await?;
-        if found.is_empty() {
-            return Err(RegistryError::SignatureMissing { image: image.to_string() });
-        }
-        let mut refusals = Vec::new();
-        for signature in found {
-            let answers = recognisers
-                .iter()
-                .map(|recogniser| recogniser.accepts(signature.as_ref().map_err(String::clone)?, digest));
-            for answer in answers {
-                match answer {
-                    Ok(()) => return Ok(()),
-                    Err(why) => refusals.push(why),
-                }
-            }
-        }
-        Err(RegistryError::SignatureInvalid { image: image.to_string(), why: named(refusals) })
+    ) -> Result<Accepted, RegistryError> {
+        let mut judge = self.judge(digest)?;
+        let found = find::first(connection, image, digest, &mut judge).await;
+        found.ok_or_else(|| match judge.refusals.is_empty() {
+            true => RegistryError::SignatureMissing { image: image.to_string() },
+            false => RegistryError::SignatureInvalid { image: image.to_string(), why: named(judge.refusals) },
+        })
+    }
+
+    fn judge(&self, digest: Digest) -> Result<Judge, RegistryError> {
+        Ok(Judge { recognisers: self.recognisers()?, digest, refusals: Vec::new() })
     }
 }
 

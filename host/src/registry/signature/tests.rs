@@ -259,8 +259,24 @@ fn the_first_refusals_are_named_and_the_others_counted() {
     assert!(many.starts_with("why 0; ") && many.ends_with("; and 2 more"), "{many}");
 }
 
-/// Returns a bundle with a statement about an image, signed by this key without a log.
+/// Returns a bundle that is a signature of an image with this key.
+pub(in crate::registry) fn bundle_by_key(key: &KeyPair, digest: Digest) -> String {
+    bundle_text(key, digest, "https://sigstore.dev/cosign/sign/v1", "application/vnd.in-toto+json")
+}
+
+/// Returns a payload, and the annotations beside it, of a signature of an image with this key.
+pub(in crate::registry) fn simple_by_key(key: &KeyPair, digest: Digest) -> (Vec<u8>, BTreeMap<String, String>) {
+    let (payload, _) = Sigstore::new().simple(digest, SUBJECT, SystemTime::now());
+    let signature = base64(key.sign(&payload).unwrap());
+    (payload, BTreeMap::from([("dev.cosignproject.cosign/signature".to_owned(), signature)]))
+}
+
 fn bundle(key: &KeyPair, digest: Digest, predicate: &str, kind: &str) -> Signature {
+    Evidence::Bundle(bundle_text(key, digest, predicate, kind)).read().unwrap()
+}
+
+/// Returns a bundle with a statement about an image, signed by this key without a log.
+fn bundle_text(key: &KeyPair, digest: Digest, predicate: &str, kind: &str) -> String {
     let statement = json!({
         "_type": "https://in-toto.io/Statement/v1",
         "subject": [{ "name": "", "digest": { "sha256": digest.full() } }],
@@ -278,7 +294,7 @@ fn bundle(key: &KeyPair, digest: Digest, predicate: &str, kind: &str) -> Signatu
             "signatures": [{ "sig": base64(key.sign(signed.as_bytes()).unwrap()) }],
         },
     });
-    Signature::Bundle(Box::new(Bundle::from_json(&bundle.to_string()).unwrap()))
+    bundle.to_string()
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn a_pull_secret_and_a_ca_bundle_open_a_private_registry() {
     desk.hotshoe(&["push", "a.wasm", &tag.to_string(), "--registry-ca", &authority.display().to_string()]).done();
 
     let authorities = Some(std::fs::read_to_string(&authority).expect("an authority"));
-    let access = |credentials| Access { credentials, authorities: authorities.clone(), plain_http: false };
+    let access = |credentials| Access { credentials, authorities: authorities.clone(), ..Access::default() };
     hotshoe_tests::run(async {
         let right = access(pull_secret(&address, LOGIN));
         assert_eq!(pull(&tag, &right).await.expect("a component").component.bytes(), component());
