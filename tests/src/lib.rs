@@ -8,6 +8,7 @@
 //! | `scene.rs` | a namespace with a running host: where a test begins |
 //! | `guests.rs` | components: built, changed in a word, broken |
 //! | `kube.rs` | the plain client |
+//! | `proxy.rs` | a proxy before the API server that keeps requests waiting |
 //! | `registry.rs` | a registry as a process |
 //! | `audit.rs` | who wrote what, as the API server recorded it |
 //! | `webhook.rs` | a mutating webhook, served by the test |
@@ -21,6 +22,7 @@ pub mod control_plane;
 pub mod guests;
 pub mod host;
 pub mod kube;
+pub mod proxy;
 pub mod registry;
 pub mod scene;
 pub mod wait;

@@ -180,7 +180,8 @@ impl Args {
         if let Some(namespace) = &self.namespace {
             tokio::spawn(warn_of_missing(cluster.clone(), namespace.clone()));
         }
-        let context = cluster.context.clone();
+        let (context, credentials) = (cluster.context.clone(), cluster.credentials.clone());
+        tokio::spawn(cluster.clone().try_credentials());
         let secure = self
             .metrics_secure
             .then(|| SecureMetrics { cluster: cluster.clone(), certificate: self.metrics_cert_dir.clone() });
@@ -208,7 +209,7 @@ impl Args {
         });
         tokio::spawn(warn_of_missing_confinement(shared.clone()));
         let fleet = self.start(plugins, &shared).await;
-        let about = About { fleet: fleet.clone(), metrics, leases: leases.clone(), context };
+        let about = About { fleet: fleet.clone(), metrics, leases: leases.clone(), credentials, context };
         ports.serve(secure, about.clone())?;
         server::serve_commands(socket, about);
         tokio::select! {

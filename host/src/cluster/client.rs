@@ -14,9 +14,11 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde::Deserialize;
 use tokio::time::Instant;
 
+use crate::cluster::credentials::Credentials;
 use crate::cluster::error::{ApiError, PERMIT_EXPIRED};
 use crate::cluster::identity::{Identity, Permit};
 use crate::cluster::outage::Outage;
+use crate::cluster::time_limit::TimeLimits;
 use crate::cluster::transport::Transport;
 use crate::cluster::write_slots::WriteSlots;
 use hotshoe_core::flow::write_cost::tokens;
@@ -25,6 +27,9 @@ use hotshoe_core::flow::write_cost::tokens;
 const MAX_REPLY_BYTES: usize = 4 * 1024 * 1024;
 /// How many of the fields that one refusal complains about are kept.
 const MAX_FIELDS: usize = 16;
+/// How often the credentials are tried while they are refused. An aggregated API server may refuse them for its own
+/// kinds alone, and a quiet host may ask for nothing else.
+const CREDENTIALS_INTERVAL: Duration = Duration::from_secs(5);
 /// Our name in the audit log, and as field manager of requests that name none.
 const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("hotshoe/", env!("CARGO_PKG_VERSION")));
 /// The name of the context inside a Pod.
@@ -62,6 +67,8 @@ pub struct Cluster {
     plugin: Arc<str>,
     /// The last outage of the API server.
     pub(super) outage: Arc<Outage>,
+    /// Whether the API server accepts the credentials of this connection.
+    pub credentials: Arc<Credentials>,
 }
 
 impl Cluster {
@@ -70,16 +77,22 @@ impl Cluster {
     /// # Errors
     /// If there is no usable configuration.
     pub async fn connect(options: &ConnectOptions) -> anyhow::Result<Self> {
+        Self::connect_within(options, TimeLimits::default()).await
+    }
+
+    async fn connect_within(options: &ConnectOptions, limits: TimeLimits) -> anyhow::Result<Self> {
         let (mut config, context) = load(options)
             .await
             .context("there is no usable cluster configuration; name one with --kubeconfig or KUBECONFIG")?;
         config.headers.push((header::USER_AGENT, USER_AGENT));
         let server = config.cluster_url.to_string();
         let identity = identity(&config, &context).into();
-        let transport = Transport::new(&config).context("the cluster configuration cannot be used")?;
+        let credentials = Arc::<Credentials>::default();
+        let transport =
+            Transport::new(&config, credentials.clone(), limits).context("the cluster configuration cannot be used")?;
         let (client, metadata_client) = (transport.client(&config), transport.metadata_client(&config));
         let (writes, plugin, outage) = (WriteSlots::new(), "".into(), Arc::default());
-        Ok(Self { client, metadata_client, transport, context, server, identity, writes, plugin, outage })
+        Ok(Self { client, metadata_client, transport, context, server, identity, writes, plugin, outage, credentials })
     }
 
     /// Returns the same connection with writes that count for a plugin.
@@ -136,6 +149,18 @@ impl Cluster {
             Err(_) => Err(call.unanswered("Timeout", format!("no answer within {timeout:?}"))),
         };
         self.outage.note_answer(result, None).map_err(|error| self.outage.mark_after_outage(error))
+    }
+
+    /// Tries the credentials again as long as they are refused, until the process ends.
+    pub async fn try_credentials(self) {
+        loop {
+            tokio::time::sleep(CREDENTIALS_INTERVAL).await;
+            if self.credentials.refused_for(Instant::now()).is_some() {
+                let call = ApiCall::get("get", &"the version", "/version".to_owned());
+                // Every answer is noted where it arrives.
+                drop(self.send(call, &Identity::Host, &Permit::unlimited()).await);
+            }
+        }
     }
 
     async fn exchange(&self, call: &mut ApiCall<'_>, identity: &Identity) -> Result<String, ApiError> {
@@ -278,11 +303,12 @@ impl ApiCall<'_> {
         let names_none = details.name.is_empty();
         let fields = details.causes.iter().map(|cause| cause.field.clone()).filter(|field| !field.is_empty());
         let error = ApiError {
-            retry_after: retry_after.or(details.retry_after_seconds.map(Duration::from_secs)),
             fields: fields.take(MAX_FIELDS).collect(),
             cause: details.causes.into_iter().map(|cause| cause.reason).find(|reason| !reason.is_empty()),
             ..ApiError::new(self.verb, self.target.to_string(), code, &status.reason, status.message)
         };
+        let asked = retry_after.or(details.retry_after_seconds.map(Duration::from_secs));
+        let error = error.asking_to_wait(asked);
         if code == 404 && names_none { error.unserved() } else { error }
     }
 }
@@ -305,13 +331,18 @@ pub fn chain(error: &dyn std::error::Error) -> String {
 impl Cluster {
     /// Connects to an API server of a test, by plain HTTP.
     pub(crate) async fn at(address: &str) -> Self {
+        Self::at_within(address, TimeLimits::default()).await
+    }
+
+    /// Connects to an API server of a test, with other time limits.
+    pub(in crate::cluster) async fn at_within(address: &str, limits: TimeLimits) -> Self {
         let kubeconfig = tempfile::NamedTempFile::new().unwrap();
         let text = format!(
             "clusters: [{{name: a, cluster: {{server: 'http://{address}'}}}}]\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\nusers: [{{name: a, user: {{}}}}]\n"
         );
         std::fs::write(kubeconfig.path(), text).unwrap();
         let options = ConnectOptions { kubeconfig: Some(kubeconfig.path().to_owned()), context: Some("a".to_owned()) };
-        Self::connect(&options).await.unwrap()
+        Self::connect_within(&options, limits).await.unwrap()
     }
 
     /// Serves an API server of a test on loopback, and connects to it.
@@ -326,6 +357,7 @@ impl Cluster {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::boot_clock;
 
     fn refused(body: &str) -> ApiError {
         let call = ApiCall {
@@ -350,7 +382,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_goes_no_further_once_its_permit_is_over() {
-        let permit = Permit::until(1, std::time::Instant::now() + Duration::from_secs(60));
+        let permit = Permit::until(1, boot_clock::now() + Duration::from_secs(60));
         let mut steps = 0;
         let request = std::future::poll_fn(|context| {
             steps += 1;
@@ -371,6 +403,19 @@ mod tests {
         assert_eq!((error.code, &*error.reason), (200, "ReplyTooLarge"));
         assert!(error.is_transient() && error.to_string().contains("ConfigMap n/a: the reply is larger"), "{error}");
         assert!(!cluster.outage.is_after_outage(403), "a refusal is final: the API server was never away");
+    }
+
+    #[test]
+    fn the_pause_that_a_webhook_or_an_aggregated_api_server_asks_for_is_bounded() {
+        let most = Duration::from_secs(300);
+        for asked in [2_147_483_647, u64::MAX] {
+            let body = format!(r#"{{"message":"no","details":{{"retryAfterSeconds":{asked}}}}}"#);
+            assert_eq!(refused(&body).retry_after, Some(most), "{asked} in the body");
+            let call = ApiCall::get("get", &"ConfigMap n/a", String::new());
+            let by_header = call.refused(429, Some(Duration::from_secs(asked)), "{}");
+            assert_eq!(by_header.retry_after, Some(most), "{asked} in the header");
+        }
+        assert_eq!(refused(r#"{"details":{"retryAfterSeconds":7}}"#).retry_after, Some(Duration::from_secs(7)));
     }
 
     #[test]

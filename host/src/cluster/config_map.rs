@@ -6,7 +6,8 @@ use kube::api::Api;
 use kube::runtime::watcher;
 
 use crate::cluster::client::{Cluster, chain};
-use crate::cluster::watch::{Backoff, WATCH_SECONDS};
+use crate::cluster::time_limit::WATCH_SECONDS;
+use crate::cluster::watch::Backoff;
 
 /// The component in a ConfigMap, or why there is none.
 #[derive(Debug)]

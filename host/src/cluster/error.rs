@@ -16,6 +16,9 @@ const USELESS_ANSWER: u16 = 200;
 /// The maximum length of the reason of an Event, in bytes: the API server's limit.
 const MAX_REASON_BYTES: usize = 128;
 
+/// The longest pause that the API server, or a webhook behind it, may ask for.
+const LONGEST_ASKED_PAUSE: Duration = Duration::from_secs(300);
+
 /// The API server's cause for a conflict with another field manager.
 const FIELD_CONFLICT: &str = "FieldManagerConflict";
 
@@ -38,7 +41,7 @@ pub struct ApiError {
     pub reason: String,
     /// The API server's message.
     pub message: String,
-    /// How long the API server asks to wait.
+    /// How long the API server asks to wait, within reason.
     pub retry_after: Option<Duration>,
     /// The cause that the API server names, such as `NamespaceTerminating`.
     pub cause: Option<String>,
@@ -71,6 +74,13 @@ impl ApiError {
             unserved: false,
             unanswered: None,
         }
+    }
+
+    /// Notes how long the API server asks to wait, but not longer than is reasonable: an admission webhook and an
+    /// aggregated API server choose the pause, and may choose centuries.
+    #[must_use]
+    pub fn asking_to_wait(self, pause: Option<Duration>) -> Self {
+        Self { retry_after: pause.map(|pause| pause.min(LONGEST_ASKED_PAUSE)), ..self }
     }
 
     /// Creates the error of an answer that is not what was asked for. The API server did answer, so this is no outage,

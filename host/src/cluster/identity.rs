@@ -1,9 +1,12 @@
 //! The account that a request is made with, and the permit to make it. No write leaves without both.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
+
+use crate::cluster::boot_clock;
+use hotshoe_core::flow::boot_time::BootTime;
 
 /// The timeout of one write; a slower server counts as unavailable.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -56,7 +59,7 @@ pub struct Permit {
 struct Term {
     number: u64,
     /// The end of the term; `None` once it is over.
-    deadline: Mutex<Option<Instant>>,
+    deadline: Mutex<Option<BootTime>>,
 }
 
 impl Permit {
@@ -66,7 +69,7 @@ impl Permit {
     }
 
     /// Returns a permit of a term of a lease, which ends at `deadline` unless it is extended.
-    pub fn until(number: u64, deadline: Instant) -> Self {
+    pub fn until(number: u64, deadline: BootTime) -> Self {
         Self { term: Some(Arc::new(Term { number, deadline: Mutex::new(Some(deadline)) })) }
     }
 
@@ -76,10 +79,10 @@ impl Permit {
     }
 
     /// Moves the deadline, unless the permit is over by now. Returns whether the permit is still valid.
-    pub(super) fn extend(&self, to: Instant) -> bool {
+    pub(super) fn extend(&self, to: BootTime) -> bool {
         let Some(term) = &self.term else { return true };
         let mut deadline = term.deadline.lock();
-        let is_valid = remaining(*deadline, Instant::now()).is_some();
+        let is_valid = remaining(*deadline, boot_clock::now()).is_some();
         *deadline = is_valid.then_some(to);
         is_valid
     }
@@ -92,7 +95,7 @@ impl Permit {
     }
 
     /// Returns the deadline for writes; `None` if the permit does not end, or is over.
-    pub fn deadline(&self) -> Option<Instant> {
+    pub fn deadline(&self) -> Option<BootTime> {
         *self.term.as_ref()?.deadline.lock()
     }
 
@@ -104,12 +107,12 @@ impl Permit {
     /// Returns the timeout of a write that starts now; `None` if no write may start.
     pub fn timeout(&self) -> Option<Duration> {
         let Some(term) = &self.term else { return Some(WRITE_TIMEOUT) };
-        let remaining = remaining(*term.deadline.lock(), Instant::now())?;
+        let remaining = remaining(*term.deadline.lock(), boot_clock::now())?;
         Some(remaining.min(WRITE_TIMEOUT))
     }
 }
 
-fn remaining(deadline: Option<Instant>, now: Instant) -> Option<Duration> {
+fn remaining(deadline: Option<BootTime>, now: BootTime) -> Option<Duration> {
     deadline?.checked_duration_since(now)?.checked_sub(MIN_REMAINING)
 }
 
@@ -119,20 +122,20 @@ mod tests {
 
     #[test]
     fn a_permit_near_its_end_allows_no_write() {
-        assert_eq!(Permit::until(1, Instant::now() + MIN_REMAINING / 2).timeout(), None);
-        assert_eq!(Permit::until(1, Instant::now()).timeout(), None);
+        assert_eq!(Permit::until(1, boot_clock::now() + MIN_REMAINING / 2).timeout(), None);
+        assert_eq!(Permit::until(1, boot_clock::now()).timeout(), None);
     }
 
     #[test]
     fn a_write_ends_before_its_permit() {
-        let timeout = Permit::until(1, Instant::now() + Duration::from_secs(3)).timeout().unwrap();
+        let timeout = Permit::until(1, boot_clock::now() + Duration::from_secs(3)).timeout().unwrap();
         assert!(timeout < Duration::from_secs(3));
         assert_eq!(Permit::unlimited().timeout(), Some(WRITE_TIMEOUT));
     }
 
     #[test]
     fn a_permit_that_was_over_once_stays_over_in_all_copies() {
-        let (now, soon) = (Instant::now(), Duration::from_secs(3));
+        let (now, soon) = (boot_clock::now(), Duration::from_secs(3));
         let permit = Permit::until(7, now + soon);
         let copy = permit.clone();
         assert!(permit.extend(now + 2 * soon) && copy.timeout() > Some(soon) && copy.term() == 7);

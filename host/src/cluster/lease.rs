@@ -23,7 +23,7 @@ use std::collections::HashSet;
 use std::convert::Infallible;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::StreamExt;
 use futures::future::join_all;
@@ -35,13 +35,15 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::cluster::boot_clock;
 use crate::cluster::client::Cluster;
 use crate::cluster::events::Recorder;
 use crate::cluster::lease_keeper::{Keeper, Next, Slot, State};
 use crate::cluster::lease_object::{GROUP, Holder};
 use crate::cluster::lease_status::LeaseStatus;
 use crate::cluster::shards::Shards;
-use crate::cluster::watch::{Backoff, WATCH_SECONDS};
+use crate::cluster::time_limit::WATCH_SECONDS;
+use crate::cluster::watch::Backoff;
 use hotshoe_core::flow::lease::{Lease, RENEW};
 use hotshoe_core::model::parent_label::parent_label;
 
@@ -153,6 +155,13 @@ impl Leases {
         self.keeper.is_some()
     }
 
+    /// Returns the namespace and name by which this host claims objects; if there are several shards, their number
+    /// follows the name of each Lease. `None` if the host keeps no Lease.
+    pub fn claim(&self) -> Option<String> {
+        let LeaseSettings { namespace, name, .. } = &self.keeper.as_ref()?.settings;
+        Some(format!("{namespace}/{name}"))
+    }
+
     /// Returns the status of each Lease; nothing if the host keeps none.
     pub fn status(&self) -> Vec<LeaseStatus> {
         let Some(keeper) = &self.keeper else { return Vec::new() };
@@ -215,13 +224,13 @@ async fn keep_for_ever(keeper: &Keeper, shard: usize) -> Infallible {
     let mut changes = keeper.changes.subscribe();
     loop {
         changes.mark_unchanged();
-        match keeper.next(shard, Instant::now()) {
+        match keeper.next(shard, boot_clock::now()) {
             Next::Ask(step) => keeper.ask(shard, step).await,
             Next::GiveUp(to) => keeper.give_up(shard, to.as_deref()).await,
             Next::Wait(until) => {
                 let due = async {
                     match until {
-                        Some(until) => tokio::time::sleep_until(until.into()).await,
+                        Some(until) => tokio::time::sleep(until.saturating_duration_since(boot_clock::now())).await,
                         None => std::future::pending().await,
                     }
                 };
@@ -239,7 +248,7 @@ async fn keep_for_ever(keeper: &Keeper, shard: usize) -> Infallible {
 async fn balance(keeper: Arc<Keeper>) {
     loop {
         tokio::time::sleep(RENEW).await;
-        if let Some(shard) = keeper.wants(Instant::now()) {
+        if let Some(shard) = keeper.wants(boot_clock::now()) {
             keeper.ask_for(shard).await;
         }
     }

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::Method;
 use k8s_openapi::api::coordination::v1::Lease as Object;
@@ -11,6 +11,7 @@ use kube::runtime::watcher::Event;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use crate::cluster::boot_clock;
 use crate::cluster::client::{ApiCall, Cluster};
 use crate::cluster::error::ApiError;
 use crate::cluster::events::Recorder;
@@ -18,6 +19,7 @@ use crate::cluster::lease::LeaseSettings;
 use crate::cluster::lease_object::{self, Holder};
 use crate::cluster::lease_status::Problem;
 use crate::cluster::shards::Shards;
+use hotshoe_core::flow::boot_time::BootTime;
 use hotshoe_core::flow::lease::{Failure, Lease, RENEW, Sighting, Step};
 use hotshoe_core::flow::shards;
 
@@ -43,7 +45,7 @@ pub(super) struct Keeper {
     pub(super) changes: watch::Sender<()>,
     pub(super) recorder: Recorder,
     /// When this host last asked another for a shard.
-    pub(super) last_asked: Mutex<Option<Instant>>,
+    pub(super) last_asked: Mutex<Option<BootTime>>,
 }
 
 /// One Lease.
@@ -66,7 +68,7 @@ pub(super) struct State {
 
 impl State {
     /// Records the answer to a read that was sent at `sent`; `None` if there is no Lease.
-    fn read(&mut self, object: Option<Object>, sent: Instant, now: Instant) {
+    fn read(&mut self, object: Option<Object>, sent: BootTime, now: BootTime) {
         if self.lease.read(object.as_ref().map(lease_object::record), sent, now) {
             self.object = object;
         }
@@ -75,7 +77,7 @@ impl State {
 
 /// What a keeper does next about one Lease.
 pub(super) enum Next {
-    Wait(Option<Instant>),
+    Wait(Option<BootTime>),
     /// Give the Lease up, for another host if that has asked for it.
     GiveUp(Option<Arc<str>>),
     Ask(Step),
@@ -88,7 +90,7 @@ impl Keeper {
     }
 
     pub(super) fn observe(&self, event: Event<Object>, listed: &mut HashSet<String>) {
-        let now = Instant::now();
+        let now = boot_clock::now();
         match event {
             Event::Init => listed.clear(),
             Event::InitApply(object) => {
@@ -108,7 +110,7 @@ impl Keeper {
         }
     }
 
-    fn see(&self, object: Object, now: Instant) {
+    fn see(&self, object: Object, now: BootTime) {
         let record = lease_object::record(&object);
         let Some((shard, slot)) = self.slot_of(&object) else { return self.see_other(&object, now) };
         let mut state = slot.state.lock();
@@ -119,7 +121,7 @@ impl Keeper {
         self.settle(shard, &mut state, now);
     }
 
-    fn see_other(&self, object: &Object, now: Instant) {
+    fn see_other(&self, object: &Object, now: BootTime) {
         let (Some(name), Some(sharding)) = (object.metadata.name.clone(), lease_object::sharding(object)) else {
             return;
         };
@@ -134,7 +136,7 @@ impl Keeper {
         }
     }
 
-    fn see_deleted(&self, object: &Object, now: Instant) {
+    fn see_deleted(&self, object: &Object, now: BootTime) {
         match self.slot_of(object) {
             Some((shard, slot)) => {
                 let mut state = slot.state.lock();
@@ -150,7 +152,7 @@ impl Keeper {
     }
 
     /// Updates the permit of a shard to the state of its Lease, and logs a change of the holder.
-    fn settle(&self, shard: usize, state: &mut State, now: Instant) {
+    fn settle(&self, shard: usize, state: &mut State, now: BootTime) {
         let name = self.full_name(shard);
         match state.lease.deadline().filter(|_| state.lease.is_held(now)) {
             Some(deadline) => {
@@ -176,7 +178,7 @@ impl Keeper {
         }
     }
 
-    pub(super) fn next(&self, shard: usize, now: Instant) -> Next {
+    pub(super) fn next(&self, shard: usize, now: BootTime) -> Next {
         let (holders, conflicting) = (self.holders(now), self.conflicting(now));
         let Some(slot) = self.slots.get(shard) else { return Next::Wait(None) };
         let mut state = slot.state.lock();
@@ -211,14 +213,14 @@ impl Keeper {
     }
 
     /// Returns the holder of each shard, unless its Lease has expired.
-    fn holders(&self, now: Instant) -> Vec<Option<Arc<str>>> {
+    fn holders(&self, now: BootTime) -> Vec<Option<Arc<str>>> {
         let holder = |slot: &Slot| slot.state.lock().lease.seen().and_then(|seen| seen.live_holder(now)).cloned();
         self.slots.iter().map(holder).collect()
     }
 
     /// Returns the Lease of a host that spreads the parents in another way, when that Lease is free, and whether this
     /// host is the one that yields if both began at once.
-    fn conflicting(&self, now: Instant) -> Option<(String, Instant, bool)> {
+    fn conflicting(&self, now: BootTime) -> Option<(String, BootTime, bool)> {
         let others = self.others.lock();
         let mut live = others
             .iter()
@@ -230,7 +232,7 @@ impl Keeper {
     }
 
     /// Looks among the Leases that have the names of this host's shards.
-    fn conflicting_shard(&self, now: Instant) -> Option<(String, Instant, bool)> {
+    fn conflicting_shard(&self, now: BootTime) -> Option<(String, BootTime, bool)> {
         self.slots.iter().find_map(|slot| {
             let state = slot.state.lock();
             let seen = state.lease.seen()?;
@@ -246,7 +248,7 @@ impl Keeper {
         let Some(slot) = self.slots.get(shard) else { return };
         let (object, left) = {
             let state = slot.state.lock();
-            let left = state.lease.deadline().map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let left = state.lease.deadline().map(|deadline| deadline.saturating_duration_since(boot_clock::now()));
             (state.object.clone(), left)
         };
         let before = object.as_ref().filter(|_| step != Step::Create);
@@ -254,9 +256,9 @@ impl Keeper {
         // A late renewal is of no use, so the request ends with the Lease. Once the Lease has ended, the request is an
         // attempt to get it again, with the full timeout.
         let timeout = left.filter(|left| !left.is_zero()).map_or(REQUEST_TIMEOUT, |left| left.min(REQUEST_TIMEOUT));
-        let sent = Instant::now();
+        let sent = boot_clock::now();
         let result = self.send(shard, step, &held, timeout).await;
-        let now = Instant::now();
+        let now = boot_clock::now();
         let mut state = slot.state.lock();
         let problem = match result {
             Ok(object) => {
@@ -328,12 +330,12 @@ impl Keeper {
         };
         let mut drained = std::pin::pin!(drained);
         loop {
-            let due = match self.next(shard, Instant::now()) {
+            let due = match self.next(shard, boot_clock::now()) {
                 Next::Ask(step) => {
                     self.ask(shard, step).await;
                     continue;
                 }
-                Next::Wait(until) => until.map_or(RENEW, |until| until.saturating_duration_since(Instant::now())),
+                Next::Wait(until) => until.map_or(RENEW, |until| until.saturating_duration_since(boot_clock::now())),
                 Next::GiveUp(_) => RENEW,
             };
             // The Lease was lost meanwhile, or was acquired again.
@@ -355,7 +357,7 @@ impl Keeper {
             let mut state = slot.state.lock();
             // Not while the previous holder may still write: a release allows another host to write at once, and this
             // host cannot give that permission for the previous holder.
-            let is_held = state.lease.is_held(Instant::now());
+            let is_held = state.lease.is_held(boot_clock::now());
             state.lease.end();
             self.shards.lose(shard);
             state.is_ending = false;
@@ -364,10 +366,10 @@ impl Keeper {
         let Some(mut object) = object else { return };
         for _ in 0..2 {
             let released = lease_object::released(&object, &self.holder, to);
-            let sent = Instant::now();
+            let sent = boot_clock::now();
             match self.send_as(shard, ("release", Method::PUT), &released, timeout).await {
                 Ok(object) => {
-                    slot.state.lock().read(Some(object), sent, Instant::now());
+                    slot.state.lock().read(Some(object), sent, boot_clock::now());
                     tracing::info!(lease = self.full_name(shard), "this host has given up the Lease");
                     return;
                 }
@@ -386,7 +388,7 @@ impl Keeper {
     }
 
     /// Returns the shard to ask another host for.
-    pub(super) fn wants(&self, now: Instant) -> Option<usize> {
+    pub(super) fn wants(&self, now: BootTime) -> Option<usize> {
         let holders = self.holders(now);
         let holders: Vec<Option<&str>> = holders.iter().map(Option::as_deref).collect();
         let shard = shards::wanted(&holders, &self.holder.identity)?;
@@ -401,7 +403,7 @@ impl Keeper {
     pub(super) async fn ask_for(&self, shard: usize) {
         let known = self.slots.get(shard).and_then(|slot| slot.state.lock().object.clone());
         let Some(object) = known else { return };
-        *self.last_asked.lock() = Some(Instant::now());
+        *self.last_asked.lock() = Some(boot_clock::now());
         let wanted = lease_object::wanted(&object, &self.holder);
         if let Err(error) = self.send_as(shard, ("ask for", Method::PUT), &wanted, REQUEST_TIMEOUT).await {
             tracing::debug!(lease = self.full_name(shard), %error, "another host was not asked for a shard");

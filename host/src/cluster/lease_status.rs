@@ -1,17 +1,18 @@
 //! The status of the Leases of a host: who holds each, until when, and what is wrong with it.
 
 use std::collections::HashSet;
-use std::time::Instant;
 
 use k8s_openapi::api::coordination::v1::Lease as Object;
 use kube::runtime::watcher;
 use serde::{Deserialize, Serialize};
 
+use crate::cluster::boot_clock;
 use crate::cluster::client::chain;
 use crate::cluster::error::{APPLY_RIGHTS, ApiError};
 use crate::cluster::lease_keeper::{Keeper, State};
 use crate::cluster::lease_object;
 use crate::cluster::watch::code;
+use hotshoe_core::flow::boot_time::BootTime;
 use hotshoe_core::flow::lease::Failure;
 
 /// The status of a Lease.
@@ -42,7 +43,7 @@ pub(super) struct Problem {
 
 impl Keeper {
     /// Logs once that another host holds the Lease.
-    pub(super) fn log_holder(&self, lease: &str, state: &mut State, now: Instant) {
+    pub(super) fn log_holder(&self, lease: &str, state: &mut State, now: BootTime) {
         let holder = state.lease.seen().and_then(|seen| seen.live_holder(now)).cloned();
         let Some(holder) = holder.filter(|holder| **holder != *self.holder.identity) else { return };
         if state.logged_holder.as_ref() == Some(&holder) {
@@ -117,7 +118,7 @@ impl Keeper {
     }
 
     pub(super) fn status(&self, shard: usize) -> LeaseStatus {
-        let now = Instant::now();
+        let now = boot_clock::now();
         let name = self.full_name(shard);
         let Some(slot) = self.slots.get(shard) else { return LeaseStatus { name, ..LeaseStatus::default() } };
         let state = slot.state.lock();

@@ -156,6 +156,24 @@ pub async fn set_history(
     Patch::of_status("set the history of", &body).send(cluster, resource, &object.key, permit).await
 }
 
+/// Writes into the status the Lease of the hosts that work for an object, as the host; `None` if they no longer do.
+///
+/// # Errors
+/// The API server's error; a conflict where the object was changed meanwhile.
+pub async fn set_lease(
+    cluster: &Cluster,
+    resource: &Resource,
+    object: &Object,
+    lease: Option<&str>,
+    permit: &Permit,
+) -> Result<String, ApiError> {
+    let body = json!({
+        "metadata": { "uid": &*object.uid, "resourceVersion": object.resource_version.to_string() },
+        "status": { "lease": lease },
+    });
+    Patch::of_status("set the Lease in the status of", &body).send(cluster, resource, &object.key, permit).await
+}
+
 /// Reads one object, or the list of all objects, with the account of the connection.
 ///
 /// # Errors

@@ -4,12 +4,12 @@
 //! one shard, which is held for ever.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::cluster::identity::Permit;
+use hotshoe_core::flow::boot_time::BootTime;
 use hotshoe_core::flow::shards::shard_of;
 use hotshoe_core::model::object::Key;
 
@@ -106,7 +106,7 @@ impl Shards {
     }
 
     /// Holds a shard until `deadline`, in this term of its Lease. Returns whether the shard was newly acquired.
-    pub(super) fn hold(&self, number: usize, term: u64, deadline: Instant) -> bool {
+    pub(super) fn hold(&self, number: usize, term: u64, deadline: BootTime) -> bool {
         let Some(shard) = self.shards.get(number) else { return false };
         let mut held = shard.held.lock();
         let continues = held.term == term && held.permit.as_ref().is_some_and(|permit| permit.extend(deadline));
@@ -162,6 +162,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::cluster::boot_clock;
 
     const LONG: Duration = Duration::from_secs(60);
 
@@ -176,7 +177,7 @@ mod tests {
     fn a_reconcile_of_one_term_has_no_permit_in_the_next() {
         let shards = Shards::new(2);
         assert!(shards.enter(0).is_none() && shards.permit(0).is_none());
-        let deadline = Instant::now() + LONG;
+        let deadline = boot_clock::now() + LONG;
         assert!(shards.hold(0, 1, deadline));
         let running = shards.enter(0).unwrap();
         assert!(shards.enter(1).is_none(), "the other shard is not held");
@@ -192,12 +193,12 @@ mod tests {
     #[test]
     fn a_permit_that_was_over_for_a_moment_is_followed_by_one_of_another_term() {
         let shards = Shards::new(1);
-        assert!(shards.hold(0, 1, Instant::now() + LONG));
+        assert!(shards.hold(0, 1, boot_clock::now() + LONG));
         let running = shards.enter(0).unwrap();
-        assert!(!shards.hold(0, 1, Instant::now()), "the permit ends");
+        assert!(!shards.hold(0, 1, boot_clock::now()), "the permit ends");
         assert!(shards.enter(0).is_none() && running.permit.is_over());
-        assert!(!shards.hold(0, 1, Instant::now()), "and stays over");
-        assert!(shards.hold(0, 1, Instant::now() + LONG));
+        assert!(!shards.hold(0, 1, boot_clock::now()), "and stays over");
+        assert!(shards.hold(0, 1, boot_clock::now() + LONG));
         assert_eq!(shards.enter(0).unwrap().permit.term(), 2);
         assert!(running.permit.is_over());
     }
@@ -205,7 +206,7 @@ mod tests {
     #[tokio::test]
     async fn a_drained_shard_begins_no_reconcile_and_waits_for_running_ones() {
         let shards = Shards::new(1);
-        shards.hold(0, 1, Instant::now() + LONG);
+        shards.hold(0, 1, boot_clock::now() + LONG);
         let running = shards.enter(0).unwrap();
         let mut drain = Box::pin(shards.drain(0));
         assert!(futures::poll!(&mut drain).is_pending());

@@ -64,6 +64,9 @@ pub enum Health {
     Synced,
     /// The watch fails; says what is wrong, and what to do.
     Failing(String),
+    /// The API server answers, but not about this kind: its conversion webhook or its aggregated API server fails or
+    /// hangs. Says what is wrong.
+    Broken(String),
     /// The API server does not answer. Logged once for all watches, because the cause is not this kind.
     Silent(String),
 }
@@ -297,7 +300,7 @@ impl SharedWatch {
             let changed = *known != health;
             if changed {
                 match &health {
-                    Health::Failing(why) => tracing::warn!(kind = %self.scope.kind, "{why}"),
+                    Health::Failing(why) | Health::Broken(why) => tracing::warn!(kind = %self.scope.kind, "{why}"),
                     Health::Synced => {
                         tracing::info!(kind = %self.scope.kind, objects = self.cache.len(), "the watch is up");
                     }

@@ -2,21 +2,27 @@
 //!
 //! Built from the layers of kube's client, so that watches and single requests share connections and credentials.
 //! Single requests bypass that client's buffer, which is a task with a queue, and its body wrappers. No request is
-//! retried here: a permit to write may have ended meanwhile.
+//! retried here: a permit to write may have ended meanwhile. Every request has a [time limit](time_limit).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderValue, Request, Response, header};
-use hyper::body::Incoming;
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use kube::client::{Body, ConfigExt};
 use tower::util::{BoxCloneSyncService, Oneshot};
-use tower::{BoxError, ServiceBuilder, ServiceExt};
+use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
+
+use crate::cluster::credentials::Credentials;
+use crate::cluster::time_limit::{self, LimitedBody, SILENCE, TimeLimits};
 
 /// The timeout for establishing a connection, including TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The interval of TCP keep-alive probes on a connection that is idle.
+const KEEPALIVE: Duration = Duration::from_secs(15);
 
 /// The accepted types for the metadata of an object alone. An aggregated API server that does not support that form
 /// sends the whole object.
@@ -30,12 +36,12 @@ const METADATA_LIST: HeaderValue =
 #[derive(Clone)]
 pub(super) struct Transport(Service);
 
-type Service = BoxCloneSyncService<Request<Body>, Response<Incoming>, BoxError>;
+type Service = BoxCloneSyncService<Request<Body>, Response<LimitedBody>, BoxError>;
 
 impl Transport {
     /// # Errors
     /// If certificates or credentials cannot be used, or a proxy is configured.
-    pub(super) fn new(config: &kube::Config) -> anyhow::Result<Self> {
+    pub(super) fn new(config: &kube::Config, answers: Arc<Credentials>, limits: TimeLimits) -> anyhow::Result<Self> {
         if let Some(proxy) = &config.proxy_url {
             // Only the host of the proxy: its URL may contain a password.
             let proxy = proxy.host().unwrap_or("it");
@@ -43,7 +49,7 @@ impl Transport {
                 "a proxy is not supported; remove {proxy} from the kubeconfig (proxy-url) or the environment (HTTPS_PROXY)"
             );
         }
-        let mut connector = TimeoutConnector::new(config.rustls_https_connector()?);
+        let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(connector())?);
         connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
         connector.set_write_timeout(config.write_timeout);
         let client = legacy::Client::builder(TokioExecutor::new()).build(connector);
@@ -53,7 +59,8 @@ impl Transport {
             .layer(config.extra_headers_layer()?)
             .map_err(BoxError::from)
             .service(client);
-        Ok(Self(BoxCloneSyncService::new(service)))
+        let limited = move |request| time_limit::send(service.clone(), request, answers.clone(), limits);
+        Ok(Self(BoxCloneSyncService::new(service_fn(limited))))
     }
 
     /// Returns a client for watches.
@@ -73,10 +80,21 @@ impl Transport {
     }
 }
 
+/// Returns the connector for TCP. It notices a connection whose other end is gone, also while no request uses it:
+/// otherwise each such connection in the pool would cost a request its whole time limit.
+fn connector() -> HttpConnector {
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    connector.set_keepalive(Some(KEEPALIVE));
+    connector.set_keepalive_interval(Some(KEEPALIVE));
+    connector.set_tcp_user_timeout(Some(SILENCE));
+    connector
+}
+
 /// Changes a list or watch request to ask for metadata only.
 fn of_metadata(mut request: Request<Body>) -> Request<Body> {
-    let is_watch = request.uri().query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"));
-    request.headers_mut().insert(header::ACCEPT, if is_watch { METADATA } else { METADATA_LIST });
+    let accepted = if time_limit::is_watch(&request) { METADATA } else { METADATA_LIST };
+    request.headers_mut().insert(header::ACCEPT, accepted);
     request
 }
 
@@ -87,9 +105,9 @@ mod tests {
     #[tokio::test]
     async fn a_proxy_is_refused_and_named_without_its_password() {
         let mut config = kube::Config::new("https://127.0.0.1:1".parse().unwrap());
-        assert!(Transport::new(&config).is_ok());
+        assert!(Transport::new(&config, Arc::default(), TimeLimits::default()).is_ok());
         config.proxy_url = Some("http://me:secret@proxy.example.com:3128".parse().unwrap());
-        let error = Transport::new(&config).err().unwrap().to_string();
+        let error = Transport::new(&config, Arc::default(), TimeLimits::default()).err().unwrap().to_string();
         assert!(error.contains("remove proxy.example.com from") && !error.contains("secret"), "{error}");
     }
 

@@ -18,15 +18,15 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::client::{Cluster, chain};
+use crate::cluster::credentials::UNAUTHORIZED;
 use crate::cluster::discovery::{Kinds, Resource};
 use crate::cluster::error::ApiError;
 use crate::cluster::raw_object::RawObject;
 use crate::cluster::shared_watch::{Health, Role, Scope, SharedWatch, Subscriber, Viewer};
+use crate::cluster::time_limit::{NoAnswer, WATCH_SECONDS};
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::object::Lens;
 
-/// The timeout of a watch request, in seconds. A dead connection is noticed this long after its last event, plus 5 s.
-pub(super) const WATCH_SECONDS: u32 = 60;
 /// The number of objects in one page of a list: limits the memory peak of a start.
 const PAGE_SIZE: u32 = 50;
 const FIRST_BACKOFF: Duration = Duration::from_millis(200);
@@ -34,8 +34,6 @@ const FIRST_BACKOFF: Duration = Duration::from_millis(200);
 const MAX_BACKOFF: Duration = Duration::from_secs(2);
 /// The time without a failure after which the back-off starts again from the beginning.
 const BACKOFF_RESET: Duration = Duration::from_secs(30);
-
-const UNAUTHORIZED: &str = "the API server does not accept the host's credentials (401); renew its token or kubeconfig";
 
 /// The advice during an outage without a known cause.
 const OUTAGE_ADVICE: &str = "it is asked again every 2 s, and what changes meanwhile is acted on when it is back; if it should be up, check its address in the kubeconfig and the network path to it";
@@ -227,7 +225,8 @@ fn report_error(watch: &SharedWatch, cluster: &Cluster, error: &watcher::Error) 
         _ if cluster.outage.is_after_outage(code(error)) => watch.report(Health::Silent(failing(kind, error))),
         _ => {
             cluster.answered();
-            watch.report(Health::Failing(failing(kind, error)));
+            let why = failing(kind, error);
+            watch.report(if is_broken(error) { Health::Broken(why) } else { Health::Failing(why) });
         }
     }
 }
@@ -235,6 +234,14 @@ fn report_error(watch: &SharedWatch, cluster: &Cluster, error: &watcher::Error) 
 /// Returns whether the kind itself is no longer served.
 fn is_gone(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404)
+}
+
+/// Returns whether the API server itself answers, and cannot list the kind or does not end.
+fn is_broken(error: &watcher::Error) -> bool {
+    let (watcher::Error::InitialListFailed(cause) | watcher::Error::WatchStartFailed(cause)) = error else {
+        return false;
+    };
+    code(error) >= 500 || NoAnswer::among(cause).is_some()
 }
 
 /// Returns the HTTP status of an error; 0 if there was no answer, and 200 if the failure is another one.
@@ -246,6 +253,8 @@ pub(super) fn code(error: &watcher::Error) -> u16 {
             kube::Error::Api(status) => status.code,
             // No request was made, because there was no credential: not an outage.
             kube::Error::Service(cause) if cause.is::<AuthError>() => 200,
+            // This request hangs, and not the API server.
+            kube::Error::Service(cause) if NoAnswer::among(&**cause).is_some_and(|late| late.others_answered) => 200,
             kube::Error::Service(_) | kube::Error::HyperError(_) | kube::Error::ReadEvents(_) => 0,
             _ => 200,
         },

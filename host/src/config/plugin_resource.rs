@@ -24,6 +24,10 @@ pub const FINALIZER: &str = "hotshoe.dev/plugin";
 pub struct PluginStatus {
     /// The generation of the object that this is about.
     pub observed_generation: i64,
+    /// The namespace and name of the Lease of the host that works for it; none if that host keeps no Lease. Other hosts
+    /// wait until that Lease has expired.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease: Option<String>,
     /// The digest of the active component.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,

@@ -3,7 +3,8 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `objects.rs` | watches the objects: starts and stops plugins, and writes the status of each |
+//! | `objects.rs` | watches the objects, and shows each to its task |
+//! | `object_task.rs` | the task of one object: starts and stops its plugin, and writes its status |
 //! | `described.rs` | an object and its parsed content |
 //! | `running.rs` | a plugin that runs for an object |
 //! | `removal.rs` | what happens to parents before a plugin is removed |
@@ -13,6 +14,7 @@
 
 mod described;
 mod events;
+mod object_task;
 pub mod objects;
 mod removal;
 mod running;
@@ -21,10 +23,14 @@ mod verdict;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
 
 use crate::rollout::managed_plugin::ManagedPlugin;
+
+/// How long the loop over the `Plugin` objects may make no pass before the host is not ready.
+const LONGEST_PASS: Duration = Duration::from_secs(30);
 
 /// The plugins that run, by name.
 #[derive(Default)]
@@ -35,13 +41,15 @@ struct State {
     running: BTreeMap<Arc<str>, Arc<ManagedPlugin>>,
     /// Why the plugins are not known yet; none once they are.
     unknown: Option<String>,
+    /// When the loop over the `Plugin` objects made its last pass; none without such a loop.
+    passed: Option<Instant>,
 }
 
 impl Fleet {
     /// Creates a fleet of the plugins of files.
     pub fn of(plugins: impl IntoIterator<Item = Arc<ManagedPlugin>>) -> Self {
         let running = plugins.into_iter().map(|plugin| (plugin.controller.name.clone(), plugin)).collect();
-        Self(RwLock::new(State { running, unknown: None }))
+        Self(RwLock::new(State { running, ..State::default() }))
     }
 
     /// Creates a fleet whose plugins are not known yet.
@@ -70,21 +78,26 @@ impl Fleet {
         })
     }
 
-    /// Returns the plugins that keep the host from being ready. A plugin of a file does if it has no active revision,
-    /// or not all of its watches are synced. A plugin of an object does only while it starts: one that cannot start
-    /// must not block the rollout of the host's Deployment forever, and its object says why.
+    /// Returns the plugins that [keep the host from being ready](ManagedPlugin::keeps_host_unready).
     pub fn unready(&self) -> Vec<String> {
-        let plugins = self.all();
-        let unready = plugins.iter().filter(|plugin| match plugin.plugin().origin.file() {
-            Some(_) => !plugin.status().ready,
-            None => plugin.is_starting(),
-        });
+        let unready = self.all().into_iter().filter(|plugin| plugin.keeps_host_unready());
         unready.map(|plugin| plugin.controller.name.to_string()).collect()
     }
 
     /// Returns why the plugins are not known; none if they are.
     pub fn unknown_because(&self) -> Option<String> {
         self.0.read().unknown.clone()
+    }
+
+    /// Returns why the loop over the `Plugin` objects keeps the host from being ready, if it does: it hangs, so no change
+    /// of an object is seen.
+    pub fn stuck(&self, now: Instant) -> Option<String> {
+        let idle = now.saturating_duration_since(self.0.read().passed?);
+        (idle >= LONGEST_PASS).then(|| format!("the Plugin objects were not looked at for {} s", idle.as_secs()))
+    }
+
+    fn note_pass(&self, now: Instant) {
+        self.0.write().passed = Some(now);
     }
 
     fn set_unknown(&self, unknown: Option<String>) {
@@ -100,5 +113,21 @@ impl Fleet {
 
     fn remove(&self, name: &str) {
         self.0.write().running.remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_that_makes_no_pass_makes_the_host_unready_until_the_next_pass() {
+        let (fleet, start) = (Fleet::unknown(), Instant::now());
+        assert_eq!(fleet.stuck(start + LONGEST_PASS), None, "no loop has begun");
+        fleet.note_pass(start);
+        assert_eq!(fleet.stuck(start + LONGEST_PASS / 2), None);
+        assert!(fleet.stuck(start + LONGEST_PASS).is_some_and(|why| why.contains("30 s")));
+        fleet.note_pass(start + LONGEST_PASS);
+        assert_eq!(fleet.stuck(start + LONGEST_PASS), None);
     }
 }

@@ -9,7 +9,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::config::manifest::DigestPrefix;
 use crate::config::{Control, PluginConfig};
 use crate::fleet::described::Described;
-use crate::fleet::objects::RETRY_PAUSE;
+use crate::fleet::object_task::RETRY_PAUSE;
 use crate::fleet::status::Known;
 use crate::fleet::verdict::Verdicts;
 use crate::rollout::history::Entry;

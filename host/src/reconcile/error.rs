@@ -26,6 +26,9 @@ pub const CHILDREN_REFUSED: &str = "ChildrenRefused";
 /// The reason in the Event about conditions of a parent that are not written.
 pub const CONDITIONS_NOT_WRITTEN: &str = "ConditionsNotWritten";
 
+/// The pause of a parent whose reconcile panicked.
+pub(super) const PANIC_PAUSE: Duration = Duration::from_secs(30);
+
 /// When to try an object again after an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
@@ -59,6 +62,11 @@ pub enum Error {
     /// The host has no memory left for the children that the decision would create.
     #[error(transparent)]
     NoRoom(#[from] NoRoom),
+    /// The host itself panicked. That is a fault of the host, and not of the plugin.
+    #[error(
+        "the host panicked while it reconciled the object, which is a fault of the host: please report it, with its log"
+    )]
+    Panicked,
     /// The API server refused.
     #[error(transparent)]
     Api(Box<ApiError>),
@@ -114,6 +122,7 @@ impl Error {
             Error::Denied(_) => "Denied",
             Error::NotGranted(_) => "NotGranted",
             Error::NoRoom(_) => "LimitExceeded",
+            Error::Panicked => "HostPanicked",
             Error::Api(error) if error.is_transient() => "Unavailable",
             Error::Api(error) if error.code == 403 => "Forbidden",
             Error::Api(_) => "Refused",
@@ -132,7 +141,7 @@ impl Error {
         match self {
             // The plugin cannot see how much memory the children of all parents take.
             Error::Call(CallError::Stopped | CallError::CircuitOpen(_)) | Error::Api(_) => false,
-            Error::NotGranted(_) | Error::NoRoom(_) => false,
+            Error::NotGranted(_) | Error::NoRoom(_) | Error::Panicked => false,
             // The call succeeded, but a revision that reports a failure is worse than one that does not.
             Error::Plugin(stated) => matches!(stated, Failure::Other(_)),
             Error::Call(_) | Error::Denied(_) => true,
@@ -145,6 +154,7 @@ impl Error {
         match self {
             Error::Call(error) => !matches!(error, CallError::Stopped | CallError::CircuitOpen(_)),
             Error::Api(error) => !error.is_transient() && error.retry_after.is_none(),
+            Error::Panicked => false,
             Error::Plugin(_) | Error::Denied(_) | Error::NotGranted(_) | Error::NoRoom(_) => true,
         }
     }
@@ -153,6 +163,7 @@ impl Error {
     pub fn retry(&self) -> Retry {
         match self {
             Error::Call(CallError::CircuitOpen(left)) => Retry::After(*left),
+            Error::Panicked => Retry::After(PANIC_PAUSE),
             Error::Call(_) | Error::Plugin(Failure::Other(_)) => Retry::Backoff,
             Error::Plugin(Failure::Retry { after: Some(after), .. }) => Retry::After(*after),
             Error::Plugin(Failure::Retry { after: None, .. }) => Retry::Backoff,

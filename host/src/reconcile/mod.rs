@@ -34,8 +34,11 @@ pub mod triggers;
 pub mod views;
 pub mod worker;
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
+
+use futures::FutureExt;
 
 use crate::cluster::identity::Permit;
 use crate::cluster::parent::was_overtaken;
@@ -72,15 +75,24 @@ pub async fn reconcile(controller: &Controller, key: &Key, permit: &Permit) -> R
     if let Some(pause) = remaining_pause(&pass) {
         return Reconciled { requeue: Requeue::After(pause), ..nothing };
     }
-    let result = match pass.parent.deleting {
-        true => finalize::finalize(&mut pass).await,
-        false => converge(&mut pass).await,
-    };
+    let result = guarded(work(&mut pass)).await;
     if permit.is_over() {
         return Reconciled { requeue: Requeue::AtOnce, ..nothing };
     }
     let is_reported = report::report(&mut pass, &result).await;
     Reconciled { requeue: pass.end(&result, is_reported), failed: result.is_err() }
+}
+
+async fn work(pass: &mut Pass<'_>) -> Result<Outcome, Error> {
+    match pass.parent.deleting {
+        true => finalize::finalize(pass).await,
+        false => converge(pass).await,
+    }
+}
+
+/// Turns a panic into an error, so that the parent's condition says that it is not reconciled.
+async fn guarded(work: impl Future<Output = Result<Outcome, Error>>) -> Result<Outcome, Error> {
+    AssertUnwindSafe(work).catch_unwind().await.unwrap_or(Err(Error::Panicked))
 }
 
 async fn converge(pass: &mut Pass<'_>) -> Result<Outcome, Error> {
@@ -161,4 +173,16 @@ fn conclude(pass: &mut Pass<'_>, before: &Observed, written: apply::WriteOutcome
         pass.state.settled = Some(fingerprint(pass.controller, pass.active, &after));
     }
     Outcome::Settled
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_of_a_reconcile_is_an_error_that_the_parent_shows() {
+        let result = guarded(async { panic!("a fault of the host") }).await;
+        assert_eq!(result, Err(Error::Panicked));
+        assert_eq!(guarded(async { Ok(Outcome::Settled) }).await, Ok(Outcome::Settled));
+    }
 }

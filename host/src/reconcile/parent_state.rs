@@ -9,6 +9,7 @@ use crate::reconcile::error::Error;
 use crate::reconcile::refused_writes::Refusals;
 use hotshoe_core::diff::Unsettled;
 use hotshoe_core::diff::changed_fields::DesiredBefore;
+use hotshoe_core::flow::backoff::within_reach;
 use hotshoe_core::flow::contention::Contention;
 use hotshoe_core::flow::flapping::Churn;
 use hotshoe_core::flow::tries::Tries;
@@ -90,7 +91,7 @@ impl ParentState {
 
     /// Sets the timer that a decision asks for. Replaces the previous timer.
     pub fn set_timer(&mut self, after: Option<Duration>) {
-        self.timer = after.map(|after| Instant::now() + after);
+        self.timer = after.map(|after| Instant::now() + within_reach(after));
     }
 
     /// Returns the time until the timer is due.

@@ -19,6 +19,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::config::CONCURRENCY;
+use hotshoe_core::flow::backoff::within_reach;
 use hotshoe_core::flow::fair_queue::FairQueue;
 use hotshoe_core::model::object::Key;
 
@@ -113,7 +114,7 @@ impl Queue {
         inner.running.remove(key);
         inner.unschedule(key);
         if let Some(after) = again {
-            let due = Instant::now() + after;
+            let due = Instant::now() + within_reach(after);
             inner.delayed.insert((due, key.clone()));
             inner.due.insert(key.clone(), due);
         }

@@ -10,7 +10,7 @@ use crate::cluster::apply::WriteError;
 use crate::cluster::view::reference;
 use hotshoe_core::check::Desired;
 use hotshoe_core::diff::Plan;
-use hotshoe_core::flow::backoff::{doubled, soon};
+use hotshoe_core::flow::backoff::{doubled, soon, within_reach};
 use hotshoe_core::flow::write_verdict::INVALID_REPEATED;
 use hotshoe_core::model::decision::Refusal;
 use hotshoe_core::model::kind::{Kind, ObjectRef};
@@ -147,7 +147,7 @@ impl Refusals {
         let cause = Cause::of(&error);
         let (shown, pause) = classify(child, error, tries);
         self.lift(child);
-        let due = Instant::now() + pause;
+        let due = Instant::now() + within_reach(pause);
         let first = (tries == 0).then(|| shown.clone());
         let tries = tries.saturating_add(1);
         self.refused.push(Refused { shown, digest, is_invalid, invalid, cause, basis, due, tries });

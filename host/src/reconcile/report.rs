@@ -17,6 +17,7 @@ use crate::reconcile::requeue;
 use crate::sandbox::error::CallError;
 use hotshoe_core::check::status::{RECONCILED, STALLED};
 use hotshoe_core::diff::status;
+use hotshoe_core::flow::backoff::within_reach;
 use hotshoe_core::model::decision::{Condition, Event, Severity, Truth};
 use hotshoe_core::model::object::{HOST_MANAGER, Object};
 use hotshoe_core::model::sanitize;
@@ -150,7 +151,8 @@ async fn fail(pass: &mut Pass<'_>, error: &Error) -> bool {
     let is_stated = !is_transient(error) || pass.state.failures > MAX_UNREPORTED_FAILURES;
     let is_reported = !is_stated || report_failure(pass, error.reason(), error_text(error, plugin), stalled).await;
     (pass.state.settled, pass.state.shown_now) = (None, None);
-    pass.state.backoff = is_reported.then(|| (Instant::now() + pause.unwrap_or(UNTIL_CHANGED), backoff_basis_of(pass)));
+    pass.state.backoff =
+        is_reported.then(|| (Instant::now() + within_reach(pause.unwrap_or(UNTIL_CHANGED)), backoff_basis_of(pass)));
     is_reported
 }
 
@@ -203,7 +205,7 @@ fn log(pass: &Pass<'_>, error: &Error, pause: Option<Duration>) {
 /// Returns whether the plugin chooses how often a failure happens. Such failures are rate-limited as the plugin's own
 /// lines are; the errors of the API server are always logged.
 fn is_of_plugin(error: &Error) -> bool {
-    !matches!(error, Error::Api(_) | Error::Call(CallError::Stopped))
+    !matches!(error, Error::Api(_) | Error::Panicked | Error::Call(CallError::Stopped))
 }
 
 /// Returns whether an error is transient, and so not worth an Event and a condition at first.

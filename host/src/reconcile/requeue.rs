@@ -212,6 +212,7 @@ mod tests {
             Violation::new("status", text()).into(),
             Error::NoRoom(NoRoom::Children { parent: text(), more: 1, held: 1, may: 1, most: 1 }),
             Error::NotGranted(text()),
+            Error::Panicked,
         ];
         errors.extend(api_errors());
         errors

@@ -9,12 +9,10 @@ use futures::FutureExt;
 
 use crate::cluster::identity::Permit;
 use crate::reconcile::controller::Controller;
+use crate::reconcile::error::PANIC_PAUSE;
 use crate::reconcile::requeue::Requeue;
 use crate::reconcile::{Reconciled, reconcile};
 use hotshoe_core::model::object::Key;
-
-/// The pause of a parent whose reconcile panicked. A panic is a fault of the host, not of the plugin.
-const PANIC_PAUSE: Duration = Duration::from_secs(30);
 
 /// Reconciles the parents of a queue, for as long as the host runs.
 pub async fn run(controller: Arc<Controller>) {

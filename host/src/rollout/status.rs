@@ -180,6 +180,9 @@ pub struct WatchStatus {
     /// Whether it fails until an administrator changes something, and not only while the API server is away.
     #[serde(default)]
     pub needs_change: bool,
+    /// Whether the API server answers, and only this kind cannot be listed.
+    #[serde(default)]
+    pub is_broken: bool,
     /// Whether its cache follows the API server.
     pub synced: bool,
 }
@@ -202,6 +205,20 @@ impl ManagedPlugin {
         let is_stopped = status.refused.is_some() || self.fetched.lock().failing.is_some();
         let is_failing = status.watches.iter().any(|watch| watch.failing.is_some());
         status.digest.is_none() && !is_stopped && !is_failing
+    }
+
+    /// Returns whether the plugin keeps its host from being ready. A plugin of a file does if it has no active revision, or
+    /// not all of its watches are synced, unless only its own kinds are broken in the cluster: the host serves the
+    /// others. A plugin of an object does only while it starts: one that cannot start must not block the rollout of the
+    /// host's Deployment for ever, and its object says why.
+    pub fn keeps_host_unready(&self) -> bool {
+        if self.plugin().origin.file().is_none() {
+            return self.is_starting();
+        }
+        let status = self.status();
+        let mut failing = status.watches.iter().filter(|watch| watch.failing.is_some()).peekable();
+        let is_broken = status.refused.is_none() && failing.peek().is_some() && failing.all(|watch| watch.is_broken);
+        !status.ready && !is_broken
     }
 
     /// Returns the status of the plugin.
@@ -283,9 +300,10 @@ impl ManagedPlugin {
                 selector: watch.scope.selector.clone(),
                 objects: watch.cache.len(),
                 synced: health == Health::Synced,
-                needs_change: matches!(health, Health::Failing(_)),
+                needs_change: matches!(health, Health::Failing(_) | Health::Broken(_)),
+                is_broken: matches!(health, Health::Broken(_)),
                 failing: match health {
-                    Health::Failing(why) | Health::Silent(why) => Some(why),
+                    Health::Failing(why) | Health::Broken(why) | Health::Silent(why) => Some(why),
                     _ => None,
                 },
             }

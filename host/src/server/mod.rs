@@ -25,6 +25,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 
 use crate::cluster::client::Cluster;
+use crate::cluster::credentials::Credentials;
 use crate::cluster::lease::Leases;
 use crate::fleet::Fleet;
 use crate::server::admin_socket::AdminSocket;
@@ -39,6 +40,8 @@ pub struct About {
     pub metrics: Arc<Metrics>,
     /// The Leases.
     pub leases: Arc<Leases>,
+    /// Whether the API server accepts the host's credentials.
+    pub credentials: Arc<Credentials>,
     /// The kubeconfig context.
     pub context: String,
 }

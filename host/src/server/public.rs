@@ -42,8 +42,9 @@ async fn scraped(State(about): State<About>) -> Response {
     ([(header::CONTENT_TYPE, content_type)], about.metrics.encode()).into_response()
 }
 
-/// Answers whether every plugin is [ready](crate::fleet::Fleet::unready) and every Lease can be used, and otherwise
-/// names those that are not. A standby host is ready.
+/// Answers whether the API server accepts the host's credentials, the `Plugin` objects are looked at, every plugin is
+/// [ready](crate::fleet::Fleet::unready) and every Lease can be used, and otherwise names what is not. A standby host is
+/// ready.
 async fn ready(State(about): State<About>) -> (StatusCode, String) {
     if about.fleet.unknown_because().is_some() {
         return (
@@ -51,9 +52,11 @@ async fn ready(State(about): State<About>) -> (StatusCode, String) {
             "not ready: the Plugin objects are not known; `hotshoe status` says why\n".to_owned(),
         );
     }
+    let stuck = about.fleet.stuck(Instant::now()).into_iter();
+    let refused = about.credentials.unready().map(str::to_owned);
     let leases = about.leases.status().into_iter().filter(|lease| lease.unusable);
     let leases = leases.map(|lease| format!("Lease {}", lease.name));
-    let waiting: Vec<String> = about.fleet.unready().into_iter().chain(leases).collect();
+    let waiting: Vec<String> = stuck.chain(refused).chain(about.fleet.unready()).chain(leases).collect();
     if waiting.is_empty() {
         return (StatusCode::OK, "ok\n".to_owned());
     }

@@ -35,6 +35,7 @@ kinds! {
     FAULT = "fixtures.example.com" / "v1" "Fault" "faults";
     OLD_FAULT = "oldstyle.example.com" / "v1" "Fault" "faults";
     CANARY_FAULT = "canaries.example.com" / "v1" "Fault" "faults";
+    UNLISTED_FAULT = "unlisted.example.com" / "v1" "Fault" "faults";
     UNSERVED_FAULT = "unserved.example.com" / "v1" "Fault" "faults";
     STATUSLESS_FAULT = "statless.example.com" / "v1" "Fault" "faults";
     REMOVED_FAULT = "crdsgone.example.com" / "v1" "Fault" "faults";

@@ -21,6 +21,7 @@
 //! | `redis/` | what the Redis plugin does |
 //! | `registry/` | components in a real registry, beside other clients of it |
 //! | `rollout/` | another component is activated, compared, or rolled back |
+//! | `waiting/` | an API server that keeps the host waiting |
 
 mod alone;
 mod backup;
@@ -40,3 +41,4 @@ mod python;
 mod redis;
 mod registry;
 mod rollout;
+mod waiting;

@@ -13,6 +13,14 @@ pub fn doubled(first: Duration, times: u32, most: Duration) -> Duration {
     (first * 2u32.pow(times.min(16))).min(most)
 }
 
+/// The longest pause: no timer waits for longer.
+const FAR: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// Limits a pause that comes from outside, so that it can be added to any time.
+pub fn within_reach(pause: Duration) -> Duration {
+    pause.min(FAR)
+}
+
 /// Returns the delay before the next try, after this many tries in a row that failed for a transient reason.
 pub fn soon(tries: u32) -> Duration {
     doubled(SOON, tries.saturating_sub(1), SOON_MAX)

@@ -18,9 +18,10 @@
 //! nothing before its own watch shows the new Lease, and so whether there was another Lease in between.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::flow::backoff::{SOON, doubled, soon};
+use crate::flow::boot_time::BootTime;
 
 /// How long a Lease is held after the last renewal.
 pub const DURATION: Duration = Duration::from_secs(10);
@@ -79,14 +80,14 @@ impl Record {
 #[derive(Clone, Debug)]
 pub struct Sighting {
     record: Option<Record>,
-    since: Instant,
+    since: BootTime,
     /// Until when a holder that the Lease no longer names may still write.
-    used_until: Option<Instant>,
+    used_until: Option<BootTime>,
 }
 
 impl Sighting {
     /// Notes a Lease, or that there is none, for the first time.
-    pub fn first(record: Option<Record>, now: Instant) -> Self {
+    pub fn first(record: Option<Record>, now: BootTime) -> Self {
         let mut sighting = Self { record: None, since: now, used_until: None };
         // It is not known when this Lease lost its holder.
         let is_abandoned =
@@ -97,7 +98,7 @@ impl Sighting {
     }
 
     /// Notes a Lease again, as host `me`.
-    pub fn see(&mut self, record: Option<Record>, me: &str, now: Instant) {
+    pub fn see(&mut self, record: Option<Record>, me: &str, now: BootTime) {
         let is_same = match (&self.record, &record) {
             (Some(before), Some(record)) => before.has_same_renewal(record),
             (before, record) => before.is_none() && record.is_none(),
@@ -110,7 +111,7 @@ impl Sighting {
     }
 
     /// Returns until when a holder that is no longer named may write, if it did not give the Lease up itself.
-    fn still_used(&self, record: Option<&Record>, me: &str, now: Instant) -> Option<Instant> {
+    fn still_used(&self, record: Option<&Record>, me: &str, now: BootTime) -> Option<BootTime> {
         let is_known = |record: &Record| {
             let known = self.record.as_ref().map(|known| (&known.renewed, known.transitions));
             known == Some((&record.renewed, record.transitions))
@@ -137,7 +138,7 @@ impl Sighting {
     }
 
     /// Returns from when on the Lease may be taken, by what was seen so far.
-    pub fn free_from(&self) -> Instant {
+    pub fn free_from(&self) -> BootTime {
         match &self.record {
             Some(record) if record.holder.is_some() => self.since + record.duration(),
             _ => self.used_until.unwrap_or(self.since),
@@ -145,7 +146,7 @@ impl Sighting {
     }
 
     /// Returns the holder, unless the Lease has expired.
-    pub fn live_holder(&self, now: Instant) -> Option<&Arc<str>> {
+    pub fn live_holder(&self, now: BootTime) -> Option<&Arc<str>> {
         self.holder().filter(|_| now < self.free_from())
     }
 }
@@ -154,7 +155,7 @@ impl Sighting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Do nothing until this time, or until a change is seen.
-    Wait(Option<Instant>),
+    Wait(Option<BootTime>),
     /// Read the Lease.
     Read,
     /// Create the Lease, held by this host.
@@ -191,9 +192,9 @@ pub struct Lease {
     /// None until the first sighting.
     seen: Option<Sighting>,
     /// When the last accepted renewal was sent; none while this host does not hold the Lease.
-    sent: Option<Instant>,
+    sent: Option<BootTime>,
     /// From when on this host may write; none if it may at once.
-    writes_from: Option<Instant>,
+    writes_from: Option<BootTime>,
     /// The Lease that this host created, until the watch shows it.
     created: Option<Created>,
     /// How often this host has begun to hold the Lease.
@@ -201,15 +202,15 @@ pub struct Lease {
     /// The newest version that was seen, that of a deletion included.
     newest: u64,
     /// When the newest version was seen, by the watch or as the answer to a write; none at first.
-    changed: Option<Instant>,
+    changed: Option<BootTime>,
     /// The newest version that the watch has shown; the watch shows all versions in order.
     shown: u64,
     /// Until when the last other holder may write.
-    others_until: Option<Instant>,
+    others_until: Option<BootTime>,
     /// Whether the Lease is known to have changed since it was last seen.
     is_stale: bool,
     failures: u32,
-    not_before: Option<Instant>,
+    not_before: Option<BootTime>,
 }
 
 impl Lease {
@@ -238,12 +239,12 @@ impl Lease {
     }
 
     /// Returns until when this host may write; none while it does not hold the Lease.
-    pub fn deadline(&self) -> Option<Instant> {
+    pub fn deadline(&self) -> Option<BootTime> {
         self.sent.map(|sent| sent + (DURATION - MARGIN))
     }
 
     /// Returns whether this host holds the Lease and may write.
-    pub fn is_held(&self, now: Instant) -> bool {
+    pub fn is_held(&self, now: BootTime) -> bool {
         self.is_mine(now) && self.writes_from.is_none_or(|from| from <= now)
     }
 
@@ -253,12 +254,12 @@ impl Lease {
         self.term
     }
 
-    fn is_mine(&self, now: Instant) -> bool {
+    fn is_mine(&self, now: BootTime) -> bool {
         self.deadline().is_some_and(|deadline| now < deadline)
     }
 
     /// Notes what a watch shows. That may be older than what is known.
-    pub fn watched(&mut self, record: Record, now: Instant) {
+    pub fn watched(&mut self, record: Record, now: BootTime) {
         self.shown = self.shown.max(record.version);
         if let Some(created) = &mut self.created {
             if record.version < created.version {
@@ -277,7 +278,7 @@ impl Lease {
 
     /// Notes that a watch shows the deletion of the Lease. Another host may create it now, so this host no longer holds
     /// it.
-    pub fn deleted(&mut self, version: u64, now: Instant) {
+    pub fn deleted(&mut self, version: u64, now: BootTime) {
         self.shown = self.shown.max(version);
         if self.seen.is_none() || version >= self.newest {
             (self.newest, self.changed) = (version, Some(now));
@@ -286,7 +287,7 @@ impl Lease {
     }
 
     /// Notes that a list does not contain the Lease. The list may be older than what is known.
-    pub fn unlisted(&mut self, now: Instant) {
+    pub fn unlisted(&mut self, now: BootTime) {
         match self.seen {
             None => self.see(None, now),
             Some(_) => self.is_stale = true,
@@ -296,7 +297,7 @@ impl Lease {
     /// Notes the API server's answer to a read that was sent at `sent`. The answer counts as the newest state whatever
     /// its version, because versions begin again when a cluster is restored. But if a change was seen since the read
     /// was sent, the answer may be older than that, and is ignored. Returns whether the answer counts.
-    pub fn read(&mut self, record: Option<Record>, sent: Instant, now: Instant) -> bool {
+    pub fn read(&mut self, record: Option<Record>, sent: BootTime, now: BootTime) -> bool {
         self.is_stale = false;
         let has_changed = self.changed.is_some_and(|changed| changed >= sent);
         if has_changed && record.as_ref().is_none_or(|record| record.version < self.newest) {
@@ -307,7 +308,7 @@ impl Lease {
         true
     }
 
-    fn see(&mut self, record: Option<Record>, now: Instant) {
+    fn see(&mut self, record: Option<Record>, now: BootTime) {
         if record.as_ref().is_some_and(|record| record.released_by.is_some()) {
             self.others_until = None;
         } else if let Some(seen) = self.seen.as_ref().filter(|seen| seen.holder() != Some(&self.me)) {
@@ -324,7 +325,7 @@ impl Lease {
 
     /// Notes that the API server accepted a step that was sent at `sent`. Begins a term, unless this host has held the
     /// Lease all the time.
-    pub fn accepted(&mut self, step: Step, record: Record, sent: Instant, now: Instant) {
+    pub fn accepted(&mut self, step: Step, record: Record, sent: BootTime, now: BootTime) {
         let (was_mine, version) = (self.is_mine(now), record.version);
         (self.failures, self.not_before) = (0, None);
         if version >= self.newest {
@@ -347,7 +348,7 @@ impl Lease {
     }
 
     /// Notes that a request was not accepted.
-    pub fn failed(&mut self, failure: Failure, now: Instant) {
+    pub fn failed(&mut self, failure: Failure, now: BootTime) {
         self.failures = self.failures.saturating_add(1);
         let pause = match failure {
             Failure::Conflict => {
@@ -368,7 +369,7 @@ impl Lease {
     }
 
     /// Returns what to do next. The more Leases this host holds (`held`), the longer it leaves a free one to others.
-    pub fn next(&self, held: usize, now: Instant) -> Step {
+    pub fn next(&self, held: usize, now: BootTime) -> Step {
         let Some(seen) = &self.seen else { return Step::Wait(None) };
         let (step, due) = match seen.record() {
             _ if self.is_stale => (Step::Read, now),
@@ -412,7 +413,7 @@ mod tests {
         }
     }
 
-    fn held_by(holder: &str, now: Instant) -> Lease {
+    fn held_by(holder: &str, now: BootTime) -> Lease {
         let mut lease = Lease::new("me".into());
         lease.watched(record(holder, 0), now);
         lease
@@ -420,7 +421,7 @@ mod tests {
 
     #[test]
     fn a_missing_lease_is_created_and_renewed() {
-        let now = Instant::now();
+        let now = BootTime::at(DURATION * 100);
         let mut lease = Lease::new("me".into());
         assert_eq!(lease.next(0, now), Step::Wait(None), "it was not looked for yet");
         lease.unlisted(now);
@@ -439,7 +440,7 @@ mod tests {
 
     #[test]
     fn a_host_that_creates_a_lease_after_one_that_was_deleted_by_hand_lets_its_holder_stop_first() {
-        let now = Instant::now();
+        let now = BootTime::at(DURATION * 100);
         let mut lease = Lease::new("me".into());
         lease.unlisted(now);
         lease.accepted(Step::Create, record("me", 5), now, now);
@@ -456,7 +457,7 @@ mod tests {
 
     #[test]
     fn a_lease_of_another_is_taken_when_it_has_not_changed_for_its_duration() {
-        let now = Instant::now();
+        let now = BootTime::at(DURATION * 100);
         let mut lease = held_by("other", now);
         assert_eq!(lease.next(0, now), Step::Wait(Some(now + DURATION)));
         let then = now + RENEW;
@@ -467,7 +468,7 @@ mod tests {
 
     #[test]
     fn what_others_add_to_a_lease_does_not_renew_it() {
-        let now = Instant::now();
+        let now = BootTime::at(DURATION * 100);
         let mut lease = held_by("other", now);
         lease.watched(Record { version: 9, wanted_by: Some("me".into()), ..record("other", 0) }, now + RENEW);
         assert_eq!(lease.next(0, now + DURATION), Step::Take);
@@ -475,7 +476,7 @@ mod tests {
 
     #[test]
     fn a_lease_that_its_holder_gives_up_is_taken_at_once() {
-        let now = Instant::now();
+        let now = BootTime::at(DURATION * 100);
         let mut lease = held_by("other", now);
         lease.watched(Record { released_by: Some("other".into()), ..record("", 1) }, now + MOMENT);
         assert_eq!(lease.next(0, now + MOMENT), Step::Take);
@@ -487,7 +488,7 @@ mod tests {
 
     #[test]
     fn a_lease_that_is_given_up_for_one_host_is_left_to_it_for_a_while() {
-        let now = Instant::now();
+        let now = BootTime::at(DURATION * 100);
         let given =
             |to: &str| Record { released_by: Some("other".into()), offered_to: Some(to.into()), ..record("", 1) };
         let mut lease = held_by("other", now);
@@ -503,7 +504,7 @@ mod tests {
 
     #[test]
     fn a_lease_that_is_deleted_or_cleared_by_hand_counts_as_held_until_its_holder_has_stopped() {
-        let now = Instant::now();
+        let now = BootTime::at(DURATION * 100);
         let mut lease = held_by("other", now);
         lease.watched(Record { version: 9, ..record("", 0) }, now + RENEW);
         assert_eq!(lease.next(0, now + RENEW), Step::Wait(Some(now + DURATION)));
@@ -521,7 +522,7 @@ mod tests {
 
     #[test]
     fn a_holder_whose_lease_is_deleted_or_cleared_by_hand_takes_it_again_at_once() {
-        let now = Instant::now();
+        let now = BootTime::at(DURATION * 100);
         for cleared in [None, Some(Record { version: 9, ..record("", 1) })] {
             let mut lease = held_by("me", now);
             lease.accepted(Step::Renew, record("me", 1), now, now);
@@ -536,7 +537,7 @@ mod tests {
 
     #[test]
     fn a_host_that_sees_another_holder_stops_at_once_and_takes_the_lease_again_once_it_expires() {
-        let now = Instant::now();
+        let now = BootTime::at(DURATION * 100);
         let mut lease = held_by("me", now);
         assert_eq!(lease.next(0, now), Step::Renew, "its answer was lost");
         lease.accepted(Step::Renew, record("me", 1), now, now);
@@ -547,7 +548,7 @@ mod tests {
 
     #[test]
     fn a_watch_that_is_behind_does_not_end_a_term() {
-        let now = Instant::now();
+        let now = BootTime::at(DURATION * 100);
         let mut lease = held_by("other", now);
         let then = now + DURATION;
         lease.accepted(Step::Take, record("me", 5), then, then);
@@ -563,7 +564,7 @@ mod tests {
 
     #[test]
     fn a_read_that_is_older_than_what_the_watch_has_shown_since_does_not_count() {
-        let now = Instant::now();
+        let now = BootTime::at(DURATION * 100);
         let released = |version| Record { released_by: Some("other".into()), version, ..record("", 1) };
         for answer in [Some(released(3)), None] {
             let mut lease = held_by("other", now);
@@ -580,7 +581,7 @@ mod tests {
 
     #[test]
     fn a_renewal_that_comes_too_late_begins_a_new_term() {
-        let now = Instant::now();
+        let now = BootTime::at(DURATION * 100);
         let mut lease = held_by("me", now);
         lease.accepted(Step::Renew, record("me", 1), now, now);
         let late = now + DURATION;
@@ -592,7 +593,7 @@ mod tests {
 
     #[test]
     fn requests_that_fail_are_repeated_with_the_pauses_that_the_api_server_asks_for() {
-        let now = Instant::now();
+        let now = BootTime::at(DURATION * 100);
         let mut lease = held_by("me", now);
         lease.failed(Failure::Transient(Some(Duration::from_secs(7))), now);
         assert_eq!(lease.next(0, now), Step::Wait(Some(now + Duration::from_secs(7))));
@@ -611,7 +612,7 @@ mod tests {
 
     #[test]
     fn a_duration_that_was_written_by_hand_is_bounded() {
-        let now = Instant::now();
+        let now = BootTime::at(DURATION * 100);
         let mut lease = Lease::new("me".into());
         let (day, none) = (Some(Duration::from_secs(86_400)), Some(Duration::ZERO));
         lease.watched(Record { duration: day, ..record("stranger", 0) }, now);
@@ -622,14 +623,14 @@ mod tests {
 
     #[test]
     fn a_lease_that_was_given_up_before_it_was_seen_first_is_taken_at_once() {
-        let (mut lease, now) = (Lease::new("me".into()), Instant::now());
+        let (mut lease, now) = (Lease::new("me".into()), BootTime::at(DURATION * 100));
         lease.watched(Record { released_by: Some("other".into()), ..record("", 1) }, now);
         assert_eq!(lease.next(0, now), Step::Take);
     }
 
     #[test]
     fn a_holder_is_live_and_a_host_writes_until_the_time_is_over_and_no_longer() {
-        let now = Instant::now();
+        let now = BootTime::at(DURATION * 100);
         let lease = held_by("other", now);
         let live = |at| lease.seen().and_then(|seen| seen.live_holder(at)).map(|holder| holder.to_string());
         assert_eq!(live(now + DURATION - MOMENT).as_deref(), Some("other"));
@@ -642,7 +643,7 @@ mod tests {
 
     #[test]
     fn a_host_that_takes_a_lease_early_writes_once_the_holder_before_it_has_stopped() {
-        let (now, taken) = (Instant::now(), Instant::now() + RENEW);
+        let (now, taken) = (BootTime::at(DURATION * 100), BootTime::at(DURATION * 100) + RENEW);
         let mut lease = held_by("other", now);
         lease.accepted(Step::Take, record("me", 5), taken, taken);
         assert!(!lease.is_held(now + DURATION - MOMENT) && lease.is_held(now + DURATION));
@@ -655,14 +656,14 @@ mod tests {
 
     #[test]
     fn a_host_that_holds_others_lets_other_hosts_create_a_missing_lease_first() {
-        let (mut lease, now) = (Lease::new("me".into()), Instant::now());
+        let (mut lease, now) = (Lease::new("me".into()), BootTime::at(DURATION * 100));
         lease.unlisted(now);
         assert_eq!((lease.next(0, now), lease.next(2, now)), (Step::Create, Step::Wait(Some(now + 2 * HANDICAP))));
     }
 
     #[test]
     fn a_renewal_that_is_answered_after_the_watch_has_shown_more_counts_unless_another_took_the_lease() {
-        let (now, sent) = (Instant::now(), Instant::now() + RENEW);
+        let (now, sent) = (BootTime::at(DURATION * 100), BootTime::at(DURATION * 100) + RENEW);
         for (holder, deadline) in [("me", Some(sent + DURATION - MARGIN)), ("other", None)] {
             let mut lease = held_by("me", now);
             lease.accepted(Step::Renew, record("me", 1), now, now);
@@ -674,7 +675,7 @@ mod tests {
 
     #[test]
     fn a_version_that_is_shown_again_is_no_change_and_a_read_of_the_newest_one_counts() {
-        let now = Instant::now();
+        let now = BootTime::at(DURATION * 100);
         let mut lease = held_by("other", now);
         lease.watched(record("other", 0), now + 2 * MOMENT);
         assert!(lease.read(None, now + MOMENT, now + 3 * MOMENT), "it was deleted since");
@@ -685,7 +686,7 @@ mod tests {
 
     #[test]
     fn a_created_lease_that_the_watch_has_shown_already_is_held_at_once() {
-        let (mut lease, now) = (Lease::new("me".into()), Instant::now());
+        let (mut lease, now) = (Lease::new("me".into()), BootTime::at(DURATION * 100));
         lease.unlisted(now);
         lease.watched(record("me", 5), now);
         lease.accepted(Step::Create, record("me", 5), now, now + MOMENT);
@@ -694,8 +695,8 @@ mod tests {
 
     #[test]
     fn a_host_that_creates_a_lease_waits_longer_only_while_another_may_still_write() {
-        let now = Instant::now();
-        let created = |at: Instant| {
+        let now = BootTime::at(DURATION * 100);
+        let created = |at: BootTime| {
             let mut lease = held_by("other", now);
             lease.accepted(Step::Create, record("me", 5), at, at);
             lease.watched(record("me", 5), at + MOMENT);
@@ -709,7 +710,7 @@ mod tests {
     struct Host {
         lease: Lease,
         /// What its clock shows at the beginning.
-        zero: Instant,
+        zero: BootTime,
         /// How many parts in ten thousand its clock is fast.
         fast: u32,
         /// Until when the process is stopped, in milliseconds.
@@ -718,7 +719,7 @@ mod tests {
     }
 
     impl Host {
-        fn clock(&self, now: u64) -> Instant {
+        fn clock(&self, now: u64) -> BootTime {
             self.zero + Duration::from_micros(now * 1_000 / 10_000 * u64::from(10_000 + self.fast))
         }
     }
@@ -727,9 +728,9 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Message {
         /// A request of a host: the step, the version that it expects, and when it was sent by the clock of the host.
-        Ask(usize, Step, u64, Instant),
+        Ask(usize, Step, u64, BootTime),
         /// The answer to a request: the record, if the request was accepted or was a read.
-        Answer(usize, Step, Option<Option<Record>>, Instant),
+        Answer(usize, Step, Option<Option<Record>>, BootTime),
         /// What a watch shows to a host.
         Shown(usize, Option<Record>, u64),
     }
@@ -915,7 +916,7 @@ mod tests {
             delays in prop::collection::vec(prop_oneof![3 => 0_u64..50, 1 => 0_u64..15_000], 1..40),
             clocks in prop::collection::vec((0_u64..1_000_000, 0_u32..200), 3),
         ) {
-            let start = Instant::now();
+            let start = BootTime::at(DURATION * 100);
             let hosts = clocks.iter().enumerate().map(|(number, (offset, fast))| Host {
                 lease: Lease::new(number.to_string().into()),
                 zero: start + Duration::from_secs(*offset),

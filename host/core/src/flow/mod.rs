@@ -2,6 +2,7 @@
 //! unanswered writes, turns of calls and of Events, room on the disk; and which of several hosts may write: leases and shards.
 
 pub mod backoff;
+pub mod boot_time;
 pub mod canary;
 pub mod circuit_breaker;
 pub mod contention;

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use regex::Regex;
 use serde_json::Value;
 
 /// Where the host's crate lies.
@@ -252,6 +253,35 @@ fn children_parents_plugins_and_events_are_each_written_in_one_file() {
 #[test]
 fn unsafe_code_loads_native_code_and_nothing_else() {
     assert_eq!(strays(&["unsafe {", "unsafe fn", "unsafe impl"], &["sandbox/load.rs"]), [""; 0]);
+}
+
+#[test]
+fn no_pause_from_outside_is_added_to_a_time_before_it_is_bounded() {
+    // A sum that the clock cannot hold is a panic.
+    let sum = r"(?-u:\b)(Instant::now\(\)|now|since|sent|began|started|ended|due|until|deadline|went_on)[ \n]*\+[ \n]*([!-~]+)";
+    let bounded = r"^\(?([A-Z][A-Z_]*|within_reach|doubled|limits\.whole_reply|self\.silence)(?-u:\b)";
+    let (sum, bounded) = (Regex::new(sum).unwrap(), Regex::new(bounded).unwrap());
+    let mut unbounded = Vec::new();
+    for (name, code) in sources("src").into_iter().chain(sources("core/src")) {
+        let sums = sum.captures_iter(&code).filter(|sum| !bounded.is_match(&sum[2]));
+        unbounded.extend(sums.map(|sum| format!("{name}: {}", &sum[0])));
+    }
+    // These times are of a type whose sums saturate.
+    unbounded.retain(|sum| !sum.starts_with("flow/lease.rs: "));
+    assert_eq!(unbounded, [""; 0], "use within_reach");
+}
+
+#[test]
+fn deadlines_of_leases_are_times_of_a_clock_that_counts_sleep() {
+    let files = ["shards.rs", "lease.rs", "lease_keeper.rs", "lease_object.rs", "lease_status.rs", "identity.rs"];
+    let files: Vec<_> = files.iter().map(|file| format!("cluster/{file}")).collect();
+    let of_leases = sources("src").into_iter().filter(|(name, _)| files.contains(name));
+    let of_leases: Vec<_> =
+        of_leases.chain(sources("core/src").into_iter().filter(|(name, _)| name == "flow/lease.rs")).collect();
+    assert_eq!(of_leases.len(), files.len() + 1, "a file is not where it was");
+    for (name, code) in of_leases {
+        assert!(!code.contains("Instant"), "{name} uses Instant, which stands still while the machine sleeps");
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use hotshoe_tests::control_plane::SYSTEM;
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::host::{Start, program};
 use hotshoe_tests::kinds::{CONFIG_MAP, EVENT, PLUGIN, SECRET};
+use hotshoe_tests::proxy::Proxy;
 use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{ControlPlane, Host, Scene, repository};
 use serde_json::{Value, json};
@@ -18,7 +19,7 @@ const ACCOUNT: &str = "hotshoe-fleet";
 /// The account of hosts that share the work by a Lease: the only one that may write in the host's namespace.
 const LEASING: &str = "hotshoe";
 /// The label that distinguishes the objects of each test.
-const LABEL: &str = "tests.example.com/scene";
+pub(crate) const LABEL: &str = "tests.example.com/scene";
 
 pub(crate) struct Rig {
     pub(crate) scene: Scene,
@@ -75,8 +76,20 @@ impl Rig {
         Self::with(scene, LEASING, start).await
     }
 
-    async fn with(mut scene: Scene, account: &'static str, start: Start) -> Self {
+    /// Starts a host whose requests pass a proxy.
+    pub(crate) async fn behind_proxy(name: &str) -> (Self, Proxy) {
+        let scene = Scene::new(plane().await, name).await;
+        let proxy = Proxy::before(scene.plane, SYSTEM, ACCOUNT).await;
+        let start = scene.start().await.kubeconfig(&proxy.kubeconfig());
+        (Self::of(scene, ACCOUNT, start).await, proxy)
+    }
+
+    async fn with(scene: Scene, account: &'static str, start: Start) -> Self {
         let start = start.kubeconfig(&scene.plane.kubeconfig_of(SYSTEM, account).await);
+        Self::of(scene, account, start).await
+    }
+
+    async fn of(mut scene: Scene, account: &'static str, start: Start) -> Self {
         let host = begin(&scene, &start).await;
         scene.watch_log(&host);
         Self { scene, host, account, start, cache: None }
@@ -94,6 +107,15 @@ impl Rig {
     /// Starts another host beside it.
     pub(crate) async fn another_host(&self) -> Host {
         begin(&self.scene, &self.start).await
+    }
+
+    /// Starts a host with a Lease of its own, which follows the objects with this value of the tests' label.
+    pub(crate) async fn host_of_lease(&self, lease: &str, label: &str) -> Host {
+        let mut command = self.start.clone().plugins(&[]).command();
+        command.args(["--lease-name", lease, "--plugin-selector", &format!("{LABEL}={label}")]);
+        let host = Host::spawn(command);
+        host.ready().await;
+        host
     }
 
     /// The Memcached plugin under a name that only this test uses, with the rights that it needs.
