@@ -20,7 +20,7 @@ use hotshoe_core::diff;
 use hotshoe_core::diff::hand_over::hand_over;
 use hotshoe_core::diff::repair::Repair;
 use hotshoe_core::diff::{Apply, Precondition};
-use hotshoe_core::diff::{conflict, emptied, own_edits, renamed_elements};
+use hotshoe_core::diff::{conflict, emptied, own_edits, renamed_elements, written_only};
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::{FieldManager, Object, PLUGIN_LABEL};
 
@@ -48,6 +48,8 @@ impl Writer {
         let Some(known) = known else { return Ok(self.try_apply(apply, target).await?) };
         let taken_over = self.take_over(apply, known, target).await?;
         let known = taken_over.as_deref().unwrap_or(known);
+        let stored = self.own_as_stored(apply, known, target).await?;
+        let known = stored.as_deref().unwrap_or(known);
         let renamed = self.rename_back(apply, known, target).await?;
         let known = renamed.as_deref().unwrap_or(known);
         let emptied = self.empty_before(apply, known, target).await?;
@@ -94,6 +96,22 @@ impl Writer {
             tracing::info!(plugin = self.plugin, %child, from, "child taken over");
         }
         Ok(handed_over)
+    }
+
+    /// Makes this plugin the owner of what the API server stored of fields that are only written, if it applied such
+    /// fields with an earlier version of the host. Changes nothing but the ownership.
+    async fn own_as_stored(
+        &self,
+        apply: &Apply,
+        known: &Object,
+        target: Target<'_>,
+    ) -> Result<Option<Arc<Object>>, WriteError> {
+        let kind = &apply.desired.reference.kind;
+        if !known.owned_fields(&self.manager, false).is_some_and(|fields| written_only::is_needed(kind, fields)) {
+            return Ok(None);
+        }
+        let find = |_: &Object, live: &Value| written_only::as_stored(live, &self.manager).into_iter().collect();
+        self.patch_live(apply, find, target).await
     }
 
     /// Returns whether a child was applied before, even if another writer has removed our ownership since.

@@ -25,6 +25,7 @@ pub mod selector;
 pub mod service;
 pub mod status;
 pub mod violation;
+pub mod write_only;
 
 pub use crate::check::admission::{AdmittedDecision, Inadmissible, ObservedState, Stage, admit};
 pub use crate::check::violation::{Denial, Violation};
@@ -245,6 +246,7 @@ fn read_body(json: &str, reference: &ObjectRef, violations: &mut Violations) -> 
         let message = format!("{reference}: the status of a child belongs to its own controller");
         violations.add(violation("status", message).answer("leave `status` out"));
     }
+    write_only::replace(&reference.kind, &mut body);
     Ok(body)
 }
 

@@ -3,11 +3,10 @@
 //! Afterwards a field that the new plugin leaves out of an apply is removed, as if the new plugin had set it. Without
 //! the hand-over, a field that the old plugin applied would never be removed.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use crate::diff::applied_entry::{MANAGED_FIELDS, is_apply, merge};
 use crate::diff::repair::Repair;
-
-const MANAGED_FIELDS: &str = "/metadata/managedFields";
 
 /// Returns `managedFields` in which `to` has applied everything that the managers `from` applied; `None` if they
 /// applied nothing. Updates by `from` are dropped, because no apply could remove fields that are owned by an update.
@@ -28,10 +27,6 @@ pub fn hand_over(live: &Value, from: &[String], to: &str) -> Option<Repair> {
     Some(Repair { pointer: MANAGED_FIELDS.to_owned(), value: kept.into() })
 }
 
-fn is_apply(entry: &Value) -> bool {
-    entry["operation"] == "Apply"
-}
-
 /// Merges an entry into that of `to` for the same subresource, because the API server keeps only one apply entry of a
 /// field manager, even if their versions differ.
 fn add(kept: &mut Vec<Value>, entry: &Value, to: &str) {
@@ -49,22 +44,6 @@ fn add(kept: &mut Vec<Value>, entry: &Value, to: &str) {
                 members.insert("manager".to_owned(), to.into());
             }
             kept.push(entry);
-        }
-    }
-}
-
-/// Merges two sets of fields in the format of `fieldsV1`: an empty node stands for the field itself, which is written
-/// as `.` in a node that has others below it.
-fn merge(fields: &mut Value, others: &Value) {
-    let (Value::Object(fields), Value::Object(others)) = (fields, others) else { return };
-    let is_leaf = |node: &Map<String, Value>| node.is_empty();
-    if is_leaf(fields) != is_leaf(others) {
-        fields.insert(".".to_owned(), Value::Object(Map::new()));
-    }
-    for (key, below) in others {
-        match fields.get_mut(key) {
-            Some(known) => merge(known, below),
-            None => drop(fields.insert(key.clone(), below.clone())),
         }
     }
 }

@@ -6,6 +6,7 @@
 //! annotation `hotshoe.dev/applied` equals the desired digest. Defaults and quantities need no comparison, and what
 //! others add stays.
 
+mod applied_entry;
 pub mod associative_lists;
 pub mod changed_fields;
 pub mod conflict;
@@ -16,6 +17,7 @@ pub mod ownership;
 pub mod renamed_elements;
 pub mod repair;
 pub mod status;
+pub mod written_only;
 
 use std::cell::LazyCell;
 use std::collections::HashSet;

@@ -6,15 +6,14 @@
 
 use serde_json::Value;
 
+use crate::diff::applied_entry::{MANAGED_FIELDS, is_apply, is_of_object};
 use crate::diff::repair::Repair;
-
-const MANAGED_FIELDS: &str = "/metadata/managedFields";
 
 /// Returns `managedFields` without the updates by `manager`; `None` if there are no such updates, or if `manager` has
 /// applied nothing.
 pub fn without_edits(live: &Value, manager: &str) -> Option<Repair> {
     let entries = live.pointer(MANAGED_FIELDS)?.as_array()?;
-    let has_applied = entries.iter().any(|entry| entry["manager"] == manager && entry["operation"] == "Apply");
+    let has_applied = entries.iter().any(|entry| entry["manager"] == manager && is_apply(entry));
     let kept: Vec<Value> = entries.iter().filter(|entry| !is_edit(entry, manager)).cloned().collect();
     (has_applied && kept.len() < entries.len())
         .then(|| Repair { pointer: MANAGED_FIELDS.to_owned(), value: kept.into() })
@@ -22,8 +21,7 @@ pub fn without_edits(live: &Value, manager: &str) -> Option<Repair> {
 
 /// Returns whether an entry is an update by `manager` of the object itself, and not of a subresource.
 fn is_edit(entry: &Value, manager: &str) -> bool {
-    let is_of_object = entry["subresource"].as_str().unwrap_or_default().is_empty();
-    entry["manager"] == manager && entry["operation"] != "Apply" && is_of_object
+    entry["manager"] == manager && !is_apply(entry) && is_of_object(entry)
 }
 
 #[cfg(test)]
