@@ -21,7 +21,9 @@ use hotshoe_core::check;
 use hotshoe_core::check::Denial;
 use hotshoe_core::check::fields;
 use hotshoe_core::check::violation::Checked;
-use hotshoe_core::diff::ownership::{NotAChild, Owner, as_observed, claim, is_no_older, lost_its_controller};
+use hotshoe_core::diff::ownership::{
+    NotAChild, Owner, as_observed, claim, is_no_older, lost_its_controller, way_to_take_over,
+};
 use hotshoe_core::diff::{Apply, Plan};
 use hotshoe_core::flow::unanswered::Unanswered;
 use hotshoe_core::flow::write_cost::tokens;
@@ -199,6 +201,10 @@ impl Writer {
                     && self.is_no_older_than_parent(&key, parent, target).await? =>
             {
                 as_observed(&live)
+            }
+            Err(NotAChild::Conflict { holder }) if live.controller.is_none() => {
+                let way = way_to_take_over(&apply.desired.reference, &self.plugin, parent.reference);
+                return Err(WriteError::Conflict { holder: format!("{holder}; {way}") });
             }
             claimed => claimed?,
         };
@@ -500,12 +506,19 @@ pub(super) mod tests {
             let watch = SharedWatch::new(Scope::new(kind.clone(), PLUGIN_LABEL), lens.clone(), "system".into());
             let reference = ObjectRef { kind: kind.clone(), namespace: Some("n".into()), name: "web".into() };
             let body = json!({ "metadata": { "name": "web" }, "spec": {} }).into();
-            let desired = Desired { reference, body, digest: "digest".into(), is_created_once: false };
+            let desired =
+                Desired { reference, body, digest: "digest".into(), is_created_once: false, left: Arc::default() };
             Self {
                 writer: Writer::new(&cluster, Arc::default(), "demo", identity, rate_limit),
                 view: View { watch, projection: lens.projection },
                 apply: Apply { desired, precondition: Precondition::Uid("u".into()) },
-                resource: Resource { kind, plural: plural.to_owned(), namespaced: true, has_status: false },
+                resource: Resource {
+                    kind,
+                    plural: plural.to_owned(),
+                    namespaced: true,
+                    has_status: false,
+                    has_scale: false,
+                },
                 permit: Permit::unlimited(),
                 predecessors: Predecessors::default(),
             }

@@ -53,6 +53,8 @@ pub struct Resource {
     /// Whether the kind has a `status` subresource that a plugin may write: for built-in kinds, only Kubernetes' own
     /// controllers write it.
     pub has_status: bool,
+    /// Whether the kind has a `scale` subresource, by which others set the number of replicas.
+    pub has_scale: bool,
 }
 
 impl Resource {
@@ -162,12 +164,14 @@ async fn discover(cluster: &Cluster, kind: &Kind) -> Result<Resource, ApiError> 
         .iter()
         .find(is_kind)
         .ok_or_else(|| missing(kind, format!("the API server has no {} in {}", kind.kind, kind.api_version())))?;
+    let has =
+        |subresource: &str| list.resources.iter().any(|other| other.name == format!("{}/{subresource}", listed.name));
     Ok(Resource {
         kind: kind.clone(),
         plural: listed.name.clone(),
         namespaced: listed.namespaced,
-        has_status: !kind.is_builtin()
-            && list.resources.iter().any(|other| other.name == format!("{}/status", listed.name)),
+        has_status: !kind.is_builtin() && has("status"),
+        has_scale: has("scale"),
     })
 }
 

@@ -351,7 +351,7 @@ mod tests {
 
     fn demos() -> Resource {
         let kind = Kind::new("example.com", "v1", "Demo");
-        Resource { kind, plural: "demos".to_owned(), namespaced: true, has_status: true }
+        Resource { kind, plural: "demos".to_owned(), namespaced: true, has_status: true, has_scale: false }
     }
 
     fn parent() -> Object {

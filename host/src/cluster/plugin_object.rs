@@ -20,7 +20,13 @@ use hotshoe_core::model::projection::Projection;
 
 /// Returns the resource of `Plugin` objects.
 pub fn resource(group: &str, version: &str, kind: &str, plural: &str) -> Resource {
-    Resource { kind: Kind::new(group, version, kind), plural: plural.to_owned(), namespaced: false, has_status: true }
+    Resource {
+        kind: Kind::new(group, version, kind),
+        plural: plural.to_owned(),
+        namespaced: false,
+        has_status: true,
+        has_scale: false,
+    }
 }
 
 /// Watches the objects of the resource with these labels. Keeps spec, status and the needed metadata, without

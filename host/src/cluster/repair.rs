@@ -20,9 +20,9 @@ use hotshoe_core::diff;
 use hotshoe_core::diff::hand_over::hand_over;
 use hotshoe_core::diff::repair::Repair;
 use hotshoe_core::diff::{Apply, Precondition};
-use hotshoe_core::diff::{conflict, emptied, own_edits, renamed_elements, written_only};
+use hotshoe_core::diff::{conflict, emptied, left, own_edits, renamed_elements, unowned, written_only};
 use hotshoe_core::model::kind::ObjectRef;
-use hotshoe_core::model::object::{FieldManager, Object, PLUGIN_LABEL};
+use hotshoe_core::model::object::{FieldManager, LEFT_MANAGER, Object, PLUGIN_LABEL};
 
 /// How often a child is read because another writer was faster: the controllers of a child write it as soon as it is
 /// edited.
@@ -50,6 +50,8 @@ impl Writer {
         let known = taken_over.as_deref().unwrap_or(known);
         let stored = self.own_as_stored(apply, known, target).await?;
         let known = stored.as_deref().unwrap_or(known);
+        let left = self.leave(apply, known, target).await?;
+        let known = left.as_deref().unwrap_or(known);
         let renamed = self.rename_back(apply, known, target).await?;
         let known = renamed.as_deref().unwrap_or(known);
         let emptied = self.empty_before(apply, known, target).await?;
@@ -67,10 +69,12 @@ impl Writer {
         }
     }
 
-    /// Reads a child that exists and is not in the store, if its result has to be checked.
+    /// Reads a child that exists and is not in the store, if its result has to be checked, or if it has fields that are
+    /// left to others.
     async fn read_unknown(&self, apply: &Apply, target: Target<'_>) -> Result<Option<Arc<Object>>, ApiError> {
         let reference = &apply.desired.reference;
-        match apply.precondition != Precondition::Absent && result::is_checked(&reference.kind) {
+        let has_left = || !left::paths(&apply.desired.left, target.resource.has_scale, &apply.desired.body).is_empty();
+        match apply.precondition != Precondition::Absent && (result::is_checked(&reference.kind) || has_left()) {
             true => self.read_live(&check::key(reference), target).await,
             false => Ok(None),
         }
@@ -112,6 +116,27 @@ impl Writer {
         }
         let find = |_: &Object, live: &Value| written_only::as_stored(live, &self.manager).into_iter().collect();
         self.patch_live(apply, find, target).await
+    }
+
+    /// Hands the fields that the plugin leaves to others to another field manager, so that the apply does not remove
+    /// them. Changes nothing but the ownership, and without it nothing is applied.
+    async fn leave(
+        &self,
+        apply: &Apply,
+        known: &Object,
+        target: Target<'_>,
+    ) -> Result<Option<Arc<Object>>, WriteError> {
+        let (manager, desired) = (&self.manager, &*apply.desired.body);
+        let left = left::paths(&apply.desired.left, target.resource.has_scale, desired);
+        let is_needed = |child: &Object| {
+            let fields = |manager: &str| child.owned_fields(manager, false);
+            left::is_needed(fields(manager), fields(LEFT_MANAGER), &left, desired)
+        };
+        if !is_needed(known) {
+            return Ok(None);
+        }
+        let find = |_: &Object, live: &Value| left::handed_over(live, manager, &left, desired).into_iter().collect();
+        self.must_patch_live(apply, find, target).await
     }
 
     /// Returns whether a child was applied before, even if another writer has removed our ownership since.
@@ -176,6 +201,46 @@ impl Writer {
                 Err(error) => return Err(error),
             }
         }
+        self.apply_without_unowned(apply, refusal, target).await
+    }
+
+    /// Removes the fields that make the desired object invalid and that no field manager owns, and applies again: what
+    /// the API server filled in for another choice. The patch makes the choice, too, so that nothing is lost if the API
+    /// server refuses it.
+    ///
+    /// # Errors
+    /// The refusal, if no such field is found. It names the conflicting field managers.
+    async fn apply_without_unowned(
+        &self,
+        apply: &Apply,
+        mut refusal: ApiError,
+        target: Target<'_>,
+    ) -> Result<Arc<Object>, WriteError> {
+        let desired = &*apply.desired.body;
+        let left = left::paths(&apply.desired.left, target.resource.has_scale, desired);
+        for tried in 0..unowned::MOST_TRIES {
+            let (fields, mut all) = (refusal.fields.clone(), 0);
+            let find = |_: &Object, live: &Value| {
+                let managers = FieldManager::all_of(&live.to_string()).unwrap_or_default();
+                let refused = unowned::Refused { manager: &self.manager, desired, fields: &fields, left: &left };
+                let mut repairs = unowned::repairs(live, &managers, refused);
+                all = repairs.len();
+                if tried < all { repairs.swap_remove(tried) } else { Vec::new() }
+            };
+            let repaired = match self.patch_live(apply, find, target).await? {
+                Some(repaired) => repaired,
+                None if tried + 1 < all => continue,
+                None => break,
+            };
+            match self.apply_checked(apply, &repaired, target).await {
+                Ok(applied) => {
+                    self.drop_update_entries(apply, target).await;
+                    return Ok(applied);
+                }
+                Err(WriteError::Api(again)) if again.is_of_fields() => refusal = *again,
+                Err(error) => return Err(error),
+            }
+        }
         Err(self.name_conflicting_managers(apply, refusal, target).await.into())
     }
 
@@ -211,6 +276,22 @@ impl Writer {
     async fn patch_live(
         &self,
         apply: &Apply,
+        find: impl FnMut(&Object, &Value) -> Vec<Repair>,
+        target: Target<'_>,
+    ) -> Result<Option<Arc<Object>>, WriteError> {
+        match self.must_patch_live(apply, find, target).await {
+            Err(WriteError::Api(error)) if !error.is_transient() => Ok(None),
+            patched => patched,
+        }
+    }
+
+    /// The same, for what must precede the apply.
+    ///
+    /// # Errors
+    /// The API server's refusal, too.
+    async fn must_patch_live(
+        &self,
+        apply: &Apply,
         mut find: impl FnMut(&Object, &Value) -> Vec<Repair>,
         target: Target<'_>,
     ) -> Result<Option<Arc<Object>>, WriteError> {
@@ -220,7 +301,6 @@ impl Writer {
                     let Some(pause) = pause_after(attempt) else { break };
                     tokio::time::sleep(pause).await;
                 }
-                Err(WriteError::Api(error)) if !error.is_transient() => return Ok(None),
                 tried => return tried,
             }
         }

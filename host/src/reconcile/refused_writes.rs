@@ -264,7 +264,8 @@ mod tests {
 
     fn planned_as(reference: ObjectRef, digest: &str) -> Plan {
         let body = serde_json::json!({}).into();
-        let desired = Desired { reference, body, digest: digest.into(), is_created_once: false };
+        let desired =
+            Desired { reference, body, digest: digest.into(), is_created_once: false, left: std::sync::Arc::default() };
         Plan { apply: vec![Apply { desired, precondition: Precondition::Absent }], prune: Vec::new() }
     }
 

@@ -43,11 +43,13 @@ kinds! {
     BACKUP = "batch.example.com" / "v1alpha1" "Backup" "backups";
     ATTACK = "fixtures.example.com" / "v1" "Attack" "attacks";
     DOOR = "fixtures.example.com" / "v1" "Door" "doors";
+    CHOICE = "fixtures.example.com" / "v1" "Choice" "choices";
     MADE_RUST = "made.example.org" / "v1alpha1" "MadeRust" "maderusts";
     MADE_PYTHON = "made.example.org" / "v1alpha1" "MadePython" "madepythons";
     MADE_JS = "made.example.org" / "v1alpha1" "MadeJs" "madejses";
     DEPLOYMENT = "apps" / "v1" "Deployment" "deployments";
     REPLICA_SET = "apps" / "v1" "ReplicaSet" "replicasets";
+    DAEMON_SET = "apps" / "v1" "DaemonSet" "daemonsets";
     STATEFUL_SET = "apps" / "v1" "StatefulSet" "statefulsets";
     CLAIM = "" / "v1" "PersistentVolumeClaim" "persistentvolumeclaims";
     JOB = "batch" / "v1" "Job" "jobs";

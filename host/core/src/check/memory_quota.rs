@@ -147,6 +147,7 @@ mod tests {
             body: Arc::new(json!({ "data": { "text": "x".repeat(bytes) } })),
             digest: digest.into(),
             is_created_once: false,
+            left: Arc::default(),
         }
     }
 

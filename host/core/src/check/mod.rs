@@ -14,6 +14,7 @@ pub mod foreign_pods;
 pub mod glob;
 pub mod grant;
 pub mod json_cursor;
+pub mod leave;
 pub mod memory_quota;
 pub mod memory_share;
 pub mod parent_kind;
@@ -44,7 +45,7 @@ use crate::model::decision::{Children, Decision, Descriptor, Document};
 use crate::model::digest::Digest;
 use crate::model::kind::{Kind, ObjectRef};
 use crate::model::names::is_subdomain;
-use crate::model::object::{APPLIED_ANNOTATION, HOST_PREFIX, Key, PLUGIN_LABEL};
+use crate::model::object::{APPLIED_ANNOTATION, HOST_PREFIX, Key, PARENT_ANNOTATION, PLUGIN_LABEL, parent_mark};
 
 /// The maximum nesting depth of a child's JSON.
 const MAX_DEPTH: usize = 64;
@@ -62,6 +63,8 @@ pub struct Desired {
     pub digest: Box<str>,
     /// Whether an existing child is left as it is, because `describe` does not ask for the verb `update` on its kind.
     pub is_created_once: bool,
+    /// The paths of the fields that the plugin leaves to others.
+    pub left: Arc<[Box<str>]>,
 }
 
 /// Returns whether a kind is namespaced, according to discovery; `None` where the API server does not serve the kind.
@@ -163,9 +166,10 @@ fn check_child(child: &Document, context: &Context<'_>) -> Result<(Desired, usiz
     let (reference, namespaced) = resolve(&child.reference, context)?;
     check_name(&reference)?;
     let mut violations = Violations::default();
-    let body = read_body(&child.json, &reference, &mut violations)?;
+    let ReadChild { body, left } = read_body(&child.json, &reference, &mut violations)?;
     let fields = fields::check_child(&body, &reference, context.most_fields)?;
-    let desired = Desired { is_created_once: owned.is_created_once(), ..stamp(reference, body, context) };
+    let is_created_once = owned.is_created_once();
+    let desired = Desired { is_created_once, left: left.into(), ..stamp(reference, body, context) };
     let body = &*desired.body;
     let access = if desired.is_created_once { Access::Create(body) } else { Access::Apply(body) };
     violations.note(authorise(&desired.reference, namespaced, access, context));
@@ -226,11 +230,19 @@ pub fn check_name(reference: &ObjectRef) -> Result<(), Violation> {
     if valid { Ok(()) } else { Err(violation("name", message()).answer(change)) }
 }
 
-/// Reads a child's JSON. Adds the rules that a readable object breaks to `violations`.
+/// A child as it is read.
+struct ReadChild {
+    body: Map<String, Value>,
+    /// The paths of the fields that it leaves to others.
+    left: Vec<Box<str>>,
+}
+
+/// Reads a child's JSON, and the fields that it leaves to others. Adds the rules that a readable object breaks to
+/// `violations`.
 ///
 /// # Errors
 /// When the JSON cannot be read, nests too deep or is not an object.
-fn read_body(json: &str, reference: &ObjectRef, violations: &mut Violations) -> Result<Map<String, Value>, Violation> {
+fn read_body(json: &str, reference: &ObjectRef, violations: &mut Violations) -> Result<ReadChild, Violation> {
     let value: Value = serde_json::from_str(json)
         .map_err(|error| violation("json", format!("{reference}: its JSON cannot be read: {error}")))?;
     if depth(&value) > MAX_DEPTH {
@@ -241,13 +253,14 @@ fn read_body(json: &str, reference: &ObjectRef, violations: &mut Violations) -> 
         return Err(violation("json", format!("{reference}: its JSON is no object")));
     };
     violations.note(check_identity(&body, reference));
+    let left = violations.note(leave::take(&mut body, reference)).unwrap_or_default();
     violations.note(check_metadata(&body, reference));
     if body.remove("status").is_some() {
         let message = format!("{reference}: the status of a child belongs to its own controller");
         violations.add(violation("status", message).answer("leave `status` out"));
     }
     write_only::replace(&reference.kind, &mut body);
-    Ok(body)
+    Ok(ReadChild { body, left })
 }
 
 fn depth(value: &Value) -> usize {
@@ -346,7 +359,9 @@ fn stamp(reference: ObjectRef, mut body: Map<String, Value>, context: &Context<'
     let digest = digest(&body);
     let annotations = object_at(object_at(&mut body, "metadata"), "annotations");
     annotations.insert(APPLIED_ANNOTATION.into(), (&*digest).into());
-    Desired { reference, body: Arc::new(Value::Object(body)), digest, is_created_once: false }
+    // Not part of the digest: a child that lacks it is not written because of that.
+    annotations.insert(PARENT_ANNOTATION.into(), parent_mark(context.parent).into());
+    Desired { reference, body: Arc::new(Value::Object(body)), digest, is_created_once: false, left: Arc::default() }
 }
 
 fn object_at<'a>(members: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
@@ -554,7 +569,10 @@ mod tests {
             "metadata": {
                 "name": "a", "namespace": "n",
                 "labels": { "l": "m", "app.kubernetes.io/managed-by": "hotshoe", "hotshoe.dev/plugin": "demo" },
-                "annotations": { "a": "b", "hotshoe.dev/applied": &*desired.digest },
+                "annotations": {
+                    "a": "b", "hotshoe.dev/applied": &*desired.digest,
+                    "hotshoe.dev/parent": "Memcached.c.example.com/n/parent",
+                },
                 "ownerReferences": [{
                     "apiVersion": "c.example.com/v1", "kind": "Memcached", "name": "parent", "uid": "u-1",
                     "controller": true, "blockOwnerDeletion": true,
@@ -562,6 +580,24 @@ mod tests {
             },
         });
         assert_eq!(*desired.body, expected);
+    }
+
+    #[test]
+    fn what_a_child_leaves_to_others_is_read_and_neither_written_nor_part_of_the_digest() {
+        let leaving = map(r#"{"data":{"k":"v"},"metadata":{"annotations":{"hotshoe.dev/leave":"data.other"}}}"#);
+        let plain = map(r#"{"data":{"k":"v"},"metadata":{"annotations":{}}}"#);
+        let admitted = |child: &Document| maps().check(from_ref(child), 0).unwrap().unwrap().remove(0);
+        assert_eq!(*admitted(&leaving).left, ["data.other".into()]);
+        assert_eq!(admitted(&leaving).body, admitted(&plain).body);
+        assert_eq!(maps().broken(&map(r#"{"metadata":{"annotations":{"hotshoe.dev/leave":"data["}}}"#)), Some("leave"));
+    }
+
+    #[test]
+    fn the_texts_of_a_secret_are_applied_as_its_data() {
+        let secret = Document { json: r#"{"stringData":{"a":"1"}}"#.into(), ..of_kind("Secret", None) };
+        let world = world(json!([{ "kind": "Secret", "verbs": VERBS, "names": ["a"] }]));
+        let body = world.body(&secret);
+        assert_eq!((&body["data"], &body["stringData"]), (&json!({ "a": "MQ==" }), &Value::Null));
     }
 
     #[test]

@@ -315,7 +315,13 @@ mod tests {
     }
 
     fn desired(object: &ObjectRef, body: Value) -> Desired {
-        Desired { reference: object.clone(), body: body.into(), digest: "d".into(), is_created_once: false }
+        Desired {
+            reference: object.clone(),
+            body: body.into(),
+            digest: "d".into(),
+            is_created_once: false,
+            left: std::sync::Arc::default(),
+        }
     }
 
     fn template(spec: Value) -> Value {

@@ -369,7 +369,13 @@ mod tests {
 
     fn child(kind: &str, name: &str, body: Value) -> Desired {
         let digest = body.to_string().into();
-        Desired { reference: reference(kind, name), body: Arc::new(body), digest, is_created_once: false }
+        Desired {
+            reference: reference(kind, name),
+            body: Arc::new(body),
+            digest,
+            is_created_once: false,
+            left: Arc::default(),
+        }
     }
 
     fn decided(decision: Decision, desired: Option<Vec<Desired>>) -> Side {

@@ -13,9 +13,9 @@ use crate::model::object::FieldManager;
 /// The maximum number of fields that are named.
 const MAX_NAMED_FIELDS: usize = 3;
 /// The maximum number of other managers' fields that are compared with the API server's error.
-const MAX_CANDIDATES: usize = 256;
+pub(super) const MAX_CANDIDATES: usize = 256;
 /// The maximum length of a list that is searched. A plugin determines how long its lists are.
-const MAX_LIST_LENGTH: usize = 32;
+pub(super) const MAX_LIST_LENGTH: usize = 32;
 
 /// Returns the fields of `desired` that `manager` applied and no longer owns, each with the field manager that owns
 /// it now: `spec.replicas by kubectl-edit`. Returns nothing if `manager` owns all of them.
@@ -47,7 +47,10 @@ pub fn blocking_fields(
 }
 
 /// Returns the fields that `manager` applied, and those that each other field manager owns.
-fn read<'a>(managers: &'a [FieldManager], manager: &str) -> (Option<FieldSet<'a>>, Vec<(&'a str, FieldSet<'a>)>) {
+pub(super) fn read<'a>(
+    managers: &'a [FieldManager],
+    manager: &str,
+) -> (Option<FieldSet<'a>>, Vec<(&'a str, FieldSet<'a>)>) {
     let (mut own, mut others) = (None, Vec::new());
     for one in managers {
         match FieldSet::read(&one.fields) {
@@ -59,11 +62,11 @@ fn read<'a>(managers: &'a [FieldManager], manager: &str) -> (Option<FieldSet<'a>
     (own, others)
 }
 
-fn borrowed<'f, 'a>(others: &'f [(&'a str, FieldSet<'a>)]) -> Vec<(&'f str, &'f FieldSet<'a>)> {
+pub(super) fn borrowed<'f, 'a>(others: &'f [(&'a str, FieldSet<'a>)]) -> Vec<(&'f str, &'f FieldSet<'a>)> {
     others.iter().map(|(name, fields)| (*name, fields)).collect()
 }
 
-type Others<'f, 'a> = [(&'f str, &'f FieldSet<'a>)];
+pub(super) type Others<'f, 'a> = [(&'f str, &'f FieldSet<'a>)];
 
 fn find_reverted(
     own: Option<&FieldSet<'_>>,
@@ -175,12 +178,13 @@ fn is_about(refused: &str, path: &str) -> bool {
     !refused.is_empty() && names.all(|(refused, name)| refused.eq_ignore_ascii_case(name))
 }
 
-fn names(path: &str) -> impl Iterator<Item = &str> {
+/// Returns the names of the fields on a path, without indices.
+pub(super) fn names(path: &str) -> impl Iterator<Item = &str> {
     path.split('.').map(|part| part.split('[').next().unwrap_or(part))
 }
 
 /// Returns what others own of a part of the object: the whole part, if they own something around it as an atomic value.
-fn below<'f, 'a>(
+pub(super) fn below<'f, 'a>(
     others: &Others<'f, 'a>,
     part: impl Fn(&'f FieldSet<'a>) -> Option<&'f FieldSet<'a>>,
 ) -> Vec<(&'f str, &'f FieldSet<'a>)> {

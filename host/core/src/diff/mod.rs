@@ -12,11 +12,13 @@ pub mod changed_fields;
 pub mod conflict;
 pub mod emptied;
 pub mod hand_over;
+pub mod left;
 pub mod own_edits;
 pub mod ownership;
 pub mod renamed_elements;
 pub mod repair;
 pub mod status;
+pub mod unowned;
 pub mod written_only;
 
 use std::cell::LazyCell;
@@ -29,7 +31,7 @@ use crate::check::Desired;
 use crate::diff::associative_lists::{AssociativeLists, Path};
 use crate::model::kind::Kind;
 use crate::model::managed_fields::{FieldSet, Step};
-use crate::model::object::{Object, ObservedChildren, PLUGIN_LABEL};
+use crate::model::object::{Object, ObservedChildren, PARENT_ANNOTATION, PLUGIN_LABEL};
 
 /// The condition under which a child is applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,11 +124,15 @@ const OBJECT_IDENTITY: [&str; 2] = ["apiVersion", "kind"];
 /// The fields of `metadata` that identify an object.
 const METADATA_IDENTITY: [&str; 2] = ["name", "namespace"];
 
-/// Returns whether a member of the value at a path identifies the object: such a field has no owner.
+/// The annotations whose absence is no reason to write.
+const UNCOVERED_ANNOTATIONS: [&str; 1] = [PARENT_ANNOTATION];
+
+/// Returns whether a member of the value at a path identifies the object, and so has no owner, or may be absent.
 fn is_identity(path: &str, key: &str) -> bool {
     match path {
         "" => OBJECT_IDENTITY.contains(&key),
         "metadata" => METADATA_IDENTITY.contains(&key),
+        "metadata.annotations" => UNCOVERED_ANNOTATIONS.contains(&key),
         _ => false,
     }
 }
@@ -152,6 +158,9 @@ fn covers_members(
         match value {
             Value::Object(metadata) if identity == OBJECT_IDENTITY && key == "metadata" => {
                 below.is_some() && covers_members(below, metadata, &path, &METADATA_IDENTITY, empty)
+            }
+            Value::Object(annotations) if identity == METADATA_IDENTITY && key == "annotations" => {
+                covers_members(below, annotations, &path, &UNCOVERED_ANNOTATIONS, empty)
             }
             _ => covers_value(below, value, &path, empty),
         }

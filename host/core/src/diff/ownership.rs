@@ -1,14 +1,17 @@
 //! Decides whether a live object with the name of a desired child is that child, and not an object of another owner.
 //!
-//! An object is a child of the parent in three cases: its controller reference has the parent's uid and this plugin made
+//! An object is a child of the parent in four cases: its controller reference has the parent's uid and this plugin made
 //! it; its controller reference has that uid, no plugin made it, and the administrator lets this plugin adopt such
-//! children; it has no controller any more, and is what was applied for this very parent.
+//! children; it has no controller any more, and is what was applied for this very parent; it has no controller any
+//! more, and by its marks it is the child of a former parent of this name, such as one restored from a backup. A user of
+//! the namespace can forge these marks, but only on an object that is the user's to write, and what results from the
+//! write is checked.
 
 use serde::Deserialize;
 
 use crate::diff::Precondition;
 use crate::model::kind::ObjectRef;
-use crate::model::object::{Controller, Object, PLUGIN_LABEL, plugin_manager};
+use crate::model::object::{Controller, Object, PARENT_ANNOTATION, PLUGIN_LABEL, parent_mark, plugin_manager};
 use crate::model::predecessors::Predecessors;
 
 /// Why an object that this parent controls and no plugin made is not taken for a child.
@@ -50,7 +53,8 @@ pub fn claim(live: &Object, digest: &str, owner: Owner<'_>) -> Result<Preconditi
     let Some(controller) = &live.controller else {
         // The digest covers the owner reference, so no other parent's child has it.
         let is_stripped = live.applied.as_deref() == Some(digest) && has_applied(live, owner.manager);
-        return if is_stripped { Ok(as_observed(live)) } else { conflict("it has no controller".to_owned()) };
+        let is_ours = is_stripped || is_orphan(live, owner);
+        return if is_ours { Ok(as_observed(live)) } else { conflict("it has no controller".to_owned()) };
     };
     if *controller.uid == *owner.uid {
         return match other_plugin(live, owner) {
@@ -63,6 +67,24 @@ pub fn claim(live: &Object, digest: &str, owner: Owner<'_>) -> Result<Preconditi
         return Err(NotAChild::Collecting);
     }
     conflict(format!("its controller is {} {}", controller.kind, controller.name))
+}
+
+/// Returns whether an object has the marks of a child of this parent, or of a former one of the same name.
+fn is_orphan(live: &Object, owner: Owner<'_>) -> bool {
+    let is_of_plugin = |plugin: &str| plugin_manager(plugin) == owner.manager || owner.predecessors.has(plugin);
+    live.label(PLUGIN_LABEL).is_some_and(is_of_plugin) && live.orphan_of.as_deref() == Some(&parent_mark(owner.parent))
+}
+
+/// Returns the commands by which an administrator lets this parent take over an object that nothing controls, instead
+/// of deleting it. `plugin` is the plugin's name.
+pub fn way_to_take_over(child: &ObjectRef, plugin: &str, parent: &ObjectRef) -> String {
+    let namespace = child.namespace.as_ref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
+    let object = format!("{}/{}", child.kind.to_string().to_lowercase(), child.name);
+    format!(
+        "to have it taken over as it is, run: kubectl{namespace} label --overwrite {object} {PLUGIN_LABEL}={plugin} && \
+         kubectl{namespace} annotate --overwrite {object} {PARENT_ANNOTATION}={}",
+        parent_mark(parent)
+    )
 }
 
 /// Returns whether an object may be a child that was desired earlier and has lost its controller reference. Only a
@@ -275,6 +297,50 @@ mod tests {
         ] {
             assert_eq!(claimed(stripped.clone()), Err("it has no controller".to_owned()), "{stripped}");
         }
+    }
+
+    #[test]
+    fn an_object_without_a_controller_that_names_this_parent_and_this_plugin_is_taken_over() {
+        let orphan = |plugin: &str, parent: &str| json!({ "labels": { PLUGIN_LABEL: plugin }, "annotations": { PARENT_ANNOTATION: parent } });
+        let mark = "Cache.example.com/n/mine";
+        let ours = Ok(Precondition::Uid("live".into()));
+        assert_eq!(claimed(orphan("demo", mark)), ours);
+        let former = Predecessor { plugin: "former".to_owned(), finalizer: None };
+        let predecessors = Predecessors::new("demo", vec![former]).unwrap();
+        assert_eq!(claimed_under(orphan("former", mark), &predecessors, false), ours);
+        let none = Err("it has no controller".to_owned());
+        for (plugin, parent) in [
+            ("former", mark),
+            ("demo", "Cache.example.com/n/other"),
+            ("demo", "Cache.example.com/other/mine"),
+            ("demo", "Cache/n/mine"),
+        ] {
+            assert_eq!(claimed(orphan(plugin, parent)), none, "{plugin} {parent}");
+        }
+        assert_eq!(claimed(json!({ "annotations": { PARENT_ANNOTATION: mark } })), none);
+        let mut controlled = orphan("demo", mark);
+        controlled["ownerReferences"] = owner("other", "theirs");
+        assert!(claimed(controlled).is_err());
+    }
+
+    #[test]
+    fn the_way_to_take_an_object_over_names_both_marks() {
+        let of = |group: &str, kind: &str, namespace: Option<&str>, name: &str| ObjectRef {
+            kind: Kind::new(group, "v1", kind),
+            namespace: namespace.map(Into::into),
+            name: name.into(),
+        };
+        let parent = of("example.com", "Cache", Some("n"), "mine");
+        let way = way_to_take_over(&of("apps", "Deployment", Some("n"), "web"), "demo", &parent);
+        let commands = [
+            "kubectl -n n label --overwrite deployment.apps/web hotshoe.dev/plugin=demo && ",
+            "kubectl -n n annotate --overwrite deployment.apps/web hotshoe.dev/parent=Cache.example.com/n/mine",
+        ];
+        assert!(way.ends_with(&commands.concat()), "{way}");
+        let way =
+            way_to_take_over(&of("", "Namespace", None, "red"), "demo", &of("example.com", "Tenant", None, "red"));
+        assert!(way.contains("kubectl label --overwrite namespace/red"), "{way}");
+        assert!(way.ends_with("hotshoe.dev/parent=Tenant.example.com/red"), "{way}");
     }
 
     #[test]

@@ -91,7 +91,13 @@ fn desired_child(name: &str, digest: &str) -> Desired {
     let kind = Kind::new(KIND.0, "v1", KIND.1);
     let reference = crate::model::kind::ObjectRef { kind, namespace: Some("n".into()), name: name.into() };
     let body = json!({ "metadata": { "name": name, "namespace": "n" }, "spec": { "replicas": 1 } });
-    Desired { reference, body: Arc::new(body), digest: digest.into(), is_created_once: false }
+    Desired {
+        reference,
+        body: Arc::new(body),
+        digest: digest.into(),
+        is_created_once: false,
+        left: std::sync::Arc::default(),
+    }
 }
 
 /// Returns a live child after an apply of [`desired_child`], with a change.
@@ -144,6 +150,23 @@ fn a_missing_child_is_created_and_one_that_differs_is_applied_by_uid() {
         (vec![], vec![]),
         "it is being deleted, and created again later"
     );
+}
+
+#[test]
+fn a_child_without_the_name_of_its_parent_is_in_sync_and_one_without_another_annotation_is_not() {
+    let annotated = |name: &str| {
+        let mut desired = desired_child("a", "d");
+        let body = json!({ "metadata": { "annotations": { name: "x" } }, "spec": { "replicas": 1 } });
+        desired.body = Arc::new(body);
+        desired
+    };
+    assert_eq!(planned(vec![annotated("hotshoe.dev/parent")], vec![child("a", |_| {})]), (vec![], vec![]));
+    let without = |object: &mut Value| {
+        object["metadata"]["managedFields"][0]["fieldsV1"]["f:metadata"] = json!({ "f:labels": {} })
+    };
+    for (name, writes) in [("hotshoe.dev/parent", 0), ("hotshoe.dev/other", 1)] {
+        assert_eq!(planned(vec![annotated(name)], vec![child("a", without)]).0.len(), writes, "{name}");
+    }
 }
 
 #[test]

@@ -174,7 +174,13 @@ mod tests {
     fn desired_child(name: &str, digest: &str) -> Desired {
         let kind = Kind::new("", "v1", "ConfigMap");
         let reference = ObjectRef { kind, namespace: Some("n".into()), name: name.into() };
-        Desired { reference, body: Arc::new(json!({})), digest: digest.into(), is_created_once: false }
+        Desired {
+            reference,
+            body: Arc::new(json!({})),
+            digest: digest.into(),
+            is_created_once: false,
+            left: Arc::default(),
+        }
     }
 
     /// A contention with a hasher of its own.

@@ -64,6 +64,8 @@ pub const CHILDREN: Bound<u32> = bound("children", 0, 500, 5_000);
 pub const FIELDS_PER_CHILD: Bound<u32> = bound("fieldsPerChild", 1, 10_000, 20_000);
 /// Fields of all desired children of one decision: five thousand children of 40 each.
 pub const DECISION_FIELDS: usize = 200_000;
+/// Fields of one desired child that are left to others by name.
+pub const LEFT_FIELDS: usize = 32;
 /// Log lines that are kept of one call; further ones are dropped and counted.
 pub const LOG_LINES: u32 = 100;
 /// Bytes of log that are kept of one call.

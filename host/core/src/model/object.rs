@@ -16,7 +16,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::model::field_path;
-use crate::model::kind::Kind;
+use crate::model::kind::{Kind, ObjectRef};
 use crate::model::managed_fields::FieldSet;
 use crate::model::projection::{self, Members, Opened, Projection};
 
@@ -26,6 +26,12 @@ pub const HOST_PREFIX: &str = "hotshoe.dev/";
 pub const PLUGIN_LABEL: &str = "hotshoe.dev/plugin";
 /// The host's annotation on every child: the digest of what was applied last.
 pub const APPLIED_ANNOTATION: &str = "hotshoe.dev/applied";
+
+/// The host's annotation on every child: the parent for which it was applied last. By it a child without a controller
+/// is recognised, such as one that was restored from a backup. It is added when a child is written for another reason.
+pub const PARENT_ANNOTATION: &str = "hotshoe.dev/parent";
+/// The annotation of a desired child that names the fields that the plugin leaves to others. It is never written.
+pub const LEAVE_ANNOTATION: &str = "hotshoe.dev/leave";
 
 /// Namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,7 +71,7 @@ pub struct Controller {
     pub uid: Arc<str>,
 }
 
-/// An entry of `managedFields`: the fields that one of the host's field managers applied.
+/// An entry of `managedFields`: the fields that one of the host's field managers applied, or that were left to others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ownership {
     /// The field manager.
@@ -122,6 +128,8 @@ pub struct Object {
     pub labels: Box<[(Box<str>, Box<str>)]>,
     /// The annotation `hotshoe.dev/applied`.
     pub applied: Option<Box<str>>,
+    /// The annotation `hotshoe.dev/parent`, where the object has no controller.
+    pub orphan_of: Option<Box<str>>,
     /// What the host's own field managers applied, on the object and on its `status` subresource.
     pub ownership: Box<[Ownership]>,
     /// Which field manager set which of the finalizers, by `managedFields`: pairs of manager and finalizer.
@@ -160,6 +168,19 @@ const FINALIZERS: &str = "\"f:finalizers\"";
 
 /// The host's own field manager.
 pub const HOST_MANAGER: &str = "hotshoe";
+
+/// The field manager of the fields that plugins have left to others. It owns them by an update, so that the next writer
+/// becomes their owner.
+pub const LEFT_MANAGER: &str = "hotshoe-left";
+
+/// Returns the value of the annotation that names a parent: `KIND.GROUP/NAMESPACE/NAME`. It has no uid, because it is
+/// to recognise the children of a former parent of the same name.
+pub fn parent_mark(parent: &ObjectRef) -> String {
+    match &parent.namespace {
+        Some(namespace) => format!("{}/{namespace}/{}", parent.kind, parent.name),
+        None => format!("{}/{}", parent.kind, parent.name),
+    }
+}
 
 /// Returns the field manager of a plugin.
 pub fn plugin_manager(plugin: &str) -> String {
@@ -234,15 +255,20 @@ impl Object {
         let metadata = Metadata::of(&object)?;
         let status = if lens.status { member(&object.rest, "status") } else { None };
         let body: Arc<str> = lens.projection.project_opened(&object)?.into();
+        let controller = metadata.controller();
         Ok(Self {
             key: Key::new(Some(&*metadata.namespace).filter(|namespace| !namespace.is_empty()), &metadata.name),
             uid: metadata.uid.as_ref().into(),
             resource_version: metadata.resource_version.parse().unwrap_or(0),
             generation: metadata.generation,
-            controller: metadata.controller(),
             deleting: metadata.deletion_timestamp.is_some(),
             labels: metadata.kept_labels(&lens.labels),
             applied: metadata.text(metadata.annotations.as_ref(), APPLIED_ANNOTATION),
+            orphan_of: match &controller {
+                Some(_) => None,
+                None => metadata.text(metadata.annotations.as_ref(), PARENT_ANNOTATION),
+            },
+            controller,
             ownership: metadata.managed_fields.iter().filter_map(ManagedFields::ours).collect(),
             setters: metadata.setters(),
             status: status.map(|status| StatusText::new(status, &body)),
@@ -266,7 +292,8 @@ impl Object {
             Some(StatusText::Own(status)) => status.len(),
             Some(StatusText::InBody(_)) | None => 0,
         };
-        OBJECT_OVERHEAD_BYTES + self.body.len() + status + fields + closed
+        let mark = self.orphan_of.as_ref().map_or(0, |mark| mark.len());
+        OBJECT_OVERHEAD_BYTES + self.body.len() + status + fields + closed + mark
     }
 
     /// Returns `status` as JSON text, for parents.
@@ -406,10 +433,12 @@ impl<'a> Metadata<'a> {
 }
 
 impl ManagedFields<'_> {
-    /// Returns the entry, if one of the host's field managers applied it.
+    /// Returns the entry, if one of the host's field managers applied it, or if it is about fields that were left.
     fn ours(&self) -> Option<Ownership> {
         let rest = self.manager.strip_prefix(HOST_MANAGER)?;
-        let ours = self.operation == "Apply" && (rest.is_empty() || rest.starts_with('/'));
+        let is_applied = self.operation == "Apply";
+        let ours =
+            (is_applied && (rest.is_empty() || rest.starts_with('/'))) || (!is_applied && self.manager == LEFT_MANAGER);
         let status = self.subresource == "status";
         let fields = self.fields_v1.filter(|_| ours && (status || self.subresource.is_empty()))?;
         Some(Ownership { manager: self.manager.as_ref().into(), status, fields: fields.get().into() })
