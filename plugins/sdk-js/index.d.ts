@@ -204,5 +204,12 @@ export function reject(message: string, field?: string): Rejection;
 /** To be thrown or returned: try again, after so many milliseconds or with back-off. */
 export function retry(message: string, afterMs?: number): RetryRequest;
 
+/**
+ * The desired child, which leaves these fields, as `spec.paused`, to others: when the plugin no longer sets them, their
+ * values stay, instead of being removed. What the scale subresource sets, as `spec.replicas` of a Deployment, needs no
+ * mention. A field that the child sets itself cannot be left, and the host says so.
+ */
+export function leave<Child extends DesiredObject>(child: Child, ...fields: string[]): Child;
+
 /** The value of the label by which `reads: [{ parentLabel }]` finds what belongs to a parent of this name. */
 export function parentLabel(name: string): string;

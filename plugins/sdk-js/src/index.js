@@ -3,4 +3,5 @@
 export { condition, done, needs, normal, waiting, warning } from "./answer.js";
 export { reject, Rejection, retry, RetryRequest } from "./failure.js";
 export { parentLabel } from "./label.js";
+export { leave } from "./leave.js";
 export { definePlugin } from "./plugin.js";

@@ -32,6 +32,7 @@ Outside of a component all of this is ordinary Python: see `hotshoe.testing`.
 from hotshoe.answer import Condition, Decision, Done, Event, Needs, Reject, Requirement, Retry, Waiting
 from hotshoe.kind import Kind, Owns, Reads
 from hotshoe.label import parent_label
+from hotshoe.leave import leave
 from hotshoe.plugin import Plugin
 from hotshoe.request import Refusal, Request, field
 from hotshoe.sandbox import SandboxError
@@ -54,5 +55,6 @@ __all__ = [
     "SandboxError",
     "Waiting",
     "field",
+    "leave",
     "parent_label",
 ]

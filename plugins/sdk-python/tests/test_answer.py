@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from hotshoe import Condition, Decision, Done, Event, Kind, Needs, Owns, Plugin, Reads, Requirement, Waiting
+from hotshoe import Condition, Decision, Done, Event, Kind, Needs, Owns, Plugin, Reads, Requirement, Waiting, leave
 from hotshoe.testing import answer
 from hotshoe.wire import WireDecision, milliseconds
 
@@ -20,6 +20,15 @@ def test_children_cross_as_they_are_written():
     assert (crossed.ref.namespace, crossed.ref.name) == (None, "a")
     assert json.loads(crossed.json) == child
     crossed.json.encode()
+
+
+def test_fields_that_are_left_are_named_in_an_annotation_and_the_child_stays_as_it_was():
+    child = {**CHILD, "metadata": {"name": "a", "annotations": {"note": "x"}}}
+    left = leave(child, "data.theirs", "metadata.labels['example.com/size']")
+    fields = "data.theirs,metadata.labels['example.com/size']"
+    assert left["metadata"] == {"name": "a", "annotations": {"note": "x", "hotshoe.dev/leave": fields}}
+    assert child["metadata"]["annotations"] == {"note": "x"}
+    assert leave(CHILD, "data.b")["metadata"]["annotations"] == {"hotshoe.dev/leave": "data.b"}
 
 
 def test_no_children_and_children_that_are_left_alone_are_two_things():

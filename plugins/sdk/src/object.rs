@@ -7,6 +7,9 @@ use serde_json::{Map, Value};
 
 use crate::Failure;
 
+/// The annotation that names the fields which a desired child leaves to others. The host takes it out.
+const LEAVE: &str = "hotshoe.dev/leave";
+
 /// The kind of a type's objects. The builders in [`apply`](crate::apply) implement it, and, with the feature
 /// `k8s-openapi`, the types of that crate; implement it for a type of your own to read or own a kind that neither has.
 pub trait Resource {
@@ -119,6 +122,33 @@ impl Object {
     #[must_use]
     pub fn in_namespace(mut self, namespace: impl Into<String>) -> Self {
         self.reference.namespace = Some(namespace.into());
+        self
+    }
+
+    /// Leaves fields of this desired child to others: when the plugin no longer sets them, their values stay, instead of
+    /// being removed. What the scale subresource sets, such as `spec.replicas` of a Deployment, needs no mention. A path
+    /// is that of [`Descriptor`](crate::Descriptor)'s fields, such as `spec.paused`; a field that this child sets itself
+    /// cannot be left, and the host says so.
+    ///
+    /// ```
+    /// # use hotshoe_sdk::{Object, apply::core_v1::ConfigMap};
+    /// let child = Object::from(ConfigMap::new("a").data([("mine", "1")])).leave(["data.theirs"]);
+    /// assert!(child.json.contains(r#""hotshoe.dev/leave":"data.theirs""#));
+    /// ```
+    #[must_use]
+    pub fn leave<'f>(mut self, fields: impl IntoIterator<Item = &'f str>) -> Self {
+        let fields = fields.into_iter().collect::<Vec<_>>().join(",");
+        // What is no object the host refuses, and says why.
+        if let Ok(Value::Object(mut members)) = serde_json::from_str(&self.json) {
+            let mut inner = &mut members;
+            for key in ["metadata", "annotations"] {
+                let member = inner.entry(key).or_insert_with(|| Map::new().into());
+                let Value::Object(next) = member else { return self };
+                inner = next;
+            }
+            inner.insert(LEAVE.to_owned(), fields.into());
+            self.json = Value::Object(members).to_string();
+        }
         self
     }
 
