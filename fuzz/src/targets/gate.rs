@@ -87,6 +87,9 @@ fn granted_by(text: &str) -> (Grant, Vec<OwnedKind>) {
             holds_data: false,
             prune_data: false,
             foreign_pods: false,
+            labels: Vec::new(),
+            foreign_snapshots: false,
+            helm_releases: false,
             pods: Pods::default(),
             services: Services::default(),
         });

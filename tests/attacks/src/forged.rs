@@ -171,6 +171,17 @@ pub fn token_secret(place: &Place<'_>) -> Vec<Forged> {
     here(SECRET, place, json!({ "metadata": { "annotations": annotations }, "type": kind }))
 }
 
+/// A release of Helm's: the next person who rolls it back applies what a plugin wrote.
+pub fn helm_secret(place: &Place<'_>) -> Vec<Forged> {
+    let labels = json!({ "owner": "helm", "name": "web", "status": "deployed", "version": "1" });
+    here(SECRET, place, json!({ "metadata": { "labels": labels }, "type": "helm.sh/release.v1" }))
+}
+
+/// Such a release, where Helm keeps them in ConfigMaps.
+pub fn helm_config_map(place: &Place<'_>) -> Vec<Forged> {
+    with_metadata(place, json!({ "labels": { "owner": "helm", "name": "web", "status": "deployed", "version": "1" } }))
+}
+
 /// A token by the subresource of an account.
 pub fn token_request(place: &Place<'_>) -> Vec<Forged> {
     let kind = Kind { group: "authentication.k8s.io", version: "v1", kind: "TokenRequest", plural: "" };
@@ -324,6 +335,43 @@ fn pod_with_annotation(place: &Place<'_>, key: &str, value: &str) -> Vec<Forged>
     let mut forged = pod(place, |_| {});
     forged.iter_mut().for_each(|one| one.body["metadata"]["annotations"] = json!({ key: value }));
     forged
+}
+
+/// A Pod with a label by which an add-on mounts a token of its ServiceAccount.
+pub fn labelled_pod(place: &Place<'_>) -> Vec<Forged> {
+    let mut forged = pod(place, |_| {});
+    forged.iter_mut().for_each(|one| one.body["metadata"]["labels"] = json!({ WORKLOAD_IDENTITY: "true" }));
+    forged
+}
+
+/// A Deployment with that label in its Pod template.
+pub fn labelled_deployment(place: &Place<'_>) -> Vec<Forged> {
+    let mut forged = deployment(place, |_| {});
+    for one in &mut forged {
+        one.body["spec"]["template"]["metadata"]["labels"][WORKLOAD_IDENTITY] = "true".into();
+    }
+    forged
+}
+
+const WORKLOAD_IDENTITY: &str = "azure.workload.identity/use";
+
+/// A device by the name of its class, for which the scheduler makes a claim.
+pub fn device_pod(place: &Place<'_>) -> Vec<Forged> {
+    pod(place, |spec| ask(spec, "deviceclass.resource.kubernetes.io/any"))
+}
+
+/// A device of a device plugin.
+pub fn device_deployment(place: &Place<'_>) -> Vec<Forged> {
+    deployment(place, |spec| ask(spec, "devices.kubevirt.io/kvm"))
+}
+
+fn ask(spec: &mut Value, resource: &str) {
+    spec["containers"][0]["resources"] = json!({ "limits": { resource: "1" } });
+}
+
+/// Processes, and by them files and tokens, of a container that an add-on adds to the Pods.
+pub fn shared_processes(place: &Place<'_>) -> Vec<Forged> {
+    deployment(place, |spec| spec["shareProcessNamespace"] = true.into())
 }
 
 /// A device of the node, where CRI-O admits this annotation.

@@ -13,7 +13,9 @@ pub mod fix;
 pub mod foreign_pods;
 pub mod glob;
 pub mod grant;
+pub mod helm_release;
 pub mod json_cursor;
+pub mod labels;
 pub mod leave;
 pub mod memory_quota;
 pub mod memory_share;
@@ -24,6 +26,7 @@ pub mod pvc;
 pub mod result;
 pub mod selector;
 pub mod service;
+pub mod snapshot_content;
 pub mod status;
 pub mod violation;
 pub mod write_only;
@@ -324,6 +327,12 @@ fn check_metadata(body: &Map<String, Value>, reference: &ObjectRef) -> Checked {
     all(metadata.iter().map(|(field, value)| match field.as_str() {
         "name" | "namespace" => Ok(()),
         "labels" | "annotations" => check_string_map(field, value, reference),
+        "generateName" => {
+            let message = format!("{reference}: metadata.generateName would make another object at each decision");
+            Err(violation("metadata", message)
+                .answer("leave it out, and derive metadata.name from the parent's")
+                .into())
+        }
         _ => {
             let message = format!("{reference}: metadata.{field} is not a plugin's to set");
             Err(violation("metadata", message).answer("leave it out").into())
@@ -774,6 +783,11 @@ mod tests {
             assert_eq!(maps().broken(&map(&fine)), None);
         }
         assert_eq!(maps().broken(&map(r#"{"metadata":"x"}"#)), Some("metadata"));
+        let generated = maps().check(&[map(r#"{"metadata":{"generateName":"a-"}}"#)], 0).unwrap_err().to_string();
+        assert!(
+            generated.contains("metadata.generateName") && generated.contains("derive metadata.name"),
+            "{generated}"
+        );
     }
 
     #[test]

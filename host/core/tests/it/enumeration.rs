@@ -15,7 +15,7 @@ use proptest::sample::{Index, select, subsequence};
 use serde_json::{Value, json};
 
 /// The kinds of the small world: group, kind, whether it has a namespace.
-const KINDS: [(&str, &str, bool); 11] = [
+const KINDS: [(&str, &str, bool); 12] = [
     ("", "ConfigMap", true),
     ("", "Secret", true),
     ("", "Service", true),
@@ -27,6 +27,7 @@ const KINDS: [(&str, &str, bool); 11] = [
     ("", "Node", false),
     ("rbac.authorization.k8s.io", "RoleBinding", true),
     ("hotshoe.dev", "Plugin", false),
+    ("snapshot.storage.k8s.io", "VolumeSnapshotContent", false),
 ];
 const NAMESPACES: [&str; 4] = ["a", "b", "red", "host"];
 /// The first is that of every parent.
@@ -39,7 +40,7 @@ const RED_AND_BIG: &str = r#"{"matchLabels":{"colour":"red","size":"big"}}"#;
 const RULE_NAMES: [&str; 5] = ["[]", r#"["x"]"#, r#"["x*"]"#, r#"["*-1","y"]"#, r#"["nobody"]"#];
 
 /// What a grant may open: where it stands in a rule, and the value that opens it.
-const ITEMS: [(&str, &str, &str); 15] = [
+const ITEMS: [(&str, &str, &str); 20] = [
     ("pods", "hostNetwork", "true"),
     ("pods", "hostPID", "true"),
     ("pods", "nodeName", "true"),
@@ -55,20 +56,29 @@ const ITEMS: [(&str, &str, &str); 15] = [
     ("services", "types", r#"["NodePort"]"#),
     ("services", "externalIPs", "true"),
     ("services", "annotations", r#"["a.io/*"]"#),
+    ("pods", "resources", r#"["a.io/*"]"#),
+    ("pods", "shareProcessNamespace", "true"),
+    (OF_RULE, "labels", r#"["a.io/*"]"#),
+    (OF_RULE, "helmReleases", "true"),
+    (OF_RULE, "foreignSnapshots", "true"),
 ];
 
 /// Marks a fragment that nothing opens, and one that needs nothing.
 const NEVER: &str = "never";
 const NOTHING: &str = "";
+/// In place of a section: the item stands in the rule itself.
+const OF_RULE: &str = "rule";
 /// Said of a rule, not of a section in it.
 const DATA: &str = "pruneData";
 /// After an item: it is not needed for a child whose name is, or begins with, its parent's; nor for
 /// one of this name.
 const UNLESS_OWN: &str = "pods.persistentVolumeClaims unless own";
+/// What every body of a VolumeSnapshotContent needs.
+const CONTENT: &str = "rule.foreignSnapshots";
 const UNLESS_X_1: &str = "pods.adopt unless x-1";
 
 /// Fragments of bodies: the kind, the place below the root, the value, and the items that open it.
-const FRAGMENTS: [(&str, &str, &str, &str); 61] = [
+const FRAGMENTS: [(&str, &str, &str, &str); 78] = [
     ("Deployment", "spec.template.spec.hostNetwork", "true", "pods.hostNetwork"),
     ("Deployment", "spec.template.spec.hostPID", "true", "pods.hostPID"),
     ("Deployment", "spec.template.spec.hostPID", "false", NOTHING),
@@ -140,6 +150,23 @@ const FRAGMENTS: [(&str, &str, &str, &str); 61] = [
     ("ConfigMap", "data.a", r#""b""#, NOTHING),
     ("ConfigMap", "metadata.finalizers", r#"["a/b"]"#, NEVER),
     ("ConfigMap", "status.a", r#""b""#, NEVER),
+    ("Deployment", "spec.template.metadata.labels", r#"{"a.io/b":"c"}"#, "rule.labels"),
+    ("Deployment", "spec.template.metadata.labels", r#"{"b.io/a":"c"}"#, NEVER),
+    ("Deployment", "spec.template.metadata.labels", r#"{"cache.example.com/a":"b","app":"c"}"#, NOTHING),
+    ("Deployment", "metadata.labels", r#"{"b.io/a":"c"}"#, NOTHING),
+    ("Deployment", "spec.template.spec.shareProcessNamespace", "true", "pods.shareProcessNamespace"),
+    ("Deployment", "spec.template.spec.shareProcessNamespace", "false", NOTHING),
+    ("Deployment", "spec.template.spec.resources", r#"{"limits":{"a.io/gpu":1}}"#, "pods.resources"),
+    ("Deployment", "spec.template.spec.resources", r#"{"requests":{"b.io/gpu":1}}"#, NEVER),
+    ("Deployment", "spec.template.spec.resources", r#"{"limits":{"cpu":1}}"#, NOTHING),
+    ("Namespace", "metadata.labels", r#"{"a.io/b":"c"}"#, "rule.labels"),
+    ("Namespace", "metadata.labels", r#"{"pod-security.kubernetes.io/enforce":"privileged"}"#, NEVER),
+    ("Secret", "type", r#""helm.sh/release.v1""#, "rule.helmReleases"),
+    ("Secret", "metadata.labels", r#"{"owner":"helm"}"#, "rule.helmReleases"),
+    ("ConfigMap", "metadata.labels", r#"{"owner":"helm"}"#, "rule.helmReleases"),
+    ("ConfigMap", "metadata.labels", r#"{"owner":"me","b.io/a":"c"}"#, NOTHING),
+    ("VolumeSnapshotContent", "spec.source", r#"{"snapshotHandle":"theirs"}"#, CONTENT),
+    ("VolumeSnapshotContent", "spec.driver", r#""d""#, CONTENT),
 ];
 
 const OF_NODE: &str = r#"{"automountServiceAccountToken":false,"volumes":[{"name":"v","hostPath":{"path":"/var/log"}}],"containers":[{"securityContext":{"allowPrivilegeEscalation":false},"volumeMounts":[{"name":"v"}]}]}"#;
@@ -165,7 +192,8 @@ impl RuleText {
             "names": parsed(self.names), "pruneData": self.data,
         });
         for (section, item, value) in &self.items {
-            rule[*section][*item] = parsed(value);
+            let at = if *section == OF_RULE { &mut rule } else { &mut rule[*section] };
+            at[*item] = parsed(value);
         }
         rule
     }
@@ -254,7 +282,8 @@ fn count_out(rules: &[RuleText], parent: Option<&str>) -> Allowed {
         }
         // What this very rule does not give after all.
         let (_, kind, _) = KINDS[rule.kind];
-        let loses = ["Namespace", "PersistentVolumeClaim", "Secret"].contains(&kind) && !rule.data;
+        let loses =
+            ["Namespace", "PersistentVolumeClaim", "Secret", "VolumeSnapshotContent"].contains(&kind) && !rule.data;
         let unnamed = kind == "Secret" && rule.names == "[]";
         for gone in [loses.then_some("delete"), unnamed.then_some("get")].into_iter().flatten() {
             let others: Vec<RuleText> = rules.iter().filter(|other| !std::ptr::eq(*other, rule)).cloned().collect();
@@ -310,6 +339,9 @@ fn body(kind: usize, name: &str, picks: &[Index]) -> (Value, BTreeSet<&'static s
         *at = serde_json::from_str(value).unwrap();
         // A later fragment takes the place of an earlier one.
         needs.insert(path, need);
+    }
+    if kind == "VolumeSnapshotContent" {
+        needs.insert("", CONTENT);
     }
     let met = |need: &&str| match *need {
         UNLESS_OWN => ["x", "x-1"].contains(&name),

@@ -17,7 +17,7 @@ const NODE: &str = "hostPath";
 const WRITES: &str = "hostPathWritable";
 
 /// Fragments of a Pod: the part, its JSON, and the item that opens it.
-const FRAGMENTS: [(&str, &str, &str); 29] = [
+const FRAGMENTS: [(&str, &str, &str); 35] = [
     ("spec", r#"{"hostPID":true}"#, "hostPID"),
     ("spec", r#"{"hostPID":false}"#, NOTHING),
     ("spec", r#"{"hostIPC":true}"#, "hostIPC"),
@@ -51,14 +51,20 @@ const FRAGMENTS: [(&str, &str, &str); 29] = [
     ("metadata", r#"{"annotations":{"kubectl.kubernetes.io/restartedAt":"now","note":"a"}}"#, NOTHING),
     ("metadata", r#"{"annotations":{"io.kubernetes.cri-o.Devices":"/dev/kvm"}}"#, "annotations"),
     ("metadata", r#"{"labels":{"app":"theirs"}}"#, NOTHING),
+    ("metadata", r#"{"labels":{"sidecar.istio.io/inject":"true"}}"#, NOTHING),
+    ("spec", r#"{"shareProcessNamespace":true}"#, "shareProcessNamespace"),
+    ("spec", r#"{"resources":{"limits":{"smarter-devices/fuse":1}}}"#, "resources"),
+    ("main", r#"{"resources":{"limits":{"cpu":1}}}"#, NOTHING),
+    ("main", r#"{"resources":{"limits":{"smarter-devices/fuse":1}}}"#, "resources"),
+    ("agent", r#"{"resources":{"requests":{"smarter-devices/fuse":1}}}"#, "resources"),
 ];
 const TOKEN: &str = "serviceAccountToken";
 
 /// What a plugin cannot have in its answer, whatever is granted, or only by another item than in what results.
-const OF_OTHERS: [usize; 4] = [8, 14, 15, 26];
+const OF_OTHERS: [usize; 5] = [8, 14, 15, 26, 29];
 
 /// What opens each item.
-const ITEMS: [(&str, &str); 13] = [
+const ITEMS: [(&str, &str); 15] = [
     ("hostPID", "true"),
     ("hostIPC", "true"),
     ("serviceAccounts", r#"["admin"]"#),
@@ -72,6 +78,8 @@ const ITEMS: [(&str, &str); 13] = [
     ("privileged", "true"),
     ("annotations", r#"["io.kubernetes.*"]"#),
     ("probeHosts", "true"),
+    ("resources", r#"["smarter-devices/*"]"#),
+    ("shareProcessNamespace", "true"),
 ];
 
 /// Where each kind has its Pod, with whether that is the object itself.

@@ -22,7 +22,7 @@ const PLACE: Place<'_> = Place { namespace: "theirs", name: "forged" };
 
 /// The rule that each forged object breaks. An object that is denied only by another rule would pass as soon as that
 /// rule's item is granted.
-const RULES: [(&str, &str); 68] = [
+const RULES: [(&str, &str); 75] = [
     ("a ClusterRole", "kind-not-owned"),
     ("a ClusterRole that claims a namespace", "kind-not-owned"),
     ("a ClusterRoleBinding", "kind-not-owned"),
@@ -39,6 +39,8 @@ const RULES: [(&str, &str); 68] = [
     ("a ServiceAccount", "kind-not-owned"),
     ("a ServiceAccount's token in a Secret", "secret-type"),
     ("a ServiceAccount's token, where Secrets are granted", "secret-type"),
+    ("a release of Helm's in a ConfigMap", "helm-release"),
+    ("a release of Helm's, where Secrets are granted", "helm-release"),
     ("a token request", "kind-not-owned"),
     ("a privileged Pod", "pod-privileged"),
     ("a Pod that mounts the node's files", "pod-host-path"),
@@ -53,6 +55,11 @@ const RULES: [(&str, &str); 68] = [
     ("a Pod that writes where it may read the node's files", "pod-host-path-writable"),
     ("a Pod that makes a folder where it may read the node's files", "pod-host-path-writable"),
     ("a Pod with an annotation for an add-on", "pod-annotation"),
+    ("a Pod with a label for an add-on", "label"),
+    ("a Deployment of Pods with a label for an add-on", "label"),
+    ("a Pod with a device by the name of its class", "pod-resource"),
+    ("a Deployment of Pods with a device of a device plugin", "pod-resource"),
+    ("a Deployment of Pods whose containers share their processes", "pod-shared-processes"),
     ("a Pod with a device by an annotation of CRI-O", "pod-annotation"),
     ("a Deployment of Pods with a device by an annotation of CRI-O", "pod-annotation"),
     ("a Pod with a file of the node by an annotation of crun", "pod-annotation"),
@@ -108,6 +115,9 @@ fn grant() -> Grant {
         holds_data: false,
         prune_data: false,
         foreign_pods: false,
+        labels: Vec::new(),
+        foreign_snapshots: false,
+        helm_releases: false,
         pods: Pods {
             host_path: if *kind.kind == *POD.kind { vec!["/var/log".into()] } else { Vec::new() },
             ..Pods::default()

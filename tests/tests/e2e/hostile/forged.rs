@@ -15,8 +15,9 @@ use serde_json::{Value, json};
 use super::rig::{Rig, with_spec};
 use super::{ADMIN, HOSTILE, plane, user};
 
-/// A row that needs a plugin with another grant.
-const SECRETS_GRANTED: &str = "a ServiceAccount's token, where Secrets are granted";
+/// Rows that need a plugin with another grant.
+const SECRETS_GRANTED: [&str; 2] =
+    ["a ServiceAccount's token, where Secrets are granted", "a release of Helm's, where Secrets are granted"];
 /// A row that needs a plugin that owns the custom kind.
 const FOREIGN_PODS: &str = "containers in a custom kind";
 /// An account that may write everything everywhere and is tried without a host. It is not [`ADMIN`], because tests
@@ -42,7 +43,8 @@ fn the_gate_denies_what_the_account_would_be_allowed() {
         let theirs = rig.scene.get(&CONFIG_MAP, "kube-root-ca.crt").await;
         let mut children = vec!["first".to_owned()];
         for (number, (row, objects)) in rows().enumerate() {
-            if !row.stopped.contains(&Layer::Gate) || [SECRETS_GRANTED, FOREIGN_PODS].contains(&row.name) {
+            let is_apart = SECRETS_GRANTED.contains(&row.name) || row.name == FOREIGN_PODS;
+            if !row.stopped.contains(&Layer::Gate) || is_apart {
                 continue;
             }
             let (name, child) = (format!("row-{number}"), format!("forged-{number}"));
@@ -78,19 +80,21 @@ fn the_name_of_a_foreign_object_is_a_conflict_and_the_object_stays_as_it_is() {
 }
 
 #[test]
-fn the_gate_denies_a_token_also_where_secrets_are_granted() {
+fn the_gate_denies_a_token_and_a_release_also_where_secrets_are_granted() {
     run(async {
-        let row = named(SECRETS_GRANTED);
-        let How::Forged(objects) = row.how else { panic!("{}", row.name) };
         let folder = Folder::of_hostile_owning(&SECRET);
         folder.edit("kind: Secret\n", "kind: Secret\n      names: [forged]\n");
         let rig = Rig::with("token", ADMIN, folder).await;
         let place = Place { namespace: &rig.scene.namespace, name: "forged" };
-        rig.scene.create(dictating("one", &objects(&place))).await;
-        rig.reports("one", row).await;
-        assert!(rig.scene.find(&SECRET, "forged").await.is_none());
-        rig.is_well(row.name).await;
-        rig.recovers("one").await;
+        for row in SECRETS_GRANTED.map(named) {
+            let How::Forged(objects) = row.how else { panic!("{}", row.name) };
+            rig.scene.create(dictating("one", &objects(&place))).await;
+            rig.reports("one", row).await;
+            assert!(rig.scene.find(&SECRET, "forged").await.is_none());
+            rig.is_well(row.name).await;
+            rig.recovers("one").await;
+            rig.forget("one").await;
+        }
     });
 }
 

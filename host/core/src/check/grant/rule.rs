@@ -9,7 +9,7 @@ use crate::check::access_request::{Access, LabelOf, Request, Verb};
 use crate::check::pod::grant::Pods;
 use crate::check::service::Services;
 use crate::check::violation::{Checked, all};
-use crate::check::{foreign_pods, glob, pod, pvc, selector, service};
+use crate::check::{foreign_pods, glob, helm_release, labels, pod, pvc, selector, service, snapshot_content};
 use crate::model::kind::{Kind, ObjectRef};
 use crate::model::names::{is_group, is_kind, is_label, is_plain, is_qualified};
 
@@ -44,6 +44,19 @@ pub struct Rule {
     /// the host does not check those Pods.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub foreign_pods: bool,
+    /// Labels with a prefix on Pods, on what Pods are made of, and on Namespaces, such as `istio.io/rev`: those mean
+    /// something to another component, which may do for them what is closed here. `app.kubernetes.io/*`, `helm.sh/*` and
+    /// the group of the parents need no item. One `*` in each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
+    /// Whether VolumeSnapshotContents and VolumeGroupSnapshotContents may be written: one names any snapshot of the
+    /// storage system, whichever tenant made it, and Secrets of any namespace.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub foreign_snapshots: bool,
+    /// Whether Secrets and ConfigMaps may be written that Helm takes for its releases: the next person who upgrades or
+    /// rolls back such a release applies what is in it with that person's rights.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub helm_releases: bool,
     /// What the Pods of such objects may use beyond what is harmless.
     #[serde(default)]
     pub pods: Pods,
@@ -94,10 +107,13 @@ impl Default for Namespaces {
 const SECRET: (&str, &str) = ("", "Secret");
 
 /// Kinds whose deletion loses data. A Secret may be the only copy of a generated password or key.
-const HOLDS_DATA: [(&str, &str); 5] = [
+const HOLDS_DATA: [(&str, &str); 8] = [
     ("", "PersistentVolumeClaim"),
     ("", "PersistentVolume"),
     ("snapshot.storage.k8s.io", "VolumeSnapshot"),
+    ("snapshot.storage.k8s.io", "VolumeSnapshotContent"),
+    ("groupsnapshot.storage.k8s.io", "VolumeGroupSnapshot"),
+    ("groupsnapshot.storage.k8s.io", "VolumeGroupSnapshotContent"),
     SECRET,
     ("", "Namespace"),
 ];
@@ -117,6 +133,9 @@ impl Rule {
             holds_data: false,
             prune_data: false,
             foreign_pods: false,
+            labels: Vec::new(),
+            foreign_snapshots: false,
+            helm_releases: false,
             pods: Pods::default(),
             services: Services::default(),
         }
@@ -143,17 +162,21 @@ impl Rule {
 
     pub(in crate::check) fn check_body(&self, request: &Request<'_>, body: &Value) -> Checked {
         let kind = &request.object.kind;
-        // An apply replaces a selector as a whole, so nothing in a resulting selector comes from others.
-        let selector = match request.access {
-            Access::Result(_) => Ok(()),
-            _ => selector::check(request, body, &self.pods),
+        // An apply replaces a selector as a whole, so nothing in a resulting selector comes from others. Labels are
+        // the responsibility of those who set them.
+        let (selector, labels) = match request.access {
+            Access::Result(_) => (Ok(()), Ok(())),
+            _ => (selector::check(request, body, &self.pods), labels::check(request, body, &self.labels)),
         };
         all([
             pod::check(kind, body, &self.pods),
             pvc::check(request, body, &self.pods, self.prune_data),
+            labels,
             selector,
             service::check(kind, body, &self.services),
             foreign_pods::check(kind, body, self.foreign_pods),
+            snapshot_content::check(kind, self.foreign_snapshots),
+            helm_release::check(request.object, body, self.helm_releases),
         ])
     }
 
@@ -165,6 +188,7 @@ impl Rule {
         self.validate_kind()?;
         self.namespaces.validate()?;
         glob::validate_names("names", &self.names)?;
+        glob::validate("labels", &self.labels)?;
         self.validate_items(&Kind::new(&self.group, "", &self.kind))?;
         self.pods.validate()?;
         self.services.validate()?;
@@ -210,6 +234,17 @@ impl Rule {
                 "foreignPods is set for {}, whose Pods are checked against `pods`; remove it",
                 in_full(kind)
             ));
+        }
+        if !self.labels.is_empty() && !labels::are_checked(kind) {
+            let what = "which makes no Pods and is no Namespace, so that its labels need no item";
+            return Err(format!("labels is set for {}, {what}; {}", in_full(kind), remove()));
+        }
+        if self.foreign_snapshots && !snapshot_content::is_content(kind) {
+            return Err(format!("foreignSnapshots is set for {}, which names no snapshots; remove it", in_full(kind)));
+        }
+        if self.helm_releases && !helm_release::may_be_one(kind) {
+            let what = "in which Helm keeps no releases";
+            return Err(format!("helmReleases is set for {}, {what}; remove it", in_full(kind)));
         }
         Ok(())
     }

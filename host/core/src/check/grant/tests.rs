@@ -428,6 +428,10 @@ fn a_rule_without_a_sensible_meaning_is_named() {
             json!({ "kind": "Service", "verbs": [], "services": { "types": ["Nodeport"] } }),
             "services.types has \"Nodeport\"",
         ),
+        (json!({ "kind": "Pod", "verbs": [], "labels": ["a**"] }), "labels has"),
+        (json!({ "kind": "ConfigMap", "verbs": [], "labels": ["a.io/*"] }), "labels need no item"),
+        (json!({ "kind": "Secret", "verbs": [], "foreignSnapshots": true }), "which names no snapshots"),
+        (json!({ "kind": "Pod", "verbs": [], "helmReleases": true }), "in which Helm keeps no releases"),
         (json!({ "kind": "Pod", "verbs": [], "names": ["ABC"] }), "names has \"ABC\""),
         (json!({ "kind": "Pod", "verbs": [], "namespaces": ["a", "own"] }), "write `namespaces: own` without brackets"),
         (json!({ "kind": "Pod", "verbs": [], "namespaces": ["cluster"] }), "metadata.name: cluster}}"),
@@ -440,6 +444,18 @@ fn a_rule_without_a_sensible_meaning_is_named() {
     }
     let empty = json!({ "kind": "Pod", "verbs": ["get"], "namespaces": { "matchLabels": { "a.io/b": "" } } });
     assert_eq!(serde_json::from_value::<Rule>(empty).unwrap().validate(), Ok(()), "a label may have no value");
+    for (group, kind, item) in [
+        ("apps", "Deployment", json!({ "labels": ["a.io/*"] })),
+        ("", "Namespace", json!({ "labels": ["a.io/*"] })),
+        ("", "Secret", json!({ "helmReleases": true })),
+        ("", "ConfigMap", json!({ "helmReleases": true })),
+        ("snapshot.storage.k8s.io", "VolumeSnapshotContent", json!({ "foreignSnapshots": true, "pruneData": true })),
+        ("groupsnapshot.storage.k8s.io", "VolumeGroupSnapshotContent", json!({ "foreignSnapshots": true })),
+    ] {
+        let mut rule = json!({ "group": group, "kind": kind, "verbs": ["get"] });
+        rule.as_object_mut().unwrap().extend(item.as_object().unwrap().clone());
+        assert_eq!(serde_json::from_value::<Rule>(rule).unwrap().validate(), Ok(()), "{kind}");
+    }
     for (group, kind) in [("", "Namespace"), ("", "PersistentVolumeClaim"), ("", "Secret"), ("apps", "StatefulSet")] {
         let loses = json!({ "group": group, "kind": kind, "verbs": ["get"], "pruneData": true });
         assert_eq!(serde_json::from_value::<Rule>(loses).unwrap().validate(), Ok(()), "{kind}");

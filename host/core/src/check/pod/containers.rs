@@ -5,14 +5,13 @@ use crate::check::pod::grant::Pods;
 use crate::check::violation::{Checked, all};
 
 /// Fields of a container that are known to be harmless.
-pub(crate) const HARMLESS_CONTAINER_FIELDS: [&str; 17] = [
+pub(crate) const HARMLESS_CONTAINER_FIELDS: [&str; 16] = [
     "args",
     "command",
     "image",
     "imagePullPolicy",
     "name",
     "resizePolicy",
-    "resources",
     "restartPolicy",
     "restartPolicyRules",
     "stdin",
@@ -53,6 +52,7 @@ impl Pods {
             "livenessProbe" | "readinessProbe" | "startupProbe" => self.check_probe(value),
             "lifecycle" => self.check_lifecycle(value),
             "securityContext" => self.check_container_security(value),
+            "resources" => self.check_resources(value),
             field if HARMLESS_CONTAINER_FIELDS.contains(&field) => Ok(()),
             _ => Err(value.unknown()),
         }

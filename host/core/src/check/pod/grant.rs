@@ -80,6 +80,12 @@ pub struct Pods {
     pub runtime_classes: Vec<String>,
     /// Claims of devices.
     pub resource_claims: bool,
+    /// Resources in `requests` and `limits` beside `cpu`, `memory`, `ephemeral-storage` and `hugepages-*`, such as
+    /// `nvidia.com/gpu`: devices, or what an add-on counts.
+    pub resources: Vec<String>,
+    /// One list of processes for all containers of a Pod, by which each reaches the files and the variables of the others,
+    /// also of those that an add-on adds.
+    pub share_process_namespace: bool,
     /// Probes and hooks that the kubelet sends to another host than the Pod.
     pub probe_hosts: bool,
 }
@@ -103,6 +109,7 @@ impl Pods {
         }
         glob::validate("pods.annotations", &self.annotations)?;
         glob::validate("pods.sysctls", &self.sysctls)?;
+        glob::validate("pods.resources", &self.resources)?;
         self.validate_volumes()?;
         self.validate_capabilities()?;
         self.validate_host_path()

@@ -6,6 +6,7 @@
 
 pub mod containers;
 pub mod grant;
+pub mod resources;
 pub mod security_context;
 pub mod volumes;
 
@@ -32,10 +33,10 @@ const TEMPLATES: [(&str, &str, &[&str]); 9] = [
 ];
 
 /// The path to the metadata that a CronJob gives to its Jobs. No other of these kinds has a field there.
-const JOB_METADATA: [&str; 3] = ["spec", "jobTemplate", "metadata"];
+pub(crate) const JOB_METADATA: [&str; 3] = ["spec", "jobTemplate", "metadata"];
 
 /// Fields of a Pod's spec that are known to be harmless.
-const HARMLESS_POD_FIELDS: [&str; 24] = [
+const HARMLESS_POD_FIELDS: [&str; 22] = [
     "activeDeadlineSeconds",
     "affinity",
     "dnsConfig",
@@ -50,12 +51,10 @@ const HARMLESS_POD_FIELDS: [&str; 24] = [
     "overhead",
     "preemptionPolicy",
     "readinessGates",
-    "resources",
     "restartPolicy",
     "schedulerName",
     "schedulingGates",
     "setHostnameAsFQDN",
-    "shareProcessNamespace",
     "subdomain",
     "terminationGracePeriodSeconds",
     "tolerations",
@@ -202,6 +201,11 @@ impl Pods {
             "hostNetwork" => value.ensure_false_or_granted(self.host_network, "pod-host-network", "pods.hostNetwork"),
             "hostPID" => value.ensure_false_or_granted(self.host_pid, "pod-host-pid", "pods.hostPID"),
             "hostIPC" => value.ensure_false_or_granted(self.host_ipc, "pod-host-ipc", "pods.hostIPC"),
+            "shareProcessNamespace" => {
+                let item = "pods.shareProcessNamespace";
+                value.ensure_false_or_granted(self.share_process_namespace, "pod-shared-processes", item)
+            }
+            "resources" => self.check_resources(value),
             "nodeName" => value.ensure(self.node_name, "pod-node", "pods.nodeName"),
             // The API server fills the number in from the class, and rejects any other number.
             "priority" => Ok(()),

@@ -180,6 +180,38 @@ fn closed() -> Vec<(Value, &'static str, Value)> {
         (pod(json!({ "runtimeClassName": "loose" })), "pod-runtime-class", json!({ "runtimeClasses": ["loose"] })),
         (pod(json!({ "resourceClaims": [] })), "pod-resource-claims", json!({ "resourceClaims": true })),
         (
+            container(json!({ "resources": { "claims": [{ "name": "gpu" }] } })),
+            "pod-resource-claims",
+            json!({ "resourceClaims": true }),
+        ),
+        (
+            container(json!({ "resources": { "limits": { "cpu": 1, "deviceclass.resource.kubernetes.io/any": 1 } } })),
+            "pod-resource",
+            json!({ "resources": ["deviceclass.resource.kubernetes.io/any"] }),
+        ),
+        (
+            container(json!({ "resources": { "requests": { "nvidia.com/gpu": "1" } } })),
+            "pod-resource",
+            json!({ "resources": ["nvidia.com/*"] }),
+        ),
+        (
+            pod(
+                json!({ "initContainers": [merged(minimal()["containers"][0].clone(), json!({ "resources": { "limits": { "devices.kubevirt.io/kvm": 1 } } }))] }),
+            ),
+            "pod-resource",
+            json!({ "resources": ["devices.kubevirt.io/kvm"] }),
+        ),
+        (
+            pod(json!({ "resources": { "limits": { "smarter-devices/fuse": 1 } } })),
+            "pod-resource",
+            json!({ "resources": ["smarter-devices/fuse"] }),
+        ),
+        (
+            pod(json!({ "shareProcessNamespace": true })),
+            "pod-shared-processes",
+            json!({ "shareProcessNamespace": true }),
+        ),
+        (
             container(json!({ "livenessProbe": { "httpGet": { "port": 1, "host": "169.254.169.254" } } })),
             "pod-probe-host",
             json!({ "probeHosts": true }),
@@ -218,7 +250,7 @@ fn everything() -> Value {
         "hostIPC": true, "hostPorts": true, "privileged": true, "allowPrivilegeEscalation": true,
         "capabilities": ["SYS_ADMIN"], "procMount": true, "unconfined": true, "seLinux": true, "sysctls": named,
         "hostProcess": true, "nodeName": true, "priorityClasses": named, "runtimeClasses": named,
-        "resourceClaims": true, "probeHosts": true,
+        "resourceClaims": true, "probeHosts": true, "resources": named, "shareProcessNamespace": true,
     })
 }
 
@@ -298,7 +330,11 @@ fn harmless_fields_pass() {
     }
     for spec in [
         pod(json!({ "serviceAccountName": "default", "serviceAccount": "" })),
-        pod(json!({ "hostNetwork": false, "hostPID": false, "hostIPC": false })),
+        pod(json!({ "hostNetwork": false, "hostPID": false, "hostIPC": false, "shareProcessNamespace": false })),
+        pod(json!({ "resources": { "limits": { "cpu": "1" }, "requests": { "memory": "1Gi", "hugepages-2Mi": 1 } } })),
+        container(
+            json!({ "resources": { "requests": { "ephemeral-storage": 1, "cpu": 1 }, "limits": { "hugepages-1Gi": 1 } } }),
+        ),
         volume(json!({ "emptyDir": {} })),
         volume(json!({ "downwardAPI": {} })),
         volume(json!({ "projected": { "defaultMode": 1, "sources": [{ "downwardAPI": {} }] } })),
@@ -356,6 +392,8 @@ fn an_unknown_field_is_refused_by_name_at_every_level_even_where_everything_is_g
         pod(json!({ "securityContext": { "sysctls": [odd] } })),
         container(odd.clone()),
         container(json!({ "ports": [odd] })),
+        container(json!({ "resources": odd })),
+        pod(json!({ "resources": odd })),
         container(json!({ "env": [odd] })),
         container(json!({ "envFrom": [odd] })),
         container(json!({ "livenessProbe": odd })),
@@ -399,6 +437,10 @@ fn a_value_of_the_wrong_type_is_refused_and_not_skipped() {
         pod(json!({ "imagePullSecrets": [{}] })),
         pod(json!({ "securityContext": [] })),
         container(json!({ "env": {} })),
+        container(json!({ "resources": [] })),
+        container(json!({ "resources": { "limits": ["nvidia.com/gpu"] } })),
+        pod(json!({ "resources": "1" })),
+        pod(json!({ "shareProcessNamespace": "true" })),
         container(json!({ "envFrom": [[]] })),
         container(json!({ "ports": [{ "hostPort": "80" }] })),
         container(json!({ "livenessProbe": "x" })),
@@ -687,6 +729,7 @@ fn an_item_without_a_sensible_meaning_is_named() {
         "persistentVolumeClaims",
         "claimSources",
         "annotations",
+        "resources",
         "sysctls",
         "priorityClasses",
         "runtimeClasses",
