@@ -28,6 +28,9 @@ export function objectOf({ ref, json }) {
 export function referenceOf(object, path) {
   const kind = kindOf(object, path);
   const { name, namespace } = object.metadata ?? {};
+  if (name === undefined && object.metadata?.generateName !== undefined) {
+    throw new InvalidForm(`${path}.metadata.generateName would make another object at each decision; set metadata.name`);
+  }
   checkText(name, path, "metadata.name");
   if (namespace !== undefined) checkText(namespace, path, "metadata.namespace");
   return { kind, namespace, name };

@@ -124,6 +124,7 @@ test("an answer of a wrong form names the value at fault", () => {
     [{ children: [null] }, "children[0] is null; an object"],
     [{ children: [{ ...CHILD, apiVersion: undefined }] }, "children[0].apiVersion is undefined; a text"],
     [{ children: [{ ...CHILD, metadata: {} }] }, "children[0].metadata.name is undefined; a text"],
+    [{ children: [{ ...CHILD, metadata: { generateName: "a-" } }] }, "children[0].metadata.generateName would make another object"],
     [{ children: [{ ...CHILD, spec: { replicas: NaN } }] }, "children[0].spec.replicas is NaN; a value that JSON has"],
     [{ children: [{ ...CHILD, spec: { at: new Date(0) } }] }, "children[0].spec.at is a Date"],
     [{ children: [{ ...CHILD, spec: { size: 1n } }] }, "children[0].spec.size is 1"],

@@ -158,6 +158,8 @@ def _child(index: int, child: Any) -> Object:
     metadata = child.get("metadata")
     if not isinstance(metadata, Mapping):
         raise TypeError(f"{where}.metadata is {_shown(metadata)} instead of a dict with a name")
+    if metadata.get("name") is None and "generateName" in metadata:
+        raise TypeError(f"{where}.metadata.generateName would make another object at each decision; set metadata.name")
     names = [child.get("apiVersion"), child.get("kind"), metadata.get("name")]
     for key, name in zip(("apiVersion", "kind", "metadata.name"), names, strict=True):
         if not isinstance(name, str) or not name:

@@ -57,6 +57,10 @@ def test_a_condition_may_be_unknown():
         (Decision(children=["abc"]), "children[0] is 'abc' instead of a manifest"),
         (Decision(children=[{**CHILD, "kind": None}]), "children[0].kind is None instead of a text"),
         (Decision(children=[{**CHILD, "metadata": {}}]), "children[0].metadata.name is None"),
+        (
+            Decision(children=[{**CHILD, "metadata": {"generateName": "a-"}}]),
+            "children[0].metadata.generateName would make another object",
+        ),
         (Decision(children=[{**CHILD, "metadata": None}]), "children[0].metadata is None"),
         (Decision(children=[{**CHILD, "apiVersion": "a/b/c"}]), "names no kind"),
         (Decision(children=[CHILD, {**CHILD, "data": {"x": {1}}}]), "children[1].data.x is a set, which is no JSON value"),

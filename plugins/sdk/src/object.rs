@@ -96,7 +96,12 @@ impl Object {
     {
         let metadata = object.metadata();
         let Some(name) = metadata.name.clone() else {
-            return Err(Failure::other(format!("a desired {} has no name; set metadata.name", <K as Resource>::KIND)));
+            let generated = metadata
+                .generate_name
+                .as_ref()
+                .map(|_| ", and metadata.generateName would make another object at each decision");
+            let (kind, generated) = (<K as Resource>::KIND, generated.unwrap_or_default());
+            return Err(Failure::other(format!("a desired {kind} has no name{generated}; set metadata.name")));
         };
         let mut desired = Self::desired::<K>(&name, object)?;
         desired.reference.namespace.clone_from(&metadata.namespace);

@@ -96,10 +96,25 @@ fn check_children(children: &[Document], limits: &Limits) -> Result<(), AnswerEr
 }
 
 fn check_child(child: &Document, limits: &Limits) -> Result<(), AnswerError> {
+    check_has_name(child)?;
     check_reference(&child.reference)?;
     let what = child.reference.to_string();
     check_size(&what, child.json.len(), limits.object_bytes.bytes())?;
     check_json(&what, &child.json, limits)
+}
+
+/// Refuses a child without a name by itself, because some authors expect that `metadata.generateName` replaces the name.
+fn check_has_name(child: &Document) -> Result<(), AnswerError> {
+    if !child.reference.name.is_empty() {
+        return Ok(());
+    }
+    let generated = if child.json.contains("\"generateName\"") {
+        ", and metadata.generateName would make another object at each decision"
+    } else {
+        ""
+    };
+    let kind = sanitize::clean(child.reference.kind.to_string(), MAX_NAME_BYTES);
+    Err(invalid(format!("a desired {kind} has no name{generated}; derive metadata.name from the parent's")))
 }
 
 fn check_needs(needs: &[Requirement]) -> Result<(), AnswerError> {
@@ -276,6 +291,14 @@ mod tests {
         {
             let children = Children::Exactly(vec![child(name, json)]);
             assert_eq!(refused(Decision { children, ..Decision::default() }).0, "InvalidOutput", "{name} {json}");
+        }
+        for (json, says) in [
+            ("{}", "a desired Deployment.apps has no name; derive metadata.name from the parent's"),
+            (r#"{"metadata":{"generateName":"web-"}}"#, "no name, and metadata.generateName would make another object"),
+        ] {
+            let children = Children::Exactly(vec![child("", json)]);
+            let (reason, message) = refused(Decision { children, ..Decision::default() });
+            assert!(reason == "InvalidOutput" && message.contains(says), "{message}");
         }
         for name in ["", "not one word", "/x", "a/b/c"] {
             let conditions = vec![condition(name)];
