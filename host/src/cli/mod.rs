@@ -30,6 +30,7 @@ pub mod rollback;
 pub mod run;
 pub mod runtime;
 pub mod shadow;
+mod sources;
 pub mod status;
 pub mod target;
 pub mod terminal;

@@ -15,7 +15,7 @@ use crate::cli::inspect::{load_component, note_names, note_options};
 use crate::cli::project;
 use crate::cli::project::{CaseFile, Folder, shown};
 use crate::cli::terminal::Output;
-use crate::cli::{admit, terminal};
+use crate::cli::{admit, sources, terminal};
 use crate::sandbox::cases::expect::Expect;
 use crate::sandbox::cases::{Case, CaseOutcome, Report};
 use crate::sandbox::revision::Revision;
@@ -61,6 +61,7 @@ impl Args {
         let folder = Folder::named(self.plugin.as_deref())?;
         let cases = self.cases(&folder)?;
         let config = admit::config(folder.manifest())?;
+        self.note_age(&folder);
         let revision = load_component(&folder, self.components.as_deref()).await?;
         if let Some(calls) = self.bench {
             return bench(&revision, &cases, calls.get()).await;
@@ -121,6 +122,20 @@ impl Args {
         }
         let written = write_expectation(file, report)?;
         Ok(written.then_some(if is_failure { Accepted::Failure } else { Accepted::Decision }))
+    }
+
+    /// Warns if the component is older than its source: after a build that failed the cases are about what was built
+    /// before.
+    fn note_age(&self, folder: &Folder) {
+        let Ok(component) = folder.component(self.components.as_deref()) else { return };
+        if let Some(newer) = sources::newer_than(&component, &folder.dir) {
+            terminal::note(format_args!(
+                "warning: the component {} is older than its source {}, so these results are about an earlier source; build it again: `{}`",
+                shown(&component).display(),
+                shown(&newer).display(),
+                folder.build_command()
+            ));
+        }
     }
 
     fn cases(&self, folder: &Folder) -> anyhow::Result<Vec<CaseFile>> {

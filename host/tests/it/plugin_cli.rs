@@ -51,6 +51,27 @@ fn a_case_that_passes_is_one_line() {
 }
 
 #[test]
+fn a_component_that_is_older_than_its_source_is_tested_with_a_warning() {
+    let dir = plugin(&Guest::default(), &format!("{CASE}{EXPECTED}"));
+    let age = |name: &str, seconds: u64| {
+        let file = fs::File::options().create(true).append(true).open(dir.path().join(name)).unwrap();
+        file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(seconds)).unwrap();
+    };
+    fs::create_dir(dir.path().join("src")).unwrap();
+    age("src/plugin.go", 10);
+    age("demo.wasm", 5);
+    let output = hotshoe(dir.path(), &["test", "."]);
+    assert!(output.status.success() && !stderr(&output).contains("older"), "{}", stderr(&output));
+    // As after a build that failed.
+    age("src/plugin.go", 1);
+    let output = hotshoe(dir.path(), &["test", "."]);
+    let said = stderr(&output);
+    assert!(output.status.success() && stdout(&output).ends_with("1 passed, 0 failed\n"), "{said}");
+    assert!(said.contains("the component demo.wasm is older than its source src/plugin.go"), "{said}");
+    assert!(said.contains("hotshoe build"), "{said}");
+}
+
+#[test]
 fn a_component_is_built_shown_and_tested_in_a_folder_where_no_host_looks() {
     let dir = plugin(&Guest::default(), &format!("{CASE}{EXPECTED}"));
     let missing = hotshoe(dir.path(), &["test", ".", "--components", "check"]);
