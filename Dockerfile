@@ -2,10 +2,17 @@
 # One static binary and the plugins, and nothing else: no shell, no package, no user but a number.
 # `just image` builds it; `just image-root FOLDER` lays out the same files without an engine.
 
-FROM docker.io/library/rust:1.95.0-bookworm AS build
+# The images that it is built in. Tags can be moved: to pin the build, name them by digest, as in
+# --build-arg RUST_IMAGE=docker.io/library/rust:1.95.0-bookworm@sha256:…
+ARG RUST_IMAGE=docker.io/library/rust:1.95.0-bookworm
+ARG NODE_IMAGE=docker.io/library/node:22-bookworm-slim
+
+FROM ${NODE_IMAGE} AS node
+
+FROM ${RUST_IMAGE} AS build
 # For the plugins in Python and in JavaScript.
 RUN apt-get update && apt-get install --yes --no-install-recommends python3-venv && rm -rf /var/lib/apt/lists/*
-COPY --from=docker.io/library/node:22-bookworm-slim /usr/local/ /usr/local/
+COPY --from=node /usr/local/ /usr/local/
 # The image's own toolchain, whatever else rust-toolchain.toml names for developers.
 ENV RUSTUP_TOOLCHAIN=1.95.0 \
     CC_aarch64_unknown_linux_musl=gcc \

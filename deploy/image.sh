@@ -2,7 +2,7 @@
 # Builds the container image with the first of docker, podman and buildah that works, or takes it to a place
 # from which nodes can pull or run it.
 # Usage: deploy/image.sh build|push|kind-load|minikube-load IMAGE
-#   build          builds it
+#   build          builds it, in the images $RUST_IMAGE and $NODE_IMAGE if they are set
 #   push           pushes it to the registry in its name
 #   kind-load      loads it into the nodes of the kind cluster $KIND_CLUSTER_NAME (kind)
 #   minikube-load  loads it into the nodes of the minikube profile $MINIKUBE_PROFILE (minikube)
@@ -52,7 +52,9 @@ case $step in
 build)
     find_engine
     echo "building $image with $engine: 10 to 20 minutes the first time" >&2
-    DOCKER_BUILDKIT=1 $engine build --build-arg HOTSHOE_COMMIT="${HOTSHOE_COMMIT:-unknown}" --tag "$image" .
+    bases=()
+    for base in RUST_IMAGE NODE_IMAGE; do [ -z "${!base:-}" ] || bases+=(--build-arg "$base=${!base}"); done
+    DOCKER_BUILDKIT=1 $engine build "${bases[@]}" --build-arg HOTSHOE_COMMIT="${HOTSHOE_COMMIT:-unknown}" --tag "$image" .
     ;;
 push)
     case $image in

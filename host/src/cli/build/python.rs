@@ -17,8 +17,11 @@ use crate::cli::terminal;
 use crate::cli::wit;
 use hotshoe_core::model::digest::Digest;
 
-/// The version of componentize-py. No other file names it. It brings its own Python, 3.14, for the component.
+/// The version of componentize-py. No other file names it but [`REQUIREMENTS`]. It brings its own Python, 3.14, for the
+/// component.
 const COMPONENTIZE_PY: &str = "0.25.1";
+/// What pip installs, with the digest of each file, so that a package index cannot serve another one.
+const REQUIREMENTS: &str = include_str!("python/requirements.txt");
 /// The version of Python in the components.
 const GUEST_PYTHON: &str = "3.14";
 /// The oldest version of Python that the tools run on.
@@ -82,7 +85,10 @@ fn install_tools(root: &Path) -> anyhow::Result<PathBuf> {
         );
     }
     terminal::note(format_args!("installing componentize-py {COMPONENTIZE_PY} into {place}, once: 20 MB from PyPI"));
-    pip(&tools, &[&format!("componentize-py=={COMPONENTIZE_PY}")]).with_context(|| {
+    let requirements = tools.join("requirements.txt");
+    fs::write(&requirements, REQUIREMENTS).with_context(cannot_write)?;
+    let listed = requirements.to_string_lossy();
+    pip(&tools, &["--require-hashes", "--no-deps", "--only-binary=:all:", "-r", &listed]).with_context(|| {
         format!(
             "cannot install componentize-py {COMPONENTIZE_PY}. It is needed once, so connect to PyPI, or name a mirror of \
              it with PIP_INDEX_URL, or a folder of wheels with PIP_NO_INDEX=1 and PIP_FIND_LINKS"
@@ -286,6 +292,15 @@ mod tests {
         let oldest = Some(OLDEST_PYTHON);
         assert!(parse("3.9") < oldest && parse("3.10.2") >= oldest && parse("3.14") > oldest);
         assert_eq!(parse("three"), None);
+    }
+
+    #[test]
+    fn the_tools_are_pinned_by_the_digests_of_their_files() {
+        let mut lines = REQUIREMENTS.lines().filter(|line| !line.starts_with('#'));
+        assert_eq!(lines.next(), Some(&*format!("componentize-py=={COMPONENTIZE_PY} \\")));
+        let hashes: Vec<_> = lines.map(|line| line.trim().trim_end_matches(" \\")).collect();
+        let is_digest = |hash: &&str| hash.strip_prefix("--hash=sha256:").is_some_and(|digits| digits.len() == 64);
+        assert!(!hashes.is_empty() && hashes.iter().all(is_digest), "{hashes:?}");
     }
 
     #[test]
