@@ -22,6 +22,7 @@ use crate::cluster::time_limit::TimeLimits;
 use crate::cluster::transport::Transport;
 use crate::cluster::write_slots::WriteSlots;
 use hotshoe_core::flow::write_cost::tokens;
+use hotshoe_core::model::scheme_hint;
 
 /// The maximum size of a reply that is read, in bytes: the API server's own limit on an object is 1.5 MiB.
 const MAX_REPLY_BYTES: usize = 4 * 1024 * 1024;
@@ -324,7 +325,7 @@ pub fn chain(error: &dyn std::error::Error) -> String {
         }
         source = cause.source();
     }
-    text
+    scheme_hint::explained(text)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::registry::reference::ImageRef;
 use hotshoe_core::model::sanitize::clean;
+use hotshoe_core::model::scheme_hint;
 
 /// The maximum length of a registry's words in a message, in bytes.
 const MAX_CAUSE_BYTES: usize = 500;
@@ -136,7 +137,7 @@ pub(super) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     while let Some(inner) = cause.source() {
         cause = inner;
     }
-    cause.to_string()
+    scheme_hint::explained(cause.to_string())
 }
 
 /// Builds the error of a connection that failed or ended early.

@@ -15,6 +15,8 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
+use crate::server::misdirected::{Misdirected, Scheme};
+
 /// The bounds of the connections to one port.
 #[derive(Clone, Copy)]
 struct Bounds {
@@ -40,25 +42,26 @@ async fn serve_within(bounds: Bounds, mut listener: TcpListener, tls: Option<Tls
     let mut http = Builder::new();
     // One request for each connection, so that no idle connection occupies a place.
     http.keep_alive(false).max_buf_size(MAX_HEADER_BYTES).timer(TokioTimer::new()).header_read_timeout(bounds.headers);
+    let misdirected = Misdirected::default();
     let mut places = Places { most: bounds.connections, taken: VecDeque::new() };
     loop {
         let (stream, _) = Listener::accept(&mut listener).await;
         places.make_room();
         let (http, service) = (http.clone(), TowerToHyperService::new(routes.clone()));
+        let (tls, misdirected) = (tls.clone(), misdirected.clone());
         // A client that disconnects, or is too slow, needs no answer.
-        let serving = match tls.clone() {
-            None => {
-                let connection = http.serve_connection(TokioIo::new(stream), service);
-                tokio::spawn(async move { drop(timeout(bounds.total, connection).await) })
-            }
-            Some(tls) => {
-                let connection = async move {
+        let connection = async move {
+            let scheme = if tls.is_some() { Scheme::Https } else { Scheme::Http };
+            let Ok(Some(stream)) = timeout(bounds.headers, misdirected.turn_away(stream, scheme)).await else { return };
+            match tls {
+                None => drop(http.serve_connection(TokioIo::new(stream), service).await),
+                Some(tls) => {
                     let Ok(Ok(stream)) = timeout(bounds.headers, tls.accept(stream)).await else { return };
                     drop(http.serve_connection(TokioIo::new(stream), service).await);
-                };
-                tokio::spawn(async move { drop(timeout(bounds.total, connection).await) })
+                }
             }
         };
+        let serving = tokio::spawn(async move { drop(timeout(bounds.total, connection).await) });
         places.taken.push_back(serving.abort_handle());
     }
 }
@@ -89,6 +92,7 @@ mod tests {
     use tokio::net::TcpStream;
 
     use super::*;
+    use crate::server::certificate;
 
     const REQUEST: &str = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
     const UNFINISHED: &str = "GET / HTTP/1.1\r\nHost: localhost\r\n";
@@ -97,10 +101,14 @@ mod tests {
     const PATIENT: Bounds = Bounds { connections: 2, headers: LONG, total: LONG };
 
     async fn server(bounds: Bounds) -> SocketAddr {
+        server_with(bounds, None).await
+    }
+
+    async fn server_with(bounds: Bounds, tls: Option<TlsAcceptor>) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let routes = Router::new().route("/", get(|| async { "ok" }));
-        tokio::spawn(serve_within(bounds, listener, None, routes));
+        tokio::spawn(serve_within(bounds, listener, tls, routes));
         address
     }
 
@@ -115,7 +123,7 @@ mod tests {
     async fn answer(mut stream: TcpStream) -> String {
         let mut said = Vec::new();
         drop(timeout(LONG / 2, stream.read_to_end(&mut said)).await.expect("the connection stays open"));
-        String::from_utf8(said).unwrap()
+        String::from_utf8_lossy(&said).into_owned()
     }
 
     #[tokio::test]
@@ -165,6 +173,22 @@ mod tests {
         assert!(answer(sent(server, REQUEST).await).await.ends_with("ok"));
         slow.write_all(b"\r\n").await.unwrap();
         assert!(answer(slow).await.ends_with("ok"));
+    }
+
+    #[tokio::test]
+    async fn plain_http_to_a_port_with_tls_and_the_reverse_are_answered_in_plain_words() {
+        let plain = server(PATIENT).await;
+        // The beginning of a greeting, which may be longer than what the server reads before it answers.
+        let greeting = format!("\u{16}\u{3}\u{1}{}", "x".repeat(600));
+        let said = answer(sent(plain, &greeting).await).await;
+        assert!(said.starts_with("HTTP/1.0 400 ") && said.contains("Client sent a TLS handshake"), "{said}");
+        assert!(answer(sent(plain, REQUEST).await).await.ends_with("ok"));
+
+        let secure = server_with(PATIENT, Some(certificate::acceptor(None).unwrap())).await;
+        let said = answer(sent(secure, REQUEST).await).await;
+        assert!(said.starts_with("HTTP/1.0 400 "), "{said}");
+        assert!(said.ends_with("Client sent an HTTP request to an HTTPS server.\n"), "{said}");
+        assert!(!answer(sent(secure, &greeting).await).await.contains("HTTP"), "it is no plain HTTP");
     }
 
     #[tokio::test]

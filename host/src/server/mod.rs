@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `public.rs` | the routes for every client of a port |
 //! | `connections.rs` | bounds the connections to the ports |
+//! | `misdirected.rs` | answers TLS on a plain port, and plain HTTP on one with TLS |
 //! | `authorization.rs`, `certificate.rs` | who may read the metrics, and TLS, if configured |
 //! | `admin.rs` | the commands, which change which revision is active and show the content of objects |
 //! | `admin_socket.rs` | the socket, in a directory that only the host's user may enter |
@@ -14,6 +15,7 @@ pub mod admin_socket;
 pub mod authorization;
 pub mod certificate;
 pub mod connections;
+mod misdirected;
 pub mod public;
 pub mod verb;
 

@@ -16,3 +16,4 @@ pub mod predecessors;
 pub mod projection;
 pub mod quantity;
 pub mod sanitize;
+pub mod scheme_hint;
