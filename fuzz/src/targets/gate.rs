@@ -164,7 +164,8 @@ fn holds(desired: &Desired, grant: &Grant) {
 
 /// Checks that no Pod has these fields anywhere, since no grant opens them.
 fn does_not_escalate(value: &Value) {
-    const FLAGS: [&str; 5] = ["hostNetwork", "hostPID", "hostIPC", "privileged", "hostProcess"];
+    const FLAGS: [&str; 6] =
+        ["hostNetwork", "hostPID", "hostIPC", "privileged", "hostProcess", "shareProcessNamespace"];
     const OBJECTS: [&str; 6] =
         ["hostPath", "secretKeyRef", "secretRef", "configMapKeyRef", "configMapRef", "projected"];
     match value {

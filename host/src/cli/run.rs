@@ -16,6 +16,7 @@ use tracing_subscriber::prelude::*;
 
 use crate::cli::runtime;
 use crate::cli::terminal;
+use crate::cluster::access_review;
 use crate::cluster::client::{Cluster, ConnectOptions};
 use crate::cluster::discovery::Kinds;
 use crate::cluster::events::Recorder;
@@ -48,6 +49,11 @@ use hotshoe_core::model::names;
 
 /// How long running reconciles have to end after a signal.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long the start waits to learn which account the host has, and the pause until it asks again.
+const ACCOUNT_TIMEOUT: Duration = Duration::from_secs(2);
+/// See [`ACCOUNT_TIMEOUT`].
+const ACCOUNT_PAUSE: Duration = Duration::from_secs(1);
 
 /// The maximum number of shards. More shards than hosts are useful only to spread the plugins evenly.
 const MAX_SHARDS: i64 = 64;
@@ -177,6 +183,10 @@ impl Args {
         let socket = self.admin_socket(ports.address()?.port())?;
         let cluster = Cluster::connect(&self.connect).await?;
         tracing::info!("hotshoe {} on context {} ({})", env!("CARGO_PKG_VERSION"), cluster.context, cluster.server);
+        let learned = learn_account(&cluster, &host).await;
+        plugins.iter().try_for_each(|plugin| host.ensure_apart(&plugin.name))?;
+        let names: Vec<Arc<str>> = plugins.iter().map(|plugin| plugin.name.clone()).collect();
+        let collides = collision(cluster.clone(), host.clone(), names, learned);
         if let Some(namespace) = &self.namespace {
             tokio::spawn(warn_of_missing(cluster.clone(), namespace.clone()));
         }
@@ -215,6 +225,7 @@ impl Args {
         tokio::select! {
             stopped = stop_signal() => stopped?,
             never = purge_freed_memory(&fleet) => match never {},
+            error = collides => return Err(error),
         }
         tracing::info!("stopping after the reconciles that are running");
         if drain(&fleet, &shared.recorder).await {
@@ -343,6 +354,33 @@ pub(super) fn namespace(text: &str) -> Result<String, &'static str> {
     is_valid
         .then(|| text.to_owned())
         .ok_or("a namespace has at most 63 lower-case letters, digits and `-` between them")
+}
+
+/// Learns which account the host itself has. Returns whether there is nothing more to learn: the API server has answered,
+/// or refuses the question.
+async fn learn_account(cluster: &Cluster, host: &HostSettings) -> bool {
+    match tokio::time::timeout(ACCOUNT_TIMEOUT, access_review::own_account(cluster, &host.namespace)).await {
+        Ok(Ok(account)) => {
+            if let Some(account) = account {
+                host.account.get_or_init(|| account);
+            }
+            true
+        }
+        Ok(Err(error)) => (403..=405).contains(&error.code),
+        Err(_) => false,
+    }
+}
+
+/// Returns an error as soon as it is known that a plugin has the host's own account; otherwise never.
+async fn collision(cluster: Cluster, host: HostSettings, plugins: Vec<Arc<str>>, mut learned: bool) -> anyhow::Error {
+    while !learned {
+        tokio::time::sleep(ACCOUNT_PAUSE).await;
+        learned = learn_account(&cluster, &host).await;
+        if let Err(error) = plugins.iter().try_for_each(|plugin| host.ensure_apart(plugin)) {
+            return error;
+        }
+    }
+    std::future::pending().await
 }
 
 /// Has the allocator return freed memory to the system after a short delay. Otherwise all memory that the start needs

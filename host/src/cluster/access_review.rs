@@ -1,9 +1,11 @@
 //! Asks the API server which user a bearer token belongs to (TokenReview), whether that user may read a path
-//! (SubjectAccessReview), and whether the host may impersonate a plugin (SelfSubjectAccessReview). No review stores
-//! anything.
+//! (SubjectAccessReview), whether the host may impersonate a plugin (SelfSubjectAccessReview), and which account the
+//! host itself has (SelfSubjectReview). No review stores anything.
 
 use http::Method;
-use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus, UserInfo};
+use k8s_openapi::api::authentication::v1::{
+    SelfSubjectReview, SelfSubjectReviewStatus, TokenReview, TokenReviewSpec, TokenReviewStatus, UserInfo,
+};
 use k8s_openapi::api::authorization::v1::{
     NonResourceAttributes, ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
     SubjectAccessReview, SubjectAccessReviewSpec, SubjectAccessReviewStatus,
@@ -68,6 +70,24 @@ pub async fn may_impersonate(cluster: &Cluster, namespace: &str, account: &str) 
     Ok(of_host.is_some_and(is_allowed))
 }
 
+/// Returns the name of the host's own ServiceAccount; `None` if it has none in this namespace.
+///
+/// # Errors
+/// When the API server does not answer, or refuses the review.
+pub async fn own_account(cluster: &Cluster, namespace: &str) -> Result<Option<String>, ApiError> {
+    let uri = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    let review = SelfSubjectReview::default();
+    let of_host: Option<SelfSubjectReviewStatus> = ask(cluster, "SelfSubjectReview", uri, &review).await?;
+    let user = of_host.and_then(|status| status.user_info?.username);
+    Ok(user.as_deref().and_then(|user| account_in(user, namespace)))
+}
+
+/// Returns the name of the ServiceAccount that a user is in a namespace.
+fn account_in(user: &str, namespace: &str) -> Option<String> {
+    let (of, account) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
+    (of == namespace).then(|| account.to_owned())
+}
+
 fn is_allowed(status: SubjectAccessReviewStatus) -> bool {
     status.allowed && status.denied != Some(true)
 }
@@ -106,6 +126,18 @@ async fn ask<S: for<'de> Deserialize<'de>>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_account_of_the_host_is_a_service_account_of_its_own_namespace() {
+        for (user, account) in [
+            ("system:serviceaccount:system:hotshoe", Some("hotshoe")),
+            ("system:serviceaccount:other:hotshoe", None),
+            ("system:serviceaccount:system", None),
+            ("admin", None),
+        ] {
+            assert_eq!(account_in(user, "system").as_deref(), account, "{user}");
+        }
+    }
 
     #[test]
     fn the_access_review_has_all_attributes_of_the_user_of_the_token() {

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
@@ -57,9 +57,19 @@ pub const MAX_LOSING: u8 = 10;
 /// others: names of images, which are no secrets.
 pub const ALLOW_ENV: [&str; 2] = ["*_IMAGE", "RELATED_IMAGE_*"];
 
-/// Names that a plugin cannot have: those of the host itself and of the default ServiceAccount, and a name for which
-/// the plugin's Role would have the name of the Role that lets the host impersonate its plugins.
-pub const RESERVED_NAMES: [&str; 4] = ["hotshoe", "default", "status", rbac::IMPERSONATES];
+/// Names that a plugin cannot have: those of the host itself and of the default ServiceAccount, names for which the
+/// plugin's Role would have the name of a Role for another purpose, and names that finalizers of other operators end
+/// with, because the finalizer `GROUP/PLUGIN` belongs to the plugin whichever field manager set it.
+pub const RESERVED_NAMES: [&str; 8] = [
+    "hotshoe",
+    "default",
+    "status",
+    rbac::IMPERSONATES,
+    rbac::metrics::AUTH,
+    rbac::metrics::READER,
+    "finalizer",
+    "finalizers",
+];
 
 /// A plugin, as the administrator described it, validated.
 #[derive(Clone, Debug)]
@@ -146,6 +156,9 @@ impl fmt::Display for Origin {
 pub struct HostSettings {
     /// The namespace of the host and of the plugins' ServiceAccounts.
     pub namespace: Arc<str>,
+    /// The name of the host's own ServiceAccount in that namespace, once the API server has said which it is. No plugin
+    /// may have this name: both would have the same account.
+    pub account: Arc<OnceLock<String>>,
     /// The variables of the environment that a configuration may use; each has one `*` at most.
     pub allow_env: Vec<String>,
     /// The kind of each plugin's parents.
@@ -167,6 +180,7 @@ impl Default for HostSettings {
     fn default() -> Self {
         Self {
             namespace: HOST_NAMESPACE.into(),
+            account: Arc::default(),
             allow_env: ALLOW_ENV.map(str::to_owned).to_vec(),
             parentage: Arc::default(),
             holders: Arc::default(),
@@ -174,6 +188,21 @@ impl Default for HostSettings {
             follow: false,
             files: PathBuf::from("."),
             fetched: None,
+        }
+    }
+}
+
+impl HostSettings {
+    /// Checks that a plugin does not have the account of the host, as far as that is known.
+    ///
+    /// # Errors
+    /// When it has.
+    pub fn ensure_apart(&self, plugin: &str) -> anyhow::Result<()> {
+        match self.account.get() {
+            Some(own) if own == plugin => bail!(
+                "metadata.name {plugin:?} is the name of the host's own ServiceAccount, so the plugin would have the rights of the host; choose another"
+            ),
+            _ => Ok(()),
         }
     }
 }
@@ -250,6 +279,7 @@ impl PluginConfig {
             manifest::KIND
         );
         check_name(&plugin.metadata.name)?;
+        host.ensure_apart(&plugin.metadata.name)?;
         let control = Control::take(&mut plugin.spec)?;
         let digest = Digest::of(&serde_json::to_vec(&plugin)?);
         let spec = plugin.spec;
@@ -429,7 +459,7 @@ fn check_name(name: &str) -> anyhow::Result<()> {
     let is_valid = names::is_label(name);
     ensure!(is_valid, "metadata.name {name:?} is no DNS label of at most 63 characters; choose another");
     if RESERVED_NAMES.contains(&name) {
-        bail!("metadata.name {name:?} is reserved; choose another");
+        bail!("metadata.name {name:?} is reserved, as are {}; choose another", RESERVED_NAMES.join(", "));
     }
     Ok(())
 }
@@ -897,9 +927,36 @@ mod tests {
 
     #[test]
     fn the_hosts_own_name_is_reserved() {
-        for name in ["hotshoe", "impersonates"] {
+        for name in RESERVED_NAMES {
             let error = parse(&PLUGIN.replace("name: memcached", &format!("name: {name}"))).unwrap_err();
             assert!(format!("{error:#}").contains("reserved"), "{error:#}");
+        }
+    }
+
+    #[test]
+    fn the_name_of_the_hosts_own_account_is_no_name_of_a_plugin() {
+        let host = HostSettings::default();
+        assert!(parse_with(PLUGIN, &host).is_ok(), "the account is not known yet");
+        host.account.set("memcached".to_owned()).unwrap();
+        let error = parse_with(PLUGIN, &host).unwrap_err();
+        assert!(format!("{error:#}").contains("the host's own ServiceAccount"), "{error:#}");
+        let plugin = parse_with(&PLUGIN.replace("name: memcached", "name: other"), &host).unwrap();
+        assert_eq!(&*plugin.name, "other");
+    }
+
+    #[test]
+    fn no_plugin_can_have_a_name_for_which_its_role_would_be_one_of_the_host() {
+        let installation = rbac::Installation { namespace: "s".into(), account: "h".into(), watched: Vec::new() };
+        let served = |_: &Kind| rbac::Served { plural: "ones".into(), namespaced: true };
+        let rights = [rbac::rights(&[], &installation, &served), rbac::rights_of_host(&installation)];
+        let of_host = rights.into_iter().flat_map(|rights| rights.manifests);
+        let objects = of_host.chain(rbac::metrics::manifests(&installation)).map(serde_json::to_value);
+        let roles = objects.map(Result::unwrap).filter(|object| object["kind"].as_str().unwrap().contains("Role"));
+        let names: BTreeSet<String> = roles.map(|role| role["metadata"]["name"].as_str().unwrap().to_owned()).collect();
+        assert!(names.contains("h-metrics-reader") && names.contains("h.objects"), "{names:?}");
+        for name in names {
+            let plugin = name.strip_prefix("h-").filter(|plugin| names::is_label(plugin));
+            assert!(plugin.is_none_or(|plugin| RESERVED_NAMES.contains(&plugin)), "{name}");
         }
     }
 }

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::config::RESERVED_NAMES;
 use crate::config::manifest::{INTERVAL_PATTERN, KIND, PluginSpec};
 use hotshoe_core::model::kind::Kind;
 
@@ -254,8 +255,14 @@ fn without_defaults(schema: &mut Value) {
 }
 
 fn not_reserved() -> Rule {
-    Rule::new("!(self.metadata.name in ['hotshoe', 'default', 'status', 'impersonates']) && self.metadata.name.size() <= 63 && !self.metadata.name.contains('.')")
-        .message("The name is that of a ServiceAccount and part of a label: at most 63 letters, digits and `-`, and none of hotshoe, default, status and impersonates.")
+    let quoted = RESERVED_NAMES.map(|name| format!("'{name}'")).join(", ");
+    let rule = format!(
+        "!(self.metadata.name in [{quoted}]) && self.metadata.name.size() <= 63 && !self.metadata.name.contains('.')"
+    );
+    let names = RESERVED_NAMES.join(", ");
+    Rule::new(&rule).message(&format!(
+        "The name is that of a ServiceAccount and part of a label: at most 63 letters, digits and `-`, and none of {names}."
+    ))
 }
 
 fn one_source() -> Rule {

@@ -1,6 +1,6 @@
 //! Closes the objects that stand for snapshots of a storage system. Pure.
 //!
-//! Whoever writes one names any snapshot of that system, of whichever tenant, and Secrets of any namespace by which the
+//! Such an object names any snapshot of that system, of any tenant, and Secrets of any namespace by which the
 //! driver reaches it. A claim that is filled from it has the other tenant's data.
 
 use crate::check::json_cursor::grant_change;

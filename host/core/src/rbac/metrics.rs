@@ -5,6 +5,12 @@ use std::collections::BTreeMap;
 use crate::rbac::Installation;
 use crate::rbac::manifest::{Manifest, PolicyRule, RBAC_VERSION, Rules};
 
+/// The suffixes in the names `ACCOUNT-metrics-auth` and `ACCOUNT-metrics-reader` of the roles. The roles of a plugin are
+/// named `ACCOUNT-PLUGIN`, so no plugin may have one of these names: its rights would go to who reads the metrics.
+pub const AUTH: &str = "metrics-auth";
+/// See [`AUTH`].
+pub const READER: &str = "metrics-reader";
+
 /// Returns the host's right to review tokens and access, and a ClusterRole for the clients that scrape metrics.
 pub fn manifests(installation: &Installation) -> Vec<Manifest> {
     let creates = |group: &str, resource: &str| PolicyRule {
@@ -16,7 +22,7 @@ pub fn manifests(installation: &Installation) -> Vec<Manifest> {
     let rules =
         vec![creates("authentication.k8s.io", "tokenreviews"), creates("authorization.k8s.io", "subjectaccessreviews")];
     let comment = "The host asks who wants to read its metrics (--metrics-secure), and whether that account may. Neither is stored.";
-    let name = format!("{}-metrics-auth", installation.account);
+    let name = format!("{}-{AUTH}", installation.account);
     let mut manifests =
         Rules(BTreeMap::from([(None, rules)])).into_manifests(&name, &installation.account, comment, installation);
     manifests.push(reader(installation));
@@ -29,7 +35,7 @@ fn reader(installation: &Installation) -> Manifest {
     Manifest {
         comment: "For who reads the metrics: bind it to the account of Prometheus.".into(),
         rules: Some(vec![rule]),
-        ..Manifest::new(RBAC_VERSION, "ClusterRole", &format!("{}-metrics-reader", installation.account), None)
+        ..Manifest::new(RBAC_VERSION, "ClusterRole", &format!("{}-{READER}", installation.account), None)
     }
 }
 

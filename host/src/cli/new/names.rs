@@ -176,7 +176,7 @@ mod tests {
         for reserved in ["self", "class", "import", "serde-json", "test", "hotshoe-sdk", "yield", "componentize-py"] {
             assert!(plugin(reserved).unwrap_err().contains("reserved word"), "{reserved}");
         }
-        for reserved in ["hotshoe", "default", "status", "impersonates"] {
+        for reserved in RESERVED_NAMES {
             assert!(plugin(reserved).unwrap_err().contains("reserved for the host"), "{reserved}");
         }
     }

@@ -6,6 +6,7 @@ mod control;
 mod followed;
 mod gone;
 mod images;
+mod named;
 mod remembered;
 mod removal;
 pub(crate) mod rig;

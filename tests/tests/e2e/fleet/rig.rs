@@ -15,7 +15,7 @@ use tokio::sync::OnceCell;
 
 /// The account of the hosts of these tests. Its rights grow with what the tests grant, so it is not the account whose
 /// rights other tests check.
-const ACCOUNT: &str = "hotshoe-fleet";
+pub(crate) const ACCOUNT: &str = "hotshoe-fleet";
 /// The account of hosts that share the work by a Lease: the only one that may write in the host's namespace.
 const LEASING: &str = "hotshoe";
 /// The label that distinguishes the objects of each test.

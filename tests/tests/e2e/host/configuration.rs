@@ -189,7 +189,7 @@ fn a_plugin_yaml_with_an_unknown_key_is_refused_by_name() {
             ("spec:\n", "spec:\n  sources: {}\n", "sources"),
             ("metadata:\n", "metadata:\n  namespace: a\n", "namespace"),
             ("  grants:\n", "  limits: { callTimes: 1s }\n  grants:\n", "callTimes"),
-            ("kind: Pod\n", "kind: Pod\n      labels: [a]\n", "labels"),
+            ("kind: Pod\n", "kind: Pod\n      label: [a]\n", "label"),
             ("kind: Pod\n", "kind: Pod\n      namespaces: everywhere\n", "namespaces"),
             ("kind: Pod\n", "kind: Pod\n      namespaces: {matchLabels: {}}\n", "matchLabels is empty"),
             ("kind: Pod\n", "kind: Pod\n      pods: {hostNetworks: true}\n", "hostNetworks"),

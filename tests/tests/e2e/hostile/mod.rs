@@ -8,6 +8,7 @@ mod forged;
 mod identity;
 mod loads;
 mod namespaces;
+mod opened;
 mod over_time;
 mod reads;
 mod result;
