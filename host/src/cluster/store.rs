@@ -116,7 +116,8 @@ impl Store {
         self.lock().objects.get(key).cloned()
     }
 
-    /// Returns the objects that the owner with this uid controls, sorted by key.
+    /// Returns the objects whose controller reference has this uid, sorted by key. They may be forged: see
+    /// [`is_child`](hotshoe_core::model::child::is_child).
     pub fn owned_by(&self, uid: &str) -> Vec<Arc<Object>> {
         let inner = self.lock();
         inner.collect(inner.by_owner.get(uid).into_iter().flatten())

@@ -6,6 +6,7 @@ use hashbrown::HashMap;
 
 use crate::cluster::shared_watch::SharedWatch;
 use hotshoe_core::check::memory_quota::ByNamespace;
+use hotshoe_core::model::child::is_child;
 use hotshoe_core::model::decision::{Document, MatchRule, ReadKind, Related};
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::object::ObservedChildren;
@@ -58,14 +59,20 @@ pub fn label_of(namespaces: Option<&SharedWatch>, namespace: &str, key: &str) ->
     namespace.label(key).map(str::to_owned)
 }
 
-/// Returns the children that a plugin made for a parent or takes over, desired or not yet pruned, sorted by kind and
-/// key. Leaves out children that another plugin made for the same parent: this plugin may not change them, and need not
-/// wait for them. `is_made` decides by the value of the host's label.
-pub fn children(owned: &[View], uid: &str, is_made: impl Fn(Option<&str>) -> bool) -> ObservedChildren {
+/// Returns the children that a plugin made for a parent of this kind or takes over, desired or not yet pruned, sorted by
+/// kind and key. Leaves out children that another plugin made for the same parent: this plugin may not change them, and
+/// need not wait for them. `is_made` decides by the value of the host's label.
+pub fn children(
+    owned: &[View],
+    parent_kind: &Kind,
+    parent: &Object,
+    is_made: impl Fn(Option<&str>) -> bool,
+) -> ObservedChildren {
+    let is_made =
+        |child: &Object| is_made(child.label(PLUGIN_LABEL)) && is_child(child, parent_kind, &parent.key, &parent.uid);
     let of_view = |view: &View| {
         let kind = view.watch.scope.kind.clone();
-        let made = view.watch.cache.owned_by(uid).into_iter();
-        let made = made.filter(|child| is_made(child.label(PLUGIN_LABEL)));
+        let made = view.watch.cache.owned_by(&parent.uid).into_iter().filter(|child| is_made(child));
         made.map(move |child| (kind.clone(), child))
     };
     let mut children: ObservedChildren = owned.iter().flat_map(of_view).collect();

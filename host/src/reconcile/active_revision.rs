@@ -65,7 +65,7 @@ impl ActiveRevision {
 
     /// Returns the children of a parent that the plugin created or takes over.
     pub fn children_of(&self, parent: &Object) -> ObservedChildren {
-        view::children(&self.owned, &parent.uid, |label| self.plugin.has_made(label))
+        view::children(&self.owned, self.parent_kind(), parent, |label| self.plugin.has_made(label))
     }
 
     /// Returns the finalizers of this revision, of earlier ones, and of plugins that this one takes over from.

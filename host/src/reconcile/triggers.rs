@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::cluster::shared_watch::{Change, SharedWatch};
 use crate::reconcile::controller::Controller;
+use hotshoe_core::model::child::named_parent;
 use hotshoe_core::model::decision::MatchRule;
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::object::{Key, Object};
@@ -26,18 +27,17 @@ pub fn objects_of(change: &Change) -> impl Iterator<Item = &Object> {
     new.into_iter().chain(old)
 }
 
-/// Wakes the parent that controls a child.
+/// Wakes the parent that an object names as its controller. A former parent of this name is none, but the present one
+/// may wait until the object is gone.
 pub fn wake_owner(controller: &Controller, parent: &Kind, child: &Object) {
     if let Some(owner) = owner_of(controller, parent, child) {
         controller.queue.add(owner);
     }
 }
 
-/// Returns the parent that controls a child. It is in the namespace of the child, unless parents have no namespace.
+/// Returns the key of the parent that an object names as its controller.
 pub fn owner_of(controller: &Controller, parent: &Kind, child: &Object) -> Option<Key> {
-    let owner = child.controller.as_ref().filter(|owner| *owner.kind == *parent.kind)?;
-    let namespace = child.key.namespace.clone().filter(|_| has_namespaces(controller, parent));
-    Some(Key { namespace, name: owner.name.clone() })
+    named_parent(child, parent, has_namespaces(controller, parent))
 }
 
 /// Returns whether the objects of a kind have a namespace. An unknown kind is assumed to have one.

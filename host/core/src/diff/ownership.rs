@@ -1,17 +1,18 @@
 //! Decides whether a live object with the name of a desired child is that child, and not an object of another owner.
 //!
-//! An object is a child of the parent in four cases: its controller reference has the parent's uid and this plugin made
-//! it; its controller reference has that uid, no plugin made it, and the administrator lets this plugin adopt such
-//! children; it has no controller any more, and is what was applied for this very parent; it has no controller any
-//! more, and by its marks it is the child of a former parent of this name, such as one restored from a backup. A user of
-//! the namespace can forge these marks, but only on an object that is the user's to write, and what results from the
-//! write is checked.
+//! An object is a child of the parent in four cases: it [names the parent as its controller](child::is_child) and this
+//! plugin made it; it does so, no plugin made it, and the administrator lets this plugin adopt such children; it has no
+//! controller any more, and is what was applied for this very parent; it has no controller any more, and by its marks it
+//! is the child of a former parent of this name, such as one restored from a backup. A user of the namespace can forge
+//! these marks, but only on an object that is the user's to write, and what results from the write is checked.
 
 use serde::Deserialize;
 
+use crate::check;
 use crate::diff::Precondition;
+use crate::model::child;
 use crate::model::kind::ObjectRef;
-use crate::model::object::{Controller, Object, PARENT_ANNOTATION, PLUGIN_LABEL, parent_mark, plugin_manager};
+use crate::model::object::{Object, PARENT_ANNOTATION, PLUGIN_LABEL, parent_mark, plugin_manager};
 use crate::model::predecessors::Predecessors;
 
 /// Why an object that this parent controls and no plugin made is not taken for a child.
@@ -56,14 +57,17 @@ pub fn claim(live: &Object, digest: &str, owner: Owner<'_>) -> Result<Preconditi
         let is_ours = is_stripped || is_orphan(live, owner);
         return if is_ours { Ok(as_observed(live)) } else { conflict("it has no controller".to_owned()) };
     };
-    if *controller.uid == *owner.uid {
+    let parent = check::key(owner.parent);
+    if child::is_child(live, &owner.parent.kind, &parent, owner.uid) {
         return match other_plugin(live, owner) {
             None if is_made_by_plugin(live, owner) || owner.adopts => Ok(as_observed(live)),
             None => conflict(NOT_ADOPTED.to_owned()),
             Some(other) => conflict(format!("it is the child of another plugin, {other}")),
         };
     }
-    if is_former_parent(controller, owner.parent) {
+    let named = child::named_parent(live, &owner.parent.kind, parent.namespace.is_some());
+    // The reference names another uid, or the branch above had returned.
+    if named == Some(parent) {
         return Err(NotAChild::Collecting);
     }
     conflict(format!("its controller is {} {}", controller.kind, controller.name))
@@ -153,11 +157,6 @@ fn is_made_by_plugin(live: &Object, owner: Owner<'_>) -> bool {
 
 fn has_applied(live: &Object, manager: &str) -> bool {
     live.owned_fields(manager, false).is_some()
-}
-
-fn is_former_parent(controller: &Controller, parent: &ObjectRef) -> bool {
-    let group = controller.api_version.split_once('/').map_or("", |(group, _)| group);
-    *controller.kind == *parent.kind.kind && *group == *parent.kind.group && controller.name == parent.name
 }
 
 #[cfg(test)]
@@ -252,12 +251,11 @@ mod tests {
                 "manager": format!("hotshoe/{plugin}"), "operation": "Apply", "fieldsV1": { "f:spec": {} },
             }]);
             let labels = json!({ "hotshoe.dev/plugin": plugin });
-            let metadata =
-                json!({ "ownerReferences": owner(uid, "another"), "labels": labels, "managedFields": applied });
+            let metadata = json!({ "ownerReferences": owner(uid, "mine"), "labels": labels, "managedFields": applied });
             claimed_under(metadata, &predecessors, false)
         };
         assert_eq!(made_by("former", "me"), Ok(Precondition::Uid("live".into())));
-        assert_eq!(made_by("former", "other"), Err("its controller is Cache another".to_owned()));
+        assert_eq!(made_by("former", "other"), Err("collecting".to_owned()));
         assert_eq!(made_by("other", "me"), Err("it is the child of another plugin, other".to_owned()));
     }
 
@@ -272,6 +270,21 @@ mod tests {
         let applied = json!([{ "manager": MANAGER, "operation": "Apply", "fieldsV1": { "f:data": {} } }]);
         let stripped = json!({ "annotations": { "hotshoe.dev/applied": "digest" }, "managedFields": applied });
         assert_eq!(claimed(stripped), Ok(Precondition::Uid("live".into())));
+    }
+
+    #[test]
+    fn an_object_with_the_uid_of_this_parent_and_another_name_or_kind_is_no_child_of_it() {
+        let labels = json!({ "hotshoe.dev/plugin": "demo" });
+        let by = |api_version: &str, kind: &str, name: &str| {
+            let controller =
+                json!({ "apiVersion": api_version, "kind": kind, "name": name, "uid": "me", "controller": true });
+            claimed(json!({ "ownerReferences": [controller], "labels": labels }))
+        };
+        assert_eq!(by("example.com/v2", "Cache", "mine"), Ok(Precondition::Uid("live".into())));
+        for other in [("v1", "Cache", "mine"), ("example.com/v1", "Shop", "mine"), ("example.com/v1", "Cache", "a")] {
+            let conflict = format!("its controller is {} {}", other.1, other.2);
+            assert_eq!(by(other.0, other.1, other.2), Err(conflict), "{other:?}");
+        }
     }
 
     #[test]

@@ -71,6 +71,13 @@ pub struct Controller {
     pub uid: Arc<str>,
 }
 
+impl Controller {
+    /// Returns the API group of the owner; empty for the core group.
+    pub fn group(&self) -> &str {
+        self.api_version.split_once('/').map_or("", |(group, _)| group)
+    }
+}
+
 /// An entry of `managedFields`: the fields that one of the host's field managers applied, or that were left to others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ownership {
