@@ -107,11 +107,14 @@ pub fn show_children(owned: &[View], children: &ObservedChildren, may_read: &May
     shown.collect()
 }
 
+/// Returns whether the plugin may see an object that is related to a parent by this rule.
+pub type MayRelate<'a> = dyn Fn(&MatchRule, &ObjectRef) -> bool + 'a;
+
 /// Returns the related objects of every declared read that the plugin may see.
-pub fn related(reads: &[ReadView], parent: &Object, may_read: &MayRead<'_>) -> Vec<Related> {
+pub fn related(reads: &[ReadView], parent: &Object, may_relate: &MayRelate<'_>) -> Vec<Related> {
     let one = |read: &ReadView| {
         let documents = find(read, parent).into_iter().map(|object| read.view.show(&object));
-        let objects = documents.filter(|document| may_read(&document.reference)).collect();
+        let objects = documents.filter(|document| may_relate(&read.read.rule, &document.reference)).collect();
         Related { key: read.read.key.clone(), objects }
     };
     reads.iter().map(one).collect()

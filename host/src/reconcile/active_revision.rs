@@ -8,6 +8,7 @@ use crate::cluster::view;
 use crate::cluster::view::{ReadView, View};
 use crate::config::PluginConfig;
 use crate::sandbox::revision::Revision;
+use hotshoe_core::check::ignored::Ignored;
 use hotshoe_core::check::memory_share::Part;
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::object::{Object, ObservedChildren};
@@ -63,8 +64,30 @@ impl ActiveRevision {
         children
     }
 
-    /// Returns the children of a parent that the plugin created or takes over.
+    /// Returns the children of a parent that the plugin created or takes over, as far as the grant covers them.
     pub fn children_of(&self, parent: &Object) -> ObservedChildren {
+        self.family_of(parent).0
+    }
+
+    /// Returns the children of a parent that the plugin created or takes over, and beside them what is left out because
+    /// the grant does not cover it: any user may create an object that looks like a child.
+    pub fn family_of(&self, parent: &Object) -> (ObservedChildren, Ignored) {
+        let reference = view::reference(self.parent_kind(), &parent.key);
+        let label_of = |namespace: &str, key: &str| self.label_of(namespace, key);
+        let mut ignored = Ignored::default();
+        let mut children = self.named_children_of(parent);
+        children.retain(|(kind, child)| {
+            let (child, is_seen) = (view::reference(kind, &child.key), self.revision.descriptor().sees(kind));
+            let is_covered = self.plugin.grant.covers_child(&reference, &child, is_seen, &label_of);
+            if !is_covered {
+                ignored.add(child);
+            }
+            is_covered
+        });
+        (children, ignored)
+    }
+
+    fn named_children_of(&self, parent: &Object) -> ObservedChildren {
         view::children(&self.owned, self.parent_kind(), parent, |label| self.plugin.has_made(label))
     }
 

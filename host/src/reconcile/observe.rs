@@ -17,11 +17,11 @@ use crate::reconcile::error::Error;
 use crate::reconcile::parent_state::ParentState;
 use crate::reconcile::pass::Pass;
 use crate::sandbox::revision::Revision;
+use hotshoe_core::check::Context;
 use hotshoe_core::check::access_request::{Access, READ_VERBS, Request};
 use hotshoe_core::check::fix::Fix;
 use hotshoe_core::check::grant::NAMESPACE_NOT_GRANTED;
-use hotshoe_core::check::{Context, Denial};
-use hotshoe_core::model::decision::{Document, Observation};
+use hotshoe_core::model::decision::{Document, MatchRule, Observation};
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::Object;
 use hotshoe_core::model::object::ObservedChildren;
@@ -84,25 +84,20 @@ pub fn observe_at(active: &ActiveRevision, parent: Arc<Object>, state: &ParentSt
         let label_of = |namespace: &str, key: &str| active.label_of(namespace, key);
         active.plugin.grant.authorise_watched(&request, &label_of)
     };
-    let may_read = |object: &ObjectRef| {
-        let allowed = authorise(object);
-        // Not for a kind that is only watched until the last child of an earlier revision is pruned: it is not shown.
-        if let Err(denial) = &allowed
-            && descriptor.sees(&object.kind)
+    // Any user may forge a child or label an object, so those outside of the grant are left out. What the parent itself
+    // names is denied instead, because the plugin would take it for missing.
+    let is_granted = |object: &ObjectRef| authorise(object).is_ok();
+    let may_relate = |rule: &MatchRule, object: &ObjectRef| match (authorise(object), rule) {
+        (Err(denial), MatchRule::ParentField(_))
+            if document.reference.namespace.is_some() || denial.rule() != NAMESPACE_NOT_GRANTED =>
         {
             denied.borrow_mut().get_or_insert_with(|| not_granted(&denial.reasons()));
+            false
         }
-        allowed.is_ok()
+        (allowed, _) => allowed.is_ok(),
     };
-    // For a parent without a namespace, anyone may label objects in any namespace. Objects in a namespace that is not
-    // granted are left out instead of denied.
-    let is_within = |object: &ObjectRef| {
-        let elsewhere = |denial: Denial| denial.rule() == NAMESPACE_NOT_GRANTED;
-        document.reference.namespace.is_some() || !authorise(object).is_err_and(elsewhere)
-    };
-    let may_relate = |object: &ObjectRef| is_within(object) && may_read(object);
     let shown = Observation {
-        children: view::show_children(&active.owned, &children, &may_read),
+        children: view::show_children(&active.owned, &children, &is_granted),
         related: view::related(&active.reads, &parent, &may_relate),
         refusals: state.refused.shown(),
         config: active.plugin.config.clone(),
@@ -119,6 +114,10 @@ fn denied_kind(active: &ActiveRevision) -> Option<Error> {
     let (descriptor, grant) = (active.revision.descriptor(), &active.plugin.grant);
     let mut kinds =
         descriptor.owns.iter().map(|owned| &owned.kind).chain(descriptor.reads.iter().map(|read| &read.kind));
+    // Without their labels, all namespaces that are granted by label would seem not to be.
+    if active.namespaces.as_ref().is_some_and(|namespaces| namespaces.cache.is_empty()) {
+        return Some(not_granted("the namespaces are not listed yet, and the grant selects some by their labels"));
+    }
     let denied = kinds.find(|kind| READ_VERBS.iter().any(|verb| !grant.allows(*verb, kind)));
     denied.map(|kind| not_granted(&format!("{kind} may not be read; {}", Fix::new_grant(kind.clone(), &READ_VERBS))))
 }

@@ -12,6 +12,7 @@ use hotshoe_core::diff::changed_fields::DesiredBefore;
 use hotshoe_core::flow::backoff::within_reach;
 use hotshoe_core::flow::contention::Contention;
 use hotshoe_core::flow::flapping::Churn;
+use hotshoe_core::flow::restated::Restated;
 use hotshoe_core::flow::tries::Tries;
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::limits::EVENTS;
@@ -72,8 +73,12 @@ pub struct ParentState {
     pub place: Option<std::time::Instant>,
     /// Fingerprints of the last Events and of the host's condition.
     pub reported: Vec<u64>,
-    /// The `basis` of the canary that the parent's condition names.
-    pub names_canary: Option<u64>,
+    /// A fingerprint of the host's conditions that were written last and report no failure.
+    pub noted: Option<u64>,
+    /// How many objects outside of the grant named the parent as their controller in the last pass.
+    pub ignored: usize,
+    /// What is stated about these objects.
+    pub ignored_text: Restated,
     /// What a parent that is being deleted waits for.
     pub awaited: Option<Box<str>>,
 }
@@ -99,10 +104,12 @@ impl ParentState {
         self.timer.map(|timer| timer.saturating_duration_since(Instant::now()))
     }
 
-    /// Returns the time until the timer, a refused write or a delayed repair is due, whichever is first.
+    /// Returns the time until the timer, a refused write, a delayed repair or another text about ignored objects is due,
+    /// whichever is first.
     pub fn next_due(&self) -> Option<Duration> {
-        let contended = self.contention.next_due(std::time::Instant::now());
-        [self.refused.next_due(), contended, self.until_timer()].into_iter().flatten().min()
+        let now = std::time::Instant::now();
+        let (contended, restated) = (self.contention.next_due(now), self.ignored_text.next_due(now));
+        [self.refused.next_due(), contended, restated, self.until_timer()].into_iter().flatten().min()
     }
 
     /// Returns whether no timer, refused write or delayed repair is due.

@@ -13,6 +13,7 @@ use crate::reconcile::fingerprint::try_basis;
 use crate::reconcile::outcome::Outcome;
 use crate::reconcile::parent_state::ParentState;
 use crate::reconcile::requeue::{Ending, Requeue};
+use hotshoe_core::check::ignored::Ignored;
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::{Object, ObservedChildren};
 
@@ -28,6 +29,8 @@ pub struct Pass<'a> {
     pub parent: Arc<Object>,
     /// The children as the pass saw or left them.
     pub children: ObservedChildren,
+    /// The objects that name the parent as their controller and are outside of the grant.
+    pub ignored: Ignored,
     /// The state kept of the parent between passes.
     pub state: ParentState,
     /// Whether the requeue of the last decision is due.
@@ -50,9 +53,9 @@ impl<'a> Pass<'a> {
             state = ParentState { term: permit.term(), ..ParentState::new(&parent) };
         }
         state.begin_tries(try_basis(controller, active, &parent), parent.marks);
-        let children = active.children_of(&parent);
+        let (children, ignored) = active.family_of(&parent);
         let is_due = state.is_due();
-        Self { controller, active, permit, parent, children, state, is_due, tainted: false }
+        Self { controller, active, permit, parent, children, ignored, state, is_due, tainted: false }
     }
 
     /// Returns the reference of the parent.

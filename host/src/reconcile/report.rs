@@ -1,5 +1,6 @@
 //! Reports the result of a pass in one place: log line, Event, condition and metric.
 
+use std::hash::BuildHasher;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use crate::reconcile::pass::Pass;
 use crate::reconcile::refused_writes::DENIED;
 use crate::reconcile::requeue;
 use crate::sandbox::error::CallError;
+use hotshoe_core::check::ignored::{CHILDREN_IGNORED, OUTSIDE_GRANT};
 use hotshoe_core::check::status::{RECONCILED, STALLED};
 use hotshoe_core::diff::status;
 use hotshoe_core::flow::backoff::within_reach;
@@ -41,6 +43,7 @@ const CUT_SUFFIX: &str = " (see the condition Reconciled, or `hotshoe test`)";
 /// the parent has to be reconciled again soon.
 pub async fn report(pass: &mut Pass<'_>, result: &Result<Outcome, Error>) -> bool {
     pass.state.awaited = None;
+    note_ignored(pass);
     match result {
         Ok(outcome) => {
             if pass.parent.deleting {
@@ -68,26 +71,51 @@ pub async fn report(pass: &mut Pass<'_>, result: &Result<Outcome, Error>) -> boo
     }
 }
 
-/// Removes the condition of an earlier failure. For a parent of a canary, the condition names the canary instead.
+/// Counts the objects that name the parent as their controller and are outside of the grant, and states in log and
+/// Event that they are ignored. The condition states it too. Users choose these objects, and when they change.
+fn note_ignored(pass: &mut Pass<'_>) {
+    let (controller, digest) = (pass.controller, pass.active.revision.digest());
+    let plugin = &*controller.name;
+    controller.metrics.ignored(plugin, pass.ignored.count.saturating_sub(pass.state.ignored));
+    pass.state.ignored = pass.ignored.count;
+    if !pass.state.ignored_text.update(pass.ignored.message(), std::time::Instant::now()) {
+        return;
+    }
+    let Some(message) = pass.state.ignored_text.stated().map(str::to_owned) else { return };
+    if controller.may_log(&controller.failure_lines, digest, message.len()) {
+        tracing::warn!(plugin, %digest, object = %pass.parent.key, reason = OUTSIDE_GRANT, "{message}");
+    }
+    warn(pass, OUTSIDE_GRANT, message);
+}
+
+/// Returns the condition that objects are ignored, if there are any.
+fn ignored_condition(pass: &Pass<'_>) -> Option<Condition> {
+    let message = pass.state.ignored_text.stated()?.to_owned();
+    Some(Condition { name: CHILDREN_IGNORED.into(), status: Truth::True, reason: OUTSIDE_GRANT.into(), message })
+}
+
+/// Removes the condition of an earlier failure. States that objects are ignored, and names the canary that decides for
+/// the parent.
 async fn succeed(pass: &mut Pass<'_>, outcome: &Outcome) -> bool {
     pass.state.recovered();
     let Some(live) = pass.live() else { return true };
-    let is_of_canary = is_of_canary(pass);
     let has_decided = matches!(outcome, Outcome::Settled | Outcome::Changed);
-    if !status::has_host_condition(&live) {
-        return !(is_of_canary && has_decided) || name_canary(pass, &live).await;
-    }
     let (controller, digest) = (pass.controller, pass.active.revision.digest());
     if status::states_failure(&live) {
         pass.state.reported.clear();
-        pass.state.names_canary = None;
+        pass.state.noted = None;
         tracing::info!(plugin = &*controller.name, %digest, object = %pass.parent.key, "recovered");
     }
-    if is_of_canary {
-        return !has_decided || name_canary(pass, &live).await;
+    let canary = is_of_canary(pass).then(|| canary_condition(pass));
+    if canary.is_some() && !has_decided {
+        return true;
     }
-    pass.state.names_canary = None;
-    if !pass.active.resource().has_status {
+    let notes: Vec<Condition> = canary.into_iter().chain(ignored_condition(pass)).collect();
+    if !notes.is_empty() {
+        return state_notes(pass, &live, &notes).await;
+    }
+    pass.state.noted = None;
+    if !status::has_host_condition(&live) || !pass.active.resource().has_status {
         return true;
     }
     let reply = controller.writer.remove_host_conditions(&pass.active.resource(), &live, pass.permit).await;
@@ -101,13 +129,9 @@ fn is_of_canary(pass: &Pass<'_>) -> bool {
     !pass.parent.deleting && pass.controller.canary.is(pass.active.revision.digest())
 }
 
-/// Names the canary in the condition of a parent that it decided for. For all other parents the active revision
-/// decides, which the plugin's status names. Written once: a parent whose schema has no conditions never shows the
-/// condition, so it must not be written each time that it is missing.
-async fn name_canary(pass: &mut Pass<'_>, live: &Object) -> bool {
-    if pass.state.names_canary == Some(pass.active.basis) {
-        return true;
-    }
+/// Returns the condition that names the canary, for a parent that it decided for. For all other parents the active
+/// revision decides, which the plugin's status names.
+fn canary_condition(pass: &Pass<'_>) -> Condition {
     let (digest, version) = (pass.active.revision.digest(), &pass.active.revision.descriptor().version);
     let message = sanitize::clean(
         format!(
@@ -115,11 +139,21 @@ async fn name_canary(pass: &mut Pass<'_>, live: &Object) -> bool {
         ),
         MAX_MESSAGE_BYTES,
     );
-    let condition = Condition { name: RECONCILED.into(), status: Truth::True, reason: CANARY.into(), message };
-    let desired = status::host_conditions(&[condition], live, &time::now());
+    Condition { name: RECONCILED.into(), status: Truth::True, reason: CANARY.into(), message }
+}
+
+/// States conditions that report no failure. They are written once: a parent whose schema has no conditions never shows
+/// them, so they must not be written each time that they are missing.
+async fn state_notes(pass: &mut Pass<'_>, live: &Object, notes: &[Condition]) -> bool {
+    let parts = notes.iter().map(|note| (&note.name, &note.reason, &note.message)).collect::<Vec<_>>();
+    let noted = Some(pass.controller.hasher.hash_one((parts, pass.active.basis)));
+    if pass.state.noted == noted {
+        return true;
+    }
+    let desired = status::host_conditions(notes, live, &time::now());
     let is_stated = status::is_current(&desired, live, HOST_MANAGER) || write_conditions(pass, live, desired).await;
     if is_stated {
-        pass.state.names_canary = Some(pass.active.basis);
+        pass.state.noted = noted;
     }
     is_stated
 }
@@ -225,7 +259,7 @@ async fn report_failure(pass: &mut Pass<'_>, reason: &'static str, message: Stri
 async fn state_failure(pass: &mut Pass<'_>, reason: &'static str, message: String, stalled: Option<String>) -> bool {
     let condition =
         |name: &str, status, message| Condition { name: name.into(), status, reason: reason.into(), message };
-    pass.state.names_canary = None;
+    pass.state.noted = None;
     let by = match is_of_canary(pass) {
         true => format!(" (decided by the canary {})", pass.active.revision.digest()),
         false => String::new(),
@@ -236,6 +270,7 @@ async fn state_failure(pass: &mut Pass<'_>, reason: &'static str, message: Strin
         warn(pass, STALLED, message.clone());
         stated.push(condition(STALLED, Truth::True, message));
     }
+    stated.extend(ignored_condition(pass));
     let Some(live) = pass.live() else { return true };
     let desired = status::host_conditions(&stated, &live, &time::now());
     status::is_current(&desired, &live, HOST_MANAGER) || write_conditions(pass, &live, desired).await

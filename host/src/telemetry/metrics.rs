@@ -99,6 +99,7 @@ pub struct Metrics {
     events_dropped: Family<ByController, Counter>,
     lines_dropped: Family<ByController, Counter>,
     denials: Family<ByRule, Counter>,
+    ignored: Family<ByController, Counter>,
     memory: Family<ByPart, Gauge>,
     memory_limits: Family<ByController, Gauge>,
     leases_held: Family<ByName, Gauge>,
@@ -179,6 +180,11 @@ impl Default for Metrics {
                 table,
                 "hotshoe_denied",
                 "Violations for which decisions and deletions were denied, by rule",
+            ),
+            ignored: counter(
+                table,
+                "hotshoe_children_ignored",
+                "Objects that named a parent as their controller and were ignored, because they are outside of the grant",
             ),
             memory: gauge(table, "hotshoe_plugin_memory_bytes", "Memory that the host holds for the plugin"),
             memory_limits: gauge(
@@ -301,6 +307,13 @@ impl Metrics {
         self.stalled.get_or_create(&by(plugin)).set(i64::try_from(parents).unwrap_or(i64::MAX));
     }
 
+    /// Counts objects that name a parent as their controller and are outside of the plugin's grant.
+    pub fn ignored(&self, plugin: &str, objects: usize) {
+        if objects > 0 {
+            self.ignored.get_or_create(&by(plugin)).inc_by(u64::try_from(objects).unwrap_or(u64::MAX));
+        }
+    }
+
     /// Sets how much memory the host holds for a plugin, and how much it may hold.
     pub fn memory(&self, plugin: &str, memory: &Account) {
         let gauge = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
@@ -420,6 +433,7 @@ mod tests {
         metrics.deleting("memcached", 3);
         metrics.stalled("memcached", 2);
         metrics.failed_for_good("memcached");
+        metrics.ignored("memcached", 3);
         metrics.breaker("memcached", State::Open);
         metrics.opened("memcached");
         metrics.delayed_read("memcached");
@@ -436,6 +450,7 @@ mod tests {
             r#"controller_runtime_reconcile_total{controller="memcached",result="success"} 1"#,
             r#"controller_runtime_reconcile_errors_total{controller="memcached",reason="Trapped"} 1"#,
             r#"hotshoe_denied_total{controller="memcached",rule="pod-token"} 1"#,
+            r#"hotshoe_children_ignored_total{controller="memcached"} 3"#,
             r#"workqueue_depth{controller="memcached"} 1"#,
             r#"hotshoe_plugin_parents_deleting{controller="memcached"} 3"#,
             r#"hotshoe_plugin_parents_stalled{controller="memcached"} 2"#,

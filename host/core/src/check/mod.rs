@@ -14,6 +14,7 @@ pub mod foreign_pods;
 pub mod glob;
 pub mod grant;
 pub mod helm_release;
+pub mod ignored;
 pub mod json_cursor;
 pub mod labels;
 pub mod leave;

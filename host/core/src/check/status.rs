@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::check::ignored::CHILDREN_IGNORED;
 use crate::check::violation::{Denial, Violation, Violations};
 use crate::model::decision::{Condition, Decision};
 use crate::model::kind::Kind;
@@ -24,9 +25,9 @@ pub fn check(status: Option<&str>, conditions: &[Condition]) -> Result<Map<Strin
         violations.add(misplaced.answer("state them with the decision's `conditions`"));
     }
     for (index, condition) in conditions.iter().enumerate() {
-        if condition.name == RECONCILED {
-            violations
-                .add(violation(format!("the condition {RECONCILED} is the host's")).answer("give it another type"));
+        let name = &*condition.name;
+        if [RECONCILED, CHILDREN_IGNORED].contains(&name) {
+            violations.add(violation(format!("the condition {name} is the host's")).answer("give it another type"));
         } else if conditions.iter().take(index).any(|other| other.name == condition.name) {
             let duplicate = violation(format!("the condition {} is stated twice", condition.name));
             violations.add(duplicate.answer("leave one of the two out"));
@@ -88,10 +89,13 @@ mod tests {
     }
 
     #[test]
-    fn the_hosts_condition_and_one_that_is_stated_twice_are_both_reported() {
-        let stated = [condition("Available"), condition(RECONCILED), condition("Available")];
-        let denial = check(None, &stated).unwrap_err().to_string();
-        assert!(denial.contains("Reconciled is the host's"), "{denial}");
+    fn the_hosts_conditions_and_one_that_is_stated_twice_are_all_reported() {
+        let hosts = [RECONCILED, CHILDREN_IGNORED].map(condition);
+        let stated = hosts.into_iter().chain([condition("Available"), condition("Available")]);
+        let denial = check(None, &stated.collect::<Vec<_>>()).unwrap_err().to_string();
+        for name in [RECONCILED, CHILDREN_IGNORED] {
+            assert!(denial.contains(&format!("{name} is the host's")), "{denial}");
+        }
         assert!(denial.contains("Available is stated twice"), "{denial}");
     }
 }

@@ -7,6 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::check::Denial;
+use crate::check::ignored::CHILDREN_IGNORED;
 use crate::check::status::{RECONCILED, STALLED, check};
 use crate::diff;
 use crate::model::decision::Condition;
@@ -72,9 +73,11 @@ pub fn has_host_condition(parent: &Object) -> bool {
 
 fn has_host_conditions_alone(parent: &Object) -> bool {
     let live = live_conditions(parent);
-    let named = |condition: &Value, name| condition.get("type").and_then(Value::as_str) == Some(name);
-    live.iter().any(|one| named(one, RECONCILED))
-        && live.iter().all(|one| named(one, RECONCILED) || named(one, STALLED))
+    let named = |condition: &Value, names: &[&str]| {
+        condition.get("type").and_then(Value::as_str).is_some_and(|name| names.contains(&name))
+    };
+    live.iter().any(|one| named(one, &[RECONCILED, CHILDREN_IGNORED]))
+        && live.iter().all(|one| named(one, &[RECONCILED, CHILDREN_IGNORED, STALLED]))
 }
 
 /// Returns whether the host's condition reports a failure. The condition may also exist only to name the deciding
@@ -312,6 +315,12 @@ mod tests {
         let whole = r#"{"f:status":{"f:conditions":{}}}"#;
         assert!(has_host_condition(&of_host(&list(&format!("{other},{host}")), by_type)));
         assert!(has_host_condition(&of_host(&list(host), whole)));
+        let ignored = r#"{"type":"ChildrenIgnored","status":"True"}"#;
+        for alone in [ignored.to_owned(), format!("{host},{ignored}")] {
+            assert!(has_host_condition(&of_host(&list(&alone), whole)), "{alone}");
+        }
+        assert!(!has_host_condition(&of_host(&list(&format!("{other},{ignored}")), whole)));
+        assert!(!states_failure(&of_host(&list(ignored), whole)));
         let named = r#"{"type":"Reconciled","status":"True"}"#;
         assert!(states_failure(&of_host(&list(host), by_type)) && !states_failure(&of_host(&list(named), by_type)));
         assert!(!states_failure(&parent(&list(host), whole)), "another manager states it");

@@ -14,6 +14,7 @@ pub mod lanes;
 pub mod lease;
 pub mod probation;
 pub mod rate_limit;
+pub mod restated;
 pub mod retry;
 pub mod shards;
 pub mod tries;

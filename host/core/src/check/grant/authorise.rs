@@ -33,6 +33,16 @@ impl Grant {
         self.check_verbs(&[Verb::List, Verb::Watch], request, label_of)
     }
 
+    /// Returns whether an object that names a parent as its controller is within the grant. Users may create others,
+    /// which are [ignored](crate::check::ignored). A child of a kind that the plugin no longer sees only waits to be
+    /// pruned, so the right to delete it is enough.
+    pub fn covers_child(&self, parent: &ObjectRef, child: &ObjectRef, is_seen: bool, label_of: &LabelOf<'_>) -> bool {
+        let namespaced = child.namespace.is_some();
+        let request = |access| Request { parent, object: child, namespaced, access };
+        self.authorise_watched(&request(Access::Read), label_of).is_ok()
+            || (!is_seen && self.authorise(&request(Access::Delete), label_of).is_ok())
+    }
+
     /// Checks that each verb is granted. Verbs that no rule grants on the kind are reported together, because one line
     /// of `plugin.yaml` can grant them all.
     fn check_verbs(&self, verbs: &[Verb], request: &Request<'_>, label_of: &LabelOf<'_>) -> Checked {

@@ -130,6 +130,29 @@ fn a_watched_object_is_shown_only_with_all_three_reading_verbs() {
 }
 
 #[test]
+fn an_object_outside_of_the_grant_is_no_child_whatever_it_names_as_its_controller() {
+    let covers_of = |rule: Value, parent: &str, place: &str, is_seen: bool| {
+        maps(rule).covers_child(&object("c", "Memcached", parent), &map(place), is_seen, &label_of)
+    };
+    let covers = |rule: Value, place: &str| covers_of(rule, "n/parent", place, true);
+    assert!(covers(json!({}), "n/a") && covers(json!({ "names": ["a*"] }), "n/a"));
+    assert!(!covers(json!({ "names": ["b*"] }), "n/a") && !covers(json!({ "kind": "Pod" }), "n/a"));
+    let red = json!({ "namespaces": { "matchLabels": { "colour": "red" } } });
+    assert!(covers_of(red.clone(), "parent", "red/a", true));
+    assert!(!covers_of(red, "parent", "blue/a", true));
+    for (verbs, seen, unseen) in [
+        (&["get", "list", "watch"][..], true, true),
+        (&["get", "list", "watch", "create"], true, true),
+        (&["get", "list", "create", "update"], false, false),
+        (&["delete"], false, true),
+    ] {
+        let rule = json!({ "verbs": verbs });
+        assert_eq!(covers_of(rule.clone(), "n/parent", "n/a", true), seen, "{verbs:?}");
+        assert_eq!(covers_of(rule, "n/parent", "n/a", false), unseen, "{verbs:?}, no longer seen");
+    }
+}
+
+#[test]
 fn two_rules_together_give_what_an_apply_needs() {
     let grant = grant(json!([
         { "kind": "ConfigMap", "verbs": ["create"], "names": ["a"] },
