@@ -7,7 +7,8 @@
 //! two runs without an attacker right before and after it, whose spread shows the noise of this machine.
 //! In these two, a client changes the attacker's parents as often, but no plugin serves them, so that the
 //! attacker is the only difference; where the attack is the component itself, its run leaves these parents alone. Each
-//! run has a host of its own. Then the same is measured with two and with six attackers at once, whose parents are
+//! run has a host of its own. One attacker is no plugin but a user of another namespace, who forges children of the healthy
+//! parents. Then the same is measured with two and with six attackers at once, whose parents are
 //! changed as often in total as those of one.
 
 use std::time::{Duration, Instant};
@@ -32,7 +33,7 @@ use crate::watcher::Watcher;
 use crate::{NAMESPACE, report, repository};
 
 /// One attack of each class, by its row in the table of attacks.
-const CLASSES: [(&str, &str); 17] = [
+const CLASSES: [(&str, &str); 18] = [
     ("loop", "endless loop"),
     ("slow", "slow calls with good answers"),
     ("memory", "memory bomb"),
@@ -50,7 +51,14 @@ const CLASSES: [(&str, &str); 17] = [
     ("large-children", "many children of as many keys as may be"),
     ("invalid", "children that the API server finds invalid, again and again"),
     (STORM, "changes of what a field of the parents might name"),
+    (USER, "label and uid, in another namespace"),
 ];
+
+/// An attack without a plugin: users of another namespace create, relabel and delete objects that name the healthy
+/// parents as their controllers.
+const USER: &str = "user";
+const USERS_NAMESPACE: &str = "bench-users";
+const SERVICES: &str = "/api/v1/namespaces/bench-users/services";
 
 /// An attack without a bad answer: the plugin reads objects that a field of its many large parents names, and there are
 /// many changes of such objects.
@@ -69,11 +77,14 @@ const ATTACK_INTERVAL: Duration = Duration::from_millis(50);
 const PARENTS_PER_ATTACKER: usize = 4;
 /// The number of attackers that have accounts.
 const MAX_ATTACKERS: i64 = 6;
+/// The memory of the Pod of a host as it is deployed, in megabytes.
+const MEMORY_MB: f64 = 512.0;
 /// How long to wait for the rest of a run.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a host serves parents of both plugins before its memory is measured.
 const WARM_UP: Duration = Duration::from_secs(3);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
+const HEALTHY: &str = "/apis/cache.example.com/v1alpha1/namespaces/bench/memcacheds";
 const LIST: &str = "/apis/fixtures.example.com/v1/namespaces/bench/attacks";
 
 /// Measure what a plugin that attacks costs the others
@@ -210,6 +221,9 @@ impl Bench {
         if class == STORM {
             return self.stormed(folders).await;
         }
+        if class == USER {
+            return self.forged(folders.len()).await;
+        }
         let (host, attackers) = (self.host(folders).await?, folders.len());
         self.provoked("warm-up", "", attackers, WARM_UP).await?;
         let before = self.resident(&host).await?;
@@ -258,6 +272,48 @@ impl Bench {
             }
         }
         anyhow::anyhow!("there were no more rounds")
+    }
+
+    /// Measures a run beside users who forge children; the only plugin is the healthy one.
+    async fn forged(&self, users: usize) -> Result<Attacked> {
+        let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": USERS_NAMESPACE } });
+        let path = format!("/api/v1/namespaces/{USERS_NAMESPACE}?fieldManager=bench&force=true");
+        self.plane.admin.send(Method::PATCH, &path, APPLY, namespace.to_string().into_bytes()).await?;
+        let list = self.plane.admin.get(HEALTHY).await?;
+        let parents = list.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
+        ensure!(!parents.is_empty(), "void: there are no healthy parents");
+        let host = self.host(&[]).await?;
+        let before = self.resident(&host).await?;
+        let run = tokio::select! {
+            run = self.trickle(USER, self.lasts) => run?,
+            () = self.forge(&parents, users) => anyhow::bail!("there were no more rounds"),
+        };
+        let rss = [before, self.resident(&host).await?];
+        host.stop()?;
+        Ok(Attacked { class: USER.to_owned(), attackers: users, run, rss })
+    }
+
+    /// Forges children of these parents again and again, as so many users: a new one, with another label a moment
+    /// later, and deleted at last.
+    async fn forge(&self, parents: &[Value], users: usize) {
+        let mut pace = interval(ATTACK_INTERVAL);
+        pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        for (round, parent) in parents.iter().cycle().enumerate() {
+            pace.tick().await;
+            let one = |user: usize| async move {
+                let name = |round: usize| format!("forged-{user}-{}", round / 3);
+                let path = format!("{SERVICES}/{}", name(round));
+                let relabelled = json!({ "metadata": { "labels": { "hotshoe.dev/plugin": "another" } } });
+                let admin = &self.plane.admin;
+                // The garbage collector may have been faster: it finds no such owner in this namespace.
+                drop(match round % 3 {
+                    0 => admin.send(Method::POST, SERVICES, JSON, forged(&name(round), parent)).await,
+                    1 => admin.send(Method::PATCH, &path, MERGE, relabelled.to_string().into_bytes()).await,
+                    _ => admin.send(Method::DELETE, &path, JSON, Vec::new()).await,
+                });
+            };
+            futures::future::join_all((0..users).map(one)).await;
+        }
     }
 
     async fn resident(&self, host: &Process) -> Result<f64> {
@@ -383,6 +439,22 @@ impl Bench {
     }
 }
 
+/// A Service that looks like a child of a healthy parent.
+fn forged(name: &str, parent: &Value) -> Vec<u8> {
+    let of_parent = |field: &str| parent.pointer(&format!("/metadata/{field}")).cloned().unwrap_or_default();
+    let controller = json!({
+        "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached", "name": of_parent("name"),
+        "uid": of_parent("uid"), "controller": true,
+    });
+    let labels = json!({ "hotshoe.dev/plugin": "memcached" });
+    let body = json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": { "name": name, "labels": labels, "ownerReferences": [controller] },
+        "spec": { "ports": [{ "port": 80 }] },
+    });
+    body.to_string().into_bytes()
+}
+
 /// A parent of one of the attackers, which take turns.
 struct Parent {
     name: String,
@@ -397,7 +469,7 @@ impl Parent {
 
 fn figures(measured: &Measured) -> Vec<Figure> {
     let mut figures = Vec::new();
-    let (mut spreads, mut growths) = (Vec::new(), Vec::new());
+    let (mut spreads, mut growths, mut residents) = (Vec::new(), Vec::new(), Vec::new());
     for (attacked, around) in measured.attacked.iter().zip(measured.alone.windows(2)) {
         let p99 = around.iter().map(|run| run.p99);
         let (best, worst) = p99.fold((f64::MAX, 0.0_f64), |(best, worst), p99| (best.min(p99), worst.max(p99)));
@@ -409,11 +481,14 @@ fn figures(measured: &Measured) -> Vec<Figure> {
         spreads.push(worst / best);
         let [before, after] = attacked.rss;
         growths.push(after - before);
+        residents.push(after);
     }
     let growth = growths.iter().copied().fold(f64::MIN, f64::max);
     let alone: Vec<f64> = measured.alone.iter().map(|run| run.p99).collect();
     figures
         .push(Figure::of("hostile-rss-growth-most", "MB", &[growth]).map(|figure| figure.target(Target::AtMost(8.0))));
+    let most = residents.iter().copied().fold(f64::MIN, f64::max);
+    figures.push(Figure::of("hostile-rss-most", "MB", &[most]).map(|figure| figure.target(Target::AtMost(MEMORY_MB))));
     figures.push(Figure::of("hostile-p99-spread", "ratio", &spreads));
     figures.push(Figure::of("hostile-p99-alone", "s", &alone));
     figures.into_iter().flatten().collect()

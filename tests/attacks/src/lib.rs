@@ -1,11 +1,13 @@
-//! The table of attacks: what a plugin tries, which reason is reported, and where it is stopped.
+//! The tables of attacks: what a plugin tries, which reason is reported, and where it is stopped; and what a user of a
+//! namespace tries.
 //!
-//! This is its only definition. The end-to-end tests run every row, the benchmark runs one of
-//! each class beside a healthy plugin, and a test compares docs/src/security.md with it.
+//! These are their only definitions. The end-to-end tests run every row, the benchmark runs one of
+//! each class beside a healthy plugin, and a test compares docs/src/security.md with them.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `lib.rs` | the table |
+//! | `lib.rs` | the table of plugins |
+//! | `users.rs` | the table of users |
 //! | `components.rs` | components that no compiler would emit, made of text |
 //! | `forged.rs` | objects that must never be written for a plugin |
 //! | `kinds.rs` | the kinds of these objects |
@@ -20,6 +22,7 @@
 pub mod components;
 pub mod forged;
 pub mod kinds;
+pub mod users;
 
 use std::fmt;
 

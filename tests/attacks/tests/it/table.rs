@@ -2,12 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use hotshoe_attacks::{ATTACKS, How, SERVED, markdown};
+use hotshoe_attacks::users::ATTEMPTS;
+use hotshoe_attacks::{ATTACKS, How, SERVED, markdown, users};
 
 #[test]
 fn every_attack_has_a_name_of_its_own() {
     let names: BTreeSet<_> = ATTACKS.iter().map(|attack| attack.name).collect();
     assert_eq!(names.len(), ATTACKS.len());
+    let names: BTreeSet<_> = ATTEMPTS.iter().map(|attempt| attempt.name).collect();
+    assert_eq!(names.len(), ATTEMPTS.len());
 }
 
 #[test]
@@ -21,12 +24,13 @@ fn every_attack_is_stopped_somewhere_and_says_why() {
 }
 
 #[test]
-fn the_page_on_security_has_the_table() {
+fn the_page_on_security_has_both_tables() {
     let security = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/security.md");
     let security = std::fs::read_to_string(security).expect("docs/src/security.md");
-    let table = markdown();
-    assert!(
-        security.contains(&table),
-        "docs/src/security.md has another table than this one; put it there:\n\n{table}"
-    );
+    for table in [markdown(), users::markdown()] {
+        assert!(
+            security.contains(&table),
+            "docs/src/security.md has another table than this one; put it there:\n\n{table}"
+        );
+    }
 }

@@ -5,6 +5,7 @@ mod outage;
 mod rbac;
 mod restored;
 mod secure_metrics;
+mod users;
 
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};
