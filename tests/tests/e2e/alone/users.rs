@@ -275,7 +275,7 @@ fn service(_: usize) -> Value {
 
 fn policy(kilobytes: usize) -> Value {
     // The prefixes of addresses are documentation's; each element has about 50 bytes.
-    let block = |number| json!({ "ipBlock": { "cidr": format!("2001:db8:{:x}::/48", number % 0xffff) } });
+    let block = |number| json!({ "ipBlock": { "cidr": format!("2001:db8:{:x}::/48", number % 0xfffe + 1) } });
     let from: Vec<Value> = (0..kilobytes * 20).map(block).collect();
     let ingress = if from.is_empty() { json!([]) } else { json!([{ "from": from }]) };
     json!({ "podSelector": { "matchLabels": { "app": "none" } }, "ingress": ingress, "policyTypes": ["Ingress"] })
