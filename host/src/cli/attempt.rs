@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io;
-use std::net::{TcpListener, UdpSocket};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 
@@ -20,7 +20,7 @@ pub(super) enum Attempt {
     Nothing,
     /// Open a file that every user may read.
     File,
-    /// Open a network socket.
+    /// Connect to a port of this machine.
     Socket,
     /// Open a Unix socket, as the one on which a host takes commands.
     UnixSocket,
@@ -47,7 +47,7 @@ impl Attempt {
         let result: io::Result<()> = match self {
             Self::Nothing => return terminal::print(confinement),
             Self::File => File::open("/proc/self/exe").map(drop),
-            Self::Socket => UdpSocket::bind("127.0.0.1:0").map(drop),
+            Self::Socket => connect(),
             Self::UnixSocket => UnixDatagram::unbound().map(drop),
             Self::Listen => TcpListener::bind("127.0.0.1:0").map(drop),
             Self::Signal => kill_process(host, Signal::CONT).map_err(io::Error::from),
@@ -57,5 +57,13 @@ impl Attempt {
             Self::Prctl => rustix::thread::set_name(c"attempt").map_err(io::Error::from),
         };
         Ok(result?)
+    }
+}
+
+/// Connects to a port on which nothing listens, as a rule.
+fn connect() -> io::Result<()> {
+    match TcpStream::connect("127.0.0.1:9") {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
+        connected => connected.map(drop),
     }
 }

@@ -1,7 +1,7 @@
 //! `hotshoe fetch-component`: the confined child process in which a host pulls a component.
 //! The command is hidden because only a host calls it; for users there is `hotshoe pull`.
 
-use std::io::{stdin, stdout};
+use std::io::{BufReader, stdin, stdout};
 use std::process::ExitCode;
 
 use crate::cli::attempt::Attempt;
@@ -24,9 +24,7 @@ impl Args {
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         match self.attempt {
             Some(attempt) => attempt.run(confine)?,
-            None => {
-                process::serve(stdin().lock(), stdout().lock()).await?;
-            }
+            None => process::serve(BufReader::new(stdin()), stdout()).await?,
         }
         Ok(ExitCode::SUCCESS)
     }

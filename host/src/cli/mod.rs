@@ -11,6 +11,7 @@ pub mod approve;
 mod attempt;
 pub mod build;
 pub mod compile;
+mod confinement;
 pub mod crd;
 pub mod doctor;
 pub mod fetch_component;
@@ -35,6 +36,7 @@ pub mod status;
 pub mod target;
 pub mod terminal;
 pub mod test;
+pub mod verify_image;
 pub mod version;
 mod wit;
 
@@ -82,6 +84,8 @@ enum Verb {
     CompileComponent(compile::Args),
     #[command(hide = true)]
     FetchComponent(fetch_component::Args),
+    #[command(hide = true)]
+    VerifyImage(verify_image::Args),
 }
 
 impl Cli {
@@ -128,6 +132,7 @@ impl Cli {
             }
             Verb::CompileComponent(args) => args.run(),
             Verb::FetchComponent(args) => runtime()?.block_on(args.run()),
+            Verb::VerifyImage(args) => args.run(),
         }
     }
 }

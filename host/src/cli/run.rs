@@ -14,6 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 use tracing_subscriber::prelude::*;
 
+use crate::cli::confinement;
 use crate::cli::runtime;
 use crate::cli::terminal;
 use crate::cluster::access_review;
@@ -34,6 +35,7 @@ use crate::rollout;
 use crate::rollout::definition::Definition;
 use crate::rollout::history::{FETCHED, Room};
 use crate::rollout::managed_plugin::Shared;
+use crate::sandbox::child::Children;
 use crate::sandbox::compile;
 use crate::sandbox::compile::Compiler;
 use crate::sandbox::engine::Engine;
@@ -197,6 +199,7 @@ impl Args {
             .then(|| SecureMetrics { cluster: cluster.clone(), certificate: self.metrics_cert_dir.clone() });
         let metrics = Arc::new(Metrics::default());
         let compiler = Compiler::of_this_binary(self.cache.as_deref(), self.cache_bytes);
+        let children = compiler.children();
         let recorder = Recorder::start(cluster.clone());
         let leases = Arc::new(self.leases(&cluster, &plugins, &recorder));
         let shared = Arc::new(Shared {
@@ -213,11 +216,11 @@ impl Args {
             engine,
             room: Arc::new(Room::new(self.cache_bytes, compiler.cache())),
             compiler,
-            puller: Puller::of_this_binary(),
+            puller: Puller::with(children.clone()),
             kept: self.cache.clone().or_else(compile::cache_dir),
             host,
         });
-        tokio::spawn(warn_of_missing_confinement(shared.clone()));
+        tokio::spawn(warn_of_missing_confinement(children));
         let fleet = self.start(plugins, &shared).await;
         let about = About { fleet: fleet.clone(), metrics, leases: leases.clone(), credentials, context };
         ports.serve(secure, about.clone())?;
@@ -444,13 +447,13 @@ fn with_defaults(wanted: Targets) -> Targets {
     Targets::new().with_default(default).with_targets(quiet).with_targets(wanted)
 }
 
-/// Warns if this machine cannot fully confine the process that compiles components.
-async fn warn_of_missing_confinement(shared: Arc<Shared>) {
-    match shared.compiler.missing_confinement().await {
+/// Warns if this machine cannot fully confine the processes that read what others wrote.
+async fn warn_of_missing_confinement(children: Children) {
+    match confinement::missing(&children).await {
         Ok(None) => {}
-        Ok(Some(missing)) => shared.compiler.warn_of_missing_confinement(&missing),
+        Ok(Some(missing)) => children.warn(&missing),
         Err(error) => {
-            tracing::warn!(%error, "whether the process that compiles components is confined cannot be found out")
+            tracing::warn!(%error, "whether the processes that compile and pull components are confined cannot be found out")
         }
     }
 }

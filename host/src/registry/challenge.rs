@@ -1,5 +1,7 @@
 //! What a registry asks for before it serves: the header `WWW-Authenticate`, and to whom credentials may go.
 
+use std::net::IpAddr;
+
 use http::HeaderMap;
 use http::header::WWW_AUTHENTICATE;
 use http_auth::ChallengeRef;
@@ -62,11 +64,22 @@ impl Realm {
             return Self::Unusable;
         }
         let known = KNOWN.iter().filter(|(registry, _)| *registry == name).map(|(_, server)| *server);
-        match realm.origin() == base.origin() || known.chain(named).any(|server| is_at(&realm, server)) {
+        match is_same(&realm, base) || known.chain(named).any(|server| is_at(&realm, server)) {
             true => Self::Own(realm),
             false => Self::Foreign(realm),
         }
     }
+}
+
+/// Returns whether two addresses are at the same server. This machine has several names.
+fn is_same(one: &Url, other: &Url) -> bool {
+    let place = |url: &Url| (url.scheme().to_owned(), url.port_or_known_default());
+    one.origin() == other.origin() || is_loopback(one) && is_loopback(other) && place(one) == place(other)
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
 /// Returns whether an address is at this server: `HOST`, or `HOST:PORT`.
@@ -128,6 +141,9 @@ mod tests {
             ("http://a:5000/token", "http://a:5000/v2/", "a:5000", None, "own"),
             ("http://a:5001/token", "http://a:5000/v2/", "a:5000", None, "foreign"),
             ("https://a:5000/token", "http://a:5000/v2/", "a:5000", None, "foreign"),
+            ("http://127.0.0.1:5000/token", "http://localhost:5000/v2/", "localhost:5000", None, "own"),
+            ("http://127.0.0.1:5001/token", "http://localhost:5000/v2/", "localhost:5000", None, "foreign"),
+            ("http://10.0.0.1:5000/token", "http://localhost:5000/v2/", "localhost:5000", None, "foreign"),
             ("file:///etc/passwd", example, "example.org", None, "unusable"),
             ("/token", example, "example.org", None, "unusable"),
         ] {

@@ -1,4 +1,4 @@
-//! Confines the process that pulls: it can use the network, resolve names, compute and end.
+//! Confines the process that pulls: it can use the network, compute and end.
 //!
 //! The adversary wrote what this process reads. The process runs as the host's user, but cannot reach the host's files,
 //! token, socket or other processes, like the [process that compiles](crate::sandbox::confinement). In contrast to that
@@ -6,47 +6,31 @@
 //!
 //! | barrier | what it closes |
 //! |---|---|
-//! | Landlock, since Linux 5.13 | files but those for name resolution; on newer kernels also listening on TCP ports, abstract sockets and signals to other processes |
-//! | seccomp | sockets other than IP, other programs, other processes; no memory becomes code |
+//! | seccomp | every system call but the few that a network client needs: no file, no socket other than IP, no program, no other process; no memory becomes code |
+//! | Landlock, since Linux 5.13 | files, by path; on newer kernels also listening on TCP ports, abstract sockets and signals to other processes |
+//!
+//! Either one closes files. Names are resolved by the host, for that reads files.
 //!
 //! A forbidden system call fails, and does not end the process: a C library or a kernel may try another way to do the
 //! same thing.
 
-use landlock::{
-    Access as _, AccessFs, AccessNet, CompatLevel, Compatible, RestrictionStatus, Ruleset, RulesetAttr,
-    RulesetCreatedAttr, RulesetStatus, Scope, path_beneath_rules,
-};
+use landlock::AccessNet;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use seccompiler::{SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompRule};
 
-use crate::sandbox::confinement::{Confinement, LANDLOCK, NEEDED, NoLandlock, Rules, filter, no_new_code, rules};
+use crate::sandbox::confinement::{Confinement, NEEDED, Rules, close_files, filter, no_new_code, rules};
 
-/// The files that name resolution reads.
-const RESOLVER_FILES: [&str; 3] = ["/etc/hosts", "/etc/resolv.conf", "/etc/services"];
 /// The maximum number of open files and connections.
 const MAX_OPEN_FILES: u64 = 64;
 
-/// Confines this process for good, as far as the kernel can, and returns what is missing. Landlock confines only the
-/// calling thread and the threads that it starts.
+/// Confines this process for good, as far as the kernel can, and returns what is missing.
 pub fn confine() -> Confinement {
     let mut confinement = Confinement::default();
-    confinement.note("Landlock", close_files());
+    confinement.note("Landlock", close_files(AccessNet::BindTcp.into()));
     let few = Rlimit { current: Some(MAX_OPEN_FILES), maximum: Some(MAX_OPEN_FILES) };
     confinement.note("few file descriptors", setrlimit(Resource::Nofile, few));
     confinement.note("seccomp", close_system_calls());
     confinement
-}
-
-fn close_files() -> Result<(), NoLandlock> {
-    let RestrictionStatus { ruleset, .. } = Ruleset::default()
-        .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(AccessFs::from_all(LANDLOCK))?
-        .handle_access(AccessNet::BindTcp)?
-        .scope(Scope::from_all(LANDLOCK))?
-        .create()?
-        .add_rules(path_beneath_rules(RESOLVER_FILES, AccessFs::ReadFile))?
-        .restrict_self()?;
-    if ruleset == RulesetStatus::NotEnforced { Err(NoLandlock::NotThere) } else { Ok(()) }
 }
 
 fn close_system_calls() -> Result<(), seccompiler::Error> {
@@ -69,12 +53,10 @@ fn allowed() -> Result<Rules, seccompiler::Error> {
     Ok(rules(NEEDED).into_iter().chain(rules(NETWORK)).chain(no_new_code()?).chain(limited).collect())
 }
 
-/// The system calls that a network client needs beyond those of computing: to communicate, to wait, to read the files
-/// for name resolution, and for the threads in which names are resolved.
+/// The system calls that a network client needs beyond those of computing: to communicate, to wait, and for the threads
+/// in which it asks the host for addresses. None opens a file.
 const NETWORK: &[i64] = &[
     libc::SYS_connect,
-    // The C library binds the sockets of its resolver.
-    libc::SYS_bind,
     libc::SYS_sendto,
     libc::SYS_sendmsg,
     libc::SYS_sendmmsg,
@@ -90,11 +72,8 @@ const NETWORK: &[i64] = &[
     libc::SYS_epoll_ctl,
     libc::SYS_epoll_pwait,
     libc::SYS_eventfd2,
-    libc::SYS_openat,
     libc::SYS_fstat,
-    libc::SYS_newfstatat,
     libc::SYS_ioctl,
-    libc::SYS_lseek,
     libc::SYS_set_robust_list,
     libc::SYS_rseq,
     libc::SYS_sched_getaffinity,
@@ -102,8 +81,6 @@ const NETWORK: &[i64] = &[
     libc::SYS_prctl,
     libc::SYS_uname,
     // Older forms of some calls, which newer architectures never had.
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_open,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_poll,
     #[cfg(target_arch = "x86_64")]
@@ -115,9 +92,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_program_and_no_other_process_is_reached() {
+    fn no_file_no_program_and_no_other_process_is_reached() {
         let allowed = allowed().unwrap();
         for beyond in [
+            libc::SYS_openat,
+            libc::SYS_openat2,
+            libc::SYS_open_by_handle_at,
+            libc::SYS_readlinkat,
+            libc::SYS_statx,
+            libc::SYS_bind,
+            libc::SYS_accept4,
             libc::SYS_execve,
             libc::SYS_execveat,
             libc::SYS_fork,
@@ -142,6 +126,8 @@ mod tests {
         ] {
             assert!(!allowed.contains_key(&beyond), "{beyond}");
         }
+        #[cfg(target_arch = "x86_64")]
+        assert!(![libc::SYS_open, libc::SYS_creat].iter().any(|call| allowed.contains_key(call)));
         assert!(!allowed[&libc::SYS_socket].is_empty() && !allowed[&libc::SYS_clone].is_empty());
     }
 }

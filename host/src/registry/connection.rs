@@ -16,7 +16,7 @@ use crate::registry::authorities;
 use crate::registry::challenge::{Challenge, Realm};
 use crate::registry::credentials::{Credentials, Login};
 use crate::registry::error::{self, RegistryError};
-use crate::registry::names::{self, Guard, LookUp, System};
+use crate::registry::names::{self, Guard, LookUp};
 use crate::registry::reference::ImageRef;
 use hotshoe_core::model::limits::{REGISTRY_CONNECT, REGISTRY_SILENCE, REGISTRY_TIME};
 
@@ -70,13 +70,8 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Prepares a client. Reads the system's authorities, and makes no request yet.
-    pub(super) fn prepare(image: &ImageRef, access: &Access, operation: Operation) -> Result<Self, RegistryError> {
-        Self::with(image, access, operation, Arc::new(System))
-    }
-
-    /// As [`Self::prepare`], with another way to look up names.
-    pub(super) fn with(
+    /// Prepares a client, which looks up names in this way. Reads the system's authorities, and makes no request yet.
+    pub(super) fn prepare(
         image: &ImageRef,
         access: &Access,
         operation: Operation,

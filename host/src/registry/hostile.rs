@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::registry::connection::{Connection, Operation};
 use crate::registry::manifest::{CONFIG, LAYER, MANIFEST};
-use crate::registry::names::LookUp;
+use crate::registry::names::{LookUp, System};
 use crate::registry::reference::sha256;
 use crate::registry::signature::tests::{ISSUER, SUBJECT, Sigstore, bundle_by_key, simple_by_key};
 use crate::registry::{Access, Credentials, ImageRef, Keyless, Pull, Pulled, RegistryError, Verify};
@@ -158,7 +158,7 @@ async fn a_component_is_pulled_by_tag_and_by_digest() {
     let pulled = fake.pull().await.unwrap();
     assert_eq!(pulled.component.bytes(), COMPONENT);
     let pull = fake.of(fake.image());
-    assert_eq!(pull.resolve_by(&pull.prepare().unwrap()).await, Ok(pulled.digest));
+    assert_eq!(pull.resolve_by(&pull.prepare(Arc::new(System)).unwrap()).await, Ok(pulled.digest));
     let again = fake.of(fake.image().pinned(pulled.digest)).pull(|_, _| ()).await;
     assert_eq!(again, Ok(pulled));
 }
@@ -371,7 +371,6 @@ async fn a_redirect_to_what_is_closer_than_the_registry_is_not_followed() {
 }
 
 /// Finds the registry in a public network, and all other names on this machine.
-#[derive(Debug)]
 struct PublicRegistry;
 
 impl LookUp for PublicRegistry {
@@ -386,7 +385,7 @@ async fn a_name_that_means_this_machine_is_not_asked_for_a_registry_elsewhere() 
     let elsewhere = Fake::start().await;
     let image: ImageRef = "oci://registry.test/a:1".parse().unwrap();
     let access = Access { plain_http: true, ..Access::default() };
-    let connection = Connection::with(&image, &access, Operation::Pull, Arc::new(PublicRegistry)).unwrap();
+    let connection = Connection::prepare(&image, &access, Operation::Pull, Arc::new(PublicRegistry)).unwrap();
     let port = elsewhere.address.rsplit_once(':').unwrap().1;
     let url = connection.url(&format!("http://inside.test:{port}/v2/")).unwrap();
     let refused = connection.send(reqwest::Request::new(http::Method::GET, url)).await.unwrap_err();

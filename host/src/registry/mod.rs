@@ -22,6 +22,7 @@
 //! | `push.rs` | from a component to a reference |
 //! | `signature/` | who signed an image |
 //! | `process.rs` | pulls in a process of its own |
+//! | `verification.rs` | verifies signatures in another one, which has no network |
 //! | `confinement.rs` | what that process may do |
 
 mod authorities;
@@ -38,6 +39,7 @@ pub mod push;
 mod reach;
 pub mod reference;
 pub mod signature;
+pub mod verification;
 
 #[cfg(test)]
 mod hostile;
@@ -48,4 +50,4 @@ pub use error::RegistryError;
 pub use process::Puller;
 pub use pull::{Pull, Pulled};
 pub use reference::ImageRef;
-pub use signature::{Keyless, Verify};
+pub use signature::{Accepted, Keyless, Verify};

@@ -1,7 +1,6 @@
 //! Resolves the names of hosts, and refuses addresses that a registry may not send requests on to.
 
 use std::error::Error;
-use std::fmt::Debug;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -17,13 +16,12 @@ use crate::registry::reach::Reach;
 const PROXIES: [&str; 6] = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
 
 /// Looks up the addresses of a name.
-pub(super) trait LookUp: Debug + Send + Sync {
+pub(super) trait LookUp: Send + Sync {
     /// Returns the addresses of a name.
     fn addresses(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>>;
 }
 
 /// Looks up names as the system does, with the files and sockets of this process.
-#[derive(Debug)]
 pub(super) struct System;
 
 impl LookUp for System {
@@ -41,7 +39,7 @@ impl LookUp for System {
 pub(super) struct Refused(pub(super) String);
 
 /// Knows where the registry is, and so what it may send requests on to.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Guard {
     look_up: Arc<dyn LookUp>,
     /// The host of the registry.
@@ -129,7 +127,6 @@ mod tests {
     use super::*;
 
     /// Knows these names alone.
-    #[derive(Debug)]
     struct Fixed(&'static [(&'static str, &'static [&'static str])]);
 
     impl LookUp for Fixed {

@@ -1,41 +1,48 @@
 //! Pulls components in a child process, as they are compiled in one.
 //!
-//! A registry may answer with more than fits into memory, and the client library reads some answers completely before
-//! it checks them: manifests, tokens, errors. In a short-lived child with limits, that ends only the child. The child
-//! gets the credentials for its one registry and only the proxy and certificate variables of the environment, and is
-//! [confined](crate::registry::confinement). It leaves no certificates, connections and buffers behind in a host that
-//! is mostly idle. The host checks the child's answer against the digests again: a child that an attacker took over can
-//! withhold a component, but cannot pass off other bytes under a digest that the host asked for.
+//! What a registry answers may exploit its client. So the client runs in a [child](crate::sandbox::child), which gets the
+//! credentials for its one registry and only the proxy and certificate variables of the environment, and is
+//! [confined](crate::registry::confinement). It leaves no certificates, connections and buffers behind in a host that is
+//! mostly idle. It opens no file, so the host looks up names for it.
+//!
+//! The child is not trusted. The host checks its answer against the digests again, and has signatures
+//! [verified](crate::registry::verification) by another process: a child that an attacker took over can withhold a
+//! component, but can pass off neither other bytes under a digest, nor what is not signed as what is.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Write};
+use std::net::IpAddr;
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::sync::Arc;
 
-use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 use tokio::sync::Semaphore;
 
 use crate::registry::confinement;
 use crate::registry::connection::Access;
 use crate::registry::error::RegistryError;
+use crate::registry::names::{LookUp, System};
 use crate::registry::pull::{Pull, Pulled};
 use crate::registry::reference::ImageRef;
+use crate::registry::signature::Evidence;
+use crate::registry::verification;
+use crate::sandbox::child::{self, Children, SMALL_ARENA, THIS_PROGRAM};
 use hotshoe_core::model::digest::Digest;
-use hotshoe_core::model::limits::{MANIFEST_BYTES, PULL_MEMORY, PULL_TIME};
-use hotshoe_core::model::sanitize::clean;
+use hotshoe_core::model::limits::{EVIDENCE_BYTES, MANIFEST_BYTES, PULL_MEMORY, PULL_TIME};
 
 /// The hidden command of the child.
 pub const VERB: &str = "fetch-component";
-/// The maximum length of the child's answer line, and of its error output, in bytes.
+/// The maximum length of a line of the child, in bytes.
 const MAX_LINE_BYTES: u64 = 16 * 1024;
+/// The maximum number of names that are looked up for a child, and of addresses of each.
+const MAX_NAMES: usize = 64;
+const MAX_ADDRESSES: usize = 16;
 /// The maximum number of children. Requests are served in their order, so that a registry that never answers delays the
 /// others, but does not shut them out.
 const MAX_CHILDREN: usize = 4;
-/// mimalloc's option for how much address space it reserves at once, in KiB. The default is a gigabyte, which a limit
-/// that the child sets later could not take back.
-const ARENA: (&str, &str) = ("MIMALLOC_ARENA_RESERVE", "32768");
 /// The variables that the child gets of the host's environment: the proxies, in both spellings, and the location of the
 /// system's certificate authorities.
 const ENVIRONMENT: [&str; 10] = [
@@ -58,38 +65,54 @@ struct Request {
     only_resolve: bool,
 }
 
-/// The child's answer, as the first line of its standard output. After [`Answer::Pulled`] follow as many bytes of the
-/// manifest and of the component as it says.
+/// What the child says, a line each. After [`Said::Pulled`], the last line, follow as many bytes of the manifest, the
+/// component and the signature as it says.
 #[derive(Serialize, Deserialize)]
-enum Answer {
+enum Said {
+    /// The host is to look up this name. It answers with a line.
+    LookUp(String),
     Resolved(Digest),
-    Pulled { digest: Digest, manifest: u64, component: u64 },
+    Pulled {
+        digest: Digest,
+        manifest: u64,
+        component: u64,
+        evidence: u64,
+    },
     Failed(RegistryError),
 }
 
-/// An answer with the bytes that follow it.
+/// The host's answer to [`Said::LookUp`].
+type Addresses = Result<Vec<IpAddr>, String>;
+
+/// The last line with the bytes that follow it.
 struct Answered {
-    answer: Answer,
+    answer: Said,
     manifest: Vec<u8>,
     component: Vec<u8>,
+    evidence: Vec<u8>,
 }
 
 /// Pulls in child processes, a few at a time.
 #[derive(Debug)]
 pub struct Puller {
-    program: PathBuf,
+    children: Children,
     turn: Semaphore,
 }
 
 impl Puller {
-    /// Creates a puller whose children run this very binary, whatever lies at its path by now.
+    /// Creates a puller whose children run this very binary.
     pub fn of_this_binary() -> Self {
-        Self::new("/proc/self/exe".into())
+        Self::new(THIS_PROGRAM.into())
     }
 
     /// Creates a puller whose children run `program`, a `hotshoe` binary.
     pub fn new(program: PathBuf) -> Self {
-        Self { program, turn: Semaphore::new(MAX_CHILDREN) }
+        Self::with(Children::of(program))
+    }
+
+    /// Creates a puller with these children.
+    pub fn with(children: Children) -> Self {
+        Self { children, turn: Semaphore::new(MAX_CHILDREN) }
     }
 
     /// Returns the digest of the image that the reference means now. The registry is not asked if the reference has a
@@ -103,13 +126,13 @@ impl Puller {
         }
         let pull = Pull { image: image.clone(), access: access.clone(), most: 0, verify: None };
         match self.ask(&pull, true).await?.answer {
-            Answer::Resolved(digest) => Ok(digest),
-            Answer::Failed(error) => Err(error),
-            Answer::Pulled { .. } => Err(unexpected_answer(image)),
+            Said::Resolved(digest) => Ok(digest),
+            Said::Failed(error) => Err(error),
+            _ => Err(unexpected_answer(image)),
         }
     }
 
-    /// Verifies the signatures of an image and pulls its component.
+    /// Pulls the component of an image, and verifies its signature.
     ///
     /// # Errors
     /// If the image cannot be pulled, has no component, or is not signed as required.
@@ -118,7 +141,14 @@ impl Puller {
         let image = pull.image.clone();
         // Not on the thread that reconciles, where hashing a large component would delay reconciles.
         let checked = tokio::task::spawn_blocking(move || answered.pulled(&image));
-        checked.await.unwrap_or_else(|error| Err(failed(&pull.image, error.to_string())))
+        let checked = checked.await.unwrap_or_else(|error| Err(failed(&pull.image, error.to_string())));
+        let (mut pulled, evidence) = checked?;
+        if let Some(verify) = &pull.verify {
+            let evidence = evidence.ok_or_else(|| unexpected_answer(&pull.image))?;
+            let accepted = verification::verify(&self.children, &pull.image, &pulled, verify, evidence).await?;
+            pulled.signature = Some(accepted);
+        }
+        Ok(pulled)
     }
 
     /// Runs a child for one request. The child is killed if the future is dropped.
@@ -130,51 +160,32 @@ impl Puller {
 
     async fn run(&self, pull: &Pull, only_resolve: bool) -> Result<Answered, RegistryError> {
         let image = &pull.image;
-        let broken = |error: io::Error| failed(image, format!("{}: {error}", self.program.display()));
+        let broken = |error: io::Error| failed(image, format!("{}: {error}", self.children.program().display()));
         let access = Access { credentials: pull.access.credentials.only_of(image), ..pull.access.clone() };
         let request = Request { pull: Pull { access, ..pull.clone() }, only_resolve };
         let request = serde_json::to_vec(&request).map_err(|error| failed(image, error.to_string()))?;
-        let mut child = self.command().spawn().map_err(broken)?;
-        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let feed = async move {
-            if let Some(mut stdin) = stdin {
-                // A child that ends early reports why on its other streams.
-                let _ = stdin.write_all(&request).await;
-            }
-        };
-        let ((), answered, error_output) =
-            tokio::join!(feed, read_answer(stdout, pull.most), read(stderr, MAX_LINE_BYTES));
-        let status = child.wait().await.map_err(broken)?;
-        match status.code() {
-            Some(0) => answered.map_err(|_| unexpected_answer(image)),
-            Some(_) => {
-                let error_output = error_output.unwrap_or_default();
-                Err(failed(image, clean(String::from_utf8_lossy(&error_output).trim().to_owned(), 1_000)))
-            }
+        let child = self.children.start(self.command()).map_err(broken)?;
+        let talk = child.talk(async |stdin, stdout| converse(stdin, BufReader::new(stdout), request, pull.most).await);
+        let ended = talk.await.map_err(broken)?;
+        match ended.status.code() {
+            Some(0) => ended.said.map_err(|_| unexpected_answer(image)),
+            Some(_) => Err(failed(image, ended.errors)),
             None => Err(failed(
                 image,
                 format!(
-                    "the process that pulls was stopped ({status}): the registry answered with more than fits into \
-                     {PULL_MEMORY} of memory, or the process crashed; look at what the registry serves"
+                    "the process that pulls was stopped ({}): the registry answered with more than fits into \
+                     {PULL_MEMORY} of memory, or the process crashed; look at what the registry serves",
+                    ended.status
                 ),
             )),
         }
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(&self.program);
+        let mut command = self.children.command(VERB);
         command
-            .arg(VERB)
-            .env_clear()
-            .env(ARENA.0, ARENA.1)
-            .envs(ENVIRONMENT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
-            .current_dir("/")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            // Ctrl-C is for the host alone.
-            .process_group(0)
-            .kill_on_drop(true);
+            .env(SMALL_ARENA.0, SMALL_ARENA.1)
+            .envs(ENVIRONMENT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
         command
     }
 }
@@ -188,32 +199,59 @@ fn unexpected_answer(image: &ImageRef) -> RegistryError {
 }
 
 impl Answered {
-    /// Returns the component, if the answer is about the image that was asked for.
-    fn pulled(self, image: &ImageRef) -> Result<Pulled, RegistryError> {
+    /// Returns the component, and the signature that the child found, if the answer is about the image that was asked for.
+    fn pulled(self, image: &ImageRef) -> Result<(Pulled, Option<Evidence>), RegistryError> {
         match self.answer {
-            Answer::Pulled { digest, .. } if image.digest().is_none_or(|asked| asked == digest) => {
-                Pulled::of(image, digest, self.manifest, self.component)
+            Said::Pulled { digest, .. } if image.digest().is_none_or(|asked| asked == digest) => {
+                let evidence = serde_json::from_slice(&self.evidence).map_err(|_| unexpected_answer(image))?;
+                Ok((Pulled::of(image, digest, self.manifest, self.component)?, evidence))
             }
-            Answer::Failed(error) => Err(error),
+            Said::Failed(error) => Err(error),
             _ => Err(unexpected_answer(image)),
         }
     }
 }
 
-/// Reads the child's answer and the bytes after it, into buffers of the announced sizes and no others. The child is not
-/// trusted: it may announce no more than `most` bytes of a component.
-async fn read_answer(stream: Option<impl AsyncRead + Unpin>, most: u64) -> io::Result<Answered> {
-    let mut stream = BufReader::new(stream.ok_or(io::ErrorKind::BrokenPipe)?);
-    let mut line = Vec::new();
-    (&mut stream).take(MAX_LINE_BYTES).read_until(b'\n', &mut line).await?;
-    let answer = serde_json::from_slice(&line)?;
-    let (manifest, component) = match answer {
-        Answer::Pulled { manifest, component, .. } => (manifest, component),
-        Answer::Resolved(_) | Answer::Failed(_) => (0, 0),
-    };
-    let manifest = read_exactly(&mut stream, manifest, MANIFEST_BYTES.0).await?;
-    let component = read_exactly(&mut stream, component, most).await?;
-    Ok(Answered { answer, manifest, component })
+/// Talks with a child: sends the request, looks up names for it, and reads its answer with the bytes after it, into
+/// buffers of the announced sizes and no others. The child is not trusted: it may announce no more than `most` bytes of
+/// a component.
+async fn converse(
+    mut stdin: impl AsyncWrite + Unpin,
+    mut stdout: impl AsyncBufRead + Unpin,
+    request: Vec<u8>,
+    most: u64,
+) -> io::Result<Answered> {
+    // A child that ends early reports why on its other streams.
+    let _ = write_line(&mut stdin, request).await;
+    for _ in 0..=MAX_NAMES {
+        let mut line = Vec::new();
+        (&mut stdout).take(MAX_LINE_BYTES).read_until(b'\n', &mut line).await?;
+        let (manifest, component, evidence) = match serde_json::from_slice(&line)? {
+            Said::LookUp(name) => {
+                let _ = write_line(&mut stdin, serde_json::to_vec(&look_up(name).await)?).await;
+                continue;
+            }
+            Said::Pulled { manifest, component, evidence, .. } => (manifest, component, evidence),
+            Said::Resolved(_) | Said::Failed(_) => (0, 0, 0),
+        };
+        let manifest = read_exactly(&mut stdout, manifest, MANIFEST_BYTES.0).await?;
+        let component = read_exactly(&mut stdout, component, most).await?;
+        let evidence = read_exactly(&mut stdout, evidence, EVIDENCE_BYTES.0).await?;
+        return Ok(Answered { answer: serde_json::from_slice(&line)?, manifest, component, evidence });
+    }
+    Err(io::ErrorKind::InvalidData.into())
+}
+
+async fn write_line(stdin: &mut (impl AsyncWrite + Unpin), mut line: Vec<u8>) -> io::Result<()> {
+    line.push(b'\n');
+    stdin.write_all(&line).await?;
+    stdin.flush().await
+}
+
+async fn look_up(name: String) -> Addresses {
+    let mut addresses = System.addresses(name).await.map_err(|error| error.to_string())?;
+    addresses.truncate(MAX_ADDRESSES);
+    Ok(addresses)
 }
 
 async fn read_exactly(stream: &mut (impl AsyncRead + Unpin), length: u64, most: u64) -> io::Result<Vec<u8>> {
@@ -223,13 +261,30 @@ async fn read_exactly(stream: &mut (impl AsyncRead + Unpin), length: u64, most: 
     Ok(bytes)
 }
 
-/// Reads to the end or up to `cap` bytes: the child may write without end.
-async fn read(stream: Option<impl AsyncRead + Unpin>, cap: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    if let Some(stream) = stream {
-        stream.take(cap).read_to_end(&mut bytes).await?;
+/// The streams between the child and its host, in the child.
+struct Streams<I, O>(Mutex<(I, O)>);
+
+impl<I: BufRead, O: Write> Streams<I, O> {
+    /// Has the host look up a name.
+    fn look_up(&self, name: String) -> io::Result<Vec<IpAddr>> {
+        let (input, output) = &mut *self.0.lock();
+        serde_json::to_writer(&mut *output, &Said::LookUp(name))?;
+        output.write_all(b"\n")?;
+        output.flush()?;
+        let mut line = String::new();
+        input.read_line(&mut line)?;
+        serde_json::from_str::<Addresses>(&line)?.map_err(io::Error::other)
     }
-    Ok(bytes)
+}
+
+/// Looks up names by the host.
+struct ByHost<I, O>(Arc<Streams<I, O>>);
+
+impl<I: BufRead + Send + 'static, O: Write + Send + 'static> LookUp for ByHost<I, O> {
+    fn addresses(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+        let streams = self.0.clone();
+        Box::pin(async { tokio::task::spawn_blocking(move || streams.look_up(name)).await? })
+    }
 }
 
 /// Runs in the child: sets limits for its process, confines it, carries out a request and writes the answer. The
@@ -237,44 +292,47 @@ async fn read(stream: Option<impl AsyncRead + Unpin>, cap: u64) -> io::Result<Ve
 ///
 /// # Errors
 /// When the request cannot be read, or the answer cannot be written.
-pub async fn serve(mut input: impl Read, mut output: impl Write) -> anyhow::Result<()> {
-    let mut request = Vec::new();
-    input.read_to_end(&mut request)?;
-    let Request { pull, only_resolve } = serde_json::from_slice(&request)?;
-    limit(pull.most)?;
-    let (answer, pulled) = carry_out(&pull, only_resolve).await.unwrap_or_else(|error| (Answer::Failed(error), None));
-    serde_json::to_writer(&mut output, &answer)?;
+pub async fn serve(
+    mut input: impl BufRead + Send + 'static,
+    output: impl Write + Send + 'static,
+) -> anyhow::Result<()> {
+    let mut request = String::new();
+    input.read_line(&mut request)?;
+    let Request { pull, only_resolve } = serde_json::from_str(&request)?;
+    // With room for the client's buffers and a component of this size.
+    child::limit(PULL_MEMORY.0 + 3 * pull.most, None)?;
+    let streams = Arc::new(Streams(Mutex::new((input, output))));
+    let done = carry_out(&pull, only_resolve, Arc::new(ByHost(streams.clone()))).await;
+    let (answer, pulled) = done.unwrap_or_else(|error| (Said::Failed(error), None));
+    let (_, output) = &mut *streams.0.lock();
+    serde_json::to_writer(&mut *output, &answer)?;
     output.write_all(b"\n")?;
-    if let Some(Pulled { manifest, component, .. }) = pulled {
+    if let Some((Pulled { manifest, component, .. }, evidence)) = pulled {
         output.write_all(&manifest)?;
         output.write_all(component.bytes())?;
+        output.write_all(&evidence)?;
     }
     output.flush()?;
     Ok(())
 }
 
-async fn carry_out(pull: &Pull, only_resolve: bool) -> Result<(Answer, Option<Pulled>), RegistryError> {
+async fn carry_out(
+    pull: &Pull,
+    only_resolve: bool,
+    names: Arc<dyn LookUp>,
+) -> Result<(Said, Option<(Pulled, Vec<u8>)>), RegistryError> {
     // Before the confinement, for it reads files.
-    let connection = pull.prepare()?;
-    confinement::confine();
+    let connection = pull.prepare(names)?;
+    child::report(&confinement::confine());
     if only_resolve {
-        return Ok((Answer::Resolved(pull.resolve_by(&connection).await?), None));
+        return Ok((Said::Resolved(pull.resolve_by(&connection).await?), None));
     }
     let pulled = pull.pull_by(&connection, |_, _| ()).await?;
+    let evidence = pulled.signature.as_ref().map(|accepted| &accepted.evidence);
+    let evidence = serde_json::to_vec(&evidence).map_err(|error| failed(&pull.image, error.to_string()))?;
     let (manifest, component) = (pulled.manifest.len() as u64, pulled.component.bytes().len() as u64);
-    Ok((Answer::Pulled { digest: pulled.digest, manifest, component }, Some(pulled)))
-}
-
-/// Limits the memory of this process, with room for the client's buffers and a component of this size. Makes it the
-/// first process to be killed if the machine runs out of memory, and has it killed when its host ends.
-fn limit(component: u64) -> io::Result<()> {
-    let at_most = |bound| Rlimit { current: Some(bound), maximum: Some(bound) };
-    setrlimit(Resource::As, at_most(PULL_MEMORY.0 + 3 * component))?;
-    setrlimit(Resource::Core, at_most(0))?;
-    // If one of these fails, the process pulls all the same.
-    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
-    let _ = set_parent_process_death_signal(Some(Signal::KILL));
-    Ok(())
+    let said = Said::Pulled { digest: pulled.digest, manifest, component, evidence: evidence.len() as u64 };
+    Ok((said, Some((pulled, evidence))))
 }
 
 #[cfg(test)]
@@ -288,28 +346,32 @@ mod tests {
 
     async fn read(most: u64, parts: &[&[u8]]) -> Result<Result<Pulled, RegistryError>, io::ErrorKind> {
         let output = parts.concat();
-        let answered = read_answer(Some(output.as_slice()), most).await.map_err(|error| error.kind())?;
-        Ok(answered.pulled(&image().pinned(Digest::of(&hostile::component().0))))
+        let answered = converse(tokio::io::sink(), output.as_slice(), Vec::new(), most).await;
+        let answered = answered.map_err(|error| error.kind())?;
+        Ok(answered.pulled(&image().pinned(Digest::of(&hostile::component().0))).map(|(pulled, _)| pulled))
     }
 
+    /// The last line of a child, which found no signature.
     fn line(of: &[u8], manifest: usize, component: usize) -> Vec<u8> {
         let (manifest, component) = (manifest as u64, component as u64);
-        let answer = Answer::Pulled { digest: Digest::of(of), manifest, component };
+        let answer = Said::Pulled { digest: Digest::of(of), manifest, component, evidence: 4 };
         [serde_json::to_vec(&answer).unwrap(), b"\n".to_vec()].concat()
     }
+
+    const NONE: &[u8] = b"null";
 
     #[tokio::test]
     async fn a_compromised_child_cannot_pass_off_other_bytes_under_a_digest() {
         let (manifest, component) = hostile::component();
         let (m, c) = (manifest.len(), component.len());
-        let whole = read(100, &[&line(&manifest, m, c), &manifest, &component]).await.unwrap().unwrap();
+        let whole = read(100, &[&line(&manifest, m, c), &manifest, &component, NONE]).await.unwrap().unwrap();
         assert_eq!((whole.digest, whole.component.bytes()), (Digest::of(&manifest), component.as_slice()));
         let other = [manifest.as_slice(), b" "].concat();
         let changed = [component.as_slice(), b"other"].concat();
         for (parts, reason) in [
-            ([&line(&manifest, m, c + 5), &manifest, &changed], "WrongDigest"),
-            ([&line(&manifest, m + 1, c), &other, &component], "WrongDigest"),
-            ([&line(&other, m + 1, c), &other, &component], "PullFailed"),
+            ([&line(&manifest, m, c + 5), &manifest, &changed, NONE], "WrongDigest"),
+            ([&line(&manifest, m + 1, c), &other, &component, NONE], "WrongDigest"),
+            ([&line(&other, m + 1, c), &other, &component, NONE], "PullFailed"),
         ] {
             assert_eq!(read(100, &parts.map(Vec::as_slice)).await.unwrap().unwrap_err().reason(), reason);
         }
@@ -332,9 +394,38 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_host_looks_up_names_for_a_child_and_only_so_many() {
+        let (host, child) = tokio::io::duplex(1 << 16);
+        let (from_child, to_child) = tokio::io::split(host);
+        let talk = converse(to_child, BufReader::new(from_child), b"{}".to_vec(), 0);
+        let (from_host, mut to_host) = tokio::io::split(child);
+        let mut lines = BufReader::new(from_host).lines();
+        let ask = async {
+            assert_eq!(lines.next_line().await.unwrap().as_deref(), Some("{}"));
+            for _ in 0..=MAX_NAMES {
+                to_host.write_all(b"{\"LookUp\": \"127.0.0.1\"}\n").await.unwrap();
+                assert_eq!(lines.next_line().await.unwrap().as_deref(), Some("{\"Ok\":[\"127.0.0.1\"]}"));
+            }
+        };
+        let (ended, ()) = tokio::join!(talk, ask);
+        assert_eq!(ended.map(drop).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn a_child_asks_its_host_for_addresses() {
+        let answers: &[u8] = b"{\"Ok\":[\"10.0.0.1\",\"::1\"]}\n{\"Err\":\"no such name\"}\n";
+        let streams = Streams(Mutex::new((answers, Vec::new())));
+        assert_eq!(streams.look_up("a.b".to_owned()).unwrap().len(), 2);
+        assert_eq!(streams.look_up("c.d".to_owned()).unwrap_err().to_string(), "no such name");
+        assert!(streams.look_up("e.f".to_owned()).is_err(), "the host has ended");
+        let asked = String::from_utf8(streams.0.into_inner().1).unwrap();
+        assert_eq!(asked.lines().next(), Some("{\"LookUp\":\"a.b\"}"));
+    }
+
+    #[tokio::test]
     async fn an_error_is_the_same_on_the_other_side() {
         let error = RegistryError::TooLarge { image: "oci://a.b/c".to_owned(), size: 2, limit: 1 };
-        let line = serde_json::to_string(&Answer::Failed(error.clone())).unwrap() + "\n";
+        let line = serde_json::to_string(&Said::Failed(error.clone())).unwrap() + "\n";
         assert_eq!(read(100, &[line.as_bytes()]).await, Ok(Err(error)));
     }
 }

@@ -1,5 +1,7 @@
 //! From a reference to a component. A tag is resolved to a digest once, and everything is pulled by that digest.
 
+use std::sync::Arc;
+
 use http::Method;
 use reqwest::Response;
 use serde::{Deserialize, Serialize};
@@ -7,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::registry::connection::{Access, Connection, Operation, timed};
 use crate::registry::error::{RegistryError, root_cause, unreachable, wrong_digest};
 use crate::registry::manifest::{ACCEPTED, Descriptor, Manifest};
+use crate::registry::names::{LookUp, System};
 use crate::registry::reference::{ImageRef, sha256};
-use crate::registry::signature::Verify;
+use crate::registry::signature::{Accepted, Verify};
 use crate::sandbox::candidate::Candidate;
 use crate::sandbox::contract;
 use hotshoe_core::model::digest::Digest;
@@ -36,6 +39,8 @@ pub struct Pulled {
     pub component: Candidate,
     /// The manifest, which has that digest and contains the digest of the component.
     pub(super) manifest: Vec<u8>,
+    /// The signature that was accepted, if one was required.
+    pub signature: Option<Accepted>,
 }
 
 impl Pulled {
@@ -49,14 +54,9 @@ impl Pulled {
         manifest: Vec<u8>,
         component: Vec<u8>,
     ) -> Result<Self, RegistryError> {
-        let image = image.pinned(digest);
-        check_digest(&image, &manifest)?;
-        let layer = layer(&image, &manifest)?;
         let component = Candidate::of(component);
-        match layer.digest.parse() == Ok(component.digest()) {
-            true => Ok(Self { digest, component, manifest }),
-            false => Err(wrong_digest(&image, "the component has another one than the manifest names")),
-        }
+        check(&image.pinned(digest), &manifest, component.digest())?;
+        Ok(Self { digest, component, manifest, signature: None })
     }
 }
 
@@ -66,15 +66,15 @@ impl Pull {
     /// # Errors
     /// If the image cannot be pulled, has no component, or is not signed as required.
     pub async fn pull(&self, progress: impl Fn(u64, u64)) -> Result<Pulled, RegistryError> {
-        self.pull_by(&self.prepare()?, progress).await
+        self.pull_by(&self.prepare(Arc::new(System))?, progress).await
     }
 
-    /// Prepares a connection with the registry, without a request yet.
+    /// Prepares a connection with the registry, which looks up names in this way, without a request yet.
     ///
     /// # Errors
     /// If the credentials or the authorities cannot be used.
-    pub(super) fn prepare(&self) -> Result<Connection, RegistryError> {
-        Connection::prepare(&self.image, &self.access, Operation::Pull)
+    pub(super) fn prepare(&self, names: Arc<dyn LookUp>) -> Result<Connection, RegistryError> {
+        Connection::prepare(&self.image, &self.access, Operation::Pull, names)
     }
 
     /// Returns the digest of the image that the reference means now, by small requests alone: this is asked often.
@@ -110,13 +110,26 @@ impl Pull {
             return Err(RegistryError::TooLarge { image: image.to_string(), size: layer.size, limit: self.most });
         }
         // Before the component is pulled: an image that is not signed is refused without that download.
-        if let Some(verify) = &self.verify {
-            verify.find(connection, &image, digest).await?;
-        }
+        let signature = match &self.verify {
+            Some(verify) => Some(verify.find(connection, &image, digest).await?),
+            None => None,
+        };
         let component = blob(connection, &image, &layer, |came| progress(came, layer.size)).await?;
         contract::is_component(&component)
             .map_err(|error| RegistryError::NotAComponent { image: image.to_string(), why: error.to_string() })?;
-        Ok(Pulled { digest, component: Candidate::of(component), manifest })
+        Ok(Pulled { digest, component: Candidate::of(component), manifest, signature })
+    }
+}
+
+/// Checks the manifest of an image against the digest in the reference, and that it names this component.
+///
+/// # Errors
+/// If the manifest has another digest, or names another component.
+pub(super) fn check(image: &ImageRef, manifest: &[u8], component: Digest) -> Result<(), RegistryError> {
+    check_digest(image, manifest)?;
+    match layer(image, manifest)?.digest.parse() == Ok(component) {
+        true => Ok(()),
+        false => Err(wrong_digest(image, "the component has another one than the manifest names")),
     }
 }
 

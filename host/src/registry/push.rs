@@ -1,6 +1,7 @@
 //! Pushes a component as an image, in the layout of the CNCF for Wasm in OCI registries.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use http::header::{CONTENT_TYPE, LOCATION};
 use http::{HeaderValue, Method, StatusCode};
@@ -10,6 +11,7 @@ use serde::Serialize;
 use crate::registry::connection::{Access, Connection, Operation};
 use crate::registry::error::RegistryError;
 use crate::registry::manifest::{CONFIG, LAYER, MANIFEST};
+use crate::registry::names::System;
 use crate::registry::reference::{ImageRef, sha256};
 use hotshoe_core::model::digest::Digest;
 
@@ -100,7 +102,7 @@ impl Image {
                 why: format!("what is pushed has {}; leave the digest out", sha256(digest)),
             });
         }
-        let connection = Connection::prepare(image, access, Operation::Push)?;
+        let connection = Connection::prepare(image, access, Operation::Push, Arc::new(System))?;
         connection.log_in().await?;
         push_blob(&connection, image, self.config).await?;
         push_blob(&connection, image, self.component).await?;

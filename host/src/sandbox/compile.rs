@@ -1,9 +1,8 @@
 //! Compiles components to native code, in a process of its own.
 //!
 //! Hostile bytes may make a compiler use all memory, run for ever or be exploited, and even an ordinary compilation
-//! leaves tens of megabytes behind. So each compilation runs in a short-lived child of the same binary. The child has
-//! limits, no environment and nothing open but its three streams, and is [confined](crate::sandbox::confinement) to
-//! these. Its output is cached.
+//! leaves tens of megabytes behind. So each compilation runs in a [child](crate::sandbox::child) that is
+//! [confined](crate::sandbox::confinement) to its three streams. Its output is cached.
 //!
 //! While plugins are called, the child is stopped for most of the time, and otherwise runs at the lowest priority. The
 //! priority alone still slowed the plugins down, and so did longer turns: with turns of 5 ms instead of 2, the p99 of
@@ -12,41 +11,27 @@
 use std::convert::Infallible;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use rustix::process::{
-    Pid, Resource, Rlimit, Signal, kill_process, set_parent_process_death_signal, setpriority_process, setrlimit,
-};
+use rustix::process::{Pid, Signal, kill_process, setpriority_process};
 use thread_priority::{
     NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
 };
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 use tokio::sync::Semaphore;
 
+use crate::sandbox::child::{self, Children, THIS_PROGRAM};
 use crate::sandbox::code_cache::CodeCache;
 use crate::sandbox::confinement::confine;
 use crate::sandbox::engine;
 use crate::sandbox::error::LoadError;
 use crate::sandbox::executor::OtherCalls;
 use hotshoe_core::model::limits::{Limits, NICENESS, PAUSE_FACTOR, Size, Span, WALL_TIME};
-use hotshoe_core::model::sanitize::clean;
 
 /// The hidden command of the child.
 pub const VERB: &str = "compile-component";
-/// The arguments with which the child compiles nothing, and prints what is missing to confine it.
-pub const CONFINE_ONLY: [&str; 2] = ["--attempt", "nothing"];
-/// The time limit of a child with [`CONFINE_ONLY`].
-const CONFINE_ONLY_TIMEOUT: Duration = Duration::from_secs(10);
-/// The maximum length of the child's error output, in bytes.
-const MAX_ERROR_BYTES: u64 = 4 * 1024;
-/// The maximum length of a text of the child in a message, in bytes.
-const MAX_TEXT_BYTES: usize = 1_000;
-/// Begins the line of the child's error output that says what is missing to confine the child. It is the first line.
-const NOT_CONFINED: &str = "not confined: ";
 /// The maximum number of children: two, so that a component that takes all its time to compile does not block the
 /// others.
 const MAX_CHILDREN: usize = 2;
@@ -57,11 +42,9 @@ const TURN: Duration = Duration::from_millis(2);
 /// Compiles components, a few at a time.
 #[derive(Debug)]
 pub struct Compiler {
-    program: PathBuf,
+    children: Children,
     cache: Option<Arc<CodeCache>>,
     turn: Semaphore,
-    /// What was missing to confine the child, as it was logged last.
-    missing: Mutex<Option<String>>,
 }
 
 impl Compiler {
@@ -78,14 +61,13 @@ impl Compiler {
                 None
             }
         });
-        Self { program, cache, turn: Semaphore::new(MAX_CHILDREN), missing: Mutex::default() }
+        Self { children: Children::of(program), cache, turn: Semaphore::new(MAX_CHILDREN) }
     }
 
     /// Creates a compiler that runs this very binary, and caches below `base` or else in the user's cache directory.
     pub fn of_this_binary(base: Option<&Path>, cache_bytes: Size) -> Self {
         let base = base.map(Path::to_owned).or_else(cache_dir);
-        // Not by its path, where another version may lie by now, or none.
-        Self::new("/proc/self/exe".into(), base.as_deref(), cache_bytes)
+        Self::new(THIS_PROGRAM.into(), base.as_deref(), cache_bytes)
     }
 
     /// Returns the cache, if there is one.
@@ -93,31 +75,9 @@ impl Compiler {
         self.cache.clone()
     }
 
-    /// Has a child confine itself as for compiling. Returns the barriers that this machine cannot enforce; none if it
-    /// can enforce all.
-    ///
-    /// # Errors
-    /// If the child cannot be run.
-    pub async fn missing_confinement(&self) -> io::Result<Option<String>> {
-        let mut command = self.command(&Limits::default());
-        let ended =
-            tokio::time::timeout(CONFINE_ONLY_TIMEOUT, command.args(CONFINE_ONLY).stdin(Stdio::null()).output());
-        let output = ended.await??;
-        let missing = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        match output.status.success() {
-            true => Ok(Some(missing).filter(|missing| !missing.is_empty())),
-            false => Err(io::Error::other(error_text(Ok(output.stderr)))),
-        }
-    }
-
-    /// Warns once that the process that compiles components, whose authors are not trusted, is not fully confined.
-    pub fn warn_of_missing_confinement(&self, missing: &str) {
-        let missing = clean(missing.trim().to_owned(), MAX_TEXT_BYTES);
-        if self.missing.lock().replace(missing.clone()).is_none_or(|known| known != missing) {
-            tracing::warn!(
-                "the process that compiles components is not wholly confined here, so a component that exploits the compiler could reach what the host can: {missing}"
-            );
-        }
+    /// Returns what starts its children, and others of the same program.
+    pub fn children(&self) -> Children {
+        self.children.clone()
     }
 
     /// Compiles in a child process, which is killed if the future is dropped, and which yields to plugins that are
@@ -140,67 +100,42 @@ impl Compiler {
     }
 
     async fn run(&self, component: &[u8], limits: &Limits, others: OtherCalls) -> Result<Vec<u8>, LoadError> {
-        let broken = |error: io::Error| failed(&format!("{}: {error}", self.program.display()));
-        let mut child = self.command(limits).spawn().map_err(broken)?;
-        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let feed = async move {
-            if let Some(mut stdin) = stdin {
+        let broken = |error: io::Error| failed(&format!("{}: {error}", self.children.program().display()));
+        let child = self.children.start(self.command(limits)).map_err(broken)?;
+        let paused = Paused(child.pid());
+        let done = child.talk(async |mut stdin, stdout| {
+            let feed = async {
                 // A child that ends early reports why on its other streams.
                 let _ = stdin.write_all(component).await;
-            }
+                drop(stdin);
+            };
+            tokio::join!(feed, child::read(stdout, limits.native_bytes.0 + 1)).1
+        });
+        let ended = tokio::select! {
+            ended = done => ended.map_err(broken)?,
+            never = take_turns(paused, others) => match never {},
         };
-        let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        let done = async { tokio::join!(feed, read(stdout, limits.native_bytes.0 + 1), self.read_errors(stderr)) };
-        let ((), code, error_output) = tokio::select! {
-            done = done => done,
-            never = take_turns(Paused(pid), others) => match never {},
-        };
-        if code.as_ref().is_ok_and(|code| code.len() as u64 > limits.native_bytes.0) {
+        if ended.said.as_ref().is_ok_and(|code| code.len() as u64 > limits.native_bytes.0) {
             let most = limits.native_bytes;
             return Err(failed(&format!(
                 "it becomes more than {most} of native code, which grows with limits.componentBytes"
             )));
         }
-        let status = child.wait().await.map_err(broken)?;
-        match status.code() {
-            Some(0) => code.map_err(broken),
-            Some(_) => Err(failed(&error_text(error_output))),
+        match ended.status.code() {
+            Some(0) => ended.said.map_err(broken),
+            Some(_) => Err(failed(&ended.errors)),
             None => Err(failed(&format!(
-                "the compiler was stopped ({status}): it reached its {} of processor time or {} of memory, or crashed",
-                limits.compile_time, limits.compile_memory
+                "the compiler was stopped ({}): it reached its {} of processor time or {} of memory, or crashed",
+                ended.status, limits.compile_time, limits.compile_memory
             ))),
         }
     }
 
-    /// Reads the child's error output. Warns as soon as it says that the child is not fully confined: later, code that
-    /// exploits the compiler may have the child compile without end.
-    async fn read_errors(&self, stream: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
-        let Some(stream) = stream else { return Ok(Vec::new()) };
-        let (mut stream, mut bytes) = (BufReader::new(stream.take(MAX_ERROR_BYTES)), Vec::new());
-        stream.read_until(b'\n', &mut bytes).await?;
-        if let Some(missing) = bytes.strip_prefix(NOT_CONFINED.as_bytes()) {
-            self.warn_of_missing_confinement(&String::from_utf8_lossy(missing));
-            bytes.clear();
-        }
-        stream.read_to_end(&mut bytes).await?;
-        Ok(bytes)
-    }
-
     fn command(&self, limits: &Limits) -> Command {
-        let mut command = Command::new(&self.program);
+        let mut command = self.children.command(VERB);
         command
-            .arg(VERB)
             .args(["--seconds", &limits.compile_time.0.as_secs().max(1).to_string()])
-            .args(["--bytes", &limits.compile_memory.0.to_string()])
-            .env_clear()
-            .current_dir("/")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            // So that Ctrl-C signals the host alone. No session of its own, because the scheduler may divide the
-            // processor between sessions before it considers the idle class.
-            .process_group(0)
-            .kill_on_drop(true);
+            .args(["--bytes", &limits.compile_memory.0.to_string()]);
         command
     }
 }
@@ -254,17 +189,10 @@ async fn take_turns(child: Paused, mut others: OtherCalls) -> Infallible {
 /// If the component cannot be compiled.
 pub fn compile_stream(mut input: impl Read, mut output: impl Write, seconds: u64, bytes: u64) -> anyhow::Result<()> {
     lower_priority();
-    let at_most = |bound| Rlimit { current: Some(bound), maximum: Some(bound) };
-    setrlimit(Resource::As, at_most(bytes))?;
-    setrlimit(Resource::Cpu, at_most(seconds))?;
-    setrlimit(Resource::Core, at_most(0))?;
+    child::limit(bytes, Some(seconds))?;
     // Before the confinement, because it detects the features of the processor, on some of them by reading a file.
     let engine = wasmtime::Engine::new(&engine::config()).map_err(anyhow::Error::msg)?;
-    let confinement = confine();
-    if !confinement.is_complete() {
-        // If the host does not read that, the component is compiled all the same.
-        let _ = writeln!(io::stderr(), "{NOT_CONFINED}{confinement}");
-    }
+    child::report(&confine());
     let mut component = Vec::new();
     input.read_to_end(&mut component)?;
     let code = engine.precompile_component(&component).map_err(|error| anyhow::anyhow!("{error:#}"))?;
@@ -273,18 +201,14 @@ pub fn compile_stream(mut input: impl Read, mut output: impl Write, seconds: u64
     Ok(())
 }
 
-/// Gives this process the lowest priority, and makes it the first to be killed if memory runs out: a component that is
-/// hard to compile must not slow down or end other processes. Also has this process killed when its host ends, because
-/// the host may be killed while this process is stopped. If one of these fails, the process compiles all the same: the
-/// host may already have a lower priority, which cannot be raised.
+/// Gives this process the lowest priority: a component that is hard to compile must not slow down other processes. If
+/// that fails, the process compiles all the same: the host may already have a lower priority, which cannot be raised.
 fn lower_priority() {
     // A thread that wakes preempts this scheduling class at once, but a nice value only after some milliseconds. Later
     // threads of this process inherit it. The nice value is for systems that refuse the class.
     let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
     let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle);
     let _ = setpriority_process(None, NICENESS);
-    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
-    let _ = set_parent_process_death_signal(Some(Signal::KILL));
 }
 
 /// Returns `$XDG_CACHE_HOME/hotshoe` or `~/.cache/hotshoe`.
@@ -292,20 +216,6 @@ pub fn cache_dir() -> Option<PathBuf> {
     let directory = |variable| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
     let caches = directory("XDG_CACHE_HOME").or_else(|| Some(directory("HOME")?.join(".cache")))?;
     Some(caches.join("hotshoe"))
-}
-
-/// Reads to the end or up to `cap` bytes: the child may write without end.
-async fn read(stream: Option<impl AsyncRead + Unpin>, cap: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    if let Some(stream) = stream {
-        stream.take(cap).read_to_end(&mut bytes).await?;
-    }
-    Ok(bytes)
-}
-
-fn error_text(output: io::Result<Vec<u8>>) -> String {
-    let output = output.unwrap_or_default();
-    clean(String::from_utf8_lossy(&output).trim().to_owned(), MAX_TEXT_BYTES)
 }
 
 fn late(limit: Span) -> LoadError {
@@ -342,19 +252,6 @@ mod tests {
             }
         };
         tokio::time::timeout(Duration::from_secs(20), wait).await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn what_is_missing_to_confine_a_child_is_noted_and_is_no_error_of_the_component() {
-        let read = async |output: &str| {
-            let compiler = Compiler::new("/bin/false".into(), None, Size(1 << 20));
-            let rest = compiler.read_errors(Some(output.as_bytes())).await;
-            (error_text(rest), compiler.missing.into_inner())
-        };
-        let (report, missing) = (format!("{NOT_CONFINED}Landlock: none\n"), Some("Landlock: none".to_owned()));
-        assert_eq!(read(&report).await, (String::new(), missing.clone()));
-        assert_eq!(read(&format!("{report}no component\n")).await, ("no component".to_owned(), missing));
-        assert_eq!(read("no component\nat all\n").await, ("no component at all".to_owned(), None));
     }
 
     /// Lets `child` take turns with calls of plugins, until `holds` returns true or so many calls were made.

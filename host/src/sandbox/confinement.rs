@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, RestrictionStatus, Ruleset, RulesetAttr, RulesetError,
-    RulesetStatus, Scope,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, RestrictionStatus, Ruleset, RulesetAttr,
+    RulesetError, RulesetStatus, Scope,
 };
 use rustix::process::{Resource, Rlimit, setrlimit};
 use seccompiler::{
@@ -57,7 +57,7 @@ impl Confinement {
 pub fn confine() -> Confinement {
     let mut confinement = Confinement::default();
     // Before the limit on file descriptors, because a Landlock ruleset needs one while it is built.
-    confinement.note("Landlock", close_files());
+    confinement.note("Landlock", close_files(AccessNet::from_all(LANDLOCK)));
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     confinement.note("no new file descriptors", setrlimit(Resource::Nofile, none));
     confinement.note("seccomp", close_system_calls());
@@ -77,13 +77,16 @@ pub enum NoLandlock {
     Rules(#[from] RulesetError),
 }
 
-/// Denies access to every file, TCP port, abstract socket and other process: Landlock denies what is handled and has no
-/// rule.
-fn close_files() -> Result<(), NoLandlock> {
+/// Denies access to every file, abstract socket and other process, and these uses of TCP: Landlock denies what is handled
+/// and has no rule. It confines only the calling thread and the threads that it starts.
+///
+/// # Errors
+/// If Landlock is not in force.
+pub fn close_files(network: BitFlags<AccessNet>) -> Result<(), NoLandlock> {
     let RestrictionStatus { ruleset, .. } = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(LANDLOCK))?
-        .handle_access(AccessNet::from_all(LANDLOCK))?
+        .handle_access(network)?
         .scope(Scope::from_all(LANDLOCK))?
         .create()?
         .restrict_self()?;

@@ -11,6 +11,7 @@ pub mod bindings;
 pub mod call;
 pub mod candidate;
 pub mod cases;
+pub mod child;
 pub mod code_cache;
 pub mod compile;
 pub mod confinement;

@@ -136,6 +136,10 @@ pub const PULL_TIME: Duration = Duration::from_secs(300);
 pub const MANIFEST_BYTES: Size = Size(4 * MIB);
 /// The size of a signature of an image with its payload. Bundles of cosign have about 10 KiB.
 pub const SIGNATURE_BYTES: Size = Size(MIB);
+/// A signature with its payload and its annotations, as the process that pulls hands it to the host.
+pub const EVIDENCE_BYTES: Size = Size(4 * SIGNATURE_BYTES.0 + 2 * MANIFEST_BYTES.0);
+/// How long a signature may take to verify, and so much of a processor.
+pub const VERIFY_TIME: Duration = Duration::from_secs(30);
 /// Signatures of one image that are checked, in each of the two forms. Others may be put there by all who may push.
 pub const SIGNATURES: usize = 256;
 /// Address space of the process that pulls, in addition to three times the size of the component.

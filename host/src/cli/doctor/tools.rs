@@ -7,9 +7,10 @@ use serde::Deserialize;
 use super::probe::{Version, ask};
 use crate::cli::build::tools::Tools;
 use crate::cli::build::{javascript, python};
+use crate::cli::confinement;
 use crate::cli::project::Language;
 use crate::config::folders;
-use crate::sandbox::compile;
+use crate::sandbox::child::{Children, THIS_PROGRAM};
 
 /// What a tool is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,7 +149,7 @@ impl Tool {
             "confinement",
             Purpose::Run,
             Probe::Confinement,
-            "the process that compiles plugins is less confined here: run hosts where the kernel has what is missing",
+            "the processes that compile, pull and verify components are less confined here: run hosts where the kernel has what is missing",
         ),
         useful(
             "go",
@@ -232,9 +233,11 @@ async fn cluster() -> Result<String, String> {
 }
 
 async fn confinement() -> Result<String, String> {
-    // Not by the path of the program, where another version may have been installed meanwhile, or none may be left.
-    let missing = ask("/proc/self/exe", &[&[compile::VERB][..], &compile::CONFINE_ONLY[..]].concat()).await?;
-    if missing.is_empty() { Ok("Landlock and seccomp".to_owned()) } else { Err(missing) }
+    match confinement::missing(&Children::of(THIS_PROGRAM.into())).await {
+        Ok(None) => Ok("Landlock and seccomp".to_owned()),
+        Ok(Some(missing)) => Err(missing),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 #[cfg(test)]

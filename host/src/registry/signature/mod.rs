@@ -85,10 +85,11 @@ impl Evidence {
 
 /// A signature that is accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Accepted {
+pub struct Accepted {
+    /// The signature.
     pub(super) evidence: Evidence,
-    /// Whose it is: the number among all signers that are named, keys first.
-    pub(super) signer: usize,
+    /// Whose it is: the number of its signer among all that are named, keys first.
+    pub signer: usize,
 }
 
 /// Judges signatures of one image, and keeps why they are refused.
@@ -176,6 +177,17 @@ impl Verify {
             true => RegistryError::SignatureMissing { image: image.to_string() },
             false => RegistryError::SignatureInvalid { image: image.to_string(), why: named(judge.refusals) },
         })
+    }
+
+    /// Checks that this is a signature by one of the signers of the image, which is named by its digest.
+    ///
+    /// # Errors
+    /// If it is not, or a signer cannot be used.
+    pub(super) fn accept(&self, image: &ImageRef, evidence: Evidence) -> Result<Accepted, RegistryError> {
+        let digest = image.digest().ok_or_else(|| RegistryError::SignatureMissing { image: image.to_string() })?;
+        let mut judge = self.judge(digest)?;
+        let accepted = judge.judge(Ok(evidence));
+        accepted.ok_or_else(|| RegistryError::SignatureInvalid { image: image.to_string(), why: named(judge.refusals) })
     }
 
     fn judge(&self, digest: Digest) -> Result<Judge, RegistryError> {

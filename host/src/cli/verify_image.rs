@@ -1,0 +1,31 @@
+//! `hotshoe verify-image`: the confined child process in which a host verifies who signed an image.
+//! The command is hidden because only a host calls it; for users there is `hotshoe pull --verify-key`.
+
+use std::io::{stdin, stdout};
+use std::process::ExitCode;
+
+use crate::cli::attempt::Attempt;
+use crate::registry::verification;
+use crate::sandbox::confinement::confine;
+
+/// Verify the signature on standard input
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Verify nothing; try this after the process has confined itself, which must fail
+    #[arg(long, value_enum)]
+    attempt: Option<Attempt>,
+}
+
+impl Args {
+    /// Limits and confines this process, and verifies the signature.
+    ///
+    /// # Errors
+    /// When the question cannot be read, or the answer cannot be written.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        match self.attempt {
+            Some(attempt) => attempt.run(confine)?,
+            None => verification::serve(stdin().lock(), stdout().lock())?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
