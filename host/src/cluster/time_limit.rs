@@ -194,7 +194,7 @@ mod tests {
 
     fn widgets() -> Resource {
         let kind = Kind::new("example.com", "v1", "Widget");
-        Resource { kind, plural: "widgets".to_owned(), namespaced: true, has_status: true }
+        Resource { kind, plural: "widgets".to_owned(), namespaced: true, has_status: true, has_scale: false }
     }
 
     fn list(version: u32) -> String {
