@@ -373,7 +373,7 @@ mod tests {
             ([&line(&manifest, m + 1, c), &other, &component, NONE], "WrongDigest"),
             ([&line(&other, m + 1, c), &other, &component, NONE], "PullFailed"),
         ] {
-            assert_eq!(read(100, &parts.map(Vec::as_slice)).await.unwrap().unwrap_err().reason(), reason);
+            assert_eq!(read(100, &parts).await.unwrap().unwrap_err().reason(), reason);
         }
     }
 
