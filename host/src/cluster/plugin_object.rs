@@ -29,21 +29,23 @@ pub fn resource(group: &str, version: &str, kind: &str, plural: &str) -> Resourc
     }
 }
 
-/// Watches the objects of the resource with these labels. Keeps spec, status and the needed metadata, without
-/// `managedFields`.
+/// Watches the objects of the resource with these labels. Keeps spec, status, one annotation and the needed metadata,
+/// without `managedFields`.
 pub fn watch(
     watches: &Watches,
     resource: &Resource,
     labels: &LabelSelector,
+    annotation: &str,
     subscriber: Subscriber,
 ) -> Arc<SharedWatch> {
-    let projection = Projection::new(&["apiVersion", "kind", "spec", "metadata.creationTimestamp"]);
+    let annotation = format!("metadata.annotations['{annotation}']");
+    let projection = Projection::new(&["apiVersion", "kind", "spec", "metadata.creationTimestamp", &annotation]);
     let lens = Lens { projection, labels: labels.keys().map(str::to_owned).collect(), status: true };
     let viewer = Viewer::active(&HOST_MANAGER.into());
     watches.subscribe(&Scope::labelled(resource.kind.clone(), labels), &lens, (&viewer, Role::Parent), subscriber)
 }
 
-/// Adds a finalizer to an object that does not have it yet, as the host.
+/// Adds a finalizer to an object that does not have it yet, and an annotation, as the host.
 ///
 /// # Errors
 /// The API server's error; a conflict where the object was changed meanwhile.
@@ -52,11 +54,27 @@ pub async fn add_finalizer(
     resource: &Resource,
     object: &Object,
     finalizer: &str,
+    (annotation, text): (&str, &str),
     permit: &Permit,
 ) -> Result<String, ApiError> {
     let mut finalizers: Vec<&str> = object.finalizers.iter().map(|present| &**present).collect();
     finalizers.push(finalizer);
-    set_finalizers(cluster, resource, object, &finalizers, permit).await
+    let fields = [("finalizers", json!(finalizers)), ("annotations", json!({ annotation: text }))];
+    set_metadata(cluster, resource, object, &fields, permit).await
+}
+
+/// Sets an annotation, as the host.
+///
+/// # Errors
+/// The API server's error; a conflict where the object was changed meanwhile.
+pub async fn annotate(
+    cluster: &Cluster,
+    resource: &Resource,
+    object: &Object,
+    (annotation, text): (&str, &str),
+    permit: &Permit,
+) -> Result<String, ApiError> {
+    set_metadata(cluster, resource, object, &[("annotations", json!({ annotation: text }))], permit).await
 }
 
 /// Removes a finalizer, as the host. Other finalizers stay.
@@ -72,24 +90,23 @@ pub async fn remove_finalizer(
 ) -> Result<String, ApiError> {
     let present = object.finalizers.iter().map(|present| &**present);
     let others: Vec<&str> = present.filter(|present| *present != finalizer).collect();
-    set_finalizers(cluster, resource, object, &others, permit).await
+    set_metadata(cluster, resource, object, &[("finalizers", json!(others))], permit).await
 }
 
-async fn set_finalizers(
+async fn set_metadata(
     cluster: &Cluster,
     resource: &Resource,
     object: &Object,
-    finalizers: &[&str],
+    fields: &[(&str, Value)],
     permit: &Permit,
 ) -> Result<String, ApiError> {
-    let body = json!({ "metadata": {
-        "uid": &*object.uid,
-        "resourceVersion": object.resource_version.to_string(),
-        "finalizers": finalizers,
-    } });
+    let preconditions = [("uid", json!(&*object.uid)), ("resourceVersion", json!(object.resource_version.to_string()))];
+    let all = preconditions.iter().chain(fields).map(|(name, value)| ((*name).to_owned(), value.clone()));
+    let metadata: serde_json::Map<String, Value> = all.collect();
+    let body = json!({ "metadata": metadata });
     let query = apply_body::manager_query(HOST_MANAGER);
     let patch = Patch {
-        verb: "set the finalizers of",
+        verb: "set the metadata of",
         subresource: None,
         query,
         content_type: MERGE_PATCH,
@@ -142,24 +159,6 @@ pub async fn remove_from_status(
     Patch::of_status("remove what others set from the status of", &body)
         .send(cluster, resource, &object.key, permit)
         .await
-}
-
-/// Writes the history in the status, as the host.
-///
-/// # Errors
-/// The API server's error; a conflict where the object was changed meanwhile.
-pub async fn set_history(
-    cluster: &Cluster,
-    resource: &Resource,
-    object: &Object,
-    history: &[Value],
-    permit: &Permit,
-) -> Result<String, ApiError> {
-    let body = json!({
-        "metadata": { "uid": &*object.uid, "resourceVersion": object.resource_version.to_string() },
-        "status": { "history": history },
-    });
-    Patch::of_status("set the history of", &body).send(cluster, resource, &object.key, permit).await
 }
 
 /// Writes into the status the Lease of the hosts that work for an object, as the host; `None` if they no longer do.

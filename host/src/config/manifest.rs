@@ -13,6 +13,7 @@ use crate::registry::Verify;
 use hotshoe_core::check::finalizer::{AllowedFinalizers, Named};
 use hotshoe_core::check::grant::Rule;
 use hotshoe_core::check::parent_kind::ParentKind;
+use hotshoe_core::check::provenance::SignatureRule;
 use hotshoe_core::flow::retry::RetryOverrides;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::label_selector::LabelSelector;
@@ -147,6 +148,10 @@ pub struct Swap {
     /// `hotshoe approve`. 10 unless said otherwise.
     #[schemars(range(max = 100))]
     pub max_losing: Option<u8>,
+    /// On how many parents in 100 it may fail where the active one does not; one that fails on more requires
+    /// `hotshoe approve`. 0 unless said otherwise.
+    #[schemars(range(max = 100))]
+    pub max_failing: Option<u8>,
 }
 
 /// How another component takes over: as a canary, which decides for some of the parents first.
@@ -227,6 +232,11 @@ impl Source {
     /// Returns whether another source names the same component, however that is fetched and checked.
     pub fn is_same_place(&self, other: &Self) -> bool {
         (&self.file, &self.config_map, &self.oci) == (&other.file, &other.config_map, &other.oci)
+    }
+
+    /// Returns by whom the image must be signed.
+    pub fn signature_rule(&self) -> SignatureRule {
+        self.verify.as_ref().map_or(SignatureRule::Nothing, |verify| SignatureRule::OneOf(verify.signers()))
     }
 
     /// Returns how often the registry is asked what a tag means.

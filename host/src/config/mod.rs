@@ -52,6 +52,8 @@ pub const REQUEUE: (Duration, Duration) = (Duration::from_secs(1), Duration::fro
 pub const CONCURRENCY: usize = 10;
 /// The default of the percentage of parents of which another component may delete children without approval.
 pub const MAX_LOSING: u8 = 10;
+/// The default of the percentage of parents on which another component may fail without approval.
+pub const MAX_FAILING: u8 = 0;
 
 /// The variables of the host's environment that a plugin's configuration may use, unless `--allow-env` names
 /// others: names of images, which are no secrets.
@@ -110,6 +112,8 @@ pub struct PluginConfig {
     pub retry: RetryPolicy,
     /// The percentage of parents of which another component may delete children without approval.
     pub max_losing: u8,
+    /// The percentage of parents on which another component may fail, and the active one does not, without approval.
+    pub max_failing: u8,
     /// What is spread over the shards of several hosts.
     pub shard_by: ShardBy,
     /// A warning for each member of its configuration whose variable is not set.
@@ -293,11 +297,8 @@ impl PluginConfig {
             .map_err(|error| anyhow!("spec.takesOverFrom: {error}"))?;
         let finalizers = AllowedFinalizers::new(&plugin.metadata.name, spec.finalizers, predecessors.managers())
             .map_err(|error| anyhow!("spec.finalizers: {error}"))?;
-        let max_losing = spec.swap.max_losing.unwrap_or(MAX_LOSING);
-        ensure!(
-            max_losing <= 100,
-            "spec.swap.maxLosing is {max_losing}, but it is a percentage of the parents; lower it to at most 100"
-        );
+        let max_losing = percentage("spec.swap.maxLosing", spec.swap.max_losing.unwrap_or(MAX_LOSING))?;
+        let max_failing = percentage("spec.swap.maxFailing", spec.swap.max_failing.unwrap_or(MAX_FAILING))?;
         let name: Arc<str> = plugin.metadata.name.into();
         Ok(Self {
             memory: host.memory.account(&name),
@@ -319,6 +320,7 @@ impl PluginConfig {
             limits: Limits::with(&spec.limits)?,
             retry: RetryPolicy::with(&spec.retry).map_err(|error| anyhow!("spec.{error}"))?,
             max_losing,
+            max_failing,
             shard_by: spec.shard_by,
             digest,
         })
@@ -455,6 +457,15 @@ fn environment(name: &str) -> Option<String> {
 }
 
 /// Checks a plugin's name, which becomes the name of a ServiceAccount, a label value and part of a field manager.
+/// Returns a percentage of the parents.
+///
+/// # Errors
+/// If it is none: names the key.
+fn percentage(key: &str, percent: u8) -> anyhow::Result<u8> {
+    ensure!(percent <= 100, "{key} is {percent}, but it is a percentage of the parents; lower it to at most 100");
+    Ok(percent)
+}
+
 fn check_name(name: &str) -> anyhow::Result<()> {
     let is_valid = names::is_label(name);
     ensure!(is_valid, "metadata.name {name:?} is no DNS label of at most 63 characters; choose another");
@@ -544,7 +555,8 @@ mod tests {
         let shown: Vec<&str> = page.split("```yaml\n").skip(1).filter_map(|block| block.split("```").next()).collect();
         assert!(shown[1].starts_with("spec:\n"), "{}", shown[1]);
         let whole = parse(shown[0]).unwrap();
-        assert_eq!((&*whole.name, whole.limits, whole.max_losing), ("hello", Limits::default(), MAX_LOSING));
+        assert_eq!((&*whole.name, whole.limits), ("hello", Limits::default()));
+        assert_eq!((whole.max_losing, whole.max_failing), (MAX_LOSING, MAX_FAILING));
         assert_eq!(whole.retry, RetryPolicy::default());
         let rule = &parse(&shown[0].replace("  grants: []", &shown[1].replace("spec:\n", ""))).unwrap().grant.rules[0];
         assert_eq!(rule.namespaces, Namespaces::default());

@@ -157,7 +157,7 @@ pub struct ShadowVerdict {
     pub updated: i64,
     /// Children that would be deleted.
     pub deleted: i64,
-    /// Some of the differences, one a line. Values are not shown where a Secret was read.
+    /// Some of the differences, one a line: objects and paths of fields, without values.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sample: Vec<String>,
     /// Why there is no verdict, or not about all parents.

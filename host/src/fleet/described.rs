@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use crate::config::manifest::{KIND, Plugin};
 use crate::config::plugin_resource::{FINALIZER, GROUP, PluginStatus, VERSION};
-use crate::rollout::history::Entry;
+use crate::fleet::remembered::{ANNOTATION, Remembered};
+use crate::rollout::history::{Entry, History};
 use hotshoe_core::model::object::Object;
 
 /// An object and its parsed content.
@@ -17,8 +18,12 @@ pub(super) struct Described {
     pub(super) json: Arc<[u8]>,
     /// The parsed description, or why it cannot be parsed.
     pub(super) plugin: Result<Plugin, String>,
-    /// The status in the object.
+    /// The status as far as it is the host's own.
     pub(super) status: PluginStatus,
+    /// The status in the object, in which others may have written.
+    pub(super) shown: PluginStatus,
+    /// The annotation with what the host remembers.
+    pub(super) remembered: Option<String>,
 }
 
 impl Described {
@@ -34,8 +39,13 @@ impl Described {
         });
         let json: Arc<[u8]> = described.to_string().into_bytes().into();
         let plugin = serde_json::from_slice(&json).map_err(|error| format!("the Plugin cannot be read: {error}"));
-        let status = object.status().and_then(|status| serde_json::from_str(status).ok()).unwrap_or_default();
-        Self { object, created, json, plugin, status }
+        let shown: PluginStatus =
+            object.status().and_then(|status| serde_json::from_str(status).ok()).unwrap_or_default();
+        let annotations = body.pointer("/metadata/annotations");
+        let remembered = annotations.and_then(|all| all.get(ANNOTATION)?.as_str()).map(str::to_owned);
+        let was_served = object.finalizers.iter().any(|present| **present == *FINALIZER);
+        let status = Remembered::believed(remembered.as_deref(), &object.uid, &shown, was_served);
+        Self { object, created, json, plugin, status, shown, remembered }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -51,8 +61,8 @@ impl Described {
         self.object.deleting && !self.has_finalizer()
     }
 
-    /// Returns the history of the plugin's revisions in the status, without entries that cannot be parsed.
+    /// Returns the history of the plugin's revisions that the host remembers.
     pub(super) fn history(&self) -> Vec<Entry> {
-        self.status.history.iter().filter_map(|entry| serde_json::from_value(entry.clone()).ok()).collect()
+        History::read(&self.status.history)
     }
 }

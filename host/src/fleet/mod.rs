@@ -6,6 +6,7 @@
 //! | `objects.rs` | watches the objects, and shows each to its task |
 //! | `object_task.rs` | the task of one object: starts and stops its plugin, and writes its status |
 //! | `described.rs` | an object and its parsed content |
+//! | `remembered.rs` | what the host remembers of a plugin in its object |
 //! | `running.rs` | a plugin that runs for an object |
 //! | `removal.rs` | what happens to parents before a plugin is removed |
 //! | `status.rs` | the status of an object, from the state of its plugin |
@@ -16,6 +17,7 @@ mod described;
 mod events;
 mod object_task;
 pub mod objects;
+mod remembered;
 mod removal;
 mod running;
 pub mod status;

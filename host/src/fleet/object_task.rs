@@ -23,6 +23,7 @@ use crate::config::manifest::DeletionPolicy;
 use crate::config::plugin_resource::{FINALIZER, PluginStatus};
 use crate::fleet::described::Described;
 use crate::fleet::events::of_change;
+use crate::fleet::remembered::{ANNOTATION, Remembered};
 use crate::fleet::removal::{Progress, Removal};
 use crate::fleet::running::Running;
 use crate::fleet::status::Obstacle;
@@ -425,7 +426,10 @@ impl ObjectTask {
         };
         let Context { shared, resource, .. } = &*self.context;
         let (cluster, object) = (&shared.cluster, &described.object);
-        let added = plugin_object::add_finalizer(cluster, resource, object, FINALIZER, &permit).await;
+        // With what is remembered: from now on nothing but that is believed.
+        let remembered = Remembered::of(&object.uid, &described.status);
+        let note = (ANNOTATION, &*remembered);
+        let added = plugin_object::add_finalizer(cluster, resource, object, FINALIZER, note, &permit).await;
         self.learn(added);
     }
 
@@ -449,8 +453,18 @@ impl ObjectTask {
         let mut next =
             status::of(&described.status, described.object.generation, known.as_ref(), obstacle, &time::now());
         next.lease.clone_from(&self.context.claim);
-        if next == described.status
-            || self.applied.as_ref().is_some_and(|(applied, became)| (applied, became) == (&next, &described.status))
+        let remembered = Remembered::of(&described.object.uid, &next);
+        if known.is_some() && described.remembered.as_ref() != Some(&remembered) {
+            // Before the status: what this host does must not be forgotten if it ends in between.
+            let written = self.remember(described, &remembered, &permit).await;
+            let failed = written.is_err();
+            self.learn(written);
+            if failed {
+                return;
+            }
+        }
+        if next == described.shown
+            || self.applied.as_ref().is_some_and(|(applied, became)| (applied, became) == (&next, &described.shown))
         {
             return;
         }
@@ -461,6 +475,12 @@ impl ObjectTask {
             reply
         });
         self.learn(reply);
+    }
+
+    /// Writes what this host remembers of the plugin.
+    async fn remember(&self, described: &Described, text: &str, permit: &Permit) -> Result<String, ApiError> {
+        let Context { shared, resource, .. } = &*self.context;
+        plugin_object::annotate(&shared.cluster, resource, &described.object, (ANNOTATION, text), permit).await
     }
 
     /// Applies a status, and removes the fields in it that the host does not set. Conditions that others added stay.
@@ -508,7 +528,7 @@ impl ObjectTask {
         self.context.shared.recorder.record(note);
     }
 
-    /// Adds a rollback by this host to the history in the status of a plugin whose parents are spread over several
+    /// Adds a rollback by this host to the history in the object of a plugin whose parents are spread over several
     /// hosts. All else in the status is written by the host that holds the Lease of the plugin, which follows the
     /// rollback.
     async fn report_rollback(&mut self, described: &Described) {
@@ -521,9 +541,9 @@ impl ObjectTask {
             return;
         }
         let history: Vec<Value> = described.status.history.iter().cloned().chain([entry]).collect();
-        let Context { shared, resource, .. } = &*self.context;
-        let (cluster, object) = (&shared.cluster, &described.object);
-        let written = plugin_object::set_history(cluster, resource, object, &history, &permit).await;
+        let status = PluginStatus { history, ..described.status.clone() };
+        let remembered = Remembered::of(&described.object.uid, &status);
+        let written = self.remember(described, &remembered, &permit).await;
         self.learn(written);
     }
 

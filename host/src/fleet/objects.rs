@@ -18,12 +18,13 @@ use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
 use crate::cluster::plugin_object;
-use crate::cluster::shared_watch::Health;
+use crate::cluster::shared_watch::{Change, Health};
 use crate::config::manifest::KIND;
 use crate::config::plugin_resource::{GROUP, PLURAL, VERSION};
 use crate::fleet::Fleet;
 use crate::fleet::described::Described;
 use crate::fleet::object_task::{Context, ObjectTask, REMOVALS_AT_ONCE, Taken, View};
+use crate::fleet::remembered::ANNOTATION;
 use crate::rollout::managed_plugin::Shared;
 use hotshoe_core::check::parent_kind::ParentKind;
 use hotshoe_core::check::parents_claim::{Claim, holder};
@@ -56,7 +57,8 @@ impl Objects {
         let resource = plugin_object::resource(GROUP, VERSION, KIND, PLURAL);
         let woken = Arc::new(Notify::new());
         let wakes = woken.clone();
-        let watch = plugin_object::watch(&shared.watches, &resource, labels, Arc::new(move |_| wakes.notify_one()));
+        let wake = Arc::new(move |_: &Change| wakes.notify_one());
+        let watch = plugin_object::watch(&shared.watches, &resource, labels, ANNOTATION, wake);
         let removals = Semaphore::new(REMOVALS_AT_ONCE);
         let claim = shared.leases.claim();
         let context = Arc::new(Context { shared, fleet, resource, watch, woken, removals, claim });

@@ -80,6 +80,8 @@ impl Running {
             pending_source: source_of(status.refused.as_ref().and_then(|refused| refused.digest)),
             canary_source: source_of(status.canary.as_ref().map(|canary| canary.digest)),
             status,
+            unaccepted: plugin.unaccepted(),
+            panics: plugin.panics(),
             control_failing: plugin.control_failing(),
             is_source_unread: plugin.is_source_unread.load(Ordering::Relaxed),
             wanted_revision: wanted_revision.map(DigestPrefix::hex),

@@ -6,6 +6,7 @@ use crate::config::plugin_resource::{
 };
 use crate::rollout::history::{Entry, Event};
 use crate::rollout::managed_plugin::Fetched;
+use crate::rollout::provenance::{NONE_ACTIVE, Unaccepted};
 use crate::rollout::status;
 use crate::sandbox::CONTRACT;
 use crate::sandbox::error::Reason;
@@ -35,6 +36,10 @@ pub struct Known {
     pub pending_source: Option<String>,
     /// Where the canary was fetched from.
     pub canary_source: Option<String>,
+    /// The component that was active, and that `spec.source.verify` refuses.
+    pub unaccepted: Option<Unaccepted>,
+    /// Which of its tasks panicked lately, and why.
+    pub panics: Option<String>,
     /// Why the control over its revisions cannot be carried out.
     pub control_failing: Option<String>,
     /// Whether its source was not read since the object named it.
@@ -193,13 +198,19 @@ fn ready(known: Option<&Known>, obstacle: Option<&Obstacle>) -> ConditionContent
     if let Some(obstacle) = obstacle.filter(|obstacle| known.is_none() || !obstacle.keeps_ready) {
         return no(obstacle.reason, &obstacle.message);
     }
-    let Some(Known { status, is_paused, fetched, .. }) = known else {
+    let Some(Known { status, is_paused, fetched, unaccepted, .. }) = known else {
         return no("Starting", "the host has not started it yet");
     };
     let fails = fetched.as_ref().and_then(|fetched| fetched.failing.as_ref());
     let active = status.digest;
+    if let (None, None, Some(unaccepted), false) = (active, fails, unaccepted, is_paused) {
+        return no(unaccepted.reason, &unaccepted.to_string());
+    }
     match (&status.waiting, active, fails) {
         _ if *is_paused => no("Paused", "spec.paused is true: no parent is reconciled until it is false"),
+        (_, None, Some((reason, message))) if is_of_signature(reason) => {
+            no(reason, &format!("{message}; {NONE_ACTIVE}"))
+        }
         (_, None, Some((reason, message))) => no(reason, message),
         (Some(waiting), ..) => no("NotReady", waiting),
         (None, None, None) => no("NotReady", "the component is being fetched"),
@@ -220,6 +231,11 @@ fn ready(known: Option<&Known>, obstacle: Option<&Obstacle>) -> ConditionContent
             (true, "Active", message)
         }
     }
+}
+
+/// Returns whether a component cannot be fetched because of who signed its image.
+fn is_of_signature(reason: &str) -> bool {
+    ["SignatureMissing", "SignatureInvalid"].contains(&reason)
 }
 
 /// The reason of the conditions while the host may not act as the plugin's ServiceAccount.
@@ -273,8 +289,20 @@ fn stalled(known: Option<&Known>, obstacle: Option<&Obstacle>) -> ConditionConte
     if let Some(refused) = &known.status.plugin_file.refused {
         return (true, INVALID_SPEC, refused.clone());
     }
+    if let Some(panics) = &known.panics {
+        return (
+            true,
+            "HostPanicked",
+            format!(
+                "{panics}; it begins again by itself, and the active revision serves meanwhile; this is a fault of the host, please report it with the host's log"
+            ),
+        );
+    }
     if let Some((reason, message)) = known.fetched.as_ref().and_then(|fetched| fetched.failing.as_ref()) {
         return (true, reason, message.clone());
+    }
+    if let (None, Some(unaccepted)) = (known.status.digest, &known.unaccepted) {
+        return (true, unaccepted.reason, unaccepted.to_string());
     }
     if let Some(why) = &known.control_failing {
         return (true, "RevisionUnavailable", why.clone());
@@ -389,6 +417,8 @@ mod tests {
             source: None,
             pending_source: Some("oci://registry/a@sha256:1".to_owned()),
             canary_source: Some("oci://registry/a@sha256:2".to_owned()),
+            unaccepted: None,
+            panics: None,
             control_failing: None,
             is_source_unread: false,
             wanted_revision: None,
@@ -398,6 +428,30 @@ mod tests {
             is_current: true,
             verdict: None,
         }
+    }
+
+    #[test]
+    fn a_component_that_verify_refuses_is_why_none_is_active() {
+        let mut known = known(json!(null));
+        let (digest, message) = (Digest::of(b"a"), "sign it".to_owned());
+        known.unaccepted = Some(Unaccepted { digest, reason: "SignatureInvalid", message });
+        let reasons = |known: &Known| {
+            let status = of(&PluginStatus::default(), 1, Some(known), None, "now");
+            ["Ready", "Stalled"].map(|condition| said(&status, condition).1.to_owned())
+        };
+        assert_eq!(reasons(&known), ["Active", "Settled"], "another one is active by now");
+        known.status.digest = None;
+        assert_eq!(reasons(&known), ["SignatureInvalid", "SignatureInvalid"]);
+        known.is_paused = true;
+        assert_eq!(reasons(&known), ["Paused", "SignatureInvalid"]);
+    }
+
+    #[test]
+    fn a_task_that_panicked_is_stalled_and_the_plugin_ready() {
+        let mut known = known(json!(null));
+        known.panics = Some("its rollout task panicked: overflow".to_owned());
+        let status = of(&PluginStatus::default(), 1, Some(&known), None, "now");
+        assert_eq!((said(&status, "Ready").1, said(&status, "Stalled").1), ("Active", "HostPanicked"));
     }
 
     #[test]

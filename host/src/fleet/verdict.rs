@@ -174,8 +174,8 @@ fn add(verdict: &mut ShadowVerdict, summary: &Summary) {
     verdict.incomplete = summary.stopped.clone();
 }
 
-/// Returns in one line what would change for a parent. Values that depend on a Secret are already hidden in the
-/// difference.
+/// Returns in one line what would change for a parent: objects and paths of fields, but no value of a field and no word
+/// of the plugin. Who may read the status of a `Plugin` may often not read the namespaces of its parents.
 fn in_one_line(difference: &Difference) -> String {
     let mut text = named(&difference.parent);
     for (what, children) in
@@ -187,16 +187,14 @@ fn in_one_line(difference: &Difference) -> String {
     }
     for changed in &difference.changed {
         text += &format!("; changes {}", named(&changed.object));
-        for field in &changed.fields {
-            let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
-            text += &format!(" {}: {} to {}", field.path, value(&field.old), value(&field.new));
-        }
+        let paths: Vec<&str> = changed.fields.iter().map(|field| &*field.path).collect();
+        text += &format!(" in {}", paths.join(", "));
     }
     if difference.changes_status() {
         text.push_str("; changes its status");
     }
     if let Some(failed) = &difference.new_failure {
-        text += &format!("; fails: {}: {}", failed.reason, failed.message);
+        text += &format!("; fails: {}", failed.reason);
     }
     sanitize::clean(text, MAX_DIFFERENCE_BYTES)
 }
@@ -210,7 +208,24 @@ fn named(Named { kind, namespace, name }: &Named) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn a_difference_in_one_line_names_objects_and_paths_but_no_value_and_no_word_of_the_plugin() {
+        let named = |kind: &str| json!({ "kind": kind, "namespace": "shop", "name": "cache" });
+        let field = |path: &str| json!({ "path": path, "old": "hunter2", "new": "hunter3" });
+        let difference = json!({
+            "parent": named("Memcached"),
+            "deleted": [named("Service")],
+            "changed": [{ "object": named("ConfigMap"), "fields": [field("data.password"), field("data.user")] }],
+            "newFailure": { "reason": "Rejected", "message": "hunter2 is too short" },
+        });
+        let line = in_one_line(&serde_json::from_value(difference).unwrap());
+        let expected = "Memcached shop/cache; deletes Service shop/cache; changes ConfigMap shop/cache in data.password, data.user; fails: Rejected";
+        assert_eq!(line, expected);
+    }
 
     const SECOND: Duration = Duration::from_secs(1);
     const COMPLETE: LastRun = LastRun::Ended { complete: true };

@@ -354,7 +354,7 @@ fn count_invalid(pass: &Pass<'_>, error: &WriteError, written: &mut WriteOutcome
         && !std::mem::replace(&mut written.invalid, true)
     {
         let (now, digest, controller) = (Instant::now(), pass.active.revision.digest(), pass.controller);
-        let why = Error::Api(error.clone()).message(pass.tainted);
+        let why = Error::Api(error.clone()).message_for_strangers(pass.tainted);
         controller.update_probation(digest, |probation| probation.failed(now, digest, &pass.parent.key, &why));
     }
 }

@@ -221,6 +221,14 @@ impl Controller {
         self.replace(active, None);
     }
 
+    /// Ends the active revision, so that no parent is reconciled until another one is active.
+    pub fn retire(&self) {
+        self.judgement.probation.end();
+        self.breaker.reset();
+        self.slot.clear();
+        self.metrics.retired(&self.name);
+    }
+
     /// Replaces the active revision and its canary after a change of `plugin.yaml`, and requeues every parent.
     pub fn redefine(&self, active: Arc<ActiveRevision>, canary: Option<Arc<Canary>>) {
         self.canary.breaker.reset();

@@ -104,7 +104,7 @@ async fn call_once(
 fn settle_failed(pass: &Pass<'_>, trial: Trial<'_>, error: &Error) {
     let controller = pass.controller;
     if error.is_plugin_fault() {
-        let (digest, why) = (pass.active.revision.digest(), error.message(pass.tainted));
+        let (digest, why) = (pass.active.revision.digest(), error.message_for_strangers(pass.tainted));
         controller
             .update_probation(digest, |probation| probation.failed(Instant::now(), digest, &pass.parent.key, &why));
     }

@@ -136,6 +136,11 @@ impl Error {
         if tainted { format!("{}: {TAINTED}", self.reason()) } else { self.to_string() }
     }
 
+    /// Returns the message for those who may not read the parent: the reason alone, without any words of the plugin.
+    pub fn message_for_strangers(&self, tainted: bool) -> String {
+        if tainted { self.message(true) } else { self.reason().to_owned() }
+    }
+
     /// Returns whether the error is the fault of the plugin, and so counts against its revision.
     pub fn is_plugin_fault(&self) -> bool {
         match self {

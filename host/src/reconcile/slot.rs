@@ -72,6 +72,11 @@ impl<T> Slot<T> {
         drop(before);
     }
 
+    /// Ends the active revision, so that none is active. Keeps the last refusal.
+    pub fn clear(&self) {
+        self.current.store(None);
+    }
+
     /// Replaces the views of the active revision. Keeps the last refusal.
     pub fn rewire(&self, next: Arc<T>) {
         self.current.store(Some(next));

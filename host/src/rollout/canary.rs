@@ -22,7 +22,7 @@ use crate::reconcile::canary::Canary;
 use crate::reconcile::slot::Refused;
 use crate::reconcile::views;
 use crate::reconcile::views::Views;
-use crate::rollout::history::Event;
+use crate::rollout::history::{Activation, Event};
 use crate::rollout::install::{Start, remember};
 use crate::rollout::managed_plugin::ManagedPlugin;
 use crate::rollout::rollback::ROLLBACK_TIMEOUT;
@@ -184,9 +184,11 @@ impl ManagedPlugin {
         let component = self.state.lock().canary.take();
         let revision = new.revision.clone();
         let gone = self.publish(new, Start::Swap, Stopwatch::start());
-        let (before, source) = (self.controller.judgement.probation.before(), self.source_of(digest));
+        let before = self.controller.judgement.probation.before();
+        let (source, signed_by) = (self.source_of(digest), self.signed_by(digest));
+        let activation = Activation { source, signed_by, before, ..Activation::default() };
         self.remember(move |history| {
-            remember(history, &revision, component.as_ref(), ("", before, source));
+            remember(history, &revision, component.as_ref(), "", activation);
             drop(gone);
         })
         .await;
@@ -205,6 +207,11 @@ impl ManagedPlugin {
         let (controller, RollbackVerdict { why, failed_on }) = (&self.controller, verdict);
         let (Some(canary), Some(active)) = (controller.canary.current(), controller.active()) else { return };
         let (plugin, digest, before) = (&*controller.name, canary.digest(), active.revision.digest());
+        let is_called = controller.canary.breaker.shown(Instant::now()).state == State::Closed;
+        if is_called && self.fails_on_few(&failed_on, canary.parents()) {
+            tracing::warn!(plugin, %digest, "{why}; but on no more of its parents than spec.swap.maxFailing allows, so it stays the canary");
+            return controller.canary.judgement.probation.excuse();
+        }
         let asked = tokio::time::timeout(ROLLBACK_TIMEOUT, impact::fails_on_all(controller, &active, &failed_on));
         if !failed_on.is_empty() && asked.await.unwrap_or(false) {
             tracing::warn!(plugin, %digest, active = %before, "{why}; but the active revision fails on the same objects, so it stays the canary");

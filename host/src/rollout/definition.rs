@@ -25,6 +25,15 @@ impl Definition {
         Self::File(Box::new(FollowedFile::file(path, file::MAX_SIZE)))
     }
 
+    /// Returns the same source, of which nothing was returned yet.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        match self {
+            Self::File(file) => Self::file(file.path()),
+            Self::Object(object) => Self::Object(object.clone()),
+        }
+    }
+
     /// Waits for a definition that was not returned before.
     ///
     /// # Errors

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::config::manifest::DigestPrefix;
@@ -45,6 +45,9 @@ const PRUNE_INTERVAL: Duration = Duration::from_secs(5);
 /// How often to compare the revisions with what `spec.approve`, `spec.revision` and `spec.rollout` want.
 const CONTROL_INTERVAL: Duration = Duration::from_secs(1);
 
+/// The pause between two attempts to activate an earlier revision while the source cannot be fetched.
+const WITHOUT_SOURCE_PAUSE: Duration = Duration::from_secs(60);
+
 /// The rollout of one plugin.
 struct Driver {
     plugin: Arc<ManagedPlugin>,
@@ -62,6 +65,8 @@ struct Driver {
     controls: Controls,
     /// The revision that is being activated because `spec.revision` names it.
     returning: Option<String>,
+    /// When the last good revision may be activated again though the source cannot be fetched.
+    without_source_from: Instant,
 }
 
 /// The work of a stage.
@@ -72,7 +77,12 @@ struct UnderWay {
 
 /// Drives a plugin's rollout until the host ends. An activation may wait long for a kind that the cluster does not
 /// have yet; a newer component replaces that activation.
-pub(crate) async fn run(plugin: Arc<ManagedPlugin>, definition: Definition, mut requests: mpsc::Receiver<Request>) {
+pub(crate) async fn run(
+    plugin: Arc<ManagedPlugin>,
+    definition: Definition,
+    requests: Arc<Mutex<mpsc::Receiver<Request>>>,
+) {
+    let mut requests = requests.lock().await;
     let _only_host = plugin.clone().become_only_host().await;
     let config = plugin.plugin();
     let mut driver = Driver {
@@ -86,6 +96,7 @@ pub(crate) async fn run(plugin: Arc<ManagedPlugin>, definition: Definition, mut 
         callers: Vec::new(),
         controls: Controls::default(),
         returning: None,
+        without_source_from: Instant::now(),
         plugin: plugin.clone(),
     };
     // A read of an unchanged file is no event, but may be all that a caller waits for. So the answers are due at
@@ -145,6 +156,9 @@ impl Driver {
     }
 
     fn activate(&mut self, offered: Result<Candidate, LoadError>) {
+        if let Ok(component) = &offered {
+            self.plugin.note_offered(component);
+        }
         if self.step(Event::Offered) == Work::Begins {
             self.begin(self.plugin.clone().activate(offered).map(Ok).boxed());
         }
@@ -207,9 +221,12 @@ impl Driver {
             Applied::Nothing => {}
             Applied::Control => self.controls_changed(),
             Applied::All => {
+                let canary = self.plugin.controller.canary.current().map(|canary| canary.digest());
                 if !config.source.is_same_place(&before.source) {
                     // It came from the other source, and the definition no longer names it.
                     self.plugin.end_canary("spec.source names another component now");
+                } else if canary.is_some_and(|canary| !self.plugin.is_accepted(canary)) {
+                    self.plugin.end_canary("spec.source.verify requires another signature now");
                 }
                 self.step(Event::FileChanged);
                 self.component.redirect(
@@ -238,7 +255,7 @@ impl Driver {
         if !self.component.has_changed() {
             self.plugin.is_source_unread.store(false, Ordering::Relaxed);
         }
-        if self.advance_canary().await {
+        if self.retire_unaccepted() || self.advance_canary().await || self.do_without_source() {
             return;
         }
         let plugin = self.plugin.clone();
@@ -261,6 +278,36 @@ impl Driver {
         }
         let failure = self.controls.failure(&wanted, known, |approve| self.is_known(approve));
         *plugin.control_failing.lock() = failure;
+    }
+
+    /// Ends the active component if `verify` refuses it. What the source has instead is activated first where that is
+    /// about to be read, so that it is verified beside the active one.
+    fn retire_unaccepted(&mut self) -> bool {
+        let is_fetched = self.plugin.fetched.lock().component.is_some();
+        let Some(unaccepted) = self.plugin.unaccepted_active() else { return false };
+        if is_fetched && self.component.has_changed() {
+            return false;
+        }
+        self.plugin.retire(&unaccepted);
+        self.component.offer_again();
+        self.without_source_from = Instant::now();
+        true
+    }
+
+    /// Begins to activate the last good revision if none is active and the source cannot be fetched, as it would be
+    /// without a restart. Returns whether it did.
+    fn do_without_source(&mut self) -> bool {
+        let is_failing = self.plugin.fetched.lock().failing.is_some();
+        let has_none = self.plugin.controller.active().is_none() && self.component.offered().is_none();
+        if !(is_failing && has_none) || Instant::now() < self.without_source_from || self.component.path().exists() {
+            return false;
+        }
+        self.without_source_from = Instant::now() + WITHOUT_SOURCE_PAUSE;
+        let begins = self.step(Event::Offered) == Work::Begins;
+        if begins {
+            self.begin(self.plugin.clone().activate_without_source().map(Ok).boxed());
+        }
+        begins
     }
 
     /// Returns whether the plugin has or had a component of this digest, or may have one once its source was read.

@@ -19,8 +19,10 @@ use crate::config::PluginConfig;
 use crate::config::manifest::{ConfigMapKey, Source};
 use crate::registry::{Access, Credentials, ImageRef, Pull, RegistryError};
 use crate::rollout::managed_plugin::{Fetched, FetchedComponent, ManagedPlugin};
+use crate::rollout::provenance::Unaccepted;
 use crate::sandbox::candidate::Candidate;
 use crate::sandbox::safe_file;
+use hotshoe_core::check::provenance::SignatureRule;
 use hotshoe_core::flow::backoff::doubled;
 use hotshoe_core::model::digest::Digest;
 
@@ -34,6 +36,11 @@ const STORE_RETRY_PAUSE: Duration = Duration::from_secs(30);
 /// Why a component that was active cannot be activated again.
 pub(crate) const NOT_KEPT: &str =
     "it is not kept any more; build it again and reload it (`hotshoe history` shows what is kept)";
+
+/// The reason where a component has no signature.
+const UNSIGNED: &str = "SignatureMissing";
+/// Why no signature of a component can be looked for.
+const OF_NO_IMAGE: &str = "did not come from the repository of spec.source.oci, so no signature of it can be looked for; push it there and sign it, or use another component";
 
 /// The reason where a component cannot be stored.
 const UNWRITABLE: &str = "SourceUnwritable";
@@ -51,6 +58,7 @@ pub(crate) async fn run(plugin: Arc<ManagedPlugin>) {
         }
         if plugin.plugin().source != config.source {
             *plugin.fetched.lock() = Fetched::default();
+            *plugin.unaccepted.lock() = None;
         }
     }
 }
@@ -68,7 +76,7 @@ async fn redefined(plugin: &ManagedPlugin, config: &PluginConfig) {
 
 async fn follow(plugin: &Arc<ManagedPlugin>, source: &Source) {
     match (&source.config_map, &source.oci) {
-        (Some(key), _) => follow_config_map(plugin, key).await,
+        (Some(key), _) => follow_config_map(plugin, source, key).await,
         (None, Some(image)) => follow_image(plugin, source, image).await,
         (None, None) => std::future::pending().await,
     }
@@ -87,12 +95,28 @@ async fn follow_image(plugin: &Arc<ManagedPlugin>, source: &Source, image: &str)
                 failures += 1;
             }
         }
+        prove_active(plugin).await;
         let pause = if failures > 0 { doubled(FIRST_BACKOFF, failures - 1, MAX_BACKOFF) } else { source.interval() };
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = plugin.refetch.notified() => {}
         }
     }
+}
+
+/// Finds out whether the active component is signed as required, where that is not known: the definition may have
+/// changed since it was fetched, and it may not be what the source has now.
+async fn prove_active(plugin: &Arc<ManagedPlugin>) {
+    let active = plugin.controller.active().map(|active| active.revision.digest());
+    let Some(digest) = active.filter(|active| !plugin.is_accepted(*active)) else { return };
+    let refused = match pull_known(plugin, digest).await {
+        Ok(_) => {
+            plugin.record_signers(digest).await;
+            None
+        }
+        Err((reason, message)) => Some(Unaccepted { digest, reason, message }),
+    };
+    *plugin.unaccepted.lock() = refused;
 }
 
 /// Pulls the image that the reference means now, unless it is the one that was pulled before. Returns its digest.
@@ -112,7 +136,8 @@ async fn pull_if_changed(
     }
     let image = image.pinned(digest);
     let component = pull(plugin, source, &image, access).await.map_err(failed)?;
-    store(plugin, component, image.to_string()).await?;
+    plugin.note_signers(component.digest(), source.signature_rule().signers().to_vec());
+    store(plugin, source, component, image.to_string()).await?;
     Ok(digest)
 }
 
@@ -122,14 +147,25 @@ async fn pull_if_changed(
 /// # Errors
 /// Why it cannot be pulled.
 pub(crate) async fn pull_again(plugin: &ManagedPlugin, digest: Digest) -> Result<Candidate, String> {
+    pull_known(plugin, digest).await.map_err(|(_, message)| message)
+}
+
+/// Pulls a component that was active, and verifies by whom its image is signed.
+async fn pull_known(plugin: &ManagedPlugin, digest: Digest) -> Result<Candidate, Failure> {
     let source = plugin.plugin().source.clone();
-    let image = image_to_pull_again(plugin, digest).ok_or(NOT_KEPT)?;
-    let access = access(plugin, &source).await.map_err(|(_, message)| message)?;
-    let component = pull(plugin, &source, &image, access).await.map_err(|error| error.to_string())?;
-    match component.digest() == digest {
-        true => Ok(component),
-        false => Err(format!("{image} has the component {} and not {digest}", component.digest())),
+    let image = image_to_pull_again(plugin, digest).ok_or_else(|| match source.signature_rule() {
+        SignatureRule::Nothing => ("SourceUnreachable", NOT_KEPT.to_owned()),
+        SignatureRule::OneOf(_) => (UNSIGNED, format!("{digest} {OF_NO_IMAGE}")),
+    })?;
+    let access = access(plugin, &source).await?;
+    let pulled = pull(plugin, &source, &image, access).await;
+    let component = pulled.map_err(|error| (error.reason(), error.to_string()))?;
+    if component.digest() != digest {
+        let message = format!("{image} has the component {} and not {digest}", component.digest());
+        return Err(("WrongDigest", message));
     }
+    plugin.note_signers(digest, source.signature_rule().signers().to_vec());
+    Ok(component)
 }
 
 /// Returns the image from which a component can be pulled again: one that is named by its digest, in the repository of
@@ -185,13 +221,13 @@ async fn access(plugin: &ManagedPlugin, source: &Source) -> Result<Access, Failu
     Ok(Access { credentials, ..access })
 }
 
-async fn follow_config_map(plugin: &Arc<ManagedPlugin>, ConfigMapKey { name, key }: &ConfigMapKey) {
+async fn follow_config_map(plugin: &Arc<ManagedPlugin>, source: &Source, ConfigMapKey { name, key }: &ConfigMapKey) {
     let shared = &plugin.shared;
     let found = Newest::default();
     let stored = async {
         loop {
             let stored = match found.next().await {
-                Found::Component(bytes, version) => store(plugin, Candidate::of(bytes), version).await,
+                Found::Component(bytes, version) => store(plugin, source, Candidate::of(bytes), version).await,
                 Found::Nothing(reason, message) => Err((reason, message)),
             };
             if let Err((reason, message)) = stored {
@@ -241,9 +277,13 @@ impl<T> Newest<T> {
     }
 }
 
-/// Writes a component to the file that the rollout follows.
-async fn store(plugin: &ManagedPlugin, component: Candidate, source: String) -> Result<(), Failure> {
+/// Writes a component of a source to the file that the rollout follows.
+async fn store(plugin: &ManagedPlugin, asked: &Source, component: Candidate, source: String) -> Result<(), Failure> {
     let config = plugin.plugin();
+    if config.source != *asked {
+        // The file of the present source must have nothing that was verified by the rules of another.
+        return Ok(());
+    }
     let (limit, size) = (config.limits.component_bytes, component.bytes().len());
     if size as u64 > limit.0 {
         let message = format!(

@@ -25,9 +25,9 @@ impl ManagedPlugin {
             }
             self.controller.slot.refuse(Refused::new(Some(digest), &LoadError::RolledBack(why)));
         }
-        let (active, history) = (active?, self.history());
-        history.rolled_back(active)?;
-        history.rollback_targets(Some(active)).first().copied()
+        let active = active?;
+        self.history().rolled_back(active)?;
+        self.rollback_targets(Some(active)).first().copied()
     }
 
     /// Returns the rollback of the component that is refused here, if the remembered history does not have it.

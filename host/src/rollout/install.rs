@@ -73,8 +73,14 @@ impl ManagedPlugin {
         };
         self.refuse(digest, &error).await;
         if self.controller.active().is_none() {
-            self.fall_back(digest).await;
+            let start = Start::Return("the component that was offered at the start was refused");
+            self.fall_back(digest, start).await;
         }
+    }
+
+    /// Activates the last good revision again, because no revision is active and the source offers nothing.
+    pub(crate) async fn activate_without_source(self: Arc<Self>) {
+        self.fall_back(None, Start::Return("the source could not be read, and no component was active")).await;
     }
 
     async fn activate_candidate(&self, candidate: Candidate) -> Result<(), (Digest, LoadError)> {
@@ -84,6 +90,7 @@ impl ManagedPlugin {
             self.controller.slot.clear_refusal();
             // Its kept file may be damaged, and can be written again from these bytes.
             self.remember(move |history| history.keep(&candidate)).await;
+            self.record_signers(digest).await;
             return Ok(());
         }
         if self.controller.canary.is(digest) {
@@ -104,11 +111,8 @@ impl ManagedPlugin {
     /// beside it. A component that was exchanged while no host ran must not break more than one that is exchanged while
     /// a host runs.
     async fn restore(&self, offered: Digest) {
-        let last = {
-            let history = self.history();
-            let is_new = history.current() != Some(offered);
-            is_new.then(|| history.rollback_targets(Some(offered)).first().copied()).flatten()
-        };
+        let is_new = self.history().current() != Some(offered);
+        let last = is_new.then(|| self.rollback_targets(Some(offered)).first().copied()).flatten();
         let Some(last) = last else { return };
         let restored = async {
             let kept = self.kept_or_pulled(last).await?;
@@ -141,16 +145,15 @@ impl ManagedPlugin {
         history.rolled_back(digest).map(|entry| LoadError::RolledBack(entry.message.clone()))
     }
 
-    /// Activates the last good revision again, because the offered component was refused and no revision is active. If
-    /// `spec.revision` names a revision that is not available, that may be the offered component.
-    async fn fall_back(&self, offered: Option<Digest>) {
+    /// Activates the last good revision again, because no revision is active and the offered component, if there is one,
+    /// was refused. If `spec.revision` names a revision that is not available, that may be the offered component.
+    async fn fall_back(&self, offered: Option<Digest>, start: Start<'_>) {
         let refused = self.controller.slot.refused();
         let pinned = self.plugin().control.revision.clone();
         let is_pinned = |digest: Digest| pinned.as_ref().is_none_or(|pinned| pinned.is_of(digest));
-        let mut earlier = self.history().rollback_targets(offered.filter(|offered| is_pinned(*offered)));
+        let mut earlier = self.rollback_targets(offered.filter(|offered| is_pinned(*offered)));
         earlier.sort_by_key(|digest| !is_pinned(*digest));
         for digest in earlier {
-            let start = Start::Return("the component that was offered at the start was refused");
             let activated = match self.kept_or_pulled(digest).await {
                 Ok(kept) => self.try_activate(kept, start).await.map_err(|error| error.to_string()),
                 Err(why) => Err(why),
@@ -234,9 +237,10 @@ impl ManagedPlugin {
         // The active revision has opened the same watches by now.
         drop(views);
         let (why, before) = (start.why().to_owned(), self.controller.judgement.probation.before());
-        let source = self.source_of(digest);
+        let (source, signed_by) = (self.source_of(digest), self.signed_by(digest));
         self.remember(move |history| {
-            remember(history, &revision, component.as_ref(), (&why, before, source));
+            let activation = Activation { source, signed_by, before, ..Activation::default() };
+            remember(history, &revision, component.as_ref(), &why, activation);
             // Dropped here, on the blocking thread: unmapping native code takes the kernel as long as a decision.
             drop(gone);
         })
@@ -279,8 +283,11 @@ impl ManagedPlugin {
         former.into_iter().collect()
     }
 
-    /// Returns a component that was active, if it is kept and intact.
+    /// Returns a component that was active, if it is kept and intact, and signed as `verify` requires now.
     pub(crate) async fn kept(&self, digest: Digest) -> Option<Candidate> {
+        if !self.is_accepted(digest) {
+            return None;
+        }
         let (history, most) = (self.history(), self.plugin().limits.component_bytes);
         let kept = move || history.component(digest, most);
         tokio::task::spawn_blocking(kept).await.ok().flatten()
@@ -424,18 +431,20 @@ pub(crate) fn remember(
     history: &mut History,
     revision: &Revision,
     component: Option<&Candidate>,
-    (why, before, source): (&str, CallStats, Option<String>),
+    why: &str,
+    activation: Activation,
 ) {
     let digest = revision.digest();
     if let Some(component) = component {
         history.keep(component);
     }
-    if history.current() != Some(digest) {
-        let descriptor = revision.descriptor();
-        let owns = descriptor.owns.iter().map(|owned| owned.kind.clone()).collect();
-        let activation = Activation { finalizer: descriptor.finalizer.clone(), owns, source, before };
-        history.activate(digest, &descriptor.version, activation, why);
+    if history.current() == Some(digest) {
+        return history.record_signers(digest, activation.signed_by);
     }
+    let descriptor = revision.descriptor();
+    let owns = descriptor.owns.iter().map(|owned| owned.kind.clone()).collect();
+    let activation = Activation { finalizer: descriptor.finalizer.clone(), owns, ..activation };
+    history.activate(digest, &descriptor.version, activation, why);
 }
 
 /// Returns the error of a component that was rolled back or requires approval, and was not approved since.

@@ -1,6 +1,6 @@
 //! A plugin whose rollout the host manages: its active revision, its history, its `plugin.yaml` and its status.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -19,7 +19,9 @@ use crate::config::{HostSettings, PluginConfig};
 use crate::reconcile::controller::Controller;
 use crate::registry::Puller;
 use crate::rollout::history::{Entry, History, Room, SharedHistory};
+use crate::rollout::provenance::Unaccepted;
 use crate::rollout::status::PluginStatus;
+use crate::rollout::supervised::supervise;
 use crate::rollout::underway::Underway;
 use crate::sandbox::candidate::Candidate;
 use crate::sandbox::compile::Compiler;
@@ -28,6 +30,7 @@ use crate::sandbox::revision::Revision;
 use crate::telemetry::metrics::Metrics;
 use hotshoe_core::check::grant;
 use hotshoe_core::check::memory_share::Account;
+use hotshoe_core::check::provenance::Signer;
 use hotshoe_core::model::digest::Digest;
 
 /// How long an admin command waits for its outcome.
@@ -82,10 +85,16 @@ pub struct ManagedPlugin {
     pub(crate) control_failing: Mutex<Option<String>>,
     /// The state of a component that is fetched.
     pub(crate) fetched: Mutex<Fetched>,
+    /// The signers of components that were fetched by this host: one of them has signed the image.
+    pub(super) signed: Mutex<Vec<(Digest, Vec<Signer>)>>,
+    /// The component that was active, and that `verify` does not accept.
+    pub(super) unaccepted: Mutex<Option<Unaccepted>>,
     /// Wakes the fetch after a change of the definition, whose source may be another one now.
     pub(crate) redefined: Notify,
     /// Has the registry asked again at once.
     pub(crate) refetch: Notify,
+    /// The tasks that panicked lately, and why.
+    panics: Mutex<BTreeMap<&'static str, String>>,
     tasks: Mutex<Vec<AbortOnDropHandle<()>>>,
     requests: mpsc::Sender<Request>,
 }
@@ -179,8 +188,11 @@ impl ManagedPlugin {
             is_source_unread: AtomicBool::new(false),
             control_failing: Mutex::default(),
             fetched: Mutex::default(),
+            signed: Mutex::default(),
+            unaccepted: Mutex::default(),
             redefined: Notify::new(),
             refetch: Notify::new(),
+            panics: Mutex::default(),
             tasks: Mutex::default(),
             requests,
         }
@@ -189,6 +201,38 @@ impl ManagedPlugin {
     /// Runs a task until the plugin is stopped.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.lock().push(AbortOnDropHandle::new(tokio::spawn(task)));
+    }
+
+    /// Runs a task until the plugin is stopped, and again whenever it panics.
+    pub(crate) fn spawn_supervised<F: Future<Output = ()> + Send + 'static>(
+        self: &Arc<Self>,
+        task: &'static str,
+        run: impl FnMut() -> F + Send + 'static,
+    ) {
+        let plugin = self.clone();
+        let report = move |why: Option<&str>| plugin.report_panic(task, why);
+        self.spawn(supervise(run, report));
+    }
+
+    fn report_panic(&self, task: &'static str, why: Option<&str>) {
+        let mut panics = self.panics.lock();
+        panics.remove(task);
+        let Some(why) = why else { return };
+        let plugin = &*self.controller.name;
+        tracing::error!(
+            plugin,
+            task,
+            "a task of the plugin panicked and begins again; this is a fault of the host: {why}"
+        );
+        self.shared.metrics.panicked(plugin);
+        panics.insert(task, why.to_owned());
+    }
+
+    /// Returns which tasks of the plugin panicked lately, and why.
+    pub fn panics(&self) -> Option<String> {
+        let panics = self.panics.lock();
+        let shown: Vec<String> = panics.iter().map(|(task, why)| format!("its {task} task panicked: {why}")).collect();
+        (!shown.is_empty()).then(|| shown.join("; "))
     }
 
     /// Stops the plugin: running reconciles may end within a timeout, and then nothing of the plugin is left in the

@@ -13,16 +13,18 @@ pub mod history;
 pub mod host_lock;
 pub mod install;
 pub mod managed_plugin;
+pub mod provenance;
 pub mod rollback;
 mod stage;
 mod standby;
 pub mod status;
+mod supervised;
 mod underway;
 pub mod verify;
 
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
 
 use crate::cluster::apply::Writer;
 use crate::cluster::identity::Identity;
@@ -59,8 +61,10 @@ pub async fn start(
     let managed = Arc::new(ManagedPlugin::new(controller, shared, plugin, history, requests));
     managed.spawn(worker::run(managed.controller.clone()));
     managed.spawn(managed.controller.clone().follow_shards());
-    managed.spawn(driver::run(managed.clone(), definition, commands));
-    managed.spawn(fetch::run(managed.clone()));
+    let (driven, commands) = (managed.clone(), Arc::new(Mutex::new(commands)));
+    managed.spawn_supervised("rollout", move || driver::run(driven.clone(), definition.again(), commands.clone()));
+    let fetching = managed.clone();
+    managed.spawn_supervised("fetch", move || fetch::run(fetching.clone()));
     let controller = managed.controller.clone();
     managed.spawn(async move { controller.writer.check_impersonation().await });
     managed

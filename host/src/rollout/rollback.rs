@@ -12,11 +12,13 @@ use crate::rollout::fetch::{NOT_KEPT, image_to_pull_again, pull_again};
 use crate::rollout::history::{Event, History};
 use crate::rollout::install::{Start, needs_approval};
 use crate::rollout::managed_plugin::ManagedPlugin;
+use crate::sandbox::candidate::Candidate;
 use crate::sandbox::code_cache::Purpose;
 use crate::sandbox::error::{LoadError, Reason};
 use crate::sandbox::revision::Revision;
 use crate::shadow::impact;
 use crate::telemetry::swap_timer::Stopwatch;
+use hotshoe_core::flow::circuit_breaker::State;
 use hotshoe_core::flow::probation::RollbackVerdict;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::object::Key;
@@ -31,6 +33,10 @@ impl ManagedPlugin {
     pub(crate) async fn roll_back_from(self: Arc<Self>, verdict: RollbackVerdict, offered: Option<Digest>) {
         let Some(bad) = self.controller.active().map(|active| active.revision.clone()) else { return };
         let (plugin, RollbackVerdict { why, failed_on }) = (&*self.controller.name, verdict);
+        if self.fails_on_few(&failed_on, self.parents()) {
+            tracing::warn!(plugin, digest = %bad.digest(), "{why}; but on no more of its parents than spec.swap.maxFailing allows, so it stays active");
+            return self.controller.judgement.probation.excuse();
+        }
         let before = match self.predecessor(bad.digest()).await {
             Ok(before) => before,
             Err(lost) => {
@@ -69,15 +75,38 @@ impl ManagedPlugin {
         }
     }
 
+    /// Returns the best of the components that were active before this one, as far as it is kept or can be pulled.
+    async fn first_available(&self, bad: Digest) -> Result<Candidate, String> {
+        let mut why = "no other component was active before it; build an earlier one again".to_owned();
+        for earlier in self.rollback_targets(Some(bad)) {
+            match self.kept_or_pulled(earlier).await {
+                Ok(kept) => return Ok(kept),
+                Err(error) => why = format!("{earlier}, which was active before it, cannot be activated: {error}"),
+            }
+        }
+        Err(why)
+    }
+
+    fn parents(&self) -> usize {
+        self.controller.active().map_or(0, |active| active.parents.watch.cache.len())
+    }
+
+    /// Returns whether so few of so many parents fail that `spec.swap.maxFailing` accepts it. While its circuit is open,
+    /// a revision serves no parent.
+    pub(crate) fn fails_on_few(&self, failed_on: &[Key], parents: usize) -> bool {
+        let (failing, _) = self.controller.in_trouble();
+        let max_failing = usize::from(self.plugin().max_failing);
+        let is_called = self.controller.breaker.shown(std::time::Instant::now()).state == State::Closed;
+        max_failing > 0 && !failed_on.is_empty() && is_called && failing * 100 <= parents * max_failing
+    }
+
     /// Returns the revision that was active before this one: from memory, or else from its kept component.
     async fn predecessor(&self, bad: Digest) -> Result<Arc<Revision>, String> {
-        if let Some(before) = self.state.lock().before.clone() {
+        let before = self.state.lock().before.clone();
+        if let Some(before) = before.filter(|before| self.is_accepted(before.digest())) {
             return Ok(before);
         }
-        let earlier = self.history().rollback_targets(Some(bad));
-        let last = *earlier.first().ok_or("no other component was active before it; build an earlier one again")?;
-        let kept =
-            self.kept_or_pulled(last).await.map_err(|why| format!("the one before it cannot be activated: {why}"))?;
+        let kept = self.in_time(self.first_available(bad)).await?;
         let (shared, plugin) = (&self.shared, self.plugin());
         let (limits, memory) = (plugin.limits.clone(), &plugin.memory);
         let loaded = Revision::load(&shared.engine, &shared.compiler, kept, limits, Purpose::Activation, memory);
@@ -101,10 +130,10 @@ impl ManagedPlugin {
     }
 
     /// Runs a rollback within its time limit.
-    pub(crate) async fn in_time<E: Display>(
+    pub(crate) async fn in_time<T, E: Display>(
         &self,
-        rollback: impl Future<Output = Result<(), E>>,
-    ) -> Result<(), String> {
+        rollback: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, String> {
         // Pinned, so that the future still exists, and shows what it waits for, when `awaited` is called.
         let mut rollback = std::pin::pin!(rollback);
         match tokio::time::timeout(ROLLBACK_TIMEOUT, &mut rollback).await {
@@ -124,8 +153,7 @@ impl ManagedPlugin {
             None => {
                 // Just after a start, no revision is active yet.
                 let history = self.history();
-                let before = history.rollback_targets(present.or_else(|| history.current()));
-                drop(history);
+                let before = self.rollback_targets(present.or_else(|| history.current()));
                 last_available(&before, |earlier| self.is_available(earlier))?
             }
         };
@@ -137,14 +165,15 @@ impl ManagedPlugin {
 
     /// Returns whether a component that was active is kept, on the disk or in memory, or can be pulled again.
     pub(crate) fn is_available(&self, digest: Digest) -> bool {
-        self.history().is_kept(digest)
+        (self.is_accepted(digest) && self.history().is_kept(digest))
             || self.in_memory(digest).is_some()
             || image_to_pull_again(self, digest).is_some()
     }
 
-    /// Returns the revision that was active before the present one, if it has this digest.
+    /// Returns the revision that was active before the present one, if it has this digest and is signed as required.
     fn in_memory(&self, digest: Digest) -> Option<Arc<Revision>> {
-        self.state.lock().before.clone().filter(|before| before.digest() == digest)
+        let before = self.state.lock().before.clone();
+        before.filter(|before| before.digest() == digest && self.is_accepted(digest))
     }
 
     /// Activates an earlier revision, from its kept component or else from memory.

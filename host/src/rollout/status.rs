@@ -251,7 +251,8 @@ impl ManagedPlugin {
                 }
                 (Some(_), ..) => None,
                 (None, Some(refused), _) => Some(refused.message.clone()),
-                (None, None, shown) => shown.as_ref().map(|shown| shown.waits_for.clone()),
+                (None, None, Some(shown)) => Some(shown.waits_for.clone()),
+                (None, None, None) => self.unaccepted().map(|unaccepted| unaccepted.to_string()),
             }),
             digest: active.as_ref().map(|active| active.revision.digest()),
             version: active.as_ref().map(|active| active.revision.descriptor().version.clone()),

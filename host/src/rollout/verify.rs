@@ -79,7 +79,7 @@ async fn examine_beside(controller: &Controller, active: &ActiveRevision, new: &
 /// Returns why a revision must not replace the active one without an approval.
 pub(crate) fn objection(active: &ActiveRevision, new: &ActiveRevision, survey: &Survey) -> Option<Objection> {
     let orphans = orphans(active, new).map(|why| Objection { why, fails: false });
-    orphans.or_else(|| survey.objection(new.plugin.max_losing))
+    orphans.or_else(|| survey.objection(new.plugin.max_losing, new.plugin.max_failing))
 }
 
 /// Describes the parents that a new revision would leave with the active one's finalizer, because it has another
@@ -173,7 +173,7 @@ async fn call_about(controller: &Controller, new: &ActiveRevision, parent: Arc<O
     }
     let tainted = decide::shows_secrets(&observed.shown);
     let Err(aborted) = new.revision.decide(call, observed.shown).await else { return Ok(()) };
-    let why = Error::from(aborted).message(tainted);
+    let why = Error::from(aborted).message_for_strangers(tainted);
     Err(format!("it fails on the first parents that it is asked about: {name}: {why}"))
 }
 

@@ -33,6 +33,8 @@ async fn scraped(State(about): State<About>) -> Response {
         about.metrics.queue(&controller.name, waiting, running);
         about.metrics.deleting(&controller.name, controller.deleting().map_or(0, |deleting| deleting.count));
         about.metrics.memory(&controller.name, &plugin.memory());
+        let waiting = controller.slot.refused().is_some_and(|refused| refused.can_be_approved());
+        about.metrics.waits_for_approval(&controller.name, waiting);
         about.metrics.stalled(&controller.name, controller.stalled().map_or(0, |stalled| stalled.count));
     }
     for LeaseStatus { name, held, seconds, .. } in about.leases.status() {

@@ -18,15 +18,12 @@ use crate::shadow::summary::Times;
 use hotshoe_core::check;
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::object::{Key, Object};
-use hotshoe_core::model::sanitize;
 
 /// How many parents are evaluated at once: while the revision is called for one, the next are observed and the previous
 /// ones are checked.
 const CONCURRENT_PARENTS: usize = 4;
 /// The number of calls that use up their time after which a run ends: ten thousand such calls would take an hour.
 pub(crate) const OVERDUE: usize = 20;
-/// The maximum length of the text about a parent, in bytes.
-const MAX_TEXT_BYTES: usize = 500;
 
 /// What a revision would break.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,15 +73,21 @@ pub struct Objection {
 }
 
 impl Survey {
-    /// Returns why the revision requires approval: it fails where the active one does not, would delete children of
-    /// more than `max_losing` percent of the parents, or took so long that it was not called for all of them.
-    pub fn objection(&self, max_losing: u8) -> Option<Objection> {
+    /// Returns why the revision requires approval: it fails where the active one does not on more than `max_failing`
+    /// percent of the parents, would delete children of more than `max_losing` percent of them, or took so long that it
+    /// was not called for all of them.
+    pub fn objection(&self, max_losing: u8, max_failing: u8) -> Option<Objection> {
         let Survey { parents, looked_at, losing, failing } = self;
-        let fails = failing.count > 0;
+        let is_more = |noted: &Noted, percent: u8| noted.count * 100 > parents * usize::from(percent);
+        let fails = is_more(failing, max_failing);
         let why = if fails {
             let (count, first) = (failing.count, failing.sentence_end());
-            format!("it fails on {count} of {parents} parents that the active revision serves{first}")
-        } else if losing.count * 100 > parents * usize::from(max_losing) {
+            let bound = match max_failing {
+                0 => String::new(),
+                percent => format!(", more than {percent} of 100 (spec.swap.maxFailing)"),
+            };
+            format!("it fails on {count} of {parents} parents that the active revision serves{bound}{first}")
+        } else if is_more(losing, max_losing) {
             let (count, first) = (losing.count, losing.sentence_end());
             format!(
                 "it would delete children of {count} of {parents} parents, more than {max_losing} of 100 (spec.swap.maxLosing){first}"
@@ -126,9 +129,10 @@ impl Found {
             }
             // A transient error of the API server is no fault of the revision.
             Some(Evaluated { answer: Err(Error::Api(error)), .. }) if error.is_transient() => {}
+            // Only the reason: who may read the status of a `Plugin` may often not read its parents. The words are in
+            // the parent's own condition, and `hotshoe shadow` shows them.
             Some(Evaluated { answer: Err(error), tainted, .. }) => {
-                found.failing =
-                    (memory.failures == 0).then(|| sanitize::clean(error.message(*tainted), MAX_TEXT_BYTES));
+                found.failing = (memory.failures == 0).then(|| error.message_for_strangers(*tainted));
             }
         }
         found
@@ -303,23 +307,34 @@ mod tests {
 
     #[test]
     fn a_revision_that_deletes_children_of_too_many_parents_waits() {
-        assert_eq!(found(5, 0).objection(10), None);
-        let Objection { why, fails } = found(6, 0).objection(10).unwrap();
+        assert_eq!(found(5, 0).objection(10, 0), None);
+        let Objection { why, fails } = found(6, 0).objection(10, 0).unwrap();
         assert!(why.contains("6 of 50") && why.contains("default/cache") && !fails, "{why}");
-        assert_eq!(found(50, 0).objection(100), None);
-        assert!(found(1, 0).objection(0).is_some());
+        assert_eq!(found(50, 0).objection(100, 0), None);
+        assert!(found(1, 0).objection(0, 0).is_some());
     }
 
     #[test]
     fn a_revision_that_fails_where_the_active_one_does_not_waits() {
-        let Objection { why, fails } = found(0, 1).objection(100).unwrap();
+        let Objection { why, fails } = found(0, 1).objection(100, 0).unwrap();
         assert!(why.starts_with("it fails on 1 of 50") && fails, "{why}");
+    }
+
+    #[test]
+    fn so_many_parents_as_max_failing_says_hold_no_revision_up() {
+        assert_eq!(found(0, 1).objection(10, 2), None);
+        let Objection { why, fails } = found(0, 2).objection(10, 2).unwrap();
+        assert!(why.contains("on 2 of 50") && why.contains("more than 2 of 100 (spec.swap.maxFailing)"), "{why}");
+        assert!(fails);
+        let Objection { fails, .. } = found(6, 1).objection(10, 2).unwrap();
+        assert!(!fails, "what it deletes is looked at all the same");
+        assert_eq!(Survey::default().objection(0, 0), None);
     }
 
     #[test]
     fn a_revision_that_could_not_be_called_for_every_parent_waits() {
         let ended_early = Survey { looked_at: 20, ..found(0, 0) };
-        let Objection { why, fails } = ended_early.objection(100).unwrap();
+        let Objection { why, fails } = ended_early.objection(100, 0).unwrap();
         assert!(why.starts_with("only 20 of 50") && !fails, "{why}");
     }
 }

@@ -87,7 +87,9 @@ pub struct Metrics {
     active: Family<ByController, Gauge>,
     deleting: Family<ByController, Gauge>,
     stalled: Family<ByController, Gauge>,
+    waiting: Family<ByController, Gauge>,
     calls: Seconds,
+    panics: Family<ByController, Counter>,
     swaps: Family<ByReason, Counter>,
     swap_seconds: Seconds,
     swap_stages: Family<ByStage, Histogram, Buckets>,
@@ -139,7 +141,17 @@ impl Default for Metrics {
                 "hotshoe_plugin_parents_stalled",
                 "Parents that are not tried again until they, the plugin or plugin.yaml change",
             ),
+            waiting: gauge(
+                table,
+                "hotshoe_plugin_approval_required",
+                "1 while a component waits for an approval, 0 otherwise",
+            ),
             calls: histogram(table, "hotshoe_plugin_call_seconds", "Time of a call of the plugin", call_times),
+            panics: counter(
+                table,
+                "hotshoe_plugin_task_panics",
+                "Times that the rollout or the fetch of a plugin panicked and began again",
+            ),
             swaps: counter(table, "hotshoe_plugin_revisions", "Revisions that were activated, or refused, by reason"),
             swap_seconds: histogram(
                 table,
@@ -285,6 +297,11 @@ impl Metrics {
         self.revisions.decides(plugin, revision);
     }
 
+    /// Shows that no revision is active from now on.
+    pub fn retired(&self, plugin: &str) {
+        self.revisions.forget(plugin);
+    }
+
     /// Shows which revision is the canary from now on.
     pub fn add_canary(&self, plugin: &str, revision: &Revision) {
         self.revisions.add_canary(plugin, revision);
@@ -314,6 +331,11 @@ impl Metrics {
         }
     }
 
+    /// Sets whether a component of a plugin waits for an approval.
+    pub fn waits_for_approval(&self, plugin: &str, waits: bool) {
+        self.waiting.get_or_create(&by(plugin)).set(i64::from(waits));
+    }
+
     /// Sets how much memory the host holds for a plugin, and how much it may hold.
     pub fn memory(&self, plugin: &str, memory: &Account) {
         let gauge = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
@@ -332,6 +354,11 @@ impl Metrics {
         self.leases_held.get_or_create(&labels).set(i64::from(held));
         let seconds = seconds.and_then(|seconds| i64::try_from(seconds).ok()).unwrap_or_default();
         self.lease_seconds.get_or_create(&labels).set(seconds);
+    }
+
+    /// Counts a task of a plugin that panicked.
+    pub fn panicked(&self, plugin: &str) {
+        self.panics.get_or_create(&by(plugin)).inc();
     }
 
     /// Counts a revision that was activated, or refused for this reason.
@@ -358,7 +385,7 @@ impl Metrics {
 
     /// Removes the gauges of a plugin that is removed. Its counters stay, because counters must never go down.
     pub fn forget(&self, plugin: &str) {
-        for gauge in [&self.depth, &self.active, &self.deleting, &self.stalled, &self.memory_limits] {
+        for gauge in [&self.depth, &self.active, &self.deleting, &self.stalled, &self.waiting, &self.memory_limits] {
             gauge.remove(&by(plugin));
         }
         for part in PARTS {
@@ -432,6 +459,8 @@ mod tests {
         metrics.queue("memcached", 1, 2);
         metrics.deleting("memcached", 3);
         metrics.stalled("memcached", 2);
+        metrics.panicked("memcached");
+        metrics.waits_for_approval("memcached", true);
         metrics.failed_for_good("memcached");
         metrics.ignored("memcached", 3);
         metrics.breaker("memcached", State::Open);
@@ -454,6 +483,8 @@ mod tests {
             r#"workqueue_depth{controller="memcached"} 1"#,
             r#"hotshoe_plugin_parents_deleting{controller="memcached"} 3"#,
             r#"hotshoe_plugin_parents_stalled{controller="memcached"} 2"#,
+            r#"hotshoe_plugin_task_panics_total{controller="memcached"} 1"#,
+            r#"hotshoe_plugin_approval_required{controller="memcached"} 1"#,
             r#"controller_runtime_terminal_reconcile_errors_total{controller="memcached"} 1"#,
             r#"hotshoe_plugin_breaker{controller="memcached",state="open"} 1"#,
             r#"hotshoe_plugin_breaker{controller="memcached",state="closed"} 0"#,

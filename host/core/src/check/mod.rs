@@ -23,6 +23,7 @@ pub mod memory_share;
 pub mod parent_kind;
 pub mod parents_claim;
 pub mod pod;
+pub mod provenance;
 pub mod pvc;
 pub mod result;
 pub mod selector;

@@ -161,15 +161,16 @@ impl Probation {
         }
     }
 
-    /// Records that a call of this revision failed on a parent, or that its answer was denied. Returns whether there is
-    /// a new verdict. The history keeps the message.
+    /// Records that a call of this revision failed on a parent, or that its answer was denied, and the reason in one
+    /// word: the history keeps it, and who may read that may often not read the parent. Returns whether there is a new
+    /// verdict.
     #[must_use = "a new verdict is to be reported"]
-    pub fn failed(&self, now: Instant, digest: Digest, parent: &Key, message: &str) -> bool {
+    pub fn failed(&self, now: Instant, digest: Digest, parent: &Key, reason: &str) -> bool {
         let mut inner = self.lock();
         if inner.digest == Some(digest) {
             inner.now.failures += 1;
             inner.note_failed_on(parent);
-            let why = inner.now.fails_more(&inner.before).map(|why| failure_reason(&why, parent, message));
+            let why = inner.now.fails_more(&inner.before).map(|why| failure_reason(&why, parent, reason));
             let verdict = why.map(|why| RollbackVerdict { why, failed_on: inner.failed_on.clone() });
             self.judge(inner, now, verdict)
         } else {
@@ -296,8 +297,8 @@ impl Inner {
     }
 }
 
-fn failure_reason(why: &str, parent: &Key, message: &str) -> String {
-    sanitize::clean(format!("{why}; the last on {parent}: {message}"), MAX_REASON_BYTES)
+fn failure_reason(why: &str, parent: &Key, reason: &str) -> String {
+    sanitize::clean(format!("{why}; the last on {parent}: {reason}"), MAX_REASON_BYTES)
 }
 
 impl CallStats {

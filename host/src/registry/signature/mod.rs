@@ -29,6 +29,7 @@ use crate::registry::connection::Connection;
 use crate::registry::error::RegistryError;
 use crate::registry::reference::ImageRef;
 use crate::registry::signature::simple_signing::Signed;
+use hotshoe_core::check::provenance::Signer;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::sanitize::clean;
 
@@ -151,6 +152,20 @@ impl Verify {
     /// If no signer is named, or the key or trusted root of one cannot be used.
     pub fn check(&self) -> Result<(), RegistryError> {
         self.recognisers().map(drop)
+    }
+
+    /// Returns the accepted signers, each by what identifies it however it is written.
+    pub fn signers(&self) -> Vec<Signer> {
+        let keys = self.keys.iter().map(|pem| {
+            let der = DerPublicKey::from_pem(pem).map(|key| Digest::of(key.as_bytes()));
+            Signer::Key { key: der.unwrap_or_else(|_| Digest::of(pem.as_bytes())) }
+        });
+        let keyless = self.keyless.iter().map(|Keyless { issuer, subject, trusted_root }| Signer::Keyless {
+            issuer: issuer.clone(),
+            subject: subject.clone(),
+            trusted_root: Digest::of(trusted_root.as_bytes()),
+        });
+        keys.chain(keyless).collect()
     }
 
     fn recognisers(&self) -> Result<Vec<Recogniser>, RegistryError> {

@@ -6,6 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::cluster::time;
+use crate::rollout::history::entry::plausible;
 use crate::rollout::history::room::REVISIONS;
 use crate::rollout::history::{Entry, History, Room};
 use crate::sandbox::candidate::Candidate;
@@ -148,7 +150,7 @@ fn read(dir: &Path) -> Vec<Entry> {
 pub(super) fn read_entries(dir: &Path) -> io::Result<Vec<Entry>> {
     let whole = safe_file::read_whole(&dir.join(HISTORY_FILE), MAX_HISTORY)?;
     let bytes = whole.ok_or_else(|| io::Error::other("it is too large"))?;
-    Ok(serde_json::from_slice(&bytes)?)
+    Ok(plausible(serde_json::from_slice(&bytes)?, time::unix_seconds()))
 }
 
 #[cfg(test)]

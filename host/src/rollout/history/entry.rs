@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::time;
+use hotshoe_core::check::provenance::Signer;
 use hotshoe_core::flow::probation::CallStats;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::Kind;
@@ -32,6 +33,10 @@ pub struct Entry {
     /// Where the component was fetched from, exactly, if the event is its activation and its source is no file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
+    /// The signers of whom one has signed the component's image, if the event is its activation and a signature was
+    /// required.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signed_by: Vec<Signer>,
     /// The call statistics of the revision before the component, if the event is its activation.
     #[serde(default, skip_serializing_if = "CallStats::is_empty")]
     pub before: CallStats,
@@ -49,6 +54,8 @@ pub struct Activation {
     pub owns: Vec<Kind>,
     /// Where the component was fetched from, exactly; none if its source is a file.
     pub source: Option<String>,
+    /// The signers of whom one has signed its image; none if no signature was required.
+    pub signed_by: Vec<Signer>,
     /// The call statistics of the revision before the component, with which it is compared.
     pub before: CallStats,
 }
@@ -58,9 +65,29 @@ impl Entry {
     pub(super) fn of(digest: Digest, version: &str, event: Event, message: &str) -> Self {
         let at = time::unix_seconds();
         let (version, message) = (version.to_owned(), message.to_owned());
-        let Activation { finalizer, owns, source, before } = Activation::default();
-        Self { digest, version, at, event, message, finalizer, owns, source, before, fails: false }
+        let Activation { finalizer, owns, source, signed_by, before } = Activation::default();
+        Self { digest, version, at, event, message, finalizer, owns, source, signed_by, before, fails: false }
     }
+}
+
+/// How far ahead of this host's clock the time of an entry may be: the clocks of hosts differ.
+const MAX_AHEAD_SECONDS: u64 = 3600;
+
+/// Returns the entries of a history that a host can have written. One with a time far ahead would count as the newest
+/// for good, and an approval of a component that nothing else is known of is not a host's.
+pub(super) fn plausible(entries: Vec<Entry>, now: u64) -> Vec<Entry> {
+    let latest = now.saturating_add(MAX_AHEAD_SECONDS);
+    let mut kept: Vec<Entry> = Vec::new();
+    for entry in entries {
+        let is_known = entry.event != Event::Approved || kept.iter().any(|before| before.digest == entry.digest);
+        if entry.at <= latest && is_known {
+            kept.push(entry);
+        } else {
+            let Entry { digest, at, event, .. } = entry;
+            tracing::warn!(%digest, ?event, at, "an entry of the history of revisions was not written by a host, and is left out");
+        }
+    }
+    kept
 }
 
 /// What happened to a component.
@@ -113,6 +140,31 @@ mod written_time {
 mod tests {
     use super::*;
     use crate::rollout::history::fixtures::digest;
+
+    #[test]
+    fn an_entry_with_a_time_far_ahead_and_an_approval_of_an_unknown_component_are_left_out() {
+        let of = |name: &str, event: Event, at: u64| Entry { at, ..Entry::of(digest(name), "1", event, "") };
+        let now = 1_795_406_400;
+        let good = [
+            of("a", Event::Activated, now - 5),
+            of("b", Event::ApprovalRequired, now),
+            of("b", Event::Approved, now + MAX_AHEAD_SECONDS),
+        ];
+        let bad = [
+            of("b", Event::Approved, now + MAX_AHEAD_SECONDS + 1),
+            of("a", Event::RolledBack, 253_370_764_800),
+            of("a", Event::Activated, 10_000_000_000_000_000_000),
+            of("c", Event::Approved, now),
+        ];
+        assert_eq!(plausible([&good[..], &bad[..]].concat(), now), good);
+        assert_eq!(plausible(vec![of("a", Event::Activated, u64::MAX)], u64::MAX).len(), 1, "nothing overflows");
+    }
+
+    #[test]
+    fn an_entry_of_before_there_were_signers_has_none() {
+        let old = serde_json::json!({ "digest": digest("a").full(), "version": "1", "at": 1, "event": "Activated" });
+        assert!(serde_json::from_value::<Entry>(old).unwrap().signed_by.is_empty());
+    }
 
     #[test]
     fn times_are_written_as_kubernetes_does_and_read_as_numbers_too() {

@@ -29,7 +29,13 @@ mod shared;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use serde_json::Value;
+
+use hotshoe_core::check::provenance::Signer;
 use hotshoe_core::model::digest::Digest;
+
+use crate::cluster::time;
+use crate::rollout::history::entry::plausible;
 
 pub use crate::rollout::history::entry::{Activation, Entry, Event};
 pub use crate::rollout::history::room::{FETCHED, Room};
@@ -75,6 +81,12 @@ impl History {
         self.note(digest, &self.version_of(digest), Event::Approved, "");
     }
 
+    /// Reads entries that are kept outside of this host, without those that no host can have written.
+    pub fn read(entries: &[Value]) -> Vec<Entry> {
+        let parsed = entries.iter().filter_map(|entry| serde_json::from_value(entry.clone()).ok());
+        plausible(parsed.collect(), time::unix_seconds())
+    }
+
     /// Takes over the entries that are remembered elsewhere of the same plugin, if their last one is newer.
     #[must_use]
     pub fn or_newer(mut self, remembered: Vec<Entry>) -> Self {
@@ -101,8 +113,20 @@ impl History {
 
     /// Adds that a component is active now.
     pub fn activate(&mut self, digest: Digest, version: &str, activation: Activation, message: &str) {
-        let Activation { finalizer, owns, source, before } = activation;
-        self.add(Entry { finalizer, owns, source, before, ..Entry::of(digest, version, Event::Activated, message) });
+        let Activation { finalizer, owns, source, signed_by, before } = activation;
+        let entry = Entry::of(digest, version, Event::Activated, message);
+        self.add(Entry { finalizer, owns, source, signed_by, before, ..entry });
+    }
+
+    /// Records by whom the image of a component that was active is signed, in the entry of its last activation. The
+    /// accepted signers may have changed since.
+    pub fn record_signers(&mut self, digest: Digest, signed_by: Vec<Signer>) {
+        let is_it = |entry: &&mut Entry| entry.digest == digest && entry.event == Event::Activated;
+        let Some(entry) = self.entries.iter_mut().rfind(is_it) else { return };
+        if entry.signed_by != signed_by {
+            entry.signed_by = signed_by;
+            self.save();
+        }
     }
 
     /// Adds an entry with a time that is not before the last entry's. If the clock was set back, or the clock of the host
@@ -123,6 +147,29 @@ mod fixtures;
 mod tests {
     use super::*;
     use crate::rollout::history::fixtures::digest;
+
+    #[test]
+    fn the_signers_of_a_component_are_those_that_were_recorded_last() {
+        let key = |text: &str| vec![Signer::Key { key: digest(text) }];
+        let mut history = History::default();
+        history.activate(digest("a"), "1", Activation { signed_by: key("old"), ..Activation::default() }, "");
+        history.activate(digest("b"), "2", Activation::default(), "");
+        history.record_signers(digest("a"), key("new"));
+        history.record_signers(digest("unknown"), key("new"));
+        assert_eq!(history.signed_by(digest("a")), key("new"));
+        assert!(history.signed_by(digest("b")).is_empty() && history.signed_by(digest("unknown")).is_empty());
+        let kept: Vec<Value> = history.entries().iter().map(|entry| serde_json::to_value(entry).unwrap()).collect();
+        assert_eq!(History::read(&kept), history.entries());
+    }
+
+    #[test]
+    fn a_time_that_no_clock_reaches_is_no_reason_to_panic() {
+        let mut history = History::default();
+        history.activate(digest("a"), "1", Activation::default(), "");
+        history.activate(digest("b"), "2", Activation::default(), "");
+        history.entries.iter_mut().for_each(|entry| entry.at = 10_000_000_000_000_000_000);
+        assert_eq!(history.on_probation_since(digest("b")), None);
+    }
 
     #[test]
     fn a_rollback_counts_after_the_clock_was_set_back() {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::rollout::history::{Entry, Event, History};
+use hotshoe_core::check::provenance::Signer;
 use hotshoe_core::flow::probation::CallStats;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::Kind;
@@ -65,7 +66,9 @@ impl History {
         let is_swap =
             last.digest == digest && last.message.is_empty() && !self.rollback_targets(Some(digest)).is_empty();
         let is_on_probation = is_swap && !self.is_approved_despite_failure(digest);
-        is_on_probation.then(|| (UNIX_EPOCH + Duration::from_secs(last.at), last.before))
+        // No time that is added to unchecked: an entry may come from outside.
+        let since = UNIX_EPOCH.checked_add(Duration::from_secs(last.at))?;
+        is_on_probation.then_some((since, last.before))
     }
 
     /// Returns whether a component was approved and none was activated since: an approval counts for one
@@ -109,6 +112,13 @@ impl History {
     /// Returns where a component that was active was fetched from last.
     pub fn source_of(&self, digest: Digest) -> Option<&str> {
         self.entries.iter().rev().filter(|entry| entry.digest == digest).find_map(|entry| entry.source.as_deref())
+    }
+
+    /// Returns the signers of whom one has signed the image of a component that was active, as they were recorded last;
+    /// none if no signature was required.
+    pub fn signed_by(&self, digest: Digest) -> &[Signer] {
+        let recorded = self.entries.iter().rev().filter(|entry| entry.digest == digest);
+        recorded.map(|entry| &*entry.signed_by).find(|signers| !signers.is_empty()).unwrap_or_default()
     }
 
     /// Returns the finalizers of all components that were active: parents may still hold them.

@@ -3,7 +3,7 @@
 mod access;
 mod images;
 mod puller;
-mod signatures;
+pub(crate) mod signatures;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// The folder of a user who is not logged in to any registry.
-struct Desk(TempDir);
+pub(crate) struct Desk(TempDir);
 
 /// The result of a command.
 struct Ended {
@@ -27,7 +27,7 @@ struct Ended {
 
 impl Desk {
     /// Creates the folder, with a component in `a.wasm`.
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let desk = Self(TempDir::with_prefix("hotshoe-desk-").expect("a folder"));
         desk.write("a.wasm", component());
         desk
@@ -37,11 +37,11 @@ impl Desk {
         self.0.path().join(name)
     }
 
-    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
+    pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
         fs::write(self.path(name), bytes).expect("a file is written");
     }
 
-    fn read(&self, name: &str) -> Vec<u8> {
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
         fs::read(self.path(name)).expect("a file is read")
     }
 

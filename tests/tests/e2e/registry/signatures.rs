@@ -14,7 +14,7 @@ use super::{Desk, Ended};
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
-const PREDICATE: &str = "https://sigstore.dev/cosign/sign/v1";
+pub(crate) const PREDICATE: &str = "https://sigstore.dev/cosign/sign/v1";
 
 impl Desk {
     fn openssl(&self, arguments: &[&str]) -> Vec<u8> {
@@ -24,7 +24,7 @@ impl Desk {
     }
 
     /// Makes `NAME.key` and `NAME.pub`.
-    pub(super) fn key(&self, name: &str) {
+    pub(crate) fn key(&self, name: &str) {
         let private = format!("{name}.key");
         self.openssl(&["ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", &private]);
         self.openssl(&["ec", "-in", &private, "-pubout", "-out", &format!("{name}.pub")]);
@@ -45,7 +45,7 @@ impl Desk {
     }
 
     /// Pushes the component, and returns the digest of its image.
-    pub(super) fn push(&self, registry: &Registry) -> String {
+    pub(crate) fn push(&self, registry: &Registry) -> String {
         let pushed = self.hotshoe(&["push", "a.wasm", &registry.image("a:1"), "-o", "json"]).json();
         pushed["digest"].as_str().expect("a digest").to_owned()
     }
@@ -57,7 +57,7 @@ fn image(registry: &Registry, layer: Value) -> Value {
 }
 
 /// Puts a signature beside an image, in the older form of cosign.
-pub(super) fn sign_simply(desk: &Desk, registry: &Registry, key: &str, beside: &str, names: &str) {
+pub(crate) fn sign_simply(desk: &Desk, registry: &Registry, key: &str, beside: &str, names: &str) {
     let payload = json!({
         "critical": {
             "identity": { "docker-reference": "" },
@@ -74,7 +74,14 @@ pub(super) fn sign_simply(desk: &Desk, registry: &Registry, key: &str, beside: &
 }
 
 /// Puts a bundle beside an image, in the newer form of cosign, for a registry that does not know referrers.
-fn sign_with_bundle(desk: &Desk, registry: &Registry, key: &str, beside: &str, names: &str, predicate: &str) {
+pub(crate) fn sign_with_bundle(
+    desk: &Desk,
+    registry: &Registry,
+    key: &str,
+    beside: &str,
+    names: &str,
+    predicate: &str,
+) {
     let statement = json!({
         "_type": "https://in-toto.io/Statement/v1",
         "subject": [{ "name": "", "digest": { "sha256": names.trim_start_matches("sha256:") } }],

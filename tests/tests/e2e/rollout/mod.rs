@@ -3,6 +3,7 @@
 mod activation;
 mod blocked;
 mod canary;
+mod failing_few;
 mod followed;
 mod reload;
 mod rollback;
