@@ -45,6 +45,7 @@ use crate::server::admin_socket::AdminSocket;
 use crate::server::{About, Ports, SecureMetrics};
 use crate::telemetry::metrics::Metrics;
 use hotshoe_core::check::memory_share::{SharedMemory, budget};
+use hotshoe_core::check::watch_room::WatchRoom;
 use hotshoe_core::model::label_selector::LabelSelector;
 use hotshoe_core::model::limits::{CACHE_BYTES, CACHE_BYTES_LEAST, Size};
 use hotshoe_core::model::names;
@@ -194,9 +195,13 @@ impl Args {
         }
         let (context, credentials) = (cluster.context.clone(), cluster.credentials.clone());
         tokio::spawn(cluster.clone().try_credentials());
-        let secure = self
-            .metrics_secure
-            .then(|| SecureMetrics { cluster: cluster.clone(), certificate: self.metrics_cert_dir.clone() });
+        let secure = match self.metrics_secure {
+            true => {
+                let cluster = Cluster::connect(&self.connect).await?;
+                Some(SecureMetrics { cluster, certificate: self.metrics_cert_dir.clone() })
+            }
+            false => None,
+        };
         let metrics = Arc::new(Metrics::default());
         let compiler = Compiler::of_this_binary(self.cache.as_deref(), self.cache_bytes);
         let children = compiler.children();
@@ -205,12 +210,15 @@ impl Args {
         let shared = Arc::new(Shared {
             recorder,
             leases: leases.clone(),
-            watches: Arc::new(Watches::new(
-                cluster.clone(),
-                Arc::new(Kinds::default()),
-                self.namespace.clone(),
-                host.namespace.clone(),
-            )),
+            watches: Arc::new(
+                Watches::new(
+                    cluster.clone(),
+                    Arc::new(Kinds::default()),
+                    self.namespace.clone(),
+                    host.namespace.clone(),
+                )
+                .within(memory.map_or_else(WatchRoom::default, |limit| WatchRoom::new(budget(limit.size)))),
+            ),
             cluster,
             metrics: metrics.clone(),
             engine,

@@ -15,7 +15,7 @@ use crate::cluster::discovery::{Kinds, Resource};
 use crate::cluster::error::ApiError;
 use crate::cluster::identity::{Identity, Permit};
 use crate::cluster::rate_limit::RateLimit;
-use crate::cluster::shared_watch::Role;
+use crate::cluster::shared_watch::{Role, SharedWatch};
 use crate::cluster::view::View;
 use hotshoe_core::check;
 use hotshoe_core::check::Denial;
@@ -392,6 +392,28 @@ impl Writer {
         Ok(Some(Arc::new(live)))
     }
 
+    /// Reads an object again that is known without its content, and stores it: with its content, if there is room now.
+    ///
+    /// # Errors
+    /// If the API server refuses or does not answer.
+    pub async fn read_again(&self, watch: &SharedWatch, key: &Key, permit: &Permit) -> Result<(), ApiError> {
+        let resource = self.find_kind(&watch.scope.kind).await?;
+        match self.get(&resource, key, permit).await {
+            Ok(reply) => {
+                let reference = resource.reference(key);
+                watch.store(watch.read(&reply).map_err(|error| unreadable(&reference, &error))?);
+                Ok(())
+            }
+            Err(error) if error.is_gone() => {
+                if let Some(known) = watch.cache.get(key) {
+                    watch.lose(&known);
+                }
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Returns a kind as the API server serves it.
     ///
     /// # Errors
@@ -478,7 +500,7 @@ pub(super) mod tests {
     use axum::http::StatusCode;
 
     use super::*;
-    use crate::cluster::shared_watch::{Scope, SharedWatch};
+    use crate::cluster::shared_watch::Scope;
     use hotshoe_core::check::Desired;
     use hotshoe_core::diff::Precondition;
     use hotshoe_core::model::limits::Limits;

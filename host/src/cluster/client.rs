@@ -50,10 +50,8 @@ pub struct ConnectOptions {
 /// A connection to an API server.
 #[derive(Clone)]
 pub struct Cluster {
-    /// For watches; all other requests go through [`Cluster::send`].
+    /// For single objects that are followed.
     pub(super) client: kube::Client,
-    /// For watches that need only the metadata of objects.
-    pub(super) metadata_client: kube::Client,
     transport: Transport,
     /// The kubeconfig context, or `in-cluster`.
     pub context: String,
@@ -91,14 +89,20 @@ impl Cluster {
         let credentials = Arc::<Credentials>::default();
         let transport =
             Transport::new(&config, credentials.clone(), limits).context("the cluster configuration cannot be used")?;
-        let (client, metadata_client) = (transport.client(&config), transport.metadata_client(&config));
+        let client = transport.client();
         let (writes, plugin, outage) = (WriteSlots::new(), "".into(), Arc::default());
-        Ok(Self { client, metadata_client, transport, context, server, identity, writes, plugin, outage, credentials })
+        Ok(Self { client, transport, context, server, identity, writes, plugin, outage, credentials })
     }
 
     /// Returns the same connection with writes that count for a plugin.
     pub fn of(&self, plugin: &str) -> Self {
         Self { plugin: plugin.into(), ..self.clone() }
+    }
+
+    /// Returns a client for lists and watches, in pages that are bounded by their bytes: of whole objects, or only of
+    /// their metadata.
+    pub(super) fn lister(&self, of_metadata: bool) -> kube::Client {
+        self.transport.lister(of_metadata)
     }
 
     /// Sends one request and returns the body of the response.

@@ -8,12 +8,10 @@ use crate::cluster::discovery::Resource;
 use crate::cluster::raw_object::RawObject;
 use crate::cluster::shared_watch::SharedWatch;
 use crate::cluster::watch::{Watches, api};
+use hotshoe_core::flow::page_size;
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::object::{Key, Lens, Object};
 use hotshoe_core::model::projection::Projection;
-
-/// The number of objects in one page. It can be high: only the metadata of each object is sent, and nothing is kept.
-const PAGE_SIZE: u32 = 500;
 
 impl Watches {
     /// Returns the keys of the objects of a kind that satisfy `holds`, in the watched namespaces. Of each object only the
@@ -23,8 +21,9 @@ impl Watches {
     /// The API server's error.
     pub async fn holders(&self, resource: &Resource, holds: impl Fn(&Object) -> bool) -> Result<Vec<Key>, String> {
         let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
-        let all: Api<RawObject> = api(&self.cluster.metadata_client, resource, self.namespace());
-        let (mut page, mut holders) = (ListParams::default().limit(PAGE_SIZE), Vec::new());
+        let all: Api<RawObject> = api(&self.cluster.lister(true), resource, self.namespace());
+        // How many objects each page really has depends on their size.
+        let (mut page, mut holders) = (ListParams::default().limit(page_size::FIRST), Vec::new());
         loop {
             let list = all.list(&page).await.map_err(|error| chain(&error))?;
             let objects = list.items.iter().filter_map(|raw| Object::read(raw.json(), &lens).ok());

@@ -26,6 +26,7 @@ mod lease_object;
 pub mod lease_status;
 pub mod namespace;
 pub mod outage;
+mod pages;
 pub mod parent;
 pub mod plugin_object;
 pub mod pull_secret;

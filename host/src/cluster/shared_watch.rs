@@ -3,7 +3,7 @@
 //! wake no subscriber.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Once, Weak};
 
 use kube::runtime::watcher;
 use parking_lot::{Mutex, RwLock};
@@ -13,9 +13,11 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::cluster::raw_object::RawObject;
 use crate::cluster::store::{Store, Update};
 use hotshoe_core::check::result;
+use hotshoe_core::check::watch_room::WatchRoom;
+use hotshoe_core::model::child::{is_child, named_parent};
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::label_selector::LabelSelector;
-use hotshoe_core::model::object::{Key, Lens, Object, PLUGIN_LABEL};
+use hotshoe_core::model::object::{Key, Lens, Object, PLUGIN_LABEL, Reduced};
 
 /// The objects of a watch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -152,16 +154,27 @@ pub struct SharedWatch {
     closed: Arc<str>,
     closed_logged: Once,
     lens: RwLock<Arc<Lens>>,
+    /// The parents whose children this watch shows, by who opened it for them. Empty for a watch of other objects.
+    parents: Mutex<HashMap<Viewer, Weak<SharedWatch>>>,
+    full_logged: Once,
     pub(super) health: watch::Sender<Health>,
     pub(super) subscribers: Mutex<HashMap<(Viewer, Role), Subscriber>>,
     pub(super) task: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
 impl SharedWatch {
+    #[cfg(test)]
     pub(crate) fn new(scope: Scope, lens: Lens, closed: Arc<str>) -> Arc<Self> {
+        Self::within(Arc::default(), scope, lens, closed)
+    }
+
+    /// Creates a watch whose objects share this room with those of others.
+    pub(crate) fn within(room: Arc<WatchRoom>, scope: Scope, lens: Lens, closed: Arc<str>) -> Arc<Self> {
         Arc::new(Self {
             scope,
-            cache: Store::default(),
+            cache: Store::within(room),
+            parents: Mutex::default(),
+            full_logged: Once::new(),
             closed,
             closed_logged: Once::new(),
             lens: RwLock::new(Arc::new(lens)),
@@ -218,7 +231,7 @@ impl SharedWatch {
         let object = Arc::new(self.read(json)?);
         if !self.selects(&object) {
             self.lose(&object);
-        } else if let Some(applied) = self.cache.apply(object.clone()) {
+        } else if let Some(applied) = self.cache.apply(self.kept(object.clone())) {
             self.notify_but(&Change::Applied(applied), Some(writer));
         }
         Ok(object)
@@ -257,9 +270,51 @@ impl SharedWatch {
     pub fn store(&self, live: Object) {
         if !self.selects(&live) {
             self.lose(&live);
-        } else if let Some(applied) = self.cache.apply(live) {
+        } else if let Some(applied) = self.cache.apply(self.kept(Arc::new(live))) {
             self.notify(&Change::Applied(applied));
         }
+    }
+
+    /// Learns the parents whose children this watch shows to a viewer. Returns whether children of theirs are known
+    /// without their content, so that all objects have to be listed again.
+    pub(super) fn know_parents(&self, viewer: &Viewer, parents: &Arc<SharedWatch>) -> bool {
+        self.parents.lock().insert(viewer.clone(), Arc::downgrade(parents));
+        let others = self.cache.all(|object| object.reduced == Some(Reduced::NoParent));
+        others.iter().any(|object| parents.has_parent_of(object))
+    }
+
+    /// Forgets the parents of a viewer.
+    pub(super) fn forget_parents(&self, viewer: &Viewer) {
+        self.parents.lock().remove(viewer);
+    }
+
+    /// Returns whether an object is a child of an object of this watch.
+    fn has_parent_of(&self, child: &Object) -> bool {
+        let kind = &self.scope.kind;
+        let is_parent = |key: Key| self.cache.get(&key).is_some_and(|parent| is_child(child, kind, &key, &parent.uid));
+        // Parents of a kind either all have a namespace or have none.
+        [true, false].into_iter().filter_map(|namespaced| named_parent(child, kind, namespaced)).any(is_parent)
+    }
+
+    /// Returns what is kept of an object: all that the lens shows, or without its content if it has a plugin's label and
+    /// is no child of a known parent, or if there is no room.
+    fn kept(&self, object: Arc<Object>) -> Arc<Object> {
+        let reduced = if !self.may_be_child(&object) {
+            Reduced::NoParent
+        } else if !self.cache.has_room_for(&object) {
+            self.full_logged.call_once(|| {
+                tracing::warn!(kind = %self.scope.kind, "the host's watches have no room left for all objects: some are kept without their content, and parents to which they belong are not decided; delete large objects, have plugins ask for fewer fields, or give the host more memory (--memory)");
+            });
+            Reduced::NoRoom
+        } else {
+            return object;
+        };
+        Arc::new(Object::clone(&object).without_content(reduced))
+    }
+
+    fn may_be_child(&self, object: &Object) -> bool {
+        let parents = self.parents.lock();
+        parents.is_empty() || parents.values().filter_map(Weak::upgrade).any(|parents| parents.has_parent_of(object))
     }
 
     /// Removes an object that is known to be gone before the watch shows it.
@@ -317,8 +372,12 @@ impl SharedWatch {
     pub(super) fn observe(&self, event: watcher::Event<RawObject>) {
         match event {
             watcher::Event::Init => self.cache.begin_list(),
-            watcher::Event::InitApply(raw) => self.observe_applied(&raw, |object| self.cache.list(object)),
-            watcher::Event::Apply(raw) => self.observe_applied(&raw, |object| self.cache.apply(object)),
+            watcher::Event::InitApply(raw) => {
+                self.observe_applied(&raw, |object| self.cache.list(self.kept(Arc::new(object))))
+            }
+            watcher::Event::Apply(raw) => {
+                self.observe_applied(&raw, |object| self.cache.apply(self.kept(Arc::new(object))))
+            }
             watcher::Event::Delete(raw) => self.observe_deleted(&raw),
             watcher::Event::InitDone => {
                 for gone in self.cache.end_list() {
@@ -528,5 +587,87 @@ mod tests {
         watch.observe(watcher::Event::Delete(raw("system")));
         assert_eq!(watch.cache.keys(), [Key::new(Some("systems"), "a")]);
         assert_eq!(*notified.lock(), 1);
+    }
+
+    /// Creates a watch of children with the plugin's label that asks for their data, and one of their parents.
+    fn family(room: WatchRoom) -> (Arc<SharedWatch>, Arc<SharedWatch>) {
+        let lens = |field: &str| Lens { projection: Projection::new(&[field]), labels: Vec::new(), status: false };
+        let parents =
+            SharedWatch::new(Scope::new(Kind::new("example.com", "v1", "Demo"), ""), lens("spec"), "system".into());
+        let scope = Scope::new(Kind::new("", "v1", "ConfigMap"), PLUGIN_LABEL);
+        let children = SharedWatch::within(Arc::new(room), scope, lens("data"), "system".into());
+        assert!(!children.know_parents(&Viewer::active(&"demo".into()), &parents));
+        (parents, children)
+    }
+
+    fn parent(name: &str, uid: &str) -> String {
+        format!(r#"{{"metadata":{{"name":"{name}","namespace":"n","uid":"{uid}","resourceVersion":"1"}},"spec":{{}}}}"#)
+    }
+
+    /// A ConfigMap with the label of the plugin and a controller with this name and uid.
+    fn labelled(name: &str, owner: &str, uid: &str, bytes: usize) -> RawObject {
+        let data = "x".repeat(bytes);
+        let json = format!(
+            r#"{{"metadata":{{"name":"{name}","namespace":"n","uid":"{name}","resourceVersion":"5","labels":{{"{PLUGIN_LABEL}":"demo"}},
+            "ownerReferences":[{{"apiVersion":"example.com/v1","kind":"Demo","name":"{owner}","uid":"{uid}","controller":true}}]}},
+            "data":{{"text":"{data}"}}}}"#
+        );
+        serde_json::from_str(&json).unwrap()
+    }
+
+    fn reduced(watch: &SharedWatch, name: &str) -> Option<Reduced> {
+        watch.cache.get(&Key::new(Some("n"), name)).unwrap().reduced
+    }
+
+    #[test]
+    fn no_content_is_kept_of_a_labelled_object_that_is_no_child_of_a_known_parent() {
+        let (parents, children) = family(WatchRoom::default());
+        parents.learn(&parent("a", "uid-a"), ("demo", Role::Parent)).unwrap();
+        for (name, owner, uid, is_child) in [
+            ("child", "a", "uid-a", true),
+            ("of-another-uid", "a", "uid-b", false),
+            ("of-another-name", "b", "uid-a", false),
+            ("of-none", "", "", false),
+        ] {
+            children.observe(watcher::Event::Apply(labelled(name, owner, uid, 50_000)));
+            assert_eq!(reduced(&children, name), (!is_child).then_some(Reduced::NoParent), "{name}");
+        }
+        let held = children.cache.held();
+        assert!((50_000..60_000).contains(&held), "{held} bytes are held for one child and three others");
+        assert_eq!(children.cache.held_of("demo"), children.cache.get(&Key::new(Some("n"), "child")).unwrap().held());
+        assert_eq!(children.cache.reduced_of("demo").no_parent, 3);
+    }
+
+    #[test]
+    fn a_child_that_is_known_before_its_parent_is_whole_once_it_is_read_again() {
+        let (parents, children) = family(WatchRoom::default());
+        let viewer = Viewer::active(&"demo".into());
+        children.observe(watcher::Event::Apply(labelled("early", "a", "uid-a", 2_000)));
+        assert_eq!(reduced(&children, "early"), Some(Reduced::NoParent));
+        assert_eq!(children.cache.owned_by("uid-a").len(), 1, "it is not lost");
+        parents.learn(&parent("a", "uid-a"), ("demo", Role::Parent)).unwrap();
+        assert!(children.know_parents(&viewer, &parents), "all have to be listed again");
+        children.observe(watcher::Event::Init);
+        children.observe(watcher::Event::InitApply(labelled("early", "a", "uid-a", 2_000)));
+        children.observe(watcher::Event::InitDone);
+        assert_eq!(reduced(&children, "early"), None);
+        assert!(!children.know_parents(&viewer, &parents));
+    }
+
+    #[test]
+    fn a_child_without_room_is_known_without_its_content_until_there_is_room() {
+        let (parents, children) = family(WatchRoom::new(200_000));
+        parents.learn(&parent("a", "uid-a"), ("demo", Role::Parent)).unwrap();
+        for name in ["first", "second"] {
+            children.observe(watcher::Event::Apply(labelled(name, "a", "uid-a", 100_000)));
+        }
+        assert_eq!((reduced(&children, "first"), reduced(&children, "second")), (None, Some(Reduced::NoRoom)));
+        assert_eq!(children.cache.reduced().no_room, 1);
+        children.observe(watcher::Event::Apply(labelled("small", "a", "uid-a", 100)));
+        assert_eq!(reduced(&children, "small"), None, "a small object is always kept");
+        children.observe(watcher::Event::Delete(labelled("first", "a", "uid-a", 100_000)));
+        children.store(children.read(labelled("second", "a", "uid-a", 100_000).json()).unwrap());
+        assert_eq!(reduced(&children, "second"), None);
+        assert_eq!(children.cache.reduced(), crate::cluster::store::ReducedCount::default());
     }
 }

@@ -13,7 +13,8 @@ use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::cluster::field_index::FieldIndex;
-use hotshoe_core::model::object::{Key, Object, PLUGIN_LABEL};
+use hotshoe_core::check::watch_room::WatchRoom;
+use hotshoe_core::model::object::{Key, Object, PLUGIN_LABEL, Reduced};
 
 /// How many deletions are remembered, so that a late reply to a write does not restore a deleted object.
 const MAX_TOMBSTONES: usize = 256;
@@ -27,6 +28,13 @@ pub struct Store {
     inner: Mutex<Inner>,
 }
 
+impl Drop for Store {
+    fn drop(&mut self) {
+        let Inner { objects, room, .. } = self.inner.get_mut();
+        objects.values().for_each(|object| room.subtract(object));
+    }
+}
+
 #[derive(Default)]
 struct Inner {
     objects: HashMap<Key, Arc<Object>>,
@@ -35,6 +43,10 @@ struct Inner {
     by_field: Vec<FieldIndex>,
     /// The memory of all objects, in bytes.
     total: usize,
+    /// The room for the content of the objects, which all watches share.
+    room: Arc<WatchRoom>,
+    /// How many objects are kept without their content.
+    reduced: ReducedCount,
     /// The memory of the objects of each plugin.
     held: HashMap<Box<str>, Held>,
     tombstones: VecDeque<(Arc<str>, u64)>,
@@ -45,17 +57,61 @@ struct Inner {
 /// The memory of the objects of one plugin, in bytes.
 #[derive(Default)]
 struct Held {
+    reduced: ReducedCount,
     sum: usize,
     by_namespace: HashMap<Option<Arc<str>>, usize>,
 }
 
-impl Held {
+/// How many objects are kept without their content.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReducedCount {
+    /// Those that are no children of a known parent.
+    pub no_parent: usize,
+    /// Those for which there is no room.
+    pub no_room: usize,
+}
+
+impl ReducedCount {
+    fn of(&mut self, why: Option<Reduced>) -> Option<&mut usize> {
+        why.map(|why| match why {
+            Reduced::NoParent => &mut self.no_parent,
+            Reduced::NoRoom => &mut self.no_room,
+        })
+    }
+
     fn add(&mut self, object: &Object) {
+        if let Some(count) = self.of(object.reduced) {
+            *count += 1;
+        }
+    }
+
+    fn subtract(&mut self, object: &Object) {
+        if let Some(count) = self.of(object.reduced) {
+            *count = count.saturating_sub(1);
+        }
+    }
+}
+
+impl Held {
+    /// Charges the plugin for an object, unless it is no child of a parent: anyone may label objects.
+    fn add(&mut self, object: &Object) {
+        self.reduced.add(object);
+        if object.reduced == Some(Reduced::NoParent) {
+            return;
+        }
         self.sum = self.sum.saturating_add(object.held());
         *self.by_namespace.entry(object.key.namespace.clone()).or_default() += object.held();
     }
 
+    fn is_empty(&self) -> bool {
+        self.sum == 0 && self.reduced == ReducedCount::default()
+    }
+
     fn subtract(&mut self, object: &Object) {
+        self.reduced.subtract(object);
+        if object.reduced == Some(Reduced::NoParent) {
+            return;
+        }
         self.sum = self.sum.saturating_sub(object.held());
         if let Some(here) = self.by_namespace.get_mut(&object.key.namespace) {
             *here = here.saturating_sub(object.held());
@@ -76,6 +132,27 @@ struct Listing {
 }
 
 impl Store {
+    /// Creates an empty store whose objects take their content from this room.
+    pub fn within(room: Arc<WatchRoom>) -> Self {
+        Self { inner: Mutex::new(Inner { room, ..Inner::default() }) }
+    }
+
+    /// Returns whether there is room for the content of an object.
+    pub fn has_room_for(&self, object: &Object) -> bool {
+        let inner = self.lock();
+        inner.room.admits(object, inner.objects.get(&object.key).map(|known| &**known))
+    }
+
+    /// Returns how many objects are kept without their content.
+    pub fn reduced(&self) -> ReducedCount {
+        self.lock().reduced
+    }
+
+    /// Returns how many objects with this plugin's label are kept without their content.
+    pub fn reduced_of(&self, plugin: &str) -> ReducedCount {
+        self.lock().held.get(plugin).map_or_else(ReducedCount::default, |held| held.reduced)
+    }
+
     /// Stores an object of a watch event or of the reply to a write. Returns the change, if there is one.
     pub fn apply(&self, object: impl Into<Arc<Object>>) -> Option<Update> {
         self.lock().apply(object.into())
@@ -294,12 +371,14 @@ impl Inner {
             }
         }
         self.total = self.total.saturating_sub(object.held());
+        self.room.subtract(&object);
+        self.reduced.subtract(&object);
         if let Some(plugin) = object.label(PLUGIN_LABEL)
             && let Some(held) = self.held.get_mut(plugin)
         {
             held.subtract(&object);
             // Anyone who may label an object chooses the plugin name, so no empty entry is kept.
-            if held.sum == 0 {
+            if held.is_empty() {
                 self.held.remove(plugin);
             }
         }
@@ -317,6 +396,8 @@ impl Inner {
             self.by_label.entry(entry).or_default().insert(key.clone());
         }
         self.total = self.total.saturating_add(object.held());
+        self.room.add(object);
+        self.reduced.add(object);
         if let Some(plugin) = object.label(PLUGIN_LABEL) {
             self.held.entry(plugin.into()).or_default().add(object);
         }

@@ -17,6 +17,7 @@ use tower::util::{BoxCloneSyncService, Oneshot};
 use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
 
 use crate::cluster::credentials::Credentials;
+use crate::cluster::pages::Pages;
 use crate::cluster::time_limit::{self, LimitedBody, SILENCE, TimeLimits};
 
 /// The timeout for establishing a connection, including TLS.
@@ -32,11 +33,14 @@ const METADATA: HeaderValue =
 const METADATA_LIST: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json");
 
+/// The default namespace of clients. Each request names its own.
+const NAMESPACE: &str = "default";
+
 /// A connection pool to one API server; cheap to clone.
 #[derive(Clone)]
 pub(super) struct Transport(Service);
 
-type Service = BoxCloneSyncService<Request<Body>, Response<LimitedBody>, BoxError>;
+pub(super) type Service = BoxCloneSyncService<Request<Body>, Response<LimitedBody>, BoxError>;
 
 impl Transport {
     /// # Errors
@@ -63,15 +67,19 @@ impl Transport {
         Ok(Self(BoxCloneSyncService::new(service_fn(limited))))
     }
 
-    /// Returns a client for watches.
-    pub(super) fn client(&self, config: &kube::Config) -> kube::Client {
-        kube::Client::new(self.0.clone(), config.default_namespace.clone())
+    /// Returns a client for single objects.
+    pub(super) fn client(&self) -> kube::Client {
+        kube::Client::new(self.0.clone(), NAMESPACE)
     }
 
-    /// Returns a client for watches that need only the metadata of objects.
-    pub(super) fn metadata_client(&self, config: &kube::Config) -> kube::Client {
-        let service = ServiceBuilder::new().map_request(of_metadata).service(self.0.clone());
-        kube::Client::new(service, config.default_namespace.clone())
+    /// Returns a client for one list after the other, and for watches: of whole objects, or only of their metadata.
+    pub(super) fn lister(&self, of_metadata_only: bool) -> kube::Client {
+        let (transport, pages) = (self.0.clone(), Pages::default());
+        let send = move |request: Request<Body>| {
+            let request = if of_metadata_only { of_metadata(request) } else { request };
+            pages.clone().send(transport.clone(), request)
+        };
+        kube::Client::new(service_fn(send), NAMESPACE)
     }
 
     /// Sends one request, whose URI is a path, and returns the response with an unread body.

@@ -120,6 +120,24 @@ pub fn related(reads: &[ReadView], parent: &Object, may_relate: &MayRelate<'_>) 
     reads.iter().map(one).collect()
 }
 
+/// Returns the objects that a decision about a parent depends on and that are known without their content.
+pub fn without_content(
+    owned: &[View],
+    reads: &[ReadView],
+    parent: &Object,
+    children: &ObservedChildren,
+) -> Vec<(Arc<SharedWatch>, Key)> {
+    let watch_of = |kind: &Kind| owned.iter().find(|view| view.watch.scope.kind == *kind).map(|view| &view.watch);
+    let children = children.iter().filter(|(_, child)| child.reduced.is_some());
+    let children = children.filter_map(|(kind, child)| Some((watch_of(kind)?.clone(), child.key.clone())));
+    let is_full = |read: &&ReadView| read.view.watch.cache.reduced().no_room > 0;
+    let related = reads.iter().filter(is_full).flat_map(|read| {
+        let found = find(read, parent).into_iter().filter(|object| object.reduced.is_some());
+        found.map(|object| (read.view.watch.clone(), object.key.clone()))
+    });
+    children.chain(related).collect()
+}
+
 fn find(read: &ReadView, parent: &Object) -> Vec<Arc<Object>> {
     let cache = &read.view.watch.cache;
     match &read.read.rule {

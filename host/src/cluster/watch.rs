@@ -24,11 +24,11 @@ use crate::cluster::error::ApiError;
 use crate::cluster::raw_object::RawObject;
 use crate::cluster::shared_watch::{Health, Role, Scope, SharedWatch, Subscriber, Viewer};
 use crate::cluster::time_limit::{NoAnswer, WATCH_SECONDS};
+use hotshoe_core::check::watch_room::WatchRoom;
+use hotshoe_core::flow::page_size;
 use hotshoe_core::model::kind::Kind;
-use hotshoe_core::model::object::Lens;
+use hotshoe_core::model::object::{HOST_PREFIX, Lens};
 
-/// The number of objects in one page of a list: limits the memory peak of a start.
-const PAGE_SIZE: u32 = 50;
 const FIRST_BACKOFF: Duration = Duration::from_millis(200);
 /// Short, so that changes are seen soon after an outage.
 const MAX_BACKOFF: Duration = Duration::from_secs(2);
@@ -54,6 +54,7 @@ pub struct Watches {
     pub kinds: Arc<Kinds>,
     namespace: Option<String>,
     closed: Arc<str>,
+    room: Arc<WatchRoom>,
     open: Mutex<HashMap<Scope, Arc<SharedWatch>>>,
 }
 
@@ -61,7 +62,38 @@ impl Watches {
     /// Creates an empty registry. Watches are limited to `namespace` if set; objects in `closed`, the host's own
     /// namespace, are never stored.
     pub fn new(cluster: Cluster, kinds: Arc<Kinds>, namespace: Option<String>, closed: Arc<str>) -> Self {
-        Self { cluster, kinds, namespace, closed, open: Mutex::default() }
+        Self { cluster, kinds, namespace, closed, room: Arc::default(), open: Mutex::default() }
+    }
+
+    /// Bounds the memory of the objects of all watches.
+    #[must_use]
+    pub fn within(self, room: WatchRoom) -> Self {
+        Self { room: Arc::new(room), ..self }
+    }
+
+    /// Returns how many bytes the content of all watched objects may take; none without a limit.
+    pub fn most_content(&self) -> Option<usize> {
+        self.room.most()
+    }
+
+    /// Subscribes as [`Self::subscribe`] does, to the children of these parents, which must be synced. Of other objects
+    /// with a plugin's label no content is kept.
+    pub fn subscribe_to_children(
+        &self,
+        scope: &Scope,
+        lens: &Lens,
+        viewer: &Viewer,
+        subscriber: Subscriber,
+        parents: &Arc<SharedWatch>,
+    ) -> Arc<SharedWatch> {
+        self.open(scope, lens, (viewer, Role::Child), subscriber, Some(parents))
+    }
+
+    /// Replaces the parents whose children a watch shows to a viewer. Lists the objects again if necessary.
+    pub fn replace_parents(&self, children: &Arc<SharedWatch>, viewer: &Viewer, parents: &Arc<SharedWatch>) {
+        if children.know_parents(viewer, parents) {
+            self.start(children);
+        }
     }
 
     /// Adds a subscriber for a revision in a role to the watch of a scope. Opens or widens the watch if necessary, and
@@ -70,16 +102,29 @@ impl Watches {
         &self,
         scope: &Scope,
         lens: &Lens,
+        role: (&Viewer, Role),
+        subscriber: Subscriber,
+    ) -> Arc<SharedWatch> {
+        self.open(scope, lens, role, subscriber, None)
+    }
+
+    fn open(
+        &self,
+        scope: &Scope,
+        lens: &Lens,
         (viewer, role): (&Viewer, Role),
         subscriber: Subscriber,
+        parents: Option<&Arc<SharedWatch>>,
     ) -> Arc<SharedWatch> {
         let mut open = self.open.lock();
         let known = open.get(scope).cloned();
-        let watch = known.clone().unwrap_or_else(|| SharedWatch::new(scope.clone(), lens.clone(), self.closed.clone()));
+        let new = || SharedWatch::within(self.room_of(scope), scope.clone(), lens.clone(), self.closed.clone());
+        let watch = known.clone().unwrap_or_else(new);
         let mut subscribers = watch.subscribers.lock();
         subscribers.insert((viewer.clone(), role), subscriber);
         drop(subscribers);
-        if watch.widen(lens) || known.is_none() {
+        let lacks_content = parents.is_some_and(|parents| watch.know_parents(viewer, parents));
+        if watch.widen(lens) || lacks_content || known.is_none() {
             self.start(&watch);
             open.insert(scope.clone(), watch.clone());
         }
@@ -97,6 +142,9 @@ impl Watches {
         let Some(watch) = open.get(scope) else { return };
         let mut subscribers = watch.subscribers.lock();
         subscribers.retain(|(known, role), _| known != viewer || roles.contains(role));
+        if !subscribers.contains_key(&(viewer.clone(), Role::Child)) {
+            watch.forget_parents(viewer);
+        }
         let is_unused = subscribers.is_empty();
         drop(subscribers);
         if is_unused {
@@ -120,6 +168,13 @@ impl Watches {
     /// Returns all open watches.
     pub fn all(&self) -> Vec<Arc<SharedWatch>> {
         self.open.lock().values().cloned().collect()
+    }
+
+    /// Returns the room for the objects of a watch. That of the host's own kinds, which only administrators write, has no
+    /// limit.
+    fn room_of(&self, scope: &Scope) -> Arc<WatchRoom> {
+        let is_own = HOST_PREFIX.trim_end_matches('/') == &*scope.kind.group;
+        if is_own { Arc::default() } else { self.room.clone() }
     }
 
     fn start(&self, watch: &Arc<SharedWatch>) {
@@ -149,8 +204,8 @@ async fn follow(
         let Some(resource) = wait_for_kind(&watch, &scope.kind, gone, &cluster, &kinds).await else { return };
         let Some(is_of_metadata) = watch.upgrade().map(|watch| watch.is_of_metadata()) else { return };
         // Metadata alone saves, for example, half of a Pod from being encoded, sent and read.
-        let client = if is_of_metadata { &cluster.metadata_client } else { &cluster.client };
-        let mut events = watcher(api(client, &resource, namespace.as_deref()), config(&scope.selector)).boxed();
+        let client = cluster.lister(is_of_metadata);
+        let mut events = watcher(api(&client, &resource, namespace.as_deref()), config(&scope.selector)).boxed();
         while let Some(event) = events.next().await {
             let Some(watch) = watch.upgrade() else { return };
             let error = match event {
@@ -334,7 +389,8 @@ pub(super) fn api(client: &kube::Client, resource: &Resource, namespace: Option<
 }
 
 fn config(selector: &str) -> watcher::Config {
-    let config = watcher::Config::default().timeout(WATCH_SECONDS).page_size(PAGE_SIZE);
+    // How many objects each page of a list really has depends on their size.
+    let config = watcher::Config::default().timeout(WATCH_SECONDS).page_size(page_size::FIRST);
     if selector.is_empty() { config } else { config.labels(selector) }
 }
 

@@ -8,10 +8,11 @@ use crate::cluster::view;
 use crate::cluster::view::{ReadView, View};
 use crate::config::PluginConfig;
 use crate::sandbox::revision::Revision;
+use hotshoe_core::check::access_request::{Access, Request};
 use hotshoe_core::check::ignored::Ignored;
 use hotshoe_core::check::memory_share::Part;
 use hotshoe_core::model::kind::Kind;
-use hotshoe_core::model::object::{Object, ObservedChildren};
+use hotshoe_core::model::object::{Key, Object, ObservedChildren};
 
 /// A revision with its `plugin.yaml` and the views that its descriptor asked for. One reconcile works with it from
 /// beginning to end, even if another revision is published meanwhile.
@@ -89,6 +90,33 @@ impl ActiveRevision {
 
     fn named_children_of(&self, parent: &Object) -> ObservedChildren {
         view::children(&self.owned, self.parent_kind(), parent, |label| self.plugin.has_made(label))
+    }
+
+    /// Returns the objects that a decision about a parent depends on and that are known without their content. Those
+    /// outside of the grant are not shown in any case, so they stop nothing.
+    pub fn without_content(&self, parent: &Object, children: &ObservedChildren) -> Vec<(Arc<SharedWatch>, Key)> {
+        let mut missing = view::without_content(&self.owned, &self.reads, parent, children);
+        let parent = view::reference(self.parent_kind(), &parent.key);
+        missing.retain(|(watch, key)| {
+            let object = view::reference(&watch.scope.kind, key);
+            let namespaced = key.namespace.is_some();
+            let request = Request { parent: &parent, object: &object, namespaced, access: Access::Read };
+            let label_of = |namespace: &str, key: &str| self.label_of(namespace, key);
+            self.plugin.grant.authorise_watched(&request, &label_of).is_ok()
+        });
+        missing
+    }
+
+    /// Returns how many objects of this revision's watches are known without their content because there is no room.
+    pub fn cut(&self) -> usize {
+        let children = self.owned.iter().map(|view| view.watch.cache.reduced_of(&self.plugin.name).no_room);
+        let others = self.reads.iter().map(|read| &read.view.watch).chain([&self.parents.watch]);
+        children.chain(others.map(|watch| watch.cache.reduced().no_room)).sum()
+    }
+
+    /// Returns how many objects have the plugin's label and are no children of a known parent.
+    pub fn without_parent(&self) -> usize {
+        self.owned.iter().map(|view| view.watch.cache.reduced_of(&self.plugin.name).no_parent).sum()
     }
 
     /// Returns the finalizers of this revision, of earlier ones, and of plugins that this one takes over from.

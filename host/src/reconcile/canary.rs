@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use crate::cluster::shared_watch::SharedWatch;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::judgement::Judgement;
+use crate::reconcile::survey::Remembered;
 use hotshoe_core::flow::canary::{PausedTime, Share};
 use hotshoe_core::flow::circuit_breaker::Breaker;
 use hotshoe_core::model::digest::Digest;
@@ -33,6 +34,8 @@ pub struct Canary {
     pub paused: Arc<Mutex<PausedTime>>,
     /// When the canary began, in seconds since the epoch.
     pub since: u64,
+    /// The number of parents of its share.
+    pub counted: Arc<Remembered<usize>>,
 }
 
 impl Canary {
@@ -52,8 +55,11 @@ impl Canary {
     }
 
     /// Returns the number of parents that the canary decides for.
+    /// It is found out at most once a second.
     pub fn parents(&self) -> usize {
-        self.revision.parents.watch.cache.all(|_| true).iter().filter(|parent| self.has(parent)).count()
+        *self.counted.get(Instant::now(), || {
+            self.revision.parents.watch.cache.all(|_| true).iter().filter(|parent| self.has(parent)).count()
+        })
     }
 }
 

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, RwLock};
-use serde::{Deserialize, Serialize};
 use tracing::field::{DisplayValue, display};
 
 use crate::cluster::apply::Writer;
@@ -16,7 +15,7 @@ use crate::cluster::discovery::Kinds;
 use crate::cluster::error::ApiError;
 use crate::cluster::events::Recorder;
 use crate::cluster::shards::{RunningReconcile, Shards};
-use crate::cluster::time::{self, unix_seconds};
+use crate::cluster::time::unix_seconds;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::canary::{Canary, CanarySlot};
 use crate::reconcile::judgement::Judgement;
@@ -24,6 +23,7 @@ use crate::reconcile::log_lines::LogLines;
 use crate::reconcile::parent_state::ParentState;
 use crate::reconcile::queue::Queue;
 use crate::reconcile::slot::Slot;
+use crate::reconcile::survey::{Deleting, LongDeletion, Remembered, Stalled, Survey};
 use crate::sandbox::revision::Revision;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::swap_timer::FirstDecision;
@@ -97,6 +97,7 @@ pub struct Controller {
     /// Counts the changes of namespace labels that a rule of the grant selects by.
     pub relabelled: AtomicU64,
     states: Mutex<HashMap<Key, ParentState>>,
+    survey: Remembered<Survey>,
     /// Objects that may no longer be parents, until it is known that nothing written for them is left.
     deselected: Mutex<HashSet<Key>>,
 }
@@ -136,6 +137,7 @@ impl Controller {
             associative_lists: Arc::default(),
             relabelled: AtomicU64::new(0),
             states: Mutex::default(),
+            survey: Remembered::default(),
             deselected: Mutex::default(),
         }
     }
@@ -379,6 +381,15 @@ impl Controller {
         known.cloned().unwrap_or_else(|| ParentState::new(parent))
     }
 
+    /// Returns what is known of all parents together. Each of them is looked at for that, so it is found out at most once
+    /// a second, however often it is asked for.
+    pub fn survey(&self) -> Arc<Survey> {
+        self.survey.get(Instant::now(), || {
+            let (failing, refused) = self.in_trouble();
+            Survey { failing, refused, stalled: self.stalled(), deleting: self.deleting() }
+        })
+    }
+
     /// Returns the number of failing parents, and the number of other parents with refused child writes.
     pub fn in_trouble(&self) -> (usize, usize) {
         let states = self.states.lock();
@@ -387,37 +398,19 @@ impl Controller {
         (failing, refused)
     }
 
-    /// Returns the stalled parents: their number, and the first of them by name.
-    pub fn stalled(&self) -> Option<Stalled> {
+    fn stalled(&self) -> Option<Stalled> {
         let states = self.states.lock();
-        let of_state = |(key, state): (&Key, &ParentState)| {
-            let stalled = state.tries.stalled()?;
-            Some(StalledParent {
-                object: key.to_string(),
-                tries: state.tries.made(),
-                reason: stalled.reason.to_owned(),
-            })
-        };
-        let mut parents: Vec<_> = states.iter().filter_map(of_state).collect();
-        drop(states);
-        parents.sort_by(|a, b| a.object.cmp(&b.object));
-        let count = parents.len();
-        parents.truncate(MAX_STALLED_SHOWN);
-        (count > 0).then_some(Stalled { count, parents })
+        Stalled::of(
+            states.iter().filter_map(|(key, state)| Some((key, state.tries.made(), state.tries.stalled()?.reason))),
+        )
     }
 
-    /// Returns the parents whose deletion has taken longer than a minute: their number, and the oldest.
-    pub fn deleting(&self) -> Option<Deleting> {
+    fn deleting(&self) -> Option<Deleting> {
         let parents = self.active()?.parents.watch.clone();
-        let since = |parent: Arc<Object>| Some((deletion_time(&parent)?, parent));
-        let is_ours = |parent: &Object| parent.deleting && self.works_for(&parent.key);
-        let latest = time::at(unix_seconds().saturating_sub(LONG_DELETION_SECONDS))?;
-        let deleting: Vec<_> = parents.cache.all(is_ours).into_iter().filter_map(since).collect();
-        let late: Vec<_> = deleting.into_iter().filter(|(since, _)| *since <= latest).collect();
-        let (since, oldest) = late.iter().min_by(|(a, x), (b, y)| (a, &x.key).cmp(&(b, &y.key)))?;
-        let awaited = self.recall(oldest).awaited.as_deref().map_or_else(|| not_reconciled_yet(oldest), str::to_owned);
-        let seconds = unix_seconds().saturating_sub(time::seconds(since)?);
-        Some(Deleting { count: late.len(), oldest: oldest.key.to_string(), seconds, reason: awaited })
+        let is_late = LongDeletion::at(unix_seconds())?;
+        let late = parents.cache.all(|parent| is_late.has(parent) && self.works_for(&parent.key));
+        let awaited = |oldest: &Object| self.recall(oldest).awaited;
+        Deleting::of(&late, unix_seconds(), awaited)
     }
 
     /// Stores the state of a parent.
@@ -450,64 +443,4 @@ impl Controller {
 /// Returns the digest of a revision, for a log line.
 fn digest_of(decided: Option<&ActiveRevision>) -> Option<DisplayValue<Digest>> {
     decided.map(|decided| display(decided.revision.digest()))
-}
-
-/// How many stalled parents are shown by name.
-const MAX_STALLED_SHOWN: usize = 10;
-
-/// The parents that are not retried before something changes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Stalled {
-    /// How many there are.
-    pub count: usize,
-    /// The first of them, by name.
-    pub parents: Vec<StalledParent>,
-}
-
-/// A parent that is not retried before something changes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct StalledParent {
-    /// The namespace and name of the parent.
-    pub object: String,
-    /// How often it was tried.
-    pub tries: u32,
-    /// The reason of the last failure, one PascalCase word.
-    pub reason: String,
-}
-
-/// Deletions that last longer than this are shown, in seconds.
-const LONG_DELETION_SECONDS: u64 = 60;
-
-/// The parents whose deletion takes long.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Deleting {
-    /// How many there are.
-    pub count: usize,
-    /// The one that has been waiting longest.
-    pub oldest: String,
-    /// How long the oldest has been waiting, in seconds.
-    pub seconds: u64,
-    /// What the oldest waits for.
-    pub reason: String,
-}
-
-/// Returns the time at which the deletion of a parent began.
-fn deletion_time(parent: &Object) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Body {
-        metadata: Metadata,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Metadata {
-        deletion_timestamp: String,
-    }
-    serde_json::from_str(&parent.body).ok().map(|Body { metadata }| metadata.deletion_timestamp)
-}
-
-fn not_reconciled_yet(parent: &Object) -> String {
-    format!("it was not reconciled yet; its finalizers are {}", parent.finalizers.join(", "))
 }

@@ -109,7 +109,8 @@ fn settle_failed(pass: &Pass<'_>, trial: Trial<'_>, error: &Error) {
             .update_probation(digest, |probation| probation.failed(Instant::now(), digest, &pass.parent.key, &why));
     }
     match error {
-        Error::Api(_) | Error::NotGranted(_) | Error::Panicked | Error::Call(CallError::Stopped) => drop(trial),
+        Error::Api(_) | Error::NotGranted(_) | Error::NotKept(_) | Error::Panicked => drop(trial),
+        Error::Call(CallError::Stopped) => drop(trial),
         Error::Call(CallError::DeadlineExceeded(_)) => controller.overdue(trial),
         Error::Call(_) | Error::Denied(_) => controller.failed(trial),
         // The call itself succeeded, so the circuit stays closed.

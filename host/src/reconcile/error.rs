@@ -67,6 +67,9 @@ pub enum Error {
         "the host panicked while it reconciled the object, which is a fault of the host: please report it, with its log"
     )]
     Panicked,
+    /// The watches have no room for an object that the decision depends on.
+    #[error("{0}")]
+    NotKept(String),
     /// The API server refused.
     #[error(transparent)]
     Api(Box<ApiError>),
@@ -121,7 +124,7 @@ impl Error {
             Error::Plugin(Failure::Other(_)) => "PluginFailed",
             Error::Denied(_) => "Denied",
             Error::NotGranted(_) => "NotGranted",
-            Error::NoRoom(_) => "LimitExceeded",
+            Error::NoRoom(_) | Error::NotKept(_) => "LimitExceeded",
             Error::Panicked => "HostPanicked",
             Error::Api(error) if error.is_transient() => "Unavailable",
             Error::Api(error) if error.code == 403 => "Forbidden",
@@ -146,7 +149,7 @@ impl Error {
         match self {
             // The plugin cannot see how much memory the children of all parents take.
             Error::Call(CallError::Stopped | CallError::CircuitOpen(_)) | Error::Api(_) => false,
-            Error::NotGranted(_) | Error::NoRoom(_) | Error::Panicked => false,
+            Error::NotGranted(_) | Error::NoRoom(_) | Error::NotKept(_) | Error::Panicked => false,
             // The call succeeded, but a revision that reports a failure is worse than one that does not.
             Error::Plugin(stated) => matches!(stated, Failure::Other(_)),
             Error::Call(_) | Error::Denied(_) => true,
@@ -160,7 +163,7 @@ impl Error {
             Error::Call(error) => !matches!(error, CallError::Stopped | CallError::CircuitOpen(_)),
             Error::Api(error) => !error.is_transient() && error.retry_after.is_none(),
             Error::Panicked => false,
-            Error::Plugin(_) | Error::Denied(_) | Error::NotGranted(_) | Error::NoRoom(_) => true,
+            Error::Plugin(_) | Error::Denied(_) | Error::NotGranted(_) | Error::NoRoom(_) | Error::NotKept(_) => true,
         }
     }
 
@@ -174,7 +177,7 @@ impl Error {
             Error::Plugin(Failure::Retry { after: None, .. }) => Retry::Backoff,
             Error::Plugin(Failure::Reject { .. }) => Retry::OnChange,
             // The next answer may differ with anything that the plugin is shown, so it is not only retried on a change.
-            Error::Denied(_) | Error::NotGranted(_) | Error::NoRoom(_) => Retry::Slowly,
+            Error::Denied(_) | Error::NotGranted(_) | Error::NoRoom(_) | Error::NotKept(_) => Retry::Slowly,
             Error::Api(error) => match error.retry_after {
                 Some(after) => Retry::After(after),
                 None if error.is_transient() => Retry::Soon,

@@ -9,6 +9,7 @@ pub mod acts;
 pub mod apply;
 pub mod canary;
 pub mod check;
+pub mod complete;
 pub mod controller;
 pub mod decide;
 pub mod error;
@@ -30,6 +31,7 @@ pub mod requirements;
 pub mod rivals;
 pub mod slot;
 pub mod status_plan;
+pub mod survey;
 pub mod triggers;
 pub mod views;
 pub mod worker;
@@ -84,6 +86,7 @@ pub async fn reconcile(controller: &Controller, key: &Key, permit: &Permit) -> R
 }
 
 async fn work(pass: &mut Pass<'_>) -> Result<Outcome, Error> {
+    complete::complete(pass).await?;
     match pass.parent.deleting {
         true => finalize::finalize(pass).await,
         false => converge(pass).await,

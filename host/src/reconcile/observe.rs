@@ -12,6 +12,7 @@ use crate::cluster::time::unix_millis;
 use crate::cluster::view;
 use crate::config::PluginConfig;
 use crate::reconcile::active_revision::ActiveRevision;
+use crate::reconcile::complete;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
 use crate::reconcile::parent_state::ParentState;
@@ -77,7 +78,8 @@ pub fn observe_at(active: &ActiveRevision, parent: Arc<Object>, state: &ParentSt
     let document = shown_parent(active, &parent);
     let children = active.children_of(&parent);
     let descriptor = active.revision.descriptor();
-    let denied = RefCell::new(denied_kind(active));
+    let unseen = || complete::error_of(active.without_content(&parent, &children));
+    let denied = RefCell::new(denied_kind(active).or_else(unseen));
     let authorise = |object: &ObjectRef| {
         let namespaced = object.namespace.is_some();
         let request = Request { parent: &document.reference, object, namespaced, access: Access::Read };

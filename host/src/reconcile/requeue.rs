@@ -213,6 +213,7 @@ mod tests {
             Error::NoRoom(NoRoom::Children { parent: text(), more: 1, held: 1, may: 1, most: 1 }),
             Error::NotGranted(text()),
             Error::Panicked,
+            Error::NotKept(text()),
         ];
         errors.extend(api_errors());
         errors

@@ -122,10 +122,10 @@ pub fn listen(controller: &Arc<Controller>, watches: &Watches, active: &ActiveRe
     let descriptor = active.revision.descriptor();
     let parents = open_parents(&interest, descriptor, &active.plugin);
     for owned in &descriptor.owns {
-        open_owned(&interest, descriptor, &owned.kind, &owned.fields);
+        open_owned(&interest, &parents, &owned.kind, &owned.fields);
     }
     for dropped in active.owned.iter().filter(|view| !owns(descriptor, view)) {
-        open_owned(&interest, descriptor, &dropped.watch.scope.kind, &[]);
+        open_owned(&interest, &parents, &dropped.watch.scope.kind, &[]);
     }
     for read in &descriptor.reads {
         open_read(&interest, &parents, read);
@@ -191,6 +191,9 @@ pub async fn rewire(
     };
     // The status of the plugin shows a watch that is not synced by then.
     drop(tokio::time::timeout(REWIRE_TIMEOUT, synced).await);
+    for view in &present.owned {
+        watches.replace_parents(&view.watch, &interest.viewer, &parents.watch);
+    }
     let basis = basis(controller, &revision, &plugin);
     ActiveRevision { plugin, revision, basis, parents, reads, namespaces, ..present.clone() }
 }
@@ -208,10 +211,11 @@ async fn open(
         return Err(LoadError::NotGranted(lacking));
     }
     let parents = open_parents(interest, descriptor, &plugin);
-    let mut owned: Vec<View> =
-        descriptor.owns.iter().map(|owned| open_owned(interest, descriptor, &owned.kind, &owned.fields)).collect();
     let reads: Vec<ReadView> = descriptor.reads.iter().map(|read| open_read(interest, &parents, read)).collect();
+    // Children are known by their parents.
     parents.watch.synced().await;
+    let mut owned: Vec<View> =
+        descriptor.owns.iter().map(|owned| open_owned(interest, &parents, &owned.kind, &owned.fields)).collect();
     for view in owned.iter().chain(reads.iter().map(|read| &read.view)) {
         view.watch.synced().await;
     }
@@ -220,7 +224,7 @@ async fn open(
         namespaces.synced().await;
     }
     owned.extend(dropped_kinds(controller, &owned));
-    owned.extend(leftover_kinds(interest, &controller.name, descriptor, &plugin.grant, owned_before).await);
+    owned.extend(leftover_kinds(interest, &controller.name, (descriptor, &parents), &plugin.grant, owned_before).await);
     let resource = parent_resource(controller, interest.watches, &parents.watch, revision.digest()).await;
     if !resource.namespaced && plugin.parent_namespaces().is_some() {
         return Err(LoadError::NotGranted(format!(
@@ -371,7 +375,7 @@ const LEFTOVER_TIMEOUT: Duration = Duration::from_secs(10);
 async fn leftover_kinds(
     interest: &Interest<'_>,
     plugin: &str,
-    descriptor: &Descriptor,
+    (descriptor, parents): (&Descriptor, &View),
     grant: &Grant,
     owned_before: &[Kind],
 ) -> Vec<View> {
@@ -379,7 +383,7 @@ async fn leftover_kinds(
         !descriptor.owns.iter().any(|owned| owned.kind.is_served_as(kind))
             && [Verb::Get, Verb::List, Verb::Watch, Verb::Delete].iter().all(|verb| grant.allows(*verb, kind))
     };
-    let open = |kind: &Kind| open_owned(interest, descriptor, kind, &[]);
+    let open = |kind: &Kind| open_owned(interest, parents, kind, &[]);
     let mut views: Vec<View> = owned_before.iter().filter(is_sought).map(open).collect();
     let tried = join_all(views.iter().map(|view| view.watch.tried()));
     // A kind that is not synced in time is given up, too.
@@ -431,11 +435,11 @@ fn with_naming_fields(shown: &Projection, descriptor: &Descriptor) -> Projection
     kept
 }
 
-fn open_owned(interest: &Interest<'_>, descriptor: &Descriptor, kind: &Kind, fields: &[String]) -> View {
+fn open_owned(interest: &Interest<'_>, parents: &View, kind: &Kind, fields: &[String]) -> View {
     let projection = Projection::new(fields);
     let lens = Lens { projection: projection.clone(), labels: Vec::new(), status: false };
     let scope = Scope::new(kind.clone(), PLUGIN_LABEL);
-    let parent = descriptor.parent.clone();
+    let parent = parents.watch.scope.kind.clone();
     let woken = interest.woken.clone();
     let subscriber: Subscriber = Arc::new(move |change| {
         let Some(controller) = woken.upgrade() else { return };
@@ -443,7 +447,8 @@ fn open_owned(interest: &Interest<'_>, descriptor: &Descriptor, kind: &Kind, fie
             wake_owner(&controller, &parent, object);
         }
     });
-    View { watch: subscribe(interest, &scope, &lens, Role::Child, subscriber), projection }
+    let watch = interest.watches.subscribe_to_children(&scope, &lens, &interest.viewer, subscriber, &parents.watch);
+    View { watch, projection }
 }
 
 fn open_read(interest: &Interest<'_>, parents: &View, read: &ReadKind) -> ReadView {

@@ -122,6 +122,7 @@ impl ManagedPlugin {
             began: Instant::now(),
             paused: Arc::new(Mutex::new(PausedTime::begin(Instant::now()))),
             since: time::unix_seconds(),
+            counted: Arc::default(),
         };
         let parents = canary.parents();
         controller.slot.rewire(Arc::new(active));
@@ -167,7 +168,7 @@ impl ManagedPlugin {
             // It is not known yet which namespaces match the selector. The driver asks again in a second.
             return;
         }
-        let next = Canary { share, namespaces, ..Canary::clone(&canary) };
+        let next = Canary { share, namespaces, counted: Arc::default(), ..Canary::clone(&canary) };
         tracing::info!(plugin = &*controller.name, digest = %canary.digest(), share = %next.share, before = %canary.share, "the canary decides for another share");
         controller.canary.replace(Some(Arc::new(next)));
         views::close_unused(controller, watches);

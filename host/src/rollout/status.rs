@@ -7,8 +7,9 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::shared_watch::{Health, SharedWatch, Viewer};
-use crate::reconcile::controller::{Deleting, Share, Stalled};
+use crate::reconcile::controller::Share;
 use crate::reconcile::slot::Refused;
+use crate::reconcile::survey::{Deleting, Stalled};
 use crate::rollout::history::Entry;
 use crate::rollout::managed_plugin::{ManagedPlugin, PluginFile};
 use hotshoe_core::flow::circuit_breaker::BreakerStatus;
@@ -201,10 +202,19 @@ pub struct PluginHistory {
 impl ManagedPlugin {
     /// Returns whether no revision is active yet, though no refusal, failed fetch or failing watch is known.
     pub fn is_starting(&self) -> bool {
-        let status = self.status();
-        let is_stopped = status.refused.is_some() || self.fetched.lock().failing.is_some();
-        let is_failing = status.watches.iter().any(|watch| watch.failing.is_some());
-        status.digest.is_none() && !is_stopped && !is_failing
+        let is_stopped = self.controller.slot.refused().is_some() || self.fetched.lock().failing.is_some();
+        self.controller.active().is_none() && !is_stopped && self.failing_watches().is_none()
+    }
+
+    /// Returns whether a revision is active and all its watches work.
+    pub fn is_ready(&self) -> bool {
+        let is_restored = self.state.lock().is_restored;
+        self.controller.active().is_some() && !is_restored && self.failing_watches().is_none()
+    }
+
+    fn failing_watches(&self) -> Option<String> {
+        let failing: Vec<String> = self.watches().into_iter().filter_map(|watch| watch.failing).collect();
+        (!failing.is_empty()).then(|| failing.join("; "))
     }
 
     /// Returns whether the plugin keeps its host from being ready. A plugin of a file does if it has no active revision, or
@@ -232,15 +242,13 @@ impl ManagedPlugin {
         };
         let (queued, running) = self.controller.queue.depth();
         let memory = self.memory();
-        let (failing_on, refused_of) = self.controller.in_trouble();
-        let watches = self.watches();
-        let failing: Vec<String> = watches.iter().filter_map(|watch| watch.failing.clone()).collect();
-        let failing = (!failing.is_empty()).then(|| failing.join("; "));
+        let survey = self.controller.survey();
+        let failing = self.failing_watches();
         PluginStatus {
             name: self.controller.name.to_string(),
             source: self.plugin().component_path().display().to_string(),
             plugin_file: self.plugin_file_status(),
-            ready: active.is_some() && failing.is_none() && !is_restored,
+            ready: self.is_ready(),
             waiting: self.standby.lock().clone().or(failing).or_else(|| match (&active, &refused, &in_progress) {
                 (Some(_), ..) if is_restored => {
                     let waits_for =
@@ -262,9 +270,9 @@ impl ManagedPlugin {
             canary: self.canary_status(),
             history_failing: self.history().failing().map(str::to_owned),
             parents: active.map_or(0, |active| active.parents.watch.cache.len()),
-            trouble: Trouble { failing: failing_on, refused: refused_of },
-            stalled: self.controller.stalled(),
-            deleting: self.controller.deleting(),
+            trouble: Trouble { failing: survey.failing, refused: survey.refused },
+            stalled: survey.stalled.clone(),
+            deleting: survey.deleting.clone(),
             memory: MemoryStatus { held: memory.held(), may_hold: memory.may_hold() },
             queued,
             running,
@@ -274,7 +282,7 @@ impl ManagedPlugin {
             unable: self.controller.writer.impersonation_error(),
             breaker: self.controller.breaker.shown(Instant::now()),
             unanswered: self.controller.unanswered.lock().shown(Instant::now()),
-            watches,
+            watches: self.watches(),
         }
     }
 

@@ -86,6 +86,8 @@ pub struct Metrics {
     depth: Family<ByController, Gauge>,
     active: Family<ByController, Gauge>,
     deleting: Family<ByController, Gauge>,
+    cut: Family<ByController, Gauge>,
+    without_parent: Family<ByController, Gauge>,
     stalled: Family<ByController, Gauge>,
     waiting: Family<ByController, Gauge>,
     calls: Seconds,
@@ -145,6 +147,16 @@ impl Default for Metrics {
                 table,
                 "hotshoe_plugin_approval_required",
                 "1 while a component waits for an approval, 0 otherwise",
+            ),
+            cut: gauge(
+                table,
+                "hotshoe_plugin_objects_cut",
+                "Watched objects that are kept without their content, because there is no room for it",
+            ),
+            without_parent: gauge(
+                table,
+                "hotshoe_plugin_objects_without_parent",
+                "Objects with the plugin's label that are no children of a parent; no content is kept of them",
             ),
             calls: histogram(table, "hotshoe_plugin_call_seconds", "Time of a call of the plugin", call_times),
             panics: counter(
@@ -336,6 +348,13 @@ impl Metrics {
         self.waiting.get_or_create(&by(plugin)).set(i64::from(waits));
     }
 
+    /// Sets how many objects are kept without their content: those without room, and those without a parent.
+    pub fn reduced(&self, plugin: &str, cut: usize, without_parent: usize) {
+        let gauge = |size: usize| i64::try_from(size).unwrap_or(i64::MAX);
+        self.cut.get_or_create(&by(plugin)).set(gauge(cut));
+        self.without_parent.get_or_create(&by(plugin)).set(gauge(without_parent));
+    }
+
     /// Sets how much memory the host holds for a plugin, and how much it may hold.
     pub fn memory(&self, plugin: &str, memory: &Account) {
         let gauge = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
@@ -385,7 +404,8 @@ impl Metrics {
 
     /// Removes the gauges of a plugin that is removed. Its counters stay, because counters must never go down.
     pub fn forget(&self, plugin: &str) {
-        for gauge in [&self.depth, &self.active, &self.deleting, &self.stalled, &self.waiting, &self.memory_limits] {
+        let gauges = [&self.depth, &self.active, &self.deleting, &self.stalled, &self.waiting, &self.memory_limits];
+        for gauge in gauges.into_iter().chain([&self.cut, &self.without_parent]) {
             gauge.remove(&by(plugin));
         }
         for part in PARTS {
@@ -461,6 +481,7 @@ mod tests {
         metrics.stalled("memcached", 2);
         metrics.panicked("memcached");
         metrics.waits_for_approval("memcached", true);
+        metrics.reduced("memcached", 4, 5);
         metrics.failed_for_good("memcached");
         metrics.ignored("memcached", 3);
         metrics.breaker("memcached", State::Open);
@@ -485,6 +506,8 @@ mod tests {
             r#"hotshoe_plugin_parents_stalled{controller="memcached"} 2"#,
             r#"hotshoe_plugin_task_panics_total{controller="memcached"} 1"#,
             r#"hotshoe_plugin_approval_required{controller="memcached"} 1"#,
+            r#"hotshoe_plugin_objects_cut{controller="memcached"} 4"#,
+            r#"hotshoe_plugin_objects_without_parent{controller="memcached"} 5"#,
             r#"controller_runtime_terminal_reconcile_errors_total{controller="memcached"} 1"#,
             r#"hotshoe_plugin_breaker{controller="memcached",state="open"} 1"#,
             r#"hotshoe_plugin_breaker{controller="memcached",state="closed"} 0"#,

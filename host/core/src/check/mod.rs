@@ -31,6 +31,7 @@ pub mod service;
 pub mod snapshot_content;
 pub mod status;
 pub mod violation;
+pub mod watch_room;
 pub mod write_only;
 
 pub use crate::check::admission::{AdmittedDecision, Inadmissible, ObservedState, Stage, admit};

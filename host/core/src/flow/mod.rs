@@ -12,6 +12,7 @@ pub mod fair_queue;
 pub mod flapping;
 pub mod lanes;
 pub mod lease;
+pub mod page_size;
 pub mod probation;
 pub mod rate_limit;
 pub mod restated;

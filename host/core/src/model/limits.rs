@@ -83,6 +83,15 @@ pub const FETCHED_BYTES: Size = Size(8 * MIB);
 /// asked for, and a KiB more for each child. A decision that would exceed it is refused. The default is a quarter of
 /// the memory of the host's Pod.
 pub const HELD_BYTES: Bound<Size> = bound("heldBytes", Size(0), Size(128 * MIB), Size(4 * GIB));
+/// How many bytes a page of a list should have, of the objects that a watch begins with. The number of objects is
+/// adapted to that: users choose how large they are.
+pub const PAGE_BYTES: Size = Size(MIB);
+/// How many bytes of one page are read. A larger page is asked for again with fewer objects. While it is parsed, the host
+/// holds it twice.
+pub const PAGE_BYTES_MAX: Size = Size(4 * MIB);
+/// The same for a page of a single object. An API server stores 1.5 MiB of each, of which JSON may make six times as
+/// much: each `<` is escaped.
+pub const SINGLE_OBJECT_BYTES: Size = Size(16 * MIB);
 /// Writes of children and status in a second, for all parents together. Further writes wait. A small API server
 /// takes about 700 in a second from all its clients.
 pub const WRITES_PER_SECOND: Bound<u32> = bound("writesPerSecond", 1, 500, 10_000);

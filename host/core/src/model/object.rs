@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 
 use crate::model::field_path;
 use crate::model::kind::{Kind, ObjectRef};
+use crate::model::limits::STATUS_BYTES;
 use crate::model::managed_fields::FieldSet;
 use crate::model::projection::{self, Members, Opened, Projection};
 
@@ -111,6 +112,12 @@ impl StatusText {
     }
 }
 
+/// The bytes of the finalizers that are kept of an object without its content.
+const MAX_FINALIZER_BYTES: usize = 4096;
+/// The maximum length of an annotation of the host's and of each part of a controller reference, in bytes. The host writes
+/// shorter ones, and an object with longer ones is no child.
+const MAX_REFERENCE_BYTES: usize = 1024;
+
 /// The memory of an object beside its texts, in bytes.
 pub const OBJECT_OVERHEAD_BYTES: usize = 1024;
 
@@ -129,6 +136,8 @@ pub struct Object {
     pub controller: Option<Controller>,
     /// `metadata.deletionTimestamp` is set.
     pub deleting: bool,
+    /// `metadata.deletionTimestamp`, so that the body need not be parsed to know how long a deletion takes.
+    pub deleted_at: Option<Box<str>>,
     /// `metadata.finalizers`.
     pub finalizers: Box<[Box<str>]>,
     /// The labels that the [`Lens`] keeps.
@@ -150,6 +159,17 @@ pub struct Object {
     pub closed: Box<[Box<str>]>,
     /// What plugins see: a JSON object.
     pub body: Arc<str>,
+    /// Why the object is kept [without its content](Self::without_content); none if it is whole.
+    pub reduced: Option<Reduced>,
+}
+
+/// Why an object is kept without its content. Nothing may be decided by such an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduced {
+    /// It has the label of a plugin, but it is no child of a known parent. Anyone may label objects.
+    NoParent,
+    /// There is no room for it in the memory of all watches.
+    NoRoom,
 }
 
 /// The parts of the objects of one kind that the host keeps.
@@ -269,11 +289,12 @@ impl Object {
             resource_version: metadata.resource_version.parse().unwrap_or(0),
             generation: metadata.generation,
             deleting: metadata.deletion_timestamp.is_some(),
+            deleted_at: metadata.deletion_timestamp.and_then(|time| serde_json::from_str(time.get()).ok()),
             labels: metadata.kept_labels(&lens.labels),
-            applied: metadata.text(metadata.annotations.as_ref(), APPLIED_ANNOTATION),
+            applied: metadata.annotation(APPLIED_ANNOTATION),
             orphan_of: match &controller {
                 Some(_) => None,
-                None => metadata.text(metadata.annotations.as_ref(), PARENT_ANNOTATION),
+                None => metadata.annotation(PARENT_ANNOTATION),
             },
             controller,
             ownership: metadata.managed_fields.iter().filter_map(ManagedFields::ours).collect(),
@@ -281,6 +302,7 @@ impl Object {
             status: status.map(|status| StatusText::new(status, &body)),
             marks: if lens.status { metadata.marks() } else { 0 },
             closed: Box::default(),
+            reduced: None,
             body,
             finalizers: metadata.finalizers.into(),
         })
@@ -293,14 +315,39 @@ impl Object {
 
     /// Returns the memory of the object in bytes, including its places in the indexes.
     pub fn held(&self) -> usize {
+        OBJECT_OVERHEAD_BYTES + self.content()
+    }
+
+    /// Returns the memory of the object's content in bytes: of what users choose the size of.
+    pub fn content(&self) -> usize {
+        let texts = |texts: &[Box<str>]| texts.iter().map(|text| text.len()).sum::<usize>();
         let fields: usize = self.ownership.iter().map(|entry| entry.fields.len()).sum();
-        let closed: usize = self.closed.iter().map(|item| item.len()).sum();
+        let setters: usize = self.setters.iter().map(|(manager, finalizer)| manager.len() + finalizer.len()).sum();
         let status = match &self.status {
             Some(StatusText::Own(status)) => status.len(),
             Some(StatusText::InBody(_)) | None => 0,
         };
         let mark = self.orphan_of.as_ref().map_or(0, |mark| mark.len());
-        OBJECT_OVERHEAD_BYTES + self.body.len() + status + fields + closed + mark
+        self.body.len() + status + fields + setters + mark + texts(&self.closed) + texts(&self.finalizers)
+    }
+
+    /// Returns the object without its content: what identifies it, its controller, and of a parent the status, which
+    /// only the host and its plugins write. So the object is neither lost nor costs much.
+    #[must_use]
+    pub fn without_content(self, why: Reduced) -> Self {
+        let status = self.status().filter(|status| status.len() <= STATUS_BYTES.bytes());
+        let finalizers: usize = self.finalizers.iter().map(|finalizer| finalizer.len()).sum();
+        let finalizers = if finalizers <= MAX_FINALIZER_BYTES { self.finalizers.clone() } else { Box::default() };
+        Self {
+            status: status.map(|status| StatusText::Own(status.into())),
+            finalizers,
+            ownership: Box::default(),
+            setters: Box::default(),
+            closed: Box::default(),
+            body: "{}".into(),
+            reduced: Some(why),
+            ..self
+        }
     }
 
     /// Returns `status` as JSON text, for parents.
@@ -388,6 +435,11 @@ impl<'a> Metadata<'a> {
 
     fn controller(&self) -> Option<Controller> {
         let owner = self.owner_references.iter().find(|owner| owner.controller == Some(true))?;
+        let parts = [&owner.api_version, &owner.kind, &owner.name, &owner.uid];
+        // Users choose the reference, and it is kept of objects that are no children, too.
+        if parts.iter().any(|part| part.len() > MAX_REFERENCE_BYTES) {
+            return None;
+        }
         Some(Controller {
             api_version: owner.api_version.as_ref().into(),
             kind: owner.kind.as_ref().into(),
@@ -428,6 +480,11 @@ impl<'a> Metadata<'a> {
 
     fn text(&self, members: Option<&Members<'_>>, key: &str) -> Option<Box<str>> {
         serde_json::from_str(member(members?, key)?).ok()
+    }
+
+    /// Returns an annotation of the host's. Users may write others in its place, of any length.
+    fn annotation(&self, key: &str) -> Option<Box<str>> {
+        self.text(self.annotations.as_ref(), key).filter(|value| value.len() <= MAX_REFERENCE_BYTES)
     }
 
     fn kept_labels(&self, keys: &[String]) -> Box<[(Box<str>, Box<str>)]> {
@@ -483,6 +540,39 @@ mod tests {
             &*object.body,
             r#"{"metadata":{"name":"a","namespace":"n","uid":"u","generation":3},"spec":{"replicas":2}}"#
         );
+    }
+
+    #[test]
+    fn an_object_without_its_content_keeps_what_identifies_it_and_little_else() {
+        let large = "x".repeat(100_000);
+        let json = format!(
+            r#"{{"metadata":{{"name":"a","namespace":"n","uid":"u","resourceVersion":"42","deletionTimestamp":"2026-01-01T00:00:00Z",
+            "labels":{{"hotshoe.dev/plugin":"memcached"}},"annotations":{{"hotshoe.dev/applied":"{large}"}},"finalizers":["a/b"],
+            "ownerReferences":[{{"apiVersion":"c/v1","kind":"M","name":"a","uid":"p","controller":true}}],
+            "managedFields":[{{"manager":"hotshoe/memcached","operation":"Apply","fieldsV1":{{"f:{large}":{{}}}}}}]}},
+            "spec":{{"replicas":"{large}"}},"status":{{"ready":1}}}}"#
+        );
+        let whole = Object::read(&json, &Lens { status: true, ..lens() }).unwrap();
+        assert!(whole.content() > 200_000 && whole.reduced.is_none());
+        let reduced = whole.clone().without_content(Reduced::NoParent);
+        assert!(reduced.content() < 100 && reduced.held() < OBJECT_OVERHEAD_BYTES + 100);
+        let identity = |object: &Object| (object.key.clone(), object.uid.clone(), object.resource_version);
+        assert_eq!(identity(&reduced), identity(&whole));
+        assert_eq!((&reduced.controller, &reduced.finalizers), (&whole.controller, &whole.finalizers));
+        assert_eq!(reduced.status(), Some(r#"{"ready":1}"#));
+        assert_eq!(reduced.deleted_at.as_deref(), Some("2026-01-01T00:00:00Z"));
+    }
+
+    #[test]
+    fn a_controller_reference_that_is_too_long_for_a_parent_is_none() {
+        let of = |name: &str| {
+            let json = format!(
+                r#"{{"metadata":{{"name":"a","ownerReferences":[{{"apiVersion":"c/v1","kind":"M","name":"{name}","uid":"p","controller":true}}]}}}}"#
+            );
+            Object::read(&json, &lens()).unwrap().controller
+        };
+        assert!(of(&"x".repeat(MAX_NAME_BYTES)).is_some());
+        assert!(of(&"x".repeat(MAX_REFERENCE_BYTES + 1)).is_none());
     }
 
     #[test]

@@ -5,6 +5,7 @@
 mod calls;
 mod clean_up;
 mod forged;
+mod hoarder;
 mod identity;
 mod loads;
 mod namespaces;
