@@ -7,7 +7,7 @@ use hotshoe_tests::kube::Kube;
 use hotshoe_tests::run;
 use serde_json::{Value, json};
 
-use super::rig::{Guest, Rig, file};
+use super::rig::{Guest, Rig};
 
 const ACCOUNT: &str = "plugin-status-writer";
 
