@@ -1,7 +1,7 @@
 //! A plugin that desires the children in its parent's spec, for tests about what becomes of children.
 
 use hotshoe_tests::guests::Folder;
-use hotshoe_tests::kinds::{ATTACK, CONFIG_MAP, Kind};
+use hotshoe_tests::kinds::{ATTACK, CONFIG_MAP, DEPLOYMENT, Kind, REPLICA_SET, STATEFUL_SET};
 use hotshoe_tests::{ControlPlane, Host, Scene, repository};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -14,7 +14,8 @@ pub(super) async fn host(name: &str, kind: &Kind) -> (Scene, Folder, Host) {
     let plane = ControlPlane::shared().await;
     READY.get_or_init(|| install(plane)).await;
     let mut scene = Scene::new(plane, name).await;
-    let folder = Folder::of_hostile_owning(kind);
+    let owned = [CONFIG_MAP, DEPLOYMENT, REPLICA_SET, STATEFUL_SET].map(|owned| owned.kind);
+    let folder = if owned.contains(&kind.kind) { Folder::of_hostile() } else { Folder::of_hostile_owning(kind) };
     folder.edit("name: hostile\n", &format!("name: {PLUGIN}\n"));
     if kind.kind == "Secret" {
         folder.edit("kind: Secret\n", "kind: Secret\n      names: [one]\n");
