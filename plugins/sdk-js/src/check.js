@@ -1,5 +1,7 @@
 // Whether what an author wrote has the form that the host reads: each error names the value at fault by its path.
 
+import { isStorable } from "./json.js";
+
 const JSON_DEPTH = 64;
 
 /** What an author's definition or answer does wrong. */
@@ -65,6 +67,8 @@ function isJson(value, depth) {
       return true;
     case "number":
       return Number.isFinite(value);
+    case "bigint":
+      return isStorable(value);
     case "object":
       if (value === null) return true;
       if (depth > JSON_DEPTH) return false;

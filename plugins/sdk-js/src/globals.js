@@ -1,6 +1,7 @@
 // What a plugin finds in its global scope: a console that is the host's log, and clear words where a clock, randomness
 // or the network would be.
 
+import { stringify } from "./json.js";
 import { traced } from "./trace.js";
 
 const LEVELS = { log: "info", info: "info", debug: "debug", trace: "trace", warn: "warn", error: "error" };
@@ -40,7 +41,7 @@ function shown(value) {
   if (typeof value === "string") return value;
   if (value instanceof Error) return traced(value);
   try {
-    return JSON.stringify(value) ?? String(value);
+    return stringify(value) ?? String(value);
   } catch {
     return String(value);
   }

@@ -5,6 +5,7 @@ import log from "hotshoe:reconciler/log@0.1.0";
 
 import { answerOf } from "./answer.js";
 import { installGlobals } from "./globals.js";
+import { stringify } from "./json.js";
 import { kindOf, referenced } from "./kind.js";
 import { isPlugin } from "./plugin.js";
 import { Request } from "./request.js";
@@ -59,7 +60,7 @@ function typed(answer) {
 function decision({ children, status, conditions, events, requeueAfterMs }) {
   return {
     children: children === "keep" ? { tag: "keep" } : { tag: "exactly", val: children.exactly.map(referenced) },
-    status: status && JSON.stringify(status),
+    status: status && stringify(status),
     conditions: conditions.map(({ type, status, reason, message }) => ({ name: type, status: status.toLowerCase(), reason, message })),
     events: events.map(({ severity, reason, message }) => ({ severity: severity.toLowerCase(), reason, message })),
     requeueAfter: requeueAfterMs,

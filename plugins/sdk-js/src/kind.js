@@ -1,6 +1,7 @@
 // Kinds and references: `apiVersion` and `kind` for an author, group, version and kind for the host.
 
 import { checkText, InvalidForm } from "./check.js";
+import { parse, stringify } from "./json.js";
 
 /** The kind that an object with `apiVersion` and `kind` names. */
 export function kindOf(object, path) {
@@ -21,7 +22,7 @@ export function apiVersionOf({ group, version }) {
 
 /** The object of a reference and its JSON, as `kubectl get -o json` shows it. */
 export function objectOf({ ref, json }) {
-  return { apiVersion: apiVersionOf(ref.kind), kind: ref.kind.kind, ...JSON.parse(json) };
+  return { apiVersion: apiVersionOf(ref.kind), kind: ref.kind.kind, ...parse(json) };
 }
 
 /** The reference of an object. */
@@ -38,5 +39,5 @@ export function referenceOf(object, path) {
 
 /** The reference and the JSON of an object. */
 export function referenced(object, path) {
-  return { ref: referenceOf(object, path), json: JSON.stringify(object) };
+  return { ref: referenceOf(object, path), json: stringify(object) };
 }

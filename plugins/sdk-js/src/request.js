@@ -1,6 +1,7 @@
 // What a plugin is shown.
 
 import { InvalidForm } from "./check.js";
+import { parse } from "./json.js";
 import { apiVersionOf, objectOf } from "./kind.js";
 
 /** Reads each object when it is first looked at: a decision that looks at few is quick. */
@@ -12,7 +13,7 @@ export class Request {
     this.name = parent.ref.name;
     this.namespace = parent.ref.namespace ?? undefined;
     this.parent = objectOf(parent);
-    this.config = JSON.parse(config);
+    this.config = parse(config);
     this.refusals = refusals.map(refusal);
     this.now = now ?? undefined;
     this.attempt = attempt ?? undefined;

@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 
 import { answerOf } from "./answer.js";
 import { checkKeys, InvalidForm } from "./check.js";
+import { parse, stringify } from "./json.js";
 import { apiVersionOf, kindOf, referenced } from "./kind.js";
 import { isPlugin } from "./plugin.js";
 import { projected } from "./projection.js";
@@ -35,7 +36,7 @@ export function request(plugin, observation, call = "reconcile") {
     children: children.map((child, index) => ownedChild(descriptor, child, `children[${index}]`)).sort(byReference),
     related: related(descriptor, observation.related ?? {}),
     refusals: refusals.map((refusal, index) => refused(refusal, `refusals[${index}]`)),
-    config: JSON.stringify(config),
+    config: stringify(config),
     now: descriptor.wantsNow ? now : undefined,
     attempt: descriptor.wantsAttempt ? attempt : undefined,
   });
@@ -70,7 +71,7 @@ function ofKind(parent, kind) {
 /** An object as the host shows it: the fields that were asked for. */
 function shown(object, path, fields) {
   const { ref } = referenced(object, path);
-  return { ref, json: JSON.stringify(projected(object, fields)) };
+  return { ref, json: stringify(projected(object, fields)) };
 }
 
 function ownedChild({ owns }, child, path) {
@@ -106,7 +107,7 @@ function byReference(a, b) {
 
 /** Without what means the same: the order of children and conditions, and what is empty. */
 function comparable(answer) {
-  const [[tag, value]] = Object.entries(JSON.parse(JSON.stringify(answer)));
+  const [[tag, value]] = Object.entries(parse(stringify(answer)));
   if (!["decided", "waiting", "done"].includes(tag)) return { [tag]: value };
   const { children, status = null, conditions = [], events = [], requeueAfterMs = null } = value;
   const sorted = children === "keep" ? children : children.exactly.toSorted((a, b) => (identity(a) < identity(b) ? -1 : 1));

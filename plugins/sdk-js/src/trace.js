@@ -1,6 +1,8 @@
 // Where an error came from, in the author's files. The component holds one file that was bundled from them, and a
 // table, written by `hotshoe build`, of where its parts came from.
 
+import { stringify } from "./json.js";
+
 /** Where the table is: `{ files: ["plugin.js", …], places: "line,column,file,line;…" }`, in the bundle's order. */
 const SOURCES = Symbol.for("hotshoe.sources");
 
@@ -34,7 +36,7 @@ function headline({ name, message, constructor }) {
 
 function text(value) {
   try {
-    return JSON.stringify(value) ?? String(value);
+    return stringify(value) ?? String(value);
   } catch {
     return String(value);
   }

@@ -127,7 +127,7 @@ test("an answer of a wrong form names the value at fault", () => {
     [{ children: [{ ...CHILD, metadata: { generateName: "a-" } }] }, "children[0].metadata.generateName would make another object"],
     [{ children: [{ ...CHILD, spec: { replicas: NaN } }] }, "children[0].spec.replicas is NaN; a value that JSON has"],
     [{ children: [{ ...CHILD, spec: { at: new Date(0) } }] }, "children[0].spec.at is a Date"],
-    [{ children: [{ ...CHILD, spec: { size: 1n } }] }, "children[0].spec.size is 1"],
+    [{ children: [{ ...CHILD, spec: { size: 2n ** 63n } }] }, "children[0].spec.size is 9223372036854775808"],
     [{ children: [{ ...CHILD, spec: { list: [undefined] } }] }, "children[0].spec.list[0] is undefined"],
     [{ children: [loop] }, "contains itself"],
     [{ children: "keep", status: "up" }, 'status is "up"; an object'],
