@@ -7,6 +7,7 @@
 //! | `host.rs` | the host as a process: started, killed, queried |
 //! | `scene.rs` | a namespace with a running host: where a test begins |
 //! | `guests.rs` | components: built, changed in a word, broken |
+//! | `kstatus.rs` | what tools that wait for objects make of one |
 //! | `kube.rs` | the plain client |
 //! | `proxy.rs` | a proxy before the API server that keeps requests waiting |
 //! | `registry.rs` | a registry as a process |
@@ -21,6 +22,7 @@ pub mod audit;
 pub mod control_plane;
 pub mod guests;
 pub mod host;
+pub mod kstatus;
 pub mod kube;
 pub mod proxy;
 pub mod registry;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hotshoe_core::flow::backoff::{refused, soon, under_load};
 use hotshoe_core::flow::unanswered::Unanswered;
 
 /// The advice if a right is missing.
@@ -195,10 +196,38 @@ impl ApiError {
         self.code == 409 && self.cause.as_deref() == Some(FIELD_CONFLICT)
     }
 
+    /// Returns whether the schema of a parent has no `status.observedGeneration`, or another type for it.
+    pub fn has_no_room_for_generation(&self) -> bool {
+        is_misfit(self.code, &self.message) && self.message.contains(".status.observedGeneration: ")
+    }
+
     /// Returns whether it is certain that nothing was written.
     pub fn is_definite(&self) -> bool {
         let refused = (400..500).contains(&self.code) && self.code != 408;
         refused || is_misfit(self.code, &self.message)
+    }
+
+    /// Returns whether the API server is away, has just come back, or may not be written to at the moment.
+    pub fn is_of_outage(&self) -> bool {
+        self.after_outage || (self.code == 0 && self.reason != "Timeout")
+    }
+
+    /// Returns whether an admission webhook refused the request or did not answer. A webhook chooses the code.
+    fn is_of_webhook(&self) -> bool {
+        self.message.starts_with("admission webhook") || self.message.contains("failed calling webhook")
+    }
+
+    /// Returns the pause before the next try of a request that failed for a reason that should pass, after this many in
+    /// a row. It grows, except in an outage: what happens after that is to be acted upon soon. It is never shorter than
+    /// the API server asks for.
+    pub fn pause(&self, tries: u32) -> Duration {
+        let is_of_load = self.is_late() || matches!(self.code, 429 | 503);
+        let pause = match is_of_load && !self.is_of_webhook() {
+            _ if self.is_of_outage() => soon(tries),
+            true => under_load(tries),
+            false => refused(tries),
+        };
+        pause.max(self.retry_after.unwrap_or_default())
     }
 
     /// Returns whether the error is transient: 5xx, 429, 409, timeouts, credentials that are being renewed, an answer
@@ -289,6 +318,29 @@ mod tests {
         let error = ApiError::unreadable("get", "a ConfigMap".into(), &no_json);
         assert!(error.is_transient() && !error.is_definite() && !error.is_late() && error.code != 0, "{error:?}");
         assert_eq!(error.reason, "Unreadable");
+    }
+
+    #[test]
+    fn pauses_grow_with_each_refusal_whatever_its_code_and_not_in_an_outage() {
+        let pauses = |code: u16, reason: &str, message: &str, after_outage: bool| {
+            let error = ApiError::new("apply", "a ConfigMap".into(), code, reason, message.into());
+            let error = ApiError { after_outage, ..error };
+            [1, 3, 5, 7, 99].map(|tries| error.pause(tries).as_millis())
+        };
+        let webhook = "failed calling webhook \"a.example.com\": dial tcp 127.0.0.1:1: connect: connection refused";
+        let denied = "admission webhook \"a.example.com\" denied the request: no";
+        for (code, message) in [(500, webhook), (503, denied), (429, denied), (504, denied), (409, denied), (500, "")] {
+            assert_eq!(pauses(code, "", message, false), [250, 1_000, 4_000, 16_000, 60_000], "{code} {message}");
+        }
+        for (code, reason) in [(429, ""), (503, ""), (504, ""), (0, "Timeout")] {
+            assert_eq!(pauses(code, reason, "", false), [250, 1_000, 4_000, 10_000, 10_000], "{code} {reason}");
+        }
+        for (code, after_outage) in [(0, false), (503, true), (403, true)] {
+            assert_eq!(pauses(code, "", "", after_outage), [250, 1_000, 2_000, 2_000, 2_000], "{code}");
+        }
+        let asked = ApiError::new("apply", "a ConfigMap".into(), 429, "", denied.into());
+        let asked = ApiError { retry_after: Some(Duration::from_secs(1)), ..asked };
+        assert_eq!([1, 9].map(|tries| asked.pause(tries).as_secs()), [1, 60], "it asks for the same each time");
     }
 
     #[test]

@@ -116,7 +116,7 @@ impl Writer {
         let reply = self.send_status(resource, parent, status.clone(), query, &Identity::Host, permit).await;
         match reply {
             // Another field manager wrote into the host's own condition.
-            Err(error) if error.is_of_ownership() && error.message.contains(".status.conditions[") => {
+            Err(error) if error.is_of_ownership() && is_of_own_fields(&error) => {
                 let query = apply_body::query(HOST_MANAGER);
                 self.send_status(resource, parent, status, query, &Identity::Host, permit).await
             }
@@ -234,6 +234,14 @@ impl Writer {
         };
         self.send(call, &Identity::Host, permit).await
     }
+}
+
+/// Returns whether a conflict is only about conditions with names of the host's and the observed generation, which the
+/// host states anew. One about the whole list of conditions is not.
+fn is_of_own_fields(error: &ApiError) -> bool {
+    let is_of_list = error.fields.iter().any(|field| field == ".status.conditions");
+    let is_of_fields = [".status.conditions[", ".status.observedGeneration"];
+    !is_of_list && is_of_fields.iter().any(|field| error.message.contains(field))
 }
 
 /// Reads a parent and removes those of its finalizers from it that `ours` returns, as the host. Does nothing if the

@@ -1,6 +1,7 @@
 //! *apply* of one pass: first the children, then Events, then the status.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::cluster::apply::{ChildWrite, Parent, WriteError};
@@ -17,7 +18,7 @@ use crate::reconcile::fingerprint::{InSync, refusal_basis, sync_fingerprint};
 use crate::reconcile::observe::{Observed, context};
 use crate::reconcile::pass::Pass;
 use crate::reconcile::rivals;
-use crate::reconcile::status_plan::{Comparison, StatusPlan};
+use crate::reconcile::status_plan::{Comparison, ObservedGeneration, StatusPlan};
 use hotshoe_core::check;
 use hotshoe_core::check::{Context, Denial, Desired};
 use hotshoe_core::diff;
@@ -307,7 +308,7 @@ fn note_child(
             written.retry_soon = true;
         }
         Err(WriteError::Api(error)) if error.is_namespace_terminating() => written.terminating = true,
-        Err(WriteError::Api(error)) if is_unreported(&error) => written.retry_soon = true,
+        Err(WriteError::Api(error)) if state.refused.passes(&reference, &error) => written.retry_soon = true,
         Err(error) => {
             count_invalid(pass, &error, written);
             note_refused(pass, observed, &reference, child.digest, error);
@@ -396,15 +397,22 @@ async fn write_status(
 ) -> Result<(), Error> {
     let (writer, watch) = (&pass.controller.writer, &pass.active.parents.watch);
     let Some(parent) = pass.live().filter(|_| pass.active.resource().has_status) else { return Ok(()) };
-    let StatusPlan { fingerprint, body, .. } = match planned.is_about(&parent) {
+    let carried_out = observed_generation(pass, written);
+    let StatusPlan { fingerprint, body, .. } = match planned.is_about(&parent, carried_out) {
         true => planned,
-        false => plan_status_again(pass, observed, decision, &parent).await?,
+        false => plan_status_again(pass, observed, decision, (&parent, carried_out)).await?,
     };
     let Some(desired) = body else {
         pass.state.current_status = Some(fingerprint);
         return drop_predecessors_status(pass, parent, written).await;
     };
-    let reply = writer.apply_status(&pass.active.resource(), &parent, desired, pass.permit).await;
+    let mut reply = writer.apply_status(&pass.active.resource(), &parent, desired, pass.permit).await;
+    if reply.as_ref().is_err_and(ApiError::has_no_room_for_generation) {
+        pass.controller.no_generation.store(true, Ordering::Relaxed);
+        let without = plan_status_again(pass, observed, decision, (&parent, ObservedGeneration::Absent)).await?;
+        let Some(desired) = without.body else { return Ok(()) };
+        reply = writer.apply_status(&pass.active.resource(), &parent, desired, pass.permit).await;
+    }
     match writer.learn_parent(watch, &pass.active.resource(), &parent, reply).await {
         Ok(parent) => {
             acts::log(pass, Act::StatusChanged);
@@ -418,17 +426,26 @@ async fn write_status(
     Ok(())
 }
 
+/// Returns what the status says of the generation that was decided about: not that it was, while a child is not written
+/// as the decision has it.
+fn observed_generation(pass: &Pass<'_>, written: &WriteOutcome) -> ObservedGeneration {
+    match pass.controller.observed_generation() {
+        ObservedGeneration::Current if written.retry_soon || !pass.state.refused.is_empty() => ObservedGeneration::Kept,
+        observed => observed,
+    }
+}
+
 /// Compares the stated status with a parent that has changed during the pass, on a thread that no other plugin needs.
 async fn plan_status_again(
     pass: &Pass<'_>,
     observed: &Observed,
     decision: &Decision,
-    parent: &Arc<Object>,
+    (parent, carried_out): (&Arc<Object>, ObservedGeneration),
 ) -> Result<StatusPlan, Denial> {
     let (decision, parent, generation) = (decision.clone(), parent.clone(), observed.parent.generation);
     let (hasher, manager, current) = (pass.controller.hasher.clone(), pass.manager().to_owned(), None);
     let plan = move || {
-        let by = Comparison { hasher: &hasher, manager: &manager, generation, current };
+        let by = Comparison { hasher: &hasher, manager: &manager, generation, observed: carried_out, current };
         StatusPlan::of(&decision, &parent, by)
     };
     tokio::task::spawn_blocking(plan).await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
@@ -460,12 +477,6 @@ async fn drop_predecessors_status(
     Ok(())
 }
 
-/// Returns whether an error is transient and not worth a report: a conflict, an overload, no answer, or an error right
-/// after an outage. A 5xx answer, and one that cannot be used, is reported like a refusal, and retried soon.
-fn is_unreported(error: &ApiError) -> bool {
-    error.after_outage || matches!(error.code, 0 | 409 | 429)
-}
-
 fn advice(error: &WriteError, plugin: &str) -> Option<String> {
     match error {
         WriteError::Api(error) => error.advice(plugin),
@@ -490,15 +501,6 @@ mod tests {
         ] {
             assert_eq!(RefusedBy::of(&error), by);
         }
-    }
-
-    #[test]
-    fn an_answer_that_cannot_be_used_is_reported_and_no_answer_is_not() {
-        let no_json = serde_json::from_str::<u8>("<html>").unwrap_err();
-        assert!(!is_unreported(&ApiError::unreadable("write", "a Service".into(), &no_json)));
-        let of = |code| ApiError::new("apply", "a Service".into(), code, "", String::new());
-        assert!([0, 409, 429].into_iter().all(|code| is_unreported(&of(code))));
-        assert!([403, 404, 500].into_iter().all(|code| !is_unreported(&of(code))));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::reconcile::controller::Controller;
 use crate::reconcile::fingerprint::{InSync, beside_parent, sync_fingerprint};
 use crate::reconcile::observe::{Observed, Rules, context_of};
 use crate::reconcile::pass::Pass;
-use crate::reconcile::status_plan::{Comparison, StatusPlan};
+use crate::reconcile::status_plan::{Comparison, ObservedGeneration, StatusPlan};
 use crate::sandbox::revision::Revision;
 use hotshoe_core::check;
 use hotshoe_core::check::memory_quota::{Quota, Room};
@@ -114,6 +114,7 @@ pub struct Check {
     manager: String,
     in_sync: Option<u64>,
     current_status: Option<u64>,
+    observed_generation: ObservedGeneration,
     before: Arc<DesiredBefore>,
     associative_lists: Arc<RwLock<AssociativeLists>>,
 }
@@ -130,6 +131,7 @@ impl Check {
             manager: pass.manager().to_owned(),
             in_sync: pass.state.in_sync,
             current_status: pass.state.current_status,
+            observed_generation: controller.observed_generation(),
             before: pass.state.desired.clone(),
             associative_lists: controller.associative_lists.clone(),
         }
@@ -157,7 +159,8 @@ impl Check {
 
     fn status(&self, decision: &Decision) -> Result<StatusPlan, Denial> {
         let (parent, current) = (&*self.gate.observed.parent, self.current_status);
-        let by = Comparison { hasher: &self.hasher, manager: &self.manager, generation: parent.generation, current };
+        let (generation, observed) = (parent.generation, self.observed_generation);
+        let by = Comparison { hasher: &self.hasher, manager: &self.manager, generation, observed, current };
         StatusPlan::of(decision, parent, by)
     }
 

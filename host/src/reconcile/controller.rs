@@ -23,6 +23,7 @@ use crate::reconcile::log_lines::LogLines;
 use crate::reconcile::parent_state::ParentState;
 use crate::reconcile::queue::Queue;
 use crate::reconcile::slot::Slot;
+use crate::reconcile::status_plan::ObservedGeneration;
 use crate::reconcile::survey::{Deleting, LongDeletion, Remembered, Stalled, Survey};
 use crate::sandbox::revision::Revision;
 use crate::telemetry::metrics::Metrics;
@@ -92,6 +93,8 @@ pub struct Controller {
     /// Whether `status.conditions` of the parents is an atomic list, which has a single owner. Then the host cannot add
     /// its own conditions beside those of others.
     pub atomic_conditions: AtomicBool,
+    /// Whether the parents' schema has no `status.observedGeneration`, as the API server's answer showed.
+    pub no_generation: AtomicBool,
     /// Which lists in children are associative, learned from the replies to applies.
     pub associative_lists: Arc<RwLock<AssociativeLists>>,
     /// Counts the changes of namespace labels that a rule of the grant selects by.
@@ -134,6 +137,7 @@ impl Controller {
             unanswered: Mutex::default(),
             hasher: RandomState::new(),
             atomic_conditions: AtomicBool::new(false),
+            no_generation: AtomicBool::new(false),
             associative_lists: Arc::default(),
             relabelled: AtomicU64::new(0),
             states: Mutex::default(),
@@ -256,6 +260,7 @@ impl Controller {
     fn replace(&self, active: Arc<ActiveRevision>, canary: Option<Arc<Canary>>) {
         self.breaker.reset();
         self.atomic_conditions.store(false, Ordering::Relaxed);
+        self.no_generation.store(false, Ordering::Relaxed);
         self.metrics.decides(&self.name, &active.revision);
         if self.active().is_some() {
             self.slot.publish(active);
@@ -365,6 +370,14 @@ impl Controller {
             self.canary.judgement.update(update);
         } else {
             self.judgement.update(update);
+        }
+    }
+
+    /// Returns what the status of a parent says of the generation that a pass decided about and carried out.
+    pub fn observed_generation(&self) -> ObservedGeneration {
+        match self.no_generation.load(Ordering::Relaxed) {
+            true => ObservedGeneration::Absent,
+            false => ObservedGeneration::Current,
         }
     }
 

@@ -29,6 +29,11 @@ pub const CONDITIONS_NOT_WRITTEN: &str = "ConditionsNotWritten";
 /// The pause of a parent whose reconcile panicked.
 pub(super) const PANIC_PAUSE: Duration = Duration::from_secs(30);
 
+/// The maximum length of a message in log and condition, in bytes.
+pub const MAX_MESSAGE_BYTES: usize = 1000;
+/// The maximum length of the message of a denial, in bytes: it lists every violated rule and its fix.
+pub const MAX_DENIAL_BYTES: usize = 8_000;
+
 /// When to try an object again after an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {

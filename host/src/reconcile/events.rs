@@ -8,9 +8,14 @@ use crate::reconcile::error::Error;
 use crate::reconcile::pass::Pass;
 use hotshoe_core::flow::rate_limit::OutputLimit;
 use hotshoe_core::model::decision::Event;
+use hotshoe_core::model::sanitize;
 
 /// The number of failures in a row after which a clean-up no longer waits for its Events.
 const MAX_WAITED_FAILURES: u32 = 3;
+/// The maximum length of the message of an Event, in bytes: the API server accepts 1 kB.
+const MAX_BYTES: usize = 1000;
+/// The end of an Event whose message was cut.
+const CUT_SUFFIX: &str = " (see the condition Reconciled, or `hotshoe test`)";
 
 /// Records the Events of a decision. An Event that was emitted before is emitted again only if a timer of the plugin
 /// caused the decision, and not if the host repeats the decision on an unchanged state.
@@ -23,11 +28,20 @@ pub fn emit(pass: &mut Pass<'_>, events: &[Event]) {
     }
 }
 
-/// Records an Event about a failure unless it was recorded before.
+/// Records an Event about a failure unless it was recorded before. Its message is [shortened](short).
 pub fn warn_once(pass: &mut Pass<'_>, event: &Event) {
     let controller = pass.controller;
+    let event = &Event { message: short(&event.message), ..event.clone() };
     if is_new(pass, event) {
         record(pass, note(pass, event), &controller.failures);
+    }
+}
+
+/// Returns the message of an Event. One that is too long loses its middle, and says where to find the whole text.
+pub fn short(message: &str) -> String {
+    match message.len() <= MAX_BYTES {
+        true => message.to_owned(),
+        false => sanitize::clean(message.to_owned(), MAX_BYTES - CUT_SUFFIX.len()) + CUT_SUFFIX,
     }
 }
 
@@ -91,5 +105,19 @@ fn note_dropped(pass: &Pass<'_>, limit: &OutputLimit) {
     if let Some(dropped) = limit.dropped(1, Instant::now()) {
         let digest = pass.active.revision.digest();
         tracing::warn!(plugin, %digest, dropped, "there are more Events than the rate limit allows; some were dropped");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_message_of_an_event_keeps_its_beginning_and_its_end_and_says_where_the_rest_is() {
+        let message = format!("Job n/a was refused: {}: field is immutable", "x".repeat(8_000));
+        let event = short(&message);
+        assert!(event.len() <= MAX_BYTES && event.starts_with("Job n/a was refused: x"), "{event}");
+        assert!(event.ends_with(&format!(": field is immutable{CUT_SUFFIX}")), "{event}");
+        assert_eq!(short("short"), "short");
     }
 }

@@ -59,6 +59,10 @@ pub struct ParentState {
     pub skipped_status: bool,
     /// Failures in a row, including transient ones.
     pub failures: u32,
+    /// When the row of failures began.
+    pub failing_since: Option<Instant>,
+    /// Reports in a row that the API server did not accept.
+    pub unreported: u32,
     /// The tries that non-transient failures have used up since the parent or its plugin changed.
     pub tries: Tries,
     /// Passes in a row that met a conflict, an overload or no answer.
@@ -127,7 +131,7 @@ impl ParentState {
 
     /// Records that the parent was reconciled.
     pub fn recovered(&mut self) {
-        (self.failures, self.backoff) = (0, None);
+        (self.failures, self.failing_since, self.backoff) = (0, None, None);
         self.tries.succeed();
     }
 

@@ -1,5 +1,6 @@
 //! The context of one pass over one parent, which every step of the pass works with.
 
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use crate::cluster::identity::Permit;
@@ -84,7 +85,12 @@ impl<'a> Pass<'a> {
         let was_deleted = !self.parent.deleting && self.live().is_some_and(|live| live.deleting);
         let (blocks_deletion, policy) = (self.blocks_deletion(), &self.active.plugin.retry);
         let ending = Ending { result, is_reported, blocks_deletion, policy, was_deleted, flap_pause };
-        let requeue = Requeue::after(&ending, &self.state);
+        let requeue = match Requeue::after(&ending, &self.state) {
+            due if result.is_err() => {
+                due.jittered(self.controller.hasher.hash_one((&object.name, self.state.failures)))
+            }
+            due => due,
+        };
         tracing::debug!(plugin, %digest, %object, ?result, ?requeue, "reconciled");
         self.controller.remember(&self.parent.key, self.state);
         requeue

@@ -2,15 +2,18 @@
 //! reconciles.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::cluster::apply::WriteError;
+use crate::cluster::error::ApiError;
 use crate::cluster::view::reference;
+use crate::reconcile::error::{MAX_DENIAL_BYTES, MAX_MESSAGE_BYTES};
 use hotshoe_core::check::Desired;
 use hotshoe_core::diff::Plan;
-use hotshoe_core::flow::backoff::{doubled, soon, within_reach};
+use hotshoe_core::flow::backoff::{doubled, jittered, refused, within_reach};
 use hotshoe_core::flow::write_verdict::INVALID_REPEATED;
 use hotshoe_core::model::decision::Refusal;
 use hotshoe_core::model::kind::{Kind, ObjectRef};
@@ -25,6 +28,11 @@ pub const DENIED: &str = "Denied";
 /// The first pause after a conflict. A retry of a name that is in use costs only one cheap request.
 const CONFLICT_PAUSE: Duration = Duration::from_secs(3);
 const MAX_CONFLICT_PAUSE: Duration = Duration::from_secs(30);
+/// How long a conflict, an overload or a missing answer is no refusal: mostly it passes within a moment.
+const PASSING_PERIOD: Duration = Duration::from_secs(15);
+/// A refusal that should pass by itself is in the condition after this time, or after this many tries.
+const REPORTED_AFTER: Duration = Duration::from_secs(10);
+const REPORTED_TRIES: u32 = 6;
 
 /// The refused writes, at most one for each child.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +42,16 @@ pub struct Refusals {
     /// now, and how often in a row: a plugin that changes a detail of a child each time, or its name, does not begin
     /// anew.
     earlier: BTreeMap<Kind, (ObjectRef, u32)>,
+    /// Writes that failed for a reason that mostly passes within a moment, and so are no refusals yet.
+    passing: Vec<Passing>,
+}
+
+/// A write that failed for a reason that mostly passes within a moment, such as a conflict or an overload.
+#[derive(Clone, Debug)]
+struct Passing {
+    child: ObjectRef,
+    since: Instant,
+    tries: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -46,9 +64,22 @@ struct Refused {
     /// How often in a row the child was refused as invalid, however it was desired.
     invalid: u32,
     basis: u64,
+    /// When the row of refusals began.
+    since: Instant,
     due: Instant,
     tries: u32,
     cause: Cause,
+}
+
+impl Refused {
+    /// Returns whether it has lasted, or will: a user has to know.
+    fn is_lasting(&self) -> bool {
+        match self.cause {
+            Cause::Denied => false,
+            Cause::Lasting => true,
+            Cause::Transient => self.tries >= REPORTED_TRIES || self.since.elapsed() >= REPORTED_AFTER,
+        }
+    }
 }
 
 /// Why a write is refused.
@@ -67,7 +98,7 @@ impl Cause {
         match error {
             WriteError::Denied(_) => Self::Denied,
             WriteError::Conflict { .. } => Self::Lasting,
-            WriteError::Api(error) if error.is_definite() => Self::Lasting,
+            WriteError::Api(error) if !error.is_transient() => Self::Lasting,
             WriteError::Api(_) | WriteError::Collecting => Self::Transient,
         }
     }
@@ -110,6 +141,11 @@ impl Refusals {
                 *earlier = (reference, invalid);
             }
         }
+        let is_planned = |child: &ObjectRef| {
+            let is_pruned = || plan.prune.iter().any(|(kind, one)| reference(kind, &one.key) == *child);
+            plan.apply.iter().any(|apply| apply.desired.reference == *child) || is_pruned()
+        };
+        self.passing.retain(|passing| is_planned(&passing.child));
         self.earlier.retain(|kind, _| plan.apply.iter().any(|apply| apply.desired.reference.kind == *kind));
         self.refused.len() < before
     }
@@ -135,22 +171,46 @@ impl Refusals {
         let before = self.refused.len();
         self.refused.retain(|refused| refused.shown.reference != *child);
         self.earlier.retain(|_, (earlier, _)| earlier != child);
+        self.passing.retain(|passing| passing.child != *child);
         self.refused.len() < before
+    }
+
+    /// Returns whether a failed write is to be made again soon without a word: in an outage of the API server, and for a
+    /// while after another error of those that mostly pass. Counts the latter.
+    pub fn passes(&mut self, child: &ObjectRef, error: &ApiError) -> bool {
+        if error.is_of_outage() {
+            return true;
+        }
+        if !matches!(error.code, 0 | 409 | 429) || self.has(child) {
+            return false;
+        }
+        let now = Instant::now();
+        let Some(passing) = self.passing.iter_mut().find(|passing| passing.child == *child) else {
+            self.passing.push(Passing { child: child.clone(), since: now, tries: 1 });
+            return true;
+        };
+        passing.tries = passing.tries.saturating_add(1);
+        now.duration_since(passing.since) < PASSING_PERIOD
     }
 
     /// Records a refused write; a change of `basis` retries it early. Returns the Event to emit if it is the first in a
     /// row.
     pub fn add(&mut self, child: &ObjectRef, digest: Box<str>, error: WriteError, basis: u64) -> Option<Refusal> {
-        let tries = self.of(child).map_or(0, |refused| refused.tries);
+        let passing = self.passing.iter().find(|passing| passing.child == *child);
+        let before = self.of(child).map(|refused| (refused.since, refused.tries));
+        let is_first = before.is_none();
+        let (since, tries) = before
+            .or_else(|| passing.map(|passing| (passing.since, passing.tries.saturating_sub(1))))
+            .unwrap_or_else(|| (Instant::now(), 0));
         let is_invalid = matches!(&error, WriteError::Api(error) if error.is_invalid());
         let invalid = self.invalid_in_a_row(child) + u32::from(is_invalid);
         let cause = Cause::of(&error);
         let (shown, pause) = classify(child, error, tries);
         self.lift(child);
         let due = Instant::now() + within_reach(pause);
-        let first = (tries == 0).then(|| shown.clone());
+        let first = is_first.then(|| shown.clone());
         let tries = tries.saturating_add(1);
-        self.refused.push(Refused { shown, digest, is_invalid, invalid, cause, basis, due, tries });
+        self.refused.push(Refused { shown, digest, is_invalid, invalid, cause, basis, since, due, tries });
         first
     }
 
@@ -161,24 +221,39 @@ impl Refusals {
 
     /// Returns the messages of all writes that the host itself refused, if there are any.
     pub fn denied(&self) -> Option<String> {
-        self.joined(Cause::Denied, |refusal| refusal.message.clone())
+        let is_denied = |refused: &&Refused| refused.cause == Cause::Denied;
+        self.joined(is_denied, MAX_DENIAL_BYTES, |refusal| refusal.message.clone())
     }
 
-    /// Returns which other writes were refused for a reason that does not pass by itself, and why, if there are any.
+    /// Returns which other writes were refused for a reason that does not pass by itself, or for long, and why, if
+    /// there are any.
     pub fn lasting(&self) -> Option<String> {
-        self.joined(Cause::Lasting, |Refusal { reference, reason, message, .. }| match reason.as_str() {
-            "Conflict" => format!("{reason}: {message}"),
-            _ => format!("{reference} is refused: {reason}: {message}"),
+        let is_lasting = |refused: &&Refused| refused.is_lasting();
+        self.joined(is_lasting, MAX_MESSAGE_BYTES, |Refusal { reference, code, reason, message }| {
+            match (code, reason.as_str()) {
+                (409, "Conflict") if message.starts_with(&reference.to_string()) => format!("{reason}: {message}"),
+                (0, _) => format!("{reference} is not written: {reason}: {message}"),
+                _ => format!("{reference} is refused: {reason} ({code}): {message}"),
+            }
         })
+    }
+
+    /// Returns whether a child is refused as invalid: it stays so until it is desired otherwise.
+    pub fn has_invalid(&self) -> bool {
+        self.refused.iter().any(|refused| refused.is_invalid)
     }
 
     /// Returns texts about refusals, in a fixed order: each retry moves its refusal, and a text that changes would be
     /// written again.
-    fn joined(&self, cause: Cause, text: impl Fn(&Refusal) -> String) -> Option<String> {
-        let of = self.refused.iter().filter(|refused| refused.cause == cause);
-        let mut texts: Vec<String> = of.map(|refused| text(&refused.shown)).collect();
+    fn joined(
+        &self,
+        is_meant: impl Fn(&&Refused) -> bool,
+        most: usize,
+        text: impl Fn(&Refusal) -> String,
+    ) -> Option<String> {
+        let mut texts: Vec<String> = self.refused.iter().filter(is_meant).map(|refused| text(&refused.shown)).collect();
         texts.sort_unstable();
-        (!texts.is_empty()).then(|| texts.join("; "))
+        (!texts.is_empty()).then(|| sanitize::join(&texts, "; ", most))
     }
 
     /// Returns whether the last write of a child was refused.
@@ -216,9 +291,11 @@ impl Refusals {
 fn classify(child: &ObjectRef, error: WriteError, tries: u32) -> (Refusal, Duration) {
     let (code, reason, message, pause) = match error {
         WriteError::Api(error) => {
-            let pause =
-                if error.is_definite() { doubled(REFUSAL_PAUSE, tries, MAX_REFUSAL_PAUSE) } else { soon(tries + 1) };
-            (error.code, error.reason, error.message, error.retry_after.unwrap_or(pause))
+            let pause = match error.is_transient() {
+                true => jittered(error.pause(tries.saturating_add(1)), random()),
+                false => doubled(REFUSAL_PAUSE, tries, MAX_REFUSAL_PAUSE).max(error.retry_after.unwrap_or_default()),
+            };
+            (error.code, error.reason, error.message, pause)
         }
         WriteError::Conflict { holder } => {
             let message = format!("{child} exists and is not this object's child: {holder}");
@@ -229,7 +306,7 @@ fn classify(child: &ObjectRef, error: WriteError, tries: u32) -> (Refusal, Durat
         }
         WriteError::Collecting => {
             let message = format!("{child} is still there from an earlier object of this name, and something holds it");
-            (409, "Conflict".to_owned(), message, soon(tries + 1))
+            (409, "Conflict".to_owned(), message, refused(tries.saturating_add(1)))
         }
     };
     // The API server quotes names of fields, which the plugin chose.
@@ -237,10 +314,14 @@ fn classify(child: &ObjectRef, error: WriteError, tries: u32) -> (Refusal, Durat
     (Refusal { reference: child.clone(), code, reason, message }, pause)
 }
 
+/// Returns a random number for a jitter.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::error::ApiError;
     use hotshoe_core::check::{Denial, Violation};
     use hotshoe_core::diff::{Apply, Precondition};
     use hotshoe_core::model::kind::Kind;
@@ -318,13 +399,76 @@ mod tests {
         assert_eq!(refusals.lasting(), None);
         refusals.add(&named("b"), "digest".into(), invalid(), 1);
         refusals.add(&named("a"), "digest".into(), name_in_use(), 1);
-        let both = "Conflict: Service n/a exists and is not this object's child: another; Service n/b is refused: BadRequest: no";
+        let both = "Conflict: Service n/a exists and is not this object's child: another; Service n/b is refused: BadRequest (400): no";
         assert_eq!(refusals.lasting().as_deref(), Some(both));
         refusals.add(&named("b"), "digest".into(), invalid(), 1);
         assert_eq!(refusals.lasting().as_deref(), Some(both), "after a retry");
         refusals.lift(&named("a"));
         refusals.lift(&named("b"));
         assert_eq!(refusals.lasting(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_that_lasts_is_named_whatever_its_code_and_its_pauses_grow() {
+        let message = "failed calling webhook \"a\"";
+        for (code, reason) in [(500, "InternalError"), (503, "ServiceUnavailable"), (0, "Timeout"), (409, "Conflict")] {
+            let (mut refusals, child) = (Refusals::default(), child());
+            let (began, mut tries, mut events, mut named) = (Instant::now(), 0, 0, None);
+            while began.elapsed() < Duration::from_secs(600) {
+                tries += 1;
+                let error = ApiError::new("apply", "a".into(), code, reason, message.into());
+                let pause = if refusals.passes(&child, &error) {
+                    Duration::from_secs(2)
+                } else {
+                    let first = refusals.add(&child, "digest".into(), error.into(), 1);
+                    events += usize::from(first.is_some());
+                    refusals.next_due().unwrap()
+                };
+                named = named.or_else(|| refusals.lasting().map(|text| (began.elapsed(), text)));
+                tokio::time::advance(pause).await;
+            }
+            let (after, text) = named.expect("a condition");
+            assert!(after <= Duration::from_secs(20), "{code}: {after:?}");
+            assert!(text.starts_with("Service n/web is") && text.contains(reason) && text.ends_with(message), "{text}");
+            assert_eq!(events, 1);
+            assert!(tries <= 25, "{code}: {tries} tries in ten minutes");
+            assert!(refusals.next_due() <= Some(Duration::from_secs(66)));
+            assert!(refusals.lift(&child) && refusals.lasting().is_none());
+        }
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_used_is_reported_and_a_conflict_is_not_at_first() {
+        let no_json = serde_json::from_str::<u8>("<html>").unwrap_err();
+        assert!(!Refusals::default().passes(&child(), &ApiError::unreadable("write", "a Service".into(), &no_json)));
+        let of = |code| ApiError::new("apply", "a Service".into(), code, "", String::new());
+        assert!([0, 409, 429].into_iter().all(|code| Refusals::default().passes(&child(), &of(code))));
+        assert!([403, 404, 500, 503].into_iter().all(|code| !Refusals::default().passes(&child(), &of(code))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_outage_is_no_refusal_of_a_child_however_long_it_lasts() {
+        let (mut refusals, child) = (Refusals::default(), child());
+        for _ in 0..100 {
+            let away = ApiError::new("apply", "a".into(), 0, "Unreachable", "no answer".into());
+            let waking = ApiError { after_outage: true, ..ApiError::new("apply", "a".into(), 503, "", String::new()) };
+            assert!(refusals.passes(&child, &away) && refusals.passes(&child, &waking));
+            tokio::time::advance(Duration::from_secs(2)).await;
+        }
+        assert!(refusals.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_conflict_that_passes_is_no_refusal_and_the_next_one_is_counted_from_the_beginning() {
+        let (mut refusals, child) = (Refusals::default(), child());
+        let conflict = ApiError::new("apply", "a".into(), 409, "Conflict", "changed".into());
+        for _ in 0..10 {
+            assert!(refusals.passes(&child, &conflict));
+            tokio::time::advance(Duration::from_secs(9)).await;
+            assert!(refusals.passes(&child, &conflict));
+            refusals.lift(&child);
+            tokio::time::advance(Duration::from_secs(9)).await;
+        }
     }
 
     #[tokio::test(start_paused = true)]

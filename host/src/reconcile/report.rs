@@ -4,44 +4,47 @@ use std::hash::BuildHasher;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::cluster::error::ApiError;
 use crate::cluster::time;
-use crate::reconcile::error::Error;
+use crate::reconcile::error::{CHILDREN_REFUSED, Error, MAX_DENIAL_BYTES, MAX_MESSAGE_BYTES};
 use crate::reconcile::events;
 use crate::reconcile::fingerprint::backoff_basis;
 use crate::reconcile::outcome::{Outcome, Trouble};
 use crate::reconcile::pass::Pass;
 use crate::reconcile::refused_writes::DENIED;
 use crate::reconcile::requeue;
+use crate::reconcile::status_plan::ObservedGeneration;
 use crate::sandbox::error::CallError;
 use hotshoe_core::check::ignored::{CHILDREN_IGNORED, OUTSIDE_GRANT};
-use hotshoe_core::check::status::{RECONCILED, STALLED};
+use hotshoe_core::check::status::{READY, RECONCILED, RECONCILING, STALLED};
 use hotshoe_core::diff::status;
 use hotshoe_core::flow::backoff::within_reach;
 use hotshoe_core::model::decision::{Condition, Event, Severity, Truth};
 use hotshoe_core::model::object::{HOST_MANAGER, Object};
 use hotshoe_core::model::sanitize;
 
+/// The maximum length of the messages of the conditions beside `Reconciled`, in bytes.
+const MAX_SHORT_BYTES: usize = 500;
 /// Stands for a pause that ends only with a change.
 const UNTIL_CHANGED: Duration = Duration::from_secs(365 * 24 * 3600);
-/// How many transient failures in a row are not reported.
+/// How many transient failures in a row are not reported, and for how long none is.
 const MAX_UNREPORTED_FAILURES: u32 = 5;
+const MAX_UNREPORTED_PERIOD: Duration = Duration::from_secs(15);
 /// A parent that is retried within this time gets no report that the circuit is open.
 const MIN_REPORTED_WAIT: Duration = Duration::from_secs(10);
-/// The maximum length of a message in log and condition, in bytes.
-const MAX_MESSAGE_BYTES: usize = 1000;
-/// The maximum length of the message of a denial, in bytes: it lists every violated rule and its fix.
-const MAX_DENIAL_BYTES: usize = 8_000;
-/// The maximum length of the message of an Event, in bytes: the API server accepts 1 kB.
-const MAX_EVENT_BYTES: usize = 1000;
-/// The end of an Event whose message was cut.
-const CUT_SUFFIX: &str = " (see the condition Reconciled, or `hotshoe test`)";
 
 /// Reports the result of a pass. Returns whether the parent's condition is up to date now, or never can be. Otherwise
 /// the parent has to be reconciled again soon.
 pub async fn report(pass: &mut Pass<'_>, result: &Result<Outcome, Error>) -> bool {
+    let is_reported = report_once(pass, result).await;
+    pass.state.unreported = if is_reported { 0 } else { pass.state.unreported.saturating_add(1) };
+    is_reported
+}
+
+async fn report_once(pass: &mut Pass<'_>, result: &Result<Outcome, Error>) -> bool {
     pass.state.awaited = None;
     note_ignored(pass);
     match result {
@@ -57,9 +60,12 @@ pub async fn report(pass: &mut Pass<'_>, result: &Result<Outcome, Error>) -> boo
                     let most = if reason == DENIED { MAX_DENIAL_BYTES } else { MAX_MESSAGE_BYTES };
                     let message = sanitize::clean(message, most);
                     if has_event {
-                        warn(pass, reason, event_message(&message));
+                        warn(pass, reason, message.clone());
                     }
-                    state_failure(pass, reason, message, None).await
+                    let needs_a_change =
+                        reason == DENIED || (reason == CHILDREN_REFUSED && pass.state.refused.has_invalid());
+                    let prospect = if needs_a_change { Prospect::NeedsChange } else { Prospect::Retried };
+                    state_failure(pass, reason, message, prospect, Beside::NewStatus).await
                 }
                 None => succeed(pass, outcome).await,
             }
@@ -171,7 +177,7 @@ async fn fail(pass: &mut Pass<'_>, error: &Error) -> bool {
     if let Error::Call(CallError::CircuitOpen(left)) = error {
         // A failed parent already has a condition, which says more. A parent that is next in the queue is served soon.
         if pass.state.failures == 0 && *left > MIN_REPORTED_WAIT {
-            report_failure(pass, error.reason(), error_text(error, plugin), None).await;
+            report_failure(pass, error.reason(), error_text(error, plugin), Prospect::Retried).await;
         }
         return true;
     }
@@ -182,8 +188,10 @@ async fn fail(pass: &mut Pass<'_>, error: &Error) -> bool {
     let pause = requeue::pause(error, &pass.state, &pass.active.plugin.retry, pass.blocks_deletion());
     let stalled = stall(pass, error, pause);
     log(pass, error, pause);
-    let is_stated = !is_transient(error) || pass.state.failures > MAX_UNREPORTED_FAILURES;
-    let is_reported = !is_stated || report_failure(pass, error.reason(), error_text(error, plugin), stalled).await;
+    let has_lasted = pass.state.failing_since.is_some_and(|since| since.elapsed() >= MAX_UNREPORTED_PERIOD);
+    let is_stated = !is_transient(error) || has_lasted || pass.state.failures > MAX_UNREPORTED_FAILURES;
+    let prospect = prospect_of(error, pause, stalled);
+    let is_reported = !is_stated || report_failure(pass, error.reason(), error_text(error, plugin), prospect).await;
     (pass.state.settled, pass.state.shown_now) = (None, None);
     pass.state.backoff =
         is_reported.then(|| (Instant::now() + within_reach(pause.unwrap_or(UNTIL_CHANGED)), backoff_basis_of(pass)));
@@ -193,6 +201,7 @@ async fn fail(pass: &mut Pass<'_>, error: &Error) -> bool {
 /// Counts a failure, and the try if the failure uses one up.
 fn count(pass: &mut Pass<'_>, error: &Error) {
     pass.state.failures = pass.state.failures.saturating_add(1);
+    pass.state.failing_since.get_or_insert_with(Instant::now);
     if error.uses_up_try() {
         pass.state.tries.count();
     }
@@ -247,33 +256,102 @@ fn is_transient(error: &Error) -> bool {
     matches!(error, Error::Api(api) if api.is_transient())
 }
 
-/// Reports a failure in an Event and a condition. If the parent is stalled, a second Event and condition say why it is
-/// not retried. Returns whether the parent has the conditions now, or never can have them.
-async fn report_failure(pass: &mut Pass<'_>, reason: &'static str, message: String, stalled: Option<String>) -> bool {
-    warn(pass, reason, event_message(&message));
-    state_failure(pass, reason, message, stalled).await
+/// What becomes of a parent that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Prospect {
+    /// It is tried again, and may succeed as it is.
+    Retried,
+    /// It has to be changed, or its plugin or a right, before it can succeed.
+    NeedsChange,
+    /// It is not tried again before that; says so.
+    GivenUp(String),
 }
 
-/// States a failure in the condition, and in a second Event and condition if the parent is stalled. Returns whether the
-/// parent has the conditions now, or never can have them.
-async fn state_failure(pass: &mut Pass<'_>, reason: &'static str, message: String, stalled: Option<String>) -> bool {
-    let condition =
-        |name: &str, status, message| Condition { name: name.into(), status, reason: reason.into(), message };
+/// What the plugin says of a parent at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beside {
+    /// Its status is written in each pass, so that the host leaves the conditions that it states to it.
+    NewStatus,
+    /// What it said before the failure, which says nothing of it.
+    OldStatus,
+}
+
+fn prospect_of(error: &Error, pause: Option<Duration>, given_up: Option<String>) -> Prospect {
+    match (given_up, error) {
+        (Some(why), _) => Prospect::GivenUp(why),
+        (None, Error::Denied(_) | Error::NotGranted(_)) => Prospect::NeedsChange,
+        (None, _) if pause.is_none() => Prospect::NeedsChange,
+        (None, _) => Prospect::Retried,
+    }
+}
+
+/// Reports a failure in an Event and in conditions. If the parent is stalled, a second Event says why it is not retried.
+/// Returns whether the parent has the conditions now, or never can have them.
+async fn report_failure(pass: &mut Pass<'_>, reason: &'static str, message: String, prospect: Prospect) -> bool {
+    warn(pass, reason, message.clone());
+    state_failure(pass, reason, message, prospect, Beside::OldStatus).await
+}
+
+/// States a failure in the host's own condition and in those of kstatus, and in a second Event if the parent is stalled.
+/// Returns whether the parent has the conditions now, or never can have them.
+async fn state_failure(
+    pass: &mut Pass<'_>,
+    reason: &'static str,
+    message: String,
+    prospect: Prospect,
+    beside: Beside,
+) -> bool {
+    let condition = |name: &str, status, message: &str| Condition {
+        name: name.into(),
+        status,
+        reason: reason.into(),
+        message: message.to_owned(),
+    };
     pass.state.noted = None;
     let by = match is_of_canary(pass) {
         true => format!(" (decided by the canary {})", pass.active.revision.digest()),
         false => String::new(),
     };
-    let mut stated = vec![condition(RECONCILED, Truth::False, message.clone() + &by)];
-    if let Some(why) = stalled {
-        let message = event_message(&format!("{why}: {message}"));
-        warn(pass, STALLED, message.clone());
-        stated.push(condition(STALLED, Truth::True, message));
+    let (name, why) = match prospect {
+        Prospect::Retried => (RECONCILING, sanitize::clean(message.clone(), MAX_SHORT_BYTES)),
+        Prospect::NeedsChange => (STALLED, sanitize::clean(message.clone(), MAX_SHORT_BYTES)),
+        Prospect::GivenUp(why) => {
+            let message = events::short(&format!("{why}: {message}"));
+            warn(pass, STALLED, message.clone());
+            (STALLED, message)
+        }
+    };
+    let Some(live) = pass.live() else { return true };
+    let mut stated = vec![condition(RECONCILED, Truth::False, &(message + &by))];
+    let of_others = |name| status::stated_by_others(&live, name);
+    if of_others(READY).is_none() {
+        stated.push(condition(READY, Truth::False, &why));
+    }
+    let is_left = of_others(name).is_some_and(|other| {
+        beside == Beside::NewStatus || !other.is_of_plugin || other.status == Truth::True.as_str()
+    });
+    if !is_left {
+        stated.push(condition(name, Truth::True, &why));
     }
     stated.extend(ignored_condition(pass));
-    let Some(live) = pass.live() else { return true };
-    let desired = status::host_conditions(&stated, &live, &time::now());
-    status::is_current(&desired, &live, HOST_MANAGER) || write_conditions(pass, &live, desired).await
+    let desired = |generation| status::host_status(&stated, &live, generation, &time::now());
+    write_host_status(pass, &live, desired).await
+}
+
+/// Writes the host's conditions, with the generation that the pass was about where the parent's schema has room for it,
+/// and the plugin does not rely on it.
+async fn write_host_status(pass: &Pass<'_>, live: &Object, desired: impl Fn(Option<i64>) -> Value) -> bool {
+    let is_of_plugin = pass.active.revision.descriptor().reads_observed_generation();
+    let has_room = || pass.controller.observed_generation() == ObservedGeneration::Current;
+    let observed = || (has_room() && !is_of_plugin).then_some(pass.parent.generation);
+    let is_stated = async |desired: Value| {
+        status::is_current(&desired, live, HOST_MANAGER) || write_conditions(pass, live, desired).await
+    };
+    let had_room = observed().is_some();
+    if is_stated(desired(observed())).await {
+        return true;
+    }
+    had_room && observed().is_none() && is_stated(desired(None)).await
 }
 
 fn warn(pass: &mut Pass<'_>, reason: &str, message: String) {
@@ -282,7 +360,7 @@ fn warn(pass: &mut Pass<'_>, reason: &str, message: String) {
 
 /// Writes the host's conditions. Returns whether they are written, or never can be: if the parent's schema has no
 /// conditions, or others own the whole list, only the Event reports the failure.
-async fn write_conditions(pass: &Pass<'_>, parent: &Object, status: serde_json::Value) -> bool {
+async fn write_conditions(pass: &Pass<'_>, parent: &Object, status: Value) -> bool {
     let (controller, resource) = (pass.controller, pass.active.resource());
     let has_no_room = controller.atomic_conditions.load(Ordering::Relaxed) && status::has_conditions_of_others(parent);
     if !resource.has_status || has_no_room {
@@ -299,6 +377,10 @@ async fn is_final(pass: &Pass<'_>, parent: &Object, reply: Result<String, ApiErr
     let Err(error) = learned else { return true };
     let digest = active.revision.digest();
     tracing::debug!(plugin = &*controller.name, %digest, object = %parent.key, %error, "the host's condition was not written");
+    if error.has_no_room_for_generation() {
+        controller.no_generation.store(true, Ordering::Relaxed);
+        return false;
+    }
     if error.is_of_ownership() {
         controller.atomic_conditions.store(true, Ordering::Relaxed);
         return true;
@@ -314,14 +396,6 @@ fn error_text(error: &Error, plugin: &str) -> String {
     };
     let most = if matches!(error, Error::Denied(_)) { MAX_DENIAL_BYTES } else { MAX_MESSAGE_BYTES };
     sanitize::clean(error.to_string() + &advice.unwrap_or_default(), most)
-}
-
-/// Returns the message of an Event. A message that is too long is cut, and says where to find the whole text.
-fn event_message(message: &str) -> String {
-    match message.len() <= MAX_EVENT_BYTES {
-        true => message.to_owned(),
-        false => sanitize::clean(message.to_owned(), MAX_EVENT_BYTES - CUT_SUFFIX.len()) + CUT_SUFFIX,
-    }
 }
 
 #[cfg(test)]
@@ -345,9 +419,23 @@ mod tests {
             assert!(text.is_ascii() && !text.contains(|letter: char| letter.is_control()), "{text:?}");
         }
         let long = error_text(&Violation::new("metadata", "ä".repeat(MAX_DENIAL_BYTES)).into(), "demo");
-        assert!((MAX_EVENT_BYTES + 1..=MAX_DENIAL_BYTES).contains(&long.len()));
-        let event = event_message(&long);
-        assert!(event.len() <= MAX_EVENT_BYTES && event.ends_with(CUT_SUFFIX), "{event}");
+        assert!((MAX_MESSAGE_BYTES + 1..=MAX_DENIAL_BYTES).contains(&long.len()));
+    }
+
+    #[test]
+    fn what_only_a_change_can_mend_is_stalled_and_what_is_retried_is_reconciling() {
+        let denied = Error::from(Violation::new("host-path", "no"));
+        let rejected = Error::Plugin(Failure::Reject { message: "no".into(), field: None });
+        let retried = Error::Plugin(Failure::Retry { message: "later".into(), after: None });
+        let away: Error = ApiError::new("apply", "a ConfigMap".into(), 500, "", String::new()).into();
+        let soon = Some(Duration::from_secs(1));
+        assert_eq!(prospect_of(&denied, soon, None), Prospect::NeedsChange);
+        assert_eq!(prospect_of(&Error::NotGranted(String::new()), soon, None), Prospect::NeedsChange);
+        assert_eq!(prospect_of(&rejected, None, None), Prospect::NeedsChange);
+        assert_eq!(prospect_of(&rejected, soon, None), Prospect::Retried, "a fetched object may change");
+        assert_eq!(prospect_of(&retried, soon, None), Prospect::Retried);
+        assert_eq!(prospect_of(&away, soon, None), Prospect::Retried);
+        assert_eq!(prospect_of(&away, None, Some("x".into())), Prospect::GivenUp("x".into()));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::reconcile::error::{Error, Retry};
 use crate::reconcile::outcome::Outcome;
 use crate::reconcile::parent_state::ParentState;
 use crate::sandbox::error::CallError;
-use hotshoe_core::flow::backoff::{SOON, soon};
+use hotshoe_core::flow::backoff::{SOON, jittered, refused, soon};
 use hotshoe_core::flow::retry::{LONGEST_DELAY, RetryPolicy};
 
 /// The pause after which a decision that is based on fetched objects is repeated. Fetched objects are not watched, so
@@ -57,10 +57,19 @@ impl Requeue {
             Ok(outcome) => after_outcome(outcome, state),
             Err(error) => after_failure(error, state, ending),
         };
-        let due = if ending.is_reported { due } else { due.no_later_than(soon(state.failures)) };
+        let due = if ending.is_reported { due } else { due.no_later_than(refused(state.unreported)) };
         match ending.flap_pause.map_or(due, Self::After) {
             _ if ending.was_deleted => Self::AtOnce,
             Self::OnChange if ending.blocks_deletion => Self::After(MAX_DELETION_PAUSE),
+            due => due,
+        }
+    }
+
+    /// Returns the requeue with its pause up to a tenth longer, so that parents that failed together are not tried
+    /// again together.
+    pub fn jittered(self, random: u64) -> Self {
+        match self {
+            Self::After(after) => Self::After(jittered(after, random)),
             due => due,
         }
     }
@@ -120,17 +129,26 @@ pub fn pause(error: &Error, state: &ParentState, policy: &RetryPolicy, blocks_de
     }
     let (failures, tries) = (state.failures, state.tries.made());
     let pause = match error.retry() {
-        Retry::Soon => Some(soon(failures)),
+        Retry::Soon => Some(transient_pause(error, failures)),
         Retry::Backoff => Some(policy.delay(tries)),
         Retry::Slowly => Some(policy.slow_delay(tries)),
         // The plugin or the API server chooses the pause, so it is clamped and never shorter than the backoff.
-        Retry::After(after) => Some(after.clamp(soon(failures), LONGEST_DELAY.0)),
+        Retry::After(after) => Some(after.max(transient_pause(error, failures)).min(LONGEST_DELAY.0)),
         Retry::OnChange => final_pause(blocks_deletion),
     };
     match error {
         // The plugin may have failed because a fetched object is missing. No watch notices when it is created.
         Error::Plugin(_) if state.fetched => Some(pause.map_or(REFETCH_PAUSE, |pause| pause.min(REFETCH_PAUSE))),
         _ => pause,
+    }
+}
+
+/// Returns the pause after this many transient failures in a row. What the API server keeps refusing is tried less and
+/// less often.
+fn transient_pause(error: &Error, failures: u32) -> Duration {
+    match error {
+        Error::Api(error) => error.pause(failures),
+        _ => soon(failures),
     }
 }
 
@@ -325,7 +343,21 @@ mod tests {
             let state = ParentState { failures: 3, tries: tried(3), ..ParentState::default() };
             let due = Requeue::after(&ending, &state);
             assert!(matches!(due, Requeue::After(after) if after <= soon(3)), "{result:?}: {due:?}");
+            let state = ParentState { unreported: 99, ..state };
+            let due = Requeue::after(&ending, &state);
+            assert!(matches!(due, Requeue::After(after) if after <= refused(99)), "{result:?}: {due:?}");
         }
+    }
+
+    #[test]
+    fn a_request_that_the_api_server_keeps_refusing_is_made_less_and_less_often_and_not_in_an_outage() {
+        let after = |code, failures| {
+            let error = ApiError::new("add the finalizer of", "a Demo".into(), code, "", String::new()).into();
+            let state = ParentState { failures, ..ParentState::default() };
+            pause(&error, &state, &RetryPolicy::default(), false).unwrap().as_secs()
+        };
+        assert_eq!([5, 7, 9, 99].map(|failures| after(500, failures)), [4, 16, 60, 60]);
+        assert_eq!([5, 7, 9, 99].map(|failures| after(0, failures)), [2, 2, 2, 2]);
     }
 
     #[test]

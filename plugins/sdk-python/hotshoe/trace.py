@@ -44,7 +44,8 @@ def _one(error: BaseException) -> str:
     notes = [str(note) for note in getattr(error, "__notes__", ())]
     message = " ".join(" ".join([message, *notes]).split())
     if len(message) > MESSAGE:
-        message = f"{message[:MESSAGE]}…"
+        # What Kubernetes says of an object has the reason at its end.
+        message = f"{message[: MESSAGE // 2]}…{message[-MESSAGE // 2 :]}"
     name = type(error).__name__
     places = _places(error)
     said = f"{name}: {message}" if message else name

@@ -72,6 +72,7 @@ kinds! {
     ADMISSION_POLICY = "admissionregistration.k8s.io" / "v1" "ValidatingAdmissionPolicy" "validatingadmissionpolicies";
     ADMISSION_BINDING = "admissionregistration.k8s.io" / "v1" "ValidatingAdmissionPolicyBinding" "validatingadmissionpolicybindings";
     MUTATING_WEBHOOK = "admissionregistration.k8s.io" / "v1" "MutatingWebhookConfiguration" "mutatingwebhookconfigurations";
+    VALIDATING_WEBHOOK = "admissionregistration.k8s.io" / "v1" "ValidatingWebhookConfiguration" "validatingwebhookconfigurations";
     PERSISTENT_VOLUME = "" / "v1" "PersistentVolume" "persistentvolumes";
     STORAGE_CLASS = "storage.k8s.io" / "v1" "StorageClass" "storageclasses";
     LEASE = "coordination.k8s.io" / "v1" "Lease" "leases";

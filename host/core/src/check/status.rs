@@ -9,6 +9,11 @@ use crate::model::kind::Kind;
 
 /// The host's condition that tells whether the last decision could be applied.
 pub const RECONCILED: &str = "Reconciled";
+/// The condition of kstatus that the object is as desired. Plugins state it, and the host where the last decision was
+/// not carried out and the plugin states none.
+pub const READY: &str = "Ready";
+/// The condition of kstatus that the object is not as desired yet, and is tried again. The host and plugins set it.
+pub const RECONCILING: &str = "Reconciling";
 /// The condition that nothing is retried until the parent changes. The host sets it, and plugins may set it too. The
 /// name is that of kstatus, which tools that wait for objects know.
 pub const STALLED: &str = "Stalled";

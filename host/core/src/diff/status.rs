@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::check::Denial;
 use crate::check::ignored::CHILDREN_IGNORED;
-use crate::check::status::{RECONCILED, STALLED, check};
+use crate::check::status::{READY, RECONCILED, RECONCILING, STALLED, check};
 use crate::diff;
 use crate::model::decision::Condition;
 use crate::model::object::{HOST_MANAGER, Object};
@@ -76,8 +76,11 @@ fn has_host_conditions_alone(parent: &Object) -> bool {
     let named = |condition: &Value, names: &[&str]| {
         condition.get("type").and_then(Value::as_str).is_some_and(|name| names.contains(&name))
     };
-    live.iter().any(|one| named(one, &[RECONCILED, CHILDREN_IGNORED]))
-        && live.iter().all(|one| named(one, &[RECONCILED, CHILDREN_IGNORED, STALLED]))
+    // Beside these the host states none without the first.
+    let is_host = |one: &Value| named(one, &[RECONCILED, CHILDREN_IGNORED]);
+    let of_failure = live.iter().any(|one| named(one, &[RECONCILED]));
+    let beside: &[&str] = if of_failure { &[READY, RECONCILING, STALLED] } else { &[STALLED] };
+    live.iter().any(is_host) && live.iter().all(|one| is_host(one) || named(one, beside))
 }
 
 /// Returns whether the host's condition reports a failure. The condition may also exist only to name the deciding
@@ -129,6 +132,73 @@ pub fn host_conditions(conditions: &[Condition], parent: &Object, now: &str) -> 
     let live = live_conditions(parent);
     let stamped = conditions.iter().map(|condition| stamp(condition, &live, parent.generation, now));
     of_members(Map::from_iter([("conditions".to_owned(), stamped.collect())]))
+}
+
+/// Returns the host's conditions, with the generation of the parent that they are about unless there is no room for it.
+pub fn host_status(conditions: &[Condition], parent: &Object, generation: Option<i64>, now: &str) -> Value {
+    let mut desired = host_conditions(conditions, parent, now);
+    if let Some(generation) = generation {
+        observe(&mut desired, generation);
+    }
+    desired
+}
+
+/// The generation of the parent that was decided about, by the convention of Kubernetes. Tools that wait for objects
+/// compare it with `metadata.generation`.
+const OBSERVED_GENERATION: &str = "observedGeneration";
+
+/// States in a desired status which generation of the parent was decided about.
+pub fn observe(desired: &mut Value, generation: i64) {
+    if let Some(Value::Object(status)) = desired.get_mut("status") {
+        status.insert(OBSERVED_GENERATION.to_owned(), generation.into());
+    }
+}
+
+/// Returns whether a plugin's status names the generation itself.
+pub fn names_generation(status: Option<&str>) -> bool {
+    let members = |status| serde_json::from_str::<Map<String, Value>>(status).ok();
+    status.and_then(members).is_some_and(|status| status.contains_key(OBSERVED_GENERATION))
+}
+
+/// Returns whether a field manager owns the observed generation. If it does not, another may remove it.
+pub fn owns_generation(parent: &Object, manager: &str) -> bool {
+    owned(parent, manager).is_some_and(|fields| fields.get("f:observedGeneration").is_some())
+}
+
+/// Returns the generation that the status is about so far; 0, which is before the first, if it says none.
+pub fn observed_generation(parent: &Object) -> i64 {
+    live(parent).and_then(|status| status.get(OBSERVED_GENERATION)?.as_i64()).unwrap_or_default()
+}
+
+/// Returns whether another writer, of which the host knows nothing, states the observed generation. The default of a
+/// schema that marks objects which no controller has seen yet is below zero.
+pub fn has_foreign_generation(parent: &Object) -> bool {
+    let is_known = parent.ownership.iter().any(|entry| entry.status && owns_generation(parent, &entry.manager));
+    observed_generation(parent) > 0 && !is_known
+}
+
+/// A condition that another than the host states.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statement {
+    /// Whether it holds: `True`, `False` or `Unknown`.
+    pub status: String,
+    /// Whether one of the plugin's field managers states it, and not another program.
+    pub is_of_plugin: bool,
+}
+
+/// Returns what others than the host state in a condition.
+pub fn stated_by_others(parent: &Object, name: &str) -> Option<Statement> {
+    let live = live_conditions(parent);
+    let condition = live.iter().find(|one| one.get("type").and_then(Value::as_str) == Some(name))?;
+    let key = format!("k:{}", json!({ "type": name }));
+    let states = |manager: &str| {
+        let fields = owned(parent, manager);
+        fields.is_some_and(|fields| fields.get("f:conditions").is_some_and(|list| list.get(&key).is_some()))
+    };
+    let mut others = parent.ownership.iter().filter(|entry| entry.status && &*entry.manager != HOST_MANAGER);
+    let is_of_plugin = others.any(|entry| states(&entry.manager));
+    let status = condition.get("status").and_then(Value::as_str).unwrap_or_default().to_owned();
+    (is_of_plugin || !states(HOST_MANAGER)).then_some(Statement { status, is_of_plugin })
 }
 
 /// Returns whether the live status is as desired: each desired member has its value, and `manager` owns no field beyond
@@ -333,6 +403,46 @@ mod tests {
         assert!(!has_host_condition(&of_plugin) && has_conditions_of_others(&of_plugin));
         let empty = of_host(&list(""), whole);
         assert!(!has_host_condition(&empty) && !has_conditions_of_others(&empty));
+    }
+
+    #[test]
+    fn a_condition_is_of_others_unless_the_host_alone_states_it() {
+        let stated = |managers: &[&str]| {
+            let fields = r#"{"f:status":{"f:conditions":{"k:{\"type\":\"Ready\"}":{".":{},"f:type":{}}}}}"#;
+            let parent = parent(r#"{"conditions":[{"type":"Ready","status":"Unknown"}]}"#, fields);
+            let of = |manager: &&str| {
+                parent
+                    .ownership
+                    .iter()
+                    .map(|entry| Ownership { manager: (*manager).into(), ..entry.clone() })
+                    .collect::<Vec<_>>()
+            };
+            let ownership = managers.iter().flat_map(of).collect();
+            stated_by_others(&Object { ownership, ..parent }, "Ready")
+        };
+        let of = |is_of_plugin| Some(Statement { status: "Unknown".into(), is_of_plugin });
+        assert_eq!(stated(&[HOST_MANAGER]), None);
+        assert_eq!(stated(&["hotshoe/m"]), of(true));
+        assert_eq!(stated(&[HOST_MANAGER, "hotshoe/m"]), of(true), "the plugin has taken it over");
+        assert_eq!(stated(&[]), of(false), "of another controller");
+        assert_eq!(stated_by_others(&parent("{}", "{}"), "Ready"), None);
+    }
+
+    #[test]
+    fn the_generation_of_another_controller_is_recognised_and_the_default_of_a_schema_is_not_one() {
+        let ours = r#"{"f:status":{"f:observedGeneration":{}}}"#;
+        let is_foreign = |status: &str, fields: &str| has_foreign_generation(&parent(status, fields));
+        assert!(is_foreign(r#"{"observedGeneration":1}"#, "{}"));
+        assert!(!is_foreign(r#"{"observedGeneration":1}"#, ours));
+        assert!(!is_foreign(r#"{"observedGeneration":-1}"#, "{}") && !is_foreign("{}", "{}"));
+        let mut desired = json!({ "status": {} });
+        observe(&mut desired, 2);
+        assert_eq!(desired, json!({ "status": { "observedGeneration": 2 } }));
+        assert!(
+            names_generation(Some(r#"{"observedGeneration":1}"#))
+                && !names_generation(Some("{}"))
+                && !names_generation(None)
+        );
     }
 
     #[test]

@@ -285,6 +285,11 @@ impl Descriptor {
         let read: Vec<&String> = self.parent_fields.iter().filter(is_status).collect();
         (!read.is_empty()).then(|| Projection::new(&read))
     }
+
+    /// Returns whether the plugin is shown which generation its status is about, so that it relies on it.
+    pub fn reads_observed_generation(&self) -> bool {
+        self.parent_fields.iter().any(|path| path == "status" || path == "status.observedGeneration")
+    }
 }
 
 /// What a plugin wants to do with the children of a kind.

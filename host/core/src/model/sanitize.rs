@@ -2,13 +2,14 @@
 //!
 //! A plugin's text is shown to users who trust what they read: an escape sequence could rewrite
 //! a terminal, a line break could forge a log line, and a bidirectional mark could turn words
-//! around. So all of these are removed, and a text that is too long is cut.
+//! around. So all of these are removed, and a text that is too long is cut in its middle: Kubernetes
+//! says what it is about at the beginning, and has the reason at the end, behind the whole object.
 
 /// Marks a place where text was cut.
 const ELLIPSIS: &str = "…";
 
-/// Returns `text` without control, escape and bidirectional characters, on one line, and cut to at most
-/// `limit` bytes (which must leave room for an ellipsis).
+/// Returns `text` without control, escape and bidirectional characters, on one line, and with its middle cut out if it
+/// has more than `limit` bytes (which must leave room for an ellipsis).
 pub fn clean(text: String, limit: usize) -> String {
     if text.len() <= limit && text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
         return text;
@@ -16,13 +17,39 @@ pub fn clean(text: String, limit: usize) -> String {
     cut(visible(&text), limit)
 }
 
-/// Cuts `text` on a character boundary if it has more than `limit` bytes.
-fn cut(mut text: String, limit: usize) -> String {
-    if text.len() > limit {
-        text.truncate(text.floor_char_boundary(limit.saturating_sub(ELLIPSIS.len())));
-        text.push_str(ELLIPSIS);
+/// Returns texts in one, with this between them, in at most `limit` bytes. Each that is too long is cut by itself, so
+/// that all of them keep their beginnings and ends.
+pub fn join(texts: &[String], between: &str, limit: usize) -> String {
+    let room = limit.saturating_sub(between.len() * texts.len().saturating_sub(1));
+    let (mut left, mut share) = (room, room);
+    // What short texts leave is for the long ones.
+    let mut lengths: Vec<usize> = texts.iter().map(String::len).collect();
+    lengths.sort_unstable();
+    for (index, length) in lengths.iter().enumerate() {
+        share = left / (lengths.len() - index);
+        if *length > share {
+            break;
+        }
+        left -= length;
     }
-    text
+    let cut_to_share = |text: &String| cut(text.clone(), share.max(MIN_SHARE));
+    let joined: Vec<String> = texts.iter().map(cut_to_share).collect();
+    cut(joined.join(between), limit)
+}
+
+/// The least share of a text among others, in bytes. Where there are so many that this does not suffice, those in the
+/// middle are cut out.
+const MIN_SHARE: usize = 120;
+
+/// Cuts out the middle of `text`, on character boundaries, if it has more than `limit` bytes.
+fn cut(text: String, limit: usize) -> String {
+    if text.len() <= limit {
+        return text;
+    }
+    let room = limit.saturating_sub(ELLIPSIS.len());
+    let (begin, end) = text.split_at(text.floor_char_boundary(room.div_ceil(2)));
+    let end = end.get(end.ceil_char_boundary(end.len().saturating_sub(room / 2))..).unwrap_or_default();
+    format!("{begin}{ELLIPSIS}{end}")
 }
 
 fn visible(text: &str) -> String {
@@ -82,8 +109,36 @@ mod tests {
 
     #[test]
     fn text_is_cut_on_a_character_boundary() {
-        assert_eq!(clean("ééééé".to_owned(), 8), "éé…");
+        assert_eq!(clean("ééééé".to_owned(), 8), "é…é");
         assert_eq!(clean("x".repeat(1000), 10).len(), 10);
+        assert_eq!(clean("long".to_owned(), 3), "…");
+    }
+
+    #[test]
+    fn a_long_message_keeps_its_beginning_and_its_end() {
+        let object = "core.PodTemplateSpec{…}, ".repeat(200);
+        let message = format!("Job.batch \"a\" is invalid: spec.template: Invalid value: {object}: field is immutable");
+        for limit in [200, 1_000] {
+            let short = clean(message.clone(), limit);
+            assert!(short.len() <= limit && short.len() > limit - 8, "{}", short.len());
+            assert!(short.starts_with("Job.batch \"a\" is invalid: spec.template"), "{short}");
+            assert!(short.contains('…') && short.ends_with(": field is immutable"), "{short}");
+        }
+    }
+
+    #[test]
+    fn each_of_several_long_messages_keeps_its_beginning_and_its_end() {
+        let long = |name: &str| format!("{name} is refused: {}: because of {name}", "x".repeat(5_000));
+        let all = join(&[long("a"), "b is refused".to_owned(), long("c")], "; ", 1_000);
+        assert!((990..=1_000).contains(&all.len()), "{}", all.len());
+        for part in ["a is refused: x", ": because of a; b is refused; c is refused: x", ": because of c"] {
+            assert!(all.contains(part), "{part}: {all}");
+        }
+        let many: Vec<String> = (0..100).map(|number| long(&number.to_string())).collect();
+        let all = join(&many, "; ", 1_000);
+        assert!(all.len() <= 1_000 && all.starts_with("0 is") && all.ends_with("of 99"), "{all}");
+        assert_eq!(join(&[], "; ", 10), "");
+        assert_eq!(join(&["a".to_owned(), "b".to_owned()], "; ", 10), "a; b");
     }
 
     proptest! {

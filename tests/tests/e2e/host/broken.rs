@@ -57,7 +57,7 @@ fn a_failed_decision_writes_the_hosts_condition_and_an_event_and_nothing_else() 
             let object = scene.until_object(&FAULT, &name, &format!("({what}) is reported as failing"), is_tried).await;
             let (_, reason, message) = condition_parts(&object, "Reconciled");
             assert!(reasons.contains(&reason), "{what}: {reason}: {message}");
-            assert_eq!(object["status"]["conditions"].as_array().map(Vec::len), Some(1), "{what}: {object:#}");
+            assert_eq!(object["status"]["conditions"].as_array().map(Vec::len), Some(3), "{what}: {object:#}");
             assert!(object["status"]["word"].is_null(), "{what}: {object:#}");
             scene.event(&name, reason, "").await;
         }

@@ -89,7 +89,7 @@ impl Rig {
             .await;
         scene.event(name, reason, "").await;
         assert!(self.errors(reason).await > 0, "{}: no metric has {reason}", what.name);
-        assert_eq!(object["status"]["conditions"].as_array().map(Vec::len), Some(1), "{}: {object:#}", what.name);
+        assert_eq!(object["status"]["conditions"].as_array().map(Vec::len), Some(3), "{}: {object:#}", what.name);
         assert!(object["status"]["word"].is_null(), "{}: {object:#}", what.name);
         object
     }

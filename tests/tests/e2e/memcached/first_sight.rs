@@ -15,7 +15,7 @@ async fn first_status(scene: &Scene, name: &str, ends: impl Fn(&Value) -> bool) 
     scene.create(memcached(name, 1)).await;
     let mut first: Option<Value> = None;
     while let Some((_, object)) = changes.next().await {
-        if first.is_none() && !object["status"].is_null() {
+        if first.is_none() && !object["status"]["conditions"].is_null() {
             first = Some(object.clone());
         }
         if ends(&object) {
@@ -124,7 +124,7 @@ fn each_change_of_what_is_observed_costs_one_write_and_nothing_else_costs_any() 
         scene.create(memcached("cache", 3)).await;
         let mut statuses: Vec<Value> = Vec::new();
         while let Some((_, object)) = changes.next().await {
-            if !object["status"].is_null() && statuses.last() != Some(&object["status"]) {
+            if !object["status"]["conditions"].is_null() && statuses.last() != Some(&object["status"]) {
                 statuses.push(object["status"].clone());
             }
             if is_settled(&object) {
