@@ -16,10 +16,12 @@ export default definePlugin({
     // The API server fills the defaults in; they stand here for objects that were stored before a default existed.
     const { replicas = 1, image = "nginx:latest" } = request.parent.spec ?? {};
     const available = request.child("Deployment")?.status?.availableReplicas ?? 0;
+    const availability = availabilityOf(available, replicas);
     return {
       children: [deployment(request.name, replicas, image)],
       status: { availableReplicas: available, podNames: podNames(request) },
-      conditions: [availability(available, replicas)],
+      // Tools that wait for objects read Ready.
+      conditions: [availability, { ...availability, type: "Ready" }],
     };
   },
 });
@@ -30,7 +32,7 @@ function podNames(request) {
   return pods.map((pod) => pod.metadata.name);
 }
 
-function availability(available, replicas) {
+function availabilityOf(available, replicas) {
   const isAvailable = available >= replicas;
   const reason = isAvailable ? "PodsAvailable" : "PodsUnavailable";
   return condition("Available", isAvailable, reason, `${available} of ${replicas} Pods are available`);

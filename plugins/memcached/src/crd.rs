@@ -27,7 +27,7 @@ pub fn resource() -> CustomResource {
 
 fn version(name: &str) -> Version {
     Version::of::<MemcachedSpec, MemcachedStatus>(name)
-        .conditions("What was found when the Memcached was last decided about: Available, Progressing and Degraded.")
+        .conditions("What was found when the Memcached was last decided about: Available, Progressing and Degraded, and in Ready, Reconciling and Stalled what tools that wait for it read.")
         .scale(Scale::new(".spec.size", ".status.replicas").selector(".status.selector"))
         .columns([
             Column::integer("Size", ".spec.size").description("The desired number of servers."),

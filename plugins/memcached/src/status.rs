@@ -13,6 +13,10 @@ use crate::{
 pub(crate) const AVAILABLE: &str = "Available";
 pub(crate) const PROGRESSING: &str = "Progressing";
 pub(crate) const DEGRADED: &str = "Degraded";
+/// The conditions of kstatus, which tools that wait for objects know. The last two are stated only where they are true.
+const READY: &str = "Ready";
+const IN_PROGRESS: &str = "Reconciling";
+const STALLED: &str = "Stalled";
 
 const STARTING: &str = "Starting reconciliation";
 
@@ -28,16 +32,31 @@ pub(crate) fn status(name: &str, observed: &Observed) -> MemcachedStatus {
 }
 
 /// Builds the conditions of a new custom resource, whatever is observed.
-pub(crate) fn starting(name: &str) -> [Condition; 3] {
-    [
-        Condition::new(AVAILABLE, Status::Unknown, RECONCILING, STARTING),
-        Condition::new(PROGRESSING, Status::True, RECONCILING, STARTING),
-        degraded(name, None),
-    ]
+pub(crate) fn starting(name: &str) -> Vec<Condition> {
+    let available = Condition::new(AVAILABLE, Status::Unknown, RECONCILING, STARTING);
+    let progressing = Condition::new(PROGRESSING, Status::True, RECONCILING, STARTING);
+    with_summary([available, progressing, degraded(name, None)], false)
 }
 
-pub(crate) fn conditions(name: &str, size: i32, observed: &Observed, trouble: Option<&Trouble>) -> [Condition; 3] {
-    [available(name, size, observed, trouble), progressing(name, size, observed, trouble), degraded(name, trouble)]
+pub(crate) fn conditions(name: &str, size: i32, observed: &Observed, trouble: Option<&Trouble>) -> Vec<Condition> {
+    let available = available(name, size, observed, trouble);
+    let progressing = progressing(name, size, observed, trouble);
+    with_summary([available, progressing, degraded(name, trouble)], trouble.is_some_and(Trouble::needs_a_person))
+}
+
+/// Adds the conditions of kstatus to those that say more.
+fn with_summary([available, progressing, degraded]: [Condition; 3], is_stalled: bool) -> Vec<Condition> {
+    let (is_progressing, is_degraded) = (progressing.status == Status::True, degraded.status == Status::True);
+    let ready = match is_degraded {
+        true => Condition { status: Status::False, ..degraded.named(READY) },
+        false => available.named(READY),
+    };
+    let summary = match (is_stalled, is_progressing) {
+        (true, _) => Some(degraded.named(STALLED)),
+        (false, true) => Some(progressing.named(IN_PROGRESS)),
+        (false, false) => None,
+    };
+    [available, progressing, degraded, ready].into_iter().chain(summary).collect()
 }
 
 fn available(name: &str, size: i32, observed: &Observed, trouble: Option<&Trouble>) -> Condition {

@@ -44,6 +44,11 @@ impl Trouble {
         }
     }
 
+    /// Whether nothing is tried before a person changes something.
+    pub(crate) fn needs_a_person(&self) -> bool {
+        matches!(self.kind, Kind::Name | Kind::Image | Kind::Selector)
+    }
+
     /// Whether waiting cannot help, since a name cannot be changed.
     pub(crate) fn ends_progress(&self) -> bool {
         self.kind == Kind::Name

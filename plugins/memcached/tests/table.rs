@@ -368,8 +368,22 @@ fn conditions_always_come_in_the_same_order() {
     for world in [World::new(), World::with_ready(3), World::named("no.label")] {
         let decision = world.decide();
         let names: Vec<&str> = decision.conditions.iter().map(|c| c.name.as_str()).collect();
-        assert_eq!(names, ["Available", "Progressing", "Degraded"]);
+        assert_eq!(names.get(..4), Some(&["Available", "Progressing", "Degraded", "Ready"][..]));
     }
+}
+
+#[test]
+fn tools_that_wait_for_it_read_whether_it_is_ready_on_its_way_or_stalled() {
+    let summary = |decision: Decision| {
+        let holds = |name| decision.conditions.iter().find(|one| one.name == name).map(|one| one.status);
+        [holds("Ready"), holds("Reconciling"), holds("Stalled")]
+    };
+    let [yes, no] = [Some(Status::True), Some(Status::False)];
+    assert_eq!(summary(World::with_ready(3).decide()), [yes, None, None]);
+    assert_eq!(summary(World::with_ready(2).decide()), [no, yes, None]);
+    assert_eq!(summary(World::named("no.label").decide()), [no, None, yes]);
+    let refused = World::new().refused("Deployment", 403, "Forbidden", FORBIDDEN);
+    assert_eq!(summary(refused.decide()), [no, yes, None]);
 }
 
 #[test]

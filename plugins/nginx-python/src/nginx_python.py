@@ -20,6 +20,8 @@ def reconcile(request: Request) -> Decision:
     """Decide what should be, given what is."""
     replicas = request.spec.get("replicas", 1)
     available = field(request.child("Deployment"), "status.availableReplicas", 0)
+    reason = "PodsAvailable" if available >= replicas else "PodsUnavailable"
+    message = f"{available} of {replicas} Pods are available"
     pods = [pod["metadata"] for pod in request.related["pods"]]
     return Decision(
         children=[deployment(request.name, replicas, request.spec.get("image", "nginx:latest"))],
@@ -27,14 +29,8 @@ def reconcile(request: Request) -> Decision:
             "availableReplicas": available,
             "podNames": [pod["name"] for pod in pods if "deletionTimestamp" not in pod],
         },
-        conditions=[
-            Condition(
-                "Available",
-                available >= replicas,
-                "PodsAvailable" if available >= replicas else "PodsUnavailable",
-                f"{available} of {replicas} Pods are available",
-            )
-        ],
+        # Tools that wait for objects read Ready.
+        conditions=[Condition(name, available >= replicas, reason, message) for name in ("Available", "Ready")],
     )
 
 

@@ -7,7 +7,7 @@ use crate::api::{self, NginxServerSpec, NginxServerStatus};
 /// The resource `nginxservers.web.example.com`.
 pub fn resource() -> CustomResource {
     let version = Version::of::<NginxServerSpec, NginxServerStatus>(api::VERSION)
-        .conditions("What was found when the NginxServer was last decided about: Available.")
+        .conditions("What was found when the NginxServer was last decided about: Available, and the same as Ready for tools that wait for it.")
         .columns([
             Column::integer("Replicas", ".spec.replicas").description("The desired number of servers."),
             Column::integer("Available", ".status.availableReplicas")

@@ -40,7 +40,9 @@ impl Reconciler for Nginx {
             pod_names: request.related_names("pods")?,
         };
         let decision = Decision::exactly([deployment(request.name(), spec).into()]).status(&status)?;
-        Ok(Answer::Decided(decision.conditions([available(observed.available_replicas, spec.replicas)])))
+        let available = available(observed.available_replicas, spec.replicas);
+        let ready = available.named("Ready");
+        Ok(Answer::Decided(decision.conditions([available, ready])))
     }
 }
 

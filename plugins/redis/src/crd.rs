@@ -7,7 +7,7 @@ use crate::api::{self, RedisSpec, RedisStatus};
 /// The resource `redises.cache.example.com`.
 pub fn resource() -> CustomResource {
     let version = Version::of::<RedisSpec, RedisStatus>(api::VERSION)
-        .conditions("What was found when the Redis was last decided about: Available, Progressing and Degraded.")
+        .conditions("What was found when the Redis was last decided about: Available, Progressing and Degraded, and in Ready and Reconciling what tools that wait for it read.")
         .columns([
             Column::integer("Replicas", ".spec.replicas").description("The desired number of servers."),
             Column::integer("Ready", ".status.readyReplicas").description("The number of servers that are ready."),

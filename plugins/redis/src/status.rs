@@ -29,8 +29,17 @@ pub(crate) fn conditions(
     status: &RedisStatus,
     ordinals: &[Ordinal],
     obstacle: Option<Obstacle>,
-) -> [Condition; 3] {
-    [available(scene, status, ordinals), progressing(scene, status, ordinals), degraded(ordinals, obstacle)]
+) -> Vec<Condition> {
+    let available = available(scene, status, ordinals);
+    let (progressing, degraded) = (progressing(scene, status, ordinals), degraded(ordinals, obstacle));
+    // What tools that wait for it read: Reconciling is stated only where it is true.
+    let ready = match degraded.status {
+        Status::True => Condition { status: Status::False, ..degraded.named("Ready") },
+        _ => available.named("Ready"),
+    };
+    let is_progressing = progressing.status == Status::True;
+    let reconciling = is_progressing.then(|| progressing.named("Reconciling"));
+    [available, progressing, degraded, ready].into_iter().chain(reconciling).collect()
 }
 
 /// A problem that affects all servers.

@@ -101,6 +101,13 @@ impl Condition {
     pub fn new(name: &str, status: Status, reason: &str, message: impl Into<String>) -> Self {
         Self { name: name.to_owned(), status, reason: reason.to_owned(), message: message.into() }
     }
+
+    /// Builds a condition of another type that says the same: most often `Ready`, which tools that wait for objects
+    /// read, as they do `Reconciling` and `Stalled` where these are true.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Self {
+        Self { name: name.to_owned(), ..self.clone() }
+    }
 }
 
 /// Whether a condition holds.

@@ -231,6 +231,8 @@ fn a_status_requires_nothing_and_has_conditions_as_a_map() {
         let status = schema(&definition.unwrap(), "/status");
         assert_eq!((&status["type"], &status["required"]), (&json!("object"), &Value::Null));
         assert_eq!(status["properties"]["conditions"]["x-kubernetes-list-map-keys"], json!(["type"]));
+        assert_eq!(status["properties"]["observedGeneration"]["format"], "int64");
+        assert_eq!(status["default"], json!({ "observedGeneration": -1 }), "nothing was decided about it yet");
     }
 }
 

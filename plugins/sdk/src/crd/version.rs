@@ -31,7 +31,8 @@ enum Change {
 
 impl Version {
     /// Builds a version with the schemas of these types for `spec` and `status`; a status without fields of the
-    /// plugin's own is `()`. `kubectl explain` shows their doc comments. A list of conditions is added to the status.
+    /// plugin's own is `()`. `kubectl explain` shows their doc comments. A list of conditions and the observed
+    /// generation are added to the status.
     pub fn of<Spec: JsonSchema, Status: JsonSchema>(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -170,9 +171,21 @@ impl Version {
             status.remove("required");
             let properties = status.entry("properties").or_insert_with(|| Map::new().into());
             insert(properties, "conditions", conditions::schema(&self.conditions));
+            insert(properties, "observedGeneration", observed_generation());
+            // Of an object that no host has seen yet: tools that wait for it must not take it for one that is as desired.
+            status.insert("default".to_owned(), json!({ "observedGeneration": -1 }));
         }
         Ok(status)
     }
+}
+
+/// Returns the schema of the generation that the status is about. The host states it.
+fn observed_generation() -> Value {
+    json!({
+        "type": "integer",
+        "format": "int64",
+        "description": "The metadata.generation that was decided about last.",
+    })
 }
 
 impl Change {
