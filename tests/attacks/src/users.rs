@@ -161,8 +161,8 @@ pub const ATTEMPTS: &[Attempt] = &{
         ),
         row("500 with label and uid, in another namespace", Forgery { count: 500, ..ELSEWHERE }, NoChild, Ignored),
         row(
-            "20 of 1 MB each with label and uid, in another namespace",
-            Forgery { count: 20, kilobytes: 1_000, ..ELSEWHERE },
+            "5 of 1 MB each with label and uid, in another namespace",
+            Forgery { count: 5, kilobytes: 1_000, ..ELSEWHERE },
             NoChild,
             Ignored,
         ),
