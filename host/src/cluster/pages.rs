@@ -110,7 +110,7 @@ mod tests {
                 json!({ "metadata": metadata, "data": { "text": "x".repeat(sizes[index]) } })
             };
             let items: Vec<_> = (begin..end).map(object).collect();
-            let next = (end < sizes.len()).then(|| end.to_string()).unwrap_or_default();
+            let next = if end < sizes.len() { end.to_string() } else { String::new() };
             let list = json!({ "apiVersion": "v1", "kind": "ConfigMapList", "metadata": { "resourceVersion": "7", "continue": next }, "items": items });
             axum::Json(list)
         };
