@@ -1,5 +1,6 @@
 //! What tools that wait for objects take a parent for, by the rules of kstatus.
 
+use futures::StreamExt;
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::{FAULT, Kind, MEMCACHED, QUOTA};
 use hotshoe_tests::kstatus::{Kstatus, kstatus};
