@@ -227,10 +227,12 @@ impl Writer {
                 all = repairs.len();
                 if tried < all { repairs.swap_remove(tried) } else { Vec::new() }
             };
-            let repaired = match self.patch_live(apply, find, target).await? {
-                Some(repaired) => repaired,
-                None if tried + 1 < all => continue,
-                None => break,
+            let repaired = match self.patch_live(apply, find, target).await {
+                Ok(Some(repaired)) => repaired,
+                Ok(None) if tried + 1 < all => continue,
+                // Where the object would have closed fields of others, the refusal names who set them.
+                Ok(None) | Err(WriteError::Denied(_)) => break,
+                Err(error) => return Err(error),
             };
             match self.apply_checked(apply, &repaired, target).await {
                 Ok(applied) => {

@@ -285,7 +285,7 @@ mod tests {
         });
         tokio::time::timeout(LONG, watch.tried()).await.unwrap();
         let health = watch.health();
-        assert!(matches!(&health, Health::Failing(why) if why.contains("no answer for")), "{health:?}");
+        assert!(matches!(&health, Health::Broken(why) if why.contains("no answer for")), "{health:?}");
         tokio::time::timeout(LONG, watch.synced()).await.unwrap();
         assert!(asked.load(Ordering::Relaxed) >= 2 && lists.load(Ordering::Relaxed) > 0);
         other.abort();

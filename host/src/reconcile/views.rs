@@ -212,11 +212,11 @@ async fn open(
     }
     let parents = open_parents(interest, descriptor, &plugin);
     let reads: Vec<ReadView> = descriptor.reads.iter().map(|read| open_read(interest, &parents, read)).collect();
-    // Children are known by their parents.
-    parents.watch.synced().await;
+    // Children are known by their parents. If those cannot be listed, it is to be seen what else cannot.
+    parents.watch.tried().await;
     let mut owned: Vec<View> =
         descriptor.owns.iter().map(|owned| open_owned(interest, &parents, &owned.kind, &owned.fields)).collect();
-    for view in owned.iter().chain(reads.iter().map(|read| &read.view)) {
+    for view in [&parents].into_iter().chain(&owned).chain(reads.iter().map(|read| &read.view)) {
         view.watch.synced().await;
     }
     let namespaces = open_namespaces(&plugin.grant, interest, &parents);

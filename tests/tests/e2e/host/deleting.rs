@@ -38,6 +38,11 @@ fn a_parent_that_has_been_deleting_for_a_minute_is_in_status_and_a_metric_with_w
         assert!(metrics.contains("hotshoe_plugin_parents_deleting{controller=\"faulty\"} 1"), "{metrics}");
         scene.merge(&FAULT, "stuck", json!({ "spec": { "fault": "" } })).await;
         scene.gone(&FAULT, "stuck").await;
-        assert!(host.plugin().await["deleting"].is_null());
+        scene
+            .until("no deletion is shown", async || match &host.plugin().await["deleting"] {
+                deleting if deleting.is_null() => Ok(()),
+                deleting => Err(deleting.to_string()),
+            })
+            .await;
     });
 }

@@ -85,13 +85,14 @@ fn the_source_of_a_volume_and_the_handler_of_a_probe_are_changed() {
             spec
         };
         let first = with_volume(json!({ "name": "v" }), json!({ "httpGet": { "port": 80 } }));
-        let then =
-            with_volume(json!({ "name": "v", "configMap": { "name": "c" } }), json!({ "tcpSocket": { "port": 80 } }));
+        let labels = json!({ "path": "labels", "fieldRef": { "fieldPath": "metadata.labels" } });
+        let volume = json!({ "name": "v", "downwardAPI": { "items": [labels] } });
+        let then = with_volume(volume, json!({ "tcpSocket": { "port": 80 } }));
         let holds = |spec: &Value| {
             let pod = &spec["template"]["spec"];
             let probe = &pod["containers"][0]["readinessProbe"];
             pod["volumes"][0]["emptyDir"].is_null()
-                && pod["volumes"][0]["configMap"]["name"] == "c"
+                && pod["volumes"][0]["downwardAPI"]["items"][0]["path"] == "labels"
                 && probe["httpGet"].is_null()
                 && probe["tcpSocket"]["port"] == 80
         };

@@ -592,8 +592,7 @@ fn a_child_of_a_dropped_kind_that_may_no_longer_be_deleted_stays_and_is_reported
         folder.edit(HOLDING, "");
         folder.put(folder.original());
         host.until_plugin("the other decides", |plugin| plugin["digest"] != before).await;
-        host.until_logged(&["no longer desired stays", "/one: `delete` on LimitRange is not granted", "plugin.yaml"])
-            .await;
+        host.until_logged(&["OutsideGrant", "is ignored: LimitRange", "/one;"]).await;
         scene.get(&LIMIT_RANGE, "one").await;
     });
 }
