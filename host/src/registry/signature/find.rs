@@ -1,6 +1,6 @@
 //! Finds the signatures that cosign stores beside an image.
 //!
-//! Whoever may write to a repository may put anything beside an image. So what cannot be fetched or read is refused, and
+//! Anyone who may write to a repository may put anything beside an image. So what cannot be fetched or read is refused, and
 //! the search goes on: it ends at the first signature that is accepted.
 
 use std::collections::BTreeMap;
