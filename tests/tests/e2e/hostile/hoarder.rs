@@ -127,9 +127,10 @@ fn a_parent_whose_children_do_not_fit_into_the_memory_is_not_decided_and_others_
         let there = scene.list(&CONFIG_MAP).await.iter().filter(|object| object["data"]["text"].is_string()).count();
         assert_eq!(there, OBJECTS, "none is pruned by a decision about what was not seen");
         is_within_its_memory(&host);
-        let names: Vec<String> = (0..OBJECTS).map(|number| format!("hoard-{number}")).collect();
-        for name in &names {
-            scene.delete(&CONFIG_MAP, name).await;
+        // Once the others fit, the parent is decided, and they are pruned.
+        for number in 0..OBJECTS {
+            let path = CONFIG_MAP.path(&scene.namespace, Some(&format!("hoard-{number}")));
+            drop(scene.admin.request(http::Method::DELETE, &path, "application/json", &json!({})).await);
         }
         scene.until_object(&ATTACK, "owner", "is served", |object| object["status"]["word"] == "good").await;
         until_gauge(&host, "hotshoe_plugin_objects_cut", "zero", |cut| cut == 0).await;
