@@ -1,6 +1,6 @@
 //! Finds what was applied as a field that is only written, such as the `stringData` of a Secret. Pure.
 //!
-//! The host applies what is stored instead ([`write_only`]). Earlier versions did not: our entry in `managedFields` has
+//! The host applies what is stored instead (`check::write_only`). Earlier versions did not: our entry in `managedFields` has
 //! keys of `stringData`, and nothing owns the keys of `data` that the API server made of them, so no apply would remove
 //! them. They become ours.
 
