@@ -13,24 +13,36 @@ const STANDBY_INTERVAL: Duration = Duration::from_secs(1);
 
 impl ManagedPlugin {
     /// Makes this the plugin's only host in its cache directory. Where hosts share the work by Leases, another host may
-    /// use the same directory: then that one writes the history until it ends.
+    /// use the same directory: then that one writes the history until it ends, and this one works meanwhile. The lock is
+    /// acquired by one attempt and kept: another host that starts now would acquire it between two.
     pub(crate) async fn become_only_host(self: Arc<Self>) -> Option<HostLock> {
-        if !self.shared.leases.are_kept() {
-            return self.stand_by().await;
-        }
         let path = self.lock_path()?;
-        if let Err(error @ LockError::Locked { .. }) = acquire(&path).await {
-            let plugin = &*self.controller.name;
-            tracing::info!(plugin, "the other host writes the history of the plugin in this cache directory: {error}");
-            self.remember(History::make_read_only).await;
-            let plugin = self.clone();
-            self.spawn(async move {
-                let _lock = plugin.stand_by().await;
-                std::future::pending::<()>().await;
-            });
-            return None;
+        let plugin = &*self.controller.name;
+        match acquire(&path).await {
+            Ok(lock) => Some(lock),
+            Err(error @ LockError::Unusable { .. }) => {
+                tracing::warn!(plugin, "another host for the same plugin would not be noticed: {error}");
+                None
+            }
+            Err(error @ LockError::Locked { .. }) if self.shared.leases.are_kept() => {
+                tracing::info!(
+                    plugin,
+                    "the other host writes the history of the plugin in this cache directory: {error}"
+                );
+                self.remember(History::make_read_only).await;
+                let reader = self.clone();
+                self.spawn(async move {
+                    let _lock = reader.stand_by(&path).await;
+                    std::future::pending::<()>().await;
+                });
+                None
+            }
+            Err(error @ LockError::Locked { .. }) => {
+                tracing::error!(plugin, "{error}");
+                *self.standby.lock() = Some(error.to_string());
+                Some(self.stand_by(&path).await)
+            }
         }
-        self.stand_by().await
     }
 
     fn lock_path(&self) -> Option<PathBuf> {
@@ -39,55 +51,25 @@ impl ManagedPlugin {
         Some(host_lock::path(base, &plugin.name, identity, self.shared.watches.namespace()))
     }
 
-    /// Waits until this is the plugin's only host. Then reads the history again, because the other host may have
-    /// changed it.
-    async fn stand_by(&self) -> Option<HostLock> {
-        let base = self.shared.kept.clone()?;
-        let (plugin, identity) = (self.plugin(), &self.shared.cluster.identity);
-        let namespace = self.shared.watches.namespace();
-        let path = self.lock_path()?;
-        let mut first = !self.history().is_read_only();
-        loop {
-            match acquire(&path).await {
-                Ok(lock) if first => return Some(lock),
-                Ok(lock) => {
-                    let plugin_name = &*plugin.name;
-                    match self.shared.leases.are_kept() {
-                        true => tracing::info!(
-                            plugin = plugin_name,
-                            "the other host has ended; this one writes the history of the plugin now"
-                        ),
-                        false => tracing::info!(
-                            plugin = plugin_name,
-                            "the other host has ended; this one works for the plugin now"
-                        ),
-                    }
-                    let place = plugin.place(identity, namespace);
-                    let room = self.shared.room.clone();
-                    self.remember(move |history| *history = History::open(Some(&base), &place, room)).await;
-                    *self.standby.lock() = None;
-                    return Some(lock);
-                }
-                Err(LockError::Unusable { .. }) if !first => {}
-                Err(error @ LockError::Unusable { .. }) => {
-                    tracing::warn!(
-                        plugin = &*plugin.name,
-                        "another host for the same plugin would not be noticed: {error}"
-                    );
-                    return None;
-                }
-                Err(error) => {
-                    if first {
-                        tracing::error!(plugin = &*plugin.name, "{error}");
-                    }
-                    if !self.shared.leases.are_kept() {
-                        *self.standby.lock() = Some(error.to_string());
-                    }
-                }
-            }
-            first = false;
+    /// Waits until the other host has ended. Then reads the history again, because that host may have changed it.
+    async fn stand_by(&self, path: &Path) -> HostLock {
+        let lock = loop {
             tokio::time::sleep(STANDBY_INTERVAL).await;
-        }
+            match acquire(path).await {
+                Ok(lock) => break lock,
+                // It names the process that holds the lock now.
+                Err(error) if !self.shared.leases.are_kept() => *self.standby.lock() = Some(error.to_string()),
+                Err(_) => {}
+            }
+        };
+        let plugin = self.plugin();
+        let now = if self.shared.leases.are_kept() { "writes the history of" } else { "works for" };
+        tracing::info!(plugin = &*plugin.name, "the other host has ended; this one {now} the plugin now");
+        let place = plugin.place(&self.shared.cluster.identity, self.shared.watches.namespace());
+        let (base, room) = (self.shared.kept.clone(), self.shared.room.clone());
+        self.remember(move |history| *history = History::open(base.as_deref(), &place, room)).await;
+        *self.standby.lock() = None;
+        lock
     }
 }
 
