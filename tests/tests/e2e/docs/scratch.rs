@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use hotshoe_tests::repository;
@@ -16,6 +17,11 @@ use tempfile::TempDir;
 const TIMEOUT: &str = "300s";
 /// How long a host may take until it is ready; its plugin is compiled first.
 const START: Duration = Duration::from_secs(300);
+
+/// The first port that a reader's host may listen on.
+const FIRST_PORT: u16 = 6_000;
+/// How many ports there are for them.
+const PORTS: u16 = 4_000;
 
 /// A replacement for cargo that does not build the host, which is built already and would be compiled again under
 /// another path.
@@ -172,10 +178,20 @@ impl Drop for Scratch {
     }
 }
 
-/// Returns an address on loopback on which nothing listens.
+/// Returns an address on loopback on which nothing listens, another one at each call. Its port is none that the system
+/// or a control plane chooses: another test would be given it before the host listens.
 pub(crate) fn free_address() -> String {
-    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    free.expect("a free port").to_string()
+    static TRIED: AtomicU16 = AtomicU16::new(0);
+    // Another process of these tests most likely begins elsewhere.
+    let offset = std::process::id() as u16;
+    loop {
+        let tried = TRIED.fetch_add(1, Ordering::Relaxed);
+        assert!(tried < PORTS, "none of the ports from {FIRST_PORT} is free");
+        let address = format!("127.0.0.1:{}", FIRST_PORT + offset.wrapping_add(tried) % PORTS);
+        if TcpListener::bind(&address).is_ok() {
+            return address;
+        }
+    }
 }
 
 /// Returns the cargo that a command would find.
