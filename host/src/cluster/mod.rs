@@ -1,7 +1,7 @@
 //! All contact with the API server: watches and stores on the way in, one writer on the way out.
 //!
 //! ```text
-//! watch ─▶ store ─▶ view ─▶ (observe, decide, check, diff) ─▶ apply, repair
+//! watch ─▶ store ─▶ view ─▶ (observe, decide, check, diff) ─▶ prepare, apply, repair
 //! ```
 
 pub mod access_review;
@@ -24,11 +24,13 @@ pub mod lease;
 mod lease_keeper;
 mod lease_object;
 pub mod lease_status;
+mod live_patch;
 pub mod namespace;
 pub mod outage;
 mod pages;
 pub mod parent;
 pub mod plugin_object;
+mod prepare;
 pub mod pull_secret;
 pub mod rate_limit;
 pub mod raw_object;
