@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `objects.rs` | watches the objects, and shows each to its task |
 //! | `object_task.rs` | the task of one object: starts and stops its plugin, and writes its status |
+//! | `lease_claim.rs` | the claim of a host to an object, by which one of several hosts works for it |
 //! | `described.rs` | an object and its parsed content |
 //! | `remembered.rs` | what the host remembers of a plugin in its object |
 //! | `running.rs` | a plugin that runs for an object |
@@ -15,6 +16,7 @@
 
 mod described;
 mod events;
+mod lease_claim;
 mod object_task;
 pub mod objects;
 mod remembered;

@@ -13,7 +13,6 @@ use tokio::sync::{Notify, Semaphore, watch};
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::cluster::events::Note;
-use crate::cluster::foreign_lease::ForeignLeases;
 use crate::cluster::identity::Permit;
 use crate::cluster::plugin_object;
 use crate::cluster::shared_watch::{Health, Role, SharedWatch};
@@ -23,6 +22,7 @@ use crate::config::manifest::DeletionPolicy;
 use crate::config::plugin_resource::{FINALIZER, PluginStatus};
 use crate::fleet::described::Described;
 use crate::fleet::events::of_change;
+use crate::fleet::lease_claim::{LeaseClaim, Standing};
 use crate::fleet::remembered::{ANNOTATION, Remembered};
 use crate::fleet::removal::{Progress, Removal};
 use crate::fleet::running::Running;
@@ -33,8 +33,8 @@ use crate::rollout;
 use crate::rollout::definition::Definition;
 use crate::rollout::fetch;
 use crate::rollout::managed_plugin::Shared;
-use hotshoe_core::model::decision::{Event, Severity};
-use hotshoe_core::model::object::{HOST_MANAGER, Object};
+use hotshoe_core::model::decision::Event;
+use hotshoe_core::model::object::HOST_MANAGER;
 
 /// The time between two turns while the object does not change: the state of its plugin changes as well.
 pub(super) const TURN_INTERVAL: Duration = Duration::from_secs(1);
@@ -43,8 +43,6 @@ pub(super) const TURN_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) const RETRY_PAUSE: Duration = Duration::from_secs(10);
 /// The pause after a turn that panicked, which is a fault of the host.
 const PANIC_PAUSE: Duration = Duration::from_secs(30);
-/// The reason of the Event about an object for which another host works.
-const OTHER_HOST: &str = "OtherHost";
 /// How many plugins are removed at once: each lists the parents and writes to them.
 pub(super) const REMOVALS_AT_ONCE: usize = 8;
 
@@ -105,32 +103,14 @@ pub(super) struct ObjectTask {
     /// What kept the plugin from being removed when its parents were listed last: the version of the object, when the
     /// list expires, and the reason. The parents are listed again after that time, or when the object changes.
     leaving: Option<(u64, Instant, Obstacle)>,
-    /// The Leases of the hosts that have claimed the object before this one.
-    others: Option<ForeignLeases>,
-    /// The object while this host claims it, and the term of the Lease in which the claim was seen.
-    claimed: Option<(Arc<Object>, Option<u64>)>,
-    /// Whether the Event that another host works for the object is not recorded yet.
-    is_event_due: bool,
-    /// Whether the status has no place for a claim.
-    is_unclaimable: bool,
+    claim: LeaseClaim,
 }
 
 impl ObjectTask {
     /// Creates the task of the object with this name. `runs` shows whether its plugin runs.
     pub(super) fn new(name: Arc<str>, context: Arc<Context>, runs: watch::Sender<bool>) -> Self {
-        Self {
-            name,
-            context,
-            runs,
-            running: None,
-            applied: None,
-            retry_at: None,
-            leaving: None,
-            others: None,
-            claimed: None,
-            is_event_due: false,
-            is_unclaimable: false,
-        }
+        let claim = LeaseClaim::new(context.shared.cluster.clone(), context.resource.clone(), context.claim.clone());
+        Self { name, context, runs, running: None, applied: None, retry_at: None, leaving: None, claim }
     }
 
     /// Works until the object is gone and its plugin is stopped.
@@ -157,7 +137,8 @@ impl ObjectTask {
     async fn turn(&mut self, view: View) {
         let Some(described) = view.described else {
             self.discard().await;
-            return self.release_claim().await;
+            let permit = self.permit();
+            return self.claim.release(&self.context.watch, permit).await;
         };
         // A plugin that runs goes on while the objects cannot be watched.
         if self.context.watch.health() != Health::Synced {
@@ -174,73 +155,32 @@ impl ObjectTask {
         self.report(&described, obstacle.as_ref()).await;
     }
 
-    /// Claims the object for the hosts of this Lease. Returns whether they may work for it: hosts whose selectors overlap
-    /// would write over each other, and so would two between which an object is relabelled.
+    /// Claims the object for the hosts of this Lease, or stops the plugin while others work for the object. Returns
+    /// whether this host may.
     async fn has_claim(&mut self, described: &Described) -> bool {
-        let context = self.context.clone();
-        let (theirs, term) = (described.status.lease.as_deref(), self.permit().map(|permit| permit.term()));
-        if theirs == context.claim.as_deref() {
-            (self.others, self.claimed) = (None, theirs.map(|_| (described.object.clone(), term)));
-            return true;
-        }
-        // No other host claims an object before this Lease has expired. A claim that got there in another way stops
-        // nothing.
-        let is_ours = term.is_some() && self.claimed.as_ref().is_some_and(|(_, claimed)| *claimed == term);
-        if let Some(theirs) = theirs.filter(|_| !is_ours) {
-            self.claimed = None;
-            if self.waits_for_others(described, theirs).await {
-                return false;
+        let term = self.permit().map(|permit| permit.term());
+        match self.claim.compare(described, term).await {
+            Standing::Works => true,
+            Standing::Waits { message, is_new } => {
+                self.stop().await;
+                if is_new {
+                    tracing::warn!(plugin = &*self.name, "{message}");
+                }
+                // A host that has just started may write nothing yet.
+                if let Some(permit) = self.permit()
+                    && let Some(event) = self.claim.due_event(message)
+                {
+                    self.record(described, None, event, &permit);
+                }
+                false
             }
-        }
-        let Some(claim) = context.claim.as_ref().filter(|_| !self.is_unclaimable) else { return true };
-        // A host that stands by waits until the one that holds the Lease has claimed the object.
-        if let Some(permit) = self.permit().filter(|_| !self.waits_for_retry()) {
-            let (cluster, object) = (&context.shared.cluster, &described.object);
-            let claimed = plugin_object::set_lease(cluster, &context.resource, object, Some(claim), &permit).await;
-            // The API server drops a field that an older CustomResourceDefinition does not have.
-            let reply = claimed.as_ref().ok().and_then(|reply| serde_json::from_str(reply).ok());
-            self.is_unclaimable = reply.is_some_and(|reply: Value| PluginStatus::of(&reply).lease.is_none());
-            self.learn(claimed);
-        }
-        is_ours || self.is_unclaimable
-    }
-
-    /// Stops the plugin while a host holds the Lease that the object names. Returns whether that is so.
-    async fn waits_for_others(&mut self, described: &Described, theirs: &str) -> bool {
-        let is_new = self.others.as_ref().is_none_or(|others| !others.are(theirs));
-        let others = match &mut self.others {
-            Some(others) if !is_new => others,
-            others => others.insert(ForeignLeases::new(theirs)),
-        };
-        let Some(holder) = others.holder(&self.context.shared.cluster).await else { return false };
-        self.stop().await;
-        let message = format!(
-            "hosts of the Lease {theirs} work for this Plugin: {holder}; this host waits until that Lease has expired: give the hosts selectors (--plugin-selector) that do not overlap, or the same --lease-name"
-        );
-        if is_new {
-            tracing::warn!(plugin = &*self.name, "{message}");
-            self.is_event_due = true;
-        }
-        // A host that has just started may write nothing yet.
-        if let Some(permit) = self.permit().filter(|_| std::mem::take(&mut self.is_event_due)) {
-            let event = Event { severity: Severity::Warning, reason: OTHER_HOST.to_owned(), message };
-            self.record(described, None, event, &permit);
-        }
-        true
-    }
-
-    /// Gives up the claim to an object that the selector of this host no longer selects, so that another host need not
-    /// wait. An object that is gone has none.
-    async fn release_claim(&mut self) {
-        let (Some((claimed, _)), Some(permit)) = (self.claimed.take(), self.permit()) else { return };
-        let Context { shared, resource, .. } = &*self.context;
-        let Ok(live) = plugin_object::read(&shared.cluster, resource, Some(&self.name)).await else { return };
-        let Ok(live) = self.context.watch.read(&live.to_string()) else { return };
-        if live.uid == claimed.uid {
-            let released = plugin_object::set_lease(&shared.cluster, resource, &live, None, &permit).await;
-            if let Err(error) = released {
-                let plugin = &*self.name;
-                tracing::warn!(plugin, "the claim to the Plugin object was not given up: {error}");
+            Standing::Claims => {
+                // A host that stands by waits until the one that holds the Lease has claimed the object.
+                if let Some(permit) = self.permit().filter(|_| !self.waits_for_retry()) {
+                    let claimed = self.claim.write(&described.object, &permit).await;
+                    self.learn(claimed);
+                }
+                self.claim.may_work(term)
             }
         }
     }
