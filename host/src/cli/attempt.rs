@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixDatagram;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use anyhow::Context;
 use rustix::process::{Signal, getppid, kill_process, set_virtual_memory_region_name};
@@ -13,9 +13,35 @@ use rustix::process::{Signal, getppid, kill_process, set_virtual_memory_region_n
 use crate::cli::terminal;
 use crate::sandbox::confinement::Confinement;
 
+/// The option by which a command makes an attempt instead of its work.
+#[derive(clap::Args, Debug)]
+pub(super) struct Instead {
+    /// Do nothing but try this after the process has confined itself, which must fail
+    #[arg(long, value_enum)]
+    attempt: Option<Attempt>,
+}
+
+impl Instead {
+    /// Makes the attempt in a process that `confine` confines, if there is one, and otherwise does the `work`.
+    ///
+    /// # Errors
+    /// If the attempt or the work fails.
+    pub(super) fn or(
+        self,
+        confine: fn() -> Confinement,
+        work: impl FnOnce() -> anyhow::Result<()>,
+    ) -> anyhow::Result<ExitCode> {
+        match self.attempt {
+            Some(attempt) => attempt.run(confine)?,
+            None => work()?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
 /// One thing that a confined process must not be able to do, or that it must still be able to do.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-pub(super) enum Attempt {
+enum Attempt {
     /// Nothing: print what is missing to confine this process, if anything is.
     Nothing,
     /// Open a file that every user may read.
@@ -41,7 +67,7 @@ impl Attempt {
     ///
     /// # Errors
     /// If the attempt fails.
-    pub(super) fn run(self, confine: fn() -> Confinement) -> anyhow::Result<()> {
+    fn run(self, confine: fn() -> Confinement) -> anyhow::Result<()> {
         let host = getppid().context("the host has ended")?;
         let confinement = confine();
         let result: io::Result<()> = match self {

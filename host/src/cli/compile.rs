@@ -4,7 +4,7 @@
 use std::io::{stdin, stdout};
 use std::process::ExitCode;
 
-use crate::cli::attempt::Attempt;
+use crate::cli::attempt::Instead;
 use crate::sandbox::compile;
 use crate::sandbox::confinement::confine;
 
@@ -17,9 +17,8 @@ pub struct Args {
     /// Address space, bytes
     #[arg(long, default_value_t = 2 << 30)]
     bytes: u64,
-    /// Compile nothing; try this after the process has confined itself, which must fail
-    #[arg(long, value_enum)]
-    attempt: Option<Attempt>,
+    #[command(flatten)]
+    attempt: Instead,
 }
 
 impl Args {
@@ -28,10 +27,7 @@ impl Args {
     /// # Errors
     /// Where the component cannot be compiled.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        match self.attempt {
-            Some(attempt) => attempt.run(confine)?,
-            None => compile::compile_stream(stdin().lock(), stdout().lock(), self.seconds, self.bytes)?,
-        }
-        Ok(ExitCode::SUCCESS)
+        let Self { seconds, bytes, attempt } = self;
+        attempt.or(confine, || compile::compile_stream(stdin().lock(), stdout().lock(), seconds, bytes))
     }
 }

@@ -4,16 +4,15 @@
 use std::io::{BufReader, stdin, stdout};
 use std::process::ExitCode;
 
-use crate::cli::attempt::Attempt;
+use crate::cli::attempt::Instead;
 use crate::registry::confinement::confine;
 use crate::registry::process;
 
 /// Pull the component that standard input asks for, to standard output
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Pull nothing; try this after the process has confined itself, which must fail
-    #[arg(long, value_enum)]
-    attempt: Option<Attempt>,
+    #[command(flatten)]
+    attempt: Instead,
 }
 
 impl Args {
@@ -21,11 +20,8 @@ impl Args {
     ///
     /// # Errors
     /// When the request cannot be read, or the answer cannot be written.
-    pub async fn run(self) -> anyhow::Result<ExitCode> {
-        match self.attempt {
-            Some(attempt) => attempt.run(confine)?,
-            None => process::serve(BufReader::new(stdin()), stdout()).await?,
-        }
-        Ok(ExitCode::SUCCESS)
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let runtime = super::runtime()?;
+        self.attempt.or(confine, || runtime.block_on(process::serve(BufReader::new(stdin()), stdout())))
     }
 }

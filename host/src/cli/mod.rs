@@ -131,7 +131,7 @@ impl Cli {
                 Ok(ExitCode::SUCCESS)
             }
             Verb::CompileComponent(args) => args.run(),
-            Verb::FetchComponent(args) => runtime()?.block_on(args.run()),
+            Verb::FetchComponent(args) => args.run(),
             Verb::VerifyImage(args) => args.run(),
         }
     }

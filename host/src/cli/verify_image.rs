@@ -4,16 +4,15 @@
 use std::io::{stdin, stdout};
 use std::process::ExitCode;
 
-use crate::cli::attempt::Attempt;
+use crate::cli::attempt::Instead;
 use crate::registry::verification;
 use crate::sandbox::confinement::confine;
 
 /// Verify the signature on standard input
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Verify nothing; try this after the process has confined itself, which must fail
-    #[arg(long, value_enum)]
-    attempt: Option<Attempt>,
+    #[command(flatten)]
+    attempt: Instead,
 }
 
 impl Args {
@@ -22,10 +21,6 @@ impl Args {
     /// # Errors
     /// When the question cannot be read, or the answer cannot be written.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        match self.attempt {
-            Some(attempt) => attempt.run(confine)?,
-            None => verification::serve(stdin().lock(), stdout().lock())?,
-        }
-        Ok(ExitCode::SUCCESS)
+        self.attempt.or(confine, || verification::serve(stdin().lock(), stdout().lock()))
     }
 }
