@@ -379,19 +379,9 @@ fn a_memcached_and_its_namespace_go_while_a_forged_child_in_another_namespace_st
         let rig = Rig::new("neighbour", &[&folder]).await;
         let cache = rig.scene.create(memcached("cache", 1)).await;
         rig.scene.available("cache").await;
-        let service = json!({
-            "apiVersion": "v1", "kind": "Service",
-            "metadata": {
-                "name": "forged", "namespace": rig.evil.namespace, "finalizers": [USERS_FINALIZER],
-                "labels": { "hotshoe.dev/plugin": "memcached" },
-                "ownerReferences": [{
-                    "apiVersion": MEMCACHED.api_version(), "kind": MEMCACHED.kind, "name": "cache",
-                    "uid": cache["metadata"]["uid"], "controller": true,
-                }],
-            },
-            "spec": service(0),
-        });
-        rig.user.create(&service).await.expect("a user may create it");
+        let mut forged = held_child("memcached", &cache, &SERVICE, &rig.evil.namespace);
+        forged["spec"] = service(0);
+        rig.user.create(&forged).await.expect("a user may create it");
         // The garbage collector finds no owner in this namespace, and the finalizer keeps the object.
         let is_held = |object: &Value| object["metadata"]["deletionTimestamp"].is_string();
         rig.evil.until_object(&SERVICE, "forged", "is being deleted", is_held).await;
@@ -404,6 +394,21 @@ fn a_memcached_and_its_namespace_go_while_a_forged_child_in_another_namespace_st
         assert!(rig.evil.find(&SERVICE, "forged").await.is_some());
         rig.release_evil(&SERVICE).await;
     });
+}
+
+/// Returns a forged child of a plugin's parent, without its content, which is held by a finalizer.
+fn held_child(plugin: &str, parent: &Value, kind: &Kind, namespace: &str) -> Value {
+    json!({
+        "apiVersion": kind.api_version(), "kind": kind.kind,
+        "metadata": {
+            "name": "forged", "namespace": namespace, "finalizers": [USERS_FINALIZER],
+            "labels": { "hotshoe.dev/plugin": plugin },
+            "ownerReferences": [{
+                "apiVersion": parent["apiVersion"], "kind": parent["kind"], "name": parent["metadata"]["name"],
+                "uid": parent["metadata"]["uid"], "controller": true,
+            }],
+        },
+    })
 }
 
 async fn plane_deletes(scene: &Scene) {
@@ -430,22 +435,14 @@ fn a_policy_of_a_namespace_comes_back_whatever_policies_its_users_forge() {
         };
         let parent = relabel("all".into()).await;
         scene.until_object(&NETWORK_POLICY, POLICY, "is there", |_| true).await;
-        let forged = |name: &str, finalizers: Value| {
-            json!({
-                "apiVersion": NETWORK_POLICY.api_version(), "kind": NETWORK_POLICY.kind,
-                "metadata": {
-                    "name": name, "namespace": about, "finalizers": finalizers,
-                    "labels": { "hotshoe.dev/plugin": "default-deny" },
-                    "ownerReferences": [{
-                        "apiVersion": "v1", "kind": "Namespace", "name": about,
-                        "uid": parent["metadata"]["uid"], "controller": true,
-                    }],
-                },
-                "spec": policy(0),
-            })
-        };
-        rig.user.create(&forged("x", json!([]))).await.expect("a user may create it");
-        rig.user.create(&forged("forged", json!([USERS_FINALIZER]))).await.expect("a user may create it");
+        let mut held = held_child("default-deny", &parent, &NETWORK_POLICY, &about);
+        held["spec"] = policy(0);
+        let mut other = held.clone();
+        other["metadata"]["name"] = "x".into();
+        other["metadata"]["finalizers"] = json!([]);
+        for forged in [other, held] {
+            rig.user.create(&forged).await.expect("a user may create it");
+        }
         let is_it =
             |event: &Value| event["involvedObject"]["name"] == about.as_str() && event["reason"] == "OutsideGrant";
         let message = scene
@@ -484,18 +481,8 @@ fn a_clean_up_waits_for_no_forged_child_of_another_namespace_even_where_the_gran
         });
         let parent = rig.scene.create(attack).await;
         rig.scene.until_object(&CONFIG_MAP, "one", "is there", |_| true).await;
-        let forged = json!({
-            "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {
-                "name": "forged", "namespace": rig.evil.namespace, "finalizers": [USERS_FINALIZER],
-                "labels": { "hotshoe.dev/plugin": "hostile" },
-                "ownerReferences": [{
-                    "apiVersion": ATTACK.api_version(), "kind": ATTACK.kind, "name": "one",
-                    "uid": parent["metadata"]["uid"], "controller": true,
-                }],
-            },
-            "data": { "kept": "no" },
-        });
+        let mut forged = held_child("hostile", &parent, &CONFIG_MAP, &rig.evil.namespace);
+        forged["data"] = json!({ "kept": "no" });
         rig.user.create(&forged).await.expect("a user may create it");
         rig.scene.delete(&ATTACK, "one").await;
         rig.scene.gone(&ATTACK, "one").await;
