@@ -93,6 +93,12 @@ mod tests {
     }
 
     #[test]
+    fn the_signers_of_a_rule_are_those_that_it_accepts() {
+        assert_eq!(one_of(&["a", "b"]).signers(), [key("a"), key("b")]);
+        assert_eq!(SignatureRule::Nothing.signers(), []);
+    }
+
+    #[test]
     fn another_issuer_subject_or_trusted_root_is_another_signer() {
         let signer = |issuer: &str, subject: &str, root: &str| Signer::Keyless {
             issuer: issuer.to_owned(),
