@@ -237,6 +237,39 @@ fn a_status_requires_nothing_and_has_conditions_as_a_map() {
 }
 
 #[test]
+fn a_status_keeps_what_its_type_says_of_the_observed_generation() {
+    /// The observed state.
+    #[derive(JsonSchema)]
+    #[schemars(rename_all = "camelCase", extend("default" = { "word": "new" }))]
+    struct Described {
+        /// The generation that the word is about.
+        #[schemars(range(min = -1))]
+        observed_generation: i64,
+        word: String,
+    }
+    #[derive(JsonSchema)]
+    #[schemars(rename_all = "camelCase", extend("default" = { "observedGeneration": 0 }))]
+    struct Plain {
+        observed_generation: i64,
+    }
+    let status = |version| schema(&caches(version).definition().unwrap(), "/status");
+    let described = status(Version::of::<CacheSpec, Described>("v1"));
+    let own = "The generation that the word is about.";
+    assert_eq!(
+        described["properties"]["observedGeneration"],
+        json!({ "type": "integer", "format": "int64", "minimum": -1, "description": own })
+    );
+    assert_eq!(described["default"], json!({ "word": "new", "observedGeneration": -1 }));
+    let plain = status(Version::of::<CacheSpec, Plain>("v1"));
+    let filled_in = "The metadata.generation that was decided about last.";
+    assert_eq!(
+        plain["properties"]["observedGeneration"],
+        json!({ "type": "integer", "format": "int64", "description": filled_in })
+    );
+    assert_eq!(plain["default"], json!({ "observedGeneration": 0 }));
+}
+
+#[test]
 fn rules_and_overlays_are_added_at_their_path() {
     let version = Version::of::<CacheSpec, CacheStatus>("v1")
         .rule("", Rule::new("has(self.spec)"))

@@ -31,8 +31,8 @@ enum Change {
 
 impl Version {
     /// Builds a version with the schemas of these types for `spec` and `status`; a status without fields of the
-    /// plugin's own is `()`. `kubectl explain` shows their doc comments. A list of conditions and the observed
-    /// generation are added to the status.
+    /// plugin's own is `()`. `kubectl explain` shows their doc comments. A list of conditions and, unless the type has
+    /// it, the observed generation are added to the status.
     pub fn of<Spec: JsonSchema, Status: JsonSchema>(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -171,21 +171,30 @@ impl Version {
             status.remove("required");
             let properties = status.entry("properties").or_insert_with(|| Map::new().into());
             insert(properties, "conditions", conditions::schema(&self.conditions));
-            insert(properties, "observedGeneration", observed_generation());
+            add_observed_generation(properties);
             // Of an object that no host has seen yet: tools that wait for it must not take it for one that is as desired.
-            status.insert("default".to_owned(), json!({ "observedGeneration": -1 }));
+            let default = status.entry("default").or_insert_with(|| Map::new().into());
+            insert_absent(default, "observedGeneration", json!(-1));
         }
         Ok(status)
     }
 }
 
-/// Returns the schema of the generation that the status is about. The host states it.
-fn observed_generation() -> Value {
-    json!({
-        "type": "integer",
-        "format": "int64",
-        "description": "The metadata.generation that was decided about last.",
-    })
+/// Adds the generation that the status is about, which the host states. Of a field that the type has, only a missing
+/// description is filled in.
+fn add_observed_generation(properties: &mut Value) {
+    const NAME: &str = "observedGeneration";
+    insert_absent(properties, NAME, json!({ "type": "integer", "format": "int64" }));
+    if let Some(field) = properties.get_mut(NAME) {
+        insert_absent(field, "description", json!("The metadata.generation that was decided about last."));
+    }
+}
+
+/// Sets a member of a JSON object that it does not have.
+fn insert_absent(object: &mut Value, key: &str, value: Value) {
+    if let Value::Object(members) = object {
+        members.entry(key).or_insert(value);
+    }
 }
 
 impl Change {
