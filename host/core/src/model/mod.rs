@@ -12,6 +12,7 @@ pub mod list_map;
 pub mod managed_fields;
 pub mod names;
 pub mod object;
+pub mod openapi;
 pub mod parent_label;
 pub mod predecessors;
 pub mod projection;
