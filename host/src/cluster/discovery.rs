@@ -11,6 +11,7 @@ use serde::Deserialize;
 use crate::cluster::client::{ApiCall, Cluster};
 use crate::cluster::error::ApiError;
 use crate::cluster::identity::{Identity, Permit};
+use crate::cluster::status_schema::StatusSchemas;
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::object::Key;
 use hotshoe_core::rbac::Served;
@@ -124,6 +125,8 @@ struct Listed {
 #[derive(Default)]
 pub struct Kinds {
     known: RwLock<HashMap<Kind, Arc<Resource>>>,
+    /// What the schemas of those kinds have room for that are parents.
+    pub statuses: StatusSchemas,
 }
 
 impl Kinds {
@@ -151,6 +154,7 @@ impl Kinds {
     pub async fn find_anew(&self, cluster: &Cluster, kind: &Kind) -> Result<Arc<Resource>, ApiError> {
         let found = Arc::new(discover(cluster, kind).await?);
         self.known.write().insert(kind.clone(), found.clone());
+        self.statuses.follow(cluster, &found).await;
         Ok(found)
     }
 }

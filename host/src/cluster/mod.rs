@@ -37,6 +37,7 @@ pub mod raw_object;
 pub mod repair;
 pub mod shards;
 pub mod shared_watch;
+pub mod status_schema;
 pub mod store;
 pub mod time;
 mod time_limit;

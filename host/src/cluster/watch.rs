@@ -160,6 +160,11 @@ impl Watches {
         self.kinds.find_anew(&self.cluster, kind).await
     }
 
+    /// Reads what the status of a kind of parents has room for, unless that is known.
+    pub async fn learn_status_schema(&self, resource: &Resource) {
+        self.kinds.statuses.learn(&self.cluster, resource).await;
+    }
+
     /// Returns the only namespace that is watched, if there is one.
     pub fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()

@@ -1,7 +1,6 @@
 //! *apply* of one pass: first the children, then Events, then the status.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::cluster::apply::{ChildWrite, Parent, WriteError};
@@ -408,7 +407,7 @@ async fn write_status(
     };
     let mut reply = writer.apply_status(&pass.active.resource(), &parent, desired, pass.permit).await;
     if reply.as_ref().is_err_and(ApiError::has_no_room_for_generation) {
-        pass.controller.no_generation.store(true, Ordering::Relaxed);
+        pass.controller.kinds.statuses.note_refused(pass.active.parent_kind());
         let without = plan_status_again(pass, observed, decision, (&parent, ObservedGeneration::Absent)).await?;
         let Some(desired) = without.body else { return Ok(()) };
         reply = writer.apply_status(&pass.active.resource(), &parent, desired, pass.permit).await;
@@ -429,7 +428,7 @@ async fn write_status(
 /// Returns what the status says of the generation that was decided about: not that it was, while a child is not written
 /// as the decision has it.
 fn observed_generation(pass: &Pass<'_>, written: &WriteOutcome) -> ObservedGeneration {
-    match pass.controller.observed_generation() {
+    match pass.controller.observed_generation(pass.active.parent_kind()) {
         ObservedGeneration::Current if written.retry_soon || !pass.state.refused.is_empty() => ObservedGeneration::Kept,
         observed => observed,
     }

@@ -131,7 +131,7 @@ impl Check {
             manager: pass.manager().to_owned(),
             in_sync: pass.state.in_sync,
             current_status: pass.state.current_status,
-            observed_generation: controller.observed_generation(),
+            observed_generation: controller.observed_generation(active.parent_kind()),
             before: pass.state.desired.clone(),
             associative_lists: controller.associative_lists.clone(),
         }

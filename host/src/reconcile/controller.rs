@@ -11,6 +11,7 @@ use parking_lot::{Mutex, RwLock};
 use tracing::field::{DisplayValue, display};
 
 use crate::cluster::apply::Writer;
+use crate::cluster::client::Cluster;
 use crate::cluster::discovery::Kinds;
 use crate::cluster::error::ApiError;
 use crate::cluster::events::Recorder;
@@ -35,8 +36,12 @@ use hotshoe_core::flow::rate_limit::OutputLimit;
 use hotshoe_core::flow::unanswered::UnansweredWrites;
 use hotshoe_core::flow::write_verdict::Written;
 use hotshoe_core::model::digest::Digest;
+use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::limits::{EVENTS_AT_ONCE, EVENTS_PER_SECOND};
 use hotshoe_core::model::object::{Key, Object};
+
+/// How often the schema of parents is read that has no room for what the host states.
+const SCHEMA_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The share of a plugin's parents that this host reconciles.
 pub struct Share {
@@ -93,8 +98,6 @@ pub struct Controller {
     /// Whether `status.conditions` of the parents is an atomic list, which has a single owner. Then the host cannot add
     /// its own conditions beside those of others.
     pub atomic_conditions: AtomicBool,
-    /// Whether the parents' schema has no `status.observedGeneration`, as the API server's answer showed.
-    pub no_generation: AtomicBool,
     /// Which lists in children are associative, learned from the replies to applies.
     pub associative_lists: Arc<RwLock<AssociativeLists>>,
     /// Counts the changes of namespace labels that a rule of the grant selects by.
@@ -137,7 +140,6 @@ impl Controller {
             unanswered: Mutex::default(),
             hasher: RandomState::new(),
             atomic_conditions: AtomicBool::new(false),
-            no_generation: AtomicBool::new(false),
             associative_lists: Arc::default(),
             relabelled: AtomicU64::new(0),
             states: Mutex::default(),
@@ -195,6 +197,23 @@ impl Controller {
             }
             if changes.changed().await.is_err() {
                 return;
+            }
+        }
+    }
+
+    /// Follows whether the parents' schema gets room for what the host states, for as long as it runs. All parents are
+    /// decided again then: with the room comes a default that marks those which no controller has seen.
+    pub async fn follow_schema(self: Arc<Self>, cluster: Cluster) {
+        let mut had_no_room = false;
+        loop {
+            tokio::time::sleep(SCHEMA_INTERVAL).await;
+            let Some(active) = self.active() else { continue };
+            let (statuses, kind) = (&self.kinds.statuses, active.parent_kind());
+            had_no_room |= statuses.has_no_room(kind);
+            statuses.look_again(&cluster, kind).await;
+            let has_no_room = statuses.has_no_room(kind);
+            if std::mem::replace(&mut had_no_room, has_no_room) && !has_no_room {
+                self.decide_all_again();
             }
         }
     }
@@ -260,7 +279,6 @@ impl Controller {
     fn replace(&self, active: Arc<ActiveRevision>, canary: Option<Arc<Canary>>) {
         self.breaker.reset();
         self.atomic_conditions.store(false, Ordering::Relaxed);
-        self.no_generation.store(false, Ordering::Relaxed);
         self.metrics.decides(&self.name, &active.revision);
         if self.active().is_some() {
             self.slot.publish(active);
@@ -373,9 +391,10 @@ impl Controller {
         }
     }
 
-    /// Returns what the status of a parent says of the generation that a pass decided about and carried out.
-    pub fn observed_generation(&self) -> ObservedGeneration {
-        match self.no_generation.load(Ordering::Relaxed) {
+    /// Returns what the status of a parent of this kind says of the generation that a pass decided about and carried
+    /// out.
+    pub fn observed_generation(&self, parents: &Kind) -> ObservedGeneration {
+        match self.kinds.statuses.has_no_room(parents) {
             true => ObservedGeneration::Absent,
             false => ObservedGeneration::Current,
         }

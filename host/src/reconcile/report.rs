@@ -342,7 +342,7 @@ async fn state_failure(
 /// and the plugin does not rely on it.
 async fn write_host_status(pass: &Pass<'_>, live: &Object, desired: impl Fn(Option<i64>) -> Value) -> bool {
     let is_of_plugin = pass.active.revision.descriptor().reads_observed_generation();
-    let has_room = || pass.controller.observed_generation() == ObservedGeneration::Current;
+    let has_room = || pass.controller.observed_generation(pass.active.parent_kind()) == ObservedGeneration::Current;
     let observed = || (has_room() && !is_of_plugin).then_some(pass.parent.generation);
     let is_stated = async |desired: Value| {
         status::is_current(&desired, live, HOST_MANAGER) || write_conditions(pass, live, desired).await
@@ -378,7 +378,7 @@ async fn is_final(pass: &Pass<'_>, parent: &Object, reply: Result<String, ApiErr
     let digest = active.revision.digest();
     tracing::debug!(plugin = &*controller.name, %digest, object = %parent.key, %error, "the host's condition was not written");
     if error.has_no_room_for_generation() {
-        controller.no_generation.store(true, Ordering::Relaxed);
+        controller.kinds.statuses.note_refused(active.parent_kind());
         return false;
     }
     if error.is_of_ownership() {

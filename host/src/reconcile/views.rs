@@ -216,16 +216,25 @@ async fn open(
     parents.watch.tried().await;
     let mut owned: Vec<View> =
         descriptor.owns.iter().map(|owned| open_owned(interest, &parents, &owned.kind, &owned.fields)).collect();
-    for view in [&parents].into_iter().chain(&owned).chain(reads.iter().map(|read| &read.view)) {
-        view.watch.synced().await;
-    }
+    let synced = async {
+        for view in owned.iter().chain(reads.iter().map(|read| &read.view)) {
+            view.watch.synced().await;
+        }
+    };
+    // The schema is read while the other kinds are listed.
+    let known = async {
+        parents.watch.synced().await;
+        let resource = parent_resource(controller, interest.watches, &parents.watch, revision.digest()).await;
+        interest.watches.learn_status_schema(&resource).await;
+        resource
+    };
+    let ((), resource) = tokio::join!(synced, known);
     let namespaces = open_namespaces(&plugin.grant, interest, &parents);
     if let Some(namespaces) = &namespaces {
         namespaces.synced().await;
     }
     owned.extend(dropped_kinds(controller, &owned));
     owned.extend(leftover_kinds(interest, &controller.name, (descriptor, &parents), &plugin.grant, owned_before).await);
-    let resource = parent_resource(controller, interest.watches, &parents.watch, revision.digest()).await;
     if !resource.namespaced && plugin.parent_namespaces().is_some() {
         return Err(LoadError::NotGranted(format!(
             "{} as its parent, whose objects are in no namespace, where spec.parent.namespaces names some",

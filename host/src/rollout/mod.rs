@@ -61,6 +61,7 @@ pub async fn start(
     let managed = Arc::new(ManagedPlugin::new(controller, shared, plugin, history, requests));
     managed.spawn(worker::run(managed.controller.clone()));
     managed.spawn(managed.controller.clone().follow_shards());
+    managed.spawn(managed.controller.clone().follow_schema(managed.shared.cluster.clone()));
     let (driven, commands) = (managed.clone(), Arc::new(Mutex::new(commands)));
     managed.spawn_supervised("rollout", move || driver::run(driven.clone(), definition.again(), commands.clone()));
     let fetching = managed.clone();

@@ -180,10 +180,7 @@ fn a_status_that_is_left_out_is_left_alone() {
         assert!(again.is_empty(), "the status is left alone: {again:#?}");
         // A write of the healthy plugin may conflict with that of a controller.
         let is_overtaken = |write: &&Entry| write.code == 409 && write.user.ends_with(":memcached");
-        // The schema of the parents has no room for the observed generation, as one refused write shows.
-        let (others, refused) = later.iter().partition::<Vec<_>, _>(|write| write.code != 500);
-        assert!(refused.len() <= 1 && refused.iter().all(|write| write.subresource == "status"), "{refused:#?}");
-        assert!(others.iter().all(|write| write.code < 400 || is_overtaken(write)), "{others:#?}");
+        assert!(later.iter().all(|write| write.code < 400 || is_overtaken(&write)), "{later:#?}");
         // And the parent is deleted at once.
         let began = Instant::now();
         rig.forget("one").await;
