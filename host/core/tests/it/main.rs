@@ -6,4 +6,5 @@
 mod architecture;
 mod denial;
 mod enumeration;
+mod imports;
 mod result;
