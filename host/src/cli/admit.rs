@@ -10,6 +10,7 @@ use crate::sandbox::cases::Case;
 use crate::sandbox::revision::Revision;
 use hotshoe_core::check;
 use hotshoe_core::check::grant::Grant;
+use hotshoe_core::check::remedy;
 use hotshoe_core::check::{Context, Inadmissible, ObservedState};
 use hotshoe_core::model::decision::{Answer, Call, Descriptor, Observation};
 use hotshoe_core::model::sanitize::clean;
@@ -40,7 +41,7 @@ pub(super) async fn denial(case: &Case, revision: &Arc<Revision>, config: &Plugi
 /// Returns the rules that are missing in `plugin.yaml`, ready to be pasted, and indented as a part of a message.
 fn missing_rules(denied: &Inadmissible, config: &PluginConfig) -> Option<String> {
     let Inadmissible::Denied(denial) = denied else { return None };
-    let yaml = denial.plugin_yaml(&config.grant)?;
+    let yaml = remedy::of_denial(denial, &config.grant)?;
     let lines = yaml.lines().map(|line| format!("\n       {}", clean(line.to_owned(), MAX_RULE_LINE_BYTES)));
     Some(format!("\n     in plugin.yaml:{}", lines.collect::<String>()))
 }

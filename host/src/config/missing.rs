@@ -4,14 +4,15 @@ use serde_json::json;
 
 use crate::config::PluginConfig;
 use hotshoe_core::check::denied;
-use hotshoe_core::check::fix::{self, Fix};
+use hotshoe_core::check::fix::Fix;
 use hotshoe_core::check::grant;
+use hotshoe_core::check::remedy;
 use hotshoe_core::model::decision::Descriptor;
 
 /// Returns what is missing in `spec` as YAML, ready to be pasted; none if everything is granted, or cannot be granted.
 pub fn block(plugin: &PluginConfig, descriptor: &Descriptor) -> Option<String> {
     let (parent, finalizer) = (parent(plugin, descriptor), finalizer(plugin, descriptor));
-    fix::plugin_yaml(parent.iter().chain(&finalizer).chain(&grants(plugin, descriptor)), &plugin.grant)
+    remedy::plugin_yaml(parent.iter().chain(&finalizer).chain(&grants(plugin, descriptor)), &plugin.grant)
 }
 
 /// Returns the missing grants in one line, for a log.

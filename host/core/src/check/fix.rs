@@ -1,13 +1,10 @@
-//! Fixes of violations: lines for `plugin.yaml`, or a change of the plugin's answer.
+//! Fixes of violations: an addition to `plugin.yaml`, or a change of the plugin's answer.
 
-use std::collections::BTreeSet;
 use std::fmt;
-use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
 use crate::check::access_request::Verb;
-use crate::check::grant::Grant;
 use crate::model::kind::Kind;
 
 /// A change that fixes a violation.
@@ -79,7 +76,8 @@ impl GrantChange {
         items
     }
 
-    fn new_rule(&self) -> Map<String, Value> {
+    /// Returns the items as a new grant.
+    pub(super) fn new_rule(&self) -> Map<String, Value> {
         let mut rule = Map::new();
         if !self.kind.group.is_empty() {
             rule.insert("group".into(), (&*self.kind.group).into());
@@ -90,7 +88,7 @@ impl GrantChange {
     }
 
     /// Adds the items to what a grant already has.
-    fn add_to(&self, rule: &mut Map<String, Value>) {
+    pub(super) fn add_to(&self, rule: &mut Map<String, Value>) {
         for (item, value) in &self.items {
             match item.split_once('.') {
                 None => add(rule, item, value),
@@ -115,83 +113,8 @@ fn add(members: &mut Map<String, Value>, key: &str, value: &Value) {
     }
 }
 
-/// The identity of a grant: its index in `spec.grants`, absent for a new grant, and its kind.
-type GrantId = (Option<usize>, Kind);
-
-/// Returns the part of `plugin.yaml` that fixes all violations that a grant can fix, ready to be pasted; `None` if
-/// there are none.
-pub fn plugin_yaml<'a>(fixes: impl Iterator<Item = &'a Fix>, grant: &Grant) -> Option<String> {
-    let mut keys = String::new();
-    let mut written = BTreeSet::new();
-    let mut rules: Vec<(GrantId, Map<String, Value>)> = Vec::new();
-    for fix in fixes {
-        match fix {
-            Fix::Answer(_) => {}
-            Fix::Grant(change) if change.has_better => {}
-            Fix::Spec(key, _) if !written.insert(key) => {}
-            Fix::Spec(key, value) => drop(writeln!(keys, "  {key}: {}", flow(value))),
-            Fix::Grant(change) => {
-                let id = (change.rule, change.kind.clone());
-                let index = rules.iter().position(|(known, _)| *known == id).unwrap_or_else(|| {
-                    rules.push((id, existing_rule(change, grant)));
-                    rules.len() - 1
-                });
-                if let Some((_, rule)) = rules.get_mut(index) {
-                    change.add_to(rule);
-                }
-            }
-        }
-    }
-    rules.sort_by_key(|((index, _), _)| index.unwrap_or(usize::MAX));
-    if !rules.is_empty() {
-        keys.push_str("  grants:\n");
-    }
-    for ((index, _), rule) in rules {
-        if let Some(index) = index {
-            let _ = writeln!(keys, "    # in place of spec.grants[{index}]");
-        }
-        block(&mut keys, rule);
-    }
-    (!keys.is_empty()).then(|| format!("spec:\n{keys}"))
-}
-
-/// Returns the existing grant without its default values, or a new grant where none exists.
-fn existing_rule(change: &GrantChange, grant: &Grant) -> Map<String, Value> {
-    let rule = change.rule.and_then(|rule| grant.rules.get(rule));
-    match rule.and_then(|rule| serde_json::to_value(rule).ok()).and_then(without_defaults) {
-        Some(Value::Object(members)) => members,
-        _ => change.new_rule(),
-    }
-}
-
-/// Removes the values that a grant has by default.
-fn without_defaults(value: Value) -> Option<Value> {
-    match value {
-        Value::Bool(false) | Value::Null => None,
-        Value::String(text) if text.is_empty() || text == "own" => None,
-        Value::Array(elements) if elements.is_empty() => None,
-        Value::Object(members) => {
-            let kept = members.into_iter().filter_map(|(key, value)| Some((key, without_defaults(value)?)));
-            let kept: Map<_, _> = kept.collect();
-            (!kept.is_empty()).then_some(Value::Object(kept))
-        }
-        other => Some(other),
-    }
-}
-
-/// Writes an element of a YAML list, each member on a line of its own.
-fn block(text: &mut String, rule: Map<String, Value>) {
-    let mut mark = "-";
-    let in_order = ["group", "kind", "verbs"];
-    let first = in_order.iter().filter_map(|key| rule.get_key_value(*key));
-    for (key, value) in first.chain(rule.iter().filter(|(key, _)| !in_order.contains(&key.as_str()))) {
-        let _ = writeln!(text, "    {mark} {key}: {}", flow(value));
-        mark = " ";
-    }
-}
-
 /// Writes a value as YAML on one line.
-fn flow(value: &Value) -> String {
+pub(super) fn flow(value: &Value) -> String {
     match value {
         Value::Array(elements) => format!("[{}]", elements.iter().map(flow).collect::<Vec<_>>().join(", ")),
         Value::Object(members) => {
@@ -220,11 +143,6 @@ fn is_plain(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn grant(rules: Value) -> Grant {
-        let rules = serde_json::from_value(rules).unwrap();
-        Grant { rules, prune_all: false, host_namespace: "host".into() }
-    }
-
     fn grant_change(rule: Option<usize>, item: &'static str, value: Value) -> Fix {
         let kind = Kind::new("apps", "v1", "Deployment");
         Fix::Grant(Box::new(GrantChange { kind, rule, items: vec![(item, value)], has_better: false }))
@@ -250,40 +168,6 @@ mod tests {
         ] {
             assert_eq!(fix.to_string(), line);
         }
-    }
-
-    #[test]
-    fn all_missing_rights_become_one_piece_of_yaml_together_with_the_granted_ones() {
-        let grant = grant(json!([
-            { "kind": "Service", "verbs": ["create"] },
-            { "group": "apps", "kind": "Deployment", "verbs": ["create"], "pods": { "secrets": ["a"] } },
-        ]));
-        let fixes = [
-            grant_change(Some(1), "pods.hostNetwork", json!(true)),
-            grant_change(Some(1), "pods.secrets", json!(["b"])),
-            grant_change(Some(1), "pods.secrets", json!(["a"])),
-            grant_change(Some(1), "verbs", json!(["update"])),
-            Fix::Spec("pruneAll", json!(true)),
-            Fix::Spec("pruneAll", json!(true)),
-            Fix::Answer("leave it out".into()),
-            grant_change(None, "namespaces", json!(["red"])),
-            grant_change(None, "verbs", json!(["create"])),
-        ];
-        let yaml = plugin_yaml(fixes.iter(), &grant).unwrap();
-        assert_eq!(
-            yaml,
-            "spec:\n  pruneAll: true\n  grants:\n    # in place of spec.grants[1]\n    - group: apps\n      kind: Deployment\n      \
-             verbs: [create, update]\n      pods: {hostNetwork: true, secrets: [a, b]}\n    - group: apps\n      kind: Deployment\n      \
-             verbs: [create]\n      namespaces: [red]\n"
-        );
-        assert_eq!(plugin_yaml([Fix::Answer("x".into())].iter(), &grant), None);
-    }
-
-    #[test]
-    fn a_setting_whose_name_is_a_part_of_another_name_is_written_too() {
-        let fixes = [Fix::Spec("pruneAll", json!(true)), Fix::Spec("prune", json!(false))];
-        let yaml = plugin_yaml(fixes.iter(), &grant(json!([])));
-        assert_eq!(yaml.as_deref(), Some("spec:\n  pruneAll: true\n  prune: false\n"));
     }
 
     #[test]

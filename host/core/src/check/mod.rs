@@ -25,6 +25,7 @@ pub mod parents_claim;
 pub mod pod;
 pub mod provenance;
 pub mod pvc;
+pub mod remedy;
 pub mod result;
 pub mod selector;
 pub mod service;

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use crate::check::fix::{self, Fix};
-use crate::check::grant::Grant;
+use crate::check::fix::Fix;
 
 /// The maximum number of violations of one decision that are kept; further ones are only counted.
 const MAX_KEPT: usize = 20;
@@ -80,12 +79,6 @@ impl Denial {
     /// Returns the violations that are kept, in the order of the answer.
     pub fn violations(&self) -> &[Violation] {
         &self.violations
-    }
-
-    /// Returns the part of `plugin.yaml` that fixes all violations that a grant can fix, ready to be pasted into the
-    /// file with `grant`; `None` if there are none.
-    pub fn plugin_yaml(&self, grant: &Grant) -> Option<String> {
-        fix::plugin_yaml(self.violations.iter().filter_map(|violation| violation.fix.as_ref()), grant)
     }
 
     /// Returns all violations on one line, each with its fix.
@@ -239,16 +232,6 @@ mod tests {
         );
         assert_eq!(denial.clone().without(&["c"]), Some(denial.clone()));
         assert_eq!(denial.without(&["b", "a"]), None);
-    }
-
-    #[test]
-    fn the_part_of_plugin_yaml_has_what_fixes_a_violation_and_nothing_for_one_that_no_grant_fixes() {
-        let grant = Grant { rules: Vec::new(), prune_all: false, host_namespace: "host".into() };
-        let fixed = |fix| Denial::from(Violation::new("a", "first").fixed_by(fix)).plugin_yaml(&grant);
-        let part = fixed(Fix::Spec("pruneAll", serde_json::json!(true)));
-        assert!(part.is_some_and(|part| part.contains("pruneAll: true")));
-        assert_eq!(fixed(Fix::Answer("leave it out".into())), None);
-        assert_eq!(Denial::from(Violation::new("a", "first")).plugin_yaml(&grant), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A denied decision reports everything that is wrong with it, with the lines that fix it.
 
 use hotshoe_core::check::grant::{Grant, Rule};
-use hotshoe_core::check::{Context, Denial, check};
+use hotshoe_core::check::{Context, Denial, check, remedy};
 use hotshoe_core::model::decision::{Children, Decision, Descriptor, Document, OwnedKind};
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use serde_json::{Value, json};
@@ -141,7 +141,7 @@ fn what_is_printed_for_plugin_yaml_can_be_pasted_and_then_the_decision_passes() 
     let mut grant = before;
     // What a name hides the next round shows.
     for _round in 0..2 {
-        let yaml = denial(&children, &grant).unwrap().plugin_yaml(&grant).unwrap();
+        let yaml = remedy::of_denial(&denial(&children, &grant).unwrap(), &grant).unwrap();
         grant = pasted(&grant, &yaml);
     }
     assert_eq!(denial(&children, &grant).map(|denial| denial.to_string()), None);
@@ -150,7 +150,7 @@ fn what_is_printed_for_plugin_yaml_can_be_pasted_and_then_the_decision_passes() 
 #[test]
 fn a_kind_that_is_not_granted_at_all_is_opened_by_one_piece() {
     let (none, children) = (grant(json!([]), false), [greedy_deployment(false)]);
-    let yaml = denial(&children, &none).unwrap().plugin_yaml(&none).unwrap();
+    let yaml = remedy::of_denial(&denial(&children, &none).unwrap(), &none).unwrap();
     assert_eq!(denial(&children, &pasted(&none, &yaml)).map(|denial| denial.to_string()), None, "{yaml}");
 }
 

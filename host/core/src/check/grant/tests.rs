@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::check::Denial;
 use crate::check::access_request::{Access, Request};
+use crate::check::{Denial, remedy};
 use crate::model::decision::{MatchRule, OwnedKind, ReadKind, WriteVerb};
 use crate::model::kind::ObjectRef;
 
@@ -569,7 +569,7 @@ fn a_fix_names_the_rule_that_lacks_least_its_kind_and_the_namespace_of_the_paren
     let body = json!({ "spec": { "automountServiceAccountToken": false, "hostNetwork": true } });
     let denial = denied(&pods, Access::Apply(&body), &object("", "Pod", "n/a"));
     assert!(denial.to_string().contains("spec.grants[1]"), "{denial}");
-    let part = denial.plugin_yaml(&pods).unwrap();
+    let part = remedy::of_denial(&denial, &pods).unwrap();
     assert!(part.contains("kind: Pod") && part.contains("hostNetwork: true"), "{part}");
 
     let elsewhere = grant(json!([{ "kind": "ConfigMap", "verbs": ALL, "namespaces": ["elsewhere"] }]));
@@ -583,13 +583,14 @@ fn a_fix_names_the_rule_that_lacks_least_its_kind_and_the_namespace_of_the_paren
 fn the_rule_for_a_new_child_lets_the_host_watch_it_and_a_fix_of_the_object_itself_is_not_offered_as_a_grant() {
     let nothing = grant(json!([]));
     let body = json!({});
-    let part = denied(&nothing, Access::Apply(&body), &map("n/a")).plugin_yaml(&nothing).unwrap();
+    let part = remedy::of_denial(&denied(&nothing, Access::Apply(&body), &map("n/a")), &nothing).unwrap();
     assert!(part.contains("verbs: [get, list, watch, create, update]"), "{part}");
-    let part = denied(&nothing, Access::Read, &map("n/a")).plugin_yaml(&nothing).unwrap();
+    let part = remedy::of_denial(&denied(&nothing, Access::Read, &map("n/a")), &nothing).unwrap();
     assert!(part.contains("verbs: [get]"), "{part}");
 
     let greedy = json!({ "spec": { "automountServiceAccountToken": false, "hostNetwork": true } });
-    let part = denied(&nothing, Access::Apply(&greedy), &object("", "Pod", "n/a")).plugin_yaml(&nothing).unwrap();
+    let part =
+        remedy::of_denial(&denied(&nothing, Access::Apply(&greedy), &object("", "Pod", "n/a")), &nothing).unwrap();
     assert!(part.matches("kind: Pod").count() == 1 && part.matches("kind:").count() == 1, "one rule: {part}");
     assert!(part.contains("hostNetwork: true"), "{part}");
 
@@ -597,6 +598,6 @@ fn the_rule_for_a_new_child_lets_the_host_watch_it_and_a_fix_of_the_object_itsel
     let body = json!({ "spec": { "containers": [{ "name": "main", "image": "a" }] } });
     let denial = denied(&pods, Access::Apply(&body), &object("", "Pod", "n/a"));
     assert_eq!(denial.count(), 2, "{denial}");
-    assert_eq!(denial.plugin_yaml(&pods), None);
+    assert_eq!(remedy::of_denial(&denial, &pods), None);
     assert!(denial.to_string().contains("must say automountServiceAccountToken: false"), "{denial}");
 }
