@@ -5,47 +5,16 @@
 //! which type a list is.
 
 use std::collections::HashSet;
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, RandomState};
 
 use serde_json::Value;
 
-use crate::diff::walk_covered;
+use crate::diff::coverage::{Path, walk_covered};
 use crate::model::kind::Kind;
 
 /// The maximum number of lists that are remembered. A plugin determines the keys on the path to a list, and so the
 /// number of lists. The type of a list that is not remembered is learned again by an apply that changes nothing.
 const MAX_KNOWN_LISTS: usize = 4096;
-
-/// The path of a field, the same for all elements of the lists on the path.
-#[derive(Clone, Copy)]
-pub struct Path<'p> {
-    parent: Option<&'p Path<'p>>,
-    key: &'p str,
-}
-
-impl<'p> Path<'p> {
-    /// The path of the object itself.
-    pub const ROOT: Path<'static> = Path { parent: None, key: "" };
-
-    /// Returns the path of a member.
-    pub fn member(&'p self, key: &'p str) -> Path<'p> {
-        Path { parent: Some(self), key }
-    }
-
-    /// Returns the path of the elements of a list.
-    pub fn element(&'p self) -> Path<'p> {
-        self.member("[]")
-    }
-}
-
-impl Hash for Path<'_> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.key.hash(state);
-        if let Some(parent) = self.parent {
-            parent.hash(state);
-        }
-    }
-}
 
 /// The known associative lists of all kinds.
 #[derive(Debug, Default)]

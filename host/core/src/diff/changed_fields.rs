@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::check::Desired;
-use crate::diff::is_identity;
+use crate::diff::coverage::is_identity;
 use crate::model::field_path::member;
 use crate::model::managed_fields::FieldSet;
 

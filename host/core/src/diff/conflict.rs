@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::diff::{self, is_identity};
+use crate::diff::coverage::{is_identity, node_covers};
 use crate::model::field_path::member;
 use crate::model::managed_fields::{FieldSet, Step};
 use crate::model::object::FieldManager;
@@ -96,7 +96,7 @@ fn find_reverted(
                 find_reverted(own.element(element), &others, element, format!("{path}[{index}]"), found);
             }
         }
-        desired if !diff::node_covers(own, desired) => found.push(describe(&path, others)),
+        desired if !node_covers(own, desired) => found.push(describe(&path, others)),
         _ => {}
     }
 }

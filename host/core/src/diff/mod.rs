@@ -10,6 +10,7 @@ mod applied_entry;
 pub mod associative_lists;
 pub mod changed_fields;
 pub mod conflict;
+mod coverage;
 pub mod emptied;
 pub mod hand_over;
 pub mod left;
@@ -25,13 +26,14 @@ use std::cell::LazyCell;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::check::Desired;
-use crate::diff::associative_lists::{AssociativeLists, Path};
+use crate::diff::associative_lists::AssociativeLists;
+use crate::diff::coverage::walk_covered;
 use crate::model::kind::Kind;
 use crate::model::managed_fields::{FieldSet, Step};
-use crate::model::object::{Object, ObservedChildren, PARENT_ANNOTATION, PLUGIN_LABEL};
+use crate::model::object::{Object, ObservedChildren, PLUGIN_LABEL};
 
 /// The condition under which a child is applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,80 +121,9 @@ pub fn covers(fields: &str, desired: &Value, kind: &Kind, lists: &AssociativeLis
     walk_covered(fields, desired, &|path, is_owned| is_owned || lists.contains(kind, path))
 }
 
-/// The top-level fields that identify an object.
-const OBJECT_IDENTITY: [&str; 2] = ["apiVersion", "kind"];
-/// The fields of `metadata` that identify an object.
-const METADATA_IDENTITY: [&str; 2] = ["name", "namespace"];
-
-/// The annotations whose absence is no reason to write.
-const UNCOVERED_ANNOTATIONS: [&str; 1] = [PARENT_ANNOTATION];
-
-/// Returns whether a member of the value at a path identifies the object, and so has no owner, or may be absent.
-fn is_identity(path: &str, key: &str) -> bool {
-    match path {
-        "" => OBJECT_IDENTITY.contains(&key),
-        "metadata" => METADATA_IDENTITY.contains(&key),
-        "metadata.annotations" => UNCOVERED_ANNOTATIONS.contains(&key),
-        _ => false,
-    }
-}
-
-/// Returns whether an empty list is covered, by its path and by whether the list has an owner of its own.
-type EmptyList<'a> = &'a dyn Fn(&Path<'_>, bool) -> bool;
-
-fn walk_covered(fields: &str, desired: &Value, empty: EmptyList<'_>) -> bool {
-    let Some(members) = desired.as_object() else { return false };
-    FieldSet::read(fields)
-        .is_ok_and(|fields| covers_members(Some(&fields), members, &Path::ROOT, &OBJECT_IDENTITY, empty))
-}
-
-fn covers_members(
-    node: Option<&FieldSet<'_>>,
-    members: &Map<String, Value>,
-    path: &Path<'_>,
-    identity: &[&str],
-    empty: EmptyList<'_>,
-) -> bool {
-    members.iter().filter(|(key, _)| !identity.contains(&key.as_str())).all(|(key, value)| {
-        let (below, path) = (node.and_then(|node| node.member(key)), path.member(key));
-        match value {
-            Value::Object(metadata) if identity == OBJECT_IDENTITY && key == "metadata" => {
-                below.is_some() && covers_members(below, metadata, &path, &METADATA_IDENTITY, empty)
-            }
-            Value::Object(annotations) if identity == METADATA_IDENTITY && key == "annotations" => {
-                covers_members(below, annotations, &path, &UNCOVERED_ANNOTATIONS, empty)
-            }
-            _ => covers_value(below, value, &path, empty),
-        }
-    })
-}
-
-/// Returns whether a node of `fieldsV1` covers a desired value. A leaf covers its whole subtree. Without a node nothing
-/// is covered, except empty lists that never have one.
-fn covers_value(node: Option<&FieldSet<'_>>, desired: &Value, path: &Path<'_>, empty: EmptyList<'_>) -> bool {
-    match desired {
-        Value::Array(elements) if elements.is_empty() => empty(path, node.is_some()),
-        _ if node.is_some_and(FieldSet::is_leaf) => true,
-        Value::Object(members) if !members.is_empty() => covers_members(node, members, path, &[], empty),
-        Value::Array(elements) => {
-            let path = path.element();
-            node.is_some_and(|node| {
-                node.all_elements(elements, |element, below| covers_value(Some(below), element, &path, empty))
-            })
-        }
-        _ => node.is_some(),
-    }
-}
-
 /// Returns whether `fieldsV1` holds a leaf that `desired` lacks.
 pub fn exceeds(fields: &str, desired: &Value) -> bool {
     FieldSet::read(fields).map_or(true, |fields| node_exceeds(&fields, desired))
-}
-
-/// Returns whether a node covers the whole desired value. A leaf covers its whole subtree: a scalar, or an atomic map
-/// or list.
-pub fn node_covers(node: &FieldSet<'_>, desired: &Value) -> bool {
-    covers_value(Some(node), desired, &Path::ROOT, &|_, is_owned| is_owned)
 }
 
 fn node_exceeds(node: &FieldSet<'_>, desired: &Value) -> bool {

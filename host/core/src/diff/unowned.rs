@@ -12,7 +12,7 @@
 use serde_json::{Map, Value};
 
 use crate::diff::conflict::{MAX_CANDIDATES, MAX_LIST_LENGTH, Others, below, borrowed, names, read};
-use crate::diff::is_identity;
+use crate::diff::coverage::is_identity;
 use crate::diff::repair::Repair;
 use crate::model::field_path;
 use crate::model::managed_fields::FieldSet;

@@ -6,7 +6,7 @@
 
 use serde_json::{Value, json};
 
-use crate::rbac::Installation;
+use crate::rbac::installation::Installation;
 
 /// Returns the `spec` of a ValidatingAdmissionPolicy: of the accounts of this namespace only the host's may write in
 /// it.

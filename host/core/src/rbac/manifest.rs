@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::model::kind::Kind;
-use crate::rbac::Installation;
+use crate::rbac::installation::Installation;
 
 /// A printed object, with a comment about its purpose.
 #[derive(Debug, Serialize)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::rbac::Installation;
+use crate::rbac::installation::Installation;
 use crate::rbac::manifest::{Manifest, PolicyRule, RBAC_VERSION, Rules};
 
 /// The suffixes in the names `ACCOUNT-metrics-auth` and `ACCOUNT-metrics-reader` of the roles. The roles of a plugin are

@@ -6,6 +6,7 @@
 //! such case becomes a [note](Rights::notes).
 
 pub mod admission_policy;
+mod installation;
 pub mod manifest;
 pub mod metrics;
 
@@ -16,6 +17,7 @@ use crate::check::denied;
 use crate::check::grant::{Grant, Keyword, Namespaces, Rule};
 use crate::model::decision::Descriptor;
 use crate::model::kind::Kind;
+pub use crate::rbac::installation::Installation;
 use crate::rbac::manifest::{Manifest, PolicyRule, Rules};
 
 /// A plugin: its grant, and what it asks for.
@@ -35,17 +37,6 @@ pub struct Plugin<'a> {
     pub pull_secret: Option<&'a str>,
     /// Whether canaries of the plugin select namespaces by their labels.
     pub selects_namespaces: bool,
-}
-
-/// The namespace and the account of a host, and the namespaces that it watches.
-#[derive(Clone, Debug)]
-pub struct Installation {
-    /// The namespace of the host and of the plugins' accounts.
-    pub namespace: String,
-    /// The host's account.
-    pub account: String,
-    /// The namespaces that the host watches; empty for all namespaces.
-    pub watched: Vec<String>,
 }
 
 /// A kind as an API server serves it.
@@ -401,48 +392,6 @@ impl Plugin<'_> {
         let mut known = owned.chain(self.descriptor.reads.iter().map(|read| &read.kind));
         let found = known.find(|kind| kind.is(&rule.group, &rule.kind));
         found.cloned().unwrap_or_else(|| Kind::new(&rule.group, "", &rule.kind))
-    }
-}
-
-impl Installation {
-    /// Returns the watched namespaces, or a single `None` for all namespaces.
-    fn watched_namespaces(&self) -> BTreeSet<Option<String>> {
-        match self.watched.as_slice() {
-            [] => BTreeSet::from([None]),
-            some => some.iter().cloned().map(Some).collect(),
-        }
-    }
-
-    /// Returns the scopes of rights on all objects of a kind: the watched namespaces, or the cluster.
-    fn scopes(&self, namespaced: bool) -> BTreeSet<Option<String>> {
-        if namespaced { self.watched_namespaces() } else { BTreeSet::from([None]) }
-    }
-
-    /// Returns the scopes of a rule. With a parent in a namespace (`has_parent_namespace`), writes stay in that
-    /// namespace.
-    fn scopes_of(
-        &self,
-        namespaces: &Namespaces,
-        namespaced: bool,
-        has_parent_namespace: bool,
-        reads: bool,
-    ) -> BTreeSet<Option<String>> {
-        let beside_parent = has_parent_namespace && !reads;
-        match namespaces {
-            Namespaces::Keyword(Keyword::Cluster) if !namespaced && beside_parent => BTreeSet::new(),
-            Namespaces::Keyword(Keyword::Cluster) if !namespaced => BTreeSet::from([None]),
-            _ if !namespaced => BTreeSet::new(),
-            Namespaces::Keyword(Keyword::Own) if !has_parent_namespace => BTreeSet::new(),
-            Namespaces::Keyword(Keyword::Own) => self.watched_namespaces(),
-            Namespaces::Keyword(Keyword::Cluster) | Namespaces::Selected(_) if beside_parent => {
-                self.watched_namespaces()
-            }
-            Namespaces::Keyword(Keyword::Cluster) | Namespaces::Selected(_) => BTreeSet::from([None]),
-            Namespaces::Named(names) => {
-                let watched = |name: &&String| !beside_parent || self.watched.is_empty() || self.watched.contains(name);
-                names.iter().filter(watched).cloned().map(Some).collect()
-            }
-        }
     }
 }
 
