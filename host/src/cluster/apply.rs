@@ -27,8 +27,8 @@ use hotshoe_core::diff::ownership::{
 use hotshoe_core::diff::{Apply, Plan};
 use hotshoe_core::flow::unanswered::Unanswered;
 use hotshoe_core::flow::write_cost::tokens;
-use hotshoe_core::model::kind::{Kind, ObjectRef};
-use hotshoe_core::model::object::{Key, Object, PLUGIN_LABEL, plugin_manager};
+use hotshoe_core::model::kind::{Key, Kind, ObjectRef};
+use hotshoe_core::model::object::{Object, PLUGIN_LABEL, plugin_manager};
 use hotshoe_core::model::predecessors::Predecessors;
 
 pub(super) const APPLY: &str = "application/apply-patch+yaml";

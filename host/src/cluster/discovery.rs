@@ -12,8 +12,7 @@ use crate::cluster::client::{ApiCall, Cluster};
 use crate::cluster::error::ApiError;
 use crate::cluster::identity::{Identity, Permit};
 use crate::cluster::status_schema::StatusSchemas;
-use hotshoe_core::model::kind::{Kind, ObjectRef};
-use hotshoe_core::model::object::Key;
+use hotshoe_core::model::kind::{Key, Kind, ObjectRef};
 use hotshoe_core::rbac::Served;
 
 /// The built-in kinds without a namespace. All other kinds are assumed to have one.

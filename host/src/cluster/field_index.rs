@@ -7,7 +7,8 @@ use std::sync::{Arc, Weak};
 
 use hashbrown::HashMap;
 
-use hotshoe_core::model::object::{Key, Object};
+use hotshoe_core::model::kind::Key;
+use hotshoe_core::model::object::Object;
 
 /// Indexes the objects of a store by the name in one of their fields.
 pub(super) struct FieldIndex {

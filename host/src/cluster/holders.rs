@@ -9,8 +9,8 @@ use crate::cluster::raw_object::RawObject;
 use crate::cluster::shared_watch::SharedWatch;
 use crate::cluster::watch::{Watches, api};
 use hotshoe_core::flow::page_size;
-use hotshoe_core::model::kind::Kind;
-use hotshoe_core::model::object::{Key, Lens, Object};
+use hotshoe_core::model::kind::{Key, Kind};
+use hotshoe_core::model::object::{Lens, Object};
 use hotshoe_core::model::projection::Projection;
 
 impl Watches {

@@ -15,7 +15,8 @@ use crate::cluster::identity::{Identity, Permit};
 use crate::cluster::shared_watch::{Role, SharedWatch};
 use hotshoe_core::check::fields;
 use hotshoe_core::diff::status;
-use hotshoe_core::model::object::{HOST_MANAGER, Key, Lens, Object};
+use hotshoe_core::model::kind::Key;
+use hotshoe_core::model::object::{HOST_MANAGER, Lens, Object};
 use hotshoe_core::model::projection::Projection;
 
 impl Writer {

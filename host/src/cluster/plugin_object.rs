@@ -13,9 +13,9 @@ use crate::cluster::error::ApiError;
 use crate::cluster::identity::{Identity, Permit};
 use crate::cluster::shared_watch::{Role, Scope, SharedWatch, Subscriber, Viewer};
 use crate::cluster::watch::Watches;
-use hotshoe_core::model::kind::Kind;
+use hotshoe_core::model::kind::{Key, Kind};
 use hotshoe_core::model::label_selector::LabelSelector;
-use hotshoe_core::model::object::{HOST_MANAGER, Key, Lens, Object};
+use hotshoe_core::model::object::{HOST_MANAGER, Lens, Object};
 use hotshoe_core::model::projection::Projection;
 
 /// Returns the resource of `Plugin` objects.

@@ -7,7 +7,7 @@ use kube::api::{ApiResource, ObjectMeta};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use hotshoe_core::model::object::Key;
+use hotshoe_core::model::kind::Key;
 
 /// The text of an object, and the metadata that the watch client needs.
 #[derive(Clone, Debug)]

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use crate::cluster::identity::Permit;
 use hotshoe_core::flow::boot_time::BootTime;
 use hotshoe_core::flow::shards::shard_of;
-use hotshoe_core::model::object::Key;
+use hotshoe_core::model::kind::Key;
 
 /// The shards of a host.
 pub struct Shards {

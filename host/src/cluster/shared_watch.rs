@@ -15,9 +15,9 @@ use crate::cluster::store::{Store, Update};
 use hotshoe_core::check::result;
 use hotshoe_core::check::watch_room::WatchRoom;
 use hotshoe_core::model::child::{is_child, named_parent};
-use hotshoe_core::model::kind::Kind;
+use hotshoe_core::model::kind::{Key, Kind};
 use hotshoe_core::model::label_selector::LabelSelector;
-use hotshoe_core::model::object::{Key, Lens, Object, PLUGIN_LABEL, Reduced};
+use hotshoe_core::model::object::{Lens, Object, PLUGIN_LABEL, Reduced};
 
 /// The objects of a watch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -8,9 +8,9 @@ use crate::cluster::shared_watch::SharedWatch;
 use hotshoe_core::check::memory_quota::ByNamespace;
 use hotshoe_core::model::child::is_child;
 use hotshoe_core::model::decision::{Document, MatchRule, ReadKind, Related};
-use hotshoe_core::model::kind::{Kind, ObjectRef};
+use hotshoe_core::model::kind::{Key, Kind, ObjectRef};
 use hotshoe_core::model::object::ObservedChildren;
-use hotshoe_core::model::object::{Key, Object, PLUGIN_LABEL};
+use hotshoe_core::model::object::{Object, PLUGIN_LABEL};
 use hotshoe_core::model::parent_label::parent_label;
 use hotshoe_core::model::projection::Projection;
 

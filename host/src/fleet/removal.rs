@@ -21,8 +21,7 @@ use crate::config::plugin_resource::{ParentStatus, PluginStatus};
 use crate::fleet::status::Obstacle;
 use crate::rollout::managed_plugin::{ManagedPlugin, Shared};
 use hotshoe_core::check::finalizer::AllowedFinalizers;
-use hotshoe_core::model::kind::Kind;
-use hotshoe_core::model::object::Key;
+use hotshoe_core::model::kind::{Key, Kind};
 
 /// The maximum number of parents that are written to in one pass.
 const PARENTS_PER_PASS: usize = 50;

@@ -11,8 +11,8 @@ use crate::sandbox::revision::Revision;
 use hotshoe_core::check::access_request::{Access, Request};
 use hotshoe_core::check::ignored::Ignored;
 use hotshoe_core::check::memory_share::Part;
-use hotshoe_core::model::kind::Kind;
-use hotshoe_core::model::object::{Key, Object, ObservedChildren};
+use hotshoe_core::model::kind::{Key, Kind};
+use hotshoe_core::model::object::{Object, ObservedChildren};
 
 /// A revision with its `plugin.yaml` and the views that its descriptor asked for. One reconcile works with it from
 /// beginning to end, even if another revision is published meanwhile.

@@ -26,8 +26,8 @@ use hotshoe_core::diff::status;
 use hotshoe_core::diff::{Apply, Plan, Unsettled};
 use hotshoe_core::flow::circuit_breaker::Trial;
 use hotshoe_core::model::decision::{Decision, Event, Severity};
-use hotshoe_core::model::kind::{Kind, ObjectRef};
-use hotshoe_core::model::object::{Key, Object, ObservedChildren};
+use hotshoe_core::model::kind::{Key, Kind, ObjectRef};
+use hotshoe_core::model::object::{Object, ObservedChildren};
 
 /// What to do with the children.
 pub enum Target {

@@ -17,7 +17,8 @@ use crate::reconcile::survey::Remembered;
 use hotshoe_core::flow::canary::{PausedTime, Share};
 use hotshoe_core::flow::circuit_breaker::Breaker;
 use hotshoe_core::model::digest::Digest;
-use hotshoe_core::model::object::{Key, Object};
+use hotshoe_core::model::kind::Key;
+use hotshoe_core::model::object::Object;
 
 /// A revision that decides for a share of the parents.
 #[derive(Clone)]

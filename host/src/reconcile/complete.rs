@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::cluster::shared_watch::SharedWatch;
 use crate::reconcile::error::Error;
 use crate::reconcile::pass::Pass;
-use hotshoe_core::model::object::Key;
+use hotshoe_core::model::kind::Key;
 
 /// Reads again what the decision about a parent depends on and is known without its content.
 ///

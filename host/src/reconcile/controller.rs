@@ -36,9 +36,9 @@ use hotshoe_core::flow::rate_limit::OutputLimit;
 use hotshoe_core::flow::unanswered::UnansweredWrites;
 use hotshoe_core::flow::write_verdict::Written;
 use hotshoe_core::model::digest::Digest;
-use hotshoe_core::model::kind::Kind;
+use hotshoe_core::model::kind::{Key, Kind};
 use hotshoe_core::model::limits::{EVENTS_AT_ONCE, EVENTS_PER_SECOND};
-use hotshoe_core::model::object::{Key, Object};
+use hotshoe_core::model::object::Object;
 
 /// How often the schema of parents is read that has no room for what the host states.
 const SCHEMA_INTERVAL: Duration = Duration::from_secs(60);

@@ -54,7 +54,8 @@ use crate::reconcile::outcome::Outcome;
 use crate::reconcile::pass::Pass;
 use crate::reconcile::requeue::Requeue;
 use hotshoe_core::model::decision::{Call, Observation};
-use hotshoe_core::model::object::{Key, Object};
+use hotshoe_core::model::kind::Key;
+use hotshoe_core::model::object::Object;
 
 /// The result of one reconcile, and when the parent is requeued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,9 +14,9 @@ use hotshoe_core::flow::contention::Contention;
 use hotshoe_core::flow::flapping::Churn;
 use hotshoe_core::flow::restated::Restated;
 use hotshoe_core::flow::tries::Tries;
-use hotshoe_core::model::kind::Kind;
+use hotshoe_core::model::kind::{Key, Kind};
 use hotshoe_core::model::limits::EVENTS;
-use hotshoe_core::model::object::{Key, Object};
+use hotshoe_core::model::object::Object;
 
 /// The time after which an unfinished clean-up is reported.
 const CLEAN_UP_LATE_AFTER: Duration = Duration::from_secs(30);

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use crate::config::CONCURRENCY;
 use hotshoe_core::flow::backoff::within_reach;
 use hotshoe_core::flow::fair_queue::FairQueue;
-use hotshoe_core::model::object::Key;
+use hotshoe_core::model::kind::Key;
 
 /// How many changed parents are served before one of a sweep has its turn, so that a sweep ends even if parents change
 /// all the time.

@@ -31,7 +31,8 @@ use crate::reconcile::pass::Pass;
 use crate::reconcile::requeue::Requeue;
 use crate::reconcile::triggers::owner_of;
 use hotshoe_core::diff::{Plan, status};
-use hotshoe_core::model::object::{Key, Object, PLUGIN_LABEL};
+use hotshoe_core::model::kind::Key;
+use hotshoe_core::model::object::{Object, PLUGIN_LABEL};
 
 /// The pause before a retry.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);

@@ -8,7 +8,8 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::time;
-use hotshoe_core::model::object::{Key, Object};
+use hotshoe_core::model::kind::Key;
+use hotshoe_core::model::object::Object;
 
 /// How long a value that costs a look at every parent is shown before it is found out anew.
 const SHOWN_FOR: Duration = Duration::from_secs(1);

@@ -6,8 +6,8 @@ use crate::cluster::shared_watch::{Change, SharedWatch};
 use crate::reconcile::controller::Controller;
 use hotshoe_core::model::child::named_parent;
 use hotshoe_core::model::decision::MatchRule;
-use hotshoe_core::model::kind::Kind;
-use hotshoe_core::model::object::{Key, Object};
+use hotshoe_core::model::kind::{Key, Kind};
+use hotshoe_core::model::object::Object;
 use hotshoe_core::model::parent_label;
 
 /// Returns the object that a change is about.

@@ -12,7 +12,7 @@ use crate::reconcile::controller::Controller;
 use crate::reconcile::error::PANIC_PAUSE;
 use crate::reconcile::requeue::Requeue;
 use crate::reconcile::{Reconciled, reconcile};
-use hotshoe_core::model::object::Key;
+use hotshoe_core::model::kind::Key;
 
 /// Reconciles the parents of a queue, for as long as the host runs.
 pub async fn run(controller: Arc<Controller>) {

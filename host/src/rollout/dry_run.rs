@@ -38,8 +38,8 @@ use crate::shadow::impact::{self, Found, OVERDUE, Survey};
 use crate::shadow::summary::{Counts, Measured, Summary, Times};
 use hotshoe_core::check;
 use hotshoe_core::compare::{self, Difference};
-use hotshoe_core::model::kind::ObjectRef;
-use hotshoe_core::model::object::{Key, Object};
+use hotshoe_core::model::kind::{Key, ObjectRef};
+use hotshoe_core::model::object::Object;
 
 /// How long the caches of kinds that only the new revision reads may need to fill.
 const WATCHES_TIMEOUT: Duration = Duration::from_secs(30);

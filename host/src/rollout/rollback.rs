@@ -21,7 +21,7 @@ use crate::telemetry::swap_timer::Stopwatch;
 use hotshoe_core::flow::circuit_breaker::State;
 use hotshoe_core::flow::probation::RollbackVerdict;
 use hotshoe_core::model::digest::Digest;
-use hotshoe_core::model::object::Key;
+use hotshoe_core::model::kind::Key;
 
 /// The time limit of a rollback, during which no file is read. It is shorter than the timeout of an admin command, so
 /// that the caller gets the outcome.

@@ -16,8 +16,8 @@ use crate::reconcile::parent_state::ParentState;
 use crate::shadow::evaluate::{CheckedAnswer, Evaluated, UncheckedAnswer};
 use crate::shadow::summary::Times;
 use hotshoe_core::check;
-use hotshoe_core::model::kind::{Kind, ObjectRef};
-use hotshoe_core::model::object::{Key, Object};
+use hotshoe_core::model::kind::{Key, Kind, ObjectRef};
+use hotshoe_core::model::object::Object;
 
 /// How many parents are evaluated at once: while the revision is called for one, the next are observed and the previous
 /// ones are checked.

@@ -50,9 +50,9 @@ use crate::check::grant::Grant;
 use crate::check::violation::{Checked, Violations, all};
 use crate::model::decision::{Children, Decision, Descriptor, Document};
 use crate::model::digest::Digest;
-use crate::model::kind::{Kind, ObjectRef};
+use crate::model::kind::{Key, Kind, ObjectRef};
 use crate::model::names::is_subdomain;
-use crate::model::object::{APPLIED_ANNOTATION, HOST_PREFIX, Key, PARENT_ANNOTATION, PLUGIN_LABEL, parent_mark};
+use crate::model::object::{APPLIED_ANNOTATION, HOST_PREFIX, PARENT_ANNOTATION, PLUGIN_LABEL, parent_mark};
 
 /// The maximum nesting depth of a child's JSON.
 const MAX_DEPTH: usize = 64;

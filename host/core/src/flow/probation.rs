@@ -14,7 +14,7 @@ use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
 use crate::model::digest::Digest;
-use crate::model::object::Key;
+use crate::model::kind::Key;
 use crate::model::sanitize;
 
 /// How long a new revision is compared with the one before it.

@@ -4,8 +4,8 @@
 //! The uid alone is no proof: it can be read in the references of any child. An owner reference names no namespace,
 //! because ownership does not cross namespaces, so the namespace of the child is part of what it says.
 
-use crate::model::kind::Kind;
-use crate::model::object::{Key, Object};
+use crate::model::kind::{Key, Kind};
+use crate::model::object::Object;
 
 /// Returns whether an object is a child of the parent of this kind, key and uid: its controller reference names that
 /// very object, in any version of its kind, and it is in the parent's namespace, if the parent has one. Children of a

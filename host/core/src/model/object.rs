@@ -16,7 +16,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::model::field_path;
-use crate::model::kind::{Kind, ObjectRef};
+use crate::model::kind::{Key, Kind, ObjectRef};
 use crate::model::limits::STATUS_BYTES;
 use crate::model::managed_fields::FieldSet;
 use crate::model::projection::{self, Members, Opened, Projection};
@@ -33,31 +33,6 @@ pub const APPLIED_ANNOTATION: &str = "hotshoe.dev/applied";
 pub const PARENT_ANNOTATION: &str = "hotshoe.dev/parent";
 /// The annotation of a desired child that names the fields that the plugin leaves to others. It is never written.
 pub const LEAVE_ANNOTATION: &str = "hotshoe.dev/leave";
-
-/// Namespace and name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
-    /// Absent for cluster-scoped objects.
-    pub namespace: Option<Arc<str>>,
-    /// `metadata.name`.
-    pub name: Arc<str>,
-}
-
-impl Key {
-    /// Creates a key from its parts.
-    pub fn new(namespace: Option<&str>, name: &str) -> Self {
-        Self { namespace: namespace.map(Arc::from), name: name.into() }
-    }
-}
-
-impl std::fmt::Display for Key {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.namespace {
-            Some(namespace) => write!(f, "{namespace}/{}", self.name),
-            None => f.write_str(&self.name),
-        }
-    }
-}
 
 /// The owner reference with `controller: true`.
 #[derive(Clone, Debug, PartialEq, Eq)]
