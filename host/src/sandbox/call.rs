@@ -13,12 +13,10 @@ use wasmtime::{Store, Trap};
 use crate::sandbox::bindings::{Instance, Linked};
 use crate::sandbox::engine::Engine;
 use crate::sandbox::error::CallError;
-use crate::sandbox::revision::Revision;
 use crate::sandbox::store::{Breach, Level, LogLine, Sandbox};
-use hotshoe_core::check::answer;
 use hotshoe_core::check::memory_share::Account;
 use hotshoe_core::flow::lanes::Lane;
-use hotshoe_core::model::decision::{Answer, Call, Descriptor, Failure, Observation};
+use hotshoe_core::model::decision::{Answer, Descriptor, Failure};
 use hotshoe_core::model::limits::Limits;
 use hotshoe_core::model::sanitize;
 
@@ -63,73 +61,6 @@ impl From<Aborted> for CallError {
     }
 }
 
-impl Revision {
-    /// Calls `reconcile` or `finalize` in a fresh instance on a decision thread.
-    ///
-    /// # Errors
-    /// If the plugin traps, exceeds a limit, or gives an unusable answer. A [`Failure`] that the plugin returns is no
-    /// error here.
-    pub async fn decide(self: &Arc<Self>, call: Call, observation: Arc<Observation>) -> Result<Outcome, Aborted> {
-        self.decide_then(call, observation, |answer| answer).await
-    }
-
-    /// Calls the revision, and processes the answer with `then`, on the same thread and within the time limit of the call,
-    /// because the plugin chooses how much there is to process.
-    ///
-    /// # Errors
-    /// As [`Self::decide`].
-    pub async fn decide_then<T: Send + 'static>(
-        self: &Arc<Self>,
-        call: Call,
-        observation: Arc<Observation>,
-        then: impl Fn(Answer) -> T + Send + 'static,
-    ) -> Result<Outcome<T>, Aborted> {
-        let revision = Arc::clone(self);
-        let work = move || {
-            let limits = revision.limits();
-            let answer =
-                |store: &mut Store<Sandbox>, instance: Instance<'_>| instance.decide(store, call, &observation);
-            let run = FinishedCall::of(&revision.engine, &revision.linked, limits, &revision.memory, answer);
-            run.finish(
-                |answered| match answered {
-                    Ok(answer) => Ok(Ok(answer::enforce_limits(answer, limits)?)),
-                    Err(failure) => Ok(Err(answer::sanitize_failure(failure))),
-                },
-                &then,
-            )
-        };
-        on_thread(&self.engine, self.lane, work).await
-    }
-
-    /// Calls `describe` in a fresh instance, and returns how long the call ran: a lower bound for the time of a
-    /// decision, which also processes its input.
-    ///
-    /// # Errors
-    /// If the plugin traps or exceeds a limit.
-    pub async fn time_describe(self: &Arc<Self>) -> Result<Duration, CallError> {
-        let revision = Arc::clone(self);
-        let work = move || {
-            let Revision { engine, linked, limits, memory, .. } = &*revision;
-            let described = FinishedCall::describing(engine, linked, limits, memory);
-            described.result.map(|_| described.start.elapsed())
-        };
-        self.work(work).await?
-    }
-
-    /// Does other work for the plugin on a decision thread. The work waits for its turn like a call.
-    ///
-    /// # Errors
-    /// [`CallError::Stopped`], if the work was not done.
-    pub async fn work<T: Send + 'static>(&self, work: impl FnMut() -> T + Send + 'static) -> Result<T, CallError> {
-        self.engine.executor().run(self.lane, work).await.map_err(|_| CallError::Stopped)
-    }
-
-    /// Drops the calls that wait for a thread: they return [`CallError::Stopped`].
-    pub fn forget_waiting(&self) {
-        self.engine.executor().clear(self.lane);
-    }
-}
-
 /// Calls `describe`.
 ///
 /// # Errors
@@ -146,7 +77,8 @@ pub(super) async fn describe(
     engine.executor().run(lane, work).await.unwrap_or(Err(CallError::Stopped))
 }
 
-async fn on_thread<T: Send + 'static>(
+/// Runs a call on a decision thread.
+pub(super) async fn on_thread<T: Send + 'static>(
     engine: &Engine,
     lane: Lane,
     work: impl Fn() -> Result<Outcome<T>, Aborted> + Send + 'static,
@@ -157,14 +89,14 @@ async fn on_thread<T: Send + 'static>(
 }
 
 /// A finished call; its instance is gone.
-struct FinishedCall<T> {
-    result: Result<T, CallError>,
+pub(super) struct FinishedCall<T> {
+    pub(super) result: Result<T, CallError>,
     sandbox: Sandbox,
-    start: Instant,
+    pub(super) start: Instant,
 }
 
 impl<T> FinishedCall<T> {
-    fn of(
+    pub(super) fn of(
         engine: &Engine,
         linked: &Linked,
         limits: &Arc<Limits>,
@@ -184,7 +116,7 @@ impl<T> FinishedCall<T> {
     }
 
     /// Checks the size of the answer and processes it with `then`, as a part of the call.
-    fn finish<R>(
+    pub(super) fn finish<R>(
         self,
         measure: impl FnOnce(T) -> Result<Result<Answer, Failure>, CallError>,
         then: impl FnOnce(Answer) -> R,
@@ -208,7 +140,7 @@ impl<T> FinishedCall<T> {
 }
 
 impl FinishedCall<Descriptor> {
-    fn describing(engine: &Engine, linked: &Linked, limits: &Arc<Limits>, memory: &Account) -> Self {
+    pub(super) fn describing(engine: &Engine, linked: &Linked, limits: &Arc<Limits>, memory: &Account) -> Self {
         Self::of(engine, linked, limits, memory, |store, instance| instance.describe(store))
     }
 }

@@ -8,8 +8,6 @@ use wasmtime::component::Component;
 
 use crate::sandbox::bindings::Linked;
 use crate::sandbox::code_cache::{CodeCache, Purpose, VerifiedCode};
-use crate::sandbox::compile::Compiler;
-use crate::sandbox::engine::Engine;
 use crate::sandbox::error::LoadError;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::Size;
@@ -26,14 +24,19 @@ pub(super) struct Native {
 }
 
 impl Native {
-    /// Names the code. The code of a revision that is to be active stays in the cache until this is dropped.
-    pub(super) fn new(engine: &Engine, compiler: &Compiler, digest: &Digest, purpose: Purpose) -> Self {
-        let name = format!("{}-{:016x}", digest.full(), engine.settings()).into();
-        let cache = compiler.cache();
+    /// Names the code by the component and the engine's `settings`. The code of a revision that is to be active stays
+    /// in the cache until this is dropped.
+    pub(super) fn new(
+        (engine, settings): (&wasmtime::Engine, u64),
+        cache: Option<Arc<CodeCache>>,
+        digest: &Digest,
+        purpose: Purpose,
+    ) -> Self {
+        let name = format!("{}-{settings:016x}", digest.full()).into();
         if let (Some(cache), Purpose::Activation) = (&cache, purpose) {
             cache.pin(&name);
         }
-        Self { engine: engine.wasm().clone(), cache, digest: *digest, name, purpose }
+        Self { engine: engine.clone(), cache, digest: *digest, name, purpose }
     }
 
     /// Loads the code from the cache, if it has at most `most` bytes. Intact code that cannot be loaded is removed.

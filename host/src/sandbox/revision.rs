@@ -11,11 +11,13 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
+use wasmtime::Store;
 use wasmtime::component::Component;
 
-use crate::sandbox::bindings::Linked;
-use crate::sandbox::call;
+use crate::sandbox::bindings::{Instance, Linked};
+use crate::sandbox::call::{self, Aborted, FinishedCall, Outcome};
 use crate::sandbox::candidate::Candidate;
 use crate::sandbox::cases::Case;
 use crate::sandbox::code_cache::Purpose;
@@ -23,11 +25,13 @@ use crate::sandbox::compile::Compiler;
 use crate::sandbox::contract;
 use crate::sandbox::descriptor;
 use crate::sandbox::engine::Engine;
-use crate::sandbox::error::LoadError;
+use crate::sandbox::error::{CallError, LoadError};
 use crate::sandbox::load::{Code, Native};
+use crate::sandbox::store::Sandbox;
+use hotshoe_core::check::answer;
 use hotshoe_core::check::memory_share::{Account, Charge, Part};
 use hotshoe_core::flow::lanes::Lane;
-use hotshoe_core::model::decision::Descriptor;
+use hotshoe_core::model::decision::{Answer, Call, Descriptor, Observation};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::Limits;
 use hotshoe_core::model::projection::Projection;
@@ -46,15 +50,15 @@ pub struct Revision {
     digest: Digest,
     descriptor: Descriptor,
     own_status: Option<Projection>,
-    pub(super) limits: Arc<Limits>,
+    limits: Arc<Limits>,
     /// Keeps the native code in the cache while the revision may be active.
     native: Native,
-    pub(super) memory: Account,
+    memory: Account,
     /// The charge for the native code, shared by all revisions that were made of the same code by [`Revision::under`].
     code: Arc<Charge>,
-    pub(super) engine: Engine,
-    pub(super) lane: Lane,
-    pub(super) linked: Arc<Linked>,
+    engine: Engine,
+    lane: Lane,
+    linked: Arc<Linked>,
 }
 
 impl fmt::Debug for Revision {
@@ -78,7 +82,7 @@ impl Revision {
     ) -> Result<Loaded, LoadError> {
         let limits = Arc::new(limits);
         let lane = engine.executor().lane();
-        let native = Native::new(engine, compiler, &candidate.digest(), purpose);
+        let native = Native::new((engine.wasm(), engine.settings()), compiler.cache(), &candidate.digest(), purpose);
         let (accepted, cached, most) = (limits.clone(), native.clone(), limits.native_bytes);
         // At the same time on two threads. Cached code is trusted, even if the bytes turn out to be invalid.
         let inspected = run(engine, lane, move || Inspected::new(candidate.clone(), &accepted));
@@ -150,6 +154,73 @@ impl Revision {
     /// Returns the limits of its calls.
     pub fn limits(&self) -> &Arc<Limits> {
         &self.limits
+    }
+}
+
+impl Revision {
+    /// Calls `reconcile` or `finalize` in a fresh instance on a decision thread.
+    ///
+    /// # Errors
+    /// If the plugin traps, exceeds a limit, or gives an unusable answer. A
+    /// [`Failure`](hotshoe_core::model::decision::Failure) that the plugin returns is no error here.
+    pub async fn decide(self: &Arc<Self>, call: Call, observation: Arc<Observation>) -> Result<Outcome, Aborted> {
+        self.decide_then(call, observation, |answer| answer).await
+    }
+
+    /// Calls the revision, and processes the answer with `then`, on the same thread and within the time limit of the call,
+    /// because the plugin chooses how much there is to process.
+    ///
+    /// # Errors
+    /// As [`Self::decide`].
+    pub async fn decide_then<T: Send + 'static>(
+        self: &Arc<Self>,
+        call: Call,
+        observation: Arc<Observation>,
+        then: impl Fn(Answer) -> T + Send + 'static,
+    ) -> Result<Outcome<T>, Aborted> {
+        let revision = Arc::clone(self);
+        let work = move || {
+            let limits = revision.limits();
+            let answer =
+                |store: &mut Store<Sandbox>, instance: Instance<'_>| instance.decide(store, call, &observation);
+            let run = FinishedCall::of(&revision.engine, &revision.linked, limits, &revision.memory, answer);
+            run.finish(
+                |answered| match answered {
+                    Ok(answer) => Ok(Ok(answer::enforce_limits(answer, limits)?)),
+                    Err(failure) => Ok(Err(answer::sanitize_failure(failure))),
+                },
+                &then,
+            )
+        };
+        call::on_thread(&self.engine, self.lane, work).await
+    }
+
+    /// Calls `describe` in a fresh instance, and returns how long the call ran: a lower bound for the time of a
+    /// decision, which also processes its input.
+    ///
+    /// # Errors
+    /// If the plugin traps or exceeds a limit.
+    pub async fn time_describe(self: &Arc<Self>) -> Result<Duration, CallError> {
+        let revision = Arc::clone(self);
+        let work = move || {
+            let Revision { engine, linked, limits, memory, .. } = &*revision;
+            let described = FinishedCall::describing(engine, linked, limits, memory);
+            described.result.map(|_| described.start.elapsed())
+        };
+        self.work(work).await?
+    }
+
+    /// Does other work for the plugin on a decision thread. The work waits for its turn like a call.
+    ///
+    /// # Errors
+    /// [`CallError::Stopped`], if the work was not done.
+    pub async fn work<T: Send + 'static>(&self, work: impl FnMut() -> T + Send + 'static) -> Result<T, CallError> {
+        self.engine.executor().run(self.lane, work).await.map_err(|_| CallError::Stopped)
+    }
+
+    /// Drops the calls that wait for a thread: they return [`CallError::Stopped`].
+    pub fn forget_waiting(&self) {
+        self.engine.executor().clear(self.lane);
     }
 }
 

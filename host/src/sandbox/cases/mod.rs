@@ -5,19 +5,16 @@
 //! and are reduced to the fields that `describe` asks for, as in production.
 
 pub mod expect;
+mod run;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::time::Duration;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::sandbox::call::{Aborted, Outcome};
 use crate::sandbox::cases::expect::Expect;
-use crate::sandbox::revision::Revision;
-use crate::sandbox::store::LogLine;
-use hotshoe_core::model::decision::{Answer, Call, Descriptor, Document, Observation, Refusal, Related};
+pub use crate::sandbox::cases::run::{CaseOutcome, Report};
+use hotshoe_core::model::decision::{Call, Descriptor, Document, Observation, Refusal, Related};
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::projection::Projection;
 
@@ -80,33 +77,6 @@ fn empty_object() -> Value {
     json!({})
 }
 
-/// The report on one run of a case.
-#[derive(Debug)]
-pub struct Report {
-    /// The result.
-    pub verdict: CaseOutcome,
-    /// The lines that the plugin logged.
-    pub logs: Vec<LogLine>,
-    /// How long the call ran.
-    pub elapsed: Duration,
-    /// The peak of the call's linear memory, in bytes.
-    pub memory: usize,
-}
-
-/// The result of a case.
-#[derive(Debug)]
-pub enum CaseOutcome {
-    /// As expected.
-    Passed,
-    /// The plugin answered something else, or nothing was expected.
-    Differs {
-        /// The answer.
-        actual: Box<Expect>,
-    },
-    /// The plugin failed, or the case cannot be used.
-    Failed(String),
-}
-
 impl Case {
     /// Parses the case in a file. As in Kubernetes' own YAML only `true` and `false` are booleans, so that a namespace
     /// may be called `n`.
@@ -132,30 +102,6 @@ impl Case {
                 hotshoe_core::model::sanitize::clean(error.to_string(), 500)
             )
         })
-    }
-
-    /// Calls the plugin with the case's observation and compares its answer.
-    pub async fn run(&self, revision: &Arc<Revision>) -> Report {
-        let observation = match self.observation(revision.descriptor()) {
-            Ok(observation) => Arc::new(observation),
-            Err(message) => return Report::unusable(message),
-        };
-        if let Err(message) = self.check_keys(revision, &observation).await {
-            return Report::unusable(message);
-        }
-        match revision.decide(self.call, observation).await {
-            Ok(outcome) => self.judge(outcome),
-            Err(Aborted { error, logs, elapsed, memory, .. }) => {
-                Report { verdict: CaseOutcome::Failed(error.to_string()), logs, elapsed, memory }
-            }
-        }
-    }
-
-    fn judge(&self, outcome: Outcome) -> Report {
-        let actual = Expect::from(&outcome.result).sorted();
-        let passed = self.expect.clone().map(Expect::sorted).as_ref() == Some(&actual);
-        let verdict = if passed { CaseOutcome::Passed } else { CaseOutcome::Differs { actual: Box::new(actual) } };
-        Report { verdict, logs: outcome.logs, elapsed: outcome.elapsed, memory: outcome.memory }
     }
 
     /// Returns what a host with the case's objects would show the plugin.
@@ -203,31 +149,6 @@ impl Case {
         Ok(children)
     }
 
-    /// Checks that the plugin reads all related objects of the case: under a declared key, or under one that it asks
-    /// for in a requirement. Any other key is a typing error, and its objects would never be seen.
-    async fn check_keys(&self, revision: &Arc<Revision>, all: &Observation) -> Result<(), String> {
-        let declared: Vec<&str> = revision.descriptor().reads.iter().map(|read| read.key.as_str()).collect();
-        let mut unread: BTreeSet<&str> = self.related.keys().map(String::as_str).collect();
-        unread.retain(|key| !declared.contains(key));
-        while let Some(key) = unread.first() {
-            let mut shown = all.clone();
-            shown.related.retain(|related| !unread.contains(related.key.as_str()));
-            let answer = revision.decide(self.call, Arc::new(shown)).await.map(|outcome| outcome.result);
-            let needs = match answer {
-                Ok(Ok(Answer::Needs(needs))) => needs,
-                _ => Vec::new(),
-            };
-            let before = unread.len();
-            let is_needed = |key: &&str| needs.iter().any(|need| need.key == **key);
-            let left: BTreeSet<&str> = unread.iter().copied().filter(|key| !is_needed(key)).collect();
-            if left.len() == before {
-                return Err(unread_key(key, &declared));
-            }
-            unread = left;
-        }
-        Ok(())
-    }
-
     /// Returns an entry for each declared read, and for each other key, which is a requirement's.
     fn related(&self, descriptor: &Descriptor) -> Result<Vec<Related>, String> {
         let declared = descriptor.reads.iter().map(|read| (read.key.as_str(), Some(Projection::new(&read.fields))));
@@ -247,32 +168,6 @@ impl Case {
     }
 }
 
-impl Report {
-    /// Returns whether a component may carry the case: the plugin answered, and as expected if something is expected.
-    pub fn holds(&self, case: &Case) -> bool {
-        match &self.verdict {
-            CaseOutcome::Passed => true,
-            CaseOutcome::Differs { .. } => case.expect.is_none(),
-            CaseOutcome::Failed(_) => false,
-        }
-    }
-
-    /// Returns in one line why the case does not pass; none if it passes.
-    pub fn why_not(&self, case: &Case) -> Option<String> {
-        match &self.verdict {
-            CaseOutcome::Passed => None,
-            CaseOutcome::Differs { .. } if case.expect.is_none() => Some("it expects nothing yet".to_owned()),
-            CaseOutcome::Differs { .. } => Some("the answer is another than expected".to_owned()),
-            CaseOutcome::Failed(message) => Some(message.clone()),
-        }
-    }
-
-    fn unusable(message: String) -> Self {
-        let verdict = CaseOutcome::Failed(format!("the case cannot be used: {message}"));
-        Self { verdict, logs: Vec::new(), elapsed: Duration::ZERO, memory: 0 }
-    }
-}
-
 impl From<&RefusedChild> for Refusal {
     fn from(refused: &RefusedChild) -> Self {
         Refusal {
@@ -286,11 +181,6 @@ impl From<&RefusedChild> for Refusal {
             message: refused.message.clone(),
         }
     }
-}
-
-fn unread_key(key: &str, declared: &[&str]) -> String {
-    let declared = if declared.is_empty() { "no key".to_owned() } else { declared.join(", ") };
-    format!("related has the key {key:?}, which the plugin neither declares nor asks for; it declares {declared}")
 }
 
 fn document(object: &Value, fields: Option<&Projection>) -> Result<Document, String> {
