@@ -5,8 +5,9 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 
+use crate::config::folders;
+use crate::config::host_settings::{HostSettings, Origin};
 use crate::config::manifest::Source;
-use crate::config::{HostSettings, Origin, folders};
 use crate::registry::ImageRef;
 use crate::registry::connection::check_token_host;
 use hotshoe_core::model::digest::Digest;

@@ -8,12 +8,10 @@ use anyhow::{Context, anyhow};
 use serde::de::DeserializeOwned;
 use serde_saphyr::{Error, MessageFormatter, SnippetMode, UserMessageFormatter};
 
-use crate::config::folders;
+use crate::config::folders::{self, PLUGIN_FILE};
 use crate::sandbox::safe_file;
 use hotshoe_core::model::limits::Size;
 
-/// The name of the file in a plugin's folder.
-pub const NAME: &str = "plugin.yaml";
 /// The maximum size of the file.
 pub const MAX_SIZE: Size = Size(1 << 20);
 
@@ -34,7 +32,7 @@ pub fn read(path: &Path) -> anyhow::Result<String> {
 
 /// Returns a message about a missing file, where a plugin's folder or its file was expected.
 fn missing(path: &Path) -> String {
-    let folder = if path.ends_with(NAME) { path.parent().unwrap_or(path) } else { path };
+    let folder = if path.ends_with(PLUGIN_FILE) { path.parent().unwrap_or(path) } else { path };
     match folder.exists() {
         true => format!("cannot read {}: {}", path.display(), folders::beside(folder)),
         false => format!("there is no plugin {}; {}", folder.display(), folders::beside(folder)),

@@ -4,7 +4,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::config::file;
+/// The name of the description in a plugin's folder.
+pub const PLUGIN_FILE: &str = "plugin.yaml";
 
 /// The folder of the plugins in a project.
 const PLUGINS: &str = "plugins";
@@ -58,7 +59,7 @@ pub fn products_of(plugin: &Path) -> PathBuf {
 /// Returns the folders in a folder that have a `plugin.yaml`, by name.
 pub fn plugins_in(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
-    let mut found: Vec<_> = entries.map(|entry| entry.path()).filter(|path| path.join(file::NAME).is_file()).collect();
+    let mut found: Vec<_> = entries.map(|entry| entry.path()).filter(|path| path.join(PLUGIN_FILE).is_file()).collect();
     found.sort();
     found
 }
@@ -68,14 +69,14 @@ pub fn plugins_in(dir: &Path) -> Vec<PathBuf> {
 /// # Errors
 /// When there is no plugin, or more than one; the error names them.
 pub fn only_plugin(here: &Path) -> anyhow::Result<PathBuf> {
-    if here.join(file::NAME).is_file() {
+    if here.join(PLUGIN_FILE).is_file() {
         return Ok(here.to_owned());
     }
     let mut found = plugins_in(&here.join(PLUGINS));
     match (found.pop(), found.is_empty()) {
         (Some(only), true) => Ok(only),
         (None, _) => {
-            anyhow::bail!("no plugin is named, and there is none in {PLUGINS}/; name a folder with a {}", file::NAME)
+            anyhow::bail!("no plugin is named, and there is none in {PLUGINS}/; name a folder with a {}", PLUGIN_FILE)
         }
         (Some(last), false) => {
             found.push(last);
@@ -89,7 +90,7 @@ pub fn beside(missing: &Path) -> String {
     let dir = missing.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let found = plugins_in(dir);
     match found.is_empty() {
-        true => format!("name a plugin's folder or its {}", file::NAME),
+        true => format!("name a plugin's folder or its {}", PLUGIN_FILE),
         false => format!("there are {}", listed(&found)),
     }
 }
@@ -108,7 +109,7 @@ mod tests {
         for name in plugins {
             let folder = dir.path().join(PLUGINS).join(name);
             fs::create_dir_all(&folder).unwrap();
-            fs::write(folder.join(file::NAME), "").unwrap();
+            fs::write(folder.join(PLUGIN_FILE), "").unwrap();
         }
         fs::create_dir_all(dir.path().join(PLUGINS).join("sdk")).unwrap();
         dir

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::config::PluginConfig;
+use crate::sandbox::error::LoadError;
 use hotshoe_core::check::denied;
 use hotshoe_core::check::fix::Fix;
 use hotshoe_core::check::grant;
@@ -15,8 +16,21 @@ pub fn block(plugin: &PluginConfig, descriptor: &Descriptor) -> Option<String> {
     remedy::plugin_yaml(parent.iter().chain(&finalizer).chain(&grants(plugin, descriptor)), &plugin.grant)
 }
 
+impl PluginConfig {
+    /// Checks that everything that `describe` asks for is granted.
+    ///
+    /// # Errors
+    /// Returns what is asked for and not granted, with the rules to add.
+    pub fn ensure_granted(&self, descriptor: &Descriptor) -> Result<(), LoadError> {
+        self.ensure_parent(&descriptor.parent)?;
+        let Some(lacking) = self.lacking(descriptor) else { return Ok(()) };
+        let add = line(self, descriptor).map(|rules| format!("; add to spec.grants: {rules}"));
+        Err(LoadError::NotGranted(lacking + &add.unwrap_or_default()))
+    }
+}
+
 /// Returns the missing grants in one line, for a log.
-pub fn line(plugin: &PluginConfig, descriptor: &Descriptor) -> Option<String> {
+fn line(plugin: &PluginConfig, descriptor: &Descriptor) -> Option<String> {
     let element = |fix: &Fix| match fix {
         Fix::Grant(opening) => Some(opening.element()),
         Fix::Spec(..) | Fix::Answer(_) => None,

@@ -4,6 +4,7 @@ mod component_file;
 mod control;
 pub mod file;
 pub mod folders;
+mod host_settings;
 pub mod manifest;
 pub mod memory;
 pub mod missing;
@@ -12,15 +13,15 @@ pub mod socket;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
 use serde_json::{Map, Value};
 
 pub use crate::config::control::{Control, Rollout};
+pub use crate::config::host_settings::{ALLOW_ENV, HOST_NAMESPACE, HostSettings, Origin};
 use crate::config::manifest::{DeletionPolicy, ShardBy, Source};
 use crate::sandbox::error::LoadError;
 use crate::sandbox::followed_file;
@@ -29,7 +30,7 @@ use hotshoe_core::check::finalizer::{AllowedFinalizers, Holders};
 use hotshoe_core::check::glob;
 use hotshoe_core::check::grant;
 use hotshoe_core::check::grant::Grant;
-use hotshoe_core::check::memory_share::{Account, SharedMemory};
+use hotshoe_core::check::memory_share::Account;
 use hotshoe_core::check::parent_kind::{ParentKind, ParentKinds};
 use hotshoe_core::flow::retry::RetryPolicy;
 use hotshoe_core::model::decision::Descriptor;
@@ -43,8 +44,6 @@ use hotshoe_core::rbac;
 
 /// The default address of `/metrics`, `/healthz` and `/readyz`.
 pub const LISTEN: &str = "127.0.0.1:8080";
-/// The namespace of the host and of the plugins' ServiceAccounts.
-pub const HOST_NAMESPACE: &str = "hotshoe-system";
 /// The shortest and the longest time after which a plugin can ask to be called again. The plugin chooses the number, so
 /// it is clamped: 0 would make a busy loop, and the largest would overflow the clock.
 pub const REQUEUE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(24 * 3600));
@@ -54,10 +53,6 @@ pub const CONCURRENCY: usize = 10;
 pub const MAX_LOSING: u8 = 10;
 /// The default of the percentage of parents on which another component may fail without approval.
 pub const MAX_FAILING: u8 = 0;
-
-/// The variables of the host's environment that a plugin's configuration may use, unless `--allow-env` names
-/// others: names of images, which are no secrets.
-pub const ALLOW_ENV: [&str; 2] = ["*_IMAGE", "RELATED_IMAGE_*"];
 
 /// Names that a plugin cannot have: those of the host itself and of the default ServiceAccount, names for which the
 /// plugin's Role would have the name of a Role for another purpose, and names that finalizers of other operators end
@@ -122,102 +117,13 @@ pub struct PluginConfig {
     pub digest: Digest,
 }
 
-/// The file or object that describes a plugin.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// A `plugin.yaml`.
-    File(PathBuf),
-    /// A `Plugin` object.
-    Object {
-        /// Its name.
-        name: Arc<str>,
-        /// Its uid: another object of the same name is another plugin.
-        uid: Arc<str>,
-    },
-}
-
-impl Origin {
-    /// Returns the file, if it is one.
-    pub fn file(&self) -> Option<&Path> {
-        match self {
-            Self::File(path) => Some(path),
-            Self::Object { .. } => None,
-        }
-    }
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(path) => path.display().fmt(f),
-            Self::Object { name, .. } => write!(f, "Plugin {name}"),
-        }
-    }
-}
-
-/// The settings of the host for all of its plugins.
-#[derive(Clone, Debug)]
-pub struct HostSettings {
-    /// The namespace of the host and of the plugins' ServiceAccounts.
-    pub namespace: Arc<str>,
-    /// The name of the host's own ServiceAccount in that namespace, once the API server has said which it is. No plugin
-    /// may have this name: both would have the same account.
-    pub account: Arc<OnceLock<String>>,
-    /// The variables of the environment that a configuration may use; each has one `*` at most.
-    pub allow_env: Vec<String>,
-    /// The kind of each plugin's parents.
-    pub parentage: Arc<ParentKinds>,
-    /// Which plugin holds which finalizers.
-    pub holders: Arc<Holders>,
-    /// The memory that all plugins share.
-    pub memory: Arc<SharedMemory>,
-    /// Whether a component is activated when its file changes. Otherwise a reload activates it. Components of `Plugin`
-    /// objects are always activated when they change.
-    pub follow: bool,
-    /// The folder of the files that `Plugin` objects name.
-    pub files: PathBuf,
-    /// The folder of fetched components; none without a cache directory.
-    pub fetched: Option<PathBuf>,
-}
-
-impl Default for HostSettings {
-    fn default() -> Self {
-        Self {
-            namespace: HOST_NAMESPACE.into(),
-            account: Arc::default(),
-            allow_env: ALLOW_ENV.map(str::to_owned).to_vec(),
-            parentage: Arc::default(),
-            holders: Arc::default(),
-            memory: Arc::default(),
-            follow: false,
-            files: PathBuf::from("."),
-            fetched: None,
-        }
-    }
-}
-
-impl HostSettings {
-    /// Checks that a plugin does not have the account of the host, as far as that is known.
-    ///
-    /// # Errors
-    /// When it has.
-    pub fn ensure_apart(&self, plugin: &str) -> anyhow::Result<()> {
-        match self.account.get() {
-            Some(own) if own == plugin => bail!(
-                "metadata.name {plugin:?} is the name of the host's own ServiceAccount, so the plugin would have the rights of the host; choose another"
-            ),
-            _ => Ok(()),
-        }
-    }
-}
-
 impl PluginConfig {
     /// Reads `plugin.yaml`, or the one in a folder.
     ///
     /// # Errors
     /// When it cannot be read, has unknown keys, or is invalid.
     pub fn read(path: &Path, host: &HostSettings) -> anyhow::Result<Self> {
-        let path = if path.is_dir() { path.join(file::NAME) } else { path.to_owned() };
+        let path = if path.is_dir() { path.join(folders::PLUGIN_FILE) } else { path.to_owned() };
         Self::parse(&file::read(&path)?, &path, host, &environment)
     }
 
@@ -356,17 +262,6 @@ impl PluginConfig {
         Some(format!("the finalizer {finalizer}, {why}"))
     }
 
-    /// Checks that everything that `describe` asks for is granted.
-    ///
-    /// # Errors
-    /// Returns what is asked for and not granted, with the rules to add.
-    pub fn ensure_granted(&self, descriptor: &Descriptor) -> Result<(), LoadError> {
-        self.ensure_parent(&descriptor.parent)?;
-        let Some(lacking) = self.lacking(descriptor) else { return Ok(()) };
-        let add = missing::line(self, descriptor).map(|rules| format!("; add to spec.grants: {rules}"));
-        Err(LoadError::NotGranted(lacking + &add.unwrap_or_default()))
-    }
-
     /// Checks that a component has the parents that `spec.parent` names, if it names any.
     ///
     /// # Errors
@@ -456,7 +351,6 @@ fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// Checks a plugin's name, which becomes the name of a ServiceAccount, a label value and part of a field manager.
 /// Returns a percentage of the parents.
 ///
 /// # Errors
@@ -466,6 +360,7 @@ fn percentage(key: &str, percent: u8) -> anyhow::Result<u8> {
     Ok(percent)
 }
 
+/// Checks a plugin's name, which becomes the name of a ServiceAccount, a label value and part of a field manager.
 fn check_name(name: &str) -> anyhow::Result<()> {
     let is_valid = names::is_label(name);
     ensure!(is_valid, "metadata.name {name:?} is no DNS label of at most 63 characters; choose another");

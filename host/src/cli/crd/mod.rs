@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::cli::project::{self, Folder, Language, shown};
 use crate::cli::terminal;
-use crate::config::{file, folders, plugin_resource};
+use crate::config::{folders, plugin_resource};
 use definition::Definition;
 use source::Source;
 
@@ -99,7 +99,7 @@ impl Args {
         if !self.plugins.is_empty() {
             return Ok(self.plugins.clone());
         }
-        if Path::new(file::NAME).is_file() {
+        if Path::new(folders::PLUGIN_FILE).is_file() {
             return Ok(vec![PathBuf::from(".")]);
         }
         let found = folders::plugins_in(Path::new("plugins"));
