@@ -210,7 +210,7 @@ impl Connection {
         match names::refusal(&error) {
             Some(refused) => self.failed(refused.to_string()),
             // An address may have a secret in its query.
-            None => error::unreachable(&self.image, error::root_cause(&error.without_url())),
+            None => error::unreachable(self.image.registry(), error::root_cause(&error.without_url())),
         }
     }
 
@@ -286,7 +286,8 @@ impl Connection {
         most: u64,
     ) -> Result<Option<Vec<u8>>, RegistryError> {
         let mut bytes = Vec::new();
-        let cut_off = |error: reqwest::Error| error::unreachable(image, error::root_cause(&error.without_url()));
+        let cut_off =
+            |error: reqwest::Error| error::unreachable(image.registry(), error::root_cause(&error.without_url()));
         while let Some(chunk) = answer.chunk().await.map_err(cut_off)? {
             if (bytes.len() + chunk.len()) as u64 > most {
                 return Ok(None);

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::registry::reference::ImageRef;
 use hotshoe_core::model::sanitize::clean;
 use hotshoe_core::model::scheme_hint;
 
@@ -127,7 +126,7 @@ impl RegistryError {
 }
 
 /// Builds the error of bytes that have another digest.
-pub(super) fn wrong_digest(image: &ImageRef, why: impl ToString) -> RegistryError {
+pub(super) fn wrong_digest(image: &impl ToString, why: impl ToString) -> RegistryError {
     RegistryError::WrongDigest { image: image.to_string(), why: clean(why.to_string(), MAX_CAUSE_BYTES) }
 }
 
@@ -141,6 +140,6 @@ pub(super) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 /// Builds the error of a connection that failed or ended early.
-pub(super) fn unreachable(image: &ImageRef, why: String) -> RegistryError {
-    RegistryError::Unreachable { registry: image.registry().to_owned(), why: clean(why, MAX_CAUSE_BYTES) }
+pub(super) fn unreachable(registry: &str, why: String) -> RegistryError {
+    RegistryError::Unreachable { registry: registry.to_owned(), why: clean(why, MAX_CAUSE_BYTES) }
 }

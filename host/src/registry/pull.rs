@@ -218,7 +218,7 @@ async fn collect(
     }
     // The callers have checked the size against a limit.
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
-    let cut_off = |error: reqwest::Error| unreachable(image, root_cause(&error.without_url()));
+    let cut_off = |error: reqwest::Error| unreachable(image.registry(), root_cause(&error.without_url()));
     while let Some(chunk) = answer.chunk().await.map_err(cut_off)? {
         if (bytes.len() + chunk.len()) as u64 > size {
             return Err(longer());

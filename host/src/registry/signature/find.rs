@@ -18,7 +18,7 @@ use crate::registry::pull;
 use crate::registry::reference::{ImageRef, sha256};
 use crate::registry::signature::bundle::SIGNATURE_PREDICATE;
 use crate::registry::signature::simple_signing::PAYLOAD;
-use crate::registry::signature::{Accepted, Evidence, Judge};
+use crate::registry::signature::{Accepted, Evidence, Judge, Verify, named};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::{REGISTRY_TIME, SIGNATURE_BYTES, SIGNATURES};
 
@@ -27,13 +27,25 @@ const BUNDLE: &str = "application/vnd.dev.sigstore.bundle";
 /// The annotation by which cosign says what a bundle states.
 const PREDICATE: &str = "dev.sigstore.bundle.predicateType";
 
+impl Verify {
+    /// Finds a signature by one of the signers of the image with this digest.
+    pub(in crate::registry) async fn find(
+        &self,
+        connection: &Connection,
+        image: &ImageRef,
+        digest: Digest,
+    ) -> Result<Accepted, RegistryError> {
+        let mut judge = self.judge(digest)?;
+        let found = first(connection, image, digest, &mut judge).await;
+        found.ok_or_else(|| match judge.refusals.is_empty() {
+            true => RegistryError::SignatureMissing { image: image.to_string() },
+            false => RegistryError::SignatureInvalid { image: image.to_string(), why: named(judge.refusals) },
+        })
+    }
+}
+
 /// Returns the first signature of an image that is accepted. The refusals are those of the judge.
-pub(super) async fn first(
-    connection: &Connection,
-    image: &ImageRef,
-    digest: Digest,
-    judge: &mut Judge,
-) -> Option<Accepted> {
+async fn first(connection: &Connection, image: &ImageRef, digest: Digest, judge: &mut Judge) -> Option<Accepted> {
     if let Ok(Some(accepted)) = tokio::time::timeout(REGISTRY_TIME, simple(connection, image, digest, judge)).await {
         return Some(accepted);
     }

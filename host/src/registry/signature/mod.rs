@@ -25,7 +25,6 @@ use sigstore_verify::trust_root::TrustedRoot;
 use sigstore_verify::types::{Bundle, DerPublicKey};
 use sigstore_verify::{VerificationPolicy, Verifier};
 
-use crate::registry::connection::Connection;
 use crate::registry::error::RegistryError;
 use crate::registry::reference::ImageRef;
 use crate::registry::signature::simple_signing::Signed;
@@ -177,21 +176,6 @@ impl Verify {
             true => Err(RegistryError::InvalidSigner("it names no signer; give keys or keyless".to_owned())),
             false => Ok(all),
         }
-    }
-
-    /// Finds a signature by one of the signers of the image with this digest.
-    pub(super) async fn find(
-        &self,
-        connection: &Connection,
-        image: &ImageRef,
-        digest: Digest,
-    ) -> Result<Accepted, RegistryError> {
-        let mut judge = self.judge(digest)?;
-        let found = find::first(connection, image, digest, &mut judge).await;
-        found.ok_or_else(|| match judge.refusals.is_empty() {
-            true => RegistryError::SignatureMissing { image: image.to_string() },
-            false => RegistryError::SignatureInvalid { image: image.to_string(), why: named(judge.refusals) },
-        })
     }
 
     /// Checks that this is a signature by one of the signers of the image, which is named by its digest.
