@@ -39,6 +39,7 @@ use crate::cluster::boot_clock;
 use crate::cluster::client::Cluster;
 use crate::cluster::events::Recorder;
 use crate::cluster::lease_keeper::{Keeper, Next, Slot, State};
+pub use crate::cluster::lease_object::LeaseSettings;
 use crate::cluster::lease_object::{GROUP, Holder};
 use crate::cluster::lease_status::LeaseStatus;
 use crate::cluster::shards::Shards;
@@ -50,45 +51,12 @@ use hotshoe_core::model::parent_label::parent_label;
 /// The timeout of each request by which a host that ends releases its Leases.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Which Leases a host keeps, and what it writes into them.
-#[derive(Clone, Debug)]
-pub struct LeaseSettings {
-    /// The namespace of the host.
-    pub namespace: String,
-    /// The name of the Lease. If there are several shards, the number of the shard is appended.
-    pub name: String,
-    /// The number of shards.
-    pub shards: usize,
-    /// The plugins of this host.
-    pub plugins: Vec<String>,
-    /// The plugins whose parents are spread over the shards one by one.
-    pub spread: Vec<String>,
-}
-
 /// The Leases of a host.
 pub struct Leases {
     /// `None` if the host is the only one.
     keeper: Option<Arc<Keeper>>,
     tasks: Mutex<Vec<AbortOnDropHandle<()>>>,
     shards: Arc<Shards>,
-}
-
-impl LeaseSettings {
-    /// Describes how parents are spread over shards. Hosts that work side by side must agree on it.
-    fn sharding(&self) -> String {
-        match self.shards {
-            0 | 1 => "1".to_owned(),
-            shards => {
-                let mut spread = self.spread.clone();
-                spread.sort_unstable();
-                std::iter::once(shards.to_string()).chain(spread).collect::<Vec<_>>().join(" ")
-            }
-        }
-    }
-
-    fn name_of(&self, shard: usize) -> String {
-        if self.shards > 1 { format!("{}-{shard}", self.name) } else { self.name.clone() }
-    }
 }
 
 /// Returns the name of this process among all hosts: the name of its machine or Pod, and a random part.

@@ -15,9 +15,7 @@ use crate::cluster::boot_clock;
 use crate::cluster::client::{ApiCall, Cluster};
 use crate::cluster::error::ApiError;
 use crate::cluster::events::Recorder;
-use crate::cluster::lease::LeaseSettings;
-use crate::cluster::lease_object::{self, Holder};
-use crate::cluster::lease_status::Problem;
+use crate::cluster::lease_object::{self, Holder, LeaseSettings};
 use crate::cluster::shards::Shards;
 use hotshoe_core::flow::boot_time::BootTime;
 use hotshoe_core::flow::lease::{Failure, Lease, RENEW, Sighting, Step};
@@ -52,6 +50,14 @@ pub(super) struct Keeper {
 pub(super) struct Slot {
     pub(super) name: String,
     pub(super) state: Mutex<State>,
+}
+
+/// What is wrong with a Lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Problem {
+    pub(super) text: String,
+    /// Whether the problem is not transient.
+    pub(super) is_permanent: bool,
 }
 
 /// The known state of one Lease.

@@ -24,6 +24,40 @@ const OFFERED_TO: &str = "hotshoe.dev/offered-to";
 /// The annotation with the host that asks for the Lease.
 const WANTED_BY: &str = "hotshoe.dev/wanted-by";
 
+/// Which Leases a host keeps, and what it writes into them.
+#[derive(Clone, Debug)]
+pub struct LeaseSettings {
+    /// The namespace of the host.
+    pub namespace: String,
+    /// The name of the Lease. If there are several shards, the number of the shard is appended.
+    pub name: String,
+    /// The number of shards.
+    pub shards: usize,
+    /// The plugins of this host.
+    pub plugins: Vec<String>,
+    /// The plugins whose parents are spread over the shards one by one.
+    pub spread: Vec<String>,
+}
+
+impl LeaseSettings {
+    /// Describes how parents are spread over shards. Hosts that work side by side must agree on it.
+    pub(super) fn sharding(&self) -> String {
+        match self.shards {
+            0 | 1 => "1".to_owned(),
+            shards => {
+                let mut spread = self.spread.clone();
+                spread.sort_unstable();
+                std::iter::once(shards.to_string()).chain(spread).collect::<Vec<_>>().join(" ")
+            }
+        }
+    }
+
+    /// Returns the name of the Lease of a shard.
+    pub(super) fn name_of(&self, shard: usize) -> String {
+        if self.shards > 1 { format!("{}-{shard}", self.name) } else { self.name.clone() }
+    }
+}
+
 /// What a host writes into its Leases.
 #[derive(Clone, Debug)]
 pub(super) struct Holder {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::cluster::boot_clock;
 use crate::cluster::client::chain;
 use crate::cluster::error::{APPLY_RIGHTS, ApiError};
-use crate::cluster::lease_keeper::{Keeper, State};
+use crate::cluster::lease_keeper::{Keeper, Problem, State};
 use crate::cluster::lease_object;
 use crate::cluster::watch::code;
 use hotshoe_core::flow::boot_time::BootTime;
@@ -31,14 +31,6 @@ pub struct LeaseStatus {
     pub problem: Option<String>,
     /// Whether the Lease cannot be used until an administrator fixes the problem.
     pub unusable: bool,
-}
-
-/// What is wrong with a Lease.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Problem {
-    pub(super) text: String,
-    /// Whether the problem is not transient.
-    pub(super) is_permanent: bool,
 }
 
 impl Keeper {

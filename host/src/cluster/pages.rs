@@ -11,8 +11,7 @@ use kube::client::Body;
 use parking_lot::Mutex;
 use tower::{BoxError, ServiceExt};
 
-use crate::cluster::time_limit::{LimitedBody, is_watch};
-use crate::cluster::transport::Service;
+use crate::cluster::time_limit::{LimitedBody, LimitedService, is_watch};
 use hotshoe_core::flow::page_size::PageSize;
 
 /// The body of a watch as it arrives, or a page that was read.
@@ -24,7 +23,11 @@ pub(super) struct Pages(Arc<Mutex<PageSize>>);
 
 impl Pages {
     /// Sends a request. The page of a list is read whole, within its bounds.
-    pub(super) async fn send(self, service: Service, request: Request<Body>) -> Result<Response<PageBody>, BoxError> {
+    pub(super) async fn send(
+        self,
+        service: LimitedService,
+        request: Request<Body>,
+    ) -> Result<Response<PageBody>, BoxError> {
         if !is_page(&request) {
             let response = service.oneshot(request).await?;
             return Ok(response.map(Either::Left));

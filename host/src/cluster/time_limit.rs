@@ -14,6 +14,7 @@ use http::{Request, Response};
 use hyper::body::{Bytes, Frame, Incoming, SizeHint};
 use kube::client::Body;
 use tokio::time::{Instant, Sleep, sleep_until};
+use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Service, ServiceExt};
 
 use crate::cluster::credentials::Credentials;
@@ -66,6 +67,9 @@ impl NoAnswer {
         None
     }
 }
+
+/// Sends requests, each within its time limits.
+pub(super) type LimitedService = BoxCloneSyncService<Request<Body>, Response<LimitedBody>, BoxError>;
 
 /// Sends a request, and limits the time of its reply.
 pub(super) async fn send<S>(

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderValue, Request, Response, header};
+use http::{HeaderValue, Request, header};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -18,7 +18,7 @@ use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
 
 use crate::cluster::credentials::Credentials;
 use crate::cluster::pages::Pages;
-use crate::cluster::time_limit::{self, LimitedBody, SILENCE, TimeLimits};
+use crate::cluster::time_limit::{self, LimitedService, SILENCE, TimeLimits};
 
 /// The timeout for establishing a connection, including TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -38,9 +38,7 @@ const NAMESPACE: &str = "default";
 
 /// A connection pool to one API server; cheap to clone.
 #[derive(Clone)]
-pub(super) struct Transport(Service);
-
-pub(super) type Service = BoxCloneSyncService<Request<Body>, Response<LimitedBody>, BoxError>;
+pub(super) struct Transport(LimitedService);
 
 impl Transport {
     /// # Errors
@@ -83,7 +81,7 @@ impl Transport {
     }
 
     /// Sends one request, whose URI is a path, and returns the response with an unread body.
-    pub(super) fn send(&self, request: Request<Body>) -> Oneshot<Service, Request<Body>> {
+    pub(super) fn send(&self, request: Request<Body>) -> Oneshot<LimitedService, Request<Body>> {
         self.0.clone().oneshot(request)
     }
 }

@@ -46,9 +46,6 @@ const CORE_LAYERS: [(&str, &[&str]); 6] = [
 const CYCLES: &[(&str, &str, &str, &str)] = &[
     ("src", "cli/kubectl/change.rs", "cli/kubectl/mod.rs", "not cut yet"),
     ("src", "cli/kubectl/show.rs", "cli/kubectl/mod.rs", "not cut yet"),
-    ("src", "cluster/lease_keeper.rs", "cluster/lease.rs", "not cut yet"),
-    ("src", "cluster/lease_status.rs", "cluster/lease_keeper.rs", "not cut yet"),
-    ("src", "cluster/pages.rs", "cluster/transport.rs", "not cut yet"),
     ("src", "fleet/running.rs", "fleet/object_task.rs", "not cut yet"),
     ("src", "reconcile/pass.rs", "reconcile/decide.rs", "not cut yet"),
     ("src", "reconcile/pass.rs", "reconcile/finalize.rs", "not cut yet"),
