@@ -21,7 +21,7 @@ use crate::rollout::dry_run::{Line, NotRun, ShadowPermit};
 use crate::rollout::managed_plugin::AdminCommand;
 use crate::rollout::status::PluginStatus;
 use crate::sandbox::error::LoadError;
-use crate::server::About;
+use crate::server::about::About;
 use crate::server::verb::AdminVerb;
 
 /// How much of an unwanted body is read, and for how long.

@@ -2,6 +2,7 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | `about.rs` | what is served |
 //! | `public.rs` | the routes for every client of a port |
 //! | `readiness.rs` | what the probes answer, found out by the host's thread and read by that of the ports |
 //! | `connections.rs` | bounds the connections to the ports |
@@ -11,6 +12,7 @@
 //! | `admin_socket.rs` | the socket, in a directory that only the host's user may enter |
 //! | `verb.rs` | the paths of the commands, for server and command line |
 
+mod about;
 pub mod admin;
 pub mod admin_socket;
 pub mod authorization;
@@ -34,27 +36,9 @@ use tokio::runtime::Builder;
 use tokio_rustls::TlsAcceptor;
 
 use crate::cluster::client::Cluster;
-use crate::cluster::credentials::Credentials;
-use crate::cluster::lease::Leases;
-use crate::fleet::Fleet;
+pub use crate::server::about::About;
 use crate::server::admin_socket::AdminSocket;
 use crate::server::readiness::Readiness;
-use crate::telemetry::metrics::Metrics;
-
-/// What the server serves.
-#[derive(Clone)]
-pub struct About {
-    /// The plugins.
-    pub fleet: Arc<Fleet>,
-    /// The metrics.
-    pub metrics: Arc<Metrics>,
-    /// The Leases.
-    pub leases: Arc<Leases>,
-    /// Whether the API server accepts the host's credentials.
-    pub credentials: Arc<Credentials>,
-    /// The kubeconfig context.
-    pub context: String,
-}
 
 /// How metrics are served only to clients that the API server authorizes.
 pub struct SecureMetrics {
@@ -197,6 +181,8 @@ mod tests {
     use std::net::TcpStream;
 
     use super::*;
+    use crate::cluster::lease::Leases;
+    use crate::fleet::Fleet;
 
     /// Asks a port, and blocks this thread until the answer is there.
     fn ask(address: SocketAddr, path: &str) -> String {

@@ -12,7 +12,7 @@ use axum::routing::get;
 
 use crate::cluster::lease_status::LeaseStatus;
 use crate::rollout::managed_plugin::ManagedPlugin;
-use crate::server::About;
+use crate::server::about::About;
 use crate::server::readiness::Readiness;
 
 /// The path that Prometheus scrapes.

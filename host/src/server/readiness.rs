@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use parking_lot::RwLock;
 
 use crate::cluster::lease_status::LeaseStatus;
-use crate::server::About;
+use crate::server::about::About;
 
 /// How often it is found out whether the host is ready.
 const INTERVAL: Duration = Duration::from_millis(500);
