@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow};
 use serde_json::{Value, json};
 
-use crate::cli::kubectl::{Objects, short};
+use crate::cli::kubectl::objects::{Objects, short};
 use crate::cli::terminal;
 use crate::config::manifest::DigestPrefix;
 use crate::config::plugin_resource::PluginStatus;

@@ -2,24 +2,20 @@
 //! and change `Plugin` objects as their caller, so that RBAC decides who may.
 
 mod change;
+mod objects;
 mod show;
 
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::{Parser, Subcommand};
-use serde_json::Value;
 
+use crate::cli::kubectl::objects::Objects;
 use crate::cli::terminal::{self, Output};
 use crate::cluster::client::{Cluster, ConnectOptions};
-use crate::cluster::plugin_object;
-use crate::config::manifest::{DigestPrefix, KIND};
-use crate::config::plugin_resource::{GROUP, PLURAL, VERSION};
+use crate::config::manifest::DigestPrefix;
 
-/// The number of digits of a digest that are shown.
-const SHORT_DIGEST: usize = 12;
 /// The name by which kubectl finds the program.
 const NAME: &str = "kubectl-hotshoe";
 
@@ -124,8 +120,7 @@ impl KubectlCli {
 
     async fn begin(self) -> anyhow::Result<ExitCode> {
         let cluster = Cluster::connect(&self.connect).await?;
-        let resource = plugin_object::resource(GROUP, VERSION, KIND, PLURAL);
-        let objects = Objects { cluster, resource };
+        let objects = Objects::of(cluster);
         match self.verb {
             Verb::Status { plugin: None, output } => show::all(&objects, output).await,
             Verb::Status { plugin: Some(plugin), output } => show::one(&objects, &plugin, output).await,
@@ -137,37 +132,6 @@ impl KubectlCli {
             Verb::Shadow { plugin, off } => change::shadow(&objects, &plugin, !off).await,
         }
     }
-}
-
-/// The `Plugin` objects of a cluster.
-struct Objects {
-    cluster: Cluster,
-    resource: crate::cluster::discovery::Resource,
-}
-
-impl Objects {
-    async fn get(&self, name: &str) -> anyhow::Result<Value> {
-        let object = plugin_object::read(&self.cluster, &self.resource, Some(name)).await;
-        object.with_context(|| format!("the Plugin {name} cannot be read; `kubectl hotshoe status` lists all Plugins"))
-    }
-
-    async fn list(&self) -> anyhow::Result<Vec<Value>> {
-        let list = plugin_object::read(&self.cluster, &self.resource, None).await;
-        let list = list.context("the Plugin objects cannot be listed; is the kind installed? `hotshoe crd --host | kubectl apply -f -` does that")?;
-        Ok(list.get("items").and_then(Value::as_array).cloned().unwrap_or_default())
-    }
-
-    async fn patch(&self, name: &str, spec: Value) -> anyhow::Result<()> {
-        let patched = plugin_object::patch_spec(&self.cluster, &self.resource, name, &spec).await;
-        patched.with_context(|| format!("the Plugin {name} cannot be changed"))?;
-        Ok(())
-    }
-}
-
-/// Returns the short form of a digest.
-fn short(digest: &str) -> &str {
-    let digits = digest.strip_prefix("sha256:").unwrap_or(digest);
-    digits.get(..SHORT_DIGEST).unwrap_or(digits)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use crate::cli::kubectl::{Objects, short};
+use crate::cli::kubectl::objects::{Objects, short};
 use crate::cli::terminal::Output;
 use crate::config::plugin_resource::{CanaryStatus, Pending, PluginStatus, RevisionStatus};
 
