@@ -25,7 +25,7 @@ use crate::fleet::events::of_change;
 use crate::fleet::lease_claim::{LeaseClaim, Standing};
 use crate::fleet::remembered::{ANNOTATION, Remembered};
 use crate::fleet::removal::{Progress, Removal};
-use crate::fleet::running::Running;
+use crate::fleet::running::{RETRY_PAUSE, Running};
 use crate::fleet::status::Obstacle;
 use crate::fleet::verdict::Verdicts;
 use crate::fleet::{Fleet, status};
@@ -38,9 +38,6 @@ use hotshoe_core::model::object::HOST_MANAGER;
 
 /// The time between two turns while the object does not change: the state of its plugin changes as well.
 pub(super) const TURN_INTERVAL: Duration = Duration::from_secs(1);
-/// The pause after a failed write of a status or finalizer, and between two lists of the parents of a plugin that
-/// cannot be removed yet.
-pub(super) const RETRY_PAUSE: Duration = Duration::from_secs(10);
 /// The pause after a turn that panicked, which is a fault of the host.
 const PANIC_PAUSE: Duration = Duration::from_secs(30);
 /// How many plugins are removed at once: each lists the parents and writes to them.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
@@ -9,12 +10,15 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::config::manifest::DigestPrefix;
 use crate::config::{Control, PluginConfig};
 use crate::fleet::described::Described;
-use crate::fleet::object_task::RETRY_PAUSE;
 use crate::fleet::status::Known;
 use crate::fleet::verdict::Verdicts;
 use crate::rollout::history::Entry;
 use crate::rollout::managed_plugin::{AdminCommand, ManagedPlugin, Shared};
 use hotshoe_core::model::digest::Digest;
+
+/// The pause after a failed write of a status or finalizer, and between two lists of the parents of a plugin that
+/// cannot be removed yet.
+pub(super) const RETRY_PAUSE: Duration = Duration::from_secs(10);
 
 /// A plugin that runs.
 pub(super) struct Running {

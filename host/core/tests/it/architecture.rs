@@ -44,7 +44,6 @@ const CORE_LAYERS: [(&str, &[&str]); 6] = [
 
 /// Imports that close a cycle of files and stay, each with its folder, from where, to where, and why.
 const CYCLES: &[(&str, &str, &str, &str)] = &[
-    ("src", "fleet/running.rs", "fleet/object_task.rs", "not cut yet"),
     ("src", "reconcile/pass.rs", "reconcile/decide.rs", "not cut yet"),
     ("src", "reconcile/pass.rs", "reconcile/finalize.rs", "not cut yet"),
     ("src", "reconcile/pass.rs", "reconcile/fingerprint.rs", "not cut yet"),
