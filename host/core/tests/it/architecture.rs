@@ -50,8 +50,6 @@ const CYCLES: &[(&str, &str, &str, &str)] = &[
     ("src", "reconcile/check.rs", "reconcile/apply.rs", "not cut yet"),
     ("src", "reconcile/log_lines.rs", "reconcile/controller.rs", "not cut yet"),
     ("src", "reconcile/release.rs", "reconcile/mod.rs", "not cut yet"),
-    ("src", "rollout/history/disk.rs", "rollout/history/room.rs", "not cut yet"),
-    ("src", "rollout/history/mod.rs", "rollout/history/room.rs", "not cut yet"),
     ("src", "rollout/managed_plugin.rs", "rollout/provenance.rs", "not cut yet"),
     ("src", "rollout/managed_plugin.rs", "rollout/status.rs", "not cut yet"),
     ("src", "rollout/managed_plugin.rs", "rollout/underway.rs", "not cut yet"),

@@ -6,18 +6,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::cluster::time;
-use crate::rollout::history::entry::plausible;
-use crate::rollout::history::room::REVISIONS;
+use crate::rollout::history::layout::{HISTORY_FILE, REVISIONS, component_path, read_entries};
 use crate::rollout::history::{Entry, History, Room};
 use crate::sandbox::candidate::Candidate;
 use crate::sandbox::safe_file;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::Size;
 
-/// The maximum size of the history's file. A larger file was not written by a host.
-const MAX_HISTORY: Size = Size(1024 * 1024);
-const HISTORY_FILE: &str = "history.json";
 /// The name under which a history that cannot be read is put aside.
 const UNREADABLE_FILE: &str = "history.json.unreadable";
 
@@ -126,10 +121,6 @@ fn described(dir: &Path, error: &io::Error) -> String {
     format!("{}: {error}", dir.display())
 }
 
-pub(super) fn component_path(dir: &Path, digest: Digest) -> PathBuf {
-    dir.join(digest.full()).with_extension("wasm")
-}
-
 fn read(dir: &Path) -> Vec<Entry> {
     let path = dir.join(HISTORY_FILE);
     match read_entries(dir) {
@@ -145,12 +136,6 @@ fn read(dir: &Path) -> Vec<Entry> {
             Vec::new()
         }
     }
-}
-
-pub(super) fn read_entries(dir: &Path) -> io::Result<Vec<Entry>> {
-    let whole = safe_file::read_whole(&dir.join(HISTORY_FILE), MAX_HISTORY)?;
-    let bytes = whole.ok_or_else(|| io::Error::other("it is too large"))?;
-    Ok(plausible(serde_json::from_slice(&bytes)?, time::unix_seconds()))
 }
 
 #[cfg(test)]

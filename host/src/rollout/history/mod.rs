@@ -14,15 +14,19 @@
 //! |---|---|
 //! | `entry.rs` | what happened to a component, when and why |
 //! | `queries.rs` | the state of a component, derived from its entries |
+//! | `rollback_targets.rs` | which components were active, and which can be rolled back to |
 //! | `eviction.rs` | which entries and components are kept |
-//! | `disk.rs` | the files |
+//! | `layout.rs` | where the files lie |
+//! | `disk.rs` | reads and writes them |
 //! | `room.rs` | how much disk space the components of all plugins have |
 //! | `shared.rs` | who may read while it is written |
 
 mod disk;
 mod entry;
 mod eviction;
+mod layout;
 mod queries;
+mod rollback_targets;
 mod room;
 mod shared;
 
@@ -38,7 +42,8 @@ use crate::cluster::time;
 use crate::rollout::history::entry::plausible;
 
 pub use crate::rollout::history::entry::{Activation, Entry, Event};
-pub use crate::rollout::history::room::{FETCHED, Room};
+pub use crate::rollout::history::layout::FETCHED;
+pub use crate::rollout::history::room::Room;
 pub use crate::rollout::history::shared::SharedHistory;
 
 /// The history of one plugin.

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::rollout::history::rollback_targets::{self, last};
 use crate::rollout::history::{Entry, Event, History};
 use hotshoe_core::check::provenance::Signer;
 use hotshoe_core::flow::probation::CallStats;
@@ -53,8 +54,6 @@ impl History {
         (!last(remembered, digest).is_some_and(knows_rollback)).then(|| ours.clone())
     }
 
-    /// Returns the last entry that decides the state of a component. A refusal, say for a missing grant, leaves an
-    /// earlier rollback or approval in force.
     fn last(&self, digest: Digest) -> Option<&Entry> {
         last(&self.entries, digest)
     }
@@ -86,7 +85,7 @@ impl History {
 
     /// Returns the component that was activated last.
     pub fn current(&self) -> Option<Digest> {
-        self.entries.iter().rfind(|entry| entry.event == Event::Activated).map(|entry| entry.digest)
+        rollback_targets::current(&self.entries)
     }
 
     /// Returns whether a component was approved after it had been rolled back or found to fail: its failures are
@@ -99,14 +98,9 @@ impl History {
         failed.is_some() && failed < last(&|entry| entry.event == Event::Approved)
     }
 
-    /// Returns the components that can be rolled back to from this one, the best first: those that were active last,
-    /// without those that were rolled back or found to fail since. A component that requires approval for what it
-    /// would delete is among them, because it was good when it was active.
+    /// Returns the components that can be rolled back to from this one, the best first.
     pub fn rollback_targets(&self, digest: Option<Digest>) -> Vec<Digest> {
-        let is_bad = |digest| self.last(digest).is_some_and(|last| last.event == Event::RolledBack || last.fails);
-        let mut good = self.activated();
-        good.retain(|other| Some(*other) != digest && !is_bad(*other));
-        good
+        rollback_targets::rollback_targets(&self.entries, digest)
     }
 
     /// Returns where a component that was active was fetched from last.
@@ -140,13 +134,7 @@ impl History {
 
     /// Returns the components that were ever active, the last one first.
     pub fn activated(&self) -> Vec<Digest> {
-        let mut found: Vec<Digest> = Vec::new();
-        for entry in self.entries.iter().rev().filter(|entry| entry.event == Event::Activated) {
-            if !found.contains(&entry.digest) {
-                found.push(entry.digest);
-            }
-        }
-        found
+        rollback_targets::activated(&self.entries)
     }
 
     /// Returns the component that was active and whose digest begins with this prefix.
@@ -178,10 +166,6 @@ impl History {
             _ => Err(format!("more than one revision's digest begins with {prefix:?}; give more of it")),
         }
     }
-}
-
-fn last(entries: &[Entry], digest: Digest) -> Option<&Entry> {
-    entries.iter().rfind(|entry| entry.digest == digest && entry.event != Event::Refused)
 }
 
 /// Returns whether an entry says that a component was rolled back, or approved since.

@@ -9,16 +9,12 @@ use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
-use crate::rollout::history::{History, disk};
+use crate::rollout::history::layout::{FETCHED, REVISIONS, component_path, read_entries};
+use crate::rollout::history::rollback_targets::{current, rollback_targets};
 use crate::sandbox::code_cache::CodeCache;
 use crate::sandbox::volume;
 use hotshoe_core::flow::disk_share::{Share, Stored, make_room};
 use hotshoe_core::model::limits::{CACHE_BYTES, Size};
-
-/// The folder of the components that were fetched, in the cache directory.
-pub const FETCHED: &str = "fetched";
-/// The folder of the plugins' histories and kept components, in the cache directory.
-pub(super) const REVISIONS: &str = "revisions";
 
 /// The disk space for components. Where the volume is full, compiled code is removed before a history is lost.
 #[derive(Debug)]
@@ -123,10 +119,10 @@ fn all_components(base: &Path, new: &Path) -> Vec<Stored<PathBuf, SystemTime>> {
 /// Returns the files in a plugin's directory, without its history. The component that was active last and the best one
 /// before it are marked as needed; only one of them if a `new` one of the plugin is about to be active.
 fn components(dir: &Path, new: &Path) -> Vec<Stored<PathBuf, SystemTime>> {
-    let history = History { entries: disk::read_entries(dir).unwrap_or_default(), ..History::default() };
-    let current = history.current();
-    let last = current.into_iter().chain(history.rollback_targets(current).into_iter().take(1));
-    let last = last.map(|digest| disk::component_path(dir, digest)).filter(|path| path != new);
+    let entries = read_entries(dir).unwrap_or_default();
+    let current = current(&entries);
+    let last = current.into_iter().chain(rollback_targets(&entries, current).into_iter().take(1));
+    let last = last.map(|digest| component_path(dir, digest)).filter(|path| path != new);
     let needed: Vec<PathBuf> = last.take(if new.parent() == Some(dir) { 1 } else { 2 }).collect();
     let mut stored = volume::files(dir);
     stored.retain(|stored| stored.file.extension().is_none_or(|extension| extension == "wasm"));
@@ -140,8 +136,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::rollout::history::Event;
     use crate::rollout::history::fixtures::digest;
+    use crate::rollout::history::{Event, History};
     use crate::sandbox::candidate::Candidate;
     use crate::sandbox::compile::Compiler;
     use crate::sandbox::volume::tests::Tmpfs;
@@ -158,7 +154,7 @@ mod tests {
         let kept = component(text);
         history.keep(&kept);
         history.note(kept.digest(), "1", Event::Activated, "");
-        let path = disk::component_path(history.dir.as_deref().unwrap(), kept.digest());
+        let path = component_path(history.dir.as_deref().unwrap(), kept.digest());
         let then = SystemTime::UNIX_EPOCH + Duration::from_secs(number);
         let _ = File::open(path).and_then(|file| file.set_modified(then));
     }
@@ -196,7 +192,7 @@ mod tests {
         assert_eq!((kept(&first, &["f0", "f1"]), kept(&late, &["l0", "l1"])), (vec![true; 2], vec![true, false]));
         let why = late.failing().unwrap();
         assert!(why.contains("no room for 4096 bytes") && why.contains("--cache-bytes"), "{why}");
-        fs::remove_file(disk::component_path(first.dir.as_deref().unwrap(), component("f0").digest())).unwrap();
+        fs::remove_file(component_path(first.dir.as_deref().unwrap(), component("f0").digest())).unwrap();
         late.keep(&component("l1"));
         assert_eq!((late.failing(), kept(&late, &["l0", "l1"])), (None, vec![true, true]));
     }
