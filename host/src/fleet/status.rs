@@ -6,8 +6,8 @@ use crate::config::plugin_resource::{
 };
 use crate::rollout::history::{Entry, Event};
 use crate::rollout::managed_plugin::Fetched;
-use crate::rollout::provenance::{NONE_ACTIVE, Unaccepted};
 use crate::rollout::status;
+use crate::rollout::unaccepted::{NONE_ACTIVE, Unaccepted};
 use crate::sandbox::CONTRACT;
 use crate::sandbox::error::Reason;
 use hotshoe_core::flow::unanswered::UnansweredWritesStatus;

@@ -11,7 +11,7 @@
 //! | that of a [`StatusPlan`](crate::reconcile::status_plan::StatusPlan) | is the status that which was found current? | the stated status or the version of the parent changes | children change |
 //! | [`refusal_basis`] | is a refused write retried before it is due? | the parent's generation or marks, the child or the revision changes | status changes |
 //! | [`parents_basis`] | is what a shadow run found about all parents still so? | a parent is created, deleted or changed but in its status | statuses, children or read objects change |
-//! | `basis` in [`views`](crate::reconcile::views) | is the state kept of parents still about this revision? | the component or `plugin.yaml` changes | anything in the cluster changes |
+//! | `basis` in `rollout/views.rs` | is the state kept of parents still about this revision? | the component or `plugin.yaml` changes | anything in the cluster changes |
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;

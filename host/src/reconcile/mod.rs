@@ -33,7 +33,6 @@ pub mod slot;
 pub mod status_plan;
 pub mod survey;
 pub mod triggers;
-pub mod views;
 pub mod worker;
 
 use std::panic::AssertUnwindSafe;

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use crate::cluster::shared_watch::Viewer;
 use crate::config::PluginConfig;
 use crate::reconcile::release;
-use crate::reconcile::views;
 use crate::rollout::managed_plugin::{ManagedPlugin, PluginFile};
+use crate::rollout::views;
 use crate::sandbox::candidate::Candidate;
 use crate::sandbox::error::LoadError;
 

@@ -19,7 +19,7 @@ use crate::config::PluginConfig;
 use crate::config::manifest::{ConfigMapKey, Source};
 use crate::registry::{Access, Credentials, ImageRef, Pull, RegistryError};
 use crate::rollout::managed_plugin::{Fetched, FetchedComponent, ManagedPlugin};
-use crate::rollout::provenance::Unaccepted;
+use crate::rollout::unaccepted::Unaccepted;
 use crate::sandbox::candidate::Candidate;
 use crate::sandbox::safe_file;
 use hotshoe_core::check::provenance::SignatureRule;

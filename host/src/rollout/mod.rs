@@ -13,14 +13,18 @@ pub mod history;
 pub mod host_lock;
 pub mod install;
 pub mod managed_plugin;
+mod present_status;
 pub mod provenance;
 pub mod rollback;
 mod stage;
 mod standby;
 pub mod status;
+mod step;
 mod supervised;
+pub mod unaccepted;
 mod underway;
 pub mod verify;
+pub mod views;
 
 use std::sync::Arc;
 

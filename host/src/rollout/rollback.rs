@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use crate::cluster::shared_watch::Viewer;
 use crate::reconcile::slot::Refused;
-use crate::reconcile::views::Views;
 use crate::rollout::fetch::{NOT_KEPT, image_to_pull_again, pull_again};
 use crate::rollout::history::{Event, History};
 use crate::rollout::install::{Start, needs_approval};
 use crate::rollout::managed_plugin::ManagedPlugin;
+use crate::rollout::views::Views;
 use crate::sandbox::candidate::Candidate;
 use crate::sandbox::code_cache::Purpose;
 use crate::sandbox::error::{LoadError, Reason};

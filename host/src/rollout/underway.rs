@@ -5,43 +5,14 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::cluster::shared_watch::Viewer;
-use crate::reconcile::views;
 use crate::rollout::managed_plugin::{ManagedPlugin, State};
 use crate::rollout::status::InProgress;
+use crate::rollout::step::{Step, Underway};
+use crate::rollout::views;
 use hotshoe_core::model::digest::Digest;
 
 /// A step of an activation that takes longer is logged.
 const SLOW_STEP: Duration = Duration::from_secs(2);
-
-/// A revision that is being activated.
-pub(crate) struct Underway {
-    digest: Digest,
-    step: Step,
-}
-
-/// The steps of an activation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// The component is compiled, or loaded from the code cache.
-    Loading,
-    /// The cases that the component carries are run.
-    Cases,
-    /// The watches of the revision are opened and synced.
-    Watches,
-    /// The revision is called about every parent.
-    Survey,
-}
-
-impl Step {
-    fn waits_for(self) -> &'static str {
-        match self {
-            Self::Loading => "the component is being compiled",
-            Self::Cases => "its cases are tried",
-            Self::Watches => "the caches are being filled",
-            Self::Survey => "the component is asked about every parent",
-        }
-    }
-}
 
 /// Shows a revision as being activated until this is dropped, because an activation may be dropped at any time.
 pub(crate) struct ShownUnderway<'a>(&'a Mutex<State>);

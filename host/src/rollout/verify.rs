@@ -15,7 +15,7 @@ use crate::reconcile::error::Error;
 use crate::reconcile::observe::observe_at;
 use crate::reconcile::{decide, finalize};
 use crate::rollout::managed_plugin::ManagedPlugin;
-use crate::rollout::underway::Step;
+use crate::rollout::step::Step;
 use crate::sandbox::cases::{Case, CaseOutcome};
 use crate::sandbox::error::LoadError;
 use crate::sandbox::revision::Revision;

@@ -50,9 +50,6 @@ const CYCLES: &[(&str, &str, &str, &str)] = &[
     ("src", "reconcile/check.rs", "reconcile/apply.rs", "not cut yet"),
     ("src", "reconcile/log_lines.rs", "reconcile/controller.rs", "not cut yet"),
     ("src", "reconcile/release.rs", "reconcile/mod.rs", "not cut yet"),
-    ("src", "rollout/managed_plugin.rs", "rollout/provenance.rs", "not cut yet"),
-    ("src", "rollout/managed_plugin.rs", "rollout/status.rs", "not cut yet"),
-    ("src", "rollout/managed_plugin.rs", "rollout/underway.rs", "not cut yet"),
 ];
 
 /// Source files below `root`, with their path from there and their code before any test module.
