@@ -132,6 +132,13 @@ impl ActiveRevision {
         self.plugin.finalizers.set_by_another(parent, finalizer)
     }
 
+    /// Returns the finalizer that the host added to the parent for this revision, an earlier one, or a predecessor of the
+    /// plugin. Without such a finalizer, clean-up is over.
+    pub fn our_finalizer(&self, parent: &Object) -> Option<&str> {
+        let is_held = |ours: &str| parent.finalizers.iter().any(|present| **present == *ours);
+        self.finalizers().find(|ours| is_held(ours) && self.set_by_another(parent, ours).is_none())
+    }
+
     /// Returns the value of a label of a namespace, if the namespace is known and has it.
     pub fn label_of(&self, namespace: &str, key: &str) -> Option<String> {
         view::label_of(self.namespaces.as_deref(), namespace, key)

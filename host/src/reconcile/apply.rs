@@ -9,7 +9,7 @@ use crate::cluster::view::reference;
 use crate::config::REQUEUE;
 use crate::reconcile::acts;
 use crate::reconcile::acts::Act;
-use crate::reconcile::check::{Checked, Planned};
+use crate::reconcile::check::{Checked, Planned, Target};
 use crate::reconcile::decide;
 use crate::reconcile::error::{CONDITIONS_NOT_WRITTEN, Error};
 use crate::reconcile::events;
@@ -28,16 +28,6 @@ use hotshoe_core::flow::circuit_breaker::Trial;
 use hotshoe_core::model::decision::{Decision, Event, Severity};
 use hotshoe_core::model::kind::{Key, Kind, ObjectRef};
 use hotshoe_core::model::object::{Object, ObservedChildren};
-
-/// What to do with the children.
-pub enum Target {
-    /// Leave them as they are.
-    Keep,
-    /// Nothing: desired and observed children were in sync, and neither has changed.
-    InSync,
-    /// Apply these, and prune all others.
-    Exactly(Planned),
-}
 
 /// How often, for more than half a minute, the host waits for the garbage collector to delete the child of an earlier
 /// parent of the same name. After that something else keeps the child, and a conflict is reported.

@@ -11,7 +11,6 @@ use crate::cluster::shared_watch::SharedWatch;
 use crate::cluster::view::held_by_namespace;
 use crate::config::PluginConfig;
 use crate::reconcile::active_revision::ActiveRevision;
-use crate::reconcile::apply::Target;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::fingerprint::{InSync, beside_parent, sync_fingerprint};
 use crate::reconcile::observe::{Observed, Rules, context_of};
@@ -93,6 +92,16 @@ pub struct Checked {
     pub status: StatusPlan,
     /// The fingerprints of the desired state.
     pub intent: Intent,
+}
+
+/// What to do with the children.
+pub enum Target {
+    /// Leave them as they are.
+    Keep,
+    /// Nothing: desired and observed children were in sync, and neither has changed.
+    InSync,
+    /// Apply these, and prune all others.
+    Exactly(Planned),
 }
 
 /// The desired children, compared with the observed ones and with those that were desired before.

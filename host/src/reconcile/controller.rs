@@ -470,6 +470,27 @@ impl Controller {
     pub fn is_deselected(&self, key: &Key) -> bool {
         self.deselected.lock().contains(key)
     }
+
+    /// Returns whether to log a line with a message of so many bytes. A line that is not logged is counted as dropped.
+    pub fn may_log(&self, lines: &LogLines, digest: Digest, bytes: usize) -> bool {
+        let is_allowed = lines.allows(bytes);
+        if !is_allowed {
+            self.note_dropped(lines, digest, 1);
+        }
+        is_allowed
+    }
+
+    /// Counts dropped lines, and logs now and then how many there were.
+    pub fn note_dropped(&self, lines: &LogLines, digest: Digest, count: u32) {
+        if count == 0 {
+            return;
+        }
+        let plugin = &*self.name;
+        self.metrics.lines_dropped(plugin, count.into());
+        if let Some(dropped) = lines.limit.dropped(count.into(), Instant::now()) {
+            tracing::warn!(plugin, %digest, dropped, "{}", lines.excess);
+        }
+    }
 }
 
 /// Returns the digest of a revision, for a log line.

@@ -23,8 +23,7 @@ use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::acts;
 use crate::reconcile::acts::Act;
 use crate::reconcile::apply;
-use crate::reconcile::apply::Target;
-use crate::reconcile::check::Checked;
+use crate::reconcile::check::{Checked, Target};
 use crate::reconcile::controller::Controller;
 use crate::reconcile::decide;
 use crate::reconcile::decide::Admitted;
@@ -49,7 +48,7 @@ const RETRIED: &str = "a write met a conflict, an overload or no answer, and is 
 /// # Errors
 /// As for a reconcile; the finalizer stays.
 pub async fn finalize(pass: &mut Pass<'_>) -> Result<Outcome, Error> {
-    let Some(finalizer) = our_finalizer(pass.active, &pass.parent) else { return Ok(finish_without_finalizer(pass)) };
+    let Some(finalizer) = pass.active.our_finalizer(&pass.parent) else { return Ok(finish_without_finalizer(pass)) };
     if !asks_for_clean_up(pass.active, &pass.parent) {
         return remove_finalizer(pass, &pass.parent, finalizer).await;
     }
@@ -68,19 +67,13 @@ pub async fn finalize(pass: &mut Pass<'_>) -> Result<Outcome, Error> {
     }
 }
 
-/// Returns the finalizer that the host added to the parent for this revision, an earlier one, or a predecessor of the
-/// plugin. Without such a finalizer, clean-up is over.
-pub fn our_finalizer<'a>(active: &'a ActiveRevision, parent: &Object) -> Option<&'a str> {
-    active.finalizers().find(|ours| has(parent, ours) && active.set_by_another(parent, ours).is_none())
-}
-
 fn has(parent: &Object, finalizer: &str) -> bool {
     parent.finalizers.iter().any(|present| **present == *finalizer)
 }
 
 /// Returns whether the plugin is asked to clean up after a parent that is being deleted.
 pub fn asks_for_clean_up(active: &ActiveRevision, parent: &Object) -> bool {
-    active.revision.descriptor().finalizer.is_some() && our_finalizer(active, parent).is_some()
+    active.revision.descriptor().finalizer.is_some() && active.our_finalizer(parent).is_some()
 }
 
 /// Ends the clean-up of a parent without a finalizer of ours. Reports another finalizer that possibly nothing removes.
@@ -94,7 +87,7 @@ fn finish_without_finalizer(pass: &mut Pass<'_>) -> Outcome {
 /// set, or one of our domain that no known component has because the history is lost. Returns `None` while a finalizer
 /// of ours is left.
 fn orphaned_finalizer(controller: &Controller, active: &ActiveRevision, parent: &Object) -> Option<Orphan> {
-    if our_finalizer(active, parent).is_some() {
+    if active.our_finalizer(parent).is_some() {
         return None;
     }
     let set_by_another = active.finalizers().filter(|finalizer| has(parent, finalizer)).find_map(|finalizer| {
@@ -166,7 +159,7 @@ async fn remove_finalizer(pass: &Pass<'_>, parent: &Object, finalizer: &str) -> 
 }
 
 fn released(pass: &Pass<'_>, parent: &Object) -> Outcome {
-    let is_left = our_finalizer(pass.active, parent).is_some();
+    let is_left = pass.active.our_finalizer(parent).is_some();
     if is_left || orphaned_finalizer(pass.controller, pass.active, parent).is_some() {
         return Outcome::Changed;
     }

@@ -1,10 +1,6 @@
 //! Limits the log lines about one plugin, which chooses how many there are and how long.
 
-use std::time::Instant;
-
-use crate::reconcile::controller::Controller;
 use hotshoe_core::flow::rate_limit::OutputLimit;
-use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::{LOGGED_AT_ONCE, LOGGED_PER_SECOND};
 
 /// The length of a log line without its message, in bytes: time, level, plugin, revision and object.
@@ -12,9 +8,9 @@ const LINE_OVERHEAD_BYTES: usize = 200;
 
 /// A limit on the bytes of log lines of one origin.
 pub struct LogLines {
-    limit: OutputLimit,
+    pub(super) limit: OutputLimit,
     /// What is logged now and then while lines are dropped.
-    excess: &'static str,
+    pub(super) excess: &'static str,
 }
 
 impl LogLines {
@@ -45,29 +41,6 @@ impl LogLines {
     }
 }
 
-impl Controller {
-    /// Returns whether to log a line with a message of so many bytes. A line that is not logged is counted as dropped.
-    pub fn may_log(&self, lines: &LogLines, digest: Digest, bytes: usize) -> bool {
-        let is_allowed = lines.allows(bytes);
-        if !is_allowed {
-            self.note_dropped(lines, digest, 1);
-        }
-        is_allowed
-    }
-
-    /// Counts dropped lines, and logs now and then how many there were.
-    pub fn note_dropped(&self, lines: &LogLines, digest: Digest, count: u32) {
-        if count == 0 {
-            return;
-        }
-        let plugin = &*self.name;
-        self.metrics.lines_dropped(plugin, count.into());
-        if let Some(dropped) = lines.limit.dropped(count.into(), Instant::now()) {
-            tracing::warn!(plugin, %digest, dropped, "{}", lines.excess);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -79,8 +52,9 @@ mod tests {
     use crate::cluster::identity::Identity;
     use crate::cluster::rate_limit::RateLimit;
     use crate::cluster::shards::Shards;
-    use crate::reconcile::controller::Share;
+    use crate::reconcile::controller::{Controller, Share};
     use crate::telemetry::metrics::Metrics;
+    use hotshoe_core::model::digest::Digest;
     use hotshoe_core::model::limits::Limits;
 
     async fn controller(metrics: &Arc<Metrics>) -> Controller {

@@ -47,23 +47,14 @@ use crate::reconcile::acts::Act;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::decide::Admitted;
 use crate::reconcile::error::Error;
-use crate::reconcile::fingerprint::{backoff_basis, churn_basis, fingerprint};
+use crate::reconcile::fingerprint::{backoff_basis, churn_basis, fingerprint, try_basis};
 use crate::reconcile::observe::{Observed, shown_parent};
 use crate::reconcile::outcome::Outcome;
 use crate::reconcile::pass::Pass;
-use crate::reconcile::requeue::Requeue;
+use crate::reconcile::requeue::{Reconciled, Requeue};
 use hotshoe_core::model::decision::{Call, Observation};
 use hotshoe_core::model::kind::Key;
 use hotshoe_core::model::object::Object;
-
-/// The result of one reconcile, and when the parent is requeued.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reconciled {
-    /// When to reconcile the parent again.
-    pub requeue: Requeue,
-    /// Whether the reconcile failed.
-    pub failed: bool,
-}
 
 /// Reconciles one parent once; its writes need this permit. If the permit ends during the pass, nothing is reported or
 /// remembered: another host may work for the parent by now.
@@ -74,6 +65,7 @@ pub async fn reconcile(controller: &Controller, key: &Key, permit: &Permit) -> R
         return release::release_deselected(controller, &active, key, permit).await;
     };
     let mut pass = Pass::begin(controller, &active, parent, permit);
+    pass.state.begin_tries(try_basis(controller, &active, &pass.parent), pass.parent.marks);
     if let Some(pause) = remaining_pause(&pass) {
         return Reconciled { requeue: Requeue::After(pause), ..nothing };
     }
@@ -82,7 +74,8 @@ pub async fn reconcile(controller: &Controller, key: &Key, permit: &Permit) -> R
         return Reconciled { requeue: Requeue::AtOnce, ..nothing };
     }
     let is_reported = report::report(&mut pass, &result).await;
-    Reconciled { requeue: pass.end(&result, is_reported), failed: result.is_err() }
+    let flap_pause = decide::flap_pause(&pass);
+    Reconciled { requeue: pass.end(&result, is_reported, flap_pause), failed: result.is_err() }
 }
 
 async fn work(pass: &mut Pass<'_>) -> Result<Outcome, Error> {

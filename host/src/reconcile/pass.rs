@@ -2,15 +2,13 @@
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::cluster::identity::Permit;
 use crate::cluster::view;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::controller::Controller;
-use crate::reconcile::decide;
 use crate::reconcile::error::Error;
-use crate::reconcile::finalize::our_finalizer;
-use crate::reconcile::fingerprint::try_basis;
 use crate::reconcile::outcome::Outcome;
 use crate::reconcile::parent_state::ParentState;
 use crate::reconcile::requeue::{Ending, Requeue};
@@ -53,7 +51,6 @@ impl<'a> Pass<'a> {
             // Another host may have reconciled the parent since.
             state = ParentState { term: permit.term(), ..ParentState::new(&parent) };
         }
-        state.begin_tries(try_basis(controller, active, &parent), parent.marks);
         let (children, ignored) = active.family_of(&parent);
         let is_due = state.is_due();
         Self { controller, active, permit, parent, children, ignored, state, is_due, tainted: false }
@@ -71,13 +68,13 @@ impl<'a> Pass<'a> {
 
     /// Returns whether the parent is being deleted and has a finalizer that only this plugin removes.
     pub fn blocks_deletion(&self) -> bool {
-        let blocks_deletion = |parent: &Object| parent.deleting && our_finalizer(self.active, parent).is_some();
+        let blocks_deletion = |parent: &Object| parent.deleting && self.active.our_finalizer(parent).is_some();
         self.live().is_some_and(|live| blocks_deletion(&live))
     }
 
-    /// Ends the pass: stores the state of the parent, and returns when to reconcile it again.
-    pub fn end(self, result: &Result<Outcome, Error>, is_reported: bool) -> Requeue {
-        let flap_pause = decide::flap_pause(&self);
+    /// Ends the pass: stores the state of the parent, and returns when to reconcile it again. A parent on which the
+    /// plugin flaps has a pause.
+    pub fn end(self, result: &Result<Outcome, Error>, is_reported: bool, flap_pause: Option<Duration>) -> Requeue {
         let (plugin, digest, object) = (&*self.controller.name, self.active.revision.digest(), &self.parent.key);
         if let Some(pause) = flap_pause {
             tracing::warn!(plugin, %digest, %object, ?pause, "the plugin keeps changing what it desires for this object; it is slowed down");

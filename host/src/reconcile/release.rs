@@ -18,17 +18,15 @@ use crate::cluster::identity::Permit;
 use crate::cluster::parent::was_overtaken;
 use crate::cluster::view;
 use crate::cluster::watch::Watches;
-use crate::reconcile::Reconciled;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::acts;
 use crate::reconcile::acts::Act;
 use crate::reconcile::apply::may_prune;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
-use crate::reconcile::finalize::our_finalizer;
 use crate::reconcile::observe::{Rules, context_of};
 use crate::reconcile::pass::Pass;
-use crate::reconcile::requeue::Requeue;
+use crate::reconcile::requeue::{Reconciled, Requeue};
 use crate::reconcile::triggers::owner_of;
 use hotshoe_core::diff::{Plan, status};
 use hotshoe_core::model::kind::Key;
@@ -76,7 +74,7 @@ pub async fn release_deselected(
 /// Removes what was written to an object while it was a parent.
 async fn release(mut pass: Pass<'_>) -> Result<(), Error> {
     prune(&pass).await?;
-    while let Some(finalizer) = our_finalizer(pass.active, &pass.parent) {
+    while let Some(finalizer) = pass.active.our_finalizer(&pass.parent) {
         pass.parent = remove_finalizer(&pass, &pass.parent, finalizer).await?;
     }
     let Pass { controller, active, parent, .. } = &pass;

@@ -47,6 +47,15 @@ pub struct Ending<'a> {
     pub flap_pause: Option<Duration>,
 }
 
+/// The result of one reconcile, and when the parent is requeued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reconciled {
+    /// When to reconcile the parent again.
+    pub requeue: Requeue,
+    /// Whether the reconcile failed.
+    pub failed: bool,
+}
+
 impl Requeue {
     /// Returns when a parent is reconciled again after a pass.
     ///

@@ -10,8 +10,9 @@ use futures::FutureExt;
 use crate::cluster::identity::Permit;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::error::PANIC_PAUSE;
+use crate::reconcile::reconcile;
+use crate::reconcile::requeue::Reconciled;
 use crate::reconcile::requeue::Requeue;
-use crate::reconcile::{Reconciled, reconcile};
 use hotshoe_core::model::kind::Key;
 
 /// Reconciles the parents of a queue, for as long as the host runs.

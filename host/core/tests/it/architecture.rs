@@ -44,12 +44,6 @@ const CORE_LAYERS: [(&str, &[&str]); 6] = [
 
 /// Imports that close a cycle of files and stay, each with its folder, from where, to where, and why.
 const CYCLES: &[(&str, &str, &str, &str)] = &[
-    ("src", "reconcile/pass.rs", "reconcile/decide.rs", "not cut yet"),
-    ("src", "reconcile/pass.rs", "reconcile/finalize.rs", "not cut yet"),
-    ("src", "reconcile/pass.rs", "reconcile/fingerprint.rs", "not cut yet"),
-    ("src", "reconcile/check.rs", "reconcile/apply.rs", "not cut yet"),
-    ("src", "reconcile/log_lines.rs", "reconcile/controller.rs", "not cut yet"),
-    ("src", "reconcile/release.rs", "reconcile/mod.rs", "not cut yet"),
 ];
 
 /// Source files below `root`, with their path from there and their code before any test module.
