@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `lease.rs` | the tasks |
 //! | `lease_keeper.rs` | the steps of the tasks |
-//! | `lease_object.rs` | the content of a Lease |
+//! | `lease_object.rs` | which Leases a host keeps, and the content of each |
 //! | `lease_status.rs` | the status, the log lines and the metrics of the Leases |
 //!
 //! [`hotshoe_core::flow::lease`] decides; this module sends the requests. A Lease that this host holds is renewed by

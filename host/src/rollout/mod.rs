@@ -1,5 +1,6 @@
 //! Which revision of a plugin is active, and how another one replaces it: [`driver`] orders the steps, [`install`]
-//! activates a component, `canary` runs a revision for some of the parents first, [`rollback`] rolls back.
+//! activates a component, [`views`] opens its watches, `canary` runs a revision for some of the parents first,
+//! [`rollback`] rolls back.
 
 mod canary;
 pub mod config_reload;

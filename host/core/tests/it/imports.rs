@@ -44,19 +44,6 @@ impl Imports {
         sources.imports()
     }
 
-    /// Leaves one import out.
-    pub(crate) fn without(mut self, from: &str, to: &str) -> Self {
-        if let Some(imported) = self.0.get_mut(from) {
-            imported.remove(to);
-        }
-        self
-    }
-
-    /// Whether `from` imports `to`, which imports `from` by some way.
-    pub(crate) fn is_on_a_cycle(&self, from: &str, to: &str) -> bool {
-        self.0.get(from).is_some_and(|imported| imported.contains_key(to)) && self.way(to, from).is_some()
-    }
-
     /// Describes each set of files that import one another, with a shortest cycle through some of them.
     pub(crate) fn cycles(&self) -> Vec<String> {
         let mut seen: BTreeSet<&str> = BTreeSet::new();
@@ -402,6 +389,4 @@ fn a_cycle_is_printed_with_the_paths_that_make_it() {
     let cycle = "3 files import one another: a.rs, b.rs, c.rs\n  a.rs imports crate::b::B of b.rs\n  \
                  b.rs imports crate::c::C of c.rs\n  c.rs imports super::a::A of a.rs";
     assert_eq!(imports.cycles(), [cycle]);
-    assert!(imports.is_on_a_cycle("b.rs", "c.rs"));
-    assert_eq!(imports.without("b.rs", "c.rs").cycles(), [""; 0]);
 }
