@@ -153,7 +153,7 @@ impl Kinds {
     pub async fn find_anew(&self, cluster: &Cluster, kind: &Kind) -> Result<Arc<Resource>, ApiError> {
         let found = Arc::new(discover(cluster, kind).await?);
         self.known.write().insert(kind.clone(), found.clone());
-        self.statuses.follow(cluster, &found).await;
+        self.statuses.follow(cluster, kind).await;
         Ok(found)
     }
 }

@@ -11,7 +11,6 @@ use parking_lot::RwLock;
 use tokio::sync::Semaphore;
 
 use crate::cluster::client::{ApiCall, Cluster};
-use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::cluster::identity::{Identity, Permit};
 use hotshoe_core::model::kind::Kind;
@@ -71,16 +70,16 @@ impl StatusSchemas {
     }
 
     /// Reads the schema of a kind, unless it is known. After a refusal it is read again, as it may have changed since.
-    pub async fn learn(&self, cluster: &Cluster, resource: &Resource) {
-        if resource.has_status && !matches!(self.known(&resource.kind), Some(Known::Room | Known::NoRoom)) {
-            self.replace(cluster, &resource.kind).await;
+    pub async fn learn(&self, cluster: &Cluster, kind: &Kind) {
+        if !matches!(self.known(kind), Some(Known::Room | Known::NoRoom)) {
+            self.replace(cluster, kind).await;
         }
     }
 
     /// Reads the schema of a kind again that was discovered anew, if it was known before.
-    pub(super) async fn follow(&self, cluster: &Cluster, resource: &Resource) {
-        if resource.has_status && self.known(&resource.kind).is_some() {
-            self.replace(cluster, &resource.kind).await;
+    pub(super) async fn follow(&self, cluster: &Cluster, kind: &Kind) {
+        if self.known(kind).is_some() {
+            self.replace(cluster, kind).await;
         }
     }
 
@@ -193,22 +192,22 @@ mod tests {
         }
 
         async fn learn(&self) -> bool {
-            self.schemas.learn(&self.cluster, &demos()).await;
+            self.schemas.learn(&self.cluster, &demo()).await;
             self.has_no_room()
         }
 
         async fn look_again(&self) -> bool {
-            self.schemas.look_again(&self.cluster, &demos().kind).await;
+            self.schemas.look_again(&self.cluster, &demo()).await;
             self.has_no_room()
         }
 
         async fn follow(&self) -> bool {
-            self.schemas.follow(&self.cluster, &demos()).await;
+            self.schemas.follow(&self.cluster, &demo()).await;
             self.has_no_room()
         }
 
         fn has_no_room(&self) -> bool {
-            self.schemas.has_no_room(&demos().kind)
+            self.schemas.has_no_room(&demo())
         }
 
         fn requests(&self) -> usize {
@@ -216,9 +215,8 @@ mod tests {
         }
     }
 
-    fn demos() -> Resource {
-        let kind = Kind::new("example.com", "v1", "Demo");
-        Resource { kind, plural: "demos".to_owned(), namespaced: true, has_status: true, has_scale: false }
+    fn demo() -> Kind {
+        Kind::new("example.com", "v1", "Demo")
     }
 
     fn document(status: &Value) -> Result<Value, StatusCode> {
@@ -246,10 +244,7 @@ mod tests {
             assert_eq!(*scene.requests.lock(), ["/openapi/v3/apis/example.com/v1"]);
         }
         let scene = Scene::new(&[without_room()]).await;
-        scene.schemas.learn(&scene.cluster, &Resource { has_status: false, ..demos() }).await;
-        assert_eq!(scene.requests(), 0, "its status is not written");
-        let kind = Kind::new("", "v1", "Namespace");
-        scene.schemas.learn(&scene.cluster, &Resource { kind, ..demos() }).await;
+        scene.schemas.learn(&scene.cluster, &Kind::new("", "v1", "Namespace")).await;
         assert_eq!(scene.requests(), 0, "the document of the core group says nothing");
     }
 
@@ -267,7 +262,7 @@ mod tests {
             let scene = Scene::new(&[answer]).await;
             assert!(!scene.learn().await);
             assert_eq!(scene.requests(), 1, "another try would be in vain");
-            scene.schemas.note_refused(&demos().kind);
+            scene.schemas.note_refused(&demo());
             assert!(scene.has_no_room() && scene.look_again().await);
         }
     }
@@ -289,13 +284,13 @@ mod tests {
     async fn a_refusal_counts_more_than_a_schema_that_does_not_explain_it() {
         let scene = Scene::new(&[with_room()]).await;
         assert!(!scene.learn().await);
-        scene.schemas.note_refused(&demos().kind);
+        scene.schemas.note_refused(&demo());
         assert!(scene.look_again().await);
         scene.answers(without_room());
         assert!(scene.look_again().await);
         scene.answers(with_room());
         assert!(!scene.look_again().await, "the reason of the refusal is gone");
-        scene.schemas.note_refused(&demos().kind);
+        scene.schemas.note_refused(&demo());
         assert!(!scene.learn().await, "another revision tries once more");
     }
 

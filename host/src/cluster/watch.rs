@@ -162,7 +162,10 @@ impl Watches {
 
     /// Reads what the status of a kind of parents has room for, unless that is known.
     pub async fn learn_status_schema(&self, resource: &Resource) {
-        self.kinds.statuses.learn(&self.cluster, resource).await;
+        // Without the subresource, the status is not written.
+        if resource.has_status {
+            self.kinds.statuses.learn(&self.cluster, &resource.kind).await;
+        }
     }
 
     /// Returns the only namespace that is watched, if there is one.
