@@ -12,8 +12,11 @@ use tokio::sync::Semaphore;
 /// How long a condition may take to come true unless a test says otherwise. It is many times what it takes on an
 /// idle machine, because a component that only one test uses is compiled only while the processors are idle.
 pub const TIMEOUT: Duration = Duration::from_secs(90);
-/// The time between two probes.
-const INTERVAL: Duration = Duration::from_millis(50);
+/// The time between the first two probes. It grows by half at each probe: what comes soon is seen at once, and what
+/// takes long is not asked for all the time, which would slow down the other tests.
+const FIRST_INTERVAL: Duration = Duration::from_millis(20);
+/// The maximum time between two probes.
+const MAX_INTERVAL: Duration = Duration::from_millis(250);
 /// The maximum duration of a test, whatever it waits for.
 const MAX_TEST_TIME: Duration = Duration::from_secs(240);
 
@@ -44,7 +47,7 @@ pub fn run_at_once<T>(test: impl Future<Output = T>) -> T {
 
 /// Waits until `probe` succeeds. After the timeout, the error is what the probe saw last.
 pub async fn attempt<T>(timeout: Duration, probe: impl AsyncFn() -> Result<T, String>) -> Result<T, String> {
-    let began = Instant::now();
+    let (began, mut interval) = (Instant::now(), FIRST_INTERVAL);
     loop {
         let left = timeout.saturating_sub(began.elapsed()).max(Duration::from_secs(1));
         let seen = match tokio::time::timeout(left, probe()).await {
@@ -55,7 +58,8 @@ pub async fn attempt<T>(timeout: Duration, probe: impl AsyncFn() -> Result<T, St
         if began.elapsed() > timeout {
             return Err(seen);
         }
-        tokio::time::sleep(INTERVAL).await;
+        tokio::time::sleep(interval).await;
+        interval = MAX_INTERVAL.min(interval * 3 / 2);
     }
 }
 
