@@ -13,6 +13,7 @@ use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::cluster::field_index::FieldIndex;
+use hotshoe_core::check::namespace_share::Namespace;
 use hotshoe_core::check::watch_room::WatchRoom;
 use hotshoe_core::model::kind::Key;
 use hotshoe_core::model::object::{Object, PLUGIN_LABEL, Reduced};
@@ -42,25 +43,54 @@ struct Inner {
     by_owner: HashMap<Arc<str>, HashSet<Key>>,
     by_label: LabelIndex,
     by_field: Vec<FieldIndex>,
-    /// The memory of all objects, in bytes.
-    total: usize,
+    /// The memory of all objects.
+    total: Memory,
     /// The room for the content of the objects, which all watches share.
     room: Arc<WatchRoom>,
     /// How many objects are kept without their content.
     reduced: ReducedCount,
-    /// The memory of the objects of each plugin.
+    /// The objects of each plugin.
     held: HashMap<Box<str>, Held>,
     tombstones: VecDeque<(Arc<str>, u64)>,
     /// The running list, if there is one.
     listing: Option<Listing>,
 }
 
-/// The memory of the objects of one plugin, in bytes.
+/// The objects of one plugin.
 #[derive(Default)]
 struct Held {
     reduced: ReducedCount,
+    memory: Memory,
+}
+
+/// The memory of objects, in bytes.
+#[derive(Default)]
+struct Memory {
     sum: usize,
-    by_namespace: HashMap<Option<Arc<str>>, usize>,
+    by_namespace: HashMap<Namespace, usize>,
+}
+
+impl Memory {
+    fn add(&mut self, object: &Object) {
+        self.sum = self.sum.saturating_add(object.held());
+        *self.by_namespace.entry(object.key.namespace.clone()).or_default() += object.held();
+    }
+
+    fn subtract(&mut self, object: &Object) {
+        self.sum = self.sum.saturating_sub(object.held());
+        if let Some(here) = self.by_namespace.get_mut(&object.key.namespace) {
+            *here = here.saturating_sub(object.held());
+            if *here == 0 {
+                self.by_namespace.remove(&object.key.namespace);
+            }
+        }
+    }
+
+    fn add_to(&self, by_namespace: &mut HashMap<Namespace, usize>) {
+        for (namespace, held) in &self.by_namespace {
+            *by_namespace.entry(namespace.clone()).or_default() += held;
+        }
+    }
 }
 
 /// How many objects are kept without their content.
@@ -100,12 +130,11 @@ impl Held {
         if object.reduced == Some(Reduced::NoParent) {
             return;
         }
-        self.sum = self.sum.saturating_add(object.held());
-        *self.by_namespace.entry(object.key.namespace.clone()).or_default() += object.held();
+        self.memory.add(object);
     }
 
     fn is_empty(&self) -> bool {
-        self.sum == 0 && self.reduced == ReducedCount::default()
+        self.memory.sum == 0 && self.reduced == ReducedCount::default()
     }
 
     fn subtract(&mut self, object: &Object) {
@@ -113,13 +142,7 @@ impl Held {
         if object.reduced == Some(Reduced::NoParent) {
             return;
         }
-        self.sum = self.sum.saturating_sub(object.held());
-        if let Some(here) = self.by_namespace.get_mut(&object.key.namespace) {
-            *here = here.saturating_sub(object.held());
-            if *here == 0 {
-                self.by_namespace.remove(&object.key.namespace);
-            }
-        }
+        self.memory.subtract(object);
     }
 }
 
@@ -259,19 +282,24 @@ impl Store {
 
     /// Returns the memory of the objects with this plugin's label, in bytes.
     pub fn held_of(&self, plugin: &str) -> usize {
-        self.lock().held.get(plugin).map_or(0, |held| held.sum)
+        self.lock().held.get(plugin).map_or(0, |held| held.memory.sum)
     }
 
     /// Adds the memory of the objects with this plugin's label to that of their namespaces, in bytes.
-    pub(super) fn add_held_of(&self, plugin: &str, by_namespace: &mut HashMap<Option<Arc<str>>, usize>) {
-        for (namespace, held) in self.lock().held.get(plugin).iter().flat_map(|held| &held.by_namespace) {
-            *by_namespace.entry(namespace.clone()).or_default() += held;
+    pub fn add_held_of(&self, plugin: &str, by_namespace: &mut HashMap<Namespace, usize>) {
+        if let Some(held) = self.lock().held.get(plugin) {
+            held.memory.add_to(by_namespace);
         }
+    }
+
+    /// Adds the memory of all objects to that of their namespaces, in bytes.
+    pub fn add_held(&self, by_namespace: &mut HashMap<Namespace, usize>) {
+        self.lock().total.add_to(by_namespace);
     }
 
     /// Returns the memory of all objects, in bytes.
     pub fn held(&self) -> usize {
-        self.lock().total
+        self.lock().total.sum
     }
 
     /// Returns the number of objects.
@@ -371,7 +399,7 @@ impl Inner {
                 }
             }
         }
-        self.total = self.total.saturating_sub(object.held());
+        self.total.subtract(&object);
         self.room.subtract(&object);
         self.reduced.subtract(&object);
         if let Some(plugin) = object.label(PLUGIN_LABEL)
@@ -396,7 +424,7 @@ impl Inner {
             let entry = (label.clone(), value.clone());
             self.by_label.entry(entry).or_default().insert(key.clone());
         }
-        self.total = self.total.saturating_add(object.held());
+        self.total.add(object);
         self.room.add(object);
         self.reduced.add(object);
         if let Some(plugin) = object.label(PLUGIN_LABEL) {
@@ -561,6 +589,9 @@ mod tests {
         cache.apply(elsewhere.clone());
         let namespaces = |m, n| HashMap::from([(Some("m".into()), m), (Some("n".into()), n)]);
         assert_eq!(by_namespace(), namespaces(elsewhere.held(), large.held()));
+        let mut all = HashMap::new();
+        cache.add_held(&mut all);
+        assert_eq!(all, namespaces(elsewhere.held(), large.held() + small.held()));
         cache.delete(&elsewhere);
         assert_eq!(by_namespace(), HashMap::from([(Some("n".into()), large.held())]));
         cache.delete(&large);

@@ -6,6 +6,7 @@ use hashbrown::HashMap;
 
 use crate::cluster::shared_watch::SharedWatch;
 use hotshoe_core::check::memory_quota::ByNamespace;
+use hotshoe_core::check::namespace_share::Namespace;
 use hotshoe_core::model::child::is_child;
 use hotshoe_core::model::decision::{Document, MatchRule, ReadKind, Related};
 use hotshoe_core::model::kind::{Key, Kind, ObjectRef};
@@ -80,18 +81,12 @@ pub fn children(
     children
 }
 
-/// Returns the memory of a plugin's children in the namespace of a parent, and in each other one. The children of parents
-/// without a namespace count together, wherever they are.
-pub fn held_by_namespace(owned: &[Arc<SharedWatch>], plugin: &str, parent: &ObjectRef) -> ByNamespace {
+/// Returns the memory of a plugin's children in these namespaces together, and in each other one.
+pub fn held_by_namespace(owned: &[Arc<SharedWatch>], plugin: &str, namespaces: &[Namespace]) -> ByNamespace {
     let mut held = HashMap::new();
     owned.iter().for_each(|watch| watch.cache.add_held_of(plugin, &mut held));
-    match parent.own_namespace() {
-        None => ByNamespace { own: held.into_values().sum(), others: Vec::new() },
-        own => {
-            let own = held.remove(&own.cloned()).unwrap_or_default();
-            ByNamespace { own, others: held.into_values().collect() }
-        }
-    }
+    let own = namespaces.iter().filter_map(|namespace| held.remove(namespace)).sum();
+    ByNamespace { own, others: held.into_values().collect() }
 }
 
 /// Returns whether the plugin may see an object.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use hashbrown::HashMap;
+
 use crate::cluster::discovery::{Kinds, Resource};
 use crate::cluster::shared_watch::SharedWatch;
 use crate::cluster::view;
@@ -11,6 +13,7 @@ use crate::sandbox::revision::Revision;
 use hotshoe_core::check::access_request::{Access, Request};
 use hotshoe_core::check::ignored::Ignored;
 use hotshoe_core::check::memory_share::Part;
+use hotshoe_core::check::namespace_share::{self, Namespace};
 use hotshoe_core::model::kind::{Key, Kind};
 use hotshoe_core::model::object::{Object, ObservedChildren};
 
@@ -58,11 +61,26 @@ impl ActiveRevision {
     /// Charges the plugin for the objects in the host's caches. Returns the memory of its children, in bytes.
     pub fn note_held(&self) -> usize {
         let children = self.owned.iter().map(|view| view.watch.cache.held_of(&self.plugin.name)).sum();
-        self.plugin.memory.set(Part::Children, children);
-        self.plugin.memory.set(Part::Parents, self.parents.watch.cache.held());
-        let reads = self.reads.iter().map(|read| &read.view.watch);
-        self.plugin.memory.set(Part::Reads, held_beside(&self.parents.watch, reads));
+        let reads = read_beside(&self.parents.watch, self.reads.iter().map(|read| &read.view.watch));
+        let parts = [
+            (Part::Children, children),
+            (Part::Parents, self.parents.watch.cache.held()),
+            (Part::Reads, reads.iter().map(|watch| watch.cache.held()).fold(0, usize::saturating_add)),
+        ];
+        parts.iter().for_each(|(part, bytes)| self.plugin.memory.set(*part, *bytes));
+        let observed = parts.iter().map(|(_, bytes)| *bytes).fold(0, usize::saturating_add);
+        self.plugin.memory.set_excess(self.excess(observed, &reads));
         children
+    }
+
+    /// Returns the namespaces whose objects take more of the plugin's memory than their parts. What takes no more than a
+    /// quarter in sum is in no namespace more than its part, and not looked at: there may be thousands of namespaces.
+    fn excess(&self, observed: usize, reads: &[&Arc<SharedWatch>]) -> Vec<(Namespace, usize)> {
+        let Some(may) = self.plugin.memory.may_hold().filter(|may| observed > may / 4) else { return Vec::new() };
+        let mut held = HashMap::new();
+        self.owned.iter().for_each(|view| view.watch.cache.add_held_of(&self.plugin.name, &mut held));
+        [&self.parents.watch].iter().chain(reads).for_each(|watch| watch.cache.add_held(&mut held));
+        namespace_share::excess(held.into_iter().collect(), may)
     }
 
     /// Returns the children of a parent that the plugin created or takes over, as far as the grant covers them.
@@ -145,18 +163,18 @@ impl ActiveRevision {
     }
 }
 
-/// Returns the memory of the objects of these watches, in bytes, without that of `counted`. A watch that is read under
-/// several keys counts once.
-fn held_beside<'a>(counted: &'a Arc<SharedWatch>, reads: impl Iterator<Item = &'a Arc<SharedWatch>>) -> usize {
-    let mut known = vec![counted];
-    let mut held: usize = 0;
-    for watch in reads {
-        if !known.iter().any(|known| Arc::ptr_eq(known, watch)) {
-            held = held.saturating_add(watch.cache.held());
-            known.push(watch);
+/// Returns these watches without `counted`. A watch that is read under several keys is returned once.
+fn read_beside<'a>(
+    counted: &Arc<SharedWatch>,
+    reads: impl Iterator<Item = &'a Arc<SharedWatch>>,
+) -> Vec<&'a Arc<SharedWatch>> {
+    let mut distinct: Vec<&Arc<SharedWatch>> = Vec::new();
+    for watch in reads.filter(|watch| !Arc::ptr_eq(watch, counted)) {
+        if !distinct.iter().any(|known| Arc::ptr_eq(known, watch)) {
+            distinct.push(watch);
         }
     }
-    held
+    distinct
 }
 
 #[cfg(test)]
@@ -181,7 +199,7 @@ mod tests {
         };
         let [parents, config_maps, services] =
             [("Demo", 1_000), ("ConfigMap", 2_000), ("Service", 3_000)].map(|(kind, bytes)| watch(kind, bytes));
-        let held = config_maps.cache.held() + services.cache.held();
-        assert_eq!(held_beside(&parents, [&config_maps, &services, &parents, &config_maps].into_iter()), held);
+        let read = read_beside(&parents, [&config_maps, &services, &parents, &config_maps].into_iter());
+        assert!(read.len() == 2 && Arc::ptr_eq(read[0], &config_maps) && Arc::ptr_eq(read[1], &services));
     }
 }

@@ -73,7 +73,7 @@ impl Gate {
         let reference = &observed.shown.parent.reference;
         let context = context_of(rules, reference, &observed.parent.uid);
         let (parent, children, quota) = (&*observed.parent, &observed.children, self.quota);
-        let by_namespace = &|| held_by_namespace(&self.owned, &self.plugin.name, reference);
+        let by_namespace = &|namespaces: &[_]| held_by_namespace(&self.owned, &self.plugin.name, namespaces);
         let room = Room { shared: &self.plugin.memory, parent, children, quota, by_namespace };
         let state = ObservedState { children: &observed.references(), room: Some(room) };
         check::admit(self.call, answer, state, &context)

@@ -147,6 +147,7 @@ mod tests {
     use crate::check::grant::Grant;
     use crate::check::memory_quota::{ByNamespace, Quota};
     use crate::check::memory_share::Account;
+    use crate::check::namespace_share::Namespace;
     use crate::model::decision::{Children, Condition, Descriptor, Document, OwnedKind, Truth};
     use crate::model::kind::Kind;
     use crate::model::object::{Lens, Object, ObservedChildren};
@@ -195,7 +196,7 @@ mod tests {
         let parent = Object::read(r#"{"metadata":{"name":"parent"}}"#, &lens).unwrap();
         let (shared, children, observed) =
             (Account::default(), [reference("ConfigMap", "old")], ObservedChildren::new());
-        let by_namespace = &|| ByNamespace { own: ROOM.held, others: Vec::new() };
+        let by_namespace = &|_: &[Namespace]| ByNamespace { own: ROOM.held, others: Vec::new() };
         let room =
             room.map(|quota| Room { shared: &shared, parent: &parent, children: &observed, quota, by_namespace });
         admit(call, answer, ObservedState { children: &children, room }, &context)

@@ -1,13 +1,16 @@
-//! Memory quota: rejects a decision if caching its children would exceed the part of `limits.heldBytes` that the
-//! namespace of its parent may have, or if caching its children and the parent's status would exceed the plugin's part
+//! Memory quota: rejects a decision if caching its children would exceed the part of `limits.heldBytes` that their
+//! namespace may have, or if caching its children and the parent's status would exceed the plugin's part
 //! of the memory that all plugins [share](super::memory_share). Pure.
 //!
 //! A plugin that may create ConfigMaps and asks for their `data` determines how much the host caches: up to a megabyte
 //! for each child, and hundreds of children for each parent. Often the users of a namespace determine that by their
-//! parents. So namespaces share `limits.heldBytes` by the same rule as plugins share the memory.
+//! parents, or by large objects that look like children of a parent of theirs. So namespaces share `limits.heldBytes` by
+//! the same rule as plugins share the memory, and of what one holds no more counts against another than the rule would
+//! have [admitted](super::namespace_share).
 
 use crate::check::Desired;
-use crate::check::memory_share::{Account, NoShare, may_hold};
+use crate::check::memory_share::{Account, NoShare};
+use crate::check::namespace_share::{Namespace, may_hold_beside};
 use crate::model::decision::Decision;
 use crate::model::kind::ObjectRef;
 use crate::model::object::{OBJECT_OVERHEAD_BYTES, Object, ObservedChildren};
@@ -18,7 +21,7 @@ use crate::model::object::{OBJECT_OVERHEAD_BYTES, Object, ObservedChildren};
 pub enum NoRoom {
     /// The children would exceed the namespace's part of the plugin's quota.
     #[error(
-        "{parent}: its children would take up to {more} bytes more, and those of the parents of its namespace take {held} and may take {may} of the {most} that all namespaces share (limits.heldBytes); return fewer or smaller ones, ask for fewer of their fields in describe, or raise the limit"
+        "{parent}: its children would take up to {more} bytes more, and the children in the same namespace take {held} and may take {may} of the {most} that all namespaces share (limits.heldBytes); return fewer or smaller ones, ask for fewer of their fields in describe, or raise the limit"
     )]
     Children { parent: String, more: usize, held: usize, may: usize, most: usize },
     /// The children and the status would exceed the plugin's part of the shared memory.
@@ -37,9 +40,9 @@ pub struct Room<'a> {
     pub children: &'a ObservedChildren,
     /// The quota for the children of all of the plugin's parents.
     pub quota: Quota,
-    /// Returns the memory that these children use now by namespace. It is only called if that matters, because there
-    /// may be thousands of namespaces.
-    pub by_namespace: &'a dyn Fn() -> ByNamespace,
+    /// Returns the memory that these children use now in these namespaces, and in each other one. It is only called if
+    /// that matters, because there may be thousands of namespaces.
+    pub by_namespace: &'a dyn Fn(&[Namespace]) -> ByNamespace,
 }
 
 /// The memory quota for all children of one plugin, in bytes.
@@ -55,16 +58,16 @@ pub struct Quota {
 
 impl Quota {
     /// Returns whether an answer fits, whatever it is and however the used memory is divided between namespaces: by the
-    /// rule of [`may_hold`], that is so as long as all of them together use a quarter.
+    /// rule of [`may_hold_beside`], that is so as long as all of them together use a quarter.
     fn fits_any(self) -> bool {
         self.held.saturating_add(self.answer) <= self.most / 4
     }
 }
 
-/// The memory of a plugin's children by the namespace of their parents, in bytes.
+/// The memory of a plugin's children by their namespace, in bytes.
 #[derive(Clone, Debug, Default)]
 pub struct ByNamespace {
-    /// The memory of the children in the namespace of this parent.
+    /// The memory of the children in the namespaces in which a decision adds to them.
     pub own: usize,
     /// The memory of the children in each other namespace that has any.
     pub others: Vec<usize>,
@@ -81,19 +84,29 @@ pub fn check(reference: &ObjectRef, decision: &Decision, desired: &[Desired], ro
     if room.quota.fits_any() && room.shared.admit(room.quota.answer).is_ok() {
         return Ok(());
     }
-    let more: usize = desired.iter().map(|one| growth(one, room.children)).sum();
-    check_children(reference, more, room)?;
+    let mut more: usize = 0;
+    // A parent without a namespace may have children in several.
+    let mut namespaces = Vec::new();
+    for (one, bytes) in desired.iter().map(|one| (one, growth(one, room.children))).filter(|(_, bytes)| *bytes > 0) {
+        more = more.saturating_add(bytes);
+        if !namespaces.contains(&one.reference.namespace) {
+            namespaces.push(one.reference.namespace.clone());
+        }
+    }
+    check_children(reference, (more, &namespaces), room)?;
     let more = more.saturating_add(status_growth(decision, room.parent));
-    room.shared.admit(more).map_err(|refused| NoRoom::Shared { parent: reference.to_string(), refused })
+    namespaces.push(reference.namespace.clone());
+    let no_room = |refused| NoRoom::Shared { parent: reference.to_string(), refused };
+    room.shared.admit_for(&namespaces, more).map_err(no_room)
 }
 
-/// Checks that the children may grow by so many bytes within the quota.
-fn check_children(parent: &ObjectRef, more: usize, room: Room<'_>) -> Result<(), NoRoom> {
+/// Checks that the children in these namespaces may grow by so many bytes within the quota.
+fn check_children(parent: &ObjectRef, (more, namespaces): (usize, &[Namespace]), room: Room<'_>) -> Result<(), NoRoom> {
     if more == 0 || room.quota.fits_any() {
         return Ok(());
     }
-    let (most, ByNamespace { own: held, others }) = (room.quota.most, (room.by_namespace)());
-    let may = may_hold(held, &others, most);
+    let (most, ByNamespace { own: held, others }) = (room.quota.most, (room.by_namespace)(namespaces));
+    let may = may_hold_beside(held, &others, most);
     if held.saturating_add(more) <= may {
         return Ok(());
     }
@@ -123,6 +136,7 @@ fn growth(desired: &Desired, children: &ObservedChildren) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::sync::Arc;
 
     use proptest::prelude::*;
@@ -185,7 +199,7 @@ mod tests {
     /// Checks children while others take this memory.
     fn check_beside(wanted: &[Desired], children: &ObservedChildren, held: ByNamespace) -> Result<(), NoRoom> {
         let quota = Quota { held: held.others.iter().sum::<usize>() + held.own, most: MOST, answer: 50_000 };
-        let (shared, by_namespace) = (&Account::default(), &|| held.clone());
+        let (shared, by_namespace) = (&Account::default(), &|_: &[Namespace]| held.clone());
         let room = Room { shared, parent: &with_status(0), children, quota, by_namespace };
         super::check(&parent(), &Decision::default(), wanted, room)
     }
@@ -197,7 +211,7 @@ mod tests {
         let decision =
             Decision { status: Some(json!({ "word": "x".repeat(bytes) }).to_string()), ..Decision::default() };
         let quota = Quota { held: 0, most: MOST, answer: 50_000 };
-        let (parent_before, by_namespace) = (with_status(before), &ByNamespace::default);
+        let (parent_before, by_namespace) = (with_status(before), &|_: &[Namespace]| ByNamespace::default());
         let room = Room { shared: &shared, parent: &parent_before, children: &Vec::new(), quota, by_namespace };
         super::check(&parent(), &decision, &[], room)
     }
@@ -227,8 +241,55 @@ mod tests {
         let refused = check(held(MAY - 10_000, &[0])).unwrap_err();
         assert!(matches!(refused, NoRoom::Children { held: 65_000, may: 50_000, .. }), "{refused:?}");
         assert_eq!(check(held(0, &[MAY])), Ok(()));
-        assert_eq!(check(held(0, &[MOST])), Ok(()), "its part is its own");
-        assert!(check(held(10_000, &[MOST])).is_err(), "and no more than that");
+        for greedy in [MOST, 100 * MOST] {
+            assert_eq!(check(held(16_000, &[greedy])), Ok(()), "it has its share, and a quarter of what is common");
+            let refused = check(held(17_000, &[greedy])).unwrap_err();
+            assert!(matches!(refused, NoRoom::Children { may: 37_500, .. }), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn children_count_in_the_namespaces_that_a_decision_adds_to() {
+        let in_namespace = |namespace: Option<&str>, digest, bytes| {
+            let one = desired("a", digest, bytes);
+            Desired { reference: ObjectRef { namespace: namespace.map(Into::into), ..one.reference }, ..one }
+        };
+        let known = child(&desired("a", "1", 10));
+        let wanted = [
+            in_namespace(Some("n"), "1", 10),
+            in_namespace(Some("b"), "1", MOST),
+            in_namespace(None, "1", 10),
+            in_namespace(Some("b"), "2", 10),
+        ];
+        let asked = Cell::new(Vec::new());
+        let by_namespace = &|namespaces: &[Namespace]| {
+            asked.set(namespaces.to_vec());
+            ByNamespace::default()
+        };
+        let quota = Quota { held: MOST, most: MOST, answer: 50_000 };
+        let room = Room { shared: &Account::default(), parent: &with_status(0), children: &known, quota, by_namespace };
+        let refused = super::check(&parent(), &Decision::default(), &wanted, room);
+        assert!(matches!(refused, Err(NoRoom::Children { .. })), "{refused:?}");
+        assert_eq!(asked.take(), [Some("b".into()), None]);
+    }
+
+    #[test]
+    fn what_a_namespace_holds_beyond_its_part_of_the_shared_memory_counts_for_its_own_parents_only() {
+        let shared = Arc::new(SharedMemory::new(MOST)).account(&"one".into());
+        shared.set(Part::Children, MOST);
+        shared.set_excess(vec![(Some("greedy".into()), 60_000)]);
+        let check_in = |namespace: &str, bytes| {
+            let of = ObjectRef { namespace: Some(namespace.into()), ..parent() };
+            let one = desired("a", "1", bytes);
+            let one = Desired { reference: ObjectRef { namespace: of.namespace.clone(), ..one.reference }, ..one };
+            let quota = Quota { held: 0, most: usize::MAX, answer: 50_000 };
+            let (parent, by_namespace) = (with_status(0), &|_: &[Namespace]| ByNamespace::default());
+            let room = Room { shared: &shared, parent: &parent, children: &Vec::new(), quota, by_namespace };
+            super::check(&of, &Decision::default(), &[one], room)
+        };
+        assert_eq!(check_in("n", 5_000), Ok(()));
+        assert!(matches!(check_in("greedy", 5_000), Err(NoRoom::Shared { .. })));
+        assert!(matches!(check_in("n", 20_000), Err(NoRoom::Shared { .. })), "all that is held has a bound");
     }
 
     proptest! {
@@ -237,7 +298,7 @@ mod tests {
             held in prop::collection::vec(0_usize..500, 1..8), more in 0_usize..500, beyond in 0_usize..8,
         ) {
             let most = 4 * (held.iter().sum::<usize>() + more) + beyond;
-            prop_assert!(held[0] + more <= may_hold(held[0], &held[1..], most));
+            prop_assert!(held[0] + more <= may_hold_beside(held[0], &held[1..], most));
         }
     }
 

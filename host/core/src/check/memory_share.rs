@@ -8,7 +8,9 @@
 //! comes late still finds room.
 //!
 //! Objects that a plugin watches are held without being asked for. Nothing of them can be refused, but they count: a
-//! plugin that reads more than its share is refused everything else.
+//! plugin that reads more than its share is refused everything else. But the users of one namespace write only a part of
+//! them, so of one namespace no more counts than its [part](super::namespace_share), except for its own parents. What is
+//! held all the same is bounded by a reserve beside the memory that is shared.
 //!
 //! Only native code may take all that is left of the other half: else a plugin that holds as much as it may could not be
 //! replaced by a revision that needs less.
@@ -20,6 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 
+use crate::check::namespace_share::Namespace;
 use crate::model::limits::Size;
 
 /// The purpose for which memory is held.
@@ -57,13 +60,18 @@ impl Part {
     }
 }
 
-/// The memory that the host holds for one plugin: bytes for each [`Part`].
+/// The memory that the host holds for one plugin.
 #[derive(Debug, Default)]
-struct Held([AtomicUsize; PARTS.len()]);
+struct Held {
+    /// The bytes for each [`Part`].
+    parts: [AtomicUsize; PARTS.len()],
+    /// How many of these bytes namespaces hold beyond their parts.
+    excess: RwLock<Vec<(Namespace, usize)>>,
+}
 
 impl Held {
     fn of(&self, part: Part) -> &AtomicUsize {
-        let [code, parents, children, reads, fetched, calls] = &self.0;
+        let [code, parents, children, reads, fetched, calls] = &self.parts;
         match part {
             Part::Code => code,
             Part::Parents => parents,
@@ -75,7 +83,14 @@ impl Held {
     }
 
     fn sum(&self) -> usize {
-        self.0.iter().map(|part| part.load(Ordering::Relaxed)).fold(0, usize::saturating_add)
+        self.parts.iter().map(|part| part.load(Ordering::Relaxed)).fold(0, usize::saturating_add)
+    }
+
+    /// Returns the bytes without those that namespaces other than these hold beyond their parts.
+    fn counted_for(&self, namespaces: &[Namespace]) -> usize {
+        let excess = self.excess.read();
+        let excess = excess.iter().filter(|(namespace, _)| !namespaces.contains(namespace)).map(|(_, bytes)| *bytes);
+        self.sum().saturating_sub(excess.fold(0, usize::saturating_add))
     }
 }
 
@@ -135,6 +150,9 @@ impl fmt::Display for ByPlugin {
     }
 }
 
+/// The reserve for what namespaces hold beyond their parts, as a divisor of the memory that is shared.
+const RESERVE: usize = 8;
+
 /// Computes how much a plugin may hold, from what it holds, what each other plugin holds, and what all may hold.
 type Rule = fn(usize, &[usize], usize) -> usize;
 
@@ -180,6 +198,13 @@ impl SharedMemory {
         (self.most < usize::MAX).then_some(self.most)
     }
 
+    /// Returns whether all plugins together may hold so many more bytes, with all that namespaces hold beyond their
+    /// parts. For that there is a reserve beside the memory that is shared.
+    fn has_reserve(&self, more: usize) -> bool {
+        let held = self.held.read().values().map(|held| held.sum()).fold(more, usize::saturating_add);
+        held <= self.most.saturating_add(self.most / RESERVE)
+    }
+
     /// Returns the account of a plugin. From then on the plugin has a share.
     pub fn account(self: &Arc<Self>, plugin: &Arc<str>) -> Account {
         let held = self.held.write().entry(plugin.clone()).or_default().clone();
@@ -222,15 +247,24 @@ impl Account {
     }
 
     fn limit(&self, rule: Rule) -> Option<usize> {
-        let most = self.shared.most()?;
+        Some(self.limit_beside(rule, self.held(), self.shared.most()?, Held::sum))
+    }
+
+    /// Returns how much the plugin may hold if it holds `own` bytes, and the others so much.
+    fn limit_beside(&self, rule: Rule, own: usize, most: usize, of_other: impl Fn(&Held) -> usize) -> usize {
         let held = self.shared.held.read();
-        let others = held.iter().filter(|(plugin, _)| **plugin != self.plugin).map(|(_, held)| held.sum());
-        Some(rule(self.held(), &others.collect::<Vec<_>>(), most))
+        let others = held.iter().filter(|(plugin, _)| **plugin != self.plugin).map(|(_, held)| of_other(held));
+        rule(own, &others.collect::<Vec<_>>(), most)
     }
 
     /// Sets how many bytes the plugin holds for this part.
     pub fn set(&self, part: Part, bytes: usize) {
         self.held.of(part).store(bytes, Ordering::Relaxed);
+    }
+
+    /// Sets which namespaces hold more of the plugin's memory than their parts, and by how many bytes.
+    pub fn set_excess(&self, excess: Vec<(Namespace, usize)>) {
+        *self.held.excess.write() = excess;
     }
 
     /// Returns a charge for this part that holds nothing until it is raised.
@@ -243,15 +277,37 @@ impl Account {
     /// # Errors
     /// When it may not.
     pub fn admit(&self, more: usize) -> Result<(), NoShare> {
-        self.admit_by(may_hold, more)
+        self.admit_by(may_hold, more, None)
     }
 
-    fn admit_by(&self, rule: Rule, more: usize) -> Result<(), NoShare> {
+    /// Checks that the plugin may hold so many more bytes for the objects of these namespaces. What others hold beyond
+    /// their parts does not count.
+    ///
+    /// # Errors
+    /// When it may not.
+    pub fn admit_for(&self, namespaces: &[Namespace], more: usize) -> Result<(), NoShare> {
+        self.admit_by(may_hold, more, Some(namespaces))
+    }
+
+    fn admit_by(&self, rule: Rule, more: usize, namespaces: Option<&[Namespace]>) -> Result<(), NoShare> {
         let (Some(may), held) = (self.limit(rule), self.held()) else { return Ok(()) };
         if more == 0 || held.saturating_add(more) <= may {
             return Ok(());
         }
+        if let Some(namespaces) = namespaces
+            && self.fits_without_excess(rule, more, namespaces)
+        {
+            return Ok(());
+        }
         Err(NoShare { more, held, may, most: self.shared.most, by_plugin: self.shared.by_plugin() })
+    }
+
+    /// Returns whether the plugin may hold so many more bytes for these namespaces if of each other one no more counts
+    /// than its part.
+    fn fits_without_excess(&self, rule: Rule, more: usize, namespaces: &[Namespace]) -> bool {
+        let own = self.held.counted_for(namespaces);
+        let may = self.limit_beside(rule, own, self.shared.most, |other| other.counted_for(namespaces));
+        own.saturating_add(more) <= may && self.shared.has_reserve(more)
     }
 }
 
@@ -268,7 +324,8 @@ impl Charge {
     /// When it may not.
     pub fn check(&self, more: usize) -> Result<(), NoShare> {
         let rule = if self.part == Part::Code { may_hold_with_code } else { may_hold };
-        self.account.admit_by(rule, more)
+        // Calls, what they fetch, and code belong to no namespace.
+        self.account.admit_by(rule, more, Some(&[]))
     }
 }
 
@@ -355,6 +412,24 @@ mod tests {
         let mut code = full.charge(Part::Code);
         code.raise(250);
         assert_eq!(light.admit(250), Ok(()));
+    }
+
+    #[test]
+    fn what_a_namespace_holds_beyond_its_part_counts_against_no_other_namespace_and_no_other_plugin() {
+        let memory = Arc::new(SharedMemory::new(8_000));
+        let [used, other] = ["used", "other"].map(|name| memory.account(&name.into()));
+        used.set(Part::Children, 6_000);
+        other.set(Part::Parents, 2_400);
+        let one = || [Some("n".into())];
+        assert!(used.admit_for(&one(), 100).is_err() && other.admit_for(&one(), 100).is_err());
+        used.set_excess(vec![(Some("greedy".into()), 4_000)]);
+        assert_eq!((used.admit_for(&one(), 500), other.admit_for(&one(), 500)), (Ok(()), Ok(())));
+        let greedy = [Some("n".into()), Some("greedy".into())];
+        assert!(used.admit_for(&greedy, 100).is_err() && other.admit_for(&greedy, 100).is_err());
+        assert_eq!((used.charge(Part::Calls).check(500), other.charge(Part::Calls).check(500)), (Ok(()), Ok(())));
+        // All that is held stays within nine eighths of the memory that is shared.
+        assert_eq!(used.admit_for(&one(), 600), Ok(()));
+        assert_eq!(used.admit_for(&one(), 601).unwrap_err().held, 6_000);
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub mod labels;
 pub mod leave;
 pub mod memory_quota;
 pub mod memory_share;
+pub mod namespace_share;
 pub mod parent_kind;
 pub mod parents_claim;
 pub mod pod;

@@ -1,14 +1,15 @@
 //! A user of a namespace who has the host hold or look at as much as he can: large objects with the label of a plugin,
-//! large children of a parent of his own, and large parents that never go.
+//! large children of a parent of his own, and large parents that never go. Parents of other namespaces are served.
 
 use futures::{StreamExt, stream};
-use hotshoe_tests::guests::{self, Folder};
+use hotshoe_tests::guests::{self, Folder, attacker};
+use hotshoe_tests::host::Start;
 use hotshoe_tests::kinds::{ATTACK, CONFIG_MAP, DEPLOYMENT, MEMCACHED};
 use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Host, Scene, memcached, run};
 use serde_json::{Value, json};
 
-use super::rig::attack;
+use super::rig::{attack, with_spec};
 use super::{HOSTILE, plane};
 
 /// The memory that a host may have, and as many objects of 900 kB in proportion to it as 600 are to 512 MiB.
@@ -20,17 +21,26 @@ const OBJECT_BYTES: usize = 900_000;
 /// How many objects are created at once.
 const AT_ONCE: usize = 4;
 
-/// Creates ConfigMaps with the label of the plugin and these owners.
-async fn hoard(scene: &Scene, owners: &Value) {
+/// Creates ConfigMaps with the label of a plugin and these owners.
+async fn hoard(scene: &Scene, plugin: &str, owners: &Value) {
     let text = "x".repeat(OBJECT_BYTES);
     let create = |number: usize| {
         let metadata = json!({
-            "name": format!("hoard-{number}"), "labels": { "hotshoe.dev/plugin": HOSTILE }, "ownerReferences": owners,
+            "name": format!("hoard-{number}"), "labels": { "hotshoe.dev/plugin": plugin }, "ownerReferences": owners,
         });
         let data = json!({ "text": &text });
         scene.create(json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data }))
     };
     stream::iter(0..OBJECTS).map(create).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
+}
+
+/// Returns the owner references of the children of a parent.
+fn owners(parent: &Value) -> Value {
+    let metadata = &parent["metadata"];
+    json!([{
+        "apiVersion": ATTACK.api_version(), "kind": ATTACK.kind, "name": metadata["name"], "uid": metadata["uid"],
+        "controller": true,
+    }])
 }
 
 async fn start(scene: &mut Scene, folder: &Folder) -> Host {
@@ -86,7 +96,7 @@ fn large_objects_with_the_label_of_a_plugin_take_no_memory_of_a_host_that_runs_o
         let mut host = start(&mut scene, &folder).await;
         scene.create(memcached("cache", 1)).await;
         serves(&scene, &host, 2).await;
-        hoard(&scene, &json!([])).await;
+        hoard(&scene, HOSTILE, &json!([])).await;
         until_gauge(&host, "hotshoe_plugin_objects_without_parent", "the number of all", |count| {
             count == OBJECTS as u64
         })
@@ -110,11 +120,7 @@ fn a_parent_whose_children_do_not_fit_into_the_memory_is_not_decided_and_others_
         let mut scene = Scene::new(plane().await, "hoard-owned").await;
         scene.plane.bind(HOSTILE, "tests-hostile", &scene.namespace).await;
         let parent = scene.create(attack("owner", "")).await;
-        let owner = json!([{
-            "apiVersion": ATTACK.api_version(), "kind": ATTACK.kind, "name": "owner", "uid": parent["metadata"]["uid"],
-            "controller": true,
-        }]);
-        hoard(&scene, &owner).await;
+        hoard(&scene, HOSTILE, &owners(&parent)).await;
         let folder = Folder::of_hostile();
         let host = start(&mut scene, &folder).await;
         let refused = scene.until_condition_of(&ATTACK, "owner", "Reconciled", "False", "LimitExceeded").await;
@@ -134,6 +140,61 @@ fn a_parent_whose_children_do_not_fit_into_the_memory_is_not_decided_and_others_
         }
         scene.until_object(&ATTACK, "owner", "is served", |object| object["status"]["word"] == "good").await;
         until_gauge(&host, "hotshoe_plugin_objects_cut", "zero", |cut| cut == 0).await;
+    });
+}
+
+/// The plugins of the test with two namespaces.
+const USED: usize = 10;
+const OTHER: usize = 11;
+
+/// A parent of one of these plugins.
+fn parent_of(number: usize, name: &str, spec: Value) -> Value {
+    let mut parent = with_spec(name, spec);
+    parent["metadata"]["labels"] = json!({ "attacker": attacker(number) });
+    parent
+}
+
+#[test]
+fn children_forged_in_one_namespace_make_no_decision_in_another_fail() {
+    /// The children of the other namespace: more than its share of `heldBytes`, and less than is left to it beside one
+    /// that takes all that it may.
+    const CHILDREN: usize = 5;
+    const CHILD_BYTES: usize = 500_000;
+    run(async {
+        let plane = plane().await;
+        let (greedy, mut modest) = (Scene::new(plane, "hoard-greedy").await, Scene::new(plane, "hoard-modest").await);
+        let folders = [USED, OTHER].map(Folder::of_attacker);
+        for name in [USED, OTHER].map(attacker) {
+            plane.create_account(&name).await;
+            plane.allow_impersonation(&name).await;
+            for scene in [&greedy, &modest] {
+                plane.bind(&name, "tests-hostile", &scene.namespace).await;
+            }
+        }
+        folders[0].edit("    compileTime: 3s\n", "    compileTime: 3s\n    heldBytes: 8Mi\n");
+        let parent = greedy.create(parent_of(USED, "owner", json!({ "attack": "" }))).await;
+        hoard(&greedy, &attacker(USED), &owners(&parent)).await;
+        let plugins = folders.each_ref().map(Folder::path);
+        let host = Start::new(plane).await.plugins(&plugins).memory(MEMORY).ready().await;
+        modest.watch_log(&host);
+        // The forged children take all the room that one namespace may have, and the plugin may have less in all.
+        greedy.until_condition_of(&ATTACK, "owner", "Reconciled", "False", "LimitExceeded").await;
+
+        let body = json!({ "data": { "text": "x".repeat(CHILD_BYTES) } }).to_string();
+        for name in (0..CHILDREN).map(|number| format!("large-{number}")) {
+            let child = json!({ "group": "", "version": "v1", "kind": "ConfigMap", "name": &name, "body": &body });
+            modest.create(parent_of(USED, &name, json!({ "attack": "dictated", "children": [child] }))).await;
+        }
+        for name in (0..CHILDREN).map(|number| format!("large-{number}")) {
+            modest.until_object(&CONFIG_MAP, &name, "is there", |_| true).await;
+        }
+        for (number, name) in [(USED, "mine"), (OTHER, "of-another-plugin")] {
+            modest.create(parent_of(number, name, json!({ "attack": "" }))).await;
+            modest.until_object(&ATTACK, name, "is served", |object| object["status"]["word"] == "good").await;
+        }
+        let owner = greedy.get(&ATTACK, "owner").await;
+        assert_eq!(condition_parts(&owner, "Reconciled").1, "LimitExceeded");
+        is_within_its_memory(&host);
     });
 }
 
