@@ -157,6 +157,7 @@ pub struct SharedWatch {
     /// The parents whose children this watch shows, by who opened it for them. Empty for a watch of other objects.
     parents: Mutex<HashMap<Viewer, Weak<SharedWatch>>>,
     full_logged: Once,
+    left_out_logged: Once,
     pub(super) health: watch::Sender<Health>,
     pub(super) subscribers: Mutex<HashMap<(Viewer, Role), Subscriber>>,
     pub(super) task: Mutex<Option<AbortOnDropHandle<()>>>,
@@ -175,6 +176,7 @@ impl SharedWatch {
             cache: Store::within(room),
             parents: Mutex::default(),
             full_logged: Once::new(),
+            left_out_logged: Once::new(),
             closed,
             closed_logged: Once::new(),
             lens: RwLock::new(Arc::new(lens)),
@@ -231,8 +233,8 @@ impl SharedWatch {
         let object = Arc::new(self.read(json)?);
         if !self.selects(&object) {
             self.lose(&object);
-        } else if let Some(applied) = self.cache.apply(self.kept(object.clone())) {
-            self.notify_but(&Change::Applied(applied), Some(writer));
+        } else if let Some(change) = self.put(object.clone(), false) {
+            self.notify_but(&change, Some(writer));
         }
         Ok(object)
     }
@@ -270,17 +272,17 @@ impl SharedWatch {
     pub fn store(&self, live: Object) {
         if !self.selects(&live) {
             self.lose(&live);
-        } else if let Some(applied) = self.cache.apply(self.kept(Arc::new(live))) {
-            self.notify(&Change::Applied(applied));
+        } else if let Some(change) = self.put(Arc::new(live), false) {
+            self.notify(&change);
         }
     }
 
     /// Learns the parents whose children this watch shows to a viewer. Returns whether children of theirs are known
-    /// without their content, so that all objects have to be listed again.
+    /// without their content, or may not be known at all, so that all objects have to be listed again.
     pub(super) fn know_parents(&self, viewer: &Viewer, parents: &Arc<SharedWatch>) -> bool {
         self.parents.lock().insert(viewer.clone(), Arc::downgrade(parents));
         let others = self.cache.all(|object| object.reduced == Some(Reduced::NoParent));
-        others.iter().any(|object| parents.has_parent_of(object))
+        self.cache.left_out() > 0 || others.iter().any(|object| parents.has_parent_of(object))
     }
 
     /// Forgets the parents of a viewer.
@@ -296,20 +298,36 @@ impl SharedWatch {
         [true, false].into_iter().filter_map(|namespaced| named_parent(child, kind, namespaced)).any(is_parent)
     }
 
+    /// Stores what is kept of an object, of the running list if it is `listed`. Returns the change, if there is one.
+    fn put(&self, object: Arc<Object>, listed: bool) -> Option<Change> {
+        match self.kept(&object) {
+            Some(kept) if listed => self.cache.list(kept).map(Change::Applied),
+            Some(kept) => self.cache.apply(kept).map(Change::Applied),
+            None => self.cache.leave_out(&object, listed).map(Change::Deleted),
+        }
+    }
+
     /// Returns what is kept of an object: all that the lens shows, or without its content if it has a plugin's label and
-    /// is no child of a known parent, or if there is no room.
-    fn kept(&self, object: Arc<Object>) -> Arc<Object> {
-        let reduced = if !self.may_be_child(&object) {
-            Reduced::NoParent
-        } else if !self.cache.has_room_for(&object) {
+    /// is no child of a known parent, or if there is no room. Nothing is kept of one that is no child of a known parent
+    /// where there is no room for its metadata either: anyone may label any number of objects.
+    fn kept(&self, object: &Arc<Object>) -> Option<Arc<Object>> {
+        if !self.may_be_child(object) {
+            let kept = Object::clone(object).without_content(Reduced::NoParent);
+            if self.cache.has_room_for(&kept) {
+                return Some(Arc::new(kept));
+            }
+            self.left_out_logged.call_once(|| {
+                tracing::warn!(kind = %self.scope.kind, "there are more objects with the label of a plugin and without a parent than the host has room for: the others are not kept; no parent depends on them, so find who creates them and delete them");
+            });
+            return None;
+        }
+        if !self.cache.has_room_for(object) {
             self.full_logged.call_once(|| {
                 tracing::warn!(kind = %self.scope.kind, "the host's watches have no room left for all objects: some are kept without their content, and parents to which they belong are not decided; delete large objects, have plugins ask for fewer fields, or give the host more memory (--memory)");
             });
-            Reduced::NoRoom
-        } else {
-            return object;
-        };
-        Arc::new(Object::clone(&object).without_content(reduced))
+            return Some(Arc::new(Object::clone(object).without_content(Reduced::NoRoom)));
+        }
+        Some(object.clone())
     }
 
     fn may_be_child(&self, object: &Object) -> bool {
@@ -372,12 +390,8 @@ impl SharedWatch {
     pub(super) fn observe(&self, event: watcher::Event<RawObject>) {
         match event {
             watcher::Event::Init => self.cache.begin_list(),
-            watcher::Event::InitApply(raw) => {
-                self.observe_applied(&raw, |object| self.cache.list(self.kept(Arc::new(object))))
-            }
-            watcher::Event::Apply(raw) => {
-                self.observe_applied(&raw, |object| self.cache.apply(self.kept(Arc::new(object))))
-            }
+            watcher::Event::InitApply(raw) => self.observe_applied(&raw, true),
+            watcher::Event::Apply(raw) => self.observe_applied(&raw, false),
             watcher::Event::Delete(raw) => self.observe_deleted(&raw),
             watcher::Event::InitDone => {
                 for gone in self.cache.end_list() {
@@ -388,7 +402,7 @@ impl SharedWatch {
         }
     }
 
-    fn observe_applied(&self, raw: &RawObject, store: impl FnOnce(Object) -> Option<Update>) {
+    fn observe_applied(&self, raw: &RawObject, listed: bool) {
         let key = raw.key();
         if !self.scope.has_namespace(&key) {
             return;
@@ -404,8 +418,8 @@ impl SharedWatch {
         if self.cache.is_echo(&key, raw.version()) {
             return;
         }
-        if let Some(applied) = self.read_raw(raw).and_then(store) {
-            self.notify(&Change::Applied(applied));
+        if let Some(change) = self.read_raw(raw).and_then(|object| self.put(Arc::new(object), listed)) {
+            self.notify(&change);
         }
     }
 
@@ -651,6 +665,41 @@ mod tests {
         children.observe(watcher::Event::InitApply(labelled("early", "a", "uid-a", 2_000)));
         children.observe(watcher::Event::InitDone);
         assert_eq!(reduced(&children, "early"), None);
+        assert!(!children.know_parents(&viewer, &parents));
+    }
+
+    #[test]
+    fn objects_without_a_parent_are_left_out_where_there_is_no_room_and_children_are_not() {
+        let (parents, children) = family(WatchRoom::new(80_000));
+        let viewer = Viewer::active(&"demo".into());
+        parents.learn(&parent("a", "uid-a"), ("demo", Role::Parent)).unwrap();
+        children.observe(watcher::Event::Apply(labelled("child", "a", "uid-a", 100)));
+        let forged = |number: usize| labelled(&format!("forged-{number}"), "b", "uid-b", 100);
+        (0..100).for_each(|number| children.observe(watcher::Event::Apply(forged(number))));
+        let (kept, left_out) = (children.cache.reduced().no_parent, children.cache.left_out());
+        assert!((1..10).contains(&kept) && kept + left_out == 100, "{kept} are kept, {left_out} are left out");
+        children.observe(watcher::Event::Apply(labelled("child-2", "a", "uid-a", 100)));
+        assert_eq!((reduced(&children, "child"), reduced(&children, "child-2")), (None, None));
+        // A child that loses its parent is gone for those that see it.
+        let gone = Arc::new(AtomicUsize::new(0));
+        let counted = gone.clone();
+        let subscriber: Subscriber = Arc::new(move |change| {
+            _ = counted.fetch_add(matches!(change, Change::Deleted(_)).into(), Ordering::Relaxed)
+        });
+        children.subscribers.lock().insert((viewer.clone(), Role::Child), subscriber);
+        let released = children.read(labelled("child-2", "b", "uid-b", 100).json()).unwrap();
+        children.store(Object { resource_version: 6, ..released });
+        assert_eq!((gone.load(Ordering::Relaxed), children.cache.owned_by("uid-a").len()), (1, 1));
+        assert_eq!(children.cache.left_out(), left_out + 1);
+        (0..100).for_each(|number| children.observe(watcher::Event::Delete(forged(number))));
+        assert_eq!((children.cache.reduced().no_parent, children.cache.left_out()), (0, 1));
+        // Parents that become known may have children among what is left out.
+        assert!(children.know_parents(&viewer, &parents), "all have to be listed again");
+        children.observe(watcher::Event::Init);
+        children.observe(watcher::Event::InitApply(labelled("child", "a", "uid-a", 100)));
+        children.observe(watcher::Event::InitApply(labelled("child-2", "b", "uid-b", 100)));
+        children.observe(watcher::Event::InitDone);
+        assert_eq!((children.cache.reduced().no_parent, children.cache.left_out()), (1, 0));
         assert!(!children.know_parents(&viewer, &parents));
     }
 

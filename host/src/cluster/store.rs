@@ -49,6 +49,8 @@ struct Inner {
     room: Arc<WatchRoom>,
     /// How many objects are kept without their content.
     reduced: ReducedCount,
+    /// How often an object was not kept since the last list began.
+    left_out: usize,
     /// The objects of each plugin.
     held: HashMap<Box<str>, Held>,
     tombstones: VecDeque<(Arc<str>, u64)>,
@@ -161,7 +163,7 @@ impl Store {
         Self { inner: Mutex::new(Inner { room, ..Inner::default() }) }
     }
 
-    /// Returns whether there is room for the content of an object.
+    /// Returns whether there is room for the content of an object, or for the object itself if it has no known parent.
     pub fn has_room_for(&self, object: &Object) -> bool {
         let inner = self.lock();
         inner.room.admits(object, inner.objects.get(&object.key).map(|known| &**known))
@@ -187,6 +189,18 @@ impl Store {
         self.lock().list(object.into())
     }
 
+    /// Does not keep an object, and forgets what is known of it. Returns what was known, if this version is newer. `listed`
+    /// says whether the running list shows it.
+    pub fn leave_out(&self, object: &Object, listed: bool) -> Option<Arc<Object>> {
+        self.lock().leave_out(object, listed)
+    }
+
+    /// Returns how many objects are not kept, by the last list and the events since. An object that has changed since then
+    /// counts again.
+    pub fn left_out(&self) -> usize {
+        self.lock().left_out
+    }
+
     /// Returns whether this version of an object, or a newer one, is known. Always false while a list runs: every
     /// object of the list must be recorded as seen, and may be needed with more fields than before.
     pub fn is_echo(&self, key: &Key, version: u64) -> bool {
@@ -201,7 +215,9 @@ impl Store {
 
     /// Begins a list. Objects that the list does not show until its end are gone.
     pub fn begin_list(&self) {
-        self.lock().listing = Some(Listing::default());
+        let mut inner = self.lock();
+        inner.listing = Some(Listing::default());
+        inner.left_out = 0;
     }
 
     /// Ends the list. Returns the objects that are gone.
@@ -358,6 +374,21 @@ impl Inner {
         self.put(new)
     }
 
+    fn leave_out(&mut self, object: &Object, listed: bool) -> Option<Arc<Object>> {
+        self.left_out = self.left_out.saturating_add(1);
+        let known = self.objects.get(&object.key)?;
+        let is_as_listed = listed
+            && self
+                .listing
+                .as_ref()
+                .is_some_and(|listing| !listing.deleted.contains(&object.uid) && !listing.seen.contains(&object.key));
+        // A newer version is known from our own write.
+        if known.resource_version > object.resource_version && !is_as_listed {
+            return None;
+        }
+        self.forget(&object.key)
+    }
+
     fn put(&mut self, new: Arc<Object>) -> Option<Update> {
         if self.objects.get(&new.key).is_some_and(|known| *known == new) {
             return None;
@@ -376,7 +407,10 @@ impl Inner {
         if let Some(listing) = &mut self.listing {
             listing.deleted.insert(object.uid.clone());
         }
-        let known = self.objects.get(&object.key)?;
+        let Some(known) = self.objects.get(&object.key) else {
+            self.left_out = self.left_out.saturating_sub(1);
+            return None;
+        };
         // A new object of this name may be known already, from our own write.
         if known.uid != object.uid {
             return None;
@@ -560,6 +594,27 @@ mod tests {
         let cache = Store::default();
         cache.apply(object("a", "1", 9));
         assert_eq!(listed(&cache, [object("a", "1", 9)]), 0);
+    }
+
+    #[test]
+    fn what_is_left_out_is_forgotten_unless_a_newer_version_is_known() {
+        let cache = Store::default();
+        cache.apply(object("a", "1", 9));
+        assert!(cache.leave_out(&object("a", "1", 5), false).is_none());
+        assert_eq!(cache.leave_out(&object("a", "1", 10), false).unwrap().resource_version, 9);
+        assert!(cache.is_empty() && cache.leave_out(&object("b", "2", 3), false).is_none());
+        assert_eq!(cache.left_out(), 3);
+        cache.delete(&object("b", "2", 4));
+        assert_eq!(cache.left_out(), 2);
+        assert!(cache.apply(object("a", "1", 11)).is_some(), "it can be kept later");
+        cache.apply(object("written", "3", 20));
+        cache.begin_list();
+        assert_eq!(cache.left_out(), 0);
+        cache.apply(object("written", "3", 21));
+        assert!(cache.leave_out(&object("a", "1", 2), true).is_some(), "the list is right, as after a restore");
+        assert!(cache.leave_out(&object("written", "3", 20), true).is_none(), "but not about what was written since");
+        assert!(cache.end_list().is_empty());
+        assert_eq!((cache.len(), cache.left_out()), (1, 2));
     }
 
     #[test]

@@ -35,6 +35,10 @@ const MAX_BACKOFF: Duration = Duration::from_secs(2);
 /// The time without a failure after which the back-off starts again from the beginning.
 const BACKOFF_RESET: Duration = Duration::from_secs(30);
 
+/// How long a watch that leaves objects out goes on without a list. They may have become children of a parent, and there
+/// may be room again.
+const LEFT_OUT_PAUSE: Duration = Duration::from_secs(600);
+
 /// The advice during an outage without a known cause.
 const OUTAGE_ADVICE: &str = "it is asked again every 2 s, and what changes meanwhile is acted on when it is back; if it should be up, check its address in the kubeconfig and the network path to it";
 
@@ -93,6 +97,13 @@ impl Watches {
     pub fn replace_parents(&self, children: &Arc<SharedWatch>, viewer: &Viewer, parents: &Arc<SharedWatch>) {
         if children.know_parents(viewer, parents) {
             self.start(children);
+        }
+    }
+
+    /// Lists the objects of a watch again if it has left some out.
+    pub fn list_left_out(&self, watch: &Arc<SharedWatch>) {
+        if watch.cache.left_out() > 0 {
+            self.start(watch);
         }
     }
 
@@ -214,7 +225,16 @@ async fn follow(
         // Metadata alone saves, for example, half of a Pod from being encoded, sent and read.
         let client = cluster.lister(is_of_metadata);
         let mut events = watcher(api(&client, &resource, namespace.as_deref()), config(&scope.selector)).boxed();
-        while let Some(event) = events.next().await {
+        let mut listed = Instant::now();
+        loop {
+            let Ok(event) = tokio::time::timeout_at(listed + LEFT_OUT_PAUSE, events.next()).await else {
+                if watch.upgrade().is_some_and(|watch| watch.cache.left_out() > 0) {
+                    break;
+                }
+                listed = Instant::now();
+                continue;
+            };
+            let Some(event) = event else { break };
             let Some(watch) = watch.upgrade() else { return };
             let error = match event {
                 Ok(event) => {

@@ -6,6 +6,7 @@ use hashbrown::HashMap;
 
 use crate::cluster::discovery::{Kinds, Resource};
 use crate::cluster::shared_watch::SharedWatch;
+use crate::cluster::store::Store;
 use crate::cluster::view;
 use crate::cluster::view::{ReadView, View};
 use crate::config::PluginConfig;
@@ -125,9 +126,11 @@ impl ActiveRevision {
         missing
     }
 
-    /// Returns how many objects of this revision's watches are known without their content because there is no room.
+    /// Returns how many objects of this revision's watches are known without their content, or not known at all, because
+    /// there is no room.
     pub fn cut(&self) -> usize {
-        let children = self.owned.iter().map(|view| view.watch.cache.reduced_of(&self.plugin.name).no_room);
+        let cut = |cache: &Store| cache.reduced_of(&self.plugin.name).no_room + cache.left_out();
+        let children = self.owned.iter().map(|view| cut(&view.watch.cache));
         let others = self.reads.iter().map(|read| &read.view.watch).chain([&self.parents.watch]);
         children.chain(others.map(|watch| watch.cache.reduced().no_room)).sum()
     }

@@ -214,6 +214,7 @@ async fn open(
     let reads: Vec<ReadView> = descriptor.reads.iter().map(|read| open_read(interest, &parents, read)).collect();
     // Children are known by their parents. If those cannot be listed, it is to be seen what else cannot.
     parents.watch.tried().await;
+    let are_parents_listed = parents.watch.health() == Health::Synced;
     let mut owned: Vec<View> =
         descriptor.owns.iter().map(|owned| open_owned(interest, &parents, &owned.kind, &owned.fields)).collect();
     let synced = async {
@@ -229,6 +230,13 @@ async fn open(
         resource
     };
     let ((), resource) = tokio::join!(synced, known);
+    if !are_parents_listed {
+        // Children that were listed before their parents may have been left out.
+        for view in &owned {
+            interest.watches.list_left_out(&view.watch);
+            view.watch.synced().await;
+        }
+    }
     let namespaces = open_namespaces(&plugin.grant, interest, &parents);
     if let Some(namespaces) = &namespaces {
         namespaces.synced().await;

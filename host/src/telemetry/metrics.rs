@@ -151,7 +151,7 @@ impl Default for Metrics {
             cut: gauge(
                 table,
                 "hotshoe_plugin_objects_cut",
-                "Watched objects that are kept without their content, because there is no room for it",
+                "Watched objects that are kept without their content, or not at all, because there is no room for them",
             ),
             without_parent: gauge(
                 table,

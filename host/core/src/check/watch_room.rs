@@ -4,32 +4,49 @@
 //!
 //! Namespaces share the room by the rule by which plugins share the memory, so a namespace whose objects are large takes
 //! no room from one whose objects are small.
+//!
+//! Anyone may give objects the label of a plugin, and any number of them. Of those that are no children of a known parent
+//! only the metadata is kept, and nothing depends on it. So these have a room of their own, and where it ends they are
+//! not kept at all.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use crate::check::memory_share::may_hold;
-use crate::model::object::{OBJECT_OVERHEAD_BYTES, Object};
+use crate::check::namespace_share::Namespace;
+use crate::model::object::{OBJECT_OVERHEAD_BYTES, Object, Reduced};
 
 /// The memory that all watches share.
 #[derive(Debug)]
 pub struct WatchRoom {
     most: usize,
-    held: Mutex<Held>,
+    rooms: Mutex<Rooms>,
 }
 
-#[derive(Debug, Default)]
-struct Held {
-    sum: usize,
-    by_namespace: HashMap<Option<Arc<str>>, usize>,
+#[derive(Debug)]
+struct Rooms {
+    /// The content of parents, their children, and what plugins read.
+    content: Held,
+    /// Objects without a known parent.
+    without_parent: Held,
 }
+
+/// What is held of one room, in bytes.
+#[derive(Debug)]
+struct Held {
+    most: usize,
+    sum: usize,
+    by_namespace: HashMap<Namespace, usize>,
+}
+
+/// The room for objects without a known parent, as a divisor of that for the content of all others.
+const WITHOUT_PARENT: usize = 8;
 
 impl Default for WatchRoom {
     /// Returns a room without a limit.
     fn default() -> Self {
-        Self { most: usize::MAX, held: Mutex::default() }
+        Self::new(usize::MAX)
     }
 }
 
@@ -37,7 +54,8 @@ impl WatchRoom {
     /// Builds the room of a host whose plugins may hold so many bytes. It is all of that, so that what the plugins'
     /// own limits admit is kept: one namespace alone may take three quarters.
     pub fn new(most: usize) -> Self {
-        Self { most, held: Mutex::default() }
+        let without_parent = if most < usize::MAX { most / WITHOUT_PARENT } else { most };
+        Self { most, rooms: Mutex::new(Rooms { content: Held::of(most), without_parent: Held::of(without_parent) }) }
     }
 
     /// Returns how many bytes the content of all objects may take; none without a limit.
@@ -45,42 +63,72 @@ impl WatchRoom {
         (self.most < usize::MAX).then_some(self.most)
     }
 
-    /// Returns whether the content of an object may be kept, in the place of what is known of it.
+    /// Returns whether an object may be kept in the place of what is known of it: with its content, or at all if it has
+    /// no known parent.
     pub fn admits(&self, object: &Object, known: Option<&Object>) -> bool {
-        let more = object.content().saturating_sub(known.map_or(0, Object::content));
+        let known = known.filter(|known| is_without_parent(known) == is_without_parent(object)).map_or(0, bytes);
+        let more = bytes(object).saturating_sub(known);
         // A content that takes no more memory than the place of its object costs nothing that could be spared.
-        if more == 0 || object.content() <= OBJECT_OVERHEAD_BYTES {
-            return true;
-        }
-        let held = self.held.lock();
-        // However the sum is divided between namespaces. Most hosts never get beyond that.
-        if held.sum.saturating_add(more) <= self.most / 4 {
-            return true;
-        }
-        if held.sum.saturating_add(more) > self.most {
-            return false;
-        }
-        let own = held.by_namespace.get(&object.key.namespace).copied().unwrap_or_default();
-        let others = held.by_namespace.iter().filter(|(namespace, _)| **namespace != object.key.namespace);
-        let others: Vec<usize> = others.map(|(_, bytes)| *bytes).collect();
-        own.saturating_add(more) <= may_hold(own, &others, self.most)
+        let is_small = !is_without_parent(object) && bytes(object) <= OBJECT_OVERHEAD_BYTES;
+        more == 0 || is_small || self.rooms.lock().of(object).admits(&object.key.namespace, more)
     }
 
     /// Records that an object is kept.
     pub fn add(&self, object: &Object) {
-        let (mut held, bytes) = (self.held.lock(), object.content());
-        held.sum = held.sum.saturating_add(bytes);
-        *held.by_namespace.entry(object.key.namespace.clone()).or_default() += bytes;
+        self.rooms.lock().of(object).add(&object.key.namespace, bytes(object));
     }
 
     /// Records that an object is no longer kept.
     pub fn subtract(&self, object: &Object) {
-        let (mut held, bytes) = (self.held.lock(), object.content());
-        held.sum = held.sum.saturating_sub(bytes);
-        if let Some(here) = held.by_namespace.get_mut(&object.key.namespace) {
+        self.rooms.lock().of(object).subtract(&object.key.namespace, bytes(object));
+    }
+}
+
+fn is_without_parent(object: &Object) -> bool {
+    object.reduced == Some(Reduced::NoParent)
+}
+
+/// Returns how many bytes of its room an object takes.
+fn bytes(object: &Object) -> usize {
+    if is_without_parent(object) { object.held() } else { object.content() }
+}
+
+impl Rooms {
+    fn of(&mut self, object: &Object) -> &mut Held {
+        if is_without_parent(object) { &mut self.without_parent } else { &mut self.content }
+    }
+}
+
+impl Held {
+    fn of(most: usize) -> Self {
+        Self { most, sum: 0, by_namespace: HashMap::new() }
+    }
+
+    fn admits(&self, namespace: &Namespace, more: usize) -> bool {
+        // However the sum is divided between namespaces. Most hosts never get beyond that.
+        if self.sum.saturating_add(more) <= self.most / 4 {
+            return true;
+        }
+        if self.sum.saturating_add(more) > self.most {
+            return false;
+        }
+        let own = self.by_namespace.get(namespace).copied().unwrap_or_default();
+        let others = self.by_namespace.iter().filter(|(other, _)| *other != namespace);
+        let others: Vec<usize> = others.map(|(_, bytes)| *bytes).collect();
+        own.saturating_add(more) <= may_hold(own, &others, self.most)
+    }
+
+    fn add(&mut self, namespace: &Namespace, bytes: usize) {
+        self.sum = self.sum.saturating_add(bytes);
+        *self.by_namespace.entry(namespace.clone()).or_default() += bytes;
+    }
+
+    fn subtract(&mut self, namespace: &Namespace, bytes: usize) {
+        self.sum = self.sum.saturating_sub(bytes);
+        if let Some(here) = self.by_namespace.get_mut(namespace) {
             *here = here.saturating_sub(bytes);
             if *here == 0 {
-                held.by_namespace.remove(&object.key.namespace);
+                self.by_namespace.remove(namespace);
             }
         }
     }
@@ -119,8 +167,42 @@ mod tests {
         let modest = (0..4).filter(|number| keep(&room, object("modest", &number.to_string(), 100_000))).count();
         assert_eq!(modest, 4);
         assert!(keep(&room, object("greedy", "small", 500)), "a small object is always kept");
-        let sum = room.held.lock().sum;
+        let sum = room.rooms.lock().content.sum;
         assert!(sum <= MOST, "{sum}");
+    }
+
+    #[test]
+    fn objects_without_a_parent_have_a_room_of_their_own_which_namespaces_share() {
+        let room = WatchRoom::new(MOST);
+        let keep = |namespace: &str, name: usize| {
+            let object = object(namespace, &name.to_string(), 50_000).without_content(Reduced::NoParent);
+            let admitted = room.admits(&object, None);
+            if admitted {
+                room.add(&object);
+            }
+            admitted
+        };
+        let kept = (0..500_000).take_while(|number| keep("greedy", *number)).count();
+        assert!((170..190).contains(&kept), "{kept} are kept");
+        assert!((0..50).all(|number| keep("modest", number)));
+        assert_eq!(room.rooms.lock().content.sum, 0, "they take no room of others");
+        assert!(room.rooms.lock().without_parent.sum <= MOST / WITHOUT_PARENT);
+        let first = object("greedy", "0", 1).without_content(Reduced::NoParent);
+        assert!(room.admits(&first, Some(&first)), "what is kept stays");
+        (0..50).for_each(|number| {
+            room.subtract(&object("modest", &number.to_string(), 1).without_content(Reduced::NoParent))
+        });
+        assert_eq!(room.rooms.lock().without_parent.by_namespace.len(), 1);
+    }
+
+    #[test]
+    fn an_object_that_finds_its_parent_needs_room_for_all_its_content() {
+        let room = WatchRoom::new(MOST);
+        let found = object("n", "a", 1_600_000);
+        let before = found.clone().without_content(Reduced::NoParent);
+        room.add(&before);
+        assert!(!room.admits(&found, Some(&before)));
+        assert!(room.admits(&object("n", "a", 1_400_000), Some(&before)));
     }
 
     #[test]
@@ -131,8 +213,8 @@ mod tests {
         assert!(!room.admits(&object("n", "b", 200_000), None));
         assert!(room.admits(&object("n", "a", 1_300_000), Some(&first)));
         room.subtract(&first);
-        assert_eq!(room.held.lock().sum, 0);
-        assert!(room.held.lock().by_namespace.is_empty());
+        assert_eq!(room.rooms.lock().content.sum, 0);
+        assert!(room.rooms.lock().content.by_namespace.is_empty());
         assert!(room.admits(&object("n", "b", 200_000), None));
     }
 
@@ -150,7 +232,7 @@ mod tests {
             for (number, (namespace, bytes)) in objects.iter().enumerate() {
                 keep(&room, object(&namespace.to_string(), &number.to_string(), *bytes));
             }
-            let sum = room.held.lock().sum;
+            let sum = room.rooms.lock().content.sum;
             prop_assert!(sum <= MOST + objects.len() * OBJECT_OVERHEAD_BYTES, "{sum}");
         }
     }
