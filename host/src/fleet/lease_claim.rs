@@ -78,15 +78,15 @@ impl LeaseClaim {
         // nothing.
         if let Some(theirs) = theirs.filter(|_| !self.is_seen_in(term)) {
             self.claimed = None;
-            if let Some(waits) = self.wait_for(theirs).await {
+            if let Some(waits) = self.wait_for(&described.object.key.name, theirs).await {
                 return waits;
             }
         }
         if self.ours.is_none() || self.is_unclaimable { Standing::Works } else { Standing::Claims }
     }
 
-    /// Returns that this host waits, while a host holds the Lease that the object names.
-    async fn wait_for(&mut self, theirs: &str) -> Option<Standing> {
+    /// Returns that this host waits, while a host holds the Lease that the object of this name names.
+    async fn wait_for(&mut self, object: &str, theirs: &str) -> Option<Standing> {
         let is_new = self.others.as_ref().is_none_or(|others| !others.are(theirs));
         let others = match &mut self.others {
             Some(others) if !is_new => others,
@@ -94,7 +94,7 @@ impl LeaseClaim {
         };
         let holder = others.holder(&self.cluster).await?;
         let message = format!(
-            "hosts of the Lease {theirs} work for this Plugin: {holder}; this host waits until that Lease has expired: give the hosts selectors (--plugin-selector) that do not overlap, or the same --lease-name"
+            "hosts of the Lease {theirs} work for this Plugin: {holder}; this host waits until that Lease has expired: give the hosts selectors (--plugin-selector) that do not overlap, or the same --lease-name; if no host of that Lease works for this Plugin any more, remove its claim: `kubectl patch plugins.hotshoe.dev {object} --subresource=status --type=merge -p '{{\"status\":{{\"lease\":null}}}}'`"
         );
         self.is_event_due |= is_new;
         Some(Standing::Waits { message, is_new })
@@ -179,7 +179,9 @@ mod tests {
         fn answer(&mut self, method: &Method, path: &str, body: &str) -> String {
             if path.contains("/leases") {
                 let spec = json!({ "holderIdentity": "other-host", "leaseDurationSeconds": 10 });
-                let lease = json!({ "metadata": { "name": "theirs", "resourceVersion": "1" }, "spec": spec });
+                let marks = json!({ "hotshoe.dev/sharding": "1" });
+                let metadata = json!({ "name": "theirs", "resourceVersion": "1", "annotations": marks });
+                let lease = json!({ "metadata": metadata, "spec": spec });
                 let items = if self.is_held { vec![lease] } else { Vec::new() };
                 return json!({ "items": items }).to_string();
             }
