@@ -2,8 +2,8 @@
 //!
 //! As everywhere, no clock of another machine is read: a Lease has expired when it has not changed for its duration.
 //!
-//! Who may write the status of a `Plugin` object chooses which Leases it names. So only those count that a host keeps: with
-//! a name and the marks that a host gives its Leases.
+//! Who may write the status of a `Plugin` object chooses which Leases it names. So only those count that a host keeps:
+//! with a name and the marks that a host gives its Leases.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -9,8 +9,8 @@
 //!
 //! Objects that a plugin watches are held without being asked for. Nothing of them can be refused, but they count: a
 //! plugin that reads more than its share is refused everything else. But the users of one namespace write only a part of
-//! them, so of one namespace no more counts than its [part](super::namespace_share), except for its own parents. What is
-//! held all the same is bounded by a reserve beside the memory that is shared.
+//! them, so of one namespace no more counts than its [part](super::namespace_share), except for its own parents. What
+//! is held all the same is bounded by a reserve beside the memory that is shared.
 //!
 //! Only native code may take all that is left of the other half: else a plugin that holds as much as it may could not be
 //! replaced by a revision that needs less.

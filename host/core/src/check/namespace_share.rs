@@ -110,18 +110,22 @@ mod tests {
             // One of seven namespaces holds nothing; so many there are from the beginning.
             let mut held = [0; 6];
             for (namespace, bytes) in steps {
-                let others: Vec<_> = (0..6).filter(|other| *other != namespace).map(|other| held[other]).chain([0]).collect();
+                let others = (0..6).filter(|other| *other != namespace).map(|other| held[other]);
+                let others: Vec<_> = others.chain([0]).collect();
                 if held[namespace] + bytes <= may_hold(held[namespace], &others, most) {
                     held[namespace] += bytes;
                 }
             }
             let counted = counted(&held, most);
             // Halves are rounded down.
-            prop_assert!(held.iter().zip(&counted).all(|(held, counted)| held - counted <= 1), "{:?} {:?}", held, counted);
+            let is_near = held.iter().zip(&counted).all(|(held, counted)| held - counted <= 1);
+            prop_assert!(is_near, "{:?} {:?}", held, counted);
         }
 
         #[test]
-        fn no_more_counts_than_all_may_hold(held in prop::collection::vec(0_usize..5_000, 0..8), most in 0_usize..2_000) {
+        fn no_more_counts_than_all_may_hold(
+            held in prop::collection::vec(0_usize..5_000, 0..8), most in 0_usize..2_000,
+        ) {
             prop_assert!(counted(&held, most).iter().sum::<usize>() <= most);
         }
     }
