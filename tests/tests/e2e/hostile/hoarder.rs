@@ -144,8 +144,8 @@ fn a_parent_whose_children_do_not_fit_into_the_memory_is_not_decided_and_others_
 }
 
 /// The plugins of the test with two namespaces.
-const USED: usize = 10;
-const OTHER: usize = 11;
+const USED: usize = 7;
+const OTHER: usize = 8;
 
 /// A parent of one of these plugins.
 fn parent_of(number: usize, name: &str, spec: Value) -> Value {
