@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 pub const TIMEOUT: Duration = Duration::from_secs(90);
 /// The time between the first two probes. It grows by half at each probe: what comes soon is seen at once, and what
 /// takes long is not asked for all the time, which would slow down the other tests.
-const FIRST_INTERVAL: Duration = Duration::from_millis(20);
+const FIRST_INTERVAL: Duration = Duration::from_millis(50);
 /// The maximum time between two probes.
 const MAX_INTERVAL: Duration = Duration::from_millis(250);
 /// The maximum duration of a test, whatever it waits for.
