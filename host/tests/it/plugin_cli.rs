@@ -505,7 +505,7 @@ fn completion_offers_no_hidden_command() {
 #[test]
 fn a_missing_cluster_configuration_is_reported_once_with_what_to_do() {
     let dir = plugin(&Guest::default(), CASE);
-    let output = hotshoe(dir.path(), &["run", "--kubeconfig", "missing", "."]);
+    let output = hotshoe(dir.path(), &["run", "--kubeconfig", "missing", "--listen", "127.0.0.1:0", "."]);
     assert!(!output.status.success());
     let text = stderr(&output);
     assert!(text.contains("--kubeconfig") && text.contains("missing"), "{text}");
