@@ -33,6 +33,10 @@ use hotshoe_core::model::object::{Object, ObservedChildren};
 /// parent of the same name. After that something else keeps the child, and a conflict is reported.
 const MAX_COLLECTION_WAITS: u32 = 20;
 
+/// How many children a pass prunes. Users of a namespace may make thousands of objects that look like children, which
+/// are deleted one after the other; what is desired in other namespaces must not wait for all of that.
+const MOST_PRUNED: usize = 20;
+
 /// The result of the writes of a pass.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOutcome {
@@ -51,6 +55,8 @@ pub struct WriteOutcome {
     pub retry_soon: bool,
     /// Whether the namespace is being deleted.
     pub terminating: bool,
+    /// Whether the next pass has to prune the rest.
+    prunes_more: bool,
     /// The child writes that had no answer in time.
     pub unanswered: Vec<ApiError>,
     /// Whether a child was invalid, so that the API server would accept it from no client.
@@ -132,6 +138,7 @@ async fn write(pass: &mut Pass<'_>, observed: &Observed, checked: Checked) -> Re
             write_children(pass, observed, planned, &mut written).await;
             let children = written.remaining_children(observed);
             let state = &mut pass.state;
+            let is_complete = !written.retry_soon && !written.terminating && !written.prunes_more;
             let in_sync = state.refused.is_empty() && state.unsettled.is_empty() && state.contention.is_over();
             let about = InSync {
                 basis: pass.active.basis,
@@ -139,7 +146,7 @@ async fn write(pass: &mut Pass<'_>, observed: &Observed, checked: Checked) -> Re
                 desired: intent.children,
             };
             state.in_sync =
-                (in_sync && !written.retry_soon).then(|| sync_fingerprint(&pass.controller.hasher, about, &children));
+                (in_sync && is_complete).then(|| sync_fingerprint(&pass.controller.hasher, about, &children));
             pass.children = children;
         }
         // Nothing is applied, so earlier refusals and delays are over.
@@ -227,14 +234,19 @@ fn logged_apply(
     LoggedApply { desired, fields }
 }
 
-/// Removes from the plan the children that may not be pruned, the writes that are not due, and the applies that had no
-/// effect before.
+/// Removes from the plan the children that may not be pruned, the writes that are not due, the prunes that are left to
+/// the next pass, and the applies that had no effect before.
 fn narrow(pass: &mut Pass<'_>, observed: &Observed, plan: &mut Plan, written: &mut WriteOutcome) {
     let context = context(pass.controller, pass.active, observed);
     plan.prune.retain(|(kind, child)| may_prune(pass, &reference(kind, &child.key), &context));
     written.refusal_ended = pass.state.refused.keep_planned(plan);
     let is_due = |child: &ObjectRef| pass.state.refused.is_due(child, || refusal_basis(pass, observed, child));
     plan.prune.retain(|(kind, child)| is_due(&reference(kind, &child.key)));
+    // The clean-up of a parent has nothing else to write.
+    written.prunes_more = !observed.parent.deleting && plan.prune.len() > MOST_PRUNED;
+    if written.prunes_more {
+        plan.prune.truncate(MOST_PRUNED);
+    }
     plan.apply.retain(|apply| {
         is_due(&apply.desired.reference)
             && !had_no_effect(observed, &apply.desired, &pass.state.unsettled, pass.manager())

@@ -94,3 +94,80 @@ fn a_tenant_has_children_in_its_namespaces_and_in_none_that_is_not_granted() {
         assert!(second.find(&QUOTA, &child).await.is_some());
     });
 }
+
+#[test]
+fn a_namespace_that_is_deleted_and_created_again_gets_its_quota_and_policy_again() {
+    run(async {
+        let plane = ControlPlane::shared().await;
+        plane.install_definition(&repository("crds/platform.example.com_tenants.yaml")).await;
+        let mut scene = Scene::new(plane, "tenant-again").await;
+        give(&scene).await;
+        let only = OnlyHost::start(plane, Folder::of_plugin("tenant"), "tenant-again-host").await;
+        scene.watch_log(&only.host);
+        let name = scene.namespace.clone();
+        let child = format!("tenant-{name}");
+        scene.admin.create(&tenant(&name, &[&name])).await.expect("a tenant");
+        until_condition(&scene, &name, "Ready", ("True", "1 namespaces")).await;
+        scene.admin.delete(&NAMESPACE, "", &name).await.expect("a deletion");
+        scene.gone_namespace().await;
+        plane.create_namespace(&name).await;
+        give(&scene).await;
+        scene.until_object(&QUOTA, &child, "is there again", |_| true).await;
+        scene.until_object(&NETWORK_POLICY, &child, "is there again", |_| true).await;
+        until_condition(&scene, &name, "Ready", ("True", "1 namespaces")).await;
+        scene.admin.delete(&TENANT, "", &name).await.expect("a deletion");
+        scene.gone(&QUOTA, &child).await;
+    });
+}
+
+#[test]
+fn a_change_in_one_namespace_does_not_wait_until_all_forged_children_in_another_are_pruned() {
+    const FORGED: usize = 120;
+    run(async {
+        let plane = ControlPlane::shared().await;
+        plane.install_definition(&repository("crds/platform.example.com_tenants.yaml")).await;
+        let (mut scene, greedy) = (Scene::new(plane, "tenant-good").await, Scene::new(plane, "tenant-forged").await);
+        give(&scene).await;
+        give(&greedy).await;
+        let name = scene.namespace.clone();
+        let parent = scene.admin.create(&tenant(&name, &[&name, &greedy.namespace])).await.expect("a tenant");
+        for number in 0..FORGED {
+            let owner = json!({
+                "apiVersion": TENANT.api_version(), "kind": TENANT.kind, "name": name, "uid": parent["metadata"]["uid"],
+                "controller": true,
+            });
+            let metadata = json!({
+                "name": format!("tenant-forged-{number}"), "labels": { "hotshoe.dev/plugin": "tenant" },
+                "ownerReferences": [owner],
+            });
+            let forged = json!({
+                "apiVersion": NETWORK_POLICY.api_version(), "kind": NETWORK_POLICY.kind, "metadata": metadata,
+                "spec": { "podSelector": {} },
+            });
+            greedy.create(forged).await;
+        }
+        let only = OnlyHost::start(plane, Folder::of_plugin("tenant"), "tenant-forged-host").await;
+        scene.watch_log(&only.host);
+        let forged = async || {
+            let policies = greedy.list(&NETWORK_POLICY).await;
+            let is_forged = |policy: &&Value| policy["metadata"]["name"].to_string().contains("tenant-forged-");
+            policies.iter().filter(is_forged).count()
+        };
+        let pruning = async || match forged().await {
+            FORGED => Err("all of them are there".to_owned()),
+            left => Ok(left),
+        };
+        scene.until("the forged children are being pruned", pruning).await;
+        scene.admin.merge(&TENANT, "", &name, &json!({ "spec": { "quota": { "pods": 6 } } })).await.expect("a change");
+        let is_changed = |quota: &Value| quota["spec"]["hard"]["pods"] == "6";
+        scene.until_object(&QUOTA, &format!("tenant-{name}"), "is changed", is_changed).await;
+        assert!(forged().await > 0, "the change has waited for all of them");
+        let pruned = async || match forged().await {
+            0 => Ok(()),
+            left => Err(format!("{left} are left")),
+        };
+        scene.until("all of them are pruned", pruned).await;
+        scene.admin.delete(&TENANT, "", &name).await.expect("a deletion");
+        scene.gone(&QUOTA, &format!("tenant-{name}")).await;
+    });
+}
