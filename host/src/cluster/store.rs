@@ -13,9 +13,8 @@ use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::cluster::field_index::FieldIndex;
-use hotshoe_core::check::namespace_share::Namespace;
 use hotshoe_core::check::watch_room::WatchRoom;
-use hotshoe_core::model::kind::Key;
+use hotshoe_core::model::kind::{Key, Namespace};
 use hotshoe_core::model::object::{Object, PLUGIN_LABEL, Reduced};
 
 /// How many deletions are remembered, so that a late reply to a write does not restore a deleted object.

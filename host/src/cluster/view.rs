@@ -6,10 +6,9 @@ use hashbrown::HashMap;
 
 use crate::cluster::shared_watch::SharedWatch;
 use hotshoe_core::check::memory_quota::ByNamespace;
-use hotshoe_core::check::namespace_share::Namespace;
 use hotshoe_core::model::child::is_child;
 use hotshoe_core::model::decision::{Document, MatchRule, ReadKind, Related};
-use hotshoe_core::model::kind::{Key, Kind, ObjectRef};
+use hotshoe_core::model::kind::{Key, Kind, Namespace, ObjectRef};
 use hotshoe_core::model::object::ObservedChildren;
 use hotshoe_core::model::object::{Object, PLUGIN_LABEL};
 use hotshoe_core::model::parent_label::parent_label;

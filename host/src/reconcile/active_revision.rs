@@ -14,8 +14,8 @@ use crate::sandbox::revision::Revision;
 use hotshoe_core::check::access_request::{Access, Request};
 use hotshoe_core::check::ignored::Ignored;
 use hotshoe_core::check::memory_share::Part;
-use hotshoe_core::check::namespace_share::{self, Namespace};
-use hotshoe_core::model::kind::{Key, Kind};
+use hotshoe_core::check::namespace_share;
+use hotshoe_core::model::kind::{Key, Kind, Namespace};
 use hotshoe_core::model::object::{Object, ObservedChildren};
 
 /// A revision with its `plugin.yaml` and the views that its descriptor asked for. One reconcile works with it from

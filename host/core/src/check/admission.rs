@@ -147,9 +147,8 @@ mod tests {
     use crate::check::grant::Grant;
     use crate::check::memory_quota::{ByNamespace, Quota};
     use crate::check::memory_share::Account;
-    use crate::check::namespace_share::Namespace;
     use crate::model::decision::{Children, Condition, Descriptor, Document, OwnedKind, Truth};
-    use crate::model::kind::Kind;
+    use crate::model::kind::{Kind, Namespace};
     use crate::model::object::{Lens, Object, ObservedChildren};
     use crate::model::projection::Projection;
 

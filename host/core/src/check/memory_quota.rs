@@ -10,9 +10,9 @@
 
 use crate::check::Desired;
 use crate::check::memory_share::{Account, NoShare};
-use crate::check::namespace_share::{Namespace, may_hold_beside};
+use crate::check::namespace_share::may_hold_beside;
 use crate::model::decision::Decision;
-use crate::model::kind::ObjectRef;
+use crate::model::kind::{Namespace, ObjectRef};
 use crate::model::object::{OBJECT_OVERHEAD_BYTES, Object, ObservedChildren};
 
 /// The reason why a decision does not fit into the host's memory.

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 
-use crate::check::namespace_share::Namespace;
+use crate::model::kind::Namespace;
 use crate::model::limits::Size;
 
 /// The purpose for which memory is held.

@@ -6,12 +6,8 @@
 //! part of memory that is common to all namespaces. So of each namespace counts no more than the rule would have
 //! admitted, had the largest come first.
 
-use std::sync::Arc;
-
 use crate::check::memory_share::may_hold;
-
-/// A namespace; none for objects without one.
-pub type Namespace = Option<Arc<str>>;
+use crate::model::kind::Namespace;
 
 /// Returns how many bytes of each namespace count against another one, which is not among them, in the same order.
 /// `held` is what each of them holds, and `most` what all may hold.

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use parking_lot::Mutex;
 
 use crate::check::memory_share::may_hold;
-use crate::check::namespace_share::Namespace;
+use crate::model::kind::Namespace;
 use crate::model::object::{OBJECT_OVERHEAD_BYTES, Object, Reduced};
 
 /// The memory that all watches share.

@@ -63,11 +63,14 @@ impl fmt::Display for Kind {
     }
 }
 
+/// A namespace; none for objects without one.
+pub type Namespace = Option<Arc<str>>;
+
 /// Namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// Absent for cluster-scoped objects.
-    pub namespace: Option<Arc<str>>,
+    pub namespace: Namespace,
     /// `metadata.name`.
     pub name: Arc<str>,
 }
@@ -94,7 +97,7 @@ pub struct ObjectRef {
     /// Its kind.
     pub kind: Kind,
     /// Absent for cluster-scoped objects.
-    pub namespace: Option<Arc<str>>,
+    pub namespace: Namespace,
     /// `metadata.name`.
     pub name: Arc<str>,
 }
