@@ -18,13 +18,11 @@ use crate::cluster::identity::{Identity, Permit};
 use crate::cluster::lease_object::{self, GROUP};
 use hotshoe_core::flow::boot_time::BootTime;
 use hotshoe_core::flow::lease::Sighting;
+use hotshoe_core::model::names::{is_label, is_subdomain};
 use hotshoe_core::model::parent_label::parent_label;
 
 /// The time between two looks at the Leases of others.
 const LOOK_INTERVAL: Duration = Duration::from_secs(3);
-
-/// The maximum length of the name of a Kubernetes object, in bytes.
-const MAX_NAME_BYTES: usize = 253;
 
 /// What was seen of the Leases of another group of hosts.
 #[derive(Debug)]
@@ -65,15 +63,7 @@ impl ForeignLeases {
 
     /// Returns the namespace and name of the Leases; `None` if no Lease can have them.
     fn parts(&self) -> Option<(&str, &str)> {
-        let is_name = |name: &str| {
-            let is_of_names = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
-            let is_letter = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
-            is_letter(name.bytes().next())
-                && is_letter(name.bytes().next_back())
-                && name.len() <= MAX_NAME_BYTES
-                && name.bytes().all(is_of_names)
-        };
-        self.name.split_once('/').filter(|(namespace, name)| is_name(namespace) && is_name(name))
+        self.name.split_once('/').filter(|(namespace, name)| is_label(namespace) && is_subdomain(name))
     }
 
     /// Returns whether a Lease with this name is one of these: it is theirs, or theirs and the number of a shard.
