@@ -11,7 +11,8 @@ use crate::reconcile::slot::Refused;
 use crate::reconcile::survey::{Deleting, Stalled, StalledParent};
 use crate::rollout::status::{MemoryStatus, PluginStatus, Trouble};
 use crate::server::admin::HostStatus;
-use hotshoe_core::flow::circuit_breaker::{BreakerStatus, State};
+use hotshoe_core::flow::circuit::State;
+use hotshoe_core::flow::circuit_breaker::{BreakerStatus, NamespaceCircuit};
 use hotshoe_core::flow::unanswered::UnansweredWritesStatus;
 use hotshoe_core::model::digest::Digest;
 
@@ -84,15 +85,33 @@ fn row(plugin: &PluginStatus) -> String {
     row.trim_end().to_owned() + "\n"
 }
 
+/// Says for which objects a plugin is not called.
+fn circuit_notes(breaker: &BreakerStatus) -> Vec<String> {
+    let circuit = |state: State, seconds: Option<u64>| {
+        let left = seconds.map(|seconds| format!(" for another {seconds} s")).unwrap_or_default();
+        format!("circuit {}{left}", state.as_str())
+    };
+    let mut notes = Vec::new();
+    if breaker.state != State::Closed {
+        let last = breaker.parent.as_ref().map(|parent| format!(", at last for {parent}")).unwrap_or_default();
+        let circuit = circuit(breaker.state, breaker.seconds);
+        notes.push(format!("{circuit}: it failed too often to be called{last}; another component closes it"));
+    }
+    notes.extend(breaker.namespaces.iter().map(|NamespaceCircuit { namespace, parent, state, seconds }| {
+        let circuit = circuit(*state, *seconds);
+        format!("namespace {namespace}: {circuit}: it failed too often for the objects there, at last for {parent}; fix or delete that object")
+    }));
+    let more = breaker.namespace_count.saturating_sub(breaker.namespaces.len());
+    if more > 0 {
+        notes.push(format!("{more} more namespaces: circuit open: it failed too often for the objects there"));
+    }
+    notes
+}
+
 /// Lists what needs attention.
 fn notes(plugin: &PluginStatus) -> Vec<String> {
     let mut notes = Vec::new();
-    let BreakerStatus { state, seconds, .. } = plugin.breaker;
-    if state != State::Closed {
-        let left = seconds.map(|seconds| format!(" for another {seconds} s")).unwrap_or_default();
-        let state = state.as_str();
-        notes.push(format!("circuit {state}{left}: it failed too often to be called; another component closes it"));
-    }
+    notes.extend(circuit_notes(&plugin.breaker));
     if let Some(UnansweredWritesStatus { count, last, seconds }) = &plugin.unanswered {
         notes.push(format!(
             "{count} writes of the last ten minutes had no answer in time while the API server answers others, which counts against the plugin; the last was {last}, {seconds} s ago: write less, or smaller objects"

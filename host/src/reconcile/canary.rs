@@ -89,7 +89,7 @@ impl CanarySlot {
     pub fn replace(&self, next: Option<Arc<Canary>>) -> Option<Arc<Canary>> {
         let before = self.current.swap(next.clone());
         if before.as_ref().map(|before| before.digest()) != next.map(|next| next.digest()) {
-            self.breaker.reset();
+            self.breaker.reset([]);
         }
         before
     }

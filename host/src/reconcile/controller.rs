@@ -30,13 +30,13 @@ use crate::sandbox::revision::Revision;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::swap_timer::FirstDecision;
 use hotshoe_core::diff::associative_lists::AssociativeLists;
-use hotshoe_core::flow::circuit_breaker::{Breaker, Trial, Turned};
+use hotshoe_core::flow::circuit_breaker::{Breaker, Scope, Trial, Turned};
 use hotshoe_core::flow::probation::Probation;
 use hotshoe_core::flow::rate_limit::OutputLimit;
 use hotshoe_core::flow::unanswered::UnansweredWrites;
 use hotshoe_core::flow::write_verdict::Written;
 use hotshoe_core::model::digest::Digest;
-use hotshoe_core::model::kind::{Key, Kind};
+use hotshoe_core::model::kind::{Key, Kind, Namespace};
 use hotshoe_core::model::limits::{EVENTS_AT_ONCE, EVENTS_PER_SECOND};
 use hotshoe_core::model::object::Object;
 
@@ -249,14 +249,14 @@ impl Controller {
     /// Ends the active revision, so that no parent is reconciled until another one is active.
     pub fn retire(&self) {
         self.judgement.probation.end();
-        self.breaker.reset();
+        self.breaker.reset([]);
         self.slot.clear();
         self.metrics.retired(&self.name);
     }
 
     /// Replaces the active revision and its canary after a change of `plugin.yaml`, and requeues every parent.
     pub fn redefine(&self, active: Arc<ActiveRevision>, canary: Option<Arc<Canary>>) {
-        self.canary.breaker.reset();
+        self.canary.breaker.reset([]);
         self.replace(active, canary);
     }
 
@@ -277,7 +277,8 @@ impl Controller {
     }
 
     fn replace(&self, active: Arc<ActiveRevision>, canary: Option<Arc<Canary>>) {
-        self.breaker.reset();
+        let keys = active.parents.watch.cache.keys();
+        self.breaker.reset(keys.iter().map(|key| &key.namespace));
         self.atomic_conditions.store(false, Ordering::Relaxed);
         self.metrics.decides(&self.name, &active.revision);
         if self.active().is_some() {
@@ -287,9 +288,8 @@ impl Controller {
         }
         // At the start all parents are queued alike. In a sweep, parents woken by our own writes would be served before
         // those that were never reconciled.
-        let parents = active.parents.watch.clone();
         self.slot.publish(active);
-        parents.cache.keys().into_iter().for_each(|key| self.queue.add(key));
+        keys.into_iter().for_each(|key| self.queue.add(key));
     }
 
     fn set_canary(&self, canary: Option<Arc<Canary>>) {
@@ -308,7 +308,7 @@ impl Controller {
 
     /// Reports a successful call to the circuit breaker.
     pub fn passed(&self, trial: Trial<'_>) {
-        self.end_trial(trial, Trial::passed);
+        self.end_trial(trial, |trial| trial.passed(Instant::now()));
     }
 
     /// Reports the result of a decision's writes to the circuit breaker.
@@ -328,13 +328,24 @@ impl Controller {
         self.unanswered.lock().add(object, Instant::now());
     }
 
-    fn closed(&self, decided: Option<&ActiveRevision>) {
-        tracing::info!(
-            plugin = &*self.name,
-            digest = digest_of(decided),
-            "the plugin decides again: the circuit is closed"
-        );
-        self.decide_all_again();
+    fn closed(&self, decided: Option<&ActiveRevision>, scope: &Scope) {
+        let (plugin, digest) = (&*self.name, digest_of(decided));
+        match scope {
+            Scope::Plugin => {
+                tracing::info!(plugin, digest, "circuit closed: the plugin is called again");
+                self.decide_all_again();
+            }
+            Scope::Namespace(namespace) => {
+                let namespace_name = namespace.as_deref().unwrap_or_default();
+                tracing::info!(
+                    plugin,
+                    digest,
+                    namespace = namespace_name,
+                    "circuit closed: the plugin is called again for the objects of this namespace"
+                );
+                self.decide_again_in(namespace);
+            }
+        }
     }
 
     /// Reports a failed call to the circuit breaker.
@@ -353,10 +364,11 @@ impl Controller {
             true => self.canary.current().map(|canary| canary.revision.clone()),
             false => self.active(),
         };
+        let parent = trial.parent().clone();
         match end(trial) {
             Turned::No => {}
-            Turned::Closed => self.closed(decided.as_deref()),
-            Turned::Open(period) => self.opened(decided.as_deref(), period),
+            Turned::Closed(scope) => self.closed(decided.as_deref(), &scope),
+            Turned::Open(scope, period) => self.opened(decided.as_deref(), &scope, &parent, period),
         }
     }
 
@@ -365,14 +377,15 @@ impl Controller {
         if self.canary.is(digest) { &self.canary.breaker } else { &self.breaker }
     }
 
-    fn opened(&self, decided: Option<&ActiveRevision>, period: Duration) {
-        tracing::error!(
-            plugin = &*self.name,
-            digest = digest_of(decided),
-            ?period,
-            "the plugin fails too often and is not called for a while: the circuit is open"
-        );
-        self.metrics.opened(&self.name);
+    fn opened(&self, decided: Option<&ActiveRevision>, scope: &Scope, parent: &Key, period: Duration) {
+        let (plugin, digest) = (&*self.name, digest_of(decided));
+        if let Scope::Namespace(namespace) = scope {
+            let namespace = namespace.as_deref().unwrap_or_default();
+            tracing::warn!(plugin, digest, namespace, object = %parent, ?period, "circuit open: the plugin failed too often for objects of this namespace and is not called for them for a while");
+            return;
+        }
+        tracing::error!(plugin, digest, object = %parent, ?period, "circuit open: the plugin failed too often and is not called for a while");
+        self.metrics.opened(plugin);
         if let Some(decided) = decided {
             let digest = decided.revision.digest();
             self.update_probation(digest, |probation| probation.circuit_opened(Instant::now(), digest));
@@ -404,6 +417,13 @@ impl Controller {
     pub fn decide_all_again(&self) {
         let Some(active) = self.active() else { return };
         self.queue.sweep(active.parents.watch.cache.keys());
+    }
+
+    /// Requeues every parent of a namespace.
+    fn decide_again_in(&self, namespace: &Namespace) {
+        let Some(active) = self.active() else { return };
+        let keys = active.parents.watch.cache.keys().into_iter();
+        keys.filter(|key| key.namespace == *namespace).for_each(|key| self.queue.add(key));
     }
 
     /// Returns the state kept of a parent; a new state if the object was created again under the same name.

@@ -21,7 +21,8 @@ use crate::sandbox::error::CallError;
 use crate::sandbox::{Level, LogLine};
 use crate::telemetry::by_revision::End;
 use hotshoe_core::check::Inadmissible;
-use hotshoe_core::flow::circuit_breaker::{ParentRecord, Trial};
+use hotshoe_core::flow::circuit::ParentRecord;
+use hotshoe_core::flow::circuit_breaker::Trial;
 use hotshoe_core::flow::flapping::Intent;
 use hotshoe_core::flow::write_verdict::Written;
 use hotshoe_core::model::decision::{Answer, Call, Observation, Requirement};
@@ -71,7 +72,7 @@ pub async fn decide<'a>(pass: &mut Pass<'a>, call: Call, observed: &Arc<Observed
 fn admit<'a>(pass: &mut Pass<'a>, failed: bool) -> Result<Trial<'a>, CallError> {
     let (now, controller) = (Instant::now(), pass.controller);
     let breaker = controller.breaker_of(pass.active.revision.digest());
-    let admitted = breaker.admit(now, ParentRecord { failed, place: pass.state.place });
+    let admitted = breaker.admit(now, &pass.parent.key, ParentRecord { failed, place: pass.state.place });
     pass.state.place = admitted.as_ref().err().copied();
     admitted.map_err(|again| CallError::CircuitOpen(again.saturating_duration_since(now)))
 }

@@ -32,7 +32,7 @@ use crate::sandbox::error::{LoadError, Reason};
 use crate::shadow::impact;
 use crate::telemetry::swap_timer::Stopwatch;
 use hotshoe_core::flow::canary::{PausedTime, Progress, Share, Waits};
-use hotshoe_core::flow::circuit_breaker::State;
+use hotshoe_core::flow::circuit::State;
 use hotshoe_core::flow::probation::{Beginning, RollbackVerdict};
 use hotshoe_core::model::digest::Digest;
 
@@ -154,7 +154,7 @@ impl ManagedPlugin {
             lasted: now.saturating_duration_since(canary.began).saturating_sub(paused),
             parents: canary.parents(),
             has_decided: slot.judgement.probation.has_decided(),
-            is_called: slot.breaker.shown(Instant::now()).state == State::Closed,
+            is_called: slot.breaker.state(Instant::now()) == State::Closed,
             is_paused,
         }
     }
@@ -208,7 +208,7 @@ impl ManagedPlugin {
         let (controller, RollbackVerdict { why, failed_on }) = (&self.controller, verdict);
         let (Some(canary), Some(active)) = (controller.canary.current(), controller.active()) else { return };
         let (plugin, digest, before) = (&*controller.name, canary.digest(), active.revision.digest());
-        let is_called = controller.canary.breaker.shown(Instant::now()).state == State::Closed;
+        let is_called = controller.canary.breaker.state(Instant::now()) == State::Closed;
         if is_called && self.fails_on_few(&failed_on, canary.parents()) {
             tracing::warn!(plugin, %digest, "{why}; but on no more of its parents than spec.swap.maxFailing allows, so it stays the canary");
             return controller.canary.judgement.probation.excuse();

@@ -18,7 +18,7 @@ use crate::sandbox::error::{LoadError, Reason};
 use crate::sandbox::revision::Revision;
 use crate::shadow::impact;
 use crate::telemetry::swap_timer::Stopwatch;
-use hotshoe_core::flow::circuit_breaker::State;
+use hotshoe_core::flow::circuit::State;
 use hotshoe_core::flow::probation::RollbackVerdict;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::Key;
@@ -96,7 +96,7 @@ impl ManagedPlugin {
     pub(crate) fn fails_on_few(&self, failed_on: &[Key], parents: usize) -> bool {
         let (failing, _) = self.controller.in_trouble();
         let max_failing = usize::from(self.plugin().max_failing);
-        let is_called = self.controller.breaker.shown(std::time::Instant::now()).state == State::Closed;
+        let is_called = self.controller.breaker.state(std::time::Instant::now()) == State::Closed;
         max_failing > 0 && !failed_on.is_empty() && is_called && failing * 100 <= parents * max_failing
     }
 

@@ -17,7 +17,8 @@ use crate::sandbox::revision::Revision;
 use crate::telemetry::by_revision::{End, RevisionMetrics};
 use crate::telemetry::swap_timer::Stopwatch;
 use hotshoe_core::check::memory_share::{Account, PARTS};
-use hotshoe_core::flow::circuit_breaker::State;
+use hotshoe_core::flow::circuit::State;
+use hotshoe_core::flow::circuit_breaker::BreakerStatus;
 use hotshoe_core::model::digest::Digest;
 
 /// By plugin.
@@ -96,6 +97,7 @@ pub struct Metrics {
     swap_seconds: Seconds,
     swap_stages: Family<ByStage, Histogram, Buckets>,
     breaker: Family<ByState, Gauge>,
+    breaker_namespaces: Family<ByController, Gauge>,
     openings: Family<ByController, Counter>,
     delayed_reads: Family<ByController, Counter>,
     delayed_writes: Family<ByController, Counter>,
@@ -178,6 +180,11 @@ impl Default for Metrics {
                 swap_times,
             ),
             breaker: gauge(table, "hotshoe_plugin_breaker", "1 for the present state of the circuit breaker"),
+            breaker_namespaces: gauge(
+                table,
+                "hotshoe_plugin_breaker_namespaces",
+                "Namespaces for whose parents the plugin is not called, because it fails for them too often",
+            ),
             openings: counter(table, "hotshoe_plugin_breaker_openings", "Times that the circuit breaker opened"),
             delayed_reads: counter(table, "hotshoe_plugin_reads_delayed", "Reads delayed by the plugin's rate limit"),
             delayed_writes: counter(
@@ -395,17 +402,19 @@ impl Metrics {
     }
 
     /// Sets the state of a plugin's circuit breaker.
-    pub fn breaker(&self, plugin: &str, now: State) {
+    pub fn breaker(&self, plugin: &str, now: &BreakerStatus) {
         for state in [State::Closed, State::HalfOpen, State::Open] {
             let labels = ByState { controller: plugin.into(), state: state.as_str() };
-            self.breaker.get_or_create(&labels).set(i64::from(state == now));
+            self.breaker.get_or_create(&labels).set(i64::from(state == now.state));
         }
+        let namespaces = i64::try_from(now.namespace_count).unwrap_or(i64::MAX);
+        self.breaker_namespaces.get_or_create(&by(plugin)).set(namespaces);
     }
 
     /// Removes the gauges of a plugin that is removed. Its counters stay, because counters must never go down.
     pub fn forget(&self, plugin: &str) {
         let gauges = [&self.depth, &self.active, &self.deleting, &self.stalled, &self.waiting, &self.memory_limits];
-        for gauge in gauges.into_iter().chain([&self.cut, &self.without_parent]) {
+        for gauge in gauges.into_iter().chain([&self.cut, &self.without_parent, &self.breaker_namespaces]) {
             gauge.remove(&by(plugin));
         }
         for part in PARTS {
@@ -470,6 +479,12 @@ fn by(plugin: &str) -> ByController {
 mod tests {
     use super::*;
     use crate::telemetry::swap_timer::Stage;
+    use std::time::Instant;
+
+    use hotshoe_core::flow::circuit::ParentRecord;
+    use hotshoe_core::flow::circuit_breaker::Breaker;
+    use hotshoe_core::model::kind::Key;
+    use hotshoe_core::model::limits::BREAKER_STRIKES;
 
     #[test]
     fn metrics_have_the_names_that_dashboards_expect() {
@@ -484,7 +499,13 @@ mod tests {
         metrics.reduced("memcached", 4, 5);
         metrics.failed_for_good("memcached");
         metrics.ignored("memcached", 3);
-        metrics.breaker("memcached", State::Open);
+        let breaker = Breaker::default();
+        let parent = Key::new(Some("shop"), "cache");
+        for _ in 0..BREAKER_STRIKES {
+            let call = breaker.admit(Instant::now(), &parent, ParentRecord::default());
+            let _turned = call.map(|call| call.failed(Instant::now()));
+        }
+        metrics.breaker("memcached", &breaker.shown(Instant::now()));
         metrics.opened("memcached");
         metrics.delayed_read("memcached");
         metrics.delayed_write("memcached");
@@ -511,6 +532,7 @@ mod tests {
             r#"controller_runtime_terminal_reconcile_errors_total{controller="memcached"} 1"#,
             r#"hotshoe_plugin_breaker{controller="memcached",state="open"} 1"#,
             r#"hotshoe_plugin_breaker{controller="memcached",state="closed"} 0"#,
+            r#"hotshoe_plugin_breaker_namespaces{controller="memcached"} 0"#,
             r#"hotshoe_plugin_breaker_openings_total{controller="memcached"} 1"#,
             r#"hotshoe_plugin_reads_delayed_total{controller="memcached"} 1"#,
             r#"hotshoe_plugin_writes_delayed_total{controller="memcached"} 1"#,

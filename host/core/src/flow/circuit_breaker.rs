@@ -1,39 +1,33 @@
 //! The circuit breaker of a plugin: a plugin that keeps failing is not called for a while, so that
 //! it costs the host and the other plugins nothing.
 //!
-//! ```text
-//!            STRIKES more bad calls than good ones within WINDOW
-//!   closed ───────────────────────────────────────────────────────▶ open, for a while
-//!     ▲                                                              │        ▲
-//!     │ a trial that is good                     the while is over   │        │ a trial that is bad:
-//!     │                                                              ▼        │ open for twice as long
-//!     └───────────────────────────────────────────────────────── half-open ───┘
-//! ```
+//! There is a [circuit](crate::flow::circuit) for each namespace in which it fails, and one for the whole plugin. A user
+//! of one namespace may write objects for which no plugin can decide, and may change them as often as he likes: that
+//! opens the circuit of his namespace, and never that of the plugin. This has two reasons. Of one namespace, the circuit
+//! of the plugin counts fewer strikes than open it. And while it is open, a parent of a namespace whose own circuit is
+//! closed is tried, but none of a namespace whose own circuit is open: users of two namespaces can open it, but the next
+//! call for another namespace closes it.
 //!
-//! A call that uses up its time counts as several strikes, and a good call removes one strike. A parent that has not
-//! failed since it changed last may be tried even while the circuit is open, one such parent at a time and each once: a
-//! single parent that no plugin can serve must not keep the others from being served. The more of these trials fail in
-//! a row, the rarer they become. Otherwise a client that keeps changing a parent would keep a broken plugin busy. A new
-//! revision begins with a closed circuit.
+//! If all parents are in one namespace, the circuit of the namespace is that of the plugin. A new revision begins with
+//! closed circuits.
 //!
 //! Used between *observe* and *decide*; it does not await.
 
-use std::collections::VecDeque;
-use std::iter;
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
-use crate::model::limits::{BREAKER_OPEN, BREAKER_OPEN_MAX, BREAKER_OVERDUE, BREAKER_STRIKES, BREAKER_WINDOW};
+use crate::flow::circuit::{Bad, Call, Circuit, ParentRecord, State, Transition};
+use crate::model::kind::{Key, Namespace};
+use crate::model::limits::{BREAKER_OVERDUE, BREAKER_STRIKES};
 
-/// The initial time between two trials; each bad trial doubles it.
-const TRIAL_GAP: Duration = Duration::from_millis(250);
-/// The longest time between two trials.
-const MAX_TRIAL_GAP: Duration = Duration::from_secs(10);
-/// The pause after a bad trial, as a multiple of its duration: a plugin that loops on each new parent must not have
-/// a processor to itself.
-const TRIAL_PAUSE_FACTOR: u32 = 3;
+/// The number of strikes of one namespace that count for the circuit of the plugin: one fewer than open it.
+const MOST_OF_NAMESPACE: usize = BREAKER_STRIKES - 1;
+
+/// The largest number of namespaces that the status lists.
+const MOST_LISTED: usize = 10;
 
 /// The circuit breaker of one plugin.
 #[derive(Debug, Default)]
@@ -43,71 +37,65 @@ pub struct Breaker {
 
 #[derive(Debug, Default)]
 struct Inner {
-    strikes: VecDeque<Instant>,
-    open: Option<Open>,
-    /// Counts the revisions and the times that the circuit was closed, so that the result of a call from
-    /// an earlier era is ignored.
-    era: u64,
+    whole: Circuit,
+    /// The circuits of those namespaces for which a call failed lately.
+    namespaces: HashMap<Namespace, Circuit>,
+    served: Served,
+    /// The number of the next call.
+    next: u64,
+    /// The first call of the revision: the results of earlier ones are ignored.
+    first: u64,
 }
 
-#[derive(Debug)]
-struct Open {
-    until: Instant,
-    period: Duration,
-    trying: bool,
-    /// When the next trial may begin.
-    next: Instant,
-    /// The time between this trial and the next if it is bad.
-    gap: Duration,
-    /// The latest time that a waiting parent was given for its next try. Each further one is given a later
-    /// time, so that they do not all come at once.
-    line: Instant,
-}
-
-/// What the breaker needs to know about the parent for which the plugin is to be called.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ParentRecord {
-    /// Whether the parent has failed since it changed last.
-    pub failed: bool,
-    /// The time for its next try that the parent was given. A parent that asks before that time keeps its place, so
-    /// that asking often does not lengthen the line.
-    pub place: Option<Instant>,
-}
-
-/// Whether the plugin may be called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum State {
-    /// It may.
-    Closed,
-    /// The next call is a trial.
-    HalfOpen,
-    /// It may not.
-    Open,
-}
-
-impl State {
-    /// Returns the state as in `hotshoe status` and the metric's label.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            State::Closed => "closed",
-            State::HalfOpen => "half-open",
-            State::Open => "open",
-        }
-    }
+/// The namespaces with parents for which the plugin was to be called.
+#[derive(Debug, Default)]
+enum Served {
+    #[default]
+    None,
+    One(Namespace),
+    Several,
 }
 
 /// The state of the breaker, as `status` shows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BreakerStatus {
-    /// Its state.
+    /// The state of the plugin's circuit.
     pub state: State,
     /// Recent bad calls minus the good ones since.
     pub strikes: usize,
     /// Seconds for which the circuit stays open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<u64>,
+    /// The parent for which the last bad call was, if the circuit is not closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// The namespaces for whose parents the plugin is not called although its circuit is closed for others; the first
+    /// ones by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<NamespaceCircuit>,
+    /// The number of these namespaces.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub namespace_count: usize,
+}
+
+/// A namespace for whose parents the plugin is not called.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NamespaceCircuit {
+    /// The namespace; empty for parents without one.
+    pub namespace: String,
+    /// The parent for which the last bad call was, as `NAMESPACE/NAME`.
+    pub parent: String,
+    /// The state of the namespace's circuit.
+    pub state: State,
+    /// Seconds for which the circuit stays open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<u64>,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// The permission to make one call; its result is reported to the breaker.
@@ -115,20 +103,33 @@ pub struct BreakerStatus {
 #[must_use]
 pub struct Trial<'a> {
     breaker: &'a Breaker,
-    era: u64,
-    decisive: bool,
+    parent: Key,
+    number: u64,
+    /// Whether it is a trial of the circuit of the parent's namespace.
+    of_namespace: bool,
+    /// Whether it is a trial of the circuit of the plugin.
+    of_whole: bool,
     began: Instant,
 }
 
-/// How a verdict changed the circuit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// For which parents a circuit changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// For all parents.
+    Plugin,
+    /// For those of one namespace.
+    Namespace(Namespace),
+}
+
+/// How a verdict changed the circuits.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Turned {
-    /// It did not change.
+    /// They did not change.
     No,
-    /// It is closed again: the plugin may be called for parents that waited.
-    Closed,
-    /// It is open for this long.
-    Open(Duration),
+    /// A circuit is closed again: the plugin may be called for parents that waited.
+    Closed(Scope),
+    /// A circuit is open for this long.
+    Open(Scope, Duration),
 }
 
 impl Breaker {
@@ -136,40 +137,36 @@ impl Breaker {
     ///
     /// # Errors
     /// Returns the time for the next try.
-    pub fn admit(&self, now: Instant, record: ParentRecord) -> Result<Trial<'_>, Instant> {
+    pub fn admit(&self, now: Instant, parent: &Key, record: ParentRecord) -> Result<Trial<'_>, Instant> {
         let mut inner = self.lock();
-        let decisive = match &mut inner.open {
-            None => false,
-            Some(open) => {
-                open.admit(now, record)?;
-                true
+        inner.served.add(&parent.namespace);
+        let (of_namespace, of_whole) = inner.admit(now, &parent.namespace, record)?;
+        let number = inner.next;
+        inner.next += 1;
+        Ok(Trial { breaker: self, parent: parent.clone(), number, of_namespace, of_whole, began: now })
+    }
+
+    /// Closes the circuits for a new revision, which has parents in these namespaces.
+    pub fn reset<'n>(&self, namespaces: impl IntoIterator<Item = &'n Namespace>) {
+        let mut inner = self.lock();
+        let next = inner.next;
+        *inner = Inner { next, first: next, ..Inner::default() };
+        for namespace in namespaces {
+            inner.served.add(namespace);
+            if let Served::Several = inner.served {
+                break;
             }
-        };
-        Ok(Trial { breaker: self, era: inner.era, decisive, began: now })
-    }
-
-    /// Closes the circuit for a new revision.
-    pub fn reset(&self) {
-        let mut inner = self.lock();
-        *inner = Inner { era: inner.era + 1, ..Inner::default() };
-    }
-
-    /// Returns the state of the circuit.
-    pub fn shown(&self, now: Instant) -> BreakerStatus {
-        let mut inner = self.lock();
-        inner.expire(now);
-        let left = inner.open.as_ref().map(|open| open.until.saturating_duration_since(now));
-        let state = match left {
-            None => State::Closed,
-            Some(left) if left.is_zero() => State::HalfOpen,
-            Some(_) => State::Open,
-        };
-        let seconds = left.filter(|left| !left.is_zero()).map(|left| left.as_millis().div_ceil(1000));
-        BreakerStatus {
-            state,
-            strikes: inner.strikes.len(),
-            seconds: seconds.map(|seconds| u64::try_from(seconds).unwrap_or(u64::MAX)),
         }
+    }
+
+    /// Returns the state of the circuits.
+    pub fn shown(&self, now: Instant) -> BreakerStatus {
+        self.lock().shown(now)
+    }
+
+    /// Returns the state of the plugin's circuit.
+    pub fn state(&self, now: Instant) -> State {
+        self.lock().of_plugin().map_or(State::Closed, |circuit| circuit.state(now))
     }
 
     /// Locks the state. The code under this lock only assigns numbers, so the state stays usable even after a panic.
@@ -178,77 +175,139 @@ impl Breaker {
     }
 }
 
-impl Open {
-    fn admit(&mut self, now: Instant, record: ParentRecord) -> Result<(), Instant> {
-        if record.failed && self.until > now {
-            return Err(self.until);
+impl Served {
+    fn add(&mut self, namespace: &Namespace) {
+        match self {
+            Self::None => *self = Self::One(namespace.clone()),
+            Self::One(one) if one != namespace => *self = Self::Several,
+            Self::One(_) | Self::Several => {}
         }
-        if self.trying || self.next > now {
-            return Err(record.place.filter(|place| *place > now).unwrap_or_else(|| self.stand_in_line(now)));
-        }
-        (self.trying, self.next) = (true, now + TRIAL_GAP);
-        Ok(())
-    }
-
-    fn stand_in_line(&mut self, now: Instant) -> Instant {
-        self.line = self.line.max(self.next).max(now) + TRIAL_GAP;
-        self.line
-    }
-
-    /// Delays the next trial after a bad one that took this long.
-    fn delay_next_trial(&mut self, took: Duration, now: Instant) {
-        self.next = self.next.max(now + self.gap.max(took * TRIAL_PAUSE_FACTOR));
-        self.gap = (self.gap * 2).min(MAX_TRIAL_GAP);
     }
 }
 
 impl Inner {
-    fn expire(&mut self, now: Instant) {
-        while self.strikes.front().is_some_and(|strike| *strike + BREAKER_WINDOW <= now) {
-            self.strikes.pop_front();
+    /// Returns whether a call is a trial of the circuit of its namespace, and of that of the plugin.
+    fn admit(&mut self, now: Instant, namespace: &Namespace, record: ParentRecord) -> Result<(bool, bool), Instant> {
+        let mut own = self.namespaces.get_mut(namespace);
+        let of_namespace = own.as_mut().map_or(Ok(false), |own| own.admit(now, record))?;
+        // Trials of the plugin's circuit are for those that did not open it.
+        if let Some(until) = self.whole.open_until(now).filter(|_| of_namespace) {
+            return Err(until);
+        }
+        let of_whole = self.whole.admit(now, record)?;
+        own.into_iter().for_each(|own| own.begin_trial(now));
+        self.whole.begin_trial(now);
+        Ok((of_namespace, of_whole))
+    }
+
+    fn good(&mut self, trial: &Trial<'_>, now: Instant) -> Turned {
+        let next = self.next;
+        let own = self.of_namespace(trial).map_or(Transition::None, |(own, call)| own.good(call, next, now));
+        let whole = self.of_whole(trial).map_or(Transition::None, |(whole, call)| whole.good(call, next, now));
+        self.turned(&trial.parent.namespace, own, whole)
+    }
+
+    fn bad(&mut self, trial: &Trial<'_>, strikes: usize, now: Instant) -> Turned {
+        if trial.number < self.first {
+            return Turned::No;
+        }
+        self.remember(&trial.parent.namespace, now);
+        let took = now.saturating_duration_since(trial.began);
+        let bad = |most_of_namespace| Bad { strikes, most_of_namespace, took };
+        let own = self.of_namespace(trial).map(|(own, call)| own.bad(call, bad(BREAKER_STRIKES), now));
+        let whole = self.of_whole(trial).map(|(whole, call)| whole.bad(call, bad(MOST_OF_NAMESPACE), now));
+        self.turned(&trial.parent.namespace, own.unwrap_or(Transition::None), whole.unwrap_or(Transition::None))
+    }
+
+    /// Ends the trial without a verdict, where it had none.
+    fn end(&mut self, trial: &Trial<'_>) {
+        if let Some((own, call)) = self.of_namespace(trial) {
+            own.end_trial(call);
+        }
+        if let Some((whole, call)) = self.of_whole(trial) {
+            whole.end_trial(call);
         }
     }
 
-    fn good(&mut self, decisive: bool) -> Turned {
-        if self.open.is_none() {
-            self.strikes.pop_front();
-            return Turned::No;
+    /// Makes a circuit for a namespace, and forgets those of namespaces in which nothing failed for long.
+    fn remember(&mut self, namespace: &Namespace, now: Instant) {
+        if !self.namespaces.contains_key(namespace) {
+            self.namespaces.retain(|_, circuit| !circuit.is_forgettable(now));
+            self.namespaces.insert(namespace.clone(), Circuit::default());
         }
-        if !decisive {
-            return Turned::No;
-        }
-        *self = Self { era: self.era + 1, ..Self::default() };
-        Turned::Closed
     }
 
-    fn bad(&mut self, decisive: bool, strikes: usize, took: Duration, now: Instant) -> Turned {
-        self.expire(now);
-        if let Some(open) = self.open.as_mut().filter(|_| decisive) {
-            open.delay_next_trial(took, now);
-        }
-        let strikes = strikes.min(BREAKER_STRIKES - self.strikes.len());
-        self.strikes.extend(iter::repeat_n(now, strikes));
-        match &mut self.open {
-            // A trial before the end of the open period does not lengthen it.
-            Some(open) if decisive && open.until <= now => {
-                open.period = (open.period * 2).min(BREAKER_OPEN_MAX);
-                open.until = now + open.period;
-                Turned::Open(open.period)
-            }
-            None if self.strikes.len() >= BREAKER_STRIKES => {
-                self.open = Some(Open {
-                    until: now + BREAKER_OPEN,
-                    period: BREAKER_OPEN,
-                    trying: false,
-                    next: now + TRIAL_GAP,
-                    gap: TRIAL_GAP,
-                    line: now,
-                });
-                Turned::Open(BREAKER_OPEN)
-            }
-            _ => Turned::No,
+    /// Returns the circuit of the trial's namespace, if there is one and the trial's result counts for it.
+    fn of_namespace<'t>(&mut self, trial: &'t Trial<'_>) -> Option<(&mut Circuit, Call<'t>)> {
+        let call = Call { parent: &trial.parent, number: trial.number, is_trial: trial.of_namespace };
+        let circuit = self.namespaces.get_mut(&trial.parent.namespace)?;
+        (trial.number >= self.first && circuit.counts(call)).then_some((circuit, call))
+    }
+
+    /// Returns the circuit of the plugin, if the trial's result counts for it.
+    fn of_whole<'t>(&mut self, trial: &'t Trial<'_>) -> Option<(&mut Circuit, Call<'t>)> {
+        let call = Call { parent: &trial.parent, number: trial.number, is_trial: trial.of_whole };
+        (trial.number >= self.first && self.whole.counts(call)).then_some((&mut self.whole, call))
+    }
+
+    fn turned(&self, namespace: &Namespace, own: Transition, whole: Transition) -> Turned {
+        let scope = match (whole, &self.served) {
+            (Transition::None, Served::Several) => Scope::Namespace(namespace.clone()),
+            _ => Scope::Plugin,
+        };
+        match if whole == Transition::None { own } else { whole } {
+            Transition::None => Turned::No,
+            Transition::Closed => Turned::Closed(scope),
+            Transition::Open(period) => Turned::Open(scope, period),
         }
     }
+
+    /// Returns the circuit that is shown as that of the plugin.
+    fn of_plugin(&self) -> Option<&Circuit> {
+        match &self.served {
+            Served::One(namespace) => self.namespaces.get(namespace),
+            Served::None | Served::Several => Some(&self.whole),
+        }
+    }
+
+    fn shown(&mut self, now: Instant) -> BreakerStatus {
+        self.whole.expire(now);
+        self.namespaces.values_mut().for_each(|circuit| circuit.expire(now));
+        let circuit = self.of_plugin();
+        let mut open: Vec<(&Namespace, &Circuit)> = match self.served {
+            Served::None | Served::One(_) => Vec::new(),
+            Served::Several => self.namespaces.iter().filter(|(_, one)| one.state(now) != State::Closed).collect(),
+        };
+        open.sort_unstable_by_key(|(namespace, _)| *namespace);
+        let listed = open.iter().take(MOST_LISTED);
+        BreakerStatus {
+            state: circuit.map_or(State::Closed, |circuit| circuit.state(now)),
+            strikes: circuit.map_or(0, Circuit::strikes),
+            seconds: circuit.and_then(|circuit| seconds_open(circuit, now)),
+            parent: circuit.and_then(Circuit::parent).map(Key::to_string),
+            namespace_count: open.len(),
+            namespaces: listed.filter_map(|(_, circuit)| NamespaceCircuit::of(circuit, now)).collect(),
+        }
+    }
+}
+
+impl NamespaceCircuit {
+    fn of(circuit: &Circuit, now: Instant) -> Option<Self> {
+        let parent = circuit.parent()?;
+        let namespace = parent.namespace.as_deref().unwrap_or_default().to_owned();
+        Some(Self {
+            namespace,
+            parent: parent.to_string(),
+            state: circuit.state(now),
+            seconds: seconds_open(circuit, now),
+        })
+    }
+}
+
+/// Returns the seconds for which a circuit stays open, rounded up.
+fn seconds_open(circuit: &Circuit, now: Instant) -> Option<u64> {
+    let left = circuit.open_until(now)?.saturating_duration_since(now);
+    Some(u64::try_from(left.as_millis().div_ceil(1000)).unwrap_or(u64::MAX))
 }
 
 impl Trial<'_> {
@@ -257,43 +316,39 @@ impl Trial<'_> {
         std::ptr::eq(self.breaker, breaker)
     }
 
+    /// Returns the parent for which the permission is.
+    pub fn parent(&self) -> &Key {
+        &self.parent
+    }
+
     /// Reports a good call: the plugin returned a decision, or a reason why it cannot decide.
-    pub fn passed(self) -> Turned {
-        let mut inner = self.breaker.lock();
-        if inner.era == self.era { inner.good(self.decisive) } else { Turned::No }
+    pub fn passed(self, now: Instant) -> Turned {
+        self.breaker.lock().good(&self, now)
     }
 
     /// Reports a bad call: it failed, or its answer was denied.
     pub fn failed(self, now: Instant) -> Turned {
-        self.strike(1, now)
+        self.breaker.lock().bad(&self, 1, now)
     }
 
     /// Reports a bad call that used up its time, which costs more than any other failure.
     pub fn overdue(self, now: Instant) -> Turned {
-        self.strike(BREAKER_OVERDUE, now)
-    }
-
-    fn strike(self, strikes: usize, now: Instant) -> Turned {
-        let mut inner = self.breaker.lock();
-        let took = now.saturating_duration_since(self.began);
-        if inner.era == self.era { inner.bad(self.decisive, strikes, took, now) } else { Turned::No }
+        self.breaker.lock().bad(&self, BREAKER_OVERDUE, now)
     }
 }
 
 impl Drop for Trial<'_> {
     /// Allows another trial, if this one ended without a verdict.
     fn drop(&mut self) {
-        let mut inner = self.breaker.lock();
-        let mine = self.decisive && inner.era == self.era;
-        if let Some(open) = inner.open.as_mut().filter(|_| mine) {
-            open.trying = false;
-        }
+        self.breaker.lock().end(self);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flow::circuit::{MAX_TRIAL_GAP, TRIAL_GAP};
+    use crate::model::limits::{BREAKER_OPEN, BREAKER_OPEN_MAX, BREAKER_WINDOW};
 
     fn after(start: Instant, seconds: u64) -> Instant {
         start + Duration::from_secs(seconds)
@@ -302,13 +357,30 @@ mod tests {
     const FAILED: ParentRecord = ParentRecord { failed: true, place: None };
     const NEW: ParentRecord = ParentRecord { failed: false, place: None };
 
+    /// The state of closed circuits.
+    const ALL_CLOSED: BreakerStatus = BreakerStatus {
+        state: State::Closed,
+        strikes: 0,
+        seconds: None,
+        parent: None,
+        namespaces: Vec::new(),
+        namespace_count: 0,
+    };
+
+    fn cache() -> Key {
+        Key::new(Some("shop"), "cache")
+    }
+
     /// A breaker that was opened at this time.
     fn opened(now: Instant) -> Breaker {
         let breaker = Breaker::default();
         for _ in 1..BREAKER_STRIKES {
-            assert_eq!(breaker.admit(now, FAILED).unwrap().failed(now), Turned::No);
+            assert_eq!(breaker.admit(now, &cache(), FAILED).unwrap().failed(now), Turned::No);
         }
-        assert_eq!(breaker.admit(now, FAILED).unwrap().failed(now), Turned::Open(BREAKER_OPEN));
+        assert_eq!(
+            breaker.admit(now, &cache(), FAILED).unwrap().failed(now),
+            Turned::Open(Scope::Plugin, BREAKER_OPEN)
+        );
         breaker
     }
 
@@ -318,14 +390,17 @@ mod tests {
         let breaker = opened(now);
         assert_eq!(breaker.shown(now).state, State::Open);
         assert_eq!(breaker.shown(now).seconds, Some(BREAKER_OPEN.as_secs()));
-        assert_eq!(breaker.admit(after(now, 10), FAILED).unwrap_err(), now + BREAKER_OPEN);
+        assert_eq!(breaker.admit(after(now, 10), &cache(), FAILED).unwrap_err(), now + BREAKER_OPEN);
     }
 
     #[test]
     fn calls_that_use_up_their_time_open_it_sooner() {
         let (breaker, now) = (Breaker::default(), Instant::now());
-        assert_eq!(breaker.admit(now, FAILED).unwrap().overdue(now), Turned::No);
-        assert_eq!(breaker.admit(now, FAILED).unwrap().overdue(now), Turned::Open(BREAKER_OPEN));
+        assert_eq!(breaker.admit(now, &cache(), FAILED).unwrap().overdue(now), Turned::No);
+        assert_eq!(
+            breaker.admit(now, &cache(), FAILED).unwrap().overdue(now),
+            Turned::Open(Scope::Plugin, BREAKER_OPEN)
+        );
         assert_eq!(breaker.shown(now).strikes, BREAKER_STRIKES);
     }
 
@@ -334,7 +409,7 @@ mod tests {
         let (breaker, now) = (Breaker::default(), Instant::now());
         for strike in 0..20 {
             let at = now + BREAKER_WINDOW / 4 * strike;
-            assert_eq!(breaker.admit(at, FAILED).unwrap().failed(at), Turned::No);
+            assert_eq!(breaker.admit(at, &cache(), FAILED).unwrap().failed(at), Turned::No);
         }
     }
 
@@ -342,10 +417,10 @@ mod tests {
     fn a_good_call_removes_a_strike() {
         let (breaker, now) = (Breaker::default(), Instant::now());
         for _ in 0..50 {
-            assert_eq!(breaker.admit(now, FAILED).unwrap().failed(now), Turned::No);
-            assert_eq!(breaker.admit(now, NEW).unwrap().passed(), Turned::No);
+            assert_eq!(breaker.admit(now, &cache(), FAILED).unwrap().failed(now), Turned::No);
+            assert_eq!(breaker.admit(now, &cache(), NEW).unwrap().passed(now), Turned::No);
         }
-        assert_eq!(breaker.shown(now), BreakerStatus { state: State::Closed, strikes: 0, seconds: None });
+        assert_eq!(breaker.shown(now), ALL_CLOSED);
     }
 
     #[test]
@@ -354,10 +429,10 @@ mod tests {
         let breaker = opened(start);
         let now = start + BREAKER_OPEN;
         assert_eq!(breaker.shown(now).state, State::HalfOpen);
-        let trial = breaker.admit(now, FAILED).unwrap();
-        assert!(breaker.admit(now, FAILED).is_err(), "one trial at a time");
-        assert_eq!(trial.passed(), Turned::Closed);
-        assert_eq!(breaker.shown(now), BreakerStatus { state: State::Closed, strikes: 0, seconds: None });
+        let trial = breaker.admit(now, &cache(), FAILED).unwrap();
+        assert!(breaker.admit(now, &cache(), FAILED).is_err(), "one trial at a time");
+        assert_eq!(trial.passed(now), Turned::Closed(Scope::Plugin));
+        assert_eq!(breaker.shown(now), ALL_CLOSED);
     }
 
     #[test]
@@ -368,7 +443,7 @@ mod tests {
         for _ in 0..20 {
             now += period;
             period = (period * 2).min(BREAKER_OPEN_MAX);
-            assert_eq!(breaker.admit(now, FAILED).unwrap().failed(now), Turned::Open(period));
+            assert_eq!(breaker.admit(now, &cache(), FAILED).unwrap().failed(now), Turned::Open(Scope::Plugin, period));
             assert_eq!(breaker.shown(now).seconds, Some(period.as_secs()));
         }
     }
@@ -377,16 +452,16 @@ mod tests {
     fn a_parent_that_has_not_failed_is_tried_while_the_circuit_is_open_but_not_often() {
         let start = Instant::now();
         let breaker = opened(start);
-        assert!(breaker.admit(start, NEW).is_err(), "it was called just now");
+        assert!(breaker.admit(start, &cache(), NEW).is_err(), "it was called just now");
         let now = after(start, 1);
         assert_eq!(
-            breaker.admit(now, NEW).unwrap().failed(now),
+            breaker.admit(now, &cache(), NEW).unwrap().failed(now),
             Turned::No,
             "this bad trial does not lengthen the open period"
         );
-        let line: Vec<_> = (0..3).map(|_| breaker.admit(now, NEW).unwrap_err()).collect();
+        let line: Vec<_> = (0..3).map(|_| breaker.admit(now, &cache(), NEW).unwrap_err()).collect();
         assert_eq!(line, [now + 2 * TRIAL_GAP, now + 3 * TRIAL_GAP, now + 4 * TRIAL_GAP], "they wait in line");
-        assert_eq!(breaker.admit(line[0], NEW).unwrap().passed(), Turned::Closed);
+        assert_eq!(breaker.admit(line[0], &cache(), NEW).unwrap().passed(now), Turned::Closed(Scope::Plugin));
     }
 
     #[test]
@@ -395,10 +470,10 @@ mod tests {
         let breaker = opened(now);
         let mut restless = NEW;
         for _ in 0..1000 {
-            restless.place = Some(breaker.admit(now, restless).unwrap_err());
+            restless.place = Some(breaker.admit(now, &cache(), restless).unwrap_err());
         }
         assert_eq!(restless.place, Some(now + 2 * TRIAL_GAP));
-        assert_eq!(breaker.admit(now, NEW).unwrap_err(), now + 3 * TRIAL_GAP);
+        assert_eq!(breaker.admit(now, &cache(), NEW).unwrap_err(), now + 3 * TRIAL_GAP);
     }
 
     #[test]
@@ -408,11 +483,14 @@ mod tests {
         let tick = TRIAL_GAP / 10;
         let tries = |from: Instant, seconds: u32| {
             let ticks = (0..).map(|n| from + tick * n).take_while(|now| *now < from + Duration::from_secs(1) * seconds);
-            ticks.filter_map(|now| Some(breaker.admit(now, NEW).ok()?.failed(now))).count()
+            ticks.filter_map(|now| Some(breaker.admit(now, &cache(), NEW).ok()?.failed(now))).count()
         };
         assert_eq!(tries(start, 5), 5, "after 0.25, 0.5, 1, 2 and 4 seconds");
         assert_eq!(tries(after(start, 20), 40), 5, "the first at once, then after 8, 10, 10 and 10 seconds");
-        assert_eq!(breaker.admit(after(start, 71), NEW).unwrap().passed(), Turned::Closed);
+        assert_eq!(
+            breaker.admit(after(start, 71), &cache(), NEW).unwrap().passed(after(start, 71)),
+            Turned::Closed(Scope::Plugin)
+        );
     }
 
     #[test]
@@ -420,11 +498,11 @@ mod tests {
         let start = Instant::now();
         let breaker = opened(start);
         let now = after(start, 1);
-        let slow = breaker.admit(now, NEW).unwrap();
+        let slow = breaker.admit(now, &cache(), NEW).unwrap();
         let end = now + Duration::from_millis(500);
         assert_eq!(slow.failed(end), Turned::No);
-        assert!(breaker.admit(after(end, 1), NEW).is_err());
-        assert!(breaker.admit(after(end, 2), NEW).is_ok());
+        assert!(breaker.admit(after(end, 1), &cache(), NEW).is_err());
+        assert!(breaker.admit(after(end, 2), &cache(), NEW).is_ok());
     }
 
     #[test]
@@ -437,7 +515,7 @@ mod tests {
             line.sort();
             let (now, parent) = line.remove(0);
             assert!(now < start + 21 * MAX_TRIAL_GAP, "{line:?}");
-            match breaker.admit(now, NEW) {
+            match breaker.admit(now, &cache(), NEW) {
                 Ok(trial) => tried.push((parent, trial.failed(now))),
                 Err(again) => line.push((again, parent)),
             }
@@ -449,19 +527,19 @@ mod tests {
         let start = Instant::now();
         let breaker = opened(start);
         let now = start + BREAKER_OPEN;
-        drop(breaker.admit(now, FAILED).unwrap());
-        let running = breaker.admit(after(now, 1), FAILED);
+        drop(breaker.admit(now, &cache(), FAILED).unwrap());
+        let running = breaker.admit(after(now, 1), &cache(), FAILED);
         assert!(running.is_ok());
-        assert!(breaker.admit(after(now, 5), FAILED).is_err(), "one runs");
+        assert!(breaker.admit(after(now, 5), &cache(), FAILED).is_err(), "one runs");
     }
 
     #[test]
     fn a_trial_begins_once_the_gap_after_the_last_one_is_over() {
         let start = Instant::now();
         let breaker = opened(start);
-        drop(breaker.admit(start + TRIAL_GAP, NEW).unwrap());
-        assert_eq!(breaker.admit(start + TRIAL_GAP, NEW).unwrap_err(), start + 3 * TRIAL_GAP);
-        assert!(breaker.admit(start + 2 * TRIAL_GAP, NEW).is_ok());
+        drop(breaker.admit(start + TRIAL_GAP, &cache(), NEW).unwrap());
+        assert_eq!(breaker.admit(start + TRIAL_GAP, &cache(), NEW).unwrap_err(), start + 3 * TRIAL_GAP);
+        assert!(breaker.admit(start + 2 * TRIAL_GAP, &cache(), NEW).is_ok());
     }
 
     #[test]
@@ -469,23 +547,23 @@ mod tests {
         let start = Instant::now();
         let breaker = opened(start);
         let now = after(start, 1);
-        let _running = breaker.admit(now, NEW).unwrap();
-        assert!(breaker.admit(now, ParentRecord { failed: false, place: Some(now) }).unwrap_err() > now);
+        let _running = breaker.admit(now, &cache(), NEW).unwrap();
+        assert!(breaker.admit(now, &cache(), ParentRecord { failed: false, place: Some(now) }).unwrap_err() > now);
     }
 
     #[test]
     fn a_call_from_before_it_opened_neither_ends_a_trial_nor_counts_after_it_closed() {
         let (breaker, start) = (Breaker::default(), Instant::now());
-        let calls = [(); 2].map(|()| breaker.admit(start, NEW).unwrap());
+        let calls = [(); 2].map(|()| breaker.admit(start, &cache(), NEW).unwrap());
         for _ in 0..BREAKER_STRIKES {
-            let _turned = breaker.admit(start, FAILED).map(|trial| trial.failed(start));
+            let _turned = breaker.admit(start, &cache(), FAILED).map(|trial| trial.failed(start));
         }
         let now = start + BREAKER_OPEN;
         let [cancelled, late] = calls;
-        let trial = breaker.admit(now, FAILED).unwrap();
+        let trial = breaker.admit(now, &cache(), FAILED).unwrap();
         drop(cancelled);
-        assert!(breaker.admit(after(now, 1), FAILED).is_err(), "one trial at a time");
-        assert_eq!(trial.passed(), Turned::Closed);
+        assert!(breaker.admit(after(now, 1), &cache(), FAILED).is_err(), "one trial at a time");
+        assert_eq!(trial.passed(now), Turned::Closed(Scope::Plugin));
         assert_eq!(late.failed(now), Turned::No);
         assert_eq!(breaker.shown(now).strikes, 0);
     }
@@ -493,37 +571,131 @@ mod tests {
     #[test]
     fn a_trial_is_of_the_breaker_that_admitted_it() {
         let (one, other) = (Breaker::default(), Breaker::default());
-        let trial = one.admit(Instant::now(), NEW).unwrap();
+        let trial = one.admit(Instant::now(), &cache(), NEW).unwrap();
         assert!(trial.is_of(&one) && !trial.is_of(&other));
-    }
-
-    #[test]
-    fn a_state_has_the_same_name_everywhere() {
-        for state in [State::Closed, State::HalfOpen, State::Open] {
-            assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
-        }
     }
 
     #[test]
     fn a_new_revision_starts_without_strikes_and_calls_of_the_old_one_do_not_count() {
         let now = Instant::now();
         let breaker = opened(now);
-        let late = breaker.admit(now + BREAKER_OPEN, FAILED).unwrap();
-        breaker.reset();
+        let late = breaker.admit(now + BREAKER_OPEN, &cache(), FAILED).unwrap();
+        breaker.reset([]);
         assert_eq!(late.failed(now), Turned::No);
-        assert_eq!(breaker.shown(now), BreakerStatus { state: State::Closed, strikes: 0, seconds: None });
-        assert!(breaker.admit(now, FAILED).is_ok());
+        assert_eq!(breaker.shown(now), ALL_CLOSED);
+        assert!(breaker.admit(now, &cache(), FAILED).is_ok());
     }
 
     #[test]
     fn a_call_from_before_it_opened_does_not_close_it() {
         let now = Instant::now();
         let breaker = Breaker::default();
-        let slow = breaker.admit(now, NEW).unwrap();
+        let slow = breaker.admit(now, &cache(), NEW).unwrap();
         for _ in 0..BREAKER_STRIKES {
-            let _turned = breaker.admit(now, FAILED).map(|trial| trial.failed(now));
+            let _turned = breaker.admit(now, &cache(), FAILED).map(|trial| trial.failed(now));
         }
-        assert_eq!(slow.passed(), Turned::No);
+        assert_eq!(slow.passed(now), Turned::No);
         assert_eq!(breaker.shown(now).state, State::Open);
+    }
+
+    /// A parent of this namespace.
+    fn of(namespace: &str) -> Key {
+        Key::new(Some(namespace), "cache")
+    }
+
+    /// Fails the calls for a parent that changes before each, once in this time, for these many seconds.
+    fn keep_failing(breaker: &Breaker, parent: &Key, start: Instant, every: Duration, seconds: u64) -> Vec<Turned> {
+        let times = (0..).map(|n| start + every * n).take_while(|now| *now < after(start, seconds));
+        times.filter_map(|now| Some(breaker.admit(now, parent, NEW).ok()?.failed(now))).collect()
+    }
+
+    #[test]
+    fn failures_in_one_namespace_never_hold_up_a_call_for_another() {
+        let (breaker, start) = (Breaker::default(), Instant::now());
+        breaker.reset([&of("shop").namespace, &of("evil").namespace]);
+        let turned = keep_failing(&breaker, &of("evil"), start, Duration::from_millis(300), 600);
+        let own = Scope::Namespace(of("evil").namespace);
+        assert!(turned.contains(&Turned::Open(own.clone(), BREAKER_OPEN)), "{turned:?}");
+        assert!(turned.iter().all(|one| !matches!(one, Turned::Open(Scope::Plugin, _))), "{turned:?}");
+        assert!(turned.len() < 75, "its own circuit is open: {}", turned.len());
+        let now = after(start, 600);
+        let status = breaker.shown(now);
+        assert_eq!((status.state, status.parent, status.namespace_count), (State::Closed, None, 1));
+        assert_eq!(status.namespaces[0].parent, "evil/cache");
+        assert_eq!(breaker.admit(now, &of("shop"), NEW).unwrap().passed(now), Turned::No);
+        let trial = breaker.admit(after(now, 60), &of("evil"), NEW).unwrap();
+        assert_eq!(trial.passed(after(now, 60)), Turned::Closed(own));
+        assert_eq!(breaker.shown(after(now, 60)).namespaces, []);
+    }
+
+    #[test]
+    fn a_plugin_that_fails_in_two_namespaces_is_called_for_no_parent_but_a_trial_for_a_third_closes_its_circuit() {
+        let (breaker, now) = (Breaker::default(), Instant::now());
+        let failed = |namespace| breaker.admit(now, &of(namespace), FAILED).unwrap().failed(now);
+        let turned = ["a", "a", "a", "a", "a", "b"].map(failed);
+        assert_eq!(
+            turned[4..],
+            [Turned::Open(Scope::Plugin, BREAKER_OPEN), Turned::Open(Scope::Plugin, BREAKER_OPEN)],
+            "of the only namespace, then of all"
+        );
+        assert_eq!(breaker.state(now), State::Open);
+        let later = after(now, 1);
+        assert_eq!(breaker.admit(later, &of("c"), FAILED).unwrap_err(), now + BREAKER_OPEN);
+        assert_eq!(breaker.admit(later, &of("a"), NEW).unwrap_err(), now + BREAKER_OPEN, "the trials are for others");
+        assert_eq!(breaker.admit(later, &of("c"), NEW).unwrap().passed(later), Turned::Closed(Scope::Plugin));
+        assert!(breaker.admit(later, &of("b"), FAILED).is_ok());
+        assert!(breaker.admit(later, &of("a"), FAILED).is_err(), "the circuit of this namespace is still open");
+        assert_eq!(breaker.shown(later).namespaces.len(), 1);
+    }
+
+    #[test]
+    fn a_plugin_that_fails_everywhere_is_called_once_in_each_open_period() {
+        let (breaker, mut now) = (Breaker::default(), Instant::now());
+        let namespaces: Vec<Key> = (0..50).map(|number| of(&format!("n{number}"))).collect();
+        let mut calls = 0;
+        for _ in 0..3600 {
+            for parent in &namespaces {
+                calls += usize::from(breaker.admit(now, parent, FAILED).map(|trial| trial.failed(now)).is_ok());
+            }
+            now += Duration::from_secs(1);
+        }
+        assert!(calls < 20, "{calls} calls in an hour");
+    }
+
+    #[test]
+    fn a_namespace_in_which_nothing_failed_for_long_is_forgotten() {
+        let (breaker, start) = (Breaker::default(), Instant::now());
+        for number in 0..100 {
+            let parent = of(&format!("n{number}"));
+            for _ in 0..BREAKER_STRIKES {
+                let _turned = breaker.admit(start, &parent, FAILED).map(|trial| trial.failed(start));
+            }
+        }
+        let now = start + BREAKER_OPEN + BREAKER_OPEN_MAX;
+        assert_ne!(breaker.admit(now, &of("late"), FAILED).unwrap().failed(now), Turned::No, "the trial was bad");
+        assert_eq!(breaker.lock().namespaces.len(), 1);
+    }
+
+    #[test]
+    fn the_status_lists_a_bounded_number_of_namespaces_by_name() {
+        let (breaker, now) = (Breaker::default(), Instant::now());
+        for number in (0..30).rev() {
+            for _ in 0..BREAKER_STRIKES {
+                let _turned = breaker.admit(now, &of(&format!("n{number:02}")), FAILED).map(|trial| trial.failed(now));
+                let good = breaker.admit(now, &of("shop"), NEW).map(|trial| trial.passed(now));
+                assert!(good.is_ok());
+            }
+        }
+        let status = breaker.shown(now);
+        assert_eq!((status.state, status.namespace_count, status.namespaces.len()), (State::Closed, 30, MOST_LISTED));
+        assert_eq!(
+            status.namespaces[0],
+            NamespaceCircuit {
+                namespace: "n00".into(),
+                parent: "n00/cache".into(),
+                state: State::Open,
+                seconds: Some(BREAKER_OPEN.as_secs())
+            }
+        );
     }
 }

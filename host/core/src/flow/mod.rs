@@ -4,6 +4,7 @@
 pub mod backoff;
 pub mod boot_time;
 pub mod canary;
+pub mod circuit;
 pub mod circuit_breaker;
 pub mod contention;
 pub mod disk_share;

@@ -48,7 +48,7 @@ impl Verdict {
     /// Reports the verdict to the circuit breaker.
     pub fn report(self, trial: Trial<'_>, now: Instant) -> Turned {
         match self {
-            Verdict::Good => trial.passed(),
+            Verdict::Good => trial.passed(now),
             Verdict::Bad => trial.failed(now),
             Verdict::Overdue => trial.overdue(now),
         }
@@ -60,15 +60,19 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::flow::circuit_breaker::{Breaker, ParentRecord, State};
+    use crate::flow::circuit::{ParentRecord, State};
+    use crate::flow::circuit_breaker::Breaker;
+    use crate::model::kind::Key;
 
     /// Returns the state after this many calls, one in a second.
     fn after(calls: u64, written: impl Fn(u64) -> Written) -> State {
         let (breaker, start) = (Breaker::default(), Instant::now());
         for call in 0..calls {
             let now = start + Duration::from_secs(call);
-            let Ok(trial) = breaker.admit(now, ParentRecord::default()) else { break };
-            if matches!(written(call).verdict().report(trial, now), Turned::Open(_)) {
+            let Ok(trial) = breaker.admit(now, &Key::new(Some("shop"), "cache"), ParentRecord::default()) else {
+                break;
+            };
+            if matches!(written(call).verdict().report(trial, now), Turned::Open(..)) {
                 return State::Open;
             }
         }
