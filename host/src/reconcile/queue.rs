@@ -5,6 +5,8 @@
 //! places for long, as while they wait for the rate limit of deletions. So a namespace that occupies none may have one
 //! beyond the limit.
 //!
+//! A parent whose children have changed was begun before, and is served before others of its namespace: of a thousand
+//! parents that are created at once, each is finished as soon as its children are, and not after the last one is begun.
 //! After a swap of the revision every parent is requeued, behind those that have changed (a *sweep*).
 //!
 //! The reason why a parent was woken is not kept: a plugin that does not know the event cannot depend on it.
@@ -41,20 +43,29 @@ type Namespace = Option<Arc<str>>;
 /// Waiting parents by namespace.
 type ByNamespace = FairQueue<Namespace, Key>;
 
-fn push(waiting: &mut ByNamespace, key: Key) {
-    waiting.push(&key.namespace.clone(), key);
+/// Why a parent is to be reconciled, as far as its place in the queue depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Cause {
+    /// The parent or something else that it depends on has changed, or it is due.
+    Other,
+    /// Its children have changed.
+    Children,
 }
 
-/// Removes the next parent whose namespace is not `full`.
-fn pop(waiting: &mut ByNamespace, full: &HashSet<Namespace>) -> Option<Key> {
-    waiting.pop_where(|namespace| !full.contains(namespace)).map(|(_, key)| key)
+fn push(waiting: &mut ByNamespace, key: Key, cause: Cause) {
+    let namespace = key.namespace.clone();
+    match cause {
+        Cause::Other => waiting.push(&namespace, key),
+        Cause::Children => waiting.push_preferred(&namespace, key),
+    }
 }
 
 #[derive(Default)]
 struct Inner {
+    /// Parents that wait; one that is no longer `dirty` is passed over: it was served from a better place.
     ready: ByNamespace,
     /// Parents that are in `ready`, or were woken while they are being reconciled.
-    dirty: HashSet<Key>,
+    dirty: HashMap<Key, Cause>,
     running: HashSet<Key>,
     /// The rest of a sweep; some of its parents may be in `ready`, too.
     swept: ByNamespace,
@@ -69,10 +80,16 @@ struct Inner {
 impl Queue {
     /// Adds a parent that has changed.
     pub fn add(&self, key: Key) {
-        let mut inner = self.lock();
-        if inner.dirty.insert(key.clone()) && !inner.running.contains(&key) {
-            push(&mut inner.ready, key);
-            drop(inner);
+        self.wake(key, Cause::Other);
+    }
+
+    /// Adds a parent whose children have changed.
+    pub fn add_begun(&self, key: Key) {
+        self.wake(key, Cause::Children);
+    }
+
+    fn wake(&self, key: Key, cause: Cause) {
+        if self.lock().wake(key, cause) {
             self.changed.notify_one();
         }
     }
@@ -80,7 +97,7 @@ impl Queue {
     /// Requeues all parents behind those that have changed. Replaces the rest of an earlier sweep.
     pub fn sweep(&self, all: Vec<Key>) {
         let mut swept = ByNamespace::default();
-        all.into_iter().for_each(|key| push(&mut swept, key));
+        all.into_iter().for_each(|key| push(&mut swept, key, Cause::Other));
         let before = std::mem::replace(&mut self.lock().swept, swept);
         self.changed.notify_one();
         drop(before);
@@ -118,8 +135,8 @@ impl Queue {
             inner.delayed.insert((due, key.clone()));
             inner.due.insert(key.clone(), due);
         }
-        if inner.dirty.contains(key) {
-            push(&mut inner.ready, key.clone());
+        if let Some(cause) = inner.dirty.get(key).copied() {
+            push(&mut inner.ready, key.clone(), cause);
         }
         drop(inner);
         self.changed.notify_one();
@@ -137,7 +154,8 @@ impl Queue {
     /// Returns the numbers of waiting and running parents.
     pub fn depth(&self) -> (usize, usize) {
         let inner = self.lock();
-        (inner.ready.len() + inner.swept.len(), inner.running.len())
+        let woken = inner.running.iter().filter(|key| inner.dirty.contains_key(*key)).count();
+        (inner.dirty.len() - woken + inner.swept.len(), inner.running.len())
     }
 
     /// Locks the state. Every change under the lock only moves a few keys, so the state is usable even after a panic.
@@ -147,6 +165,19 @@ impl Queue {
 }
 
 impl Inner {
+    /// Adds a parent to those that wait, or to the better place of two. Returns whether it waits in a new place.
+    fn wake(&mut self, key: Key, cause: Cause) -> bool {
+        if self.dirty.get(&key).is_some_and(|known| *known >= cause) {
+            return false;
+        }
+        self.dirty.insert(key.clone(), cause);
+        let waits = !self.running.contains(&key);
+        if waits {
+            push(&mut self.ready, key, cause);
+        }
+        waits
+    }
+
     /// Moves the parents whose requeue is due to `ready`.
     fn promote_due(&mut self, now: Instant) {
         while let Some((due, _)) = self.delayed.first()
@@ -154,9 +185,7 @@ impl Inner {
             && let Some((_, key)) = self.delayed.pop_first()
         {
             self.due.remove(&key);
-            if self.dirty.insert(key.clone()) && !self.running.contains(&key) {
-                push(&mut self.ready, key);
-            }
+            self.wake(key, Cause::Other);
         }
     }
 
@@ -185,17 +214,20 @@ impl Inner {
 
     /// Returns the next changed parent, and how many were served since the last one of the sweep then.
     fn take_changed(&mut self, full: &HashSet<Namespace>) -> Option<(Key, u32)> {
-        Some((pop(&mut self.ready, full)?, self.served_since_swept.saturating_add(1)))
+        let (dirty, running) = (&self.dirty, &self.running);
+        let waits = |key: &Key| dirty.contains_key(key) && !running.contains(key);
+        let (_, key) = self.ready.pop_live(|namespace| !full.contains(namespace), waits)?;
+        Some((key, self.served_since_swept.saturating_add(1)))
     }
 
     /// Returns the next parent of the sweep that is not queued anyway, and that none was served since. The reconcile of
     /// a running parent may have begun before the swap of the revision, so such a parent is queued once more.
     fn take_swept(&mut self, full: &HashSet<Namespace>) -> Option<(Key, u32)> {
-        while let Some(key) = pop(&mut self.swept, full) {
-            if !self.dirty.contains(&key) && !self.running.contains(&key) {
+        while let Some((_, key)) = self.swept.pop_where(|namespace| !full.contains(namespace)) {
+            if !self.dirty.contains_key(&key) && !self.running.contains(&key) {
                 return Some((key, 0));
             }
-            self.dirty.insert(key);
+            self.dirty.entry(key).or_insert(Cause::Other);
         }
         None
     }
@@ -214,6 +246,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use hotshoe_core::flow::fair_queue::MOST_PREFERRED;
 
     fn key(name: &str) -> Key {
         Key::new(Some("n"), name)
@@ -346,6 +379,38 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_parent_whose_children_have_changed_is_served_before_those_that_were_not_begun() {
+        let queue = Queue::default();
+        ["a", "b", "c", "d"].iter().for_each(|name| queue.add(key(name)));
+        queue.add_begun(key("c"));
+        queue.add_begun(key("z"));
+        queue.add(key("c"));
+        assert_eq!(queue.depth(), (5, 0));
+        for name in ["c", "z", "a", "b", "d"] {
+            assert_eq!(queue.next().await, key(name));
+            queue.done(&key(name), None);
+        }
+        assert!(is_idle(&queue).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn parents_that_were_not_begun_have_a_turn_even_if_the_children_of_others_never_stop_changing() {
+        let queue = Queue::default();
+        queue.add(key("new"));
+        let mut turns = 0;
+        loop {
+            queue.add_begun(key("begun"));
+            let next = queue.next().await;
+            queue.done(&next, None);
+            if next == key("new") {
+                break;
+            }
+            turns += 1;
+        }
+        assert_eq!(turns, MOST_PREFERRED);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn parents_are_served_in_the_order_of_their_wakes() {
         let queue = Queue::default();
         for name in ["a", "b", "c"] {
@@ -431,6 +496,7 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Act {
         Add(u8, u8),
+        AddBegun(u8, u8),
         Take,
         /// Ends the reconcile that began first.
         Done,
@@ -439,8 +505,9 @@ mod tests {
     fn act() -> impl Strategy<Value = Act> {
         prop_oneof![
             3 => (0_u8..4, 0_u8..8).prop_map(|(namespace, name)| Act::Add(namespace, name)),
-            2 => Just(Act::Take),
-            1 => Just(Act::Done),
+            3 => (0_u8..4, 0_u8..8).prop_map(|(namespace, name)| Act::AddBegun(namespace, name)),
+            4 => Just(Act::Take),
+            2 => Just(Act::Done),
         ]
     }
 
@@ -453,6 +520,7 @@ mod tests {
             for act in acts {
                 match act {
                     Act::Add(namespace, name) => queue.add(at(namespace, name)),
+                    Act::AddBegun(namespace, name) => queue.add_begun(at(namespace, name)),
                     Act::Done if !running.is_empty() => queue.done(&running.remove(0), None),
                     Act::Done => {}
                     // Beyond the limit, a namespace with running parents waits for its own.
@@ -465,7 +533,9 @@ mod tests {
                         let inner = queue.lock();
                         for namespace in (0..4).map(|namespace| at(namespace, 0).namespace) {
                             let turns = waited.entry(namespace.clone()).or_default();
-                            *turns = if inner.ready.waiting(&namespace) == 0 { 0 } else { *turns + 1 };
+                            let mut waiting = inner.dirty.keys().filter(|key| !inner.running.contains(*key));
+                            let waits = waiting.any(|key| key.namespace == namespace);
+                            *turns = if waits { *turns + 1 } else { 0 };
                             prop_assert!(*turns < 5, "{:?} waited {} turns", namespace, turns);
                         }
                     }

@@ -31,7 +31,7 @@ pub fn objects_of(change: &Change) -> impl Iterator<Item = &Object> {
 /// may wait until the object is gone.
 pub fn wake_owner(controller: &Controller, parent: &Kind, child: &Object) {
     if let Some(owner) = owner_of(controller, parent, child) {
-        controller.queue.add(owner);
+        controller.queue.add_begun(owner);
     }
 }
 

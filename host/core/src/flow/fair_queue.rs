@@ -1,18 +1,55 @@
 //! A queue that is fair between groups: between plugins, or between the namespaces of one plugin.
 //!
-//! Each group has a queue of its own, and queues take turns: a group with much to do delays only itself.
+//! Each group has a queue of its own, and queues take turns: a group with much to do delays only itself. Within a group,
+//! some items may be served before the others, but not so many that the others never have a turn.
 
 use std::borrow::Borrow;
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
+use std::iter;
+
+/// How many preferred items of a group are served before one of its others.
+pub const MOST_PREFERRED: u32 = 4;
 
 /// Items that wait, by group.
 #[derive(Debug)]
 pub struct FairQueue<G, T> {
-    queues: HashMap<G, VecDeque<T>>,
+    queues: HashMap<G, Items<T>>,
     /// Groups with waiting items, each once; the first is next.
     order: VecDeque<G>,
     len: usize,
+}
+
+/// The waiting items of one group.
+#[derive(Debug)]
+struct Items<T> {
+    preferred: VecDeque<T>,
+    others: VecDeque<T>,
+    /// How many preferred items were served since one of the others.
+    served: u32,
+}
+
+impl<T> Default for Items<T> {
+    fn default() -> Self {
+        Self { preferred: VecDeque::new(), others: VecDeque::new(), served: 0 }
+    }
+}
+
+impl<T> Items<T> {
+    fn len(&self) -> usize {
+        self.preferred.len() + self.others.len()
+    }
+
+    fn pop(&mut self) -> Option<T> {
+        if self.served < MOST_PREFERRED
+            && let Some(item) = self.preferred.pop_front()
+        {
+            self.served += 1;
+            return Some(item);
+        }
+        self.served = 0;
+        self.others.pop_front().or_else(|| self.preferred.pop_front())
+    }
 }
 
 impl<G, T> Default for FairQueue<G, T> {
@@ -24,26 +61,44 @@ impl<G, T> Default for FairQueue<G, T> {
 impl<G: Clone + Eq + Hash, T> FairQueue<G, T> {
     /// Appends an item to the queue of its group.
     pub fn push(&mut self, group: &G, item: T) {
-        let queue = self.queues.entry(group.clone()).or_default();
-        if queue.is_empty() {
+        self.items_to_extend(group).others.push_back(item);
+    }
+
+    /// Appends an item to the preferred ones of its group.
+    pub fn push_preferred(&mut self, group: &G, item: T) {
+        self.items_to_extend(group).preferred.push_back(item);
+    }
+
+    /// Returns the items of a group, to which one more is added.
+    fn items_to_extend(&mut self, group: &G) -> &mut Items<T> {
+        self.len += 1;
+        let items = self.queues.entry(group.clone()).or_default();
+        if items.len() == 0 {
             self.order.push_back(group.clone());
         }
-        queue.push_back(item);
-        self.len += 1;
+        items
     }
 
     /// Removes the next item, and returns it with its group.
     pub fn pop(&mut self) -> Option<(G, T)> {
-        let group = self.order.pop_front()?;
-        self.take(group)
+        self.pop_where(|_| true)
     }
 
     /// Removes the next item of the first group that is `admitted`. This counts as the group's turn; the groups before
     /// it keep their places.
     pub fn pop_where(&mut self, admitted: impl FnMut(&G) -> bool) -> Option<(G, T)> {
-        let place = self.order.iter().position(admitted)?;
-        let group = self.order.remove(place)?;
-        self.take(group)
+        self.pop_live(admitted, |_| true)
+    }
+
+    /// As [`FairQueue::pop_where`], and removes the items before it that are not `live`, which is no turn of their group.
+    pub fn pop_live(&mut self, mut admitted: impl FnMut(&G) -> bool, live: impl Fn(&T) -> bool) -> Option<(G, T)> {
+        loop {
+            let place = self.order.iter().position(&mut admitted)?;
+            let group = self.order.remove(place)?;
+            if let Some(taken) = self.take(group, &live) {
+                return Some(taken);
+            }
+        }
     }
 
     /// Counts the waiting items of a group.
@@ -51,7 +106,7 @@ impl<G: Clone + Eq + Hash, T> FairQueue<G, T> {
     where
         G: Borrow<Q>,
     {
-        self.queues.get(group).map_or(0, VecDeque::len)
+        self.queues.get(group).map_or(0, Items::len)
     }
 
     /// Counts all waiting items.
@@ -64,17 +119,18 @@ impl<G: Clone + Eq + Hash, T> FairQueue<G, T> {
         self.len == 0
     }
 
-    /// Removes the next item of a group that is not in `order` now.
-    fn take(&mut self, group: G) -> Option<(G, T)> {
-        let queue = self.queues.get_mut(&group)?;
-        let item = queue.pop_front()?;
-        self.len -= 1;
-        if queue.is_empty() {
+    /// Removes the next live item of a group that is not in `order` now.
+    fn take(&mut self, group: G, live: impl Fn(&T) -> bool) -> Option<(G, T)> {
+        let items = self.queues.get_mut(&group)?;
+        let before = items.len();
+        let item = iter::from_fn(|| items.pop()).find(live);
+        self.len -= before - items.len();
+        if items.len() == 0 {
             self.queues.remove(&group);
         } else {
             self.order.push_back(group.clone());
         }
-        Some((group, item))
+        Some((group, item?))
     }
 }
 
@@ -121,6 +177,27 @@ mod tests {
         assert_eq!(turns.pop_where(|_| false), None);
         let order: Vec<i32> = std::iter::from_fn(|| turns.pop()).map(|(_, item)| item).collect();
         assert_eq!(order, [1, 20, 11]);
+    }
+
+    #[test]
+    fn preferred_items_of_a_group_are_served_first_and_the_others_have_a_turn_all_the_same() {
+        let mut turns = FairQueue::default();
+        (0..3).for_each(|number| turns.push(&"a", number));
+        (10..20).for_each(|number| turns.push_preferred(&"a", number));
+        turns.push(&"b", 30);
+        let order: Vec<i32> = std::iter::from_fn(|| turns.pop()).map(|(_, item)| item).collect();
+        assert_eq!(order, [10, 30, 11, 12, 13, 0, 14, 15, 16, 17, 1, 18, 19, 2]);
+    }
+
+    #[test]
+    fn items_that_are_no_longer_live_cost_their_group_no_turn() {
+        let mut turns = FairQueue::default();
+        for (group, item) in [("a", -1), ("a", -2), ("a", 1), ("b", 10), ("b", 11), ("c", -3)] {
+            turns.push(&group, item);
+        }
+        let order: Vec<i32> =
+            iter::from_fn(|| turns.pop_live(|_| true, |item| *item > 0)).map(|(_, item)| item).collect();
+        assert_eq!((order, turns.len()), (vec![1, 10, 11], 0));
     }
 
     proptest! {
