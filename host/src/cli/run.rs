@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use futures::future::join_all;
 use tokio::signal::unix::{SignalKind, signal};
+use tracing::Instrument;
 use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 use tracing_subscriber::prelude::*;
 
@@ -44,6 +45,7 @@ use crate::server;
 use crate::server::admin_socket::AdminSocket;
 use crate::server::{About, Ports, SecureMetrics};
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::{log_format, spans};
 use hotshoe_core::check::memory_share::{SharedMemory, budget};
 use hotshoe_core::check::watch_room::WatchRoom;
 use hotshoe_core::model::label_selector::LabelSelector;
@@ -256,7 +258,8 @@ impl Args {
         let mut started = Vec::new();
         for plugin in plugins {
             let Some(definition) = plugin.origin.file().map(Definition::file) else { continue };
-            started.push(rollout::start(plugin, definition, Vec::new(), shared.clone()).await);
+            let span = spans::plugin(&plugin.name);
+            started.push(rollout::start(plugin, definition, Vec::new(), shared.clone()).instrument(span).await);
         }
         Arc::new(Fleet::of(started))
     }
@@ -427,11 +430,12 @@ fn start_log(format: LogFormat) {
         Err(error) => (with_defaults(Targets::new()), Some(error)),
     };
     let colour = terminal::is_coloured(&std::io::stderr());
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colour);
     let registry = tracing_subscriber::registry();
     match format {
-        LogFormat::Text => registry.with(lines.with_filter(levels)).init(),
-        LogFormat::Json => registry.with(lines.json().flatten_event(true).with_filter(levels)).init(),
+        LogFormat::Text => {
+            registry.with(log_format::text(std::io::stderr).with_ansi(colour).with_filter(levels)).init();
+        }
+        LogFormat::Json => registry.with(log_format::json(std::io::stderr).with_filter(levels)).init(),
     }
     if let Some(error) = error {
         tracing::warn!("RUST_LOG={wanted:?} is ignored: {error}; a valid value is hotshoe=debug,plugin=debug");
@@ -452,7 +456,8 @@ fn with_defaults(wanted: Targets) -> Targets {
     // The host itself logs the errors of these crates, once each.
     let quiet = ["kube_client", "kube_runtime"].map(|target| (target, LevelFilter::OFF));
     let default = wanted.default_level().unwrap_or(LevelFilter::INFO);
-    Targets::new().with_default(default).with_targets(quiet).with_targets(wanted)
+    let lines = Targets::new().with_default(default).with_targets(quiet).with_targets(wanted);
+    lines.with_target(spans::TARGET, LevelFilter::ERROR)
 }
 
 /// Warns if this machine cannot fully confine the processes that read what others wrote.
@@ -594,5 +599,12 @@ mod tests {
         assert!(levels("kube_client=warn").unwrap().would_enable("kube_client", &Level::WARN));
         assert!(!levels("plugin=off").unwrap().would_enable("plugin", &Level::ERROR));
         assert!(levels("foo=bar=baz").is_err());
+    }
+
+    #[test]
+    fn the_fields_of_lines_depend_on_no_level() {
+        for wanted in ["", "error", "off", "hotshoe=off,plugin=debug", "hotshoe::spans=off"] {
+            assert!(levels(wanted).unwrap().would_enable(spans::TARGET, &Level::ERROR), "{wanted:?}");
+        }
     }
 }

@@ -23,6 +23,7 @@ use crate::cluster::client::{ApiCall, Cluster};
 use crate::cluster::error::ApiError;
 use crate::cluster::identity::{Identity, Permit};
 use crate::cluster::time::now;
+use crate::telemetry::spans;
 use hotshoe_core::flow::event_queue::{EventQueue, InFlight};
 use hotshoe_core::model::decision::Event;
 use hotshoe_core::model::digest::Digest;
@@ -201,7 +202,9 @@ impl Recorder {
 /// Logs an Event that was dropped. Not in a namespace that is being deleted: the Event would be deleted with it.
 fn log_lost(note: &Note, error: &ApiError) {
     if !error.is_namespace_terminating() {
-        tracing::warn!(plugin = &*note.plugin, digest = note.digest.map(tracing::field::display), object = %note.about, reason = note.event.reason, "an Event was not written: {error}");
+        // Several plugins share the task that writes most of them.
+        let _span = spans::object(&note.plugin, note.digest, &note.about).entered();
+        tracing::warn!(reason = note.event.reason, "an Event was not written: {error}");
     }
 }
 

@@ -45,7 +45,7 @@ impl Writer {
             Ok(reply) => match watch.learn(&reply, (&self.plugin, Role::Parent)) {
                 Ok(learned) => return Ok(learned),
                 Err(error) => {
-                    tracing::error!(plugin = self.plugin, object = %parent.key, "the reply to a write cannot be read: {error}");
+                    tracing::error!("the reply to a write cannot be read: {error}");
                     return Ok(watch.cache.get(&parent.key).unwrap_or_else(|| Arc::new(parent.clone())));
                 }
             },

@@ -152,7 +152,7 @@ impl Writer {
             let Some(changed) = changed else { continue };
             if let Some(log) = step.log {
                 let (child, from) = (&desired.reference, known.label(PLUGIN_LABEL));
-                tracing::info!(plugin = self.plugin, %child, from, "{log}");
+                tracing::info!(%child, from, "{log}");
             }
             prepared.is_edited |= step.edits;
             prepared.child = Some(changed);

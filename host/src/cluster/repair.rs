@@ -153,7 +153,7 @@ impl Writer {
         let find = |_: &Object, live: &Value| own_edits::without_edits(live, &self.manager).into_iter().collect();
         if let Err(WriteError::Api(error)) = self.patch_live(apply, find, target).await {
             let child = &apply.desired.reference;
-            tracing::warn!(plugin = self.plugin, %child, "a repair stays in managedFields as an update, which no later apply can remove: {error}");
+            tracing::warn!(%child, "a repair stays in managedFields as an update, which no later apply can remove: {error}");
         }
     }
 }

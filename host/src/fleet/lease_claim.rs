@@ -138,7 +138,7 @@ impl LeaseClaim {
         if live.uid == claimed.uid
             && let Err(error) = plugin_object::set_lease(cluster, resource, &live, None, &permit).await
         {
-            tracing::warn!(plugin = name, "the claim to the Plugin object was not given up: {error}");
+            tracing::warn!("the claim to the Plugin object was not given up: {error}");
         }
     }
 }

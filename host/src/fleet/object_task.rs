@@ -119,8 +119,7 @@ impl ObjectTask {
                 Ok(()) if is_gone && !views.has_changed().unwrap_or_default() => return,
                 Ok(()) => TURN_INTERVAL,
                 Err(_) => {
-                    let plugin = &*self.name;
-                    tracing::error!(plugin, "the work on a Plugin object panicked; this is a fault of the host");
+                    tracing::error!("the work on a Plugin object panicked; this is a fault of the host");
                     PANIC_PAUSE
                 }
             };
@@ -161,7 +160,7 @@ impl ObjectTask {
             Standing::Waits { message, is_new } => {
                 self.stop().await;
                 if is_new {
-                    tracing::warn!(plugin = &*self.name, "{message}");
+                    tracing::warn!("{message}");
                 }
                 // A host that has just started may write nothing yet.
                 if let Some(permit) = self.permit()
@@ -229,7 +228,7 @@ impl ObjectTask {
         }
         let (definition, follow) = watch::channel(described.json.clone());
         let wanted = Some((config.digest, config.control.clone()));
-        tracing::info!(plugin = &*self.name, "the plugin is started, as its Plugin object says");
+        tracing::info!("the plugin is started, as its Plugin object says");
         self.runs.send_replace(true);
         let plugin = rollout::start(config, Definition::Object(follow), described.history(), shared.clone()).await;
         self.context.fleet.add(plugin.clone());
@@ -242,7 +241,7 @@ impl ObjectTask {
         if let Some(running) = self.running.take() {
             self.context.fleet.remove(&self.name);
             running.plugin.stop().await;
-            tracing::info!(plugin = &*self.name, "the plugin is stopped");
+            tracing::info!("the plugin is stopped");
         }
         // Its parents may have been noted before it was started.
         self.context.shared.host.parentage.forget(&self.name);
@@ -347,7 +346,7 @@ impl ObjectTask {
         }
         if let Err(error) = self.start(described).await {
             // Tried in each turn, so not for the log: the conditions say what keeps the object.
-            tracing::debug!(plugin = &*self.name, "the plugin that is to be removed cannot be started: {error:#}");
+            tracing::debug!("the plugin that is to be removed cannot be started: {error:#}");
         }
     }
 
@@ -499,10 +498,7 @@ impl ObjectTask {
             // The object was changed or deleted meanwhile: the watch will show that.
             Err(error) if error.code == 409 || error.is_gone() => {}
             Err(error) => {
-                tracing::warn!(
-                    plugin = &*self.name,
-                    "the Plugin object cannot be written to: {error}; it is tried again in {RETRY_PAUSE:?}"
-                );
+                tracing::warn!("the Plugin object cannot be written to: {error}; it is tried again in {RETRY_PAUSE:?}");
                 let pause = error.retry_after.unwrap_or_default().max(RETRY_PAUSE);
                 self.retry_at = Instant::now().checked_add(pause);
             }

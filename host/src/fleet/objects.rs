@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
+use tracing::Instrument;
 
 use crate::cluster::plugin_object;
 use crate::cluster::shared_watch::{Change, Health};
@@ -26,6 +27,7 @@ use crate::fleet::described::Described;
 use crate::fleet::object_task::{Context, ObjectTask, REMOVALS_AT_ONCE, Taken, View};
 use crate::fleet::remembered::ANNOTATION;
 use crate::rollout::managed_plugin::Shared;
+use crate::telemetry::spans;
 use hotshoe_core::check::parent_kind::ParentKind;
 use hotshoe_core::check::parents_claim::{Claim, holder};
 use hotshoe_core::model::label_selector::LabelSelector;
@@ -114,7 +116,7 @@ impl Objects {
                 let (views, seen) = watch::channel(view);
                 let (is_running, runs) = watch::channel(false);
                 let task = ObjectTask::new(name.clone(), self.context.clone(), is_running);
-                let handle = tokio::spawn(task.run(seen));
+                let handle = tokio::spawn(task.run(seen).instrument(spans::plugin(&name)));
                 self.tasks.insert(name, Task { views, runs, handle, last: described.clone() });
             }
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument;
 
 use crate::config::manifest::DigestPrefix;
 use crate::config::{Control, PluginConfig};
@@ -44,15 +45,14 @@ impl Running {
         let follow = async move {
             let command = AdminCommand::RollBack(Some(earlier.full()));
             if let Some(Err(why)) = plugin.carry_out(command).await {
-                let name = &*plugin.controller.name;
                 tracing::warn!(
-                    plugin = name,
-                    "the rollback by the host that works for the plugin cannot be followed: {why}; it is tried again in {RETRY_PAUSE:?}"
+                    "the rollback by the host that works for the plugin cannot be followed: {why}; \
+                     it is tried again in {RETRY_PAUSE:?}"
                 );
                 tokio::time::sleep(RETRY_PAUSE).await;
             }
         };
-        self.following = Some(AbortOnDropHandle::new(tokio::spawn(follow)));
+        self.following = Some(AbortOnDropHandle::new(tokio::spawn(follow.in_current_span())));
     }
 
     /// Passes the description of the object to the rollout, if it has changed.

@@ -80,14 +80,13 @@ pub fn log(pass: &Pass<'_>, act: Act<'_>) {
     if !tracing::enabled!(tracing::Level::INFO) {
         return;
     }
-    let (plugin, digest) = (&*pass.controller.name, pass.active.revision.digest());
     let (child, fields) = (act.child().map(ObjectRef::to_string), act.fields());
     let more = child.as_deref().map_or(0, str::len) + fields.as_deref().map_or(0, str::len);
-    if pass.controller.may_log(&pass.controller.act_lines, digest, more) {
-        let (object, finalizer, children) = (pass.reference(), act.finalizer(), act.children());
+    if pass.controller.may_log(&pass.controller.act_lines, more) {
+        let (finalizer, children) = (act.finalizer(), act.children());
         let child = child.as_deref().map(tracing::field::display);
         let fields = fields.as_deref().map(tracing::field::display);
-        tracing::info!(plugin, %digest, %object, child, children, finalizer, fields, "{}", act.message());
+        tracing::info!(child, children, finalizer, fields, "{}", act.message());
     }
 }
 

@@ -255,13 +255,11 @@ fn narrow(pass: &mut Pass<'_>, observed: &Observed, plan: &mut Plan, written: &m
 
 pub(super) fn may_prune(pass: &Pass<'_>, child: &ObjectRef, context: &Context<'_>) -> bool {
     let Err(denial) = check::check_prune(child, context) else { return true };
-    let (plugin, digest) = (&*pass.controller.name, pass.active.revision.digest());
-    pass.controller.metrics.denied(plugin, denial.rule());
+    pass.controller.metrics.denied(&pass.controller.name, denial.rule());
     let why = denial.reasons();
     // The plugin chooses its children, and so the number of these lines.
-    if pass.controller.may_log(&pass.controller.failure_lines, digest, why.len()) {
-        let (object, rule) = (pass.reference(), denial.rule());
-        tracing::warn!(plugin, %digest, %object, rule, "a child that is no longer desired stays: {why}");
+    if pass.controller.may_log(&pass.controller.failure_lines, why.len()) {
+        tracing::warn!(rule = denial.rule(), "a child that is no longer desired stays: {why}");
     }
     false
 }
@@ -345,8 +343,7 @@ fn note_applied(pass: &mut Pass<'_>, observed: &Observed, object: &Object, apply
     let fields = fields.map(Box::from);
     let tried = Unsettled { digest: desired.digest.clone(), fields };
     state.unsettled.push((kind.clone(), object.key.clone(), tried));
-    let (plugin, digest, child) = (&*controller.name, pass.active.revision.digest(), &desired.reference);
-    tracing::warn!(plugin, %digest, %child, "not every field of the child stays as it was applied: something else rewrites it");
+    tracing::warn!(child = %desired.reference, "not every field of the child stays as it was applied: something else rewrites it");
 }
 
 /// Counts an invalid child as a failure of the revision, once in a pass: it is no better than a failed call.
@@ -370,20 +367,19 @@ fn note_refused(pass: &mut Pass<'_>, observed: &Observed, child: &ObjectRef, dig
     // The advice is for users only; the plugin is shown the API server's own message.
     let advice = advice(&error, &pass.controller.name).unwrap_or_default();
     let Some(refusal) = pass.state.refused.add(child, digest, error, basis) else { return };
-    let (plugin, digest, object) = (&*pass.controller.name, pass.active.revision.digest(), pass.reference());
     let (code, message) = (refusal.code, &refusal.message);
     let message = match refused_by {
         RefusedBy::Check => {
-            tracing::warn!(plugin, %digest, %object, %child, "a child is not written, because the object that would result is denied: {message}");
+            tracing::warn!(%child, "a child is not written, because the object that would result is denied: {message}");
             // Reported in Event and condition as any other denial.
             return;
         }
         RefusedBy::Holder => {
-            tracing::warn!(plugin, %digest, %object, %child, "a child is not written, because its name is in use: {message}");
+            tracing::warn!(%child, "a child is not written, because its name is in use: {message}");
             format!("{message}. Nothing of it was changed; delete or rename it, and this object recovers by itself")
         }
         RefusedBy::ApiServer => {
-            tracing::warn!(plugin, %digest, %object, %child, code, "the API server refused a child: {message}{advice}");
+            tracing::warn!(%child, code, "the API server refused a child: {message}{advice}");
             format!("{child} was refused: {message}{advice}")
         }
     };

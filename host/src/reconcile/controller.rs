@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, RwLock};
-use tracing::field::{DisplayValue, display};
 
 use crate::cluster::apply::Writer;
 use crate::cluster::client::Cluster;
@@ -318,31 +317,22 @@ impl Controller {
 
     /// Counts an unanswered write against the plugin.
     pub fn count_unanswered_write(&self, error: &ApiError) {
-        let (plugin, object) = (&*self.name, &*error.target);
         tracing::warn!(
-            plugin,
-            object,
+            written = &*error.target,
             "a write had no answer in time while the API server answers others; it counts against the plugin"
         );
-        self.metrics.unanswered(plugin);
-        self.unanswered.lock().add(object, Instant::now());
+        self.metrics.unanswered(&self.name);
+        self.unanswered.lock().add(&error.target, Instant::now());
     }
 
-    fn closed(&self, decided: Option<&ActiveRevision>, scope: &Scope) {
-        let (plugin, digest) = (&*self.name, digest_of(decided));
+    fn closed(&self, scope: &Scope) {
         match scope {
             Scope::Plugin => {
-                tracing::info!(plugin, digest, "circuit closed: the plugin is called again");
+                tracing::info!("circuit closed: the plugin is called again");
                 self.decide_all_again();
             }
             Scope::Namespace(namespace) => {
-                let namespace_name = namespace.as_deref().unwrap_or_default();
-                tracing::info!(
-                    plugin,
-                    digest,
-                    namespace = namespace_name,
-                    "circuit closed: the plugin is called again for the objects of this namespace"
-                );
+                tracing::info!("circuit closed: the plugin is called again for the objects of this namespace");
                 self.decide_again_in(namespace);
             }
         }
@@ -364,11 +354,10 @@ impl Controller {
             true => self.canary.current().map(|canary| canary.revision.clone()),
             false => self.active(),
         };
-        let parent = trial.parent().clone();
         match end(trial) {
             Turned::No => {}
-            Turned::Closed(scope) => self.closed(decided.as_deref(), &scope),
-            Turned::Open(scope, period) => self.opened(decided.as_deref(), &scope, &parent, period),
+            Turned::Closed(scope) => self.closed(&scope),
+            Turned::Open(scope, period) => self.opened(decided.as_deref(), &scope, period),
         }
     }
 
@@ -377,15 +366,15 @@ impl Controller {
         if self.canary.is(digest) { &self.canary.breaker } else { &self.breaker }
     }
 
-    fn opened(&self, decided: Option<&ActiveRevision>, scope: &Scope, parent: &Key, period: Duration) {
-        let (plugin, digest) = (&*self.name, digest_of(decided));
-        if let Scope::Namespace(namespace) = scope {
-            let namespace = namespace.as_deref().unwrap_or_default();
-            tracing::warn!(plugin, digest, namespace, object = %parent, ?period, "circuit open: the plugin failed too often for objects of this namespace and is not called for them for a while");
-            return;
+    fn opened(&self, decided: Option<&ActiveRevision>, scope: &Scope, period: Duration) {
+        if let Scope::Namespace(_) = scope {
+            return tracing::warn!(
+                ?period,
+                "circuit open: the plugin failed too often for objects of this namespace and is not called for them for a while"
+            );
         }
-        tracing::error!(plugin, digest, object = %parent, ?period, "circuit open: the plugin failed too often and is not called for a while");
-        self.metrics.opened(plugin);
+        tracing::error!(?period, "circuit open: the plugin failed too often and is not called for a while");
+        self.metrics.opened(&self.name);
         if let Some(decided) = decided {
             let digest = decided.revision.digest();
             self.update_probation(digest, |probation| probation.circuit_opened(Instant::now(), digest));
@@ -492,28 +481,22 @@ impl Controller {
     }
 
     /// Returns whether to log a line with a message of so many bytes. A line that is not logged is counted as dropped.
-    pub fn may_log(&self, lines: &LogLines, digest: Digest, bytes: usize) -> bool {
+    pub fn may_log(&self, lines: &LogLines, bytes: usize) -> bool {
         let is_allowed = lines.allows(bytes);
         if !is_allowed {
-            self.note_dropped(lines, digest, 1);
+            self.note_dropped(lines, 1);
         }
         is_allowed
     }
 
     /// Counts dropped lines, and logs now and then how many there were.
-    pub fn note_dropped(&self, lines: &LogLines, digest: Digest, count: u32) {
+    pub fn note_dropped(&self, lines: &LogLines, count: u32) {
         if count == 0 {
             return;
         }
-        let plugin = &*self.name;
-        self.metrics.lines_dropped(plugin, count.into());
+        self.metrics.lines_dropped(&self.name, count.into());
         if let Some(dropped) = lines.limit.dropped(count.into(), Instant::now()) {
-            tracing::warn!(plugin, %digest, dropped, "{}", lines.excess);
+            tracing::warn!(dropped, "{}", lines.excess);
         }
     }
-}
-
-/// Returns the digest of a revision, for a log line.
-fn digest_of(decided: Option<&ActiveRevision>) -> Option<DisplayValue<Digest>> {
-    decided.map(|decided| display(decided.revision.digest()))
 }

@@ -26,7 +26,7 @@ use hotshoe_core::flow::circuit_breaker::Trial;
 use hotshoe_core::flow::flapping::Intent;
 use hotshoe_core::flow::write_verdict::Written;
 use hotshoe_core::model::decision::{Answer, Call, Observation, Requirement};
-use hotshoe_core::model::kind::{Kind, ObjectRef};
+use hotshoe_core::model::kind::Kind;
 
 /// A final answer that passed the checks.
 pub struct Admitted<'a> {
@@ -90,8 +90,8 @@ async fn call_once(
         let end = if report.failed { End::Aborted } else { End::Answered };
         controller.metrics.called(&controller.name, digest, end, report.elapsed);
         controller.update_probation(digest, |probation| probation.called(Instant::now(), digest, report.used));
-        log(controller, active, &observed.shown.parent.reference, report.logs);
-        controller.note_dropped(&controller.lines, digest, report.dropped);
+        log(controller, report.logs);
+        controller.note_dropped(&controller.lines, report.dropped);
     };
     let check = move |answer| check.run(answer);
     let mut fetched = Fetched::default();
@@ -249,19 +249,17 @@ fn is_secret(kind: &Kind) -> bool {
     kind.is("", "Secret")
 }
 
-/// Writes the log lines of a plugin, with its name and digest.
-fn log(controller: &Controller, active: &ActiveRevision, parent: &ObjectRef, lines: &[LogLine]) {
-    let plugin = &*controller.name;
-    let digest = active.revision.digest();
+/// Writes the log lines of a plugin.
+fn log(controller: &Controller, lines: &[LogLine]) {
     for line in lines {
         let message = &line.message;
         macro_rules! at {
             ($level:ident) => {
                 // A line below the log level uses nothing of the rate limit.
                 if tracing::enabled!(target: "plugin", tracing::Level::$level)
-                    && controller.may_log(&controller.lines, digest, message.len())
+                    && controller.may_log(&controller.lines, message.len())
                 {
-                    tracing::event!(target: "plugin", tracing::Level::$level, plugin, %digest, object = %parent, "{message}");
+                    tracing::event!(target: "plugin", tracing::Level::$level, "{message}");
                 }
             };
         }

@@ -100,11 +100,9 @@ fn note(pass: &Pass<'_>, event: &Event) -> Note {
 }
 
 fn note_dropped(pass: &Pass<'_>, limit: &OutputLimit) {
-    let plugin = &*pass.controller.name;
-    pass.controller.metrics.event_dropped(plugin);
+    pass.controller.metrics.event_dropped(&pass.controller.name);
     if let Some(dropped) = limit.dropped(1, Instant::now()) {
-        let digest = pass.active.revision.digest();
-        tracing::warn!(plugin, %digest, dropped, "there are more Events than the rate limit allows; some were dropped");
+        tracing::warn!(dropped, "there are more Events than the rate limit allows; some were dropped");
     }
 }
 

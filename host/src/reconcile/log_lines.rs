@@ -54,7 +54,6 @@ mod tests {
     use crate::cluster::shards::Shards;
     use crate::reconcile::controller::{Controller, Share};
     use crate::telemetry::metrics::Metrics;
-    use hotshoe_core::model::digest::Digest;
     use hotshoe_core::model::limits::Limits;
 
     async fn controller(metrics: &Arc<Metrics>) -> Controller {
@@ -68,13 +67,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_that_is_not_logged_is_counted_whoever_wrote_it() {
-        let (metrics, digest) = (Arc::default(), Digest::of(b"a"));
+        let metrics = Arc::default();
         let controller = controller(&metrics).await;
         for lines in [&controller.lines, &controller.act_lines, &controller.failure_lines] {
-            assert!(controller.may_log(lines, digest, 100));
-            assert!(!controller.may_log(lines, digest, LOGGED_AT_ONCE as usize), "{}", lines.excess);
+            assert!(controller.may_log(lines, 100));
+            assert!(!controller.may_log(lines, LOGGED_AT_ONCE as usize), "{}", lines.excess);
         }
-        controller.note_dropped(&controller.lines, digest, 4);
+        controller.note_dropped(&controller.lines, 4);
         let counted = r#"hotshoe_plugin_log_lines_dropped_total{controller="demo"} 7"#;
         assert!(metrics.encode().contains(counted));
     }

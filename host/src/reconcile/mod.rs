@@ -43,6 +43,7 @@ use futures::FutureExt;
 
 use crate::cluster::identity::Permit;
 use crate::cluster::parent::was_overtaken;
+use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::acts::Act;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::decide::Admitted;
@@ -56,16 +57,15 @@ use hotshoe_core::model::decision::{Call, Observation};
 use hotshoe_core::model::kind::Key;
 use hotshoe_core::model::object::Object;
 
-/// Reconciles one parent once; its writes need this permit. If the permit ends during the pass, nothing is reported or
-/// remembered: another host may work for the parent by now.
-pub async fn reconcile(controller: &Controller, key: &Key, permit: &Permit) -> Reconciled {
+/// Reconciles one parent once, with the revision that decides for it; its writes need this permit. If the permit ends
+/// during the pass, nothing is reported or remembered: another host may work for the parent by now.
+pub async fn reconcile(controller: &Controller, active: &ActiveRevision, key: &Key, permit: &Permit) -> Reconciled {
     let nothing = Reconciled { requeue: Requeue::OnChange, failed: false };
-    let Some(active) = controller.deciding(key).filter(|_| !controller.is_paused()) else { return nothing };
     let Some(parent) = active.parents.watch.cache.get(key) else {
-        return release::release_deselected(controller, &active, key, permit).await;
+        return release::release_deselected(controller, active, key, permit).await;
     };
-    let mut pass = Pass::begin(controller, &active, parent, permit);
-    pass.state.begin_tries(try_basis(controller, &active, &pass.parent), pass.parent.marks);
+    let mut pass = Pass::begin(controller, active, parent, permit);
+    pass.state.begin_tries(try_basis(controller, active, &pass.parent), pass.parent.marks);
     if let Some(pause) = remaining_pause(&pass) {
         return Reconciled { requeue: Requeue::After(pause), ..nothing };
     }

@@ -75,9 +75,9 @@ impl<'a> Pass<'a> {
     /// Ends the pass: stores the state of the parent, and returns when to reconcile it again. A parent on which the
     /// plugin flaps has a pause.
     pub fn end(self, result: &Result<Outcome, Error>, is_reported: bool, flap_pause: Option<Duration>) -> Requeue {
-        let (plugin, digest, object) = (&*self.controller.name, self.active.revision.digest(), &self.parent.key);
+        let object = &self.parent.key;
         if let Some(pause) = flap_pause {
-            tracing::warn!(plugin, %digest, %object, ?pause, "the plugin keeps changing what it desires for this object; it is slowed down");
+            tracing::warn!(?pause, "the plugin keeps changing what it desires for this object; it is slowed down");
         }
         let was_deleted = !self.parent.deleting && self.live().is_some_and(|live| live.deleting);
         let (blocks_deletion, policy) = (self.blocks_deletion(), &self.active.plugin.retry);
@@ -88,7 +88,7 @@ impl<'a> Pass<'a> {
             }
             due => due,
         };
-        tracing::debug!(plugin, %digest, %object, ?result, ?requeue, "reconciled");
+        tracing::debug!(?result, ?requeue, "reconciled");
         self.controller.remember(&self.parent.key, self.state);
         requeue
     }

@@ -13,6 +13,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::Instrument;
+
 use crate::cluster::apply::{Parent, WriteError};
 use crate::cluster::identity::Permit;
 use crate::cluster::parent::was_overtaken;
@@ -28,6 +30,7 @@ use crate::reconcile::observe::{Rules, context_of};
 use crate::reconcile::pass::Pass;
 use crate::reconcile::requeue::{Reconciled, Requeue};
 use crate::reconcile::triggers::owner_of;
+use crate::telemetry::spans;
 use hotshoe_core::diff::{Plan, status};
 use hotshoe_core::model::kind::Key;
 use hotshoe_core::model::object::{Object, PLUGIN_LABEL};
@@ -64,8 +67,7 @@ pub async fn release_deselected(
         }
         Err(_) if permit.is_over() => Reconciled { requeue: Requeue::AtOnce, ..done },
         Err(error) => {
-            let (plugin, digest) = (&*controller.name, active.revision.digest());
-            tracing::warn!(plugin, %digest, object = %key, retry = ?RETRY_PAUSE, "the object is no longer selected and is not released yet: {error}");
+            tracing::warn!(retry = ?RETRY_PAUSE, "the object is no longer selected and is not released yet: {error}");
             Reconciled { requeue: Requeue::After(RETRY_PAUSE), failed: true }
         }
     }
@@ -110,8 +112,7 @@ async fn prune(pass: &Pass<'_>) -> Result<(), Error> {
             Err(WriteError::Api(error)) if error.is_transient() => return Err(Error::Api(error)),
             // A child that cannot be deleted is garbage-collected with the object. It does not hold up the others.
             Err(WriteError::Api(error)) => {
-                let (plugin, digest) = (&*controller.name, active.revision.digest());
-                tracing::warn!(plugin, %digest, child = %child.reference, "a child of an object that is no longer selected stays: {error}");
+                tracing::warn!(child = %child.reference, "a child of an object that is no longer selected stays: {error}");
             }
             Err(WriteError::Conflict { .. } | WriteError::Collecting | WriteError::Denied(_)) => {}
         }
@@ -163,7 +164,8 @@ pub async fn find_deselected(controller: Arc<Controller>, watches: Arc<Watches>)
     let of_plugin = |child: &Object| active.plugin.has_made(child.label(PLUGIN_LABEL));
     let children = active.owned.iter().flat_map(|owned| owned.watch.cache.all(of_plugin));
     candidates.extend(children.filter_map(|child| owner_of(&controller, parent, &child)));
-    candidates.extend(finalizer_holders(&controller, &watches, &active).await);
+    let span = spans::revision(&controller.name, active.revision.digest());
+    candidates.extend(finalizer_holders(&controller, &watches, &active).instrument(span).await);
     let parents = &active.parents.watch.cache;
     for key in candidates.into_iter().filter(|key| parents.get(key).is_none()) {
         controller.note_deselected(key.clone());
@@ -186,8 +188,7 @@ async fn finalizer_holders(controller: &Controller, watches: &Watches, active: &
                 return keys;
             }
             Err(error) => {
-                let (plugin, digest) = (&*controller.name, active.revision.digest());
-                tracing::warn!(plugin, %digest, retry = ?RETRY_PAUSE, "objects that are no longer selected cannot be listed: {error}");
+                tracing::warn!(retry = ?RETRY_PAUSE, "objects that are no longer selected cannot be listed: {error}");
                 tokio::time::sleep(RETRY_PAUSE).await;
             }
         }

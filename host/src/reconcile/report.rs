@@ -80,16 +80,15 @@ async fn report_once(pass: &mut Pass<'_>, result: &Result<Outcome, Error>) -> bo
 /// Counts the objects that name the parent as their controller and are outside of the grant, and states in log and
 /// Event that they are ignored. The condition states it too. Users choose these objects, and when they change.
 fn note_ignored(pass: &mut Pass<'_>) {
-    let (controller, digest) = (pass.controller, pass.active.revision.digest());
-    let plugin = &*controller.name;
-    controller.metrics.ignored(plugin, pass.ignored.count.saturating_sub(pass.state.ignored));
+    let controller = pass.controller;
+    controller.metrics.ignored(&controller.name, pass.ignored.count.saturating_sub(pass.state.ignored));
     pass.state.ignored = pass.ignored.count;
     if !pass.state.ignored_text.update(pass.ignored.message(), std::time::Instant::now()) {
         return;
     }
     let Some(message) = pass.state.ignored_text.stated().map(str::to_owned) else { return };
-    if controller.may_log(&controller.failure_lines, digest, message.len()) {
-        tracing::warn!(plugin, %digest, object = %pass.parent.key, reason = OUTSIDE_GRANT, "{message}");
+    if controller.may_log(&controller.failure_lines, message.len()) {
+        tracing::warn!(reason = OUTSIDE_GRANT, "{message}");
     }
     warn(pass, OUTSIDE_GRANT, message);
 }
@@ -106,11 +105,11 @@ async fn succeed(pass: &mut Pass<'_>, outcome: &Outcome) -> bool {
     pass.state.recovered();
     let Some(live) = pass.live() else { return true };
     let has_decided = matches!(outcome, Outcome::Settled | Outcome::Changed);
-    let (controller, digest) = (pass.controller, pass.active.revision.digest());
+    let controller = pass.controller;
     if status::states_failure(&live) {
         pass.state.reported.clear();
         pass.state.noted = None;
-        tracing::info!(plugin = &*controller.name, %digest, object = %pass.parent.key, "recovered");
+        tracing::info!("recovered");
     }
     let canary = is_of_canary(pass).then(|| canary_condition(pass));
     if canary.is_some() && !has_decided {
@@ -170,7 +169,7 @@ async fn fail(pass: &mut Pass<'_>, error: &Error) -> bool {
     if let Error::Api(api) = error
         && (api.is_gone() || api.is_namespace_terminating())
     {
-        tracing::debug!(plugin, %digest, object = %pass.parent.key, "{error}");
+        tracing::debug!("{error}");
         return true;
     }
     controller.metrics.failed(plugin, digest, error.reason());
@@ -236,12 +235,11 @@ fn backoff_basis_of(pass: &Pass<'_>) -> u64 {
 }
 
 fn log(pass: &Pass<'_>, error: &Error, pause: Option<Duration>) {
-    let (controller, digest) = (pass.controller, pass.active.revision.digest());
-    let plugin = &*controller.name;
-    let message = error_text(error, plugin);
-    if !is_of_plugin(error) || controller.may_log(&controller.failure_lines, digest, message.len()) {
-        let (object, reason, retry) = (&pass.parent.key, error.reason(), pause.map(tracing::field::debug));
-        tracing::warn!(plugin, %digest, %object, reason, retry, "{message}");
+    let controller = pass.controller;
+    let message = error_text(error, &controller.name);
+    if !is_of_plugin(error) || controller.may_log(&controller.failure_lines, message.len()) {
+        let (reason, retry) = (error.reason(), pause.map(tracing::field::debug));
+        tracing::warn!(reason, retry, "{message}");
     }
 }
 
@@ -375,8 +373,7 @@ async fn is_final(pass: &Pass<'_>, parent: &Object, reply: Result<String, ApiErr
     let (controller, active) = (pass.controller, pass.active);
     let learned = controller.writer.learn_parent(&active.parents.watch, &active.resource(), parent, reply).await;
     let Err(error) = learned else { return true };
-    let digest = active.revision.digest();
-    tracing::debug!(plugin = &*controller.name, %digest, object = %parent.key, %error, "the host's condition was not written");
+    tracing::debug!(%error, "the host's condition was not written");
     if error.has_no_room_for_generation() {
         controller.kinds.statuses.note_refused(active.parent_kind());
         return false;

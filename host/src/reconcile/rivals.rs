@@ -18,11 +18,10 @@ pub async fn report(pass: &mut Pass<'_>, delayed: Vec<Apply>) {
         }
         let Some(message) = rivals_of(controller, &desired).await else { continue };
         pass.state.contention.set_message(&desired, &message, &controller.hasher);
-        let (plugin, digest) = (&*controller.name, pass.active.revision.digest());
-        controller.metrics.failed(plugin, digest, CONTENDED);
-        let (object, child) = (pass.reference(), &desired.reference);
+        controller.metrics.failed(&controller.name, pass.active.revision.digest(), CONTENDED);
+        let child = &desired.reference;
         let message = sanitize::clean(message, FAILURE_MESSAGE);
-        tracing::warn!(plugin, %digest, %object, %child, reason = CONTENDED, "{message}");
+        tracing::warn!(%child, reason = CONTENDED, "{message}");
     }
 }
 

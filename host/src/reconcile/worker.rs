@@ -6,13 +6,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
+use tracing::{Instrument, Span};
 
 use crate::cluster::identity::Permit;
+use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::error::PANIC_PAUSE;
 use crate::reconcile::reconcile;
 use crate::reconcile::requeue::Reconciled;
 use crate::reconcile::requeue::Requeue;
+use crate::telemetry::spans;
 use hotshoe_core::model::kind::Key;
 
 /// Reconciles the parents of a queue, for as long as the host runs.
@@ -29,21 +32,37 @@ pub async fn run(controller: Arc<Controller>) {
         };
         let controller = controller.clone();
         tokio::spawn(async move {
-            let again = work(&controller, &key, &turn.permit).await;
+            let again = begin(&controller, &key, &turn.permit).await;
             controller.queue.done(&key, again);
             drop(turn);
         });
     }
 }
 
-async fn work(controller: &Controller, key: &Key, permit: &Permit) -> Option<Duration> {
+/// Reconciles a parent, unless no revision decides for it now. Returns when to reconcile it again.
+async fn begin(controller: &Controller, key: &Key, permit: &Permit) -> Option<Duration> {
+    let Some(active) = controller.deciding(key).filter(|_| !controller.is_paused()) else {
+        controller.metrics.reconciled(&controller.name, result(Requeue::OnChange), Duration::ZERO);
+        return None;
+    };
+    let span = span_of(controller, &active, key);
+    work(controller, &active, key, permit).instrument(span).await
+}
+
+/// Begins the span of a reconcile: one span for all of its lines, because a span costs more than many a step of it.
+fn span_of(controller: &Controller, active: &ActiveRevision, key: &Key) -> Span {
+    let object = format_args!("{} {key}", active.parent_kind());
+    spans::object(&controller.name, Some(active.revision.digest()), object)
+}
+
+async fn work(controller: &Controller, active: &ActiveRevision, key: &Key, permit: &Permit) -> Option<Duration> {
     let began = Instant::now();
-    let outcome = AssertUnwindSafe(reconcile(controller, key, permit)).catch_unwind().await;
+    let outcome = AssertUnwindSafe(reconcile(controller, active, key, permit)).catch_unwind().await;
     let (result, again) = match outcome {
         Ok(Reconciled { failed: true, requeue }) => ("error", delay(requeue)),
         Ok(Reconciled { requeue, .. }) => (result(requeue), delay(requeue)),
         Err(_) => {
-            tracing::error!(plugin = &*controller.name, object = %key, "a reconcile panicked; this is a fault of the host");
+            tracing::error!("a reconcile panicked; this is a fault of the host");
             ("panic", Some(PANIC_PAUSE))
         }
     };

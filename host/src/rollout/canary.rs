@@ -100,7 +100,7 @@ impl ManagedPlugin {
         views: &Views,
     ) {
         let digest = new.revision.digest();
-        self.log_waiting(digest, views.sync_share(&rollout.share, &new.parents)).await;
+        self.log_waiting(views.sync_share(&rollout.share, &new.parents)).await;
         let (controller, watches, name) = (&self.controller, &self.shared.watches, &self.controller.name);
         let Some(active) = controller.active() else { return };
         let mut active = ActiveRevision::clone(&active);
@@ -134,7 +134,8 @@ impl ManagedPlugin {
             (state.canary, state.is_restored) = (component, false);
         }
         controller.metrics.revision(name, CANARY);
-        tracing::info!(plugin = &**name, %digest, version, older = older.map(display), share = %rollout.share, parents, duration = ?rollout.duration, "the component is the canary");
+        let (share, duration) = (&rollout.share, &rollout.duration);
+        tracing::info!(version, older = older.map(display), %share, parents, ?duration, "the component is the canary");
     }
 
     /// Returns what is to be done with the canary now.
@@ -169,7 +170,8 @@ impl ManagedPlugin {
             return;
         }
         let next = Canary { share, namespaces, counted: Arc::default(), ..Canary::clone(&canary) };
-        tracing::info!(plugin = &*controller.name, digest = %canary.digest(), share = %next.share, before = %canary.share, "the canary decides for another share");
+        let (digest, share, before) = (canary.digest(), &next.share, &canary.share);
+        tracing::info!(%digest, %share, %before, "the canary decides for another share");
         controller.canary.replace(Some(Arc::new(next)));
         views::close_unused(controller, watches);
         controller.decide_all_again();
@@ -181,10 +183,10 @@ impl ManagedPlugin {
         let Some(canary) = self.controller.canary.current() else { return };
         let (mut new, digest) = (ActiveRevision::clone(&canary.revision), canary.digest());
         new.former_finalizers = self.former_finalizers(&new);
-        tracing::info!(plugin = &*self.controller.name, %digest, "the canary is activated: {why}");
+        tracing::info!(%digest, "the canary is activated: {why}");
         let component = self.state.lock().canary.take();
         let revision = new.revision.clone();
-        let gone = self.publish(new, Start::Swap, Stopwatch::start());
+        let gone = self.span_of(digest).in_scope(|| self.publish(new, Start::Swap, Stopwatch::start()));
         let before = self.controller.judgement.probation.before();
         let (source, signed_by) = (self.source_of(digest), self.signed_by(digest));
         let activation = Activation { source, signed_by, before, ..Activation::default() };
@@ -198,7 +200,7 @@ impl ManagedPlugin {
     /// Ends the canary without recording a rollback.
     pub(crate) fn end_canary(&self, why: &str) {
         if let Some(ended) = self.withdraw_canary() {
-            tracing::info!(plugin = &*self.controller.name, digest = %ended.digest(), "the canary ends: {why}");
+            tracing::info!(digest = %ended.digest(), "the canary ends: {why}");
         }
     }
 
@@ -207,20 +209,26 @@ impl ManagedPlugin {
     pub(crate) async fn roll_back_canary(&self, verdict: RollbackVerdict, offered: Option<Digest>) {
         let (controller, RollbackVerdict { why, failed_on }) = (&self.controller, verdict);
         let (Some(canary), Some(active)) = (controller.canary.current(), controller.active()) else { return };
-        let (plugin, digest, before) = (&*controller.name, canary.digest(), active.revision.digest());
+        let (digest, before) = (canary.digest(), active.revision.digest());
         let is_called = controller.canary.breaker.state(Instant::now()) == State::Closed;
         if is_called && self.fails_on_few(&failed_on, canary.parents()) {
-            tracing::warn!(plugin, %digest, "{why}; but on no more of its parents than spec.swap.maxFailing allows, so it stays the canary");
+            tracing::warn!(%digest, "{why}; but on no more of its parents than spec.swap.maxFailing allows, so it stays the canary");
             return controller.canary.judgement.probation.excuse();
         }
         let asked = tokio::time::timeout(ROLLBACK_TIMEOUT, impact::fails_on_all(controller, &active, &failed_on));
         if !failed_on.is_empty() && asked.await.unwrap_or(false) {
-            tracing::warn!(plugin, %digest, active = %before, "{why}; but the active revision fails on the same objects, so it stays the canary");
+            tracing::warn!(%digest, active = %before, "{why}; but the active revision fails on the same objects, so it stays the canary");
             return controller.canary.judgement.probation.excuse();
         }
-        tracing::error!(plugin, %digest, active = %before, parents = canary.parents(), reason = %Reason::RolledBack, "the canary does worse than the active revision, which decides for its parents again: {why}");
+        tracing::error!(
+            %digest,
+            active = %before,
+            parents = canary.parents(),
+            reason = %Reason::RolledBack,
+            "the canary does worse than the active revision, which decides for its parents again: {why}"
+        );
         self.record_canary_rollback(&why, offered).await;
-        tracing::warn!(plugin, %digest, "the canary is rolled back; the component stays inactive until it is fixed or `hotshoe approve`");
+        tracing::warn!(%digest, "the canary is rolled back; the component stays inactive until it is fixed or `hotshoe approve`");
     }
 
     /// Rolls the canary back by an administrator's command. With `newer`, the offered component was being activated,
@@ -237,7 +245,7 @@ impl ManagedPlugin {
         let Some(digest) = self.record_canary_rollback(why, offered).await else {
             return Err("the canary has ended meanwhile; `hotshoe status` shows the active revision".to_owned());
         };
-        tracing::info!(plugin = &*self.controller.name, %digest, "the canary was rolled back by command; it stays inactive until `hotshoe approve`");
+        tracing::info!(%digest, "the canary was rolled back by command; it stays inactive until `hotshoe approve`");
         if let Some(newer) = offered.filter(|offered| newer && *offered != digest) {
             self.roll_back_newer(newer).await;
             self.controller.slot.refuse(refused(newer, why));
@@ -271,7 +279,7 @@ impl ManagedPlugin {
     pub(crate) async fn canary_under(&self, plugin: &Arc<PluginConfig>) -> Option<Arc<Canary>> {
         let canary = self.controller.canary.current()?;
         if let Err(error) = plugin.ensure_granted(canary.revision.revision.descriptor()) {
-            tracing::warn!(plugin = &*plugin.name, digest = %canary.digest(), "the canary ends: {error}");
+            tracing::warn!(digest = %canary.digest(), "the canary ends: {error}");
             self.state.lock().canary = None;
             return None;
         }

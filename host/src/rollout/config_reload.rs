@@ -41,11 +41,11 @@ impl ManagedPlugin {
                 .and_then(|changed| self.keeps_its_finalizer(changed)),
             Err(error) => Err(unreadable(&present, &error)),
         };
-        let (plugin, definition) = (&*present.name, present.described_in());
+        let definition = present.described_in();
         match changed {
             Ok(changed) if changed.digest == present.digest => {
                 if self.plugin_file.lock().refused.take().is_some() {
-                    tracing::info!(plugin, "{definition} is again the same as the one that is applied");
+                    tracing::info!("{definition} is again the same as the one that is applied");
                 }
                 self.apply_control(&present, changed)
             }
@@ -56,7 +56,7 @@ impl ManagedPlugin {
                 Applied::All
             }
             Err(error) => {
-                tracing::error!(plugin, "{definition} is not applied, and the last valid one stays in effect: {error}");
+                tracing::error!("{definition} is not applied, and the last valid one stays in effect: {error}");
                 self.plugin_file.lock().refused = Some(error);
                 Applied::Nothing
             }
@@ -70,11 +70,7 @@ impl ManagedPlugin {
         }
         let paused = changed.control.paused;
         if paused != present.control.paused {
-            tracing::info!(
-                plugin = &*present.name,
-                "{}",
-                if paused { "the plugin is paused" } else { "the plugin goes on" }
-            );
+            tracing::info!("{}", if paused { "the plugin is paused" } else { "the plugin goes on" });
         }
         *self.plugin_file.lock() = PluginFile::applied(Arc::new(changed));
         self.controller.pause(paused);
@@ -114,18 +110,18 @@ impl ManagedPlugin {
             let mut active = views::rewire(controller, watches, plugin.clone(), &present, viewer).await;
             active.former_finalizers = self.former_finalizers(&active);
             if let Err(error) = self.hold_finalizers(&active) {
-                tracing::error!(plugin = &*plugin.name, "{error}");
+                tracing::error!("{error}");
             }
             controller.redefine(Arc::new(active), self.canary_under(&plugin).await);
             views::close_unused(controller, &self.shared.watches);
             tokio::spawn(release::find_deselected(controller.clone(), self.shared.watches.clone()));
         }
-        tracing::info!(plugin = &*plugin.name, "{} has changed and is applied", plugin.described_in());
+        tracing::info!("{} has changed and is applied", plugin.described_in());
         warn_of_likely_mistakes(&plugin);
         if let Some(lacking) = self.lacking() {
             // Denials from now on are due to the narrower grant, and must not roll the revision back.
             controller.judgement.probation.end();
-            tracing::warn!(plugin = &*plugin.name, "{lacking}");
+            tracing::warn!("{lacking}");
         }
     }
 }
@@ -134,12 +130,11 @@ impl ManagedPlugin {
 pub(crate) fn warn_of_likely_mistakes(plugin: &PluginConfig) {
     if let Some(parent) = plugin.parent.as_ref().filter(|parent| parent.selects_all_by_default()) {
         tracing::warn!(
-            plugin = &*plugin.name,
             "every {parent} is a parent of this plugin; name those that are by their labels in spec.parent.selector, or say `selector: {{}}` where all are meant"
         );
     }
     for unset in &plugin.unset {
-        tracing::warn!(plugin = &*plugin.name, "{unset}");
+        tracing::warn!("{unset}");
     }
 }
 

@@ -344,8 +344,7 @@ impl Driver {
         match failed {
             None => self.component.offer_again(),
             Some(why) => {
-                let plugin = &*self.plugin.controller.name;
-                tracing::warn!(plugin, revision, "the revision that spec.revision names cannot be activated: {why}");
+                tracing::warn!(revision, "the revision that spec.revision names cannot be activated: {why}");
                 self.controls.failed(revision, why, std::time::Instant::now());
             }
         }

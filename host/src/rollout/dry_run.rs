@@ -36,6 +36,7 @@ use crate::sandbox::revision::{Loaded, Revision};
 use crate::shadow::evaluate::{self, UncheckedAnswer};
 use crate::shadow::impact::{self, Found, OVERDUE, Survey};
 use crate::shadow::summary::{Counts, Measured, Summary, Times};
+use crate::telemetry::spans;
 use hotshoe_core::check;
 use hotshoe_core::compare::{self, Difference};
 use hotshoe_core::model::kind::{Key, ObjectRef};
@@ -170,17 +171,20 @@ impl Shadow {
             }
         }
         let summary = self.summary(run, keys.len(), began.elapsed());
-        tracing::info!(
-            plugin = &*summary.plugin,
-            old = %self.old.revision.digest(),
-            new = %self.new.revision.digest(),
-            parents = summary.counts.parents,
-            changed = summary.counts.changed,
-            failing = summary.counts.failures.new,
-            "a component was run in the shadow of the active one; nothing was written"
-        );
+        spans::plugin(&summary.plugin).in_scope(|| self.log(&summary));
         // The receiver may be gone.
         drop(lines.send(Line::Summary(Box::new(summary))).await);
+    }
+
+    fn log(&self, Summary { counts, .. }: &Summary) {
+        tracing::info!(
+            old = %self.old.revision.digest(),
+            new = %self.new.revision.digest(),
+            parents = counts.parents,
+            changed = counts.changed,
+            failing = counts.failures.new,
+            "a component was run in the shadow of the active one; nothing was written"
+        );
     }
 
     async fn compare_parent(&self, key: &Key, run: &mut Run) -> Option<Difference> {

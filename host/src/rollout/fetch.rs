@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tracing::Instrument;
 
 use crate::cluster::config_map;
 use crate::cluster::config_map::Found;
@@ -158,7 +159,7 @@ async fn pull_known(plugin: &ManagedPlugin, digest: Digest) -> Result<Candidate,
         SignatureRule::OneOf(_) => (UNSIGNED, format!("{digest} {OF_NO_IMAGE}")),
     })?;
     let access = access(plugin, &source).await?;
-    let pulled = pull(plugin, &source, &image, access).await;
+    let pulled = pull(plugin, &source, &image, access).instrument(plugin.span_of(digest)).await;
     let component = pulled.map_err(|error| (error.reason(), error.to_string()))?;
     if component.digest() != digest {
         let message = format!("{image} has the component {} and not {digest}", component.digest());
@@ -189,7 +190,7 @@ async fn pull(
     let most = plugin.plugin().limits.component_bytes.0;
     let pull = Pull { image: image.clone(), access, most, verify: source.verify.clone() };
     let pulled = plugin.shared.puller.pull(&pull).await?;
-    tracing::info!(plugin = &*plugin.controller.name, %image, "the component was pulled");
+    tracing::info!(%image, "the component was pulled");
     Ok(pulled.component)
 }
 
@@ -314,7 +315,7 @@ fn fail(plugin: &ManagedPlugin, reason: &'static str, message: String) {
     let failing = Some((reason, message));
     if fetched.failing != failing {
         if let Some((reason, message)) = &failing {
-            tracing::error!(plugin = &*plugin.controller.name, reason, "the component cannot be fetched: {message}");
+            tracing::error!(reason, "the component cannot be fetched: {message}");
         }
         fetched.failing = failing;
     }

@@ -18,6 +18,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use tracing::Instrument;
+
 use crate::cluster::shared_watch::Viewer;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::release;
@@ -119,7 +121,11 @@ impl ManagedPlugin {
             self.try_activate(kept, Start::Restore).await.map_err(|error| error.to_string())
         };
         if let Err(why) = self.in_time(restored).await {
-            tracing::warn!(plugin = &*self.controller.name, digest = %last, "the revision that was active when the host ended cannot be activated again, so the component is verified beside none: {why}");
+            tracing::warn!(
+                digest = %last,
+                "the revision that was active when the host ended cannot be activated again, \
+                 so the component is verified beside none: {why}"
+            );
         }
     }
 
@@ -161,7 +167,7 @@ impl ManagedPlugin {
             match activated {
                 Ok(()) => return refused.into_iter().for_each(|refused| self.controller.slot.refuse(refused)),
                 Err(error) => {
-                    tracing::warn!(plugin = &*self.controller.name, %digest, %error, "an earlier revision cannot be activated either")
+                    tracing::warn!(%digest, %error, "an earlier revision cannot be activated either")
                 }
             }
         }
@@ -172,6 +178,11 @@ impl ManagedPlugin {
     /// # Errors
     /// Why the component is not activated.
     pub(crate) async fn try_activate(&self, candidate: Candidate, start: Start<'_>) -> Result<(), LoadError> {
+        let span = self.span_of(candidate.digest());
+        self.load_and_install(candidate, start).instrument(span).await
+    }
+
+    async fn load_and_install(&self, candidate: Candidate, start: Start<'_>) -> Result<(), LoadError> {
         let mut stopwatch = Stopwatch::start();
         let plugin = self.plugin();
         let _shown = self.show_underway(candidate.digest());
@@ -181,13 +192,13 @@ impl ManagedPlugin {
         let Loaded { revision, cases } = loaded.await?;
         plugin.ensure_granted(revision.descriptor())?;
         if let Some(names) = plugin.names_differ(&revision.descriptor().name) {
-            tracing::warn!(plugin = &*plugin.name, "{names}");
+            tracing::warn!("{names}");
         }
         stopwatch.over(Stage::Load);
         self.show_step(Step::Cases);
         try_carried_cases(&revision, cases).await?;
         stopwatch.over(Stage::Cases);
-        tracing::debug!(plugin = &*plugin.name, digest = %revision.digest(), loaded = ?stopwatch.elapsed(), "the component is good");
+        tracing::debug!(loaded = ?stopwatch.elapsed(), "the component is good");
         self.install(revision, Some(candidate), start, stopwatch).await
     }
 
@@ -205,7 +216,7 @@ impl ManagedPlugin {
         let revision = revision.under(&plugin.limits);
         let views = Views::of(self.shared.watches.clone(), Viewer::candidate(&self.controller.name));
         let (digest, owned_before) = (revision.digest(), self.owned_before());
-        let mut new = self.log_waiting(digest, views.open(&self.controller, plugin, revision, &owned_before)).await?;
+        let mut new = self.log_waiting(views.open(&self.controller, plugin, revision, &owned_before)).await?;
         new.former_finalizers = self.former_finalizers(&new);
         stopwatch.over(Stage::Watches);
         let mut rollout = self.rollout_of(digest).filter(|_| matches!(start, Start::Swap));
@@ -319,7 +330,7 @@ impl ManagedPlugin {
             drop(announced);
         });
         if let Err(error) = changed.await {
-            tracing::warn!(plugin = &*self.controller.name, %error, "the history of revisions is not kept");
+            tracing::warn!(%error, "the history of revisions is not kept");
         }
     }
 
@@ -327,7 +338,6 @@ impl ManagedPlugin {
     /// it, for the caller to drop.
     #[must_use]
     pub(crate) fn publish(&self, new: ActiveRevision, start: Start<'_>, mut stopwatch: Stopwatch) -> State {
-        let plugin = &*self.controller.name;
         let revision = new.revision.clone();
         let (digest, version) = (revision.digest(), revision.descriptor().version.clone());
         let parents = new.parents.watch.cache.len();
@@ -346,9 +356,10 @@ impl ManagedPlugin {
         let gone = std::mem::replace(&mut *self.state.lock(), state);
         views::close_unused(&self.controller, &self.shared.watches);
         tokio::spawn(release::find_deselected(self.controller.clone(), self.shared.watches.clone()));
-        self.controller.metrics.revision(plugin, "Activated");
+        self.controller.metrics.revision(&self.controller.name, "Activated");
         stopwatch.over(Stage::Publish);
-        tracing::info!(plugin, %digest, version, before = replaced.map(display), swapped = ?stopwatch.elapsed(), parents, "the component is active");
+        let swapped = stopwatch.elapsed();
+        tracing::info!(version, before = replaced.map(display), ?swapped, parents, "the component is active");
         // Without parents, the time to the first decision would not measure the swap.
         if replaced.is_some() && parents > 0 {
             self.controller.first_decision.await_first(digest, stopwatch);
@@ -387,17 +398,15 @@ impl ManagedPlugin {
             let why = format!("{}: {}", refused.reason, refused.message);
             self.remember(move |history| history.refuse(digest, &why)).await;
         }
-        let plugin = &*self.controller.name;
         let keeps = self.controller.active().map(|active| active.revision.digest());
         tracing::error!(
-            plugin,
             digest = digest.map(display),
             keeps = keeps.map(display),
             reason = %refused.reason,
             "the component is not activated: {}",
             refused.message
         );
-        self.controller.metrics.revision(plugin, refused.reason.as_str());
+        self.controller.metrics.revision(&self.controller.name, refused.reason.as_str());
         self.controller.slot.refuse(refused);
         self.state.lock().is_restored = false;
     }

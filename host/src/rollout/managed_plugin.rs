@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
+use tracing::{Instrument, Span};
 
 use crate::cluster::client::Cluster;
 use crate::cluster::events::Recorder;
@@ -28,6 +29,7 @@ use crate::sandbox::compile::Compiler;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::revision::Revision;
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::spans;
 use hotshoe_core::check::grant;
 use hotshoe_core::check::memory_share::Account;
 use hotshoe_core::check::provenance::Signer;
@@ -198,8 +200,14 @@ impl ManagedPlugin {
         }
     }
 
+    /// Begins the span of work on one of the plugin's revisions.
+    pub(crate) fn span_of(&self, digest: Digest) -> Span {
+        spans::revision(&self.controller.name, digest)
+    }
+
     /// Runs a task until the plugin is stopped.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let task = task.instrument(spans::plugin(&self.controller.name));
         self.tasks.lock().push(AbortOnDropHandle::new(tokio::spawn(task)));
     }
 
@@ -218,13 +226,8 @@ impl ManagedPlugin {
         let mut panics = self.panics.lock();
         panics.remove(task);
         let Some(why) = why else { return };
-        let plugin = &*self.controller.name;
-        tracing::error!(
-            plugin,
-            task,
-            "a task of the plugin panicked and begins again; this is a fault of the host: {why}"
-        );
-        self.shared.metrics.panicked(plugin);
+        tracing::error!(task, "a task of the plugin panicked and begins again; this is a fault of the host: {why}");
+        self.shared.metrics.panicked(&self.controller.name);
         panics.insert(task, why.to_owned());
     }
 
@@ -239,7 +242,7 @@ impl ManagedPlugin {
     /// host. Parents and their children stay as they are.
     pub async fn stop(&self) {
         if tokio::time::timeout(STOP_TIMEOUT, self.controller.queue.close()).await.is_err() {
-            tracing::warn!(plugin = &*self.controller.name, "some reconciles of the plugin did not end in time");
+            tracing::warn!("some reconciles of the plugin did not end in time");
         }
         drop(std::mem::take(&mut *self.tasks.lock()));
         let (name, watches) = (&self.controller.name, &self.shared.watches);

@@ -85,13 +85,17 @@ impl ManagedPlugin {
     /// a restart.
     pub(crate) fn retire(&self, unaccepted: &Unaccepted) {
         let Unaccepted { digest, reason, message } = unaccepted;
-        let plugin = &*self.controller.name;
         self.end_canary("the active component is not signed as spec.source.verify requires");
         self.controller.retire();
         let gone = std::mem::take(&mut *self.state.lock());
         // Unmapping native code takes the kernel as long as a decision.
         drop(tokio::task::spawn_blocking(move || drop::<State>(gone)));
-        self.controller.metrics.revision(plugin, reason);
-        tracing::error!(plugin, %digest, reason, "the active component decides no more, because spec.source.verify refuses it; parents and their children stay as they are: {message}");
+        self.controller.metrics.revision(&self.controller.name, reason);
+        tracing::error!(
+            %digest,
+            reason,
+            "the active component decides no more, because spec.source.verify refuses it; \
+             parents and their children stay as they are: {message}"
+        );
     }
 }

@@ -5,6 +5,8 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::Instrument;
+
 use crate::cluster::shared_watch::Viewer;
 use crate::reconcile::slot::Refused;
 use crate::rollout::fetch::{NOT_KEPT, image_to_pull_again, pull_again};
@@ -32,25 +34,31 @@ impl ManagedPlugin {
     /// tried again while the revision keeps doing worse. `offered` is the component that the file held last.
     pub(crate) async fn roll_back_from(self: Arc<Self>, verdict: RollbackVerdict, offered: Option<Digest>) {
         let Some(bad) = self.controller.active().map(|active| active.revision.clone()) else { return };
-        let (plugin, RollbackVerdict { why, failed_on }) = (&*self.controller.name, verdict);
+        let span = self.span_of(bad.digest());
+        self.roll_back_bad(bad, verdict, offered).instrument(span).await;
+    }
+
+    async fn roll_back_bad(&self, bad: Arc<Revision>, verdict: RollbackVerdict, offered: Option<Digest>) {
+        let RollbackVerdict { why, failed_on } = verdict;
         if self.fails_on_few(&failed_on, self.parents()) {
-            tracing::warn!(plugin, digest = %bad.digest(), "{why}; but on no more of its parents than spec.swap.maxFailing allows, so it stays active");
+            tracing::warn!("{why}; but on no more of its parents than spec.swap.maxFailing allows, so it stays active");
             return self.controller.judgement.probation.excuse();
         }
         let before = match self.predecessor(bad.digest()).await {
             Ok(before) => before,
             Err(lost) => {
-                tracing::error!(plugin, digest = %bad.digest(), "{why}; but {lost}");
+                tracing::error!("{why}; but {lost}");
                 return self.controller.judgement.probation.resume(std::time::Instant::now());
             }
         };
         if self.fails_on_the_same(&before, &failed_on).await {
-            tracing::warn!(plugin, digest = %bad.digest(), before = %before.digest(), "{why}; but the one before it fails on the same objects, so it stays active");
+            tracing::warn!(
+                before = %before.digest(),
+                "{why}; but the one before it fails on the same objects, so it stays active"
+            );
             return self.controller.judgement.probation.excuse();
         }
         tracing::error!(
-            plugin,
-            digest = %bad.digest(),
             to = %before.digest(),
             reason = %Reason::RolledBack,
             "the component does worse than the one before it, which is activated again: {why}"
@@ -62,14 +70,22 @@ impl ManagedPlugin {
         let (place, path) = (format!("in the place of {}", bad.digest()), (Some(bad.digest()), before.digest()));
         let refused = self.controller.slot.refused();
         let _shown = self.show_underway(before.digest());
-        match self.in_time(self.install(before, None, Start::Return(&place), Stopwatch::start())).await {
+        let span = self.span_of(before.digest());
+        let installed = self.install(before, None, Start::Return(&place), Stopwatch::start()).instrument(span);
+        match self.in_time(installed).await {
             Ok(()) => {
-                self.controller.metrics.revision(plugin, Reason::RolledBack.as_str());
+                self.controller.metrics.revision(&self.controller.name, Reason::RolledBack.as_str());
                 self.show_what_is_still_refused(offered, path, refused);
-                tracing::warn!(plugin, digest = %bad.digest(), to = %path.1, "rolled back; the component stays inactive until it is fixed or `hotshoe approve`");
+                tracing::warn!(
+                    to = %path.1,
+                    "rolled back; the component stays inactive until it is fixed or `hotshoe approve`"
+                );
             }
             Err(failed) => {
-                tracing::error!(plugin, digest = %bad.digest(), to = %path.1, "the rollback failed: {failed}; it is tried again while the component keeps failing");
+                tracing::error!(
+                    to = %path.1,
+                    "the rollback failed: {failed}; it is tried again while the component keeps failing"
+                );
                 self.controller.judgement.probation.resume(std::time::Instant::now());
             }
         }
@@ -189,7 +205,8 @@ impl ManagedPlugin {
         };
         self.plugin().ensure_granted(revision.descriptor()).map_err(message)?;
         let _shown = self.show_underway(target);
-        self.install(revision, None, start, Stopwatch::start()).await.map_err(message)
+        let span = self.span_of(target);
+        self.install(revision, None, start, Stopwatch::start()).instrument(span).await.map_err(message)
     }
 
     /// Rolls back to an earlier revision by an administrator's command. `offered` is the component that the file held
@@ -210,11 +227,14 @@ impl ManagedPlugin {
         self.in_time(self.activate_again(target, Start::Return("rolled back to by command")))
             .await
             .map_err(|why| format!("{target} cannot be activated: {why}"))?;
-        let plugin = &*self.controller.name;
         if let Some(current) = &current {
             self.note(current, Event::RolledBack, "rolled back by command to another revision").await;
-            self.controller.metrics.revision(plugin, "RolledBack");
-            tracing::info!(plugin, digest = %target, left = %current.digest(), "rolled back by command; what was active stays inactive until `hotshoe approve`");
+            self.controller.metrics.revision(&self.controller.name, "RolledBack");
+            tracing::info!(
+                digest = %target,
+                left = %current.digest(),
+                "rolled back by command; what was active stays inactive until `hotshoe approve`"
+            );
         }
         if let Some(canary) = canary.filter(|canary| canary.digest() != target) {
             let why = "rolled back by command to another revision while it was the canary";
@@ -241,7 +261,7 @@ impl ManagedPlugin {
     /// Why the named revision cannot be activated.
     pub(crate) async fn return_to(self: Arc<Self>, target: Digest) -> Result<(), String> {
         self.in_time(self.activate_again(target, Start::Return("spec.revision names it"))).await?;
-        tracing::info!(plugin = &*self.controller.name, digest = %target, "the revision that spec.revision names is active");
+        tracing::info!(digest = %target, "the revision that spec.revision names is active");
         Ok(())
     }
 
@@ -278,7 +298,7 @@ impl ManagedPlugin {
             return Err(format!("{prefix} is not what waits for an approval; {digest} is"));
         }
         self.remember(move |history| history.approve(digest)).await;
-        tracing::info!(plugin = &*self.controller.name, %digest, "the component was approved");
+        tracing::info!(%digest, "the component was approved");
         Ok(())
     }
 }
@@ -286,7 +306,9 @@ impl ManagedPlugin {
 /// Returns the first available of the revisions `before` the active one, which are ordered best first.
 fn last_available(before: &[Digest], is_available: impl Fn(Digest) -> bool) -> Result<Digest, String> {
     let Some(last) = before.first() else {
-        return Err("there is no earlier revision to roll back to that was good; `hotshoe history` shows what there was, and `--to DIGEST` rolls back to any that is kept".to_owned());
+        return Err("there is no earlier revision to roll back to that was good; \
+                    `hotshoe history` shows what there was, and `--to DIGEST` rolls back to any that is kept"
+            .to_owned());
     };
     let available = before.iter().copied().find(|earlier| is_available(*earlier));
     available.ok_or_else(|| format!("{last} cannot be activated: {NOT_KEPT}"))

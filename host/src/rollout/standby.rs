@@ -17,18 +17,14 @@ impl ManagedPlugin {
     /// acquired by one attempt and kept: another host that starts now would acquire it between two.
     pub(crate) async fn become_only_host(self: Arc<Self>) -> Option<HostLock> {
         let path = self.lock_path()?;
-        let plugin = &*self.controller.name;
         match acquire(&path).await {
             Ok(lock) => Some(lock),
             Err(error @ LockError::Unusable { .. }) => {
-                tracing::warn!(plugin, "another host for the same plugin would not be noticed: {error}");
+                tracing::warn!("another host for the same plugin would not be noticed: {error}");
                 None
             }
             Err(error @ LockError::Locked { .. }) if self.shared.leases.are_kept() => {
-                tracing::info!(
-                    plugin,
-                    "the other host writes the history of the plugin in this cache directory: {error}"
-                );
+                tracing::info!("the other host writes the history of the plugin in this cache directory: {error}");
                 self.remember(History::make_read_only).await;
                 let reader = self.clone();
                 self.spawn(async move {
@@ -38,7 +34,7 @@ impl ManagedPlugin {
                 None
             }
             Err(error @ LockError::Locked { .. }) => {
-                tracing::error!(plugin, "{error}");
+                tracing::error!("{error}");
                 *self.standby.lock() = Some(error.to_string());
                 Some(self.stand_by(&path).await)
             }
@@ -64,7 +60,7 @@ impl ManagedPlugin {
         };
         let plugin = self.plugin();
         let now = if self.shared.leases.are_kept() { "writes the history of" } else { "works for" };
-        tracing::info!(plugin = &*plugin.name, "the other host has ended; this one {now} the plugin now");
+        tracing::info!("the other host has ended; this one {now} the plugin now");
         let place = plugin.place(&self.shared.cluster.identity, self.shared.watches.namespace());
         let (base, room) = (self.shared.kept.clone(), self.shared.room.clone());
         self.remember(move |history| *history = History::open(base.as_deref(), &place, room)).await;

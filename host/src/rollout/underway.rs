@@ -61,7 +61,7 @@ impl ManagedPlugin {
     }
 
     /// Runs a step of an activation, and logs what the step waits for if it takes long.
-    pub(crate) async fn log_waiting<T>(&self, digest: Digest, work: impl Future<Output = T>) -> T {
+    pub(crate) async fn log_waiting<T>(&self, work: impl Future<Output = T>) -> T {
         let (mut work, mut logged) = (std::pin::pin!(work), String::new());
         loop {
             if let Ok(done) = tokio::time::timeout(SLOW_STEP, &mut work).await {
@@ -69,7 +69,7 @@ impl ManagedPlugin {
             }
             let awaited = self.awaited();
             if awaited != logged {
-                tracing::warn!(plugin = &*self.controller.name, %digest, "the component is not active yet: {awaited}");
+                tracing::warn!("the component is not active yet: {awaited}");
                 logged = awaited;
             }
         }

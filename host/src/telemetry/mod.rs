@@ -1,5 +1,7 @@
-//! The metrics of the host.
+//! The metrics and the log of the host.
 
 pub mod by_revision;
+pub mod log_format;
 pub mod metrics;
+pub mod spans;
 pub mod swap_timer;

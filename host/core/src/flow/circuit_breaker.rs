@@ -316,11 +316,6 @@ impl Trial<'_> {
         std::ptr::eq(self.breaker, breaker)
     }
 
-    /// Returns the parent for which the permission is.
-    pub fn parent(&self) -> &Key {
-        &self.parent
-    }
-
     /// Reports a good call: the plugin returned a decision, or a reason why it cannot decide.
     pub fn passed(self, now: Instant) -> Turned {
         self.breaker.lock().good(&self, now)

@@ -21,7 +21,7 @@ const LAYERS: [(&str, &[&str]); 11] = [
         &["server", "fleet", "rollout", "shadow", "reconcile", "cluster", "config", "registry", "telemetry", "sandbox"],
     ),
     ("server", &["fleet", "rollout", "cluster", "telemetry", "sandbox"]),
-    ("fleet", &["rollout", "shadow", "reconcile", "cluster", "config", "sandbox"]),
+    ("fleet", &["rollout", "shadow", "reconcile", "cluster", "config", "telemetry", "sandbox"]),
     ("rollout", &["shadow", "reconcile", "cluster", "config", "registry", "telemetry", "sandbox"]),
     ("shadow", &["reconcile", "cluster", "sandbox"]),
     ("reconcile", &["cluster", "config", "telemetry", "sandbox"]),
