@@ -44,6 +44,7 @@ use crate::sandbox::safe_file;
 use crate::server;
 use crate::server::admin_socket::AdminSocket;
 use crate::server::{About, Ports, SecureMetrics};
+use crate::telemetry::log_format::LineFormat;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::{log_format, spans};
 use hotshoe_core::check::memory_share::{SharedMemory, budget};
@@ -75,9 +76,12 @@ const PURGING_ALLOCATION_BYTES: usize = 4 << 20;
 
 /// Run plugins against a cluster: those that are named, or those of its Plugin objects
 #[derive(clap::Args, Debug)]
-#[command(
-    after_help = "Examples:\n  hotshoe run                       # the Plugin objects of the cluster\n  MEMCACHED_IMAGE=memcached:1.6-alpine hotshoe run plugins/memcached\n\nLog lines go to standard error. RUST_LOG=hotshoe=debug shows more of the host, RUST_LOG=plugin=debug the plugins' own debug lines; a comma joins both."
-)]
+#[command(after_help = "Examples:\n  \
+                  hotshoe run                       # the Plugin objects of the cluster\n  \
+                  MEMCACHED_IMAGE=memcached:1.6-alpine hotshoe run plugins/memcached\n\
+                  \n\
+                  Log lines go to standard error. RUST_LOG=hotshoe=debug shows more of the host, \
+                  RUST_LOG=plugin=debug the plugins' own debug lines; a comma joins both.")]
 pub struct Args {
     /// Plugins: folders with a plugin.yaml, or such files [default: those of the cluster's Plugin objects, which are
     /// followed]
@@ -329,7 +333,9 @@ fn memory_warning(limit: MemoryLimit, plugins: &[PluginConfig]) -> Option<String
         let named: Vec<_> = all.map(|(name, size)| format!("{name} {size}")).collect();
         let named = named.join(", ");
         format!(
-            "within their limits the plugins may take {} of memory ({named}) beside their parents, and the host may have {limit}: when it runs out, the plugin that takes most is refused more; give the host more, or lower spec.limits in plugin.yaml",
+            "within their limits the plugins may take {} of memory ({named}) beside their parents, \
+             and the host may have {limit}: when it runs out, the plugin that takes most is refused more; \
+             give the host more, or lower spec.limits in plugin.yaml",
             Size(sum)
         )
     })
@@ -430,13 +436,12 @@ fn start_log(format: LogFormat) {
         Err(error) => (with_defaults(Targets::new()), Some(error)),
     };
     let colour = terminal::is_coloured(&std::io::stderr());
-    let registry = tracing_subscriber::registry();
-    match format {
-        LogFormat::Text => {
-            registry.with(log_format::text(std::io::stderr).with_ansi(colour).with_filter(levels)).init();
-        }
-        LogFormat::Json => registry.with(log_format::json(std::io::stderr).with_filter(levels)).init(),
-    }
+    let format = match format {
+        LogFormat::Text => LineFormat::Text,
+        LogFormat::Json => LineFormat::Json,
+    };
+    let lines = log_format::layer(format, std::io::stderr).with_ansi(colour && format == LineFormat::Text);
+    tracing_subscriber::registry().with(lines.with_filter(levels)).init();
     if let Some(error) = error {
         tracing::warn!("RUST_LOG={wanted:?} is ignored: {error}; a valid value is hotshoe=debug,plugin=debug");
     }

@@ -6,53 +6,86 @@ use std::fmt::Write;
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber};
-use tracing_subscriber::field::{RecordFields, VisitOutput};
-use tracing_subscriber::fmt::format::{DefaultFields, DefaultVisitor, Writer};
+use tracing_subscriber::field::RecordFields;
+use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields, Layer, MakeWriter};
 use tracing_subscriber::registry::LookupSpan;
 
 /// The name under which tracing has the message of a line.
 const MESSAGE: &str = "message";
-/// The ANSI code of what is dimmed.
+/// The ANSI codes of what is dimmed, and of the names of fields.
 const DIMMED: &str = "2";
+const ITALIC: &str = "3";
 
-/// Returns a layer that writes lines of text.
-pub fn text<S, W>(writer: W) -> Layer<S, DefaultFields, Text, W>
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineFormat {
+    /// For people.
+    Text,
+    /// For programs: each line is an object.
+    Json,
+}
+
+/// Returns a layer that writes lines.
+pub fn layer<S, W>(format: LineFormat, writer: W) -> Layer<S, LineFormat, LineFormat, W>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     W: for<'a> MakeWriter<'a> + 'static,
 {
-    Layer::default().fmt_fields(DefaultFields::new()).event_format(Text).with_writer(writer)
+    Layer::default().fmt_fields(format).event_format(format).with_writer(writer)
 }
 
-/// Returns a layer that writes lines of JSON.
-pub fn json<S, W>(writer: W) -> Layer<S, Members, Json, W>
+impl<S> FormatEvent<S, Self> for LineFormat
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
-    W: for<'a> MakeWriter<'a> + 'static,
 {
-    Layer::default().fmt_fields(Members).event_format(Json).with_writer(writer)
-}
-
-/// Formats a line as text.
-pub struct Text;
-
-impl<S, N> FormatEvent<S, N> for Text
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    N: for<'a> FormatFields<'a> + 'static,
-{
-    fn format_event(&self, context: &FmtContext<'_, S, N>, mut line: Writer<'_>, event: &Event<'_>) -> fmt::Result {
-        write_head(&mut line, event.metadata())?;
-        write_part(&mut line, event, Part::Message)?;
-        for_each_span(context, |fields| write!(line, " {fields}"))?;
-        write_part(&mut line, event, Part::Fields)?;
-        writeln!(line)
+    fn format_event(&self, context: &FmtContext<'_, S, Self>, mut line: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let metadata = event.metadata();
+        match self {
+            Self::Text => write_head(&mut line, metadata)?,
+            Self::Json => {
+                line.write_str(r#"{"timestamp":""#)?;
+                SystemTime.format_time(&mut line)?;
+                write!(line, r#"","level":"{}""#, metadata.level())?;
+            }
+        }
+        self.write(&mut line, |visitor| event.record(visitor), |name| name == MESSAGE)?;
+        for span in context.event_scope().into_iter().flat_map(|scope| scope.from_root()) {
+            if let Some(fields) = span.extensions().get::<FormattedFields<Self>>() {
+                line.write_str(&fields.fields)?;
+            }
+        }
+        self.write(&mut line, |visitor| event.record(visitor), |name| name != MESSAGE)?;
+        match self {
+            Self::Text => writeln!(line),
+            Self::Json => writeln!(line, r#","target":"{}"}}"#, metadata.target()),
+        }
     }
 }
 
-/// Writes time, level and target.
+/// Formats the fields of a span once, when it begins. That is the most of what a span costs.
+impl<'a> FormatFields<'a> for LineFormat {
+    fn format_fields<R: RecordFields>(&self, mut line: Writer<'a>, fields: R) -> fmt::Result {
+        self.write(&mut line, |visitor| fields.record(visitor), |_| true)
+    }
+}
+
+impl LineFormat {
+    /// Writes the fields whose names are wanted.
+    fn write(
+        self,
+        line: &mut Writer<'_>,
+        record: impl FnOnce(&mut FieldWriter<'_>),
+        is_wanted: fn(&str) -> bool,
+    ) -> fmt::Result {
+        let mut visitor = FieldWriter { format: self, line: line.by_ref(), is_wanted, result: Ok(()) };
+        record(&mut visitor);
+        visitor.result
+    }
+}
+
+/// Writes time, level and target of a line of text.
 fn write_head(line: &mut Writer<'_>, metadata: &Metadata<'_>) -> fmt::Result {
     let (level, colour) = match *metadata.level() {
         Level::ERROR => ("ERROR", "31"),
@@ -63,178 +96,124 @@ fn write_head(line: &mut Writer<'_>, metadata: &Metadata<'_>) -> fmt::Result {
     };
     let mut time = String::new();
     SystemTime.format_time(&mut Writer::new(&mut time))?;
-    for (code, word, end) in [(DIMMED, &*time, " "), (colour, level, " "), (DIMMED, metadata.target(), ": ")] {
-        match line.has_ansi_escapes() {
-            true => write!(line, "\x1b[{code}m{word}\x1b[0m{end}")?,
-            false => write!(line, "{word}{end}")?,
-        }
+    for (code, word, end) in [(DIMMED, &*time, " "), (colour, level, " "), (DIMMED, metadata.target(), ":")] {
+        write_painted(line, code, word)?;
+        line.write_str(end)?;
     }
     Ok(())
 }
 
-fn write_part(line: &mut Writer<'_>, event: &Event<'_>, part: Part) -> fmt::Result {
-    let mut visitor = PartOfText { text: DefaultVisitor::new(line.by_ref(), part == Part::Message), part };
-    event.record(&mut visitor);
-    visitor.text.finish()
-}
-
-/// A part of a line.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
-    Message,
-    Fields,
-}
-
-impl Part {
-    fn has(self, field: &Field) -> bool {
-        (field.name() == MESSAGE) == (self == Self::Message)
+/// Writes a word, in a colour if the line has colours.
+fn write_painted(line: &mut Writer<'_>, code: &str, word: &str) -> fmt::Result {
+    match line.has_ansi_escapes() {
+        true => write!(line, "\x1b[{code}m{word}\x1b[0m"),
+        false => line.write_str(word),
     }
 }
 
-/// Writes one part of a line as text.
-struct PartOfText<'a> {
-    text: DefaultVisitor<'a>,
-    part: Part,
-}
-
-impl Visit for PartOfText<'_> {
-    fn record_str(&mut self, field: &Field, value: &str) {
-        if self.part.has(field) {
-            self.text.record_str(field, value);
-        }
-    }
-
-    fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
-        if self.part.has(field) {
-            self.text.record_error(field, value);
-        }
-    }
-
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if self.part.has(field) {
-            self.text.record_debug(field, value);
-        }
-    }
-}
-
-/// Calls a function with the fields of each span around a line, the outermost first.
-fn for_each_span<S, N>(context: &FmtContext<'_, S, N>, mut write: impl FnMut(&str) -> fmt::Result) -> fmt::Result
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    N: for<'a> FormatFields<'a> + 'static,
-{
-    for span in context.event_scope().into_iter().flat_map(|scope| scope.from_root()) {
-        let extensions = span.extensions();
-        let fields = extensions.get::<FormattedFields<N>>().map_or("", |fields| &fields.fields);
-        if !fields.is_empty() {
-            write(fields)?;
-        }
-    }
-    Ok(())
-}
-
-/// Formats a line as JSON.
-pub struct Json;
-
-impl<S, N> FormatEvent<S, N> for Json
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    N: for<'a> FormatFields<'a> + 'static,
-{
-    fn format_event(&self, context: &FmtContext<'_, S, N>, mut line: Writer<'_>, event: &Event<'_>) -> fmt::Result {
-        let metadata = event.metadata();
-        line.write_str(r#"{"timestamp":""#)?;
-        SystemTime.format_time(&mut line)?;
-        write!(line, r#"","level":"{}""#, metadata.level())?;
-        write_members(&mut line, |visitor| event.record(visitor), Part::Message.into())?;
-        for_each_span(context, |members| line.write_str(members))?;
-        write_members(&mut line, |visitor| event.record(visitor), Part::Fields.into())?;
-        writeln!(line, r#","target":"{}"}}"#, metadata.target())
-    }
-}
-
-/// Formats the fields of a span as members of a JSON object, each after a comma.
-pub struct Members;
-
-impl<'a> FormatFields<'a> for Members {
-    fn format_fields<R: RecordFields>(&self, mut writer: Writer<'a>, fields: R) -> fmt::Result {
-        write_members(&mut writer, |visitor| fields.record(visitor), None)
-    }
-}
-
-/// Writes the members of one part, or of all.
-fn write_members(line: &mut Writer<'_>, record: impl FnOnce(&mut MemberWriter<'_>), part: Option<Part>) -> fmt::Result {
-    let mut visitor = MemberWriter { line: line.by_ref(), part, result: Ok(()) };
-    record(&mut visitor);
-    visitor.result
-}
-
-/// Writes fields as members of a JSON object.
-struct MemberWriter<'a> {
+/// Writes fields, each behind what is there already.
+struct FieldWriter<'a> {
+    format: LineFormat,
     line: Writer<'a>,
-    part: Option<Part>,
+    is_wanted: fn(&str) -> bool,
     result: fmt::Result,
 }
 
-impl MemberWriter<'_> {
-    /// Writes a member whose value is JSON.
-    fn write(&mut self, field: &Field, value: impl fmt::Display) {
-        if self.result.is_ok() && self.part.is_none_or(|part| part.has(field)) {
-            self.result = write!(self.line, r#","{}":{value}"#, field.name());
+impl FieldWriter<'_> {
+    fn write(&mut self, field: &Field, value: Value<'_>) {
+        if self.result.is_ok() && (self.is_wanted)(field.name()) {
+            self.result = match self.format {
+                LineFormat::Text => self.write_text(field.name(), value),
+                LineFormat::Json => self.write_member(field.name(), value),
+            };
         }
     }
 
-    /// Writes a member whose value is a string.
-    fn write_text(&mut self, field: &Field, value: fmt::Arguments<'_>) {
-        self.write(field, format_args!("\"{}\"", Escaped(value)));
+    fn write_text(&mut self, name: &str, value: Value<'_>) -> fmt::Result {
+        self.line.write_char(' ')?;
+        if name != MESSAGE {
+            write_painted(&mut self.line, ITALIC, name)?;
+            write_painted(&mut self.line, DIMMED, "=")?;
+        }
+        match value {
+            Value::Text(text) if name != MESSAGE => write!(self.line, "{text:?}"),
+            Value::Text(text) => Escaping::text(&mut self.line).write_str(text),
+            Value::Shown(shown) => write!(Escaping::text(&mut self.line), "{shown:?}"),
+            Value::Plain(plain) => self.line.write_fmt(plain),
+        }
+    }
+
+    fn write_member(&mut self, name: &str, value: Value<'_>) -> fmt::Result {
+        write!(self.line, r#","{name}":"#)?;
+        if let Value::Plain(plain) = value {
+            return self.line.write_fmt(plain);
+        }
+        self.line.write_char('"')?;
+        match value {
+            Value::Text(text) => Escaping::json(&mut self.line).write_str(text)?,
+            Value::Shown(shown) => write!(Escaping::json(&mut self.line), "{shown:?}")?,
+            Value::Plain(_) => {}
+        }
+        self.line.write_char('"')
     }
 }
 
-impl Visit for MemberWriter<'_> {
+/// The value of a field.
+enum Value<'a> {
+    Text(&'a str),
+    Shown(&'a dyn fmt::Debug),
+    /// A number or a truth value.
+    Plain(fmt::Arguments<'a>),
+}
+
+impl Visit for FieldWriter<'_> {
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.write(field, value);
+        self.write(field, Value::Plain(format_args!("{value}")));
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.write(field, value);
+        self.write(field, Value::Plain(format_args!("{value}")));
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.write(field, value);
+        self.write(field, Value::Plain(format_args!("{value}")));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.write_text(field, format_args!("{value}"));
+        self.write(field, Value::Text(value));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.write_text(field, format_args!("{value:?}"));
+        self.write(field, Value::Shown(value));
     }
 }
 
-/// Text as it is within a string of JSON.
-struct Escaped<'a>(fmt::Arguments<'a>);
-
-impl fmt::Display for Escaped<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Escaping(formatter).write_fmt(self.0)
-    }
+/// Escapes what is written: in text what a terminal would obey, in JSON what would end a string.
+struct Escaping<'a, 'b> {
+    line: &'a mut Writer<'b>,
+    is_special: fn(char) -> bool,
 }
 
-/// Escapes what is written.
-struct Escaping<'a, 'b>(&'a mut fmt::Formatter<'b>);
+impl<'a, 'b> Escaping<'a, 'b> {
+    fn text(line: &'a mut Writer<'b>) -> Self {
+        Self { line, is_special: |letter| letter.is_control() && !matches!(letter, '\n' | '\t') }
+    }
+
+    fn json(line: &'a mut Writer<'b>) -> Self {
+        Self { line, is_special: |letter| letter.is_control() || matches!(letter, '"' | '\\') }
+    }
+}
 
 impl fmt::Write for Escaping<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let is_special = |letter: char| matches!(letter, '"' | '\\') || letter.is_control();
-        for piece in text.split_inclusive(is_special) {
-            let special = piece.chars().next_back().filter(|last| is_special(*last));
-            self.0.write_str(&piece[..piece.len() - special.map_or(0, char::len_utf8)])?;
+        for piece in text.split_inclusive(self.is_special) {
+            let special = piece.chars().next_back().filter(|last| (self.is_special)(*last));
+            self.line.write_str(piece.get(..piece.len() - special.map_or(0, char::len_utf8)).unwrap_or_default())?;
             match special {
                 None => {}
-                Some(letter @ ('"' | '\\')) => write!(self.0, "\\{letter}")?,
-                Some('\n') => self.0.write_str("\\n")?,
-                Some(letter) => write!(self.0, "\\u{:04x}", u32::from(letter))?,
+                Some(letter @ ('"' | '\\')) => write!(self.line, "\\{letter}")?,
+                Some('\n') => self.line.write_str("\\n")?,
+                Some(letter) => write!(self.line, "\\u{:04x}", u32::from(letter))?,
             }
         }
         Ok(())
@@ -247,7 +226,7 @@ mod tests {
     use std::sync::Arc;
 
     use parking_lot::Mutex;
-    use serde_json::{Value, json};
+    use serde_json::json;
     use tracing_subscriber::prelude::*;
 
     use super::*;
@@ -277,14 +256,15 @@ mod tests {
     }
 
     /// Returns the line that is written as text and as JSON, without its time.
-    fn line(write: impl Fn()) -> (String, Value) {
+    fn line(write: impl Fn()) -> (String, serde_json::Value) {
         let (in_text, in_json) = (Kept::default(), Kept::default());
         let (to_text, to_json) = (in_text.clone(), in_json.clone());
-        let as_text = tracing_subscriber::registry().with(text(move || to_text.clone()).with_ansi(false));
+        let as_text =
+            tracing_subscriber::registry().with(layer(LineFormat::Text, move || to_text.clone()).with_ansi(false));
         tracing::subscriber::with_default(as_text, &write);
-        let as_json = tracing_subscriber::registry().with(json(move || to_json.clone()));
+        let as_json = tracing_subscriber::registry().with(layer(LineFormat::Json, move || to_json.clone()));
         tracing::subscriber::with_default(as_json, &write);
-        let mut value: Value = serde_json::from_str(&in_json.text()).unwrap();
+        let mut value: serde_json::Value = serde_json::from_str(&in_json.text()).unwrap();
         let time = value.as_object_mut().unwrap().remove("timestamp").unwrap();
         assert!(time.as_str().is_some_and(|time| time.ends_with('Z')), "{time}");
         (in_text.text().split_once(' ').unwrap().1.to_owned(), value)
@@ -323,13 +303,14 @@ mod tests {
     #[test]
     fn text_of_others_forges_neither_a_line_of_json_nor_a_member() {
         let forged = "a\",\"plugin\":\"b\\\n{\u{1b}\t";
-        let (_, json) = line(|| {
+        let (text, json) = line(|| {
             let _span = spans::object("memcached", None, forged).entered();
             tracing::info!(why = forged, "{forged}");
         });
+        assert!(!text.contains('\u{1b}') && text.contains("\\u001b"), "no terminal obeys it: {text}");
         for member in ["message", "object", "why"] {
             assert_eq!(json[member], forged, "{member}");
         }
-        assert_eq!((&json["plugin"], &json["digest"]), (&json!("memcached"), &Value::Null));
+        assert_eq!((&json["plugin"], &json["digest"]), (&json!("memcached"), &serde_json::Value::Null));
     }
 }

@@ -302,6 +302,34 @@ fn deadlines_of_leases_are_times_of_a_clock_that_counts_sleep() {
     }
 }
 
+/// The folders whose lines are all about one object, and in which the span of the reconcile has it.
+const WITHIN_RECONCILES: &str = "reconcile/";
+
+#[test]
+fn lines_have_plugin_and_object_from_the_span_around_them() {
+    assert_eq!(strays(&["_span!("], &["telemetry/spans.rs"]), [""; 0], "spans have one place");
+    let call = Regex::new(r#"tracing::(?:trace|debug|info|warn|error|event)!\((?:\s*target: "\w+",)?([^"]*)"#).unwrap();
+    let field = Regex::new(r"^\s*[%?]?(\w+)\s*(?:=|$)").unwrap();
+    let (mut calls, mut by_hand) = (0, Vec::new());
+    for (name, code) in sources("src") {
+        for call in call.captures_iter(&code) {
+            calls += 1;
+            for one in call[1].split(',').filter_map(|part| field.captures(part)) {
+                let is_of_span = match &one[1] {
+                    "plugin" => true,
+                    "digest" | "object" => name.starts_with(WITHIN_RECONCILES),
+                    _ => false,
+                };
+                if is_of_span {
+                    by_hand.push(format!("{name}: {}", &one[1]));
+                }
+            }
+        }
+    }
+    assert!(calls > 80, "the log lines are not written as they were: {calls}");
+    assert_eq!(by_hand, [""; 0], "a line has these fields from the span around it: telemetry/spans.rs");
+}
+
 #[test]
 fn every_reason_is_one_pascal_case_word() {
     let errors: Vec<_> = sources("src").into_iter().filter(|(name, _)| name.ends_with("/error.rs")).collect();
