@@ -123,7 +123,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("plugin.yaml");
         let text = format!(
-            "apiVersion: hotshoe.dev/v1alpha1\nkind: Plugin\nmetadata: {{name: demo}}\nspec:\n  source: {{file: demo.wasm}}\n  grants:\n  - {{kind: ConfigMap, verbs: [create, update, delete], namespaces: {namespaces}}}\n"
+            "apiVersion: hotshoe.dev/v1alpha1\n\
+             kind: Plugin\n\
+             metadata: {{name: demo}}\n\
+             spec:\n  \
+             source: {{file: demo.wasm}}\n  \
+             grants:\n  \
+             - {{kind: ConfigMap, verbs: [create, update, delete], namespaces: {namespaces}}}\n"
         );
         std::fs::write(&path, text).unwrap();
         let config = PluginConfig::read(&path, &HostSettings::default()).unwrap();

@@ -12,9 +12,11 @@ use hotshoe_core::model::digest::Digest;
 
 /// Activate a component that requires approval, or was rolled back
 #[derive(clap::Args, Debug)]
-#[command(
-    after_help = "Example: hotshoe approve memcached\n\n`hotshoe status` shows what requires approval, and why. What is not granted needs plugin.yaml, not approval.\nExit code 1 means that the component was not activated."
-)]
+#[command(after_help = "Example: hotshoe approve memcached\n\
+                  \n\
+                  `hotshoe status` shows what requires approval, and why. What is not granted needs plugin.yaml, \
+                  not approval.\n\
+                  Exit code 1 means that the component was not activated.")]
 pub struct Args {
     #[command(flatten)]
     plugin: OnePlugin,

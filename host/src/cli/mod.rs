@@ -53,7 +53,8 @@ pub struct Cli {
     verb: Verb,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 success, 1 failure (the reason is on standard error), 2 wrong usage, 141 the reader of the output has gone; `shadow` has two more, see its --help.";
+const EXIT_CODES: &str = "Exit codes: 0 success, 1 failure (the reason is on standard error), 2 wrong usage, \
+                          141 the reader of the output has gone; `shadow` has two more, see its --help.";
 
 #[derive(Subcommand, Debug)]
 enum Verb {

@@ -15,9 +15,12 @@ use crate::server::verb::AdminVerb;
 
 /// Have a running host activate the component that is there now
 #[derive(clap::Args, Debug)]
-#[command(
-    after_help = "Example: hotshoe build plugins/memcached && hotshoe reload memcached\n\nThe host reads its component file and reports the outcome. It reads another plugin.yaml by itself within a second, and with `hotshoe run --follow` the component as well.\n\nExit code 1 means that the component was not activated, and the last good one stays active."
-)]
+#[command(after_help = "Example: hotshoe build plugins/memcached && hotshoe reload memcached\n\
+                  \n\
+                  The host reads its component file and reports the outcome. It reads another plugin.yaml by itself \
+                  within a second, and with `hotshoe run --follow` the component as well.\n\
+                  \n\
+                  Exit code 1 means that the component was not activated, and the last good one stays active.")]
 pub struct Args {
     #[command(flatten)]
     plugin: OnePlugin,

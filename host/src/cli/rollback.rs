@@ -10,9 +10,12 @@ use crate::server::verb::AdminVerb;
 
 /// Activate an earlier component again
 #[derive(clap::Args, Debug)]
-#[command(
-    after_help = "Examples:\n  hotshoe rollback memcached                  # the one that was active before\n  hotshoe rollback memcached --to 3f2a91c0    # one of `hotshoe history`\n\nIt needs neither network nor compiler. The component that was active is not activated again until `hotshoe approve`."
-)]
+#[command(after_help = "Examples:\n  \
+                  hotshoe rollback memcached                  # the one that was active before\n  \
+                  hotshoe rollback memcached --to 3f2a91c0    # one of `hotshoe history`\n\
+                  \n\
+                  It needs neither network nor compiler. The component that was active is not activated again until \
+                  `hotshoe approve`.")]
 pub struct Args {
     #[command(flatten)]
     plugin: OnePlugin,

@@ -277,7 +277,10 @@ impl Page {
             ));
         }
         if stranded > 0 {
-            self.line(&format!("            {stranded} of the kind that is no longer served would keep {old}; nothing would remove it, and they could not be deleted"));
+            self.line(&format!(
+                "            {stranded} of the kind that is no longer served would keep {old}; \
+                                nothing would remove it, and they could not be deleted"
+            ));
         }
         if kept + stranded > 0 {
             self.line("            such a component requires `hotshoe approve`");
@@ -399,7 +402,10 @@ mod tests {
     use super::*;
 
     fn summary(changed: usize, failing: usize) -> Summary {
-        let measured = json!({ "digest": "0123456789abcdef".repeat(4), "version": "1", "calls": 3, "p50Micros": 80, "p99Micros": 900, "maxMicros": 1234, "memoryBytes": 1_100_000 });
+        let measured = json!({
+            "digest": "0123456789abcdef".repeat(4), "version": "1", "calls": 3,
+            "p50Micros": 80, "p99Micros": 900, "maxMicros": 1234, "memoryBytes": 1_100_000,
+        });
         serde_json::from_value(json!({
             "plugin": "demo", "parents": 9, "unchanged": 9 - changed - failing, "changed": changed,
             "children": { "created": 1, "changed": 1, "deleted": 1, "left": 0 },

@@ -114,7 +114,8 @@ fn notes(plugin: &PluginStatus) -> Vec<String> {
     notes.extend(circuit_notes(&plugin.breaker));
     if let Some(UnansweredWritesStatus { count, last, seconds }) = &plugin.unanswered {
         notes.push(format!(
-            "{count} writes of the last ten minutes had no answer in time while the API server answers others, which counts against the plugin; the last was {last}, {seconds} s ago: write less, or smaller objects"
+            "{count} writes of the last ten minutes had no answer in time while the API server answers others, \
+             which counts against the plugin; the last was {last}, {seconds} s ago: write less, or smaller objects"
         ));
     }
     notes.extend(plugin.standing_by.clone());
@@ -145,7 +146,9 @@ fn notes(plugin: &PluginStatus) -> Vec<String> {
         && plugin.memory.is_nearly_full()
     {
         notes.push(format!(
-            "takes {held} bytes of the memory that all plugins share, and may take {may_hold}: a decision that adds more is refused; have the plugin write less status and own fewer children, or give the host more memory"
+            "takes {held} bytes of the memory that all plugins share, and may take {may_hold}: \
+             a decision that adds more is refused; have the plugin write less status and own fewer children, \
+             or give the host more memory"
         ));
     }
     if let Some(canary) = &plugin.canary {
@@ -227,7 +230,8 @@ mod tests {
         ]);
         let noted =
             |count: usize| notes(&plugin(json!({ "parents": 5, "stalled": { "count": count, "parents": parents } })));
-        let said = "2 of 5 are stalled, and not tried again until they, the plugin or plugin.yaml change: shop/a (Trapped, tries: 3), shop/b (PluginFailed, tries: 3)";
+        let said = "2 of 5 are stalled, and not tried again until they, the plugin or plugin.yaml change: \
+                    shop/a (Trapped, tries: 3), shop/b (PluginFailed, tries: 3)";
         assert_eq!(noted(2), [said]);
         assert!(noted(5)[0].ends_with(", and 3 more"));
     }

@@ -343,7 +343,9 @@ impl Cluster {
     pub(in crate::cluster) async fn at_within(address: &str, limits: TimeLimits) -> Self {
         let kubeconfig = tempfile::NamedTempFile::new().unwrap();
         let text = format!(
-            "clusters: [{{name: a, cluster: {{server: 'http://{address}'}}}}]\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\nusers: [{{name: a, user: {{}}}}]\n"
+            "clusters: [{{name: a, cluster: {{server: 'http://{address}'}}}}]\n\
+             contexts: [{{name: a, context: {{cluster: a, user: a}}}}]\n\
+             users: [{{name: a, user: {{}}}}]\n"
         );
         std::fs::write(kubeconfig.path(), text).unwrap();
         let options = ConnectOptions { kubeconfig: Some(kubeconfig.path().to_owned()), context: Some("a".to_owned()) };

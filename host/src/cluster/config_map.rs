@@ -55,7 +55,9 @@ fn component(object: ConfigMap, namespace: &str, name: &str, key: &str) -> Found
         None => Found::Nothing(
             "KeyMissing",
             format!(
-                "the ConfigMap {name} has no key {key} in its binaryData; put the component there (`kubectl create configmap {name} --namespace {namespace} --from-file={key}=FILE --dry-run=client -o yaml | kubectl apply -f -`)"
+                "the ConfigMap {name} has no key {key} in its binaryData; put the component there (`kubectl create \
+                 configmap {name} --namespace {namespace} --from-file={key}=FILE --dry-run=client -o yaml | kubectl \
+                 apply -f -`)"
             ),
         ),
     }

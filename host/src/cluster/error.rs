@@ -6,7 +6,8 @@ use hotshoe_core::flow::backoff::{refused, soon, under_load};
 use hotshoe_core::flow::unanswered::Unanswered;
 
 /// The advice if a right is missing.
-pub const APPLY_RIGHTS: &str = "apply what `hotshoe rbac --plugin-only` prints for the plugin, or, where the host has folders of plugins, what `hotshoe rbac` prints for all of them";
+pub const APPLY_RIGHTS: &str = "apply what `hotshoe rbac --plugin-only` prints for the plugin, or, \
+                                where the host has folders of plugins, what `hotshoe rbac` prints for all of them";
 
 /// The reason of a write that was not sent, or was cut off, because its permit was over.
 pub(super) const PERMIT_EXPIRED: &str = "PermitExpired";
@@ -377,8 +378,10 @@ mod tests {
     #[test]
     fn a_missing_right_comes_with_advice_and_the_refusal_of_a_quota_or_policy_does_not() {
         for message in [
-            r#"serviceaccounts "demo" is forbidden: User "system:serviceaccount:h:hotshoe" cannot impersonate resource "serviceaccounts" in API group "" in the namespace "h""#,
-            r#"services "web" is forbidden: User "system:serviceaccount:h:hotshoe" cannot impersonate-on:serviceaccount:patch resource "services" in API group "" in the namespace "n""#,
+            "serviceaccounts \"demo\" is forbidden: User \"system:serviceaccount:h:hotshoe\" cannot impersonate \
+             resource \"serviceaccounts\" in API group \"\" in the namespace \"h\"",
+            "services \"web\" is forbidden: User \"system:serviceaccount:h:hotshoe\" cannot \
+             impersonate-on:serviceaccount:patch resource \"services\" in API group \"\" in the namespace \"n\"",
         ] {
             let advice = forbidden(message).advice("demo").unwrap_or_default();
             assert!(forbidden(message).is_of_impersonation() && advice.contains("the account of demo"), "{advice}");

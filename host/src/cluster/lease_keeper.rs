@@ -196,7 +196,8 @@ impl Keeper {
                 return Next::GiveUp(None);
             }
             let text = format!(
-                "another host, which holds the Lease {name}, spreads the parents over shards in another way: stop all hosts before you change --shards, or spec.shardBy of a plugin, and start them again"
+                "another host, which holds the Lease {name}, spreads the parents over shards in another way: \
+                 stop all hosts before you change --shards, or spec.shardBy of a plugin, and start them again"
             );
             self.note_problem(shard, &mut state, Some(Problem { text, is_permanent: false }));
             if !is_held {

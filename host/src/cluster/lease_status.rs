@@ -55,7 +55,8 @@ impl Keeper {
         let missing: Vec<&str> = missing.map(String::as_str).collect();
         (!missing.is_empty()).then(|| {
             format!(
-                "the host that holds it does not run {}, so nothing is done for them meanwhile: give all hosts of a Lease the same plugins, or this host a Lease of its own with --lease-name",
+                "the host that holds it does not run {}, so nothing is done for them meanwhile: \
+                 give all hosts of a Lease the same plugins, or this host a Lease of its own with --lease-name",
                 missing.join(", ")
             )
         })

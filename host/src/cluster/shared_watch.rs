@@ -317,13 +317,20 @@ impl SharedWatch {
                 return Some(Arc::new(kept));
             }
             self.left_out_logged.call_once(|| {
-                tracing::warn!(kind = %self.scope.kind, "there are more objects with the label of a plugin and without a parent than the host has room for: the others are not kept; no parent depends on them, so find who creates them and delete them");
+                tracing::warn!(kind = %self.scope.kind, "there are more objects with the label of a plugin and \
+                                                         without a parent than the host has room for: \
+                                                         the others are not kept; no parent depends on them, \
+                                                         so find who creates them and delete them");
             });
             return None;
         }
         if !self.cache.has_room_for(object) {
             self.full_logged.call_once(|| {
-                tracing::warn!(kind = %self.scope.kind, "the host's watches have no room left for all objects: some are kept without their content, and parents to which they belong are not decided; delete large objects, have plugins ask for fewer fields, or give the host more memory (--memory)");
+                tracing::warn!(kind = %self.scope.kind, "the host's watches have no room left for all objects: \
+                                                         some are kept without their content, \
+                                                         and parents to which they belong are not decided; \
+                                                         delete large objects, have plugins ask for fewer fields, \
+                                                         or give the host more memory (--memory)");
             });
             return Some(Arc::new(Object::clone(object).without_content(Reduced::NoRoom)));
         }
@@ -410,7 +417,8 @@ impl SharedWatch {
         if self.is_closed(&key) {
             if self.is_misplaced_parent(&key) {
                 self.closed_logged.call_once(|| {
-                    tracing::warn!(kind = %self.scope.kind, object = %key, "the object is in the namespace of the host, where no plugin may act, so it is not reconciled; create it in another namespace");
+                    tracing::warn!(kind = %self.scope.kind, object = %key, "the object is in the namespace of the \
+                        host, where no plugin may act, so it is not reconciled; create it in another namespace");
                 });
             }
             return;

@@ -40,13 +40,15 @@ const BACKOFF_RESET: Duration = Duration::from_secs(30);
 const LEFT_OUT_PAUSE: Duration = Duration::from_secs(600);
 
 /// The advice during an outage without a known cause.
-const OUTAGE_ADVICE: &str = "it is asked again every 2 s, and what changes meanwhile is acted on when it is back; if it should be up, check its address in the kubeconfig and the network path to it";
+const OUTAGE_ADVICE: &str = "it is asked again every 2 s, and what changes meanwhile is acted on when it is back; \
+                             if it should be up, check its address in the kubeconfig and the network path to it";
 
 /// The advice on a certificate that is not accepted, by a part of the error message.
 const CERTIFICATE_ADVICE: [(&str, &str); 2] = [
     (
         "UnknownIssuer",
-        "the server's certificate is not signed by the CA of the kubeconfig; put the CA of this server there (certificate-authority), or name another with --kubeconfig or --context",
+        "the server's certificate is not signed by the CA of the kubeconfig; \
+         put the CA of this server there (certificate-authority), or name another with --kubeconfig or --context",
     ),
     ("invalid peer certificate", "check the server's address and CA in the kubeconfig, and the clocks"),
 ];

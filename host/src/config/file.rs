@@ -75,7 +75,13 @@ mod tests {
         format!("{:#}", parse::<manifest::Plugin>(text, Path::new("a/plugin.yaml")).unwrap_err())
     }
 
-    const PLUGIN: &str = "apiVersion: hotshoe.dev/v1alpha1\nkind: Plugin\nmetadata: {name: a}\nspec:\n  source: {file: a.wasm}\n  config:\n    values: {password: \"1234\"}\n";
+    const PLUGIN: &str = "apiVersion: hotshoe.dev/v1alpha1\n\
+                          kind: Plugin\n\
+                          metadata: {name: a}\n\
+                          spec:\n  \
+                          source: {file: a.wasm}\n  \
+                          config:\n    \
+                          values: {password: \"1234\"}\n";
 
     #[test]
     fn an_error_is_reported_once_in_one_line_with_its_place() {

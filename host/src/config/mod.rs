@@ -158,7 +158,8 @@ impl PluginConfig {
         );
         ensure!(
             changed.shard_by == self.shard_by,
-            "{origin} now has another spec.shardBy, but all hosts of a Lease must have the same; stop all hosts and start them again to use the new value, or restore the old one"
+            "{origin} now has another spec.shardBy, but all hosts of a Lease must have the same; \
+             stop all hosts and start them again to use the new value, or restore the old one"
         );
         Ok(changed)
     }
@@ -382,7 +383,9 @@ fn configuration(
         ensure!(!members.contains_key(member), "config.{member} is given both in values and in fromEnv; keep one");
         ensure!(
             glob::matches_any(allowed, variable),
-            "config.fromEnv.{member} uses the variable {variable}, which this host keeps from plugins; allow it with `hotshoe run --allow-env {variable} --allow-env '{}'`, because the flag replaces what was allowed before",
+            "config.fromEnv.{member} uses the variable {variable}, which this host keeps from plugins; \
+             allow it with `hotshoe run --allow-env {variable} --allow-env '{}'`, \
+             because the flag replaces what was allowed before",
             allowed.join(",")
         );
         if let Some(value) = env(variable) {
@@ -398,7 +401,8 @@ fn unset(config: &manifest::Config, env: &dyn Fn(&str) -> Option<String>) -> Vec
     unset
         .map(|(member, variable)| {
             format!(
-                "config.fromEnv.{member} uses the variable {variable}, which is not set, so that the plugin has no {member}; set it where the host runs, and start the host again"
+                "config.fromEnv.{member} uses the variable {variable}, which is not set, \
+                 so that the plugin has no {member}; set it where the host runs, and start the host again"
             )
         })
         .collect()
@@ -411,7 +415,16 @@ mod tests {
     use hotshoe_core::check::pod::grant::Pods;
     use hotshoe_core::flow::canary::{self, Share};
 
-    const PLUGIN: &str = "apiVersion: hotshoe.dev/v1alpha1\nkind: Plugin\nmetadata: {name: memcached}\nspec:\n  source: {file: memcached.wasm}\n  config:\n    values: {size: 1}\n    fromEnv: {image: MEMCACHED_IMAGE}\n  grants:\n  - {group: apps, kind: Deployment, verbs: [get, create]}\n";
+    const PLUGIN: &str = "apiVersion: hotshoe.dev/v1alpha1\n\
+                          kind: Plugin\n\
+                          metadata: {name: memcached}\n\
+                          spec:\n  \
+                          source: {file: memcached.wasm}\n  \
+                          config:\n    \
+                          values: {size: 1}\n    \
+                          fromEnv: {image: MEMCACHED_IMAGE}\n  \
+                          grants:\n  \
+                          - {group: apps, kind: Deployment, verbs: [get, create]}\n";
 
     fn parse(text: &str) -> anyhow::Result<PluginConfig> {
         parse_with(text, &HostSettings::default())

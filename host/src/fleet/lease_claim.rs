@@ -94,7 +94,11 @@ impl LeaseClaim {
         };
         let holder = others.holder(&self.cluster).await?;
         let message = format!(
-            "hosts of the Lease {theirs} work for this Plugin: {holder}; this host waits until that Lease has expired: give the hosts selectors (--plugin-selector) that do not overlap, or the same --lease-name; if no host of that Lease works for this Plugin any more, remove its claim: `kubectl patch plugins.hotshoe.dev {object} --subresource=status --type=merge -p '{{\"status\":{{\"lease\":null}}}}'`"
+            "hosts of the Lease {theirs} work for this Plugin: {holder}; this host waits until that Lease has \
+             expired: give the hosts selectors (--plugin-selector) that do not overlap, or the same --lease-name; \
+             if no host of that Lease works for this Plugin any more, remove its claim: \
+             `kubectl patch plugins.hotshoe.dev {object} --subresource=status --type=merge -p \
+             '{{\"status\":{{\"lease\":null}}}}'`"
         );
         self.is_event_due |= is_new;
         Some(Standing::Waits { message, is_new })

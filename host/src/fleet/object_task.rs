@@ -508,7 +508,8 @@ impl ObjectTask {
 
 fn parents_taken(Taken { by, parents }: &Taken, status: &PluginStatus) -> Obstacle {
     let message = format!(
-        "the older Plugin {by} has {parents} objects, or some of them, as its parents; name others in spec.parent.selector or spec.parent.namespaces of one of the two, or delete one{}",
+        "the older Plugin {by} has {parents} objects, or some of them, as its parents; \
+         name others in spec.parent.selector or spec.parent.namespaces of one of the two, or delete one{}",
         leftover_finalizers(status)
     );
     Obstacle { reason: "ParentsTaken", message, stalls: true, keeps_ready: false }
@@ -521,6 +522,7 @@ fn leftover_finalizers(status: &PluginStatus) -> String {
     }
     let finalizers = status.finalizers.join(", ");
     format!(
-        "; objects with its finalizer {finalizers} cannot be deleted meanwhile: delete this Plugin with spec.deletionPolicy orphan, which removes that finalizer"
+        "; objects with its finalizer {finalizers} cannot be deleted meanwhile: \
+         delete this Plugin with spec.deletionPolicy orphan, which removes that finalizer"
     )
 }

@@ -168,7 +168,8 @@ impl Removal<'_> {
                 return Progress::Done;
             }
             let message = format!(
-                "parents still have its finalizer: {}; no revision is active that would clean up after them; see the condition Ready, or set spec.deletionPolicy to orphan",
+                "parents still have its finalizer: {}; no revision is active that would clean up after them; \
+                 see the condition Ready, or set spec.deletionPolicy to orphan",
                 some(resource, &holders)
             );
             return waits("ParentsRemain", message, true);

@@ -294,7 +294,8 @@ fn stalled(known: Option<&Known>, obstacle: Option<&Obstacle>) -> ConditionConte
             true,
             "HostPanicked",
             format!(
-                "{panics}; it begins again by itself, and the active revision serves meanwhile; this is a fault of the host, please report it with the host's log"
+                "{panics}; it begins again by itself, and the active revision serves meanwhile; \
+                 this is a fault of the host, please report it with the host's log"
             ),
         );
     }

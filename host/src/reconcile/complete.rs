@@ -43,7 +43,10 @@ async fn read_again(pass: &Pass<'_>, watch: &SharedWatch, key: &Key) -> Result<(
 /// Returns the error about an object that is known without its content.
 pub fn no_room(watch: &SharedWatch, key: &Key) -> Error {
     Error::NotKept(format!(
-        "{} {key} is not kept in memory, because the objects that others wrote take all the room that its namespace has in the host's watches, and nothing is decided without it; delete large objects there, have the plugin ask for fewer fields, or give the host more memory: raise the limit of its container, or `--memory`",
+        "{} {key} is not kept in memory, because the objects that others wrote take all the room that its namespace \
+         has in the host's watches, and nothing is decided without it; delete large objects there, \
+         have the plugin ask for fewer fields, or give the host more memory: raise the limit of its container, \
+         or `--memory`",
         watch.scope.kind
     ))
 }

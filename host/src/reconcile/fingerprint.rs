@@ -3,15 +3,15 @@
 //! | fingerprint | answers | changes when | but not when |
 //! |---|---|---|---|
 //! | [`fingerprint`] | was exactly this state found settled before? | anything changes that the plugin sees or that our last writes left | only `now` changes |
-//! | [`backoff_basis`] | may a failed parent be reconciled before its retry is due? | the parent as it is shown, its finalizers, its children as applied, the grant or the revision changes | status or read objects change |
-//! | [`try_basis`] | does the count of its tries restart? | the parent but its status, the grant or the revision changes | status, read objects or children change |
-//! | [`churn_basis`] | has the plugin a reason to answer differently? | the parent but its status, or the revision changes | what is observed beside the parent changes |
+//! | [`backoff_basis`] | is a failed parent retried early? | the parent as shown, its finalizers or children, the grant or the revision changes | its status changes |
+//! | [`try_basis`] | does the count of its tries restart? | the parent but its status, the grant or the revision changes | other objects change |
+//! | [`churn_basis`] | may the plugin answer differently? | the parent but its status, or the revision changes | what is beside the parent changes |
 //! | [`beside_parent`] | what was an answer about, beside the parent? | children, read objects, refusals or the configuration change | the parent changes |
-//! | [`sync_fingerprint`] | are desired and observed children those that were found to agree? | desired children, their ownership or the revision changes | the parent changes |
-//! | that of a [`StatusPlan`](crate::reconcile::status_plan::StatusPlan) | is the status that which was found current? | the stated status or the version of the parent changes | children change |
+//! | [`sync_fingerprint`] | do desired and observed children still agree? | desired children, their ownership or the revision changes | the parent changes |
+//! | of a [`StatusPlan`](super::status_plan::StatusPlan) | is the status still current? | the stated status or the parent's version changes | children change |
 //! | [`refusal_basis`] | is a refused write retried before it is due? | the parent's generation or marks, the child or the revision changes | status changes |
-//! | [`parents_basis`] | is what a shadow run found about all parents still so? | a parent is created, deleted or changed but in its status | statuses, children or read objects change |
-//! | `basis` in `rollout/views.rs` | is the state kept of parents still about this revision? | the component or `plugin.yaml` changes | anything in the cluster changes |
+//! | [`parents_basis`] | is a shadow run outdated? | a parent is created, deleted or changed but in its status | statuses, children or read objects change |
+//! | `basis` in `rollout/views.rs` | is state kept of a parent of this revision? | the component or `plugin.yaml` changes | anything in the cluster changes |
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;

@@ -61,7 +61,9 @@ impl fmt::Display for Orphan {
         match set_by {
             Some(manager) => write!(
                 f,
-                "the finalizer {finalizer} was set by {manager} and not by this plugin, which leaves it; where nobody else removes it, add {manager} to alsoSetBy of this finalizer in spec.finalizers of plugin.yaml, or remove it by hand"
+                "the finalizer {finalizer} was set by {manager} and not by this plugin, which leaves it; \
+                 where nobody else removes it, add {manager} to alsoSetBy of this finalizer in spec.finalizers of \
+                 plugin.yaml, or remove it by hand"
             ),
             None => write!(
                 f,

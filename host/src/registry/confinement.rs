@@ -6,7 +6,7 @@
 //!
 //! | barrier | what it closes |
 //! |---|---|
-//! | seccomp | every system call but the few that a network client needs: no file, no socket other than IP, no program, no other process; no memory becomes code |
+//! | seccomp | every system call but the few of a network client: no file, no socket but IP, no program, no process; no memory becomes code |
 //! | Landlock, since Linux 5.13 | files, by path; on newer kernels also listening on TCP ports, abstract sockets and signals to other processes |
 //!
 //! Either one closes files. Names are resolved by the host, for that reads files.

@@ -38,7 +38,8 @@ pub enum RegistryError {
     Unauthorized { registry: String, image: String, with: String },
     /// The registry asks for its credentials at another host.
     #[error(
-        "the registry {registry} asks for its user and password at {host}, which is another host, so they are not sent; if they belong there, name it in spec.source.tokenHost, or with --token-host"
+        "the registry {registry} asks for its user and password at {host}, which is another host, \
+         so they are not sent; if they belong there, name it in spec.source.tokenHost, or with --token-host"
     )]
     TokenHost { registry: String, host: String },
     /// The registry does not have this image.

@@ -130,7 +130,8 @@ impl ManagedPlugin {
 pub(crate) fn warn_of_likely_mistakes(plugin: &PluginConfig) {
     if let Some(parent) = plugin.parent.as_ref().filter(|parent| parent.selects_all_by_default()) {
         tracing::warn!(
-            "every {parent} is a parent of this plugin; name those that are by their labels in spec.parent.selector, or say `selector: {{}}` where all are meant"
+            "every {parent} is a parent of this plugin; name those that are by their labels in spec.parent.selector, \
+             or say `selector: {{}}` where all are meant"
         );
     }
     for unset in &plugin.unset {

@@ -41,7 +41,8 @@ pub(crate) const NOT_KEPT: &str =
 /// The reason where a component has no signature.
 const UNSIGNED: &str = "SignatureMissing";
 /// Why no signature of a component can be looked for.
-const OF_NO_IMAGE: &str = "did not come from the repository of spec.source.oci, so no signature of it can be looked for; push it there and sign it, or use another component";
+const OF_NO_IMAGE: &str = "did not come from the repository of spec.source.oci, so no signature of it can be looked \
+                           for; push it there and sign it, or use another component";
 
 /// The reason where a component cannot be stored.
 const UNWRITABLE: &str = "SourceUnwritable";

@@ -4,8 +4,8 @@
 //! ```text
 //! bytes ─▶ Revision::load ─▶ grants ─▶ own cases ─▶ watches synced ─▶ survey of parents ─▶ active
 //!              │               │           │             │                  │              all are reconciled again
-//!              └───────────────┴───────────┴─────────────┘                  └▶ fails, or deletes much:
-//!               anything wrong: refused, the active one stays                  approval required
+//!              ▼               ▼           ▼             ▼                  ▼
+//!               anything wrong: refused, the active one stays               fails, or deletes much: approval required
 //!
 //! active ─▶ on probation ─▶ worse than the one before: rolled back
 //!

@@ -348,7 +348,9 @@ impl ManagedPlugin {
         let active = self.controller.active()?;
         let lacking = grant::lacking(active.revision.descriptor(), &active.plugin.grant)?;
         Some(format!(
-            "the active revision asks for {lacking}, which plugin.yaml no longer grants: it is denied, and after a restart the component would not be activated; grant it again, or build a component that does without"
+            "the active revision asks for {lacking}, which plugin.yaml no longer grants: it is denied, \
+             and after a restart the component would not be activated; grant it again, \
+             or build a component that does without"
         ))
     }
 }

@@ -329,7 +329,8 @@ fn without_status(watches: &Watches, parent: &Kind) -> Option<String> {
 
 fn no_status(parent: &Kind) -> String {
     format!(
-        "{parent} has no status subresource, so every status write would raise its generation; add `subresources: {{status: {{}}}}` to its CustomResourceDefinition, which is noticed without a restart"
+        "{parent} has no status subresource, so every status write would raise its generation; add `subresources: \
+         {{status: {{}}}}` to its CustomResourceDefinition, which is noticed without a restart"
     )
 }
 

@@ -119,7 +119,8 @@ impl Children {
         let missing = clean(missing.trim().to_owned(), MAX_TEXT_BYTES);
         if self.missing.lock().insert(missing.clone()) {
             tracing::warn!(
-                "the processes that compile, pull and verify components are not wholly confined here, so a component or a registry that exploits them could reach what the host can: {missing}"
+                "the processes that compile, pull and verify components are not wholly confined here, \
+                 so a component or a registry that exploits them could reach what the host can: {missing}"
             );
         }
     }

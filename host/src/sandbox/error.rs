@@ -74,7 +74,9 @@ pub enum LoadError {
     ForbiddenImport(String),
     /// The component is no plugin.
     #[error(
-        "the component exports {0}, and not hotshoe:reconciler/reconciler, so it is no plugin; hand your type to `hotshoe_sdk::export!`, or, without that SDK, build it for the world hotshoe:reconciler/plugin"
+        "the component exports {0}, and not hotshoe:reconciler/reconciler, so it is no plugin; \
+         hand your type to `hotshoe_sdk::export!`, or, without that SDK, build it for the world \
+         hotshoe:reconciler/plugin"
     )]
     NoPlugin(String),
     /// The component was built for another version of the contract.
@@ -96,12 +98,15 @@ pub enum LoadError {
     DescribeFailed(String),
     /// The plugin asks for more than it is granted.
     #[error(
-        "the plugin asks for more than it is granted: {0}; grant it in plugin.yaml (`hotshoe grants` shows what is missing), which is applied without a restart, or use another revision"
+        "the plugin asks for more than it is granted: {0}; grant it in plugin.yaml (`hotshoe grants` shows what is \
+         missing), which is applied without a restart, or use another revision"
     )]
     NotGranted(String),
     /// The parents of the component are of another kind than the plugin's.
     #[error(
-        "the plugin asks for {asked} as its parent, where spec.parent names {given}, and a plugin keeps the kind of its parents: use a component of this plugin, or make another plugin of that one"
+        "the plugin asks for {asked} as its parent, where spec.parent names {given}, \
+         and a plugin keeps the kind of its parents: use a component of this plugin, \
+         or make another plugin of that one"
     )]
     OtherParents {
         /// The kind that the component asks for.

@@ -67,7 +67,8 @@ impl Native {
         if let Err(error) = cache.put(&self.name, code, self.purpose) {
             tracing::warn!(
                 digest = %self.digest, directory = %cache.dir().display(), %error,
-                "a compiled component cannot be cached, and will be compiled again at the next start: let the host write the directory, make room on its volume, or give it another one with --cache"
+                "a compiled component cannot be cached, and will be compiled again at the next start: \
+                 let the host write the directory, make room on its volume, or give it another one with --cache"
             );
             return Ok(loaded);
         }

@@ -60,7 +60,8 @@ impl fmt::Display for Breach {
             Breach::BoundaryBytes(limit) => write!(f, "bytes handed to the host ({limit})"),
             Breach::SharedMemory { held, may } => write!(
                 f,
-                "the memory that all plugins share (the host holds {held} bytes for it, and it may have {may}; it can hold less, or the host can be given more: --memory)"
+                "the memory that all plugins share (the host holds {held} bytes for it, and it may have {may}; \
+                 it can hold less, or the host can be given more: --memory)"
             ),
         }
     }

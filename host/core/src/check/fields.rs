@@ -35,7 +35,9 @@ pub(super) fn check_child(body: &Map<String, Value>, reference: &ObjectRef, most
     let cap = FIELDS_PER_CHILD.cap as usize;
     let raise = if fields <= cap { ", or raise the limit" } else { "" };
     let message = format!(
-        "{reference}: it has {fields} fields (keys and list elements), more than limits.{} ({most}); each costs the API server time and memory, however short it is: use fewer and longer fields, or several objects{raise}",
+        "{reference}: it has {fields} fields (keys and list elements), more than limits.{} ({most}); \
+         each costs the API server time and memory, however short it is: use fewer and longer fields, \
+         or several objects{raise}",
         FIELDS_PER_CHILD.name
     );
     Err(Violation::new("too-many-fields", message))

@@ -46,7 +46,8 @@ impl Ignored {
         };
         let names = names.join(", ");
         Some(format!(
-            "{objects} outside of the plugin's grant {are} ignored: {names}{more}; the plugin is not shown {them}, and nothing waits for {them}. Delete {them} if nothing needs {them}"
+            "{objects} outside of the plugin's grant {are} ignored: {names}{more}; the plugin is not shown {them}, \
+             and nothing waits for {them}. Delete {them} if nothing needs {them}"
         ))
     }
 }

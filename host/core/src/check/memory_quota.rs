@@ -21,7 +21,9 @@ use crate::model::object::{OBJECT_OVERHEAD_BYTES, Object, ObservedChildren};
 pub enum NoRoom {
     /// The children would exceed the namespace's part of the plugin's quota.
     #[error(
-        "{parent}: its children would take up to {more} bytes more, and the children in the same namespace take {held} and may take {may} of the {most} that all namespaces share (limits.heldBytes); return fewer or smaller ones, ask for fewer of their fields in describe, or raise the limit"
+        "{parent}: its children would take up to {more} bytes more, and the children in the same namespace take \
+         {held} and may take {may} of the {most} that all namespaces share (limits.heldBytes); \
+         return fewer or smaller ones, ask for fewer of their fields in describe, or raise the limit"
     )]
     Children { parent: String, more: usize, held: usize, may: usize, most: usize },
     /// The children and the status would exceed the plugin's part of the shared memory.

@@ -120,7 +120,9 @@ pub struct Charge {
 /// The refusal of memory to a plugin that would hold more than it may hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the plugin needs {more} more bytes of memory, but it holds {held} and may hold {may} of the {most} that all plugins share ({by_plugin}); have it return less and ask for fewer fields, or give the host more memory: raise the limit of its container, or `--memory`"
+    "the plugin needs {more} more bytes of memory, but it holds {held} and may hold {may} of the {most} that all \
+     plugins share ({by_plugin}); have it return less and ask for fewer fields, or give the host more memory: \
+     raise the limit of its container, or `--memory`"
 )]
 #[expect(missing_docs, reason = "the message names each field")]
 pub struct NoShare {

@@ -152,7 +152,9 @@ fn check_child_count(desired: &[Desired], observed: &[ObjectRef], context: &Cont
         return Ok(());
     }
     let message = format!(
-        "{}: with {left} children that are no longer desired and that may not be deleted it would have {}, more than limits.children ({most}); grant `delete` on them in plugin.yaml (and `pruneData` where they hold data), delete them, or raise the limit",
+        "{}: with {left} children that are no longer desired and that may not be deleted it would have {}, \
+         more than limits.children ({most}); grant `delete` on them in plugin.yaml (and `pruneData` where they hold \
+         data), delete them, or raise the limit",
         context.parent,
         desired.len() + left
     );

@@ -60,7 +60,8 @@ pub fn check_owner(decision: &Decision, parent: &Kind) -> Result<(), Violation> 
 pub fn unwritten_conditions(decision: &Decision, parent: &Kind) -> Option<String> {
     (parent.is_builtin() && !decision.conditions.is_empty()).then(|| {
         format!(
-            "the plugin's conditions are not written, because the status of a {parent} belongs to Kubernetes' own controllers; change the plugin to emit Events instead"
+            "the plugin's conditions are not written, because the status of a {parent} belongs to Kubernetes' own \
+             controllers; change the plugin to emit Events instead"
         )
     })
 }

@@ -16,7 +16,8 @@ use crate::model::object::{Object, PARENT_ANNOTATION, PLUGIN_LABEL, parent_mark,
 use crate::model::predecessors::Predecessors;
 
 /// Why an object that this parent controls and no plugin made is not taken for a child.
-const NOT_ADOPTED: &str = "this object controls it, but no plugin made it; to take it over from the operator that left it, set in spec of plugin.yaml: adopt: true";
+const NOT_ADOPTED: &str = "this object controls it, but no plugin made it; to take it over from the operator that \
+                           left it, set in spec of plugin.yaml: adopt: true";
 
 /// A parent, and the plugin that writes its children.
 #[derive(Clone, Copy)]

@@ -267,12 +267,14 @@ mod tests {
     use crate::model::projection::Projection;
 
     const NOW: &str = "2026-01-02T03:04:05Z";
+    const NODES: &str = r#""f:nodes":{},"#;
 
     fn parent(status: &str, fields: &str) -> Object {
         let lens = Lens { projection: Projection::new::<&str>(&[]), labels: vec![], status: true };
-        let json = format!(
-            r#"{{"metadata":{{"name":"a","generation":2,"managedFields":[{{"manager":"hotshoe/m","operation":"Apply","subresource":"status","fieldsV1":{fields}}}]}},"status":{status}}}"#
-        );
+        let entry = r#""manager":"hotshoe/m","operation":"Apply","subresource":"status""#;
+        let managers = format!(r#"[{{{entry},"fieldsV1":{fields}}}]"#);
+        let metadata = format!(r#"{{"name":"a","generation":2,"managedFields":{managers}}}"#);
+        let json = format!(r#"{{"metadata":{metadata},"status":{status}}}"#);
         Object::read(&json, &lens).unwrap()
     }
 
@@ -281,16 +283,23 @@ mod tests {
     }
 
     fn live(status: &str, since: &str) -> String {
-        format!(
-            r#"{{"nodes":[],"conditions":[{{"type":"Available","status":"{status}","reason":"R","message":"m","observedGeneration":2,"lastTransitionTime":"{since}"}}]}}"#
-        )
+        let condition = r#""type":"Available","reason":"R","message":"m","observedGeneration":2"#;
+        let times = format!(r#""status":"{status}","lastTransitionTime":"{since}""#);
+        format!(r#"{{"nodes":[],"conditions":[{{{condition},{times}}}]}}"#)
     }
 
-    const FIELDS: &str = r#"{"f:status":{"f:nodes":{},"f:conditions":{"k:{\"type\":\"Available\"}":{".":{},"f:type":{},"f:status":{},"f:reason":{},"f:message":{},"f:observedGeneration":{},"f:lastTransitionTime":{}}}}}"#;
+    /// Returns the fields of conditions of these types, and of what is beside them, as `managedFields` has them.
+    fn fields_of(beside: &str, conditions: &[&str]) -> String {
+        let fields = r#"".":{},"f:type":{},"f:status":{},"f:reason":{},"f:message":{}"#;
+        let times = r#""f:observedGeneration":{},"f:lastTransitionTime":{}"#;
+        let of_one = |name: &&str| format!(r#""k:{{\"type\":\"{name}\"}}":{{{fields},{times}}}"#);
+        let conditions: Vec<String> = conditions.iter().map(of_one).collect();
+        format!(r#"{{"f:status":{{{beside}"f:conditions":{{{}}}}}}}"#, conditions.join(","))
+    }
 
     #[test]
     fn the_time_moves_only_when_the_status_of_the_condition_does() {
-        let parent = parent(&live("True", "2020-01-01T00:00:00Z"), FIELDS);
+        let parent = parent(&live("True", "2020-01-01T00:00:00Z"), &fields_of(NODES, &["Available"]));
         let time = |status| {
             let desired = desired(None, &[available(status)], &parent, "hotshoe/m", 2, NOW).unwrap();
             desired.pointer("/status/conditions/0/lastTransitionTime").unwrap().as_str().unwrap().to_owned()
@@ -301,7 +310,7 @@ mod tests {
 
     #[test]
     fn an_equal_status_is_current_and_a_different_one_is_not() {
-        let parent = parent(&live("True", "2020-01-01T00:00:00Z"), FIELDS);
+        let parent = parent(&live("True", "2020-01-01T00:00:00Z"), &fields_of(NODES, &["Available"]));
         let current = |status: &str, conditions: &[Condition]| {
             is_current(&desired(Some(status), conditions, &parent, "hotshoe/m", 2, NOW).unwrap(), &parent, "hotshoe/m")
         };
@@ -312,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_status_with_a_condition_that_is_no_longer_stated_is_not_current() {
-        let parent = parent(&live("True", "2020-01-01T00:00:00Z"), FIELDS);
+        let parent = parent(&live("True", "2020-01-01T00:00:00Z"), &fields_of(NODES, &["Available"]));
         let desired = desired(Some(r#"{"nodes":[]}"#), &[], &parent, "hotshoe/m", 2, NOW).unwrap();
         assert!(!is_current(&desired, &parent, "hotshoe/m"));
     }
@@ -341,7 +350,7 @@ mod tests {
 
     #[test]
     fn a_status_that_is_left_out_is_repeated_and_conditions_are_removed() {
-        let parent = parent(&live("True", "2020-01-01T00:00:00Z"), FIELDS);
+        let parent = parent(&live("True", "2020-01-01T00:00:00Z"), &fields_of(NODES, &["Available"]));
         let silent = desired(None, &[], &parent, "hotshoe/m", 2, NOW).unwrap();
         assert_eq!(silent, json!({ "status": { "nodes": [] } }));
         let others = desired(None, &[], &parent, "hotshoe/other", 2, NOW).unwrap();
@@ -451,8 +460,7 @@ mod tests {
             |name: &str, status| Condition { name: name.into(), status, reason: "R".into(), message: "m".into() };
         let both = [condition(RECONCILED, Truth::False), condition(STALLED, Truth::True)];
         let stated = host_conditions(&both, &parent("{}", "{}"), NOW);
-        let fields = r#"{"f:status":{"f:conditions":{"k:{\"type\":\"Reconciled\"}":{".":{},"f:type":{},"f:status":{},"f:reason":{},"f:message":{},"f:observedGeneration":{},"f:lastTransitionTime":{}},"k:{\"type\":\"Stalled\"}":{".":{},"f:type":{},"f:status":{},"f:reason":{},"f:message":{},"f:observedGeneration":{},"f:lastTransitionTime":{}}}}}"#;
-        let live = parent(&stated["status"].to_string(), fields);
+        let live = parent(&stated["status"].to_string(), &fields_of("", &[RECONCILED, STALLED]));
         let current =
             |conditions: &[Condition]| is_current(&host_conditions(conditions, &live, NOW), &live, "hotshoe/m");
         assert!(current(&both));

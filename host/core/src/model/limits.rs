@@ -499,7 +499,8 @@ mod tests {
         let refused = |text: &str| Limits::with(&serde_json::from_str(text).unwrap()).unwrap_err().to_string();
         assert_eq!(
             refused(r#"{"deletionsPerSecond":0}"#),
-            "limits.deletionsPerSecond is 0, but at least 1 must be given; raise it, or leave it out for the default (to forbid deletions, leave `delete` out of spec.grants)"
+            "limits.deletionsPerSecond is 0, but at least 1 must be given; raise it, \
+             or leave it out for the default (to forbid deletions, leave `delete` out of spec.grants)"
         );
         assert!(refused(r#"{"writesPerSecond":0}"#).contains("leave `create` and `update` out of spec.grants"));
         assert_eq!(

@@ -282,7 +282,10 @@ mod tests {
 
     #[test]
     fn keeps_the_fields_that_were_asked_for_and_the_name() {
-        let json = r#"{"kind":"Deployment","metadata":{"name":"a","resourceVersion":"7","labels":{"x":"y"}},"spec":{"replicas":2,"paused":true},"status":{"readyReplicas":1}}"#;
+        let json = concat!(
+            r#"{"kind":"Deployment","metadata":{"name":"a","resourceVersion":"7","labels":{"x":"y"}},"#,
+            r#""spec":{"replicas":2,"paused":true},"status":{"readyReplicas":1}}"#
+        );
         assert_eq!(
             project(&["spec.replicas", "status"], json),
             r#"{"metadata":{"name":"a"},"spec":{"replicas":2},"status":{"readyReplicas":1}}"#

@@ -38,7 +38,10 @@ pub fn policy(installation: &Installation) -> Value {
         },
         "validations": [{
             "expression": "false",
-            "message": format!("the namespace {namespace} is the host's: none of its accounts but {account} may write in it, for a Pod could run there under the account of the host"),
+            "message": format!(
+                "the namespace {namespace} is the host's: none of its accounts but {account} may write in it, \
+                 for a Pod could run there under the account of the host"
+            ),
             "reason": "Forbidden",
         }],
     })

@@ -177,7 +177,8 @@ fn accounts(plugins: &[Plugin<'_>], installation: &Installation) -> Vec<Manifest
 fn namespace_policy(installation: &Installation) -> [Manifest; 2] {
     let version = "admissionregistration.k8s.io/v1";
     let name = format!("{}-closes-{}", installation.account, installation.namespace);
-    let comment = "Rights in every namespace hold in the host's, too, where a Pod could run under its account. So no account there but the host's own writes anything in it.";
+    let comment = "Rights in every namespace hold in the host's, too, where a Pod could run under its account. \
+                   So no account there but the host's own writes anything in it.";
     let policy = Manifest {
         comment: comment.into(),
         spec: Some(admission_policy::policy(installation)),
@@ -286,7 +287,8 @@ fn finalizers_of_host(plugin: &Plugin<'_>, installation: &Installation) -> Optio
     finalizer.as_ref().filter(|_| parent.is_builtin())?;
     let account = &installation.account;
     Some(format!(
-        "{}: {parent}: the plugin has a finalizer on its parents, so the host's own account {account} may change every {parent}, whatever spec.parent.selector says",
+        "{}: {parent}: the plugin has a finalizer on its parents, so the host's own account {account} may change \
+         every {parent}, whatever spec.parent.selector says",
         plugin.name
     ))
 }

@@ -396,7 +396,15 @@ fn yaml_has_its_comment_above() {
     let text = rights(&[plugin], &installation, &served).manifests[1].to_yaml().unwrap();
     assert_eq!(
         text,
-        "# Its Pod says for itself that it wants a token.\napiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: host\n  namespace: system\n  labels:\n    app.kubernetes.io/name: hotshoe\nautomountServiceAccountToken: false\n"
+        "# Its Pod says for itself that it wants a token.\n\
+         apiVersion: v1\n\
+         kind: ServiceAccount\n\
+         metadata:\n  \
+         name: host\n  \
+         namespace: system\n  \
+         labels:\n    \
+         app.kubernetes.io/name: hotshoe\n\
+         automountServiceAccountToken: false\n"
     );
     assert_eq!(wrapped("a bc def", 4).collect::<Vec<_>>(), ["a bc", "def"]);
     assert_eq!(wrapped("ab cd", 4).collect::<Vec<_>>(), ["ab", "cd"]);

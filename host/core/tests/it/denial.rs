@@ -103,7 +103,8 @@ fn everything_that_is_wrong_with_a_decision_is_reported_at_once() {
         "Deployment.apps n/web: spec.template.spec.hostNetwork is not granted; to allow it, add to spec.grants[1] in plugin.yaml: pods: {hostNetwork: true}",
         "Service n/web: spec.type is not granted; to allow it, add to spec.grants[0] in plugin.yaml: services: {types: [NodePort]}",
         "Service n/web: spec.unknownField is no field that this host knows to be harmless; leave it out",
-        "ConfigMap n/settings: `create`, `update` on ConfigMap is not granted; to allow it, add to spec.grants in plugin.yaml: - {kind: ConfigMap, verbs: [get, list, watch, create, update]}",
+        "ConfigMap n/settings: `create`, `update` on ConfigMap is not granted; to allow it, \
+         add to spec.grants in plugin.yaml: - {kind: ConfigMap, verbs: [get, list, watch, create, update]}",
     ] {
         assert!(text.contains(says), "{says}\n{text}");
     }

@@ -169,8 +169,15 @@ const FRAGMENTS: [(&str, &str, &str, &str); 78] = [
     ("VolumeSnapshotContent", "spec.driver", r#""d""#, CONTENT),
 ];
 
-const OF_NODE: &str = r#"{"automountServiceAccountToken":false,"volumes":[{"name":"v","hostPath":{"path":"/var/log"}}],"containers":[{"securityContext":{"allowPrivilegeEscalation":false},"volumeMounts":[{"name":"v"}]}]}"#;
-const OF_NODE_READ: &str = r#"{"automountServiceAccountToken":false,"volumes":[{"name":"v","hostPath":{"path":"/var/log"}}],"containers":[{"securityContext":{"allowPrivilegeEscalation":false},"volumeMounts":[{"name":"v","readOnly":true}]}]}"#;
+const OF_NODE: &str = concat!(
+    r#"{"automountServiceAccountToken":false,"volumes":[{"name":"v","hostPath":{"path":"/var/log"}}],"#,
+    r#""containers":[{"securityContext":{"allowPrivilegeEscalation":false},"volumeMounts":[{"name":"v"}]}]}"#
+);
+const OF_NODE_READ: &str = concat!(
+    r#"{"automountServiceAccountToken":false,"volumes":[{"name":"v","hostPath":{"path":"/var/log"}}],"#,
+    r#""containers":[{"securityContext":{"allowPrivilegeEscalation":false},"#,
+    r#""volumeMounts":[{"name":"v","readOnly":true}]}]}"#
+);
 const OF_NODE_SOCKET: &str = r#"{"automountServiceAccountToken":false,"volumes":[{"name":"v","hostPath":{"path":"/var/log/s","type":"Socket"}}]}"#;
 
 #[derive(Clone, Debug)]

@@ -84,8 +84,12 @@ pub(super) async fn roll_back(
 ) -> anyhow::Result<ExitCode> {
     let status = PluginStatus::of(&objects.get(plugin).await?);
     let Rollback { to, ended } = match named {
-        Some(named) => Rollback::to(&status, &named).map_err(|why| anyhow!("{plugin}: {why}; `kubectl hotshoe status {plugin}` lists them"))?,
-        None => Rollback::of(&status).with_context(|| format!("no revision of {plugin} was active before the present one; name one of `kubectl hotshoe status {plugin}`"))?,
+        Some(named) => Rollback::to(&status, &named)
+            .map_err(|why| anyhow!("{plugin}: {why}; `kubectl hotshoe status {plugin}` lists them"))?,
+        None => Rollback::of(&status).with_context(|| {
+            let others = format!("name one of `kubectl hotshoe status {plugin}`");
+            format!("no revision of {plugin} was active before the present one; {others}")
+        })?,
     };
     objects.patch(plugin, json!({ "revision": to })).await?;
     let (to, until) = (short(&to), format!("until `kubectl hotshoe follow {plugin}`"));

@@ -26,7 +26,13 @@ const NAME: &str = "kubectl-hotshoe";
     bin_name = "kubectl hotshoe",
     version,
     max_term_width = 100,
-    after_help = "All but `status` change a Plugin object, as `kubectl patch` can as well, and need the rights to get and patch plugins.hotshoe.dev; `status` needs those to get and list them. The host of the plugin then does what the object says, and `status` shows when that is done.\n\nExample: kubectl hotshoe status\n\nExit codes: 0 success, 1 failure (the reason is on standard error), 2 wrong usage."
+    after_help = "All but `status` change a Plugin object, as `kubectl patch` can as well, \
+                  and need the rights to get and patch plugins.hotshoe.dev; `status` needs those to get and list \
+                  them. The host of the plugin then does what the object says, and `status` shows when that is done.\n\
+                  \n\
+                  Example: kubectl hotshoe status\n\
+                  \n\
+                  Exit codes: 0 success, 1 failure (the reason is on standard error), 2 wrong usage."
 )]
 pub struct KubectlCli {
     #[command(subcommand)]
@@ -38,9 +44,10 @@ pub struct KubectlCli {
 #[derive(Subcommand, Debug)]
 enum Verb {
     /// Show all plugins, or one with its conditions, its canary, its revisions and what waits for an approval
-    #[command(
-        after_help = "Examples:\n  kubectl hotshoe status                      # all, one a line\n  kubectl hotshoe status memcached\n  kubectl hotshoe status memcached -o yaml    # the whole object"
-    )]
+    #[command(after_help = "Examples:\n  \
+                      kubectl hotshoe status                      # all, one a line\n  \
+                      kubectl hotshoe status memcached\n  \
+                      kubectl hotshoe status memcached -o yaml    # the whole object")]
     Status {
         /// The name of the Plugin [default: all]
         plugin: Option<String>,
@@ -49,9 +56,13 @@ enum Verb {
         output: Output,
     },
     /// Activate a component that waits for an approval (spec.approve)
-    #[command(
-        after_help = "Examples:\n  kubectl hotshoe approve memcached                 # the component that waits\n  kubectl hotshoe approve memcached 40a2692523ea    # only if that is the one\n\nA component waits if it was rolled back, if it would delete children of many parents or fail, and always after `kubectl hotshoe shadow`. `kubectl hotshoe status NAME` shows why, and what it would change. An approval counts for one activation."
-    )]
+    #[command(after_help = "Examples:\n  \
+                      kubectl hotshoe approve memcached                 # the component that waits\n  \
+                      kubectl hotshoe approve memcached 40a2692523ea    # only if that is the one\n\
+                      \n\
+                      A component waits if it was rolled back, if it would delete children of many parents or fail, \
+                      and always after `kubectl hotshoe shadow`. `kubectl hotshoe status NAME` shows why, \
+                      and what it would change. An approval counts for one activation.")]
     Approve {
         /// The name of the Plugin
         plugin: String,
@@ -59,9 +70,12 @@ enum Verb {
         digest: Option<DigestPrefix>,
     },
     /// Activate an earlier revision or end the canary, and have no other activated until `follow` (spec.revision)
-    #[command(
-        after_help = "Examples:\n  kubectl hotshoe rollback memcached                 # what came last\n  kubectl hotshoe rollback memcached 40a2692523ea    # one that `status` lists\n\nWithout a digest, a canary ends and the active revision stays. Without a canary, the revision that was active before is activated again."
-    )]
+    #[command(after_help = "Examples:\n  \
+                      kubectl hotshoe rollback memcached                 # what came last\n  \
+                      kubectl hotshoe rollback memcached 40a2692523ea    # one that `status` lists\n\
+                      \n\
+                      Without a digest, a canary ends and the active revision stays. Without a canary, \
+                      the revision that was active before is activated again.")]
     Rollback {
         /// The name of the Plugin
         plugin: String,
@@ -70,17 +84,19 @@ enum Verb {
         digest: Option<DigestPrefix>,
     },
     /// Activate what the source has, after a rollback (removes spec.revision)
-    #[command(
-        after_help = "Example: kubectl hotshoe follow memcached\n\nThe component of the source is verified as any other; a canary that the rollback ended begins anew."
-    )]
+    #[command(after_help = "Example: kubectl hotshoe follow memcached\n\
+                      \n\
+                      The component of the source is verified as any other; a canary that the rollback ended begins \
+                      anew.")]
     Follow {
         /// The name of the Plugin
         plugin: String,
     },
     /// Have nothing reconciled until `resume` (spec.paused)
-    #[command(
-        after_help = "Example: kubectl hotshoe pause memcached\n\nChildren stay as they are. Parents that are deleted stay until `resume`, if they have the plugin's finalizer."
-    )]
+    #[command(after_help = "Example: kubectl hotshoe pause memcached\n\
+                      \n\
+                      Children stay as they are. Parents that are deleted stay until `resume`, \
+                      if they have the plugin's finalizer.")]
     Pause {
         /// The name of the Plugin
         plugin: String,
@@ -92,9 +108,12 @@ enum Verb {
         plugin: String,
     },
     /// Have other components compared with the active one, and activated only when they are approved (spec.mode)
-    #[command(
-        after_help = "Examples:\n  kubectl hotshoe shadow memcached          # until --off\n  kubectl hotshoe shadow memcached --off\n\n`kubectl hotshoe status NAME` shows what a component that waits would change; `kubectl hotshoe approve NAME` activates it."
-    )]
+    #[command(after_help = "Examples:\n  \
+                      kubectl hotshoe shadow memcached          # until --off\n  \
+                      kubectl hotshoe shadow memcached --off\n\
+                      \n\
+                      `kubectl hotshoe status NAME` shows what a component that waits would change; \
+                      `kubectl hotshoe approve NAME` activates it.")]
     Shadow {
         /// The name of the Plugin
         plugin: String,

@@ -129,7 +129,8 @@ fn read(dir: &Path) -> Vec<Entry> {
         Err(error) => {
             tracing::warn!(
                 file = %path.display(), %error,
-                "the history of revisions cannot be read and begins anew; it is put aside as {UNREADABLE_FILE}, and while it is there no component is removed but for want of room"
+                "the history of revisions cannot be read and begins anew; it is put aside as {UNREADABLE_FILE}, \
+                 and while it is there no component is removed but for want of room"
             );
             // If the file cannot be moved, the new history overwrites it.
             let _ = fs::rename(&path, dir.join(UNREADABLE_FILE));

@@ -79,7 +79,8 @@ impl Room {
     pub(super) fn write(&self, write: impl Fn() -> io::Result<()>) -> io::Result<()> {
         match (write(), &self.code) {
             (Err(error), Some(code)) if volume::is_full(&error) => {
-                tracing::warn!(%error, "the volume of the cache is full, so compiled code is removed for the history; give the host a larger one, or less --cache-bytes");
+                tracing::warn!(%error, "the volume of the cache is full, so compiled code is removed for the \
+                                        history; give the host a larger one, or less --cache-bytes");
                 code.clear();
                 write()
             }
@@ -94,7 +95,8 @@ impl Room {
         stored.retain(|stored| !is_replaced(&stored.file));
         if !Share::Components.fits(self.cache_bytes, volume, &stored, more) {
             return Err(io::Error::other(format!(
-                "the components that were fetched, are active or may be rolled back to leave no room for {length} bytes in their third of --cache-bytes; raise that, or remove plugins"
+                "the components that were fetched, are active or may be rolled back to leave no room for {length} \
+                 bytes in their third of --cache-bytes; raise that, or remove plugins"
             )));
         }
         for path in make_room(stored, more, Share::Components.bound(self.cache_bytes, volume, held)).files {

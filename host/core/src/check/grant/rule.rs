@@ -24,7 +24,8 @@ pub struct Rule {
     pub kind: String,
     /// What may be done with objects of that kind.
     pub verbs: Vec<Verb>,
-    /// In which namespaces: `own`, `cluster`, a list of names, or `{matchLabels: …}`. A child never leaves the namespace of its parent, if that has one, whatever this says.
+    /// In which namespaces: `own`, `cluster`, a list of names, or `{matchLabels: …}`. A child never leaves the
+    /// namespace of its parent, if that has one, whatever this says.
     #[serde(default)]
     #[schemars(with = "serde_json::Value")]
     pub namespaces: Namespaces,
@@ -308,7 +309,8 @@ fn is_value(label: &str) -> bool {
 fn validate_namespace(name: &str) -> Result<(), String> {
     match name {
         "own" | "cluster" => Err(format!(
-            "namespaces has {name:?} in a list; write `namespaces: {name}` without brackets, or, for a namespace of that name, {{matchLabels: {{kubernetes.io/metadata.name: {name}}}}}"
+            "namespaces has {name:?} in a list; write `namespaces: {name}` without brackets, or, \
+             for a namespace of that name, {{matchLabels: {{kubernetes.io/metadata.name: {name}}}}}"
         )),
         _ if is_label(name) => Ok(()),
         _ => Err(format!("namespaces has {name:?}, which is no name of a namespace")),

@@ -195,9 +195,10 @@ fn closed() -> Vec<(Value, &'static str, Value)> {
             json!({ "resources": ["nvidia.com/*"] }),
         ),
         (
-            pod(
-                json!({ "initContainers": [merged(minimal()["containers"][0].clone(), json!({ "resources": { "limits": { "devices.kubevirt.io/kvm": 1 } } }))] }),
-            ),
+            pod(json!({ "initContainers": [merged(
+                minimal()["containers"][0].clone(),
+                json!({ "resources": { "limits": { "devices.kubevirt.io/kvm": 1 } } }),
+            )] })),
             "pod-resource",
             json!({ "resources": ["devices.kubevirt.io/kvm"] }),
         ),
@@ -369,15 +370,29 @@ fn no_field_of_kubernetes_1_36_is_unknown_except_those_that_no_grant_allows() {
         let unknown = fields.split(' ').filter(|field| broken(&spec(field), &everything()) == Some("field-unknown"));
         unknown.map(str::to_owned).collect::<Vec<_>>()
     };
-    let of_pod = "activeDeadlineSeconds affinity automountServiceAccountToken containers dnsConfig dnsPolicy enableServiceLinks ephemeralContainers hostAliases hostIPC hostNetwork hostPID hostUsers hostname hostnameOverride imagePullSecrets initContainers nodeName nodeSelector os overhead preemptionPolicy priority priorityClassName readinessGates resourceClaims resources restartPolicy runtimeClassName schedulerName schedulingGates schedulingGroup securityContext serviceAccount serviceAccountName setHostnameAsFQDN shareProcessNamespace subdomain terminationGracePeriodSeconds tolerations topologySpreadConstraints volumes";
+    let of_pod = "activeDeadlineSeconds affinity automountServiceAccountToken containers dnsConfig dnsPolicy \
+                  enableServiceLinks ephemeralContainers hostAliases hostIPC hostNetwork hostPID hostUsers hostname \
+                  hostnameOverride imagePullSecrets initContainers nodeName nodeSelector os overhead \
+                  preemptionPolicy priority priorityClassName readinessGates resourceClaims resources restartPolicy \
+                  runtimeClassName schedulerName schedulingGates schedulingGroup securityContext serviceAccount \
+                  serviceAccountName setHostnameAsFQDN shareProcessNamespace subdomain terminationGracePeriodSeconds \
+                  tolerations topologySpreadConstraints volumes";
     assert_eq!(unknown(of_pod, &|field| pod(json!({ field: 1 }))), ["ephemeralContainers", "schedulingGroup"]);
-    let of_container = "args command env envFrom image imagePullPolicy lifecycle livenessProbe name ports readinessProbe resizePolicy resources restartPolicy restartPolicyRules securityContext startupProbe stdin stdinOnce terminationMessagePath terminationMessagePolicy tty volumeDevices volumeMounts workingDir";
+    let of_container = "args command env envFrom image imagePullPolicy lifecycle livenessProbe name ports \
+                        readinessProbe resizePolicy resources restartPolicy restartPolicyRules securityContext \
+                        startupProbe stdin stdinOnce terminationMessagePath terminationMessagePolicy tty \
+                        volumeDevices volumeMounts workingDir";
     assert_eq!(unknown(of_container, &|field| container(json!({ field: 1 }))), [""; 0]);
-    let of_pods_context = "appArmorProfile fsGroup fsGroupChangePolicy runAsGroup runAsNonRoot runAsUser seLinuxChangePolicy seLinuxOptions seccompProfile supplementalGroups supplementalGroupsPolicy sysctls windowsOptions";
+    let of_pods_context = "appArmorProfile fsGroup fsGroupChangePolicy runAsGroup runAsNonRoot runAsUser \
+                           seLinuxChangePolicy seLinuxOptions seccompProfile supplementalGroups \
+                           supplementalGroupsPolicy sysctls windowsOptions";
     assert_eq!(unknown(of_pods_context, &|field| pod(json!({ "securityContext": { field: 1 } }))), [""; 0]);
-    let of_containers_context = "allowPrivilegeEscalation appArmorProfile capabilities privileged procMount readOnlyRootFilesystem runAsGroup runAsNonRoot runAsUser seLinuxOptions seccompProfile windowsOptions";
+    let of_containers_context = "allowPrivilegeEscalation appArmorProfile capabilities privileged procMount \
+                                 readOnlyRootFilesystem runAsGroup runAsNonRoot runAsUser seLinuxOptions \
+                                 seccompProfile windowsOptions";
     assert_eq!(unknown(of_containers_context, &|field| security(json!({ field: 1 }))), [""; 0]);
-    let of_probe = "exec failureThreshold grpc httpGet initialDelaySeconds periodSeconds successThreshold tcpSocket terminationGracePeriodSeconds timeoutSeconds";
+    let of_probe = "exec failureThreshold grpc httpGet initialDelaySeconds periodSeconds successThreshold tcpSocket \
+                    terminationGracePeriodSeconds timeoutSeconds";
     assert_eq!(unknown(of_probe, &|field| container(json!({ "livenessProbe": { field: 1 } }))), [""; 0]);
 }
 
