@@ -18,10 +18,10 @@ use crate::reconcile::error::Error;
 use crate::reconcile::parent_state::ParentState;
 use crate::reconcile::pass::Pass;
 use crate::sandbox::revision::Revision;
-use hotshoe_core::check::Context;
 use hotshoe_core::check::access_request::{Access, READ_VERBS, Request};
 use hotshoe_core::check::fix::Fix;
 use hotshoe_core::check::grant::NAMESPACE_NOT_GRANTED;
+use hotshoe_core::check::{Context, Denial};
 use hotshoe_core::model::decision::{Document, MatchRule, Observation};
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::Object;
@@ -90,10 +90,10 @@ pub fn observe_at(active: &ActiveRevision, parent: Arc<Object>, state: &ParentSt
     // names is denied instead, because the plugin would take it for missing.
     let is_granted = |object: &ObjectRef| authorise(object).is_ok();
     let may_relate = |rule: &MatchRule, object: &ObjectRef| match (authorise(object), rule) {
-        (Err(denial), MatchRule::ParentField(_))
+        (Err(denial), MatchRule::ParentField(path))
             if document.reference.namespace.is_some() || denial.rule() != NAMESPACE_NOT_GRANTED =>
         {
-            denied.borrow_mut().get_or_insert_with(|| not_granted(&denial.reasons()));
+            denied.borrow_mut().get_or_insert_with(|| not_granted(&named_by_parent(denial, path).reasons()));
             false
         }
         (allowed, _) => allowed.is_ok(),
@@ -122,6 +122,12 @@ fn denied_kind(active: &ActiveRevision) -> Option<Error> {
     }
     let denied = kinds.find(|kind| READ_VERBS.iter().any(|verb| !grant.allows(*verb, kind)));
     denied.map(|kind| not_granted(&format!("{kind} may not be read; {}", Fix::new_grant(kind.clone(), &READ_VERBS))))
+}
+
+/// Replaces the advice to grant an object that a parent's field names: who writes the parent chose it.
+fn named_by_parent(denial: Denial, path: &str) -> Denial {
+    let change = format!("{path} of the parent names it: name one there that is granted");
+    denial.map(|violation| violation.answer(change.clone()))
 }
 
 fn not_granted(why: &str) -> Error {
@@ -192,5 +198,29 @@ pub fn context_of<'a>(rules: Rules<'a>, parent: &'a ObjectRef, uid: &'a str) -> 
         most_fields: plugin.limits.fields_per_child as usize,
         namespaced: Box::new(move |kind| Some(kinds.get(kind)?.namespaced)),
         label_of: Box::new(move |namespace, key| view::label_of(namespaces, namespace, key)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hotshoe_core::check::grant::Grant;
+    use hotshoe_core::model::kind::Kind;
+
+    #[test]
+    fn no_grant_is_advised_for_an_object_that_a_parents_field_names() {
+        let grant = Grant { rules: Vec::new(), prune_all: false, host_namespace: "host".into() };
+        let object = |kind: &str, name: &str| ObjectRef {
+            kind: Kind::new("", "v1", kind),
+            namespace: Some("n".into()),
+            name: name.into(),
+        };
+        let (parent, secret) = (object("ConfigMap", "web"), object("Secret", "theirs"));
+        let request = Request { parent: &parent, object: &secret, namespaced: true, access: Access::Read };
+        let denial = grant.authorise_watched(&request, &|_, _| None).expect_err("nothing is granted");
+        assert!(denial.reasons().contains("plugin.yaml"), "{denial}");
+        let advice = named_by_parent(denial, "spec.secretName").reasons();
+        assert!(advice.ends_with("spec.secretName of the parent names it: name one there that is granted"), "{advice}");
+        assert!(!advice.contains("plugin.yaml"), "{advice}");
     }
 }

@@ -62,8 +62,8 @@ impl fmt::Display for Orphan {
             Some(manager) => write!(
                 f,
                 "the finalizer {finalizer} was set by {manager} and not by this plugin, which leaves it; \
-                 where nobody else removes it, add {manager} to alsoSetBy of this finalizer in spec.finalizers of \
-                 plugin.yaml, or remove it by hand"
+                 where no other operator removes it, remove it by hand, or, if {manager} set it in place of this \
+                 plugin, as the restore of a backup does, name {manager} in alsoSetBy of this finalizer in plugin.yaml"
             ),
             None => write!(
                 f,

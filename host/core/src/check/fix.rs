@@ -1,4 +1,4 @@
-//! Fixes of violations: an addition to `plugin.yaml`, or a change of the plugin's answer.
+//! Fixes of violations: an addition to `plugin.yaml`, or a change of something else.
 
 use std::fmt;
 
@@ -14,7 +14,8 @@ pub enum Fix {
     Grant(Box<GrantChange>),
     /// A key of `spec` in `plugin.yaml`, such as `pruneAll`, and its value.
     Spec(&'static str, Value),
-    /// Another answer of the plugin, or another object; a sentence for the plugin's author.
+    /// Another answer of the plugin, or another object; a sentence for its author. What a user chose has this fix and
+    /// never a grant: otherwise an administrator would be advised to grant it.
     Answer(String),
 }
 

@@ -80,7 +80,8 @@ pub fn may_exceed(closed: &[Box<str>], desired: &Desired) -> bool {
 /// Checks that the grant allows the result of a write; `json` is the object as the API server would store it.
 ///
 /// # Errors
-/// When the grant does not allow something in the object. Names the field manager that set it, where one is known.
+/// When the grant does not allow something in the object. Names the field manager that set it, where one is known, and
+/// then advises to remove it, not to grant it.
 pub fn check(object: &ObjectRef, json: &str, context: &Context<'_>) -> Checked {
     let whole: Value = serde_json::from_str(json)
         .map_err(|error| Violation::new("json", format!("{object}: the resulting object cannot be read: {error}")))?;
@@ -90,7 +91,7 @@ pub fn check(object: &ObjectRef, json: &str, context: &Context<'_>) -> Checked {
     let Err(denial) = context.grant.authorise(&request, &*context.label_of) else { return Ok(()) };
     let own = plugin_manager(context.plugin);
     match without_defaults(denial, json, &whole, |manager| manager != own) {
-        Some(denial) => Err(denial.map(|violation| with_owner(violation, json, &whole, &own))),
+        Some(denial) => Err(denial.map(|violation| with_owner(violation, object, json, &whole, &own))),
         None => Ok(()),
     }
 }
@@ -134,18 +135,29 @@ fn without_defaults(denial: Denial, json: &str, object: &Value, counts: impl Fn(
     })
 }
 
-/// Adds to the message of a violation who set the field.
-fn with_owner(violation: Violation, json: &str, object: &Value, own: &str) -> Violation {
+/// Adds to the message of a violation who set the field. What another field manager set may be a user's choice, so it
+/// is not to be granted but removed.
+fn with_owner(violation: Violation, object: &ObjectRef, json: &str, whole: &Value, own: &str) -> Violation {
     let managers = FieldManager::all_of(json).unwrap_or_default();
-    let found = violation.pointer.as_deref().into_iter().flat_map(|pointer| owners(&managers, object, pointer));
+    let found = violation.pointer.as_deref().into_iter().flat_map(|pointer| owners(&managers, whole, pointer));
     let mut names: Vec<&str> = found.map(|owner| owner.manager.as_str()).filter(|name| *name != own).collect();
     names.dedup();
-    let who = match names.is_empty() {
-        true => "a mutating webhook or another writer that owns no fields".to_owned(),
-        false => format!("the field manager {}", names.join(" and ")),
+    let (who, fix) = match names.is_empty() {
+        true => ("a mutating webhook or another writer that owns no fields".to_owned(), violation.fix),
+        false => (format!("the field manager {}", names.join(" and ")), Some(Fix::Answer(removal(object)))),
     };
     let message = format!("{} (in the live object, set by {who}; this plugin's code would get it)", violation.message);
-    Violation { message, ..violation }
+    Violation { message, fix, ..violation }
+}
+
+/// Returns how a field of a live object is removed.
+fn removal(object: &ObjectRef) -> String {
+    let is_immutable = [("", "Pod"), ("", "PersistentVolumeClaim"), ("batch", "Job")];
+    if is_immutable.iter().any(|(group, kind)| object.kind.is(group, kind)) {
+        let command = object.kubectl("delete");
+        return format!("the field cannot be removed there, so where the object is not needed, delete it: {command}");
+    }
+    format!("remove the field there: {}", object.kubectl("edit"))
 }
 
 /// Returns the field managers that own a field of an object, or an atomic value that contains the field.
@@ -335,24 +347,57 @@ mod tests {
     }
 
     #[test]
-    fn a_denied_field_is_named_with_the_field_manager_that_set_it_and_with_its_fix() {
+    fn what_a_field_manager_set_is_to_be_removed_and_what_a_webhook_set_may_be_granted() {
         let deployment = reference("apps", "Deployment");
         let fields = json!({ "f:spec": { "f:template": { "f:spec": { "f:hostPID": {} } } } });
         let body =
-            owned_by("old-operator", fields, template(json!({ "hostPID": true, "serviceAccountName": "admin" })));
+            owned_by("kubectl-edit", fields, template(json!({ "hostPID": true, "serviceAccountName": "admin" })));
         let reasons = checked(&deployment, &body, json!({})).unwrap_err().reasons();
         for words in [
-            "spec.template.spec.hostPID is not granted (in the live object, set by the field manager old-operator",
-            "pods: {hostPID: true}",
+            "spec.template.spec.hostPID is not granted (in the live object, set by the field manager kubectl-edit; this \
+             plugin's code would get it); remove the field there: kubectl -n n edit deployment.apps/web",
             "spec.template.spec.serviceAccountName is not granted (in the live object, set by a mutating webhook",
             "pods: {serviceAccounts: [admin]}",
         ] {
             assert!(reasons.contains(words), "{words}: {reasons}");
         }
+        assert!(!reasons.contains("hostPID: true"), "a user's choice is no reason to grant it: {reasons}");
         let doubled = template(json!({ "serviceAccountName": "admin", "serviceAccount": "admin" }));
         assert_eq!(checked(&deployment, &doubled, json!({})).unwrap_err().count(), 1, "one field of two names");
         let open = json!({ "pods": { "hostPID": true, "serviceAccounts": ["admin"] } });
         assert_eq!(broken(&deployment, &body, open), None);
+    }
+
+    #[test]
+    fn an_object_whose_spec_cannot_be_changed_is_to_be_deleted() {
+        let fields = json!({ "f:spec": { "f:hostPID": {} } });
+        let body =
+            owned_by("kubectl-create", fields, json!({ "metadata": { "name": "web" }, "spec": { "hostPID": true } }));
+        let reasons = checked(&reference("", "Pod"), &body, json!({})).unwrap_err().reasons();
+        assert!(reasons.ends_with("delete it: kubectl -n n delete pod/web"), "{reasons}");
+    }
+
+    #[test]
+    fn no_grant_is_advised_for_anything_in_a_container_that_a_field_manager_added() {
+        let agent = json!({
+            "name": "agent", "volumeMounts": [{ "name": "run", "mountPath": "/run" }],
+            "securityContext": { "runAsUser": 0, "capabilities": { "add": ["NET_ADMIN"] } },
+        });
+        let volume = json!({ "name": "run", "hostPath": { "path": "/var/run", "type": "" } });
+        let fields = json!({ "f:spec": { "f:template": { "f:spec": {
+            "f:containers": { "k:{\"name\":\"agent\"}": {
+                ".": {}, "f:name": {},
+                "f:securityContext": { ".": {}, "f:capabilities": { "f:add": {} }, "f:runAsUser": {} },
+                "f:volumeMounts": {
+                    ".": {}, "k:{\"mountPath\":\"/run\"}": { ".": {}, "f:mountPath": {}, "f:name": {} },
+                },
+            } },
+            "f:volumes": { "k:{\"name\":\"run\"}": { ".": {}, "f:hostPath": { "f:path": {} }, "f:name": {} } },
+        } } } });
+        let body = owned_by("injector", fields, template(json!({ "containers": [agent], "volumes": [volume] })));
+        let denial = checked(&reference("apps", "Deployment"), &body, json!({})).unwrap_err();
+        assert_eq!(denial.count(), 3, "{denial}");
+        assert!(!denial.reasons().contains("plugin.yaml"), "{denial}");
     }
 
     #[test]

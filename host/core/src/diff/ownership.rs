@@ -16,8 +16,9 @@ use crate::model::object::{Object, PARENT_ANNOTATION, PLUGIN_LABEL, parent_mark,
 use crate::model::predecessors::Predecessors;
 
 /// Why an object that this parent controls and no plugin made is not taken for a child.
-const NOT_ADOPTED: &str = "this object controls it, but no plugin made it; to take it over from the operator that \
-                           left it, set in spec of plugin.yaml: adopt: true";
+/// A user may have made such an object too, so the text does not ask for `adopt` before the reader knows who did.
+const NOT_ADOPTED: &str = "this object controls it, but no plugin made it; delete it, unless another operator left \
+                           it, whose children a plugin takes over with `adopt` in spec of plugin.yaml";
 
 /// A parent, and the plugin that writes its children.
 #[derive(Clone, Copy)]
@@ -83,11 +84,10 @@ fn is_orphan(live: &Object, owner: Owner<'_>) -> bool {
 /// Returns the commands by which an administrator lets this parent take over an object that nothing controls, instead
 /// of deleting it. `plugin` is the plugin's name.
 pub fn way_to_take_over(child: &ObjectRef, plugin: &str, parent: &ObjectRef) -> String {
-    let namespace = child.namespace.as_ref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
-    let object = format!("{}/{}", child.kind.to_string().to_lowercase(), child.name);
     format!(
-        "to have it taken over as it is, run: kubectl{namespace} label --overwrite {object} {PLUGIN_LABEL}={plugin} && \
-         kubectl{namespace} annotate --overwrite {object} {PARENT_ANNOTATION}={}",
+        "to have it taken over as it is, run: {} {PLUGIN_LABEL}={plugin} && {} {PARENT_ANNOTATION}={}",
+        child.kubectl("label --overwrite"),
+        child.kubectl("annotate --overwrite"),
         parent_mark(parent)
     )
 }

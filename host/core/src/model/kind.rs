@@ -109,6 +109,12 @@ impl ObjectRef {
         self.namespace.as_ref().or(is_one.then_some(&self.name))
     }
 
+    /// Returns the command of kubectl that does this to the object; `verb` may have options.
+    pub fn kubectl(&self, verb: &str) -> String {
+        let namespace = self.namespace.as_ref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
+        format!("kubectl{namespace} {verb} {}/{}", self.kind.to_string().to_lowercase(), self.name)
+    }
+
     /// Returns whether this refers to the object of that kind and key, in any version of the kind.
     pub fn is(&self, kind: &Kind, key: &Key) -> bool {
         self.kind.is(&kind.group, &kind.kind) && self.name == key.name && self.namespace == key.namespace
