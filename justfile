@@ -22,6 +22,10 @@ guests := "--locked --target-dir ../target/guests"
 fuzz := "--locked --release --target-dir ../target/fuzz"
 hotshoe := justfile_directory() / "target/release/hotshoe"
 
+# For recipes that look at their arguments before anything is built, and for those that only ask a running host.
+build_host := '"' + just_executable() + '" --justfile "' + justfile() + '" build-host'
+any_host := '[ -x "' + hotshoe + '" ] || ' + build_host
+
 # The unit tests of the host are compiled incrementally and with few optimisations, because only they use that build. The
 # product is always compiled with the profile of the product.
 drafted := "--config profile.release.package.hotshoe.incremental=true --config profile.release.package.hotshoe.codegen-units=64 --config profile.release.package.hotshoe.opt-level=1"
@@ -39,14 +43,14 @@ words := 'words=(); for word in "$@"; do case $word in CLUSTER=*) export HOTSHOE
 
 # How a recipe about plugins begins; the name of the recipe is the end of $0. If the first argument is an option, the only
 # plugin is used (`defaulted`). With `named`, the first argument is the $name and the others are the options. With
-# `folders`, all arguments up to the first option are names: their components are built where no host looks for them, and
-# their folders take the places of the names. With `several`, the names are left in $names; `built` then builds these for
-# hosts and checks their grants.
+# `several`, all arguments up to the first option are names, and are left in $names; `built` then builds these for hosts and
+# checks their grants. With `folders`, they are built where no host looks for them, and their folders take the places of the
+# names.
 defaulted := 'case ${1:--} in -*) only=$(deploy/plugin.sh "${0##*/}" "$@"); set -- "$only" "$@" ;; esac'
 named := words + '; ' + defaulted + '; name=$(deploy/plugin.sh "${0##*/}" "$1"); shift'
-folders := words + '; ' + defaulted + '; folders=(); while [[ ${1:--} != -* ]]; do name=$(deploy/plugin.sh "${0##*/}" "$1"); set -- "$name" "${@:2}"; "' + hotshoe + '" build "plugins/$1" --out ' + check + ' >&2; folders+=("plugins/$1"); shift; done; set -- "${folders[@]}" --components ' + check + ' "$@"'
 several := words + '; ' + defaulted + '; names=(); while [[ ${1:--} != -* ]]; do name=$(deploy/plugin.sh "${0##*/}" "$1"); names+=("$name"); shift; done'
-built := 'for name in "${names[@]}"; do "' + hotshoe + '" build "plugins/$name"; "' + hotshoe + '" rbac --offline "plugins/$name" >/dev/null; done'
+built := build_host + '; for name in "${names[@]}"; do "' + hotshoe + '" build "plugins/$name"; "' + hotshoe + '" rbac --offline "plugins/$name" >/dev/null; done'
+folders := several + '; ' + build_host + '; folders=(); for name in "${names[@]}"; do "' + hotshoe + '" build "plugins/$name" --out ' + check + ' >&2; folders+=("plugins/$name"); done; set -- "${folders[@]}" --components ' + check + ' "$@"'
 
 # Where a recipe takes no other arguments than those that were read: it refuses an option instead of ignoring it.
 complete := '[ $# = 0 ] || { echo "error: $1 is no option of this recipe; nothing was changed" >&2; exit 2; }'
@@ -90,8 +94,8 @@ new *arguments: build-host
 # Build a plugin: target/plugins/NAME.wasm
 [group('build')]
 [no-exit-message]
-build-plugin *name: build-host
-    @{{ named }}; "{{ hotshoe }}" build "plugins/$name" "$@"
+build-plugin *name:
+    @{{ named }}; {{ build_host }}; "{{ hotshoe }}" build "plugins/$name" "$@"
 
 # Write what is generated and committed: crds/, and all but host.yaml in deploy/
 [group('build')]
@@ -156,13 +160,13 @@ kubectl *arguments:
 # Show what plugins ask for, beside what their plugin.yaml grants: just grants memcached
 [group('build')]
 [no-exit-message]
-grants *names: build-host
+grants *names:
     @{{ folders }}; "{{ hotshoe }}" grants "$@"
 
 # Print the accounts and rights of a host with these plugins: just rbac memcached | just kubectl apply -f -
 [group('cluster')]
 [no-exit-message]
-rbac *names: build-host
+rbac *names:
     @{{ folders }}; . deploy/cluster.sh; "{{ hotshoe }}" rbac "$@"
 
 # Apply the CRDs: just install CLUSTER=current (or local, or a context) | just install
@@ -217,7 +221,6 @@ run *arguments:
     set -euo pipefail
     {{ several }}
     deploy/address-is-free.sh "$@"
-    "{{ just_executable() }}" --justfile "{{ justfile() }}" build-host
     {{ built }}
     . deploy/cluster.sh
     deploy/install-crds.sh
@@ -231,7 +234,7 @@ host *arguments:
     set -euo pipefail
     {{ words }}
     deploy/address-is-free.sh "$@"
-    "{{ just_executable() }}" --justfile "{{ justfile() }}" build-host
+    {{ build_host }}
     . deploy/cluster.sh
     deploy/install-crds.sh
     exec deploy/run.sh "$@"
@@ -239,13 +242,13 @@ host *arguments:
 # Build plugins, and apply their rights and their Plugin objects for a host that runs: just apply memcached nginx
 [group('run')]
 [no-exit-message]
-apply *arguments: build-host
+apply *arguments:
     @{{ several }}; {{ complete }}; {{ built }}; . deploy/cluster.sh; deploy/apply.sh "${names[@]}"
 
 # Build a plugin again and have the running host activate it; with --dry-run, only show what would change
 [group('run')]
 [no-exit-message]
-reload *arguments: build-host
+reload *arguments:
     #!/usr/bin/env bash
     set -euo pipefail
     {{ named }}
@@ -253,38 +256,42 @@ reload *arguments: build-host
         shift
         exec "{{ just_executable() }}" --justfile "{{ justfile() }}" shadow "$name" "$@"
     fi
+    {{ build_host }}
     "{{ hotshoe }}" build "plugins/$name" >&2
     "{{ hotshoe }}" reload "$name" "$@"
 
 # Build a plugin where no host looks for it, and show what it would change; exit code 3: something would change
 [group('run')]
 [no-exit-message]
-shadow *arguments: build-host
-    @{{ named }}; "{{ hotshoe }}" build "plugins/$name" --out "target/shadow/$name.wasm" >&2; "{{ hotshoe }}" shadow "$name" "target/shadow/$name.wasm" "$@"
+shadow *arguments:
+    @{{ named }}; {{ build_host }}; "{{ hotshoe }}" build "plugins/$name" --out "target/shadow/$name.wasm" >&2; "{{ hotshoe }}" shadow "$name" "target/shadow/$name.wasm" "$@"
 
 # Activate a component that requires approval, or that the running host has rolled back
 [group('run')]
 [no-exit-message]
-approve *arguments: build-host
+approve *arguments:
+    @{{ any_host }}
     @"{{ hotshoe }}" approve "$@"
 
 # Have the running host activate an earlier component: just rollback memcached --to DIGEST
 [group('run')]
 [no-exit-message]
-rollback *arguments: build-host
+rollback *arguments:
+    @{{ any_host }}
     @"{{ hotshoe }}" rollback "$@"
 
 # Show which components of a plugin were active, and what became of them
 [group('run')]
 [no-exit-message]
-history *arguments: build-host
+history *arguments:
+    @{{ any_host }}
     @"{{ hotshoe }}" history "$@"
 
 # Show the state of the running host and its plugins
 [group('run')]
 [no-exit-message]
 status *options:
-    @[ -x "{{ hotshoe }}" ] || "{{ just_executable() }}" --justfile "{{ justfile() }}" build-host
+    @{{ any_host }}
     @"{{ hotshoe }}" status "$@"
 
 # The plugin's name is read from the end of a line, or from a JSON member: the text before it may come from a plugin.
@@ -354,11 +361,12 @@ test-logic-js *arguments:
 # Run the cases of a plugin, or of all, on its component in the sandbox of production; --accept writes the answers into the cases
 [group('test')]
 [no-exit-message]
-test-plugin *arguments: build-host
+test-plugin *arguments:
     #!/usr/bin/env bash
     set -euo pipefail
     names=(plugins/*/plugin.yaml)
     case ${1:--} in -*) ;; *) names=("plugins/$(deploy/plugin.sh "${0##*/}" "$1")/plugin.yaml"); shift ;; esac
+    {{ build_host }}
     for name in "${names[@]}"; do
         name=$(basename "$(dirname "$name")")
         [ ${#names[@]} -eq 1 ] || echo "$name:" >&2

@@ -54,7 +54,7 @@ esac
 END
 cat >"$scene/bin/kubectl" <<'END'
 #!/bin/sh
-echo "kubectl $*" >>"$KUBECTL_CALLS"
+echo "kubectl $*" >>"$CALLS"
 case $* in
 *'-f -') cat >/dev/null ;;
 *'get-contexts -o name') ;;
@@ -62,11 +62,12 @@ case $* in
 *current-context*) [ -z "$CONTEXT" ] || echo "$CONTEXT" ;;
 esac
 END
-printf '#!/bin/sh\n' | tee "$scene/bin/cargo" >"$scene/bin/rustup"
+printf '#!/bin/sh\n' >"$scene/bin/rustup"
+printf '#!/bin/sh\necho "cargo $*" >>"$CALLS"\n' >"$scene/bin/cargo"
 chmod +x "$scene"/bin/*
 cp "$scene/bin/hotshoe" "$scene/target/$target/release/hotshoe"
 cd "$scene"
-export PATH="$scene/bin:$PATH" CONTEXT=dev KUBECTL_CALLS=$scene/calls
+export PATH="$scene/bin:$PATH" CONTEXT=dev CALLS=$scene/calls
 
 # Usage: answers JUSTFILE WHAT_IT_PRINTS RECIPE [ARGUMENT…]
 answers() {
@@ -79,7 +80,7 @@ instead of:
 $wanted"
 }
 
-# Checks that a recipe fails, that it says each of these, and that it has changed nothing in a cluster.
+# Checks that a recipe fails, that it says each of these, and that it has built nothing and changed nothing in a cluster.
 # Usage: stops JUSTFILE RECIPE [ARGUMENT…] -- WORDS…
 stops() {
     local justfile=$1 words=() code=0
@@ -113,16 +114,28 @@ echo 'what a build prints is not in what a recipe prints'
 
 # === names ===
 
-for recipe in run test-plugin grants logs shadow; do
+for recipe in run build-plugin test-plugin grants rbac apply reload logs shadow; do
     stops justfile $recipe nope -- 'there is no plugin nope; nothing was changed' 'plugins/ has one two' "./justw $recipe NAME"
 done
+for recipe in build-plugin grants reload shadow; do
+    stops justfile $recipe -- 'no plugin is named; nothing was changed' 'plugins/ has one two' "./justw $recipe NAME"
+done
+stops justfile grants one nope -- 'there is no plugin nope; nothing was changed'
 stops justfile run --nope one -- 'no plugin is named before --nope'
 stops project/justfile shadow --show 3 -- 'name one of: one two'
 mv project/plugins/two project/two
 answers project/justfile '{"answer": "shadow one target/shadow/one.wasm --show 3"}' shadow --show 3
 answers project/justfile '{"answer": "shadow one target/shadow/one.wasm"}' shadow
 mv project/two project/plugins/two
-echo 'a recipe that needs a plugin says which there are'
+echo 'a recipe that needs a plugin says which there are, before anything is built'
+
+[ -x target/release/hotshoe ] || fail 'the recipes above have built no host'
+: >calls
+for recipe in approve rollback history status; do
+    answers justfile "{\"answer\": \"$recipe nope\"}" $recipe nope
+done
+! grep cargo calls >&2 || fail 'a recipe that asks a running host builds another one first'
+echo 'a recipe that asks a running host builds nothing'
 
 # === clusters and addresses ===
 
