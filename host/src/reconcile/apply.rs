@@ -27,15 +27,12 @@ use hotshoe_core::diff::{Apply, Plan, Unsettled};
 use hotshoe_core::flow::circuit_breaker::Trial;
 use hotshoe_core::model::decision::{Decision, Event, Severity};
 use hotshoe_core::model::kind::{Key, Kind, ObjectRef};
+use hotshoe_core::model::limits::PRUNED;
 use hotshoe_core::model::object::{Object, ObservedChildren};
 
 /// How often, for more than half a minute, the host waits for the garbage collector to delete the child of an earlier
 /// parent of the same name. After that something else keeps the child, and a conflict is reported.
 const MAX_COLLECTION_WAITS: u32 = 20;
-
-/// How many children a pass prunes. Users of a namespace may make thousands of objects that look like children, which
-/// are deleted one after the other; what is desired in other namespaces must not wait for all of that.
-const MOST_PRUNED: usize = 20;
 
 /// The result of the writes of a pass.
 #[derive(Clone, Debug, Default)]
@@ -243,9 +240,9 @@ fn narrow(pass: &mut Pass<'_>, observed: &Observed, plan: &mut Plan, written: &m
     let is_due = |child: &ObjectRef| pass.state.refused.is_due(child, || refusal_basis(pass, observed, child));
     plan.prune.retain(|(kind, child)| is_due(&reference(kind, &child.key)));
     // The clean-up of a parent has nothing else to write.
-    written.prunes_more = !observed.parent.deleting && plan.prune.len() > MOST_PRUNED;
+    written.prunes_more = !observed.parent.deleting && plan.prune.len() > PRUNED;
     if written.prunes_more {
-        plan.prune.truncate(MOST_PRUNED);
+        plan.prune.truncate(PRUNED);
     }
     plan.apply.retain(|apply| {
         is_due(&apply.desired.reference)

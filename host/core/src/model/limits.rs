@@ -184,6 +184,9 @@ pub const WASM_STACK: usize = 512 * 1024;
 pub const CONDITIONS: usize = 32;
 /// Requirements of one `needs`.
 pub const REQUIREMENTS: usize = 100;
+/// Children that one pass prunes. Users of a namespace may make thousands of objects that look like children, which are
+/// deleted one after the other; what is desired in other namespaces must not wait for all of that.
+pub const PRUNED: usize = 20;
 /// Events of a plugin in a second, for all parents together; further ones are dropped. The host's own Events about the
 /// plugin have a limit of the same size.
 pub const EVENTS_PER_SECOND: u32 = 10;
@@ -540,6 +543,7 @@ mod tests {
             STATUS_BYTES.to_string(),
             FETCHED_BYTES.to_string(),
             NATIVE_BYTES.to_string(),
+            format!("{PRUNED} |"),
         ];
         let fixed = page.split_once("## What no key changes").unwrap().1;
         for constant in constants {
