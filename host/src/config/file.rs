@@ -1,15 +1,13 @@
 //! Reads `plugin.yaml` up to a maximum size, and reports what is wrong with it in one line.
 
-use std::borrow::Cow;
 use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use serde::de::DeserializeOwned;
-use serde_saphyr::{Error, MessageFormatter, SnippetMode, UserMessageFormatter};
 
 use crate::config::folders::{self, PLUGIN_FILE};
-use crate::sandbox::safe_file;
+use crate::sandbox::{safe_file, yaml};
 use hotshoe_core::model::limits::Size;
 
 /// The maximum size of the file.
@@ -42,26 +40,10 @@ fn missing(path: &Path) -> String {
 /// Parses the text of a file.
 ///
 /// # Errors
-/// Returns what is wrong and where, without the lines of the file, which may have confidential values. The parser's own
-/// messages are not used as they are, for they give advice to programmers.
+/// Returns what is wrong and where, without the lines of the file, which may have confidential values.
 pub fn parse<T: DeserializeOwned>(text: &str, path: &Path) -> anyhow::Result<T> {
-    serde_saphyr::from_str(text).map_err(|error| {
-        let options = serde_saphyr::render_options! { formatter: &Messages, snippets: SnippetMode::Off };
-        anyhow!("{} is no valid Plugin: {}", path.display(), error.render_with_options(options))
-    })
-}
-
-/// The parser's messages for users, except those that name types or read as advice to programmers.
-struct Messages;
-
-impl MessageFormatter for Messages {
-    fn format_message<'a>(&self, error: &'a Error) -> Cow<'a, str> {
-        match error {
-            Error::DuplicateMappingKey { key: Some(key), .. } => format!("the key `{key}` is there twice").into(),
-            Error::InvalidScalar { ty, .. } if ty.starts_with(['u', 'i']) => "a whole number is expected here".into(),
-            _ => UserMessageFormatter.format_message(error),
-        }
-    }
+    let parsed = yaml::parse(text, serde_saphyr::Options::default());
+    parsed.map_err(|error| anyhow!("{} is no valid Plugin: {error}", path.display()))
 }
 
 #[cfg(test)]
@@ -87,13 +69,16 @@ mod tests {
     fn an_error_is_reported_once_in_one_line_with_its_place() {
         assert!(parse::<manifest::Plugin>(PLUGIN, Path::new("a")).is_ok());
         for (text, says) in [
-            (PLUGIN.replace("source:", "sauce:"), "unknown field `sauce`"),
+            (PLUGIN.replace("source:", "sauce:"), "spec.sauce: there is no key `sauce` here (nearest: `source`)"),
             (format!("{PLUGIN}spec: {{}}\n"), "the key `spec` is there twice"),
             (format!("{PLUGIN}---\nkind: Plugin\n"), "multiple"),
             (PLUGIN.replace("\"1234\"", ".nan"), "is not a finite number"),
-            (format!("{PLUGIN}  limits: {{children: many}}\n"), "a whole number is expected here at line 8"),
+            (
+                format!("{PLUGIN}  limits: {{children: many}}\n"),
+                "spec.limits.children: a whole number is expected here at line 8",
+            ),
             (format!("{PLUGIN}  limits: {{children: -1}}\n"), "a whole number is expected here at line 8"),
-            (format!("{PLUGIN}  pruneAll: perhaps\n"), "invalid boolean at line 8"),
+            (format!("{PLUGIN}  pruneAll: perhaps\n"), "spec.pruneAll: true or false is expected here at line 8"),
             (PLUGIN.replace("{file: a.wasm}", "[unclosed"), "a/plugin.yaml is no valid Plugin: "),
             (String::new(), "a/plugin.yaml is no valid Plugin: "),
         ] {

@@ -651,7 +651,7 @@ mod tests {
             ("{maxTries: 0}", "spec.retry.maxTries is 0"),
             ("{maxTries: -1}", "a whole number is expected here"),
             ("{maxTries: many}", "a whole number is expected here"),
-            ("{retries: 3}", "unknown field `retries`"),
+            ("{retries: 3}", "spec.retry.retries: there is no key `retries` here"),
         ] {
             let error = format!("{:#}", with(bad).unwrap_err());
             assert!(error.contains(says), "{bad}: {error}");

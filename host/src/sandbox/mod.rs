@@ -26,6 +26,7 @@ pub mod revision;
 pub mod safe_file;
 pub mod store;
 pub mod volume;
+pub mod yaml;
 
 pub use bindings::CONTRACT;
 pub use store::{Level, LogLine};

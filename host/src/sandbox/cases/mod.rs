@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::sandbox::cases::expect::Expect;
 pub use crate::sandbox::cases::run::{CaseOutcome, Report};
+use crate::sandbox::yaml;
 use hotshoe_core::model::decision::{Call, Descriptor, Document, Observation, Refusal, Related};
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::projection::Projection;
@@ -82,10 +83,10 @@ impl Case {
     /// may be called `n`.
     ///
     /// # Errors
-    /// If the text is no case. The message names the line.
+    /// If the text is no case. The message names the key and the line.
     pub fn from_yaml(text: &str) -> Result<Case, String> {
         let options = serde_saphyr::options! { strict_booleans: true };
-        serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())
+        yaml::parse(text, options)
     }
 
     /// Parses the cases that a component carries.
