@@ -11,7 +11,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::cli::build::tools::Tools;
-use crate::cli::project::{Folder, shown};
+use crate::cli::new::sdk;
+use crate::cli::project::{Folder, Language, shown};
 use crate::cli::terminal;
 use crate::cli::wit;
 
@@ -21,6 +22,8 @@ const OLDEST_NODE: u32 = 20;
 pub(in crate::cli) const TOOLS: Tools = Tools { folder: "target/tools/js", version: LOCK };
 /// Where the components are written before `hotshoe build` adds the cases, below the root of the project.
 const COMPONENTS: &str = "target/guests/js";
+/// The package of the SDK.
+const SDK: &str = "@hotshoe/sdk";
 const LOCK: &str = include_str!("javascript/package-lock.json");
 const FILES: [(&str, &str); 3] = [
     ("package.json", include_str!("javascript/package.json")),
@@ -35,7 +38,7 @@ const FILES: [(&str, &str); 3] = [
 pub(super) fn componentize(folder: &Folder) -> anyhow::Result<PathBuf> {
     ensure_node()?;
     let tools = install_tools(folder.root())?;
-    install_dependencies(&folder.dir)?;
+    install_dependencies(&folder.dir, &folder.name)?;
     let components = folder.root().join(COMPONENTS);
     fs::create_dir_all(&components).with_context(|| format!("cannot write {}", components.display()))?;
     let component = components.join(format!("{}.wasm", folder.name));
@@ -104,7 +107,7 @@ struct Package {
 
 /// Installs the dependencies of the author's `package.json`, if any is missing. Where all are there, the author has
 /// installed them, and they stay as they are.
-fn install_dependencies(dir: &Path) -> anyhow::Result<()> {
+fn install_dependencies(dir: &Path, plugin: &str) -> anyhow::Result<()> {
     let manifest = dir.join("package.json");
     let text = fs::read_to_string(&manifest).with_context(|| format!("cannot read {}", manifest.display()))?;
     let package: Package =
@@ -116,7 +119,16 @@ fn install_dependencies(dir: &Path) -> anyhow::Result<()> {
     let place = shown(dir).display();
     let verb = if dir.join("package-lock.json").is_file() { "ci" } else { "install" };
     terminal::note(format_args!("installing the npm packages of {place}, by `npm {verb}`"));
-    npm(&[verb], dir).with_context(|| format!("cannot install the npm packages of {place}"))
+    npm(&[verb], dir).with_context(|| {
+        // npm itself prints what it does not find.
+        let sdk = match package.dependencies.get(SDK).and_then(Value::as_str) {
+            Some(version) if !version.starts_with("file:") => {
+                format!("; where npm does not find {SDK}, {}", sdk::without_release(plugin, Language::JavaScript))
+            }
+            _ => String::new(),
+        };
+        format!("cannot install the npm packages of {place}{sdk}")
+    })
 }
 
 fn npm(arguments: &[&str], dir: &Path) -> anyhow::Result<()> {
@@ -155,8 +167,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("package.json"), r#"{"dependencies": {"@hotshoe/sdk": "1"}}"#).unwrap();
         fs::create_dir_all(dir.path().join("node_modules/@hotshoe/sdk")).unwrap();
-        install_dependencies(dir.path()).unwrap();
+        install_dependencies(dir.path(), "demo").unwrap();
         fs::write(dir.path().join("package.json"), "{").unwrap();
-        assert!(format!("{:#}", install_dependencies(dir.path()).unwrap_err()).contains("package.json"));
+        assert!(format!("{:#}", install_dependencies(dir.path(), "demo").unwrap_err()).contains("package.json"));
     }
 }

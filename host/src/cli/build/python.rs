@@ -12,7 +12,8 @@ use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 
 use crate::cli::build::tools::Tools;
-use crate::cli::project::{Folder, shown};
+use crate::cli::new::sdk;
+use crate::cli::project::{Folder, Language, shown};
 use crate::cli::terminal;
 use crate::cli::wit;
 use hotshoe_core::model::digest::Digest;
@@ -54,7 +55,10 @@ pub(super) fn componentize(folder: &Folder) -> anyhow::Result<PathBuf> {
     if component.is_file() && work.holds("inputs", &inputs) {
         return Ok(component);
     }
-    work.install(&tools, &staged.requires)?;
+    work.install(&tools, &staged.requires).map_err(|error| match names_sdk(&error) {
+        true => error.context(sdk::without_release(&folder.name, Language::Python)),
+        false => error,
+    })?;
     let made = work.dir.join("component.new.wasm");
     work.componentize(&tools, &staged.module, &made)
         .with_context(|| format!("{} is not built; the output above says why", folder.name))?;
@@ -96,6 +100,11 @@ fn install_tools(root: &Path) -> anyhow::Result<PathBuf> {
     })?;
     TOOLS.record(root).with_context(cannot_write)?;
     Ok(tools)
+}
+
+/// Returns whether pip has found no SDK.
+fn names_sdk(error: &anyhow::Error) -> bool {
+    format!("{error:#}").contains("No matching distribution found for hotshoe-sdk")
 }
 
 /// Returns the Python to run the tools on: `python3`, or the program that the variable `PYTHON` names.

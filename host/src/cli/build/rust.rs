@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 
-use crate::cli::project::Folder;
+use crate::cli::new::sdk;
+use crate::cli::project::{Folder, Language};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
@@ -25,8 +26,24 @@ pub(super) fn compile(folder: &Folder) -> anyhow::Result<PathBuf> {
         .stderr(Stdio::inherit())
         .output()
         .context("cannot run cargo: install Rust from https://rustup.rs")?;
-    ensure!(output.status.success(), "{} does not compile; the compiler's output is above", folder.name);
+    if !output.status.success() {
+        ensure!(!lacks_sdk(&manifest), "{}", sdk::without_release(&folder.name, Language::Rust));
+        bail!("{} does not compile; the compiler's output is above", folder.name);
+    }
     module(&output.stdout, &manifest)
+}
+
+/// Returns whether cargo does not find the SDK. What it has downloaded is found without the network.
+fn lacks_sdk(manifest: &Path) -> bool {
+    let metadata = Command::new(tool("CARGO", "cargo"))
+        .args(["metadata", "--offline", "--format-version", "1", "--manifest-path"])
+        .arg(manifest)
+        .output();
+    metadata.is_ok_and(|metadata| says_no_sdk(&String::from_utf8_lossy(&metadata.stderr)))
+}
+
+fn says_no_sdk(output: &str) -> bool {
+    output.contains("no matching package named `hotshoe-sdk`")
 }
 
 /// Fails if the standard library for WebAssembly is not installed. Without this check the compiler says only that it
@@ -80,6 +97,16 @@ fn is_same(a: &Path, b: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_sdk_that_cargo_does_not_find_is_recognised() {
+        assert!(says_no_sdk(
+            "error: no matching package named `hotshoe-sdk` found\nlocation searched: crates.io index"
+        ));
+        assert!(!says_no_sdk(
+            "error: no matching package named `other` found\nrequired by package `hotshoe-sdk v0.1.0`"
+        ));
+    }
 
     #[test]
     fn the_module_of_the_crate_itself_is_used() {

@@ -6,7 +6,7 @@ mod files;
 mod names;
 mod place;
 mod plan;
-mod sdk;
+pub(super) mod sdk;
 mod templates;
 mod workspace;
 
@@ -120,7 +120,8 @@ impl Args {
             (Some(_), _) | (None, Place::Project(_)) if self.sdk.is_none() => String::new(),
             (Some(path), _) => format!("note: it depends on the SDK in {path}, and not on a released one\n"),
             (None, _) => format!(
-                "note: it depends on version {} of the SDK, which must be released: before that, make it with --sdk\n",
+                "note: it depends on version {} of the SDK, which must be released: before that, make it \
+                 with --sdk DIR\n",
                 context.sdk_version
             ),
         };

@@ -23,6 +23,16 @@ pub(super) fn released() -> String {
     format!("{}.{}", env!("CARGO_PKG_VERSION_MAJOR"), env!("CARGO_PKG_VERSION_MINOR"))
 }
 
+/// Returns what to do about a plugin whose SDK cannot be installed from the registry of its language.
+pub(in crate::cli) fn without_release(plugin: &str, language: Language) -> String {
+    let (folder, ..) = package(language);
+    format!(
+        "the SDK cannot be had: its version {} must be released and within reach; before that, make the plugin anew in \
+         another folder with `hotshoe new {plugin} --lang {language} --sdk DIR`, where DIR is plugins/{folder} in a copy of Hotshoe",
+        released()
+    )
+}
+
 /// Checks that a folder is the SDK of a language, and returns its absolute path.
 ///
 /// # Errors
@@ -50,6 +60,13 @@ fn is_sdk(path: &Path, language: Language) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_a_released_sdk_the_option_that_names_a_copy_is_given() {
+        let advice = without_release("cache", Language::Python);
+        assert!(advice.contains("`hotshoe new cache --lang python --sdk DIR`"), "{advice}");
+        assert!(advice.ends_with("plugins/sdk-python in a copy of Hotshoe"), "{advice}");
+    }
 
     #[test]
     fn the_sdk_of_this_repository_is_one_and_another_folder_is_none() {
