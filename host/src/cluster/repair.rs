@@ -79,13 +79,9 @@ impl Writer {
         let mut refusal = refusal;
         for _ in 0..MAX_REPAIRS {
             let Some(repaired) = self.patch_live(apply, find, target).await? else { break };
-            match self.apply_checked(apply, &repaired, target).await {
-                Ok(applied) => {
-                    self.drop_update_entries(apply, target).await;
-                    return Ok(applied);
-                }
-                Err(WriteError::Api(again)) if again.is_of_fields() => refusal = *again,
-                Err(error) => return Err(error),
+            match self.apply_repaired(apply, &repaired, target).await? {
+                Ok(applied) => return Ok(applied),
+                Err(again) => refusal = again,
             }
         }
         self.apply_without_unowned(apply, refusal, target).await
@@ -121,16 +117,29 @@ impl Writer {
                 Ok(None) | Err(WriteError::Denied(_)) => break,
                 Err(error) => return Err(error),
             };
-            match self.apply_checked(apply, &repaired, target).await {
-                Ok(applied) => {
-                    self.drop_update_entries(apply, target).await;
-                    return Ok(applied);
-                }
-                Err(WriteError::Api(again)) if again.is_of_fields() => refusal = *again,
-                Err(error) => return Err(error),
+            match self.apply_repaired(apply, &repaired, target).await? {
+                Ok(applied) => return Ok(applied),
+                Err(again) => refusal = again,
             }
         }
         Err(self.name_conflicting_managers(apply, refusal, target).await.into())
+    }
+
+    /// Applies a child after a repair. Returns the refusal if it is refused for its fields again.
+    async fn apply_repaired(
+        &self,
+        apply: &Apply,
+        repaired: &Object,
+        target: Target<'_>,
+    ) -> Result<Result<Arc<Object>, ApiError>, WriteError> {
+        match self.apply_checked(apply, repaired, target).await {
+            Ok(applied) => {
+                self.drop_update_entries(apply, target).await;
+                Ok(Ok(applied))
+            }
+            Err(WriteError::Api(again)) if again.is_of_fields() => Ok(Err(*again)),
+            Err(error) => Err(error),
+        }
     }
 
     /// Adds the field managers to a refusal whose fields make the desired object invalid.
