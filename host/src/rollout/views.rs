@@ -217,19 +217,10 @@ async fn open(
     let are_parents_listed = parents.watch.health() == Health::Synced;
     let mut owned: Vec<View> =
         descriptor.owns.iter().map(|owned| open_owned(interest, &parents, &owned.kind, &owned.fields)).collect();
-    let synced = async {
-        for view in owned.iter().chain(reads.iter().map(|read| &read.view)) {
-            view.watch.synced().await;
-        }
-    };
+    let listed = join_all(owned.iter().chain(reads.iter().map(|read| &read.view)).map(|view| view.watch.synced()));
     // The schema is read while the other kinds are listed.
-    let known = async {
-        parents.watch.synced().await;
-        let resource = parent_resource(controller, interest.watches, &parents.watch, revision.digest()).await;
-        interest.watches.learn_status_schema(&resource).await;
-        resource
-    };
-    let ((), resource) = tokio::join!(synced, known);
+    let known = learn_parents(controller, interest.watches, &parents.watch, revision.digest());
+    let (_, resource) = tokio::join!(listed, known);
     if !are_parents_listed {
         // Children that were listed before their parents may have been left out.
         for view in &owned {
@@ -262,6 +253,19 @@ async fn open(
         namespaces,
         former_finalizers: Vec::new(),
     })
+}
+
+/// Waits until the parents are listed, and learns what their kind is and what its schema has room for.
+async fn learn_parents(
+    controller: &Controller,
+    watches: &Watches,
+    parents: &SharedWatch,
+    digest: Digest,
+) -> Arc<Resource> {
+    parents.synced().await;
+    let resource = parent_resource(controller, watches, parents, digest).await;
+    watches.learn_status_schema(&resource).await;
+    resource
 }
 
 /// The pause before a definition without status subresource is read again.
