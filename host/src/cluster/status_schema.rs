@@ -16,6 +16,8 @@ use crate::cluster::identity::{Identity, Permit};
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::openapi::{Room, room_for_generation};
 
+/// How often the schema of a kind that has no room is read.
+const LOOK_INTERVAL: Duration = Duration::from_secs(60);
 /// How many documents are read at once; each may have the size of the largest reply.
 const MOST_AT_ONCE: usize = 4;
 /// How long all tries to read a document may take: parents wait for it.
@@ -85,11 +87,27 @@ impl StatusSchemas {
 
     /// Reads the schema of a kind again that has no room so far. A refusal counts until the schema shows its reason:
     /// otherwise a schema that is read wrongly would lead to one refusal after another.
-    pub async fn look_again(&self, cluster: &Cluster, kind: &Kind) {
+    async fn look_again(&self, cluster: &Cluster, kind: &Kind) {
         let Some(before) = self.known(kind).filter(|known| *known != Known::Room) else { return };
         let Some(now) = read(&self.reads, cluster, kind).await else { return };
         if before == Known::NoRoom || now == Known::NoRoom {
             self.known.write().insert(kind.clone(), now);
+        }
+    }
+
+    /// Waits until a kind that had no room has it. `kind` is asked for at each look, as another revision may have another
+    /// kind of parents.
+    pub async fn room_appears(&self, cluster: &Cluster, kind: &(impl Fn() -> Option<Kind> + Sync)) {
+        let mut had_none = false;
+        loop {
+            tokio::time::sleep(LOOK_INTERVAL).await;
+            let Some(kind) = kind() else { continue };
+            had_none |= self.has_no_room(&kind);
+            self.look_again(cluster, &kind).await;
+            let has_none = self.has_no_room(&kind);
+            if std::mem::replace(&mut had_none, has_none) && !has_none {
+                return;
+            }
         }
     }
 

@@ -39,9 +39,6 @@ use hotshoe_core::model::kind::{Key, Kind, Namespace};
 use hotshoe_core::model::limits::{EVENTS_AT_ONCE, EVENTS_PER_SECOND};
 use hotshoe_core::model::object::Object;
 
-/// How often the schema of parents is read that has no room for what the host states.
-const SCHEMA_INTERVAL: Duration = Duration::from_secs(60);
-
 /// The share of a plugin's parents that this host reconciles.
 pub struct Share {
     /// The shards that this host holds.
@@ -203,17 +200,10 @@ impl Controller {
     /// Follows whether the parents' schema gets room for what the host states, for as long as it runs. All parents are
     /// decided again then: with the room comes a default that marks those which no controller has seen.
     pub async fn follow_schema(self: Arc<Self>, cluster: Cluster) {
-        let mut had_no_room = false;
+        let kind = || self.active().map(|active| active.parent_kind().clone());
         loop {
-            tokio::time::sleep(SCHEMA_INTERVAL).await;
-            let Some(active) = self.active() else { continue };
-            let (statuses, kind) = (&self.kinds.statuses, active.parent_kind());
-            had_no_room |= statuses.has_no_room(kind);
-            statuses.look_again(&cluster, kind).await;
-            let has_no_room = statuses.has_no_room(kind);
-            if std::mem::replace(&mut had_no_room, has_no_room) && !has_no_room {
-                self.decide_all_again();
-            }
+            self.kinds.statuses.room_appears(&cluster, &kind).await;
+            self.decide_all_again();
         }
     }
 
