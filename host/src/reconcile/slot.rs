@@ -96,9 +96,10 @@ impl<T> Slot<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sandbox::candidate::NotAComponent;
 
     fn refused() -> Refused {
-        Refused::new(None, &LoadError::NotAComponent("the file is empty".into()))
+        Refused::new(None, &NotAComponent("the file is empty".into()).into())
     }
 
     #[test]

@@ -12,8 +12,7 @@ use crate::registry::manifest::{ACCEPTED, Descriptor, Manifest};
 use crate::registry::names::{LookUp, System};
 use crate::registry::reference::{ImageRef, sha256};
 use crate::registry::signature::{Accepted, Verify};
-use crate::sandbox::candidate::Candidate;
-use crate::sandbox::contract;
+use crate::sandbox::candidate::{Candidate, begins_like_a_component};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::MANIFEST_BYTES;
 
@@ -115,7 +114,7 @@ impl Pull {
             None => None,
         };
         let component = blob(connection, &image, &layer, |came| progress(came, layer.size)).await?;
-        contract::is_component(&component)
+        begins_like_a_component(&component)
             .map_err(|error| RegistryError::NotAComponent { image: image.to_string(), why: error.to_string() })?;
         Ok(Pulled { digest, component: Candidate::of(component), manifest, signature })
     }

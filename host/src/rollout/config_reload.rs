@@ -16,7 +16,7 @@ use crate::reconcile::release;
 use crate::rollout::managed_plugin::{ManagedPlugin, PluginFile};
 use crate::rollout::views;
 use crate::sandbox::candidate::Candidate;
-use crate::sandbox::error::LoadError;
+use crate::sandbox::followed_file::FileError;
 
 /// Which part of a changed definition was applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(crate) enum Applied {
 
 impl ManagedPlugin {
     /// Applies `plugin.yaml` or the object, or logs and shows why it cannot be applied.
-    pub(crate) async fn apply_definition(&self, offered: Result<Candidate, LoadError>) -> Applied {
+    pub(crate) async fn apply_definition(&self, offered: Result<Candidate, FileError>) -> Applied {
         let present = self.plugin();
         let changed = match offered {
             Ok(candidate) => present
@@ -139,12 +139,11 @@ pub(crate) fn warn_of_likely_mistakes(plugin: &PluginConfig) {
     }
 }
 
-/// Rewords why the file cannot be read, because the errors of a followed file speak of components.
-fn unreadable(plugin: &PluginConfig, error: &LoadError) -> String {
+/// Describes why the file cannot be read, by the path that the administrator gave.
+fn unreadable(plugin: &PluginConfig, error: &FileError) -> String {
     let path = &plugin.origin;
     match error {
-        LoadError::Unreadable { source, .. } => format!("cannot read {path}: {source}; put it back"),
-        LoadError::TooLarge { size, limit } => format!("{path} has {size} bytes, more than the {limit} that are read"),
-        other => other.to_string(),
+        FileError::Unreadable { source, .. } => format!("cannot read {path}: {source}; put it back"),
+        FileError::TooLarge { size, limit } => format!("{path} has {size} bytes, more than the {limit} that are read"),
     }
 }

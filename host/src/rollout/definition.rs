@@ -7,8 +7,7 @@ use tokio::sync::watch;
 
 use crate::config::file;
 use crate::sandbox::candidate::Candidate;
-use crate::sandbox::error::LoadError;
-use crate::sandbox::followed_file::FollowedFile;
+use crate::sandbox::followed_file::{FileError, FollowedFile};
 
 /// The source of a plugin's definition.
 #[derive(Debug)]
@@ -38,7 +37,7 @@ impl Definition {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub async fn next(&mut self) -> Result<Candidate, LoadError> {
+    pub async fn next(&mut self) -> Result<Candidate, FileError> {
         match self {
             Self::File(file) => file.next().await,
             Self::Object(object) => match object.changed().await {

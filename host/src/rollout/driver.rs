@@ -34,7 +34,7 @@ use crate::rollout::stage::{Event, Interrupted, Stage, Work};
 use crate::sandbox::candidate::Candidate;
 use crate::sandbox::error::LoadError;
 use crate::sandbox::followed_file;
-use crate::sandbox::followed_file::FollowedFile;
+use crate::sandbox::followed_file::{FileError, FollowedFile};
 use hotshoe_core::flow::probation::RollbackVerdict;
 
 /// How long an activation runs before a newer component may replace it: if components came faster than they compile,
@@ -155,11 +155,12 @@ impl Driver {
         self.work = Some(UnderWay { since: Instant::now(), future });
     }
 
-    fn activate(&mut self, offered: Result<Candidate, LoadError>) {
+    fn activate(&mut self, offered: Result<Candidate, FileError>) {
         if let Ok(component) = &offered {
             self.plugin.note_offered(component);
         }
         if self.step(Event::Offered) == Work::Begins {
+            let offered = offered.map_err(LoadError::from);
             self.begin(self.plugin.clone().activate(offered).map(Ok).boxed());
         }
     }
@@ -210,7 +211,7 @@ impl Driver {
     /// Applies `plugin.yaml` or the object. The component is offered again, because what was refused may be granted
     /// now. An activation in progress starts again, so that no component is activated that was verified under the
     /// previous definition.
-    async fn read_definition(&mut self, offered: Result<Candidate, LoadError>) {
+    async fn read_definition(&mut self, offered: Result<Candidate, FileError>) {
         let before = self.plugin.plugin();
         // Set before the new definition is seen: until its source is read, the active revision is not what it describes.
         self.plugin.is_source_unread.store(true, Ordering::Relaxed);

@@ -31,6 +31,29 @@ impl Candidate {
     }
 }
 
+/// Why bytes are no component.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this is no WebAssembly component: {0}; `hotshoe build` makes one of a plugin's folder")]
+pub struct NotAComponent(pub String);
+
+/// Checks that the bytes begin like a component. What follows is for the sandbox to validate.
+///
+/// # Errors
+/// If they do not.
+pub fn begins_like_a_component(bytes: &[u8]) -> Result<(), NotAComponent> {
+    let error = match bytes {
+        [] => "the file is empty",
+        [0, b'a', b's', b'm', _, _, 1, 0, ..] => return Ok(()),
+        [0, b'a', b's', b'm', 1, 0, 0, 0, ..] => {
+            "it is a core module; make a component of it with `hotshoe build --from FILE --out FILE`"
+        }
+        [0, b'a', b's', b'm', ..] => "it is cut off or of another WebAssembly version",
+        [0x7f, b'E', b'L', b'F', ..] => "it is native code, of an ELF file",
+        _ => "it does not begin like WebAssembly",
+    };
+    Err(NotAComponent(error.to_owned()))
+}
+
 impl fmt::Debug for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Candidate({}, {} bytes)", self.digest, self.bytes.len())

@@ -10,6 +10,7 @@ use wasmparser::types::{Types, TypesRef};
 use wasmparser::{Encoding, Parser, Payload, Validator, WasmFeatures};
 
 use crate::sandbox::bindings::CONTRACT;
+use crate::sandbox::candidate::{NotAComponent, begins_like_a_component};
 use crate::sandbox::error::LoadError;
 use hotshoe_core::model::limits::{Limits, Size};
 
@@ -36,7 +37,7 @@ pub fn inspect<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Outside<'a>, Load
     if size > limit {
         return Err(LoadError::TooLarge { size, limit });
     }
-    is_component(bytes)?;
+    begins_like_a_component(bytes)?;
     let (types, outside) = read(bytes, limits)?;
     check_versions(&outside)?;
     let types = types.as_ref();
@@ -56,24 +57,6 @@ pub struct Outside<'a> {
     pub exports: Vec<&'a str>,
     /// The range of the custom section of self-test cases; empty if there is none.
     pub cases: Range<usize>,
-}
-
-/// Checks that the bytes begin like a component.
-///
-/// # Errors
-/// If they do not.
-pub fn is_component(bytes: &[u8]) -> Result<(), LoadError> {
-    let error = match bytes {
-        [] => "the file is empty",
-        [0, b'a', b's', b'm', _, _, 1, 0, ..] => return Ok(()),
-        [0, b'a', b's', b'm', 1, 0, 0, 0, ..] => {
-            "it is a core module; make a component of it with `hotshoe build --from FILE --out FILE`"
-        }
-        [0, b'a', b's', b'm', ..] => "it is cut off or of another WebAssembly version",
-        [0x7f, b'E', b'L', b'F', ..] => "it is native code, of an ELF file",
-        _ => "it does not begin like WebAssembly",
-    };
-    Err(LoadError::NotAComponent(error.to_owned()))
 }
 
 /// Validates everything but the bodies of functions, which the compiler validates. Collects the names of the outermost
@@ -117,7 +100,7 @@ fn read<'a>(bytes: &'a [u8], limits: &Limits) -> Result<(Types, Outside<'a>), Lo
 }
 
 fn broken(error: wasmparser::BinaryReaderError) -> LoadError {
-    LoadError::NotAComponent(clean(&error.to_string()))
+    NotAComponent(clean(&error.to_string())).into()
 }
 
 /// The size of a component's declarations so far, in bytes, including those of nested components.

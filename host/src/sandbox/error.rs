@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::sandbox::candidate::NotAComponent;
+use crate::sandbox::followed_file::FileError;
 use hotshoe_core::check::answer::AnswerError;
 
 /// Why a call of a plugin failed. A failed call costs one decision and changes nothing else.
@@ -63,8 +65,8 @@ pub enum LoadError {
     #[error("the component declares too much: {0}")]
     TooComplex(String),
     /// The bytes are no component.
-    #[error("this is no WebAssembly component: {0}; `hotshoe build` makes one of a plugin's folder")]
-    NotAComponent(String),
+    #[error(transparent)]
+    NotAComponent(#[from] NotAComponent),
     /// The component imports something that a plugin may not have.
     #[error(
         "the component imports {imports}, which a plugin may not have: the only function import is hotshoe:reconciler/log{how}",
@@ -128,6 +130,15 @@ pub enum LoadError {
     /// A case that the component carries failed.
     #[error("it was tried and failed: {0}; fix it and build it again")]
     SelfTestFailed(String),
+}
+
+impl From<FileError> for LoadError {
+    fn from(error: FileError) -> Self {
+        match error {
+            FileError::Unreadable { path, source } => Self::Unreadable { path, source },
+            FileError::TooLarge { size, limit } => Self::TooLarge { size, limit },
+        }
+    }
 }
 
 /// Returns how to build without the imports that most tools add by themselves.

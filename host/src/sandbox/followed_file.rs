@@ -14,7 +14,6 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::sandbox::candidate::Candidate;
-use crate::sandbox::error::LoadError;
 use crate::sandbox::safe_file::{open, read_up_to};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::Size;
@@ -72,6 +71,27 @@ struct Stamp {
     modified: (i64, i64),
     /// The time of the last change of the inode. A writer may set the time above back, but not this one.
     changed: (i64, i64),
+}
+
+/// Why the content of a followed file cannot be offered.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// The file is missing or cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Unreadable {
+        /// Its path.
+        path: String,
+        /// The error.
+        source: io::Error,
+    },
+    /// The file is larger than the limit.
+    #[error("the file has {size} bytes, more than the {limit} that are read")]
+    TooLarge {
+        /// Its size.
+        size: u64,
+        /// The limit.
+        limit: u64,
+    },
 }
 
 impl FollowedFile {
@@ -168,7 +188,7 @@ impl FollowedFile {
     ///
     /// # Errors
     /// If the file is missing, unreadable or too large. The same error is not returned twice in a row.
-    pub async fn next(&mut self) -> Result<Candidate, LoadError> {
+    pub async fn next(&mut self) -> Result<Candidate, FileError> {
         loop {
             if (self.follows || self.requested)
                 && let Some(found) = self.poll_once().await
@@ -180,7 +200,7 @@ impl FollowedFile {
     }
 
     /// Polls once, which takes microseconds for a local file; only a changed file is read.
-    async fn poll_once(&mut self) -> Option<Result<Candidate, LoadError>> {
+    async fn poll_once(&mut self) -> Option<Result<Candidate, FileError>> {
         match self.read_when_settled().await {
             Ok(candidate) => {
                 self.seen.error = None;
@@ -209,7 +229,7 @@ impl FollowedFile {
         is_new.then_some(candidate)
     }
 
-    async fn read_when_settled(&mut self) -> Result<Option<Candidate>, LoadError> {
+    async fn read_when_settled(&mut self) -> Result<Option<Candidate>, FileError> {
         let metadata = fs::metadata(self.path());
         let stamp = metadata.as_ref().ok().map(Stamp::from);
         let unchanged_for = self.seen.unchanged_for(stamp, Instant::now());
@@ -226,7 +246,7 @@ impl FollowedFile {
             return Ok(None);
         }
         if stamp.size > self.cap.0 {
-            return Err(LoadError::TooLarge { size: stamp.size, limit: self.cap.0 });
+            return Err(FileError::TooLarge { size: stamp.size, limit: self.cap.0 });
         }
         let read = self.read().await;
         let (candidate, after) = read.map_err(|error| self.unreadable(error))?;
@@ -247,8 +267,8 @@ impl FollowedFile {
         read.unwrap_or_else(|error| Err(error.into()))
     }
 
-    fn unreadable(&self, source: io::Error) -> LoadError {
-        LoadError::Unreadable { path: self.path().display().to_string(), source }
+    fn unreadable(&self, source: io::Error) -> FileError {
+        FileError::Unreadable { path: self.path().display().to_string(), source }
     }
 }
 
@@ -330,13 +350,13 @@ mod tests {
     }
 
     /// Polls once more after the poll interval.
-    async fn later(source: &mut FollowedFile) -> Option<Result<Candidate, LoadError>> {
+    async fn later(source: &mut FollowedFile) -> Option<Result<Candidate, FileError>> {
         tokio::time::advance(source.poll).await;
         source.poll_once().await
     }
 
     /// Polls twice, because a file that was just written is read at the second poll.
-    async fn twice(source: &mut FollowedFile) -> Option<Result<Candidate, LoadError>> {
+    async fn twice(source: &mut FollowedFile) -> Option<Result<Candidate, FileError>> {
         match source.poll_once().await {
             Some(news) => Some(news),
             None => later(source).await,
@@ -344,11 +364,11 @@ mod tests {
     }
 
     /// Returns what the source offers within three polls.
-    async fn next(source: &mut FollowedFile) -> Option<Result<Candidate, LoadError>> {
+    async fn next(source: &mut FollowedFile) -> Option<Result<Candidate, FileError>> {
         tokio::time::timeout(3 * source.poll, source.next()).await.ok()
     }
 
-    fn bytes(news: Option<Result<Candidate, LoadError>>) -> Option<Vec<u8>> {
+    fn bytes(news: Option<Result<Candidate, FileError>>) -> Option<Vec<u8>> {
         news.map(|news| news.unwrap().bytes().to_vec())
     }
 
@@ -430,7 +450,7 @@ mod tests {
         fs::remove_file(folder.path("plugin.wasm")).unwrap();
         assert!(next(&mut source).await.is_none());
         source.request();
-        assert_eq!(next(&mut source).await.unwrap().unwrap_err().reason().as_str(), "Unreadable");
+        assert!(matches!(next(&mut source).await.unwrap().unwrap_err(), FileError::Unreadable { .. }));
         assert!(!source.has_changed());
     }
 
@@ -527,17 +547,17 @@ mod tests {
     async fn each_error_is_returned_once_and_recovery_is_seen() {
         let folder = Folder::new();
         let mut source = folder.source();
-        assert_eq!(source.poll_once().await.unwrap().unwrap_err().reason().as_str(), "Unreadable");
+        assert!(matches!(source.poll_once().await.unwrap().unwrap_err(), FileError::Unreadable { .. }));
         assert!(source.poll_once().await.is_none());
         folder.write("plugin.wasm", &[0; 101]);
         assert!(source.poll_once().await.is_none());
-        assert_eq!(later(&mut source).await.unwrap().unwrap_err().reason().as_str(), "ComponentTooLarge");
+        assert!(matches!(later(&mut source).await.unwrap().unwrap_err(), FileError::TooLarge { .. }));
         assert!(later(&mut source).await.is_none() && later(&mut source).await.is_none());
         folder.write("plugin.wasm", b"one");
         assert!(source.poll_once().await.is_none());
         assert_eq!(bytes(later(&mut source).await), Some(b"one".to_vec()));
         fs::remove_file(folder.path("plugin.wasm")).unwrap();
-        assert_eq!(source.poll_once().await.unwrap().unwrap_err().reason().as_str(), "Unreadable");
+        assert!(matches!(source.poll_once().await.unwrap().unwrap_err(), FileError::Unreadable { .. }));
         folder.write("plugin.wasm", b"one");
         assert!(source.poll_once().await.is_none());
         assert_eq!(bytes(later(&mut source).await), Some(b"one".to_vec()), "the same bytes, but they were missed");
@@ -553,7 +573,7 @@ mod tests {
         assert!(twice(&mut source).await.is_some());
         source.redirect(vec![folder.path("other.wasm")], Size(2), false);
         assert!(source.poll_once().await.is_none());
-        assert_eq!(later(&mut source).await.unwrap().unwrap_err().reason().as_str(), "ComponentTooLarge");
+        assert!(matches!(later(&mut source).await.unwrap().unwrap_err(), FileError::TooLarge { .. }));
         source.redirect(vec![folder.path("other.wasm")], Size(3), false);
         assert_eq!(bytes(source.poll_once().await), Some(b"one".to_vec()));
     }
@@ -619,7 +639,7 @@ mod tests {
         fs::create_dir(folder.path("plugin.wasm")).unwrap();
         let mut source = folder.source();
         let news = twice(&mut source).await;
-        assert_eq!(news.unwrap().unwrap_err().reason().as_str(), "Unreadable");
+        assert!(matches!(news.unwrap().unwrap_err(), FileError::Unreadable { .. }));
     }
 
     #[tokio::test(start_paused = true)]
