@@ -16,10 +16,10 @@
 //! | [`rollout`] | which revision is active, and how another replaces it | shadow and below |
 //! | [`shadow`] | calls two revisions for one parent and compares their answers | reconcile and below |
 //! | [`reconcile`] | observe, decide, check, apply, report | cluster and below |
-//! | [`cluster`] | all contact with the API server; the only place for `kube` | telemetry and below |
 //! | [`config`] | flags, environment, `plugin.yaml` and `Plugin` objects, validated | registry, sandbox, core |
+//! | [`telemetry`] | metrics | cluster, sandbox, core |
+//! | [`cluster`] | all contact with the API server; the only place for `kube` | core |
 //! | [`registry`] | components in registries, and who signed them | sandbox, core |
-//! | [`telemetry`] | metrics | sandbox, core |
 //! | [`sandbox`] | all contact with wasmtime and with plugin bytes | core |
 //! | [`hotshoe_core`] | pure: model, check, diff, flow, rbac, comparing two decisions | |
 

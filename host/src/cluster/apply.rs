@@ -500,6 +500,8 @@ pub(super) mod tests {
     use axum::http::StatusCode;
 
     use super::*;
+    use crate::cluster::rate_limit::Delays;
+    use crate::cluster::served;
     use crate::cluster::shared_watch::Scope;
     use hotshoe_core::check::Desired;
     use hotshoe_core::diff::Precondition;
@@ -520,8 +522,8 @@ pub(super) mod tests {
     impl Scene {
         /// Takes the group, the kind and its plural.
         pub(in crate::cluster) async fn new((group, kind, plural): (&str, &str, &str), server: Router) -> Self {
-            let cluster = Cluster::serving(server).await;
-            let rate_limit = RateLimit::new(&"demo".into(), &Limits::default(), Arc::default());
+            let cluster = served::by(server).await;
+            let rate_limit = RateLimit::new(&Limits::default(), Delays::default());
             let identity = Identity::plugin("hotshoe", "demo");
             let kind = Kind::new(group, "v1", kind);
             let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };

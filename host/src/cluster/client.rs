@@ -18,6 +18,8 @@ use crate::cluster::credentials::Credentials;
 use crate::cluster::error::{ApiError, PERMIT_EXPIRED};
 use crate::cluster::identity::{Identity, Permit};
 use crate::cluster::outage::Outage;
+#[cfg(test)]
+use crate::cluster::served;
 use crate::cluster::time_limit::TimeLimits;
 use crate::cluster::transport::Transport;
 use crate::cluster::write_slots::WriteSlots;
@@ -334,30 +336,10 @@ pub fn chain(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 impl Cluster {
-    /// Connects to an API server of a test, by plain HTTP.
-    pub(crate) async fn at(address: &str) -> Self {
-        Self::at_within(address, TimeLimits::default()).await
-    }
-
     /// Connects to an API server of a test, with other time limits.
     pub(in crate::cluster) async fn at_within(address: &str, limits: TimeLimits) -> Self {
-        let kubeconfig = tempfile::NamedTempFile::new().unwrap();
-        let text = format!(
-            "clusters: [{{name: a, cluster: {{server: 'http://{address}'}}}}]\n\
-             contexts: [{{name: a, context: {{cluster: a, user: a}}}}]\n\
-             users: [{{name: a, user: {{}}}}]\n"
-        );
-        std::fs::write(kubeconfig.path(), text).unwrap();
-        let options = ConnectOptions { kubeconfig: Some(kubeconfig.path().to_owned()), context: Some("a".to_owned()) };
-        Self::connect_within(&options, limits).await.unwrap()
-    }
-
-    /// Serves an API server of a test on loopback, and connects to it.
-    pub(crate) async fn serving(server: axum::Router) -> Self {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        tokio::spawn(async move { axum::serve(listener, server).await });
-        Self::at(&address.to_string()).await
+        let kubeconfig = served::kubeconfig(address);
+        Self::connect_within(&served::options(&kubeconfig), limits).await.unwrap()
     }
 }
 
@@ -404,7 +386,7 @@ mod tests {
     #[tokio::test]
     async fn a_reply_that_is_too_large_is_said_to_be_and_is_no_outage() {
         let large = "x".repeat(MAX_REPLY_BYTES + 1);
-        let cluster = Cluster::serving(axum::Router::new().fallback(move || async move { large })).await;
+        let cluster = served::by(axum::Router::new().fallback(move || async move { large })).await;
         let call = ApiCall::get("get", &"ConfigMap n/a", "/a".to_owned());
         let error = cluster.send(call, &Identity::Host, &Permit::unlimited()).await.unwrap_err();
         assert_eq!((error.code, &*error.reason), (200, "ReplyTooLarge"));

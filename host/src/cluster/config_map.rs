@@ -89,6 +89,7 @@ mod tests {
     use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
     use super::*;
+    use crate::cluster::served;
 
     const LONG: Duration = Duration::from_secs(20);
     const PATH: &str = "/api/v1/namespaces/hotshoe/configmaps";
@@ -102,7 +103,7 @@ mod tests {
     /// Follows the ConfigMap in an API server, and returns what is reported.
     async fn followed(server: axum::Router) -> UnboundedReceiver<Found> {
         let (send, reports) = unbounded_channel();
-        let cluster = Cluster::serving(server).await;
+        let cluster = served::by(server).await;
         tokio::spawn(async move {
             follow(&cluster, "hotshoe", "one", "a.wasm", |found| drop(send.send(found))).await;
         });

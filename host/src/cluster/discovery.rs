@@ -234,10 +234,11 @@ fn missing(kind: &Kind, message: String) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::served;
 
     #[tokio::test]
     async fn a_reply_that_is_no_list_of_kinds_does_not_mean_that_a_kind_is_not_served() {
-        let cluster = Cluster::serving(axum::Router::new().fallback(|| async { "<html>a proxy" })).await;
+        let cluster = served::by(axum::Router::new().fallback(|| async { "<html>a proxy" })).await;
         for version in ["", "v1"] {
             let kind = Kind::new("cache.example.com", version, "Memcached");
             let error = find_in_any_version(&cluster, &Kinds::default(), &kind).await.unwrap_err();

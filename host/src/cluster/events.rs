@@ -307,6 +307,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::cluster::served;
     use hotshoe_core::model::decision::Severity;
     use hotshoe_core::model::kind::Kind;
 
@@ -371,7 +372,7 @@ mod tests {
             (status, "{}")
         };
         let server = axum::Router::new().route("/api/v1/namespaces/{namespace}/events", post(record));
-        (Cluster::serving(server).await, received)
+        (served::by(server).await, received)
     }
 
     fn in_namespace(plugin: &str, namespace: &str, number: usize) -> Note {

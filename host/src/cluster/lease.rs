@@ -232,6 +232,7 @@ mod tests {
     use axum::routing::get;
 
     use super::*;
+    use crate::cluster::served;
 
     fn settings(shards: usize, spread: &[&str]) -> LeaseSettings {
         LeaseSettings {
@@ -270,7 +271,7 @@ mod tests {
         };
         let path = "/apis/coordination.k8s.io/v1/namespaces/system/leases";
         let server = axum::Router::new().route(path, get(listed).post(refused));
-        let cluster = Cluster::serving(server).await;
+        let cluster = served::by(server).await;
         let leases = Leases::keep(cluster.clone(), settings(1, &[]), Recorder::start(cluster));
         Trial { leases, writes }
     }

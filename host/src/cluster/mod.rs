@@ -35,6 +35,8 @@ pub mod pull_secret;
 pub mod rate_limit;
 pub mod raw_object;
 pub mod repair;
+#[cfg(test)]
+pub(crate) mod served;
 pub mod shards;
 pub mod shared_watch;
 pub mod status_schema;

@@ -91,6 +91,7 @@ mod tests {
     use crate::cluster::client::Cluster;
     use crate::cluster::discovery::Resource;
     use crate::cluster::raw_object::RawObject;
+    use crate::cluster::served;
     use crate::cluster::watch::api;
     use hotshoe_core::model::kind::Kind;
 
@@ -117,7 +118,7 @@ mod tests {
             let list = json!({ "apiVersion": "v1", "kind": "ConfigMapList", "metadata": { "resourceVersion": "7", "continue": next }, "items": items });
             axum::Json(list)
         };
-        (Cluster::serving(Router::new().fallback(page)).await, limits)
+        (served::by(Router::new().fallback(page)).await, limits)
     }
 
     async fn names(cluster: &Cluster) -> Vec<String> {

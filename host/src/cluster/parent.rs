@@ -346,15 +346,15 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
-    use crate::cluster::rate_limit::RateLimit;
+    use crate::cluster::rate_limit::{Delays, RateLimit};
+    use crate::cluster::served;
     use hotshoe_core::model::kind::Kind;
     use hotshoe_core::model::limits::Limits;
 
     /// Creates a writer that may make one write per second, to an API server that does not answer.
     async fn writer() -> Writer {
-        let cluster = Cluster::at("127.0.0.1:1").await;
-        let rate_limit =
-            RateLimit::new(&"demo".into(), &Limits { writes_per_second: 1, ..Limits::default() }, Arc::default());
+        let cluster = served::at("127.0.0.1:1").await;
+        let rate_limit = RateLimit::new(&Limits { writes_per_second: 1, ..Limits::default() }, Delays::default());
         Writer::new(&cluster, Arc::default(), "demo", Identity::plugin("hotshoe", "demo"), rate_limit)
     }
 
@@ -382,7 +382,7 @@ mod tests {
             recorded.lock().push(serde_json::from_str(&body).unwrap());
             (code, r#"{"message":"the server rejected our request due to an error in our request"}"#)
         };
-        (Cluster::serving(Router::new().fallback(answer)).await, received)
+        (served::by(Router::new().fallback(answer)).await, received)
     }
 
     async fn remove(live: &'static str, code: StatusCode) -> (Result<(), ApiError>, Vec<Value>) {

@@ -247,11 +247,12 @@ impl Patch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::served;
 
     #[tokio::test]
     async fn a_reply_that_is_no_json_is_an_error_and_not_an_empty_list() {
         let resource = resource("hotshoe.dev", "v1alpha1", "Plugin", "plugins");
-        let cluster = Cluster::serving(axum::Router::new().fallback(|| async { "<html>a proxy" })).await;
+        let cluster = served::by(axum::Router::new().fallback(|| async { "<html>a proxy" })).await;
         for name in [None, Some("demo")] {
             let error = read(&cluster, &resource, name).await.unwrap_err();
             assert_eq!(error.reason, "Unreadable", "{error}");

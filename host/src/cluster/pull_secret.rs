@@ -25,6 +25,7 @@ pub async fn read(cluster: &Cluster, namespace: &str, name: &str) -> Result<Opti
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::served;
 
     #[tokio::test]
     async fn a_reply_that_is_no_secret_is_an_error_and_not_a_secret_without_content() {
@@ -34,7 +35,7 @@ mod tests {
             ("{}", Ok(None)),
             (r#"{"data": {".dockerconfigjson": "e30="}}"#, Ok(Some(b"{}".to_vec()))),
         ] {
-            let cluster = Cluster::serving(axum::Router::new().fallback(move || async move { body })).await;
+            let cluster = served::by(axum::Router::new().fallback(move || async move { body })).await;
             let read = read(&cluster, "hotshoe", "pull").await.map_err(|error| error.reason);
             assert_eq!(read, found.map_err(str::to_owned), "{body}");
         }

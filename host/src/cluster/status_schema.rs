@@ -177,6 +177,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::cluster::served;
 
     /// What an API server of a test answers: the last answer again and again.
     type Answers = Arc<Mutex<Vec<Result<Value, StatusCode>>>>;
@@ -202,7 +203,7 @@ mod tests {
                     Err(code) => (code, "{}").into_response(),
                 }
             });
-            Self { cluster: Cluster::serving(server).await, schemas: StatusSchemas::default(), answers, requests }
+            Self { cluster: served::by(server).await, schemas: StatusSchemas::default(), answers, requests }
         }
 
         fn answers(&self, answer: Result<Value, StatusCode>) {

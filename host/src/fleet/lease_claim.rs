@@ -155,6 +155,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::cluster::served;
     use crate::cluster::shared_watch::Scope;
     use crate::config::manifest::KIND;
     use crate::config::plugin_resource::{GROUP, PLURAL, VERSION};
@@ -213,7 +214,7 @@ mod tests {
 
     fn watch() -> Arc<SharedWatch> {
         let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: true };
-        SharedWatch::new(Scope::new(resource().kind, ""), lens, "system".into())
+        SharedWatch::within(Arc::default(), Scope::new(resource().kind, ""), lens, "system".into())
     }
 
     /// Returns an object whose status names this Lease.
@@ -228,7 +229,7 @@ mod tests {
         let answer = async move |method: Method, uri: axum::http::Uri, body: String| {
             served.lock().answer(&method, uri.path(), &body)
         };
-        let cluster = Cluster::serving(Router::new().fallback(answer)).await;
+        let cluster = served::by(Router::new().fallback(answer)).await;
         (LeaseClaim::new(cluster, resource(), ours.map(str::to_owned)), server)
     }
 

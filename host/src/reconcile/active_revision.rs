@@ -191,7 +191,12 @@ mod tests {
     fn what_a_plugin_reads_is_held_for_it_once_and_its_parents_are_counted_elsewhere() {
         let lens = Lens { projection: Projection::new(&["data"]), labels: Vec::new(), status: false };
         let watch = |kind: &str, bytes: usize| {
-            let watch = SharedWatch::new(Scope::new(Kind::new("", "v1", kind), ""), lens.clone(), "host".into());
+            let watch = SharedWatch::within(
+                Arc::default(),
+                Scope::new(Kind::new("", "v1", kind), ""),
+                lens.clone(),
+                "host".into(),
+            );
             let text = "x".repeat(bytes);
             let json = format!(
                 r#"{{"metadata":{{"name":"a","namespace":"n","uid":"u","resourceVersion":"1"}},"data":{{"a":"{text}"}}}}"#

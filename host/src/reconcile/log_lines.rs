@@ -47,18 +47,18 @@ mod tests {
 
     use super::*;
     use crate::cluster::apply::Writer;
-    use crate::cluster::client::Cluster;
     use crate::cluster::events::Recorder;
     use crate::cluster::identity::Identity;
     use crate::cluster::rate_limit::RateLimit;
+    use crate::cluster::served;
     use crate::cluster::shards::Shards;
     use crate::reconcile::controller::{Controller, Share};
     use crate::telemetry::metrics::Metrics;
     use hotshoe_core::model::limits::Limits;
 
     async fn controller(metrics: &Arc<Metrics>) -> Controller {
-        let cluster = Cluster::at("127.0.0.1:1").await;
-        let rate_limit = RateLimit::new(&"demo".into(), &Limits::default(), metrics.clone());
+        let cluster = served::at("127.0.0.1:1").await;
+        let rate_limit = RateLimit::new(&Limits::default(), metrics.delays("demo"));
         let identity = Identity::plugin("hotshoe", "demo");
         let writer = Writer::new(&cluster, Arc::default(), "demo", identity, rate_limit);
         let share = Share { shards: Shards::alone().into(), one: None };

@@ -56,7 +56,7 @@ pub async fn start(
     let history = open_history(&shared, place, remembered).await;
     let identity = Identity::plugin(&shared.host.namespace, &plugin.name);
     let kinds = shared.watches.kinds.clone();
-    let rate_limit = RateLimit::new(&plugin.name, &plugin.limits, shared.metrics.clone());
+    let rate_limit = RateLimit::new(&plugin.limits, shared.metrics.delays(&plugin.name));
     let writer = Writer::new(&shared.cluster, kinds.clone(), &plugin.name, identity, rate_limit);
     let shards = shared.leases.shards();
     let one = (plugin.shard_by == ShardBy::Plugin).then(|| shards.of_plugin(&plugin.name));

@@ -329,7 +329,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::sandbox::volume::tests::Tmpfs;
+    use crate::sandbox::tmpfs::Tmpfs;
     use hotshoe_core::model::limits::CACHE_BYTES;
 
     const MAX_SIZE: Size = Size(1024);

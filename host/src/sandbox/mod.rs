@@ -25,6 +25,8 @@ pub mod load;
 pub mod revision;
 pub mod safe_file;
 pub mod store;
+#[cfg(test)]
+pub(crate) mod tmpfs;
 pub mod volume;
 pub mod yaml;
 

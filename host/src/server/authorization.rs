@@ -145,6 +145,7 @@ mod tests {
     use tower::ServiceExt;
 
     use super::*;
+    use crate::cluster::served;
 
     /// Serves an API server that lets the user `scraper` read any path, and others only `/version`. A token is the name
     /// of its user.
@@ -161,7 +162,7 @@ mod tests {
         let server = Router::new()
             .route("/apis/authentication.k8s.io/v1/tokenreviews", post(authenticate))
             .route("/apis/authorization.k8s.io/v1/subjectaccessreviews", post(authorize));
-        Cluster::serving(server).await
+        served::by(server).await
     }
 
     #[tokio::test]

@@ -13,6 +13,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
+use crate::cluster::rate_limit::Delays;
 use crate::sandbox::revision::Revision;
 use crate::telemetry::by_revision::{End, RevisionMetrics};
 use crate::telemetry::swap_timer::Stopwatch;
@@ -431,14 +432,10 @@ impl Metrics {
         self.openings.get_or_create(&by(plugin)).inc();
     }
 
-    /// Counts a read that its plugin's rate limit delayed.
-    pub fn delayed_read(&self, plugin: &str) {
-        self.delayed_reads.get_or_create(&by(plugin)).inc();
-    }
-
-    /// Counts a write or deletion that its plugin's rate limit delayed.
-    pub fn delayed_write(&self, plugin: &str) {
-        self.delayed_writes.get_or_create(&by(plugin)).inc();
+    /// Returns the counters of what the rate limits of a plugin delay.
+    pub fn delays(&self, plugin: &str) -> Delays {
+        let counter = |family: &Family<ByController, Counter>| family.get_or_create(&by(plugin)).clone();
+        Delays { reads: counter(&self.delayed_reads), writes: counter(&self.delayed_writes) }
     }
 
     /// Counts an unanswered write that counts as a failure of its plugin.
@@ -507,8 +504,9 @@ mod tests {
         }
         metrics.breaker("memcached", &breaker.shown(Instant::now()));
         metrics.opened("memcached");
-        metrics.delayed_read("memcached");
-        metrics.delayed_write("memcached");
+        let delays = metrics.delays("memcached");
+        delays.reads.inc();
+        delays.writes.inc();
         metrics.unanswered("memcached");
         metrics.event_dropped("memcached");
         metrics.lines_dropped("memcached", 7);

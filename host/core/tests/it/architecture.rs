@@ -25,10 +25,10 @@ const LAYERS: [(&str, &[&str]); 11] = [
     ("rollout", &["shadow", "reconcile", "cluster", "config", "registry", "telemetry", "sandbox"]),
     ("shadow", &["reconcile", "cluster", "sandbox"]),
     ("reconcile", &["cluster", "config", "telemetry", "sandbox"]),
-    ("cluster", &["telemetry"]),
     ("config", &["registry", "sandbox"]),
+    ("telemetry", &["cluster", "sandbox"]),
+    ("cluster", &[]),
     ("registry", &["sandbox"]),
-    ("telemetry", &["sandbox"]),
     ("sandbox", &[]),
 ];
 
