@@ -330,7 +330,7 @@ test: (stages "fmt-check" "test-core" "fuzz-short" "test-logic" "test-logic-js" 
 # The pure half of the host: what a plugin may do and what must be written, in seconds
 [group('test')]
 test-core *arguments: toolchain
-    cargo test --locked -p hotshoe-core -p hotshoe-attacks "$@"
+    cargo test --locked -p hotshoe-core -p hotshoe-crd -p hotshoe-attacks "$@"
 
 # The host's own tests, without a cluster
 [group('test')]
@@ -447,7 +447,7 @@ fmt *options: toolchain
 [group('test')]
 lint: toolchain
     CARGO_INCREMENTAL=1 cargo clippy {{ cargo }} --workspace --all-targets -- -D warnings
-    RUSTDOCFLAGS="-D warnings" cargo doc --quiet --locked --no-deps -p hotshoe-core
+    RUSTDOCFLAGS="-D warnings" cargo doc --quiet --locked --no-deps -p hotshoe-core -p hotshoe-crd
     cd plugins && cargo clippy {{ guests }} --workspace --all-targets --all-features -- -D warnings
     cd plugins && cargo clippy {{ guests }} --release --target wasm32-unknown-unknown --workspace --lib -- -D warnings
     cd fuzz && cargo clippy {{ fuzz }} --lib --test short -- -D warnings

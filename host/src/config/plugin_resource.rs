@@ -1,7 +1,7 @@
 //! The `Plugin` resource: its status, and its CustomResourceDefinition. Its spec is that of
 //! [`plugin.yaml`](crate::config::manifest).
 
-use hotshoe_sdk::crd::{Column, CustomResource, Error, Rule, Version};
+use hotshoe_crd::{Column, CustomResource, Error, Rule, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

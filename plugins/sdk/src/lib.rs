@@ -65,7 +65,7 @@
 //! | `descriptor.rs` | what a plugin is and what it asks for |
 //! | `object.rs` | Kubernetes objects, as host and plugin exchange them |
 //! | `apply/` | typed children: builders for the common kinds |
-//! | `crd/` | CustomResourceDefinitions from types; feature `crd` |
+//! | `hotshoe_crd` | CustomResourceDefinitions from types, as `crd`; feature `crd` |
 //! | `label.rs` | names as label values |
 //! | `time.rs` | points in time, as Kubernetes writes them |
 //! | `log.rs` | lines for the host's log |
@@ -92,8 +92,6 @@ mod answer;
 pub mod apply;
 #[cfg(target_family = "wasm")]
 mod bump;
-#[cfg(feature = "crd")]
-pub mod crd;
 mod decision;
 mod descriptor;
 #[cfg(target_family = "wasm")]
@@ -111,6 +109,8 @@ mod time;
 pub use answer::{Answer, Cleanup, Failure, Requirement};
 pub use decision::{Children, Condition, Decision, Event, Severity, Status};
 pub use descriptor::{Descriptor, MatchRule, Owned, Read, Verb};
+#[cfg(feature = "crd")]
+pub use hotshoe_crd as crd;
 pub use label::parent_label;
 pub use object::{Metadata, Object, ObjectRef, Resource, ResourceKind};
 pub use reconciler::{Reconciler, finalize, reconcile};

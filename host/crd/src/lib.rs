@@ -1,7 +1,7 @@
-//! CustomResourceDefinitions from the types of a plugin.
+//! CustomResourceDefinitions from Rust types: those of a plugin, and the host's own `Plugin`.
 //!
 //! ```
-//! use hotshoe_sdk::crd::{Column, CustomResource, Rule, Scale, Version};
+//! use hotshoe_crd::{Column, CustomResource, Rule, Scale, Version};
 //! use schemars::JsonSchema;
 //! use serde::Serialize;
 //!
@@ -34,19 +34,19 @@
 //! let caches = CustomResource::new("example.com", "Cache").short_names(["ca"]).version(version);
 //! let definition = caches.definition()?;
 //! assert_eq!(definition["metadata"]["name"], "caches.example.com");
-//! # Ok::<(), hotshoe_sdk::crd::Error>(())
+//! # Ok::<(), hotshoe_crd::Error>(())
 //! ```
 //!
 //! A binary of the plugin's crate prints the definition; `hotshoe crd` runs that binary:
 //!
 //! ```no_run
-//! # fn definition() -> hotshoe_sdk::crd::CustomResource { unimplemented!() }
+//! # fn definition() -> hotshoe_crd::CustomResource { unimplemented!() }
 //! fn main() -> std::process::ExitCode {
-//!     hotshoe_sdk::crd::print(&definition())
+//!     hotshoe_crd::print(&definition())
 //! }
 //! ```
 //!
-//! This module is behind the feature `crd`, with which no component is built.
+//! The SDK has this crate as `hotshoe_sdk::crd`, behind a feature with which no component is built.
 
 mod alternatives;
 mod columns;
