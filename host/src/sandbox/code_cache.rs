@@ -329,7 +329,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::sandbox::tmpfs::Tmpfs;
+    use crate::sandbox::test_disk::{FOREIGN, Tmpfs};
     use hotshoe_core::model::limits::CACHE_BYTES;
 
     const MAX_SIZE: Size = Size(1024);
@@ -414,7 +414,7 @@ mod tests {
     fn a_foreign_file_in_place_of_ours_is_neither_read_nor_waited_for() {
         let base = tempfile::tempdir().unwrap();
         let cache = open(base.path()).unwrap();
-        for (number, plant) in safe_file::tests::FOREIGN.iter().enumerate() {
+        for (number, plant) in FOREIGN.iter().enumerate() {
             let _ = fs::remove_file(cache.path("a", ACTIVATION));
             plant(&cache.path("a", ACTIVATION));
             assert_eq!(read(&cache, "a", MAX_SIZE, ACTIVATION), None, "{number}");
@@ -436,7 +436,7 @@ mod tests {
     fn a_foreign_file_in_place_of_the_key_is_replaced() {
         let base = tempfile::tempdir().unwrap();
         let key = base.path().join("compiled").join(KEY_FILE);
-        for (number, plant) in safe_file::tests::FOREIGN.iter().enumerate() {
+        for (number, plant) in FOREIGN.iter().enumerate() {
             open(base.path()).unwrap().put("a", b"code", ACTIVATION).unwrap();
             fs::remove_file(&key).unwrap();
             plant(&key);

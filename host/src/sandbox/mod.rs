@@ -26,7 +26,7 @@ pub mod revision;
 pub mod safe_file;
 pub mod store;
 #[cfg(test)]
-pub(crate) mod tmpfs;
+pub(crate) mod test_disk;
 pub mod volume;
 pub mod yaml;
 

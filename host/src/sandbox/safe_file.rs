@@ -138,19 +138,11 @@ fn mode_of_own_dir(dir: &Path) -> io::Result<u32> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-
-    /// Plants what must not be read in place of a file: a pipe without a writer, a device without an end, a file that
-    /// is larger than any memory, and a directory.
-    pub(crate) const FOREIGN: [fn(&Path); 4] = [
-        |path| rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap(),
-        |path| std::os::unix::fs::symlink("/dev/zero", path).unwrap(),
-        |path| File::create(path).unwrap().set_len(60 << 30).unwrap(),
-        |path| std::os::unix::fs::symlink("/", path).unwrap(),
-    ];
+    use crate::sandbox::test_disk::FOREIGN;
 
     #[test]
     fn a_file_is_read_whole_or_not_at_all() {

@@ -41,7 +41,7 @@ pub fn is_full(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sandbox::tmpfs::Tmpfs;
+    use crate::sandbox::test_disk::Tmpfs;
 
     #[test]
     fn the_size_and_the_free_space_of_a_volume_are_known() {

@@ -146,6 +146,7 @@ mod tests {
     use super::*;
     use crate::rollout::history::Activation;
     use crate::rollout::history::fixtures::{MAX_SIZE, activate, digest, open};
+    use crate::sandbox::test_disk::FOREIGN;
 
     #[test]
     fn activations_are_known_after_a_restart() {
@@ -207,7 +208,7 @@ mod tests {
     #[test]
     fn a_foreign_file_in_place_of_ours_is_neither_read_nor_waited_for() {
         let base = tempfile::tempdir().unwrap();
-        for (number, plant) in safe_file::tests::FOREIGN.iter().enumerate() {
+        for (number, plant) in FOREIGN.iter().enumerate() {
             let mut history = open(base.path(), "memcached");
             activate(&mut history, "a");
             let dir = history.dir.clone().unwrap();

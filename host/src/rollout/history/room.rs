@@ -142,7 +142,7 @@ mod tests {
     use crate::rollout::history::{Event, History};
     use crate::sandbox::candidate::Candidate;
     use crate::sandbox::compile::Compiler;
-    use crate::sandbox::tmpfs::Tmpfs;
+    use crate::sandbox::test_disk::Tmpfs;
 
     const BLOCK: usize = 4096;
 

@@ -1,12 +1,23 @@
-//! A small volume for tests of a full disk.
+//! What tests do to a disk: fill it, and plant files of others there.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
+use rustix::fs::{CWD, FileType, mknodat};
 use tempfile::TempDir;
 
 use crate::sandbox::volume;
+
+/// Plants what must not be read in place of a file: a pipe without a writer, a device without an end, a file that
+/// is larger than any memory, and a directory.
+pub(crate) const FOREIGN: [fn(&Path); 4] = [
+    |path| mknodat(CWD, path, FileType::Fifo, 0o600.into(), 0).unwrap(),
+    |path| symlink("/dev/zero", path).unwrap(),
+    |path| File::create(path).unwrap().set_len(60 << 30).unwrap(),
+    |path| symlink("/", path).unwrap(),
+];
 
 /// A small volume, which is unmounted when this is dropped.
 pub(crate) struct Tmpfs(TempDir);
