@@ -4,8 +4,10 @@
 use serde_json::{Map, Value, json};
 
 use super::Error;
-use super::schema::PRESERVE;
+use super::members::insert;
 
+/// The keyword that keeps fields that are not in the schema.
+pub(super) const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 /// The keywords whose value is a list of schemas.
 pub(super) const KEYWORDS: [&str; 3] = ["oneOf", "anyOf", "allOf"];
 
@@ -103,7 +105,7 @@ fn merge_objects(
         for (name, field) in fields.as_ref().and_then(Value::as_object).into_iter().flatten() {
             if let Some(tag) = add_field(schema, name, field, path)? {
                 let tags = rest.entry("properties").or_insert_with(|| json!({}));
-                super::insert(tags, name, tag);
+                insert(tags, name, tag);
             }
         }
         schema.insert("type".to_owned(), "object".into());

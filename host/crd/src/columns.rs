@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::insert;
+use super::members::insert;
 
 /// A column of what `kubectl get` shows.
 #[derive(Clone, Debug)]

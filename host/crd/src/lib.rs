@@ -52,12 +52,15 @@ mod alternatives;
 mod columns;
 mod conditions;
 mod error;
+mod members;
 mod schema;
 mod version;
 
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
+
+use members::insert;
 
 pub use columns::Column;
 pub use error::Error;
@@ -253,13 +256,6 @@ fn is_label(name: &str) -> bool {
         && is_end(bytes.first())
         && is_end(bytes.last())
         && bytes.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-')
-}
-
-/// Sets a member of a JSON object.
-fn insert(object: &mut Value, key: &str, value: Value) {
-    if let Value::Object(members) = object {
-        members.insert(key.to_owned(), value);
-    }
 }
 
 #[cfg(test)]

@@ -6,10 +6,8 @@ use schemars::JsonSchema;
 use schemars::generate::{Contract, SchemaSettings};
 use serde_json::{Map, Number, Value, json};
 
-use super::{Error, alternatives};
-
-/// The keyword that keeps fields that are not in the schema.
-pub(super) const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
+use super::Error;
+use super::alternatives::{self, PRESERVE};
 
 /// The keywords of a structural schema: those of the API server's `JSONSchemaProps` that are allowed in one.
 const KEYWORDS: [&str; 36] = [

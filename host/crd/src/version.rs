@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use schemars::generate::Contract;
 use serde_json::{Map, Value, json};
 
-use super::{Column, Error, conditions, insert, schema};
+use super::members::insert;
+use super::{Column, Error, conditions, schema};
 
 /// A version of a custom resource.
 #[derive(Clone, Debug)]

@@ -28,6 +28,7 @@ use hotshoe_core::diff::{Apply, Plan};
 use hotshoe_core::flow::unanswered::Unanswered;
 use hotshoe_core::flow::write_cost::tokens;
 use hotshoe_core::model::kind::{Key, Kind, ObjectRef};
+use hotshoe_core::model::limits::Limits;
 use hotshoe_core::model::object::{Object, PLUGIN_LABEL, plugin_manager};
 use hotshoe_core::model::predecessors::Predecessors;
 
@@ -43,7 +44,7 @@ pub struct Writer {
     pub(super) identity: Identity,
     pub(super) plugin: String,
     pub(super) manager: String,
-    pub(crate) rate_limit: RateLimit,
+    pub(super) rate_limit: RateLimit,
     /// Why the host may not impersonate the plugin, by the last request.
     pub(super) impersonation_error: Mutex<Option<String>>,
 }
@@ -141,6 +142,11 @@ impl Writer {
             rate_limit,
             impersonation_error: Mutex::default(),
         }
+    }
+
+    /// Replaces the rate limits of the plugin.
+    pub fn set_limits(&self, limits: &Limits) {
+        self.rate_limit.set(limits);
     }
 
     /// Returns whether an unanswered write counts against the plugin.
@@ -505,7 +511,6 @@ pub(super) mod tests {
     use crate::cluster::shared_watch::Scope;
     use hotshoe_core::check::Desired;
     use hotshoe_core::diff::Precondition;
-    use hotshoe_core::model::limits::Limits;
     use hotshoe_core::model::object::Lens;
     use hotshoe_core::model::projection::Projection;
 

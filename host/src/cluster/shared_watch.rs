@@ -170,7 +170,7 @@ impl SharedWatch {
     }
 
     /// Creates a watch whose objects share this room with those of others.
-    pub(crate) fn within(room: Arc<WatchRoom>, scope: Scope, lens: Lens, closed: Arc<str>) -> Arc<Self> {
+    pub fn within(room: Arc<WatchRoom>, scope: Scope, lens: Lens, closed: Arc<str>) -> Arc<Self> {
         Arc::new(Self {
             scope,
             cache: Store::within(room),

@@ -104,7 +104,7 @@ impl ManagedPlugin {
         plugin.parentage.note_named(&plugin.name, plugin.parent.as_ref());
         *self.plugin_file.lock() = PluginFile::applied(plugin.clone());
         let controller = &self.controller;
-        controller.writer.rate_limit.set(&plugin.limits);
+        controller.writer.set_limits(&plugin.limits);
         if let Some(present) = controller.active() {
             let (watches, viewer) = (&self.shared.watches, Viewer::active(&controller.name));
             let mut active = views::rewire(controller, watches, plugin.clone(), &present, viewer).await;
