@@ -13,6 +13,7 @@ use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::cluster::field_index::FieldIndex;
+use hotshoe_core::check::namespace_share::BytesByNamespace;
 use hotshoe_core::check::watch_room::WatchRoom;
 use hotshoe_core::model::kind::{Key, Namespace};
 use hotshoe_core::model::object::{Object, PLUGIN_LABEL, Reduced};
@@ -43,7 +44,7 @@ struct Inner {
     by_label: LabelIndex,
     by_field: Vec<FieldIndex>,
     /// The memory of all objects.
-    total: Memory,
+    total: BytesByNamespace,
     /// The room for the content of the objects, which all watches share.
     room: Arc<WatchRoom>,
     /// How many objects are kept without their content.
@@ -61,37 +62,7 @@ struct Inner {
 #[derive(Default)]
 struct Held {
     reduced: ReducedCount,
-    memory: Memory,
-}
-
-/// The memory of objects, in bytes.
-#[derive(Default)]
-struct Memory {
-    sum: usize,
-    by_namespace: HashMap<Namespace, usize>,
-}
-
-impl Memory {
-    fn add(&mut self, object: &Object) {
-        self.sum = self.sum.saturating_add(object.held());
-        *self.by_namespace.entry(object.key.namespace.clone()).or_default() += object.held();
-    }
-
-    fn subtract(&mut self, object: &Object) {
-        self.sum = self.sum.saturating_sub(object.held());
-        if let Some(here) = self.by_namespace.get_mut(&object.key.namespace) {
-            *here = here.saturating_sub(object.held());
-            if *here == 0 {
-                self.by_namespace.remove(&object.key.namespace);
-            }
-        }
-    }
-
-    fn add_to(&self, by_namespace: &mut HashMap<Namespace, usize>) {
-        for (namespace, held) in &self.by_namespace {
-            *by_namespace.entry(namespace.clone()).or_default() += held;
-        }
-    }
+    memory: BytesByNamespace,
 }
 
 /// How many objects are kept without their content.
@@ -131,11 +102,11 @@ impl Held {
         if object.reduced == Some(Reduced::NoParent) {
             return;
         }
-        self.memory.add(object);
+        self.memory.add(&object.key.namespace, object.held());
     }
 
     fn is_empty(&self) -> bool {
-        self.memory.sum == 0 && self.reduced == ReducedCount::default()
+        self.memory.sum() == 0 && self.reduced == ReducedCount::default()
     }
 
     fn subtract(&mut self, object: &Object) {
@@ -143,7 +114,7 @@ impl Held {
         if object.reduced == Some(Reduced::NoParent) {
             return;
         }
-        self.memory.subtract(object);
+        self.memory.subtract(&object.key.namespace, object.held());
     }
 }
 
@@ -297,24 +268,24 @@ impl Store {
 
     /// Returns the memory of the objects with this plugin's label, in bytes.
     pub fn held_of(&self, plugin: &str) -> usize {
-        self.lock().held.get(plugin).map_or(0, |held| held.memory.sum)
+        self.lock().held.get(plugin).map_or(0, |held| held.memory.sum())
     }
 
     /// Adds the memory of the objects with this plugin's label to that of their namespaces, in bytes.
     pub fn add_held_of(&self, plugin: &str, by_namespace: &mut HashMap<Namespace, usize>) {
         if let Some(held) = self.lock().held.get(plugin) {
-            held.memory.add_to(by_namespace);
+            add_to(by_namespace, &held.memory);
         }
     }
 
     /// Adds the memory of all objects to that of their namespaces, in bytes.
     pub fn add_held(&self, by_namespace: &mut HashMap<Namespace, usize>) {
-        self.lock().total.add_to(by_namespace);
+        add_to(by_namespace, &self.lock().total);
     }
 
     /// Returns the memory of all objects, in bytes.
     pub fn held(&self) -> usize {
-        self.lock().total.sum
+        self.lock().total.sum()
     }
 
     /// Returns the number of objects.
@@ -432,7 +403,7 @@ impl Inner {
                 }
             }
         }
-        self.total.subtract(&object);
+        self.total.subtract(&object.key.namespace, object.held());
         self.room.subtract(&object);
         self.reduced.subtract(&object);
         if let Some(plugin) = object.label(PLUGIN_LABEL)
@@ -457,7 +428,7 @@ impl Inner {
             let entry = (label.clone(), value.clone());
             self.by_label.entry(entry).or_default().insert(key.clone());
         }
-        self.total.add(object);
+        self.total.add(&object.key.namespace, object.held());
         self.room.add(object);
         self.reduced.add(object);
         if let Some(plugin) = object.label(PLUGIN_LABEL) {
@@ -478,6 +449,12 @@ fn remove<I: std::hash::Hash + Eq>(index: &mut HashMap<I, HashSet<Key>>, entry: 
         if keys.is_empty() {
             index.remove(entry);
         }
+    }
+}
+
+fn add_to(by_namespace: &mut HashMap<Namespace, usize>, more: &BytesByNamespace) {
+    for (namespace, bytes) in more.of_each() {
+        *by_namespace.entry(namespace.clone()).or_default() += bytes;
     }
 }
 

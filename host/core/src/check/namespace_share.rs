@@ -6,8 +6,51 @@
 //! part of memory that is common to all namespaces. So of each namespace counts no more than the rule would have
 //! admitted, had the largest come first.
 
+use std::collections::HashMap;
+
 use crate::check::memory_share::may_hold;
 use crate::model::kind::Namespace;
+
+/// What each namespace holds, in bytes.
+#[derive(Debug, Default)]
+pub struct BytesByNamespace {
+    sum: usize,
+    by_namespace: HashMap<Namespace, usize>,
+}
+
+impl BytesByNamespace {
+    /// Counts more bytes for a namespace.
+    pub fn add(&mut self, namespace: &Namespace, bytes: usize) {
+        self.sum = self.sum.saturating_add(bytes);
+        *self.by_namespace.entry(namespace.clone()).or_default() += bytes;
+    }
+
+    /// Counts fewer bytes for a namespace; one that holds nothing is forgotten.
+    pub fn subtract(&mut self, namespace: &Namespace, bytes: usize) {
+        self.sum = self.sum.saturating_sub(bytes);
+        if let Some(here) = self.by_namespace.get_mut(namespace) {
+            *here = here.saturating_sub(bytes);
+            if *here == 0 {
+                self.by_namespace.remove(namespace);
+            }
+        }
+    }
+
+    /// Returns what all namespaces hold.
+    pub fn sum(&self) -> usize {
+        self.sum
+    }
+
+    /// Returns what each namespace holds that holds anything.
+    pub fn of_each(&self) -> impl Iterator<Item = (&Namespace, usize)> {
+        self.by_namespace.iter().map(|(namespace, bytes)| (namespace, *bytes))
+    }
+
+    /// Returns what a namespace holds.
+    pub fn of(&self, namespace: &Namespace) -> usize {
+        self.by_namespace.get(namespace).copied().unwrap_or_default()
+    }
+}
 
 /// Returns how many bytes of each namespace count against another one, which is not among them, in the same order.
 /// `held` is what each of them holds, and `most` what all may hold.

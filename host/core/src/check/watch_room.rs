@@ -9,11 +9,10 @@
 //! only the metadata is kept, and nothing depends on it. So these have a room of their own, and where it ends they are
 //! not kept at all.
 
-use std::collections::HashMap;
-
 use parking_lot::Mutex;
 
 use crate::check::memory_share::may_hold;
+use crate::check::namespace_share::BytesByNamespace;
 use crate::model::kind::Namespace;
 use crate::model::object::{OBJECT_OVERHEAD_BYTES, Object, Reduced};
 
@@ -36,8 +35,7 @@ struct Rooms {
 #[derive(Debug)]
 struct Held {
     most: usize,
-    sum: usize,
-    by_namespace: HashMap<Namespace, usize>,
+    bytes: BytesByNamespace,
 }
 
 /// The room for objects without a known parent, as a divisor of that for the content of all others.
@@ -75,12 +73,12 @@ impl WatchRoom {
 
     /// Records that an object is kept.
     pub fn add(&self, object: &Object) {
-        self.rooms.lock().of(object).add(&object.key.namespace, bytes(object));
+        self.rooms.lock().of(object).bytes.add(&object.key.namespace, bytes(object));
     }
 
     /// Records that an object is no longer kept.
     pub fn subtract(&self, object: &Object) {
-        self.rooms.lock().of(object).subtract(&object.key.namespace, bytes(object));
+        self.rooms.lock().of(object).bytes.subtract(&object.key.namespace, bytes(object));
     }
 }
 
@@ -101,36 +99,21 @@ impl Rooms {
 
 impl Held {
     fn of(most: usize) -> Self {
-        Self { most, sum: 0, by_namespace: HashMap::new() }
+        Self { most, bytes: BytesByNamespace::default() }
     }
 
     fn admits(&self, namespace: &Namespace, more: usize) -> bool {
         // However the sum is divided between namespaces. Most hosts never get beyond that.
-        if self.sum.saturating_add(more) <= self.most / 4 {
+        if self.bytes.sum().saturating_add(more) <= self.most / 4 {
             return true;
         }
-        if self.sum.saturating_add(more) > self.most {
+        if self.bytes.sum().saturating_add(more) > self.most {
             return false;
         }
-        let own = self.by_namespace.get(namespace).copied().unwrap_or_default();
-        let others = self.by_namespace.iter().filter(|(other, _)| *other != namespace);
-        let others: Vec<usize> = others.map(|(_, bytes)| *bytes).collect();
+        let own = self.bytes.of(namespace);
+        let others = self.bytes.of_each().filter(|(other, _)| *other != namespace);
+        let others: Vec<usize> = others.map(|(_, bytes)| bytes).collect();
         own.saturating_add(more) <= may_hold(own, &others, self.most)
-    }
-
-    fn add(&mut self, namespace: &Namespace, bytes: usize) {
-        self.sum = self.sum.saturating_add(bytes);
-        *self.by_namespace.entry(namespace.clone()).or_default() += bytes;
-    }
-
-    fn subtract(&mut self, namespace: &Namespace, bytes: usize) {
-        self.sum = self.sum.saturating_sub(bytes);
-        if let Some(here) = self.by_namespace.get_mut(namespace) {
-            *here = here.saturating_sub(bytes);
-            if *here == 0 {
-                self.by_namespace.remove(namespace);
-            }
-        }
     }
 }
 
@@ -167,7 +150,7 @@ mod tests {
         let modest = (0..4).filter(|number| keep(&room, object("modest", &number.to_string(), 100_000))).count();
         assert_eq!(modest, 4);
         assert!(keep(&room, object("greedy", "small", 500)), "a small object is always kept");
-        let sum = room.rooms.lock().content.sum;
+        let sum = room.rooms.lock().content.bytes.sum();
         assert!(sum <= MOST, "{sum}");
     }
 
@@ -185,14 +168,14 @@ mod tests {
         let kept = (0..500_000).take_while(|number| keep("greedy", *number)).count();
         assert!((170..190).contains(&kept), "{kept} are kept");
         assert!((0..50).all(|number| keep("modest", number)));
-        assert_eq!(room.rooms.lock().content.sum, 0, "they take no room of others");
-        assert!(room.rooms.lock().without_parent.sum <= MOST / WITHOUT_PARENT);
+        assert_eq!(room.rooms.lock().content.bytes.sum(), 0, "they take no room of others");
+        assert!(room.rooms.lock().without_parent.bytes.sum() <= MOST / WITHOUT_PARENT);
         let first = object("greedy", "0", 1).without_content(Reduced::NoParent);
         assert!(room.admits(&first, Some(&first)), "what is kept stays");
         (0..50).for_each(|number| {
             room.subtract(&object("modest", &number.to_string(), 1).without_content(Reduced::NoParent))
         });
-        assert_eq!(room.rooms.lock().without_parent.by_namespace.len(), 1);
+        assert_eq!(room.rooms.lock().without_parent.bytes.of_each().count(), 1);
     }
 
     #[test]
@@ -213,8 +196,8 @@ mod tests {
         assert!(!room.admits(&object("n", "b", 200_000), None));
         assert!(room.admits(&object("n", "a", 1_300_000), Some(&first)));
         room.subtract(&first);
-        assert_eq!(room.rooms.lock().content.sum, 0);
-        assert!(room.rooms.lock().content.by_namespace.is_empty());
+        assert_eq!(room.rooms.lock().content.bytes.sum(), 0);
+        assert_eq!(room.rooms.lock().content.bytes.of_each().count(), 0);
         assert!(room.admits(&object("n", "b", 200_000), None));
     }
 
@@ -232,7 +215,7 @@ mod tests {
             for (number, (namespace, bytes)) in objects.iter().enumerate() {
                 keep(&room, object(&namespace.to_string(), &number.to_string(), *bytes));
             }
-            let sum = room.rooms.lock().content.sum;
+            let sum = room.rooms.lock().content.bytes.sum();
             prop_assert!(sum <= MOST + objects.len() * OBJECT_OVERHEAD_BYTES, "{sum}");
         }
     }
