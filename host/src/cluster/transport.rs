@@ -2,7 +2,7 @@
 //!
 //! Built from the layers of kube's client, so that watches and single requests share connections and credentials.
 //! Single requests bypass that client's buffer, which is a task with a queue, and its body wrappers. No request is
-//! retried here: a permit to write may have ended meanwhile. Every request has a [time limit](time_limit).
+//! retried here: a permit to write may have ended meanwhile. Every request has a time limit.
 
 use std::sync::Arc;
 use std::time::Duration;

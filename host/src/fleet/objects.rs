@@ -6,7 +6,7 @@
 //! object is being deleted ──▶ parents as spec.deletionPolicy says ──▶ stopped, and the object may go
 //! ```
 //!
-//! Level-triggered: each pass compares all objects, and shows each to its [task](object_task), with what it has to know
+//! Level-triggered: each pass compares all objects, and shows each to its task, with what it has to know
 //! of the others. A pass is made when an object changes, and once a second, and waits for nothing.
 
 use std::collections::BTreeMap;

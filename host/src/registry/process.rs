@@ -1,6 +1,6 @@
 //! Pulls components in a child process, as they are compiled in one.
 //!
-//! What a registry answers may exploit its client. So the client runs in a [child](crate::sandbox::child), which gets the
+//! What a registry answers may exploit its client. So the client runs in a [child], which gets the
 //! credentials for its one registry and only the proxy and certificate variables of the environment, and is
 //! [confined](crate::registry::confinement). It leaves no certificates, connections and buffers behind in a host that is
 //! mostly idle. It opens no file, so the host looks up names for it.

@@ -1,7 +1,7 @@
 //! Compiles components to native code, in a process of its own.
 //!
 //! Hostile bytes may make a compiler use all memory, run for ever or be exploited, and even an ordinary compilation
-//! leaves tens of megabytes behind. So each compilation runs in a [child](crate::sandbox::child) that is
+//! leaves tens of megabytes behind. So each compilation runs in a [child] that is
 //! [confined](crate::sandbox::confinement) to its three streams. Its output is cached.
 //!
 //! While plugins are called, the child is stopped for most of the time, and otherwise runs at the lowest priority. The
