@@ -26,9 +26,13 @@ hotshoe := justfile_directory() / "target/release/hotshoe"
 build_host := '"' + just_executable() + '" --justfile "' + justfile() + '" build-host'
 any_host := '[ -x "' + hotshoe + '" ] || ' + build_host
 
+# The crates of the host, but for those that `test-core` tests.
+crates := "hotshoe hotshoe-cluster hotshoe-operator hotshoe-platform hotshoe-registry hotshoe-sandbox"
+
 # The unit tests of the host are compiled incrementally and with few optimisations, because only they use that build. The
 # product is always compiled with the profile of the product.
-drafted := "--config profile.release.package.hotshoe.incremental=true --config profile.release.package.hotshoe.codegen-units=64 --config profile.release.package.hotshoe.opt-level=1"
+drafted := replace_regex(crates, '(\S+) ?', "--config profile.release.package.$1.incremental=true --config profile.release.package.$1.codegen-units=64 --config profile.release.package.$1.opt-level=1 ")
+unit := drafted + "--lib " + replace_regex(crates, '(\S+) ?', "-p $1 ")
 
 # Tests on a control plane mostly wait: for back-offs, for the garbage collector, for a host that starts. The harness
 # bounds how many run at once; the additional threads are for tests that wait for their turn on a control plane of their own.
@@ -335,13 +339,13 @@ test-core *arguments: toolchain
 # The host's own tests, without a cluster
 [group('test')]
 test-unit: toolchain
-    cargo test {{ cargo }} {{ drafted }} -p hotshoe --lib
+    cargo test {{ cargo }} {{ unit }}
     cargo test {{ cargo }} -p hotshoe --test it
 
 # One unit test of the host, or a few: just t rollout::
 [group('test')]
 t *arguments: toolchain
-    cargo test {{ cargo }} {{ drafted }} -p hotshoe --lib "$@"
+    cargo test {{ cargo }} {{ unit }} "$@"
 
 # The logic of the plugins, natively
 [group('test')]

@@ -2,7 +2,7 @@
 # Shows that removing any single condition of the gate makes some test fail: each mutant of the
 # files below must be caught by a test, but for those in tests/mutants*.toml, which say why.
 #
-# Most files are in hotshoe-core, so neither kube nor wasmtime is compiled for them. Those of the host come last.
+# Most files are in hotshoe-core, so neither kube nor wasmtime is compiled for them. Those of the other crates come last.
 # Usage: tests/mutants.sh [option of `cargo mutants`…]     (hours on two cores; `--shard 1/20` runs a part)
 set -euo pipefail
 
@@ -32,5 +32,7 @@ run() {
 
 failed=
 run core tests/mutants.toml hotshoe-core --jobs 2 "$@" || failed=$?
-run host tests/mutants-host.toml hotshoe "$@" -- -- checked_apply:: registry:: server:: || failed=$?
+run cluster tests/mutants-host.toml hotshoe-cluster "$@" -- -- checked_apply:: || failed=$?
+run registry tests/mutants-host.toml hotshoe-registry "$@" || failed=$?
+run server tests/mutants-host.toml hotshoe "$@" -- -- server:: || failed=$?
 exit "${failed:-0}"

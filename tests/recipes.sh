@@ -41,7 +41,7 @@ target=$("$just" --justfile justfile --evaluate target)
 mkdir -p "$scene"/{bin,crds} "$scene"/plugins/{one,two} "$scene"/project/{crds,plugins/one,plugins/two} "$scene/target/$target/release"
 touch "$scene"/plugins/{one,two}/plugin.yaml "$scene"/project/plugins/{one,two}/plugin.yaml
 cp -R justfile Cargo.toml rust-toolchain.toml deploy "$scene"
-cp host/templates/new/project/justfile "$scene/project"
+cp host/hotshoe/templates/new/project/justfile "$scene/project"
 echo 'a kind' >"$scene/project/crds/kind.yaml"
 cat >"$scene/bin/hotshoe" <<'END'
 #!/bin/sh

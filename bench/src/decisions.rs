@@ -8,15 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use hotshoe::sandbox::candidate::Candidate;
-use hotshoe::sandbox::cases::Case;
-use hotshoe::sandbox::code_cache::Purpose;
-use hotshoe::sandbox::compile::Compiler;
-use hotshoe::sandbox::engine::Engine;
-use hotshoe::sandbox::revision::Revision;
 use hotshoe_core::check::memory_share::Account;
 use hotshoe_core::model::decision::{Call, Observation};
 use hotshoe_core::model::limits::{CACHE_BYTES, Limits};
+use hotshoe_platform::candidate::Candidate;
+use hotshoe_sandbox::cases::Case;
+use hotshoe_sandbox::code_cache::Purpose;
+use hotshoe_sandbox::compile::Compiler;
+use hotshoe_sandbox::engine::Engine;
+use hotshoe_sandbox::revision::Revision;
 
 use crate::figure::Target::AtMost;
 use crate::figure::{Figure, quantile};

@@ -3,7 +3,7 @@
 //! speed of these requests is the API server's limit.
 
 use anyhow::{Context, Result};
-use hotshoe::cluster::apply_body;
+use hotshoe_cluster::apply_body;
 use http::Method;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Service;

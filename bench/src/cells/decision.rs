@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use hotshoe::sandbox::candidate::Candidate;
-use hotshoe::sandbox::cases::Case;
-use hotshoe::sandbox::code_cache::Purpose;
-use hotshoe::sandbox::compile::Compiler;
-use hotshoe::sandbox::engine::Engine;
-use hotshoe::sandbox::revision::Revision;
 use hotshoe_core::check::memory_share::Account;
 use hotshoe_core::model::decision;
 use hotshoe_core::model::decision::{Call, Descriptor, Document};
 use hotshoe_core::model::limits::{CACHE_BYTES, Limits};
+use hotshoe_platform::candidate::Candidate;
+use hotshoe_sandbox::cases::Case;
+use hotshoe_sandbox::code_cache::Purpose;
+use hotshoe_sandbox::compile::Compiler;
+use hotshoe_sandbox::engine::Engine;
+use hotshoe_sandbox::revision::Revision;
 use serde::Serialize;
 
 use crate::figure::quantile;

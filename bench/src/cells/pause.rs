@@ -13,14 +13,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use hotshoe::reconcile::slot::Slot;
-use hotshoe::sandbox::candidate::Candidate;
-use hotshoe::sandbox::code_cache::Purpose;
-use hotshoe::sandbox::compile::Compiler;
-use hotshoe::sandbox::engine::Engine;
-use hotshoe::sandbox::revision::Revision;
 use hotshoe_core::check::memory_share::Account;
 use hotshoe_core::model::limits::{CACHE_BYTES, Limits};
+use hotshoe_operator::reconcile::slot::Slot;
+use hotshoe_platform::candidate::Candidate;
+use hotshoe_sandbox::code_cache::Purpose;
+use hotshoe_sandbox::compile::Compiler;
+use hotshoe_sandbox::engine::Engine;
+use hotshoe_sandbox::revision::Revision;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::Setup;

@@ -167,7 +167,7 @@ fn an_api_server_that_cannot_be_reached_is_waited_for() {
         plane.start_api_server();
         host.until_logged(&["INFO", "the API server answers again"]).await;
         host.ready().await;
-        let lines = host.log().lines().filter(|line| line.contains("WARN hotshoe::cluster")).count();
+        let lines = host.log().lines().filter(|line| line.contains("WARN hotshoe_cluster")).count();
         assert_eq!(lines, 1, "one clear line, and not one for each kind: {}", host.log());
         plane.restart_controllers();
         scene.create(memcached("cache", 1)).await;

@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use hotshoe::config::{HostSettings, PluginConfig};
 use hotshoe_core::check::access_request::{Access, Request};
 use hotshoe_core::check::grant::Grant;
 use hotshoe_core::model::kind::{Kind as HostKind, ObjectRef};
+use hotshoe_operator::config::{HostSettings, PluginConfig};
 use hotshoe_tests::control_plane::SYSTEM;
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::{CONFIG_MAP, DEPLOYMENT, Kind, NAMESPACE, ROLE, SECRET, SERVICE};

@@ -81,7 +81,7 @@ fn metrics_by_revision(source: &str) -> impl Iterator<Item = String> {
 #[test]
 fn the_page_on_metrics_has_every_metric() {
     let [table, by_revision] =
-        ["metrics.rs", "by_revision.rs"].map(|file| read(&Path::new("host/src/telemetry").join(file)));
+        ["metrics.rs", "by_revision.rs"].map(|file| read(&Path::new("host/operator/src/telemetry").join(file)));
     let rows: BTreeSet<String> = metrics_in_table(&table).chain(metrics_by_revision(&by_revision)).collect();
     assert_eq!(rows.len(), 32, "{rows:?}");
     is_generated(
@@ -90,9 +90,10 @@ fn the_page_on_metrics_has_every_metric() {
     );
 }
 
-/// Returns the sources of the host and of its core, without their tests.
+/// Returns the sources of the crates of the host, without their tests.
 fn sources() -> Vec<String> {
-    let mut folders: Vec<PathBuf> = ["host/src", "host/core/src"].map(repository).into();
+    let crates = ["cluster", "core", "hotshoe", "operator", "platform", "registry", "sandbox"];
+    let mut folders: Vec<PathBuf> = crates.map(|name| repository(&format!("host/{name}/src"))).into();
     let mut sources = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).expect("a folder") {

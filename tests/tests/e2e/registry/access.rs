@@ -7,8 +7,8 @@ use std::sync::mpsc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hotshoe::registry::process::VERB;
-use hotshoe::registry::{Access, Pull};
+use hotshoe_registry::process::VERB;
+use hotshoe_registry::{Access, Pull};
 use hotshoe_tests::Registry;
 use hotshoe_tests::registry::{LOGIN, Start};
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! Pulling by the host, in a confined process.
 
-use hotshoe::registry::{Access, Credentials, ImageRef, Pull, Pulled, Puller, RegistryError, Verify};
 use hotshoe_core::model::limits::COMPONENT_BYTES;
+use hotshoe_registry::{Access, Credentials, ImageRef, Pull, Pulled, Puller, RegistryError, Verify};
 use hotshoe_tests::Registry;
 use hotshoe_tests::host::program;
 use hotshoe_tests::registry::{LOGIN, Start};

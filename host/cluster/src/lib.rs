@@ -1,0 +1,54 @@
+//! All contact with the API server: watches and stores on the way in, one writer on the way out.
+//!
+//! ```text
+//! watch ─▶ store ─▶ view ─▶ (observe, decide, check, diff) ─▶ prepare, apply, repair
+//! ```
+
+pub mod access_review;
+pub mod apply;
+pub mod apply_body;
+mod boot_clock;
+pub mod checked_apply;
+pub mod client;
+pub mod config_map;
+pub mod credentials;
+pub mod discovery;
+pub mod error;
+pub mod events;
+mod field_index;
+pub mod foreign_lease;
+pub mod holders;
+pub mod identity;
+pub mod impersonation;
+pub mod lease;
+mod lease_keeper;
+mod lease_object;
+pub mod lease_status;
+mod live_patch;
+pub mod namespace;
+pub mod outage;
+mod pages;
+pub mod parent;
+pub mod plugin_object;
+mod prepare;
+pub mod pull_secret;
+pub mod rate_limit;
+pub mod raw_object;
+pub mod repair;
+#[cfg(test)]
+mod served;
+pub mod shards;
+pub mod shared_watch;
+pub mod status_schema;
+pub mod store;
+pub mod time;
+mod time_limit;
+pub mod transport;
+mod turns;
+pub mod view;
+pub mod watch;
+pub mod write_slots;
+
+// So that a file that the tests of other crates include names this crate as they do.
+#[cfg(test)]
+extern crate self as hotshoe_cluster;

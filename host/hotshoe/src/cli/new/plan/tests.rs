@@ -1,0 +1,172 @@
+//! Tests of the planned files, without writing them.
+
+use std::fs;
+
+use clap::Parser;
+
+use super::*;
+use hotshoe_sandbox::cases::Case;
+
+#[derive(Parser)]
+struct Options {
+    #[command(flatten)]
+    container: Container,
+}
+
+fn names(plugin: &str) -> Names {
+    Names {
+        plugin: plugin.into(),
+        group: "cache".into(),
+        domain: "example.org".into(),
+        version: "v1".into(),
+        kind: "MyCache".into(),
+        plural: "mycaches".into(),
+    }
+}
+
+fn plan(place: &Place, language: Language, options: &[&str]) -> Plan {
+    let options = Options::parse_from(["new"].iter().chain(options));
+    Plan::new(place, names("my-cache"), language, &options.container, None).unwrap()
+}
+
+fn empty() -> (tempfile::TempDir, Place) {
+    let dir = tempfile::tempdir().unwrap();
+    let place = Place::Empty(dir.path().to_owned());
+    (dir, place)
+}
+
+const EVERYTHING: [&str; 8] = [
+    "--image",
+    "memcached:1.6",
+    "--image-container-command",
+    "memcached,-m=64,say \"hi\"",
+    "--image-container-port",
+    "11211",
+    "--run-as-user",
+    "1001",
+];
+
+#[test]
+fn every_template_renders_to_what_hosts_and_kubernetes_read() {
+    let (_dir, place) = empty();
+    for language in Language::ALL {
+        for options in [&[][..], &EVERYTHING, &["--image", "nginx"]] {
+            let plan = plan(&place, language, options);
+            let mut cases = 0;
+            for path in plan.files.paths() {
+                let text = plan.files.text(path.to_str().unwrap());
+                let shown = path.display();
+                assert!(text.ends_with('\n') && !text.ends_with("\n\n"), "{shown}: {text}");
+                let is_verbatim = ["justfile", ".github/workflows/ci.yaml"].iter().any(|file| path.ends_with(file));
+                assert!(is_verbatim || !text.contains("{%") && !text.contains("{{"), "{shown}: {text}");
+                if path.extension().is_some_and(|extension| extension == "yaml") {
+                    serde_saphyr::from_str::<serde_json::Value>(text)
+                        .unwrap_or_else(|error| panic!("{shown}: {error}"));
+                }
+                if path.parent().is_some_and(|parent| parent.ends_with("cases")) {
+                    Case::from_yaml(text).unwrap_or_else(|error| panic!("{shown}: {error}"));
+                    cases += 1;
+                }
+            }
+            assert_eq!(cases, 4);
+            let manifest: hotshoe_operator::config::manifest::Plugin =
+                serde_saphyr::from_str(plan.files.text("plugins/my-cache/plugin.yaml")).unwrap();
+            assert_eq!(manifest.metadata.name, "my-cache");
+            assert_eq!(manifest.spec.parent.unwrap().to_string(), "MyCache.cache.example.org");
+        }
+    }
+}
+
+#[test]
+fn the_options_of_deploy_image_are_in_the_code_the_kind_and_the_cases() {
+    let (_dir, place) = empty();
+    for (language, file, command, port, user) in [
+        (
+            Language::Rust,
+            "src/lib.rs",
+            "[\"memcached\", \"-m=64\", \"say \\\"hi\\\"\"]",
+            "container_port",
+            "run_as_user(1001)",
+        ),
+        (
+            Language::Python,
+            "src/my_cache.py",
+            "[\"memcached\", \"-m=64\", \"say \\\"hi\\\"\"]",
+            "11211",
+            "\"runAsUser\": 1001",
+        ),
+        (
+            Language::JavaScript,
+            "plugin.js",
+            "[\"memcached\", \"-m=64\", \"say \\\"hi\\\"\"]",
+            "11211",
+            "runAsUser: 1001",
+        ),
+    ] {
+        let plan = plan(&place, language, &EVERYTHING);
+        let text = plan.files.text(&format!("plugins/my-cache/{file}"));
+        for words in [command, port, user] {
+            assert!(text.contains(words), "{file} has no {words}:\n{text}");
+        }
+        assert!(plan.files.text("crds/cache.example.org_mycaches.yaml").contains("default: 11211"));
+        assert!(plan.files.text("crds/samples/cache_v1_mycache.yaml").contains("containerPort: 11211"));
+        assert!(plan.files.text("plugins/my-cache/plugin.yaml").contains("image: \"memcached:1.6\""));
+        let case = plan.files.text("plugins/my-cache/cases/first-sight.yaml");
+        assert!(case.contains("runAsUser: 1001") && case.contains("\"say \\\"hi\\\"\""), "{case}");
+    }
+}
+
+#[test]
+fn a_project_has_what_its_language_needs() {
+    let (_dir, place) = empty();
+    let paths = |language| -> Vec<String> {
+        plan(&place, language, &[]).files.paths().map(|path| path.display().to_string()).collect()
+    };
+    let common = ["justfile", ".gitignore", ".github/workflows/ci.yaml", "wit/world.wit", "README.md"];
+    for (language, own, not) in [
+        (Language::Rust, ["Cargo.toml", "plugins/my-cache/src/bin/crd.rs"], "plugins/my-cache/crd.yaml"),
+        (Language::Python, ["plugins/my-cache/pyproject.toml", "plugins/my-cache/crd.yaml"], "Cargo.toml"),
+        (Language::JavaScript, ["plugins/my-cache/package.json", "plugins/my-cache/crd.yaml"], "Cargo.toml"),
+    ] {
+        let paths = paths(language);
+        for path in common.iter().chain(&own) {
+            assert!(paths.iter().any(|there| there == path), "{path}: {paths:?}");
+        }
+        assert!(!paths.iter().any(|there| there == not), "{not}: {paths:?}");
+    }
+}
+
+#[test]
+fn an_existing_project_gets_a_plugin_and_keeps_its_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = Place::Project(dir.path().to_owned());
+    fs::write(dir.path().join("rustfmt.toml"), "").unwrap();
+    let plan = plan(&place, Language::Rust, &[]);
+    let paths: Vec<_> = plan.files.paths().map(Path::to_owned).collect();
+    assert!(
+        !paths.iter().any(|path| ["justfile", "rustfmt.toml", "README.md"].iter().any(|file| path == Path::new(file)))
+    );
+    assert!(paths.contains(&PathBuf::from("Cargo.toml")) && paths.contains(&PathBuf::from("rust-toolchain.toml")));
+    fs::create_dir_all(dir.path().join("plugins/my-cache")).unwrap();
+    let options = Options::parse_from(["new"]);
+    let error = Plan::new(&place, names("my-cache"), Language::Rust, &options.container, None).unwrap_err().to_string();
+    assert!(error.contains("plugins/my-cache is there already; nothing was written"), "{error}");
+}
+
+#[test]
+fn a_local_sdk_takes_the_place_of_the_released_one() {
+    let (_dir, place) = empty();
+    let options = Options::parse_from(["new"]);
+    for (language, file, released, local) in [
+        (Language::Rust, "Cargo.toml", "hotshoe-sdk = \"0.1\"", "hotshoe-sdk = { path = \"/a b/sdk\" }"),
+        (Language::Python, "plugins/my-cache/pyproject.toml", "hotshoe-sdk==0.1.*", "path = \"/a b/sdk\""),
+        (Language::JavaScript, "plugins/my-cache/package.json", "\"^0.1.0\"", "\"file:/a b/sdk\""),
+    ] {
+        let text = |sdk: Option<PathBuf>| {
+            let plan = Plan::new(&place, names("my-cache"), language, &options.container, sdk).unwrap();
+            plan.files.text(file).to_owned()
+        };
+        assert!(text(None).contains(released) && !text(None).contains("/a b/sdk"), "{}", text(None));
+        assert!(text(Some("/a b/sdk".into())).contains(local), "{}", text(Some("/a b/sdk".into())));
+    }
+}

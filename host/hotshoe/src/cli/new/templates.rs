@@ -1,0 +1,162 @@
+//! The templates of a new project, from `host/hotshoe/templates/new`, and the values that are put into them.
+
+use anyhow::Context as _;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Serde;
+use minijinja::{Environment, UndefinedBehavior};
+use serde::Serialize;
+
+use crate::cli::project::Language;
+
+/// A file below a plugin's folder, its template, and its purpose for the plugin's README; empty if it is not listed
+/// there.
+type Template = (&'static str, &'static str, &'static str);
+
+macro_rules! template {
+    ($path:literal) => {
+        include_str!(concat!("../../../templates/new/", $path))
+    };
+}
+
+const RUST: [Template; 5] = [
+    ("Cargo.toml", template!("rust/Cargo.toml.j2"), ""),
+    ("src/lib.rs", template!("rust/lib.rs.j2"), "the logic"),
+    ("src/api.rs", template!("rust/api.rs.j2"), "the kind and the configuration; the CRD is made from these types"),
+    ("src/bin/crd.rs", template!("rust/crd.rs.j2"), ""),
+    ("tests/operator.rs", template!("rust/tests.rs.j2"), "the logic, tested natively"),
+];
+const PYTHON: [Template; 4] = [
+    ("pyproject.toml", template!("python/pyproject.toml.j2"), ""),
+    ("src/{{ module }}.py", template!("python/plugin.py.j2"), "the logic"),
+    ("tests/test_operator.py", template!("python/test.py.j2"), "the logic, tested natively"),
+    ("crd.yaml", template!("plugin/crd.yaml.j2"), "the CRD of the kind"),
+];
+const JAVASCRIPT: [Template; 4] = [
+    ("package.json", template!("javascript/package.json.j2"), ""),
+    ("plugin.js", template!("javascript/plugin.js.j2"), "the logic"),
+    ("test/operator.test.js", template!("javascript/test.js.j2"), "the logic, tested natively"),
+    ("crd.yaml", template!("plugin/crd.yaml.j2"), "the CRD of the kind"),
+];
+const ALL_LANGUAGES: [Template; 6] = [
+    ("plugin.yaml", template!("plugin/plugin.yaml.j2"), ""),
+    ("README.md", template!("plugin/README.md.j2"), ""),
+    ("cases/first-sight.yaml", template!("plugin/cases/first-sight.yaml.j2"), ""),
+    ("cases/becoming-ready.yaml", template!("plugin/cases/becoming-ready.yaml.j2"), ""),
+    ("cases/available.yaml", template!("plugin/cases/available.yaml.j2"), ""),
+    ("cases/refused.yaml", template!("plugin/cases/refused.yaml.j2"), ""),
+];
+
+/// The CRD. For a plugin in Rust too, although the crate prints it later.
+pub(super) const CRD: &str = template!("plugin/crd.yaml.j2");
+pub(super) const SAMPLE: &str = template!("plugin/sample.yaml.j2");
+pub(super) const README: &str = template!("project/README.md.j2");
+/// The workspace of a project's crates.
+pub(super) const WORKSPACE: &str = template!("rust/workspace.toml.j2");
+
+/// The files that every project has beside the contract. They do not depend on names.
+pub(super) const PROJECT: [(&str, &str); 3] = [
+    ("justfile", template!("project/justfile")),
+    (".gitignore", template!("project/gitignore")),
+    (".github/workflows/ci.yaml", template!("project/ci.yaml")),
+];
+
+/// The files that a project with crates has beside the manifest of its workspace. `Cargo.lock` has the versions of
+/// dependencies that the SDK was tested with; Cargo removes those that are not needed. It is a copy: otherwise each new
+/// plugin in this repository would have the host compiled again.
+pub(super) const CRATES: [(&str, &str); 4] = [
+    ("Cargo.lock", template!("rust/Cargo.lock")),
+    ("rust-toolchain.toml", include_str!("../../../../../rust-toolchain.toml")),
+    ("rustfmt.toml", template!("project/rustfmt.toml")),
+    (".cargo/config.toml", include_str!("../../../../../plugins/.cargo/config.toml")),
+];
+
+/// Returns the templates of a plugin in this language.
+pub(super) fn of(language: Language) -> Vec<Template> {
+    let own: &[Template] = match language {
+        Language::Rust => &RUST,
+        Language::Python => &PYTHON,
+        Language::JavaScript => &JAVASCRIPT,
+    };
+    own.iter().chain(&ALL_LANGUAGES).copied().collect()
+}
+
+/// The values that are put into the templates.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Context {
+    /// The name of the plugin.
+    pub(super) name: String,
+    /// The name of the plugin's crate or module, as code spells it.
+    pub(super) module: String,
+    /// The name of the component's file.
+    pub(super) file: String,
+    /// The title of the project's README.
+    pub(super) title: String,
+    pub(super) api_group: String,
+    pub(super) api_version: String,
+    pub(super) version: String,
+    pub(super) kind: String,
+    pub(super) plural: String,
+    pub(super) plural_by_rule: String,
+    pub(super) singular: String,
+    pub(super) image: String,
+    pub(super) command: Vec<String>,
+    pub(super) port: Option<u16>,
+    pub(super) run_as_user: Option<u32>,
+    /// The released version of the SDK.
+    pub(super) sdk_version: String,
+    /// The path of a copy of the SDK that is used instead.
+    pub(super) sdk_path: Option<String>,
+    /// The files that the plugin's README lists, with their purposes.
+    pub(super) files: Vec<(String, &'static str)>,
+}
+
+impl Context {
+    /// Renders a template with these values.
+    ///
+    /// # Errors
+    /// If the template uses a value that does not exist.
+    pub(super) fn render(&self, template: &str) -> anyhow::Result<String> {
+        let mut environment = Environment::new();
+        environment.set_undefined_behavior(UndefinedBehavior::Strict);
+        environment.set_syntax(SyntaxConfig::builder().keep_trailing_newline(true).build()?);
+        environment.add_filter("quoted", quoted);
+        let rendered = environment.render_str(template, Serde(self));
+        rendered.context("a template of this program cannot be used; that is a defect of it")
+    }
+}
+
+/// Quotes a text so that YAML, TOML, Rust, Python and JavaScript all read it the same. It has no control characters, so
+/// only quotes and backslashes are escaped.
+fn quoted(text: String) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn a_project_gets_the_versions_that_the_plugins_here_are_tested_with() {
+        let tested = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugins/Cargo.lock")).unwrap();
+        fn fetched(lock: &str) -> HashSet<&str> {
+            let packages = lock.split("[[package]]").skip(1).filter(|package| package.contains("checksum = "));
+            packages.map(|package| package.split("dependencies = ").next().unwrap_or_default().trim()).collect()
+        }
+        let (copied, tested) = (fetched(CRATES[0].1), fetched(&tested));
+        let other: Vec<_> = copied.difference(&tested).collect();
+        assert!(
+            copied.len() > 20 && other.is_empty(),
+            "copy plugins/Cargo.lock to host/hotshoe/templates/new/rust: {other:#?}"
+        );
+    }
+
+    #[test]
+    fn a_text_between_quotes_is_read_back_by_yaml() {
+        for text in ["a", "say \"hi\"", r"C:\temp\new", "{{ a }} #: &", "ä"] {
+            assert_eq!(serde_saphyr::from_str::<String>(&quoted(text.to_owned())).unwrap(), text);
+            assert_eq!(serde_json::from_str::<String>(&quoted(text.to_owned())).unwrap(), text);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! `hotshoe reload`: has a running host activate the component that is in its file now.
+
+use std::process::ExitCode;
+
+use serde_json::Value;
+
+use crate::cli::host_client::read;
+use crate::cli::status::or_dash;
+use crate::cli::target::OnePlugin;
+use crate::cli::terminal;
+use crate::cli::terminal::Output;
+use crate::server::verb::AdminVerb;
+use hotshoe_operator::reconcile::slot::Refused;
+use hotshoe_operator::rollout::status::PluginStatus;
+
+/// Have a running host activate the component that is there now
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example: hotshoe build plugins/memcached && hotshoe reload memcached\n\
+                  \n\
+                  The host reads its component file and reports the outcome. It reads another plugin.yaml by itself \
+                  within a second, and with `hotshoe run --follow` the component as well.\n\
+                  \n\
+                  Exit code 1 means that the component was not activated, and the last good one stays active.")]
+pub struct Args {
+    #[command(flatten)]
+    plugin: OnePlugin,
+}
+
+impl Args {
+    /// Sends the command, and prints whether the component is active.
+    ///
+    /// # Errors
+    /// When no host answers, or it has no such plugin.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let status = super::runtime()?.block_on(self.plugin.ask(AdminVerb::Reload, None))?;
+        print(&status, self.plugin.output)
+    }
+}
+
+/// Prints whether the offered component is active now.
+///
+/// # Errors
+/// When it cannot be written, or the host's answer is of another version.
+pub(super) fn print(status: &Value, output: Output) -> anyhow::Result<ExitCode> {
+    let plugin = read(status)?;
+    let is_active = report(&plugin);
+    output.print(status, || Ok(if is_active { decides(&plugin) } else { String::new() }))?;
+    Ok(if is_active { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Returns whether the offered component is active. If not, reports why.
+fn report(plugin: &PluginStatus) -> bool {
+    let file_refused = &plugin.plugin_file.refused;
+    if let Some(why) = file_refused {
+        terminal::note(format_args!("plugin.yaml is rejected, and the last valid one stays in effect: {why}"));
+    }
+    if let Some(Refused { digest, reason, message }) = &plugin.refused {
+        terminal::note(format_args!("not activated: {}: {reason}: {message}", or_dash(*digest)));
+        match plugin.digest {
+            Some(digest) => terminal::note(format_args!("{} stays on {digest}", plugin.name)),
+            None => terminal::note(format_args!("{} has no active component", plugin.name)),
+        }
+        return false;
+    }
+    if file_refused.is_some() {
+        return false;
+    }
+    if plugin.digest.is_none() {
+        let waiting = plugin.waiting.as_deref().unwrap_or("it is starting");
+        terminal::note(format_args!("{} has no active component yet: {waiting}", plugin.name));
+    }
+    plugin.digest.is_some()
+}
+
+/// Names the active component, and its canary.
+pub(super) fn decides(plugin: &PluginStatus) -> String {
+    let version = plugin.version.as_deref().unwrap_or("-");
+    let canary = plugin.canary.as_ref().map(|canary| format!("{canary}\n")).unwrap_or_default();
+    format!("{} decides with {} (version {version})\n{canary}", plugin.name, or_dash(plugin.digest))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_reload_fails_where_no_component_is_active() {
+        let status = |digest: Value| {
+            json!({
+                "name": "memcached", "source": "m.wasm", "pluginFile": { "file": "plugin.yaml" }, "ready": false,
+                "digest": digest, "version": "1", "parents": 0, "queued": 0, "running": 0,
+                "breaker": { "state": "closed", "strikes": 0 }, "watches": []
+            })
+        };
+        let code = |digest: Value| format!("{:?}", print(&status(digest), Output::Text).unwrap());
+        assert_eq!(code(Value::Null), format!("{:?}", ExitCode::FAILURE));
+        assert_eq!(code("3f".repeat(32).into()), format!("{:?}", ExitCode::SUCCESS));
+    }
+}

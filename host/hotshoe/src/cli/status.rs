@@ -1,0 +1,291 @@
+//! `hotshoe status`: shows the state of a running host.
+
+use std::process::ExitCode;
+
+use crate::cli::host_client::{HostOptions, read};
+use crate::cli::target;
+use crate::cli::terminal::Output;
+use crate::server::admin::HostStatus;
+use hotshoe_cluster::error::APPLY_RIGHTS;
+use hotshoe_cluster::lease_status::LeaseStatus;
+use hotshoe_core::flow::circuit::State;
+use hotshoe_core::flow::circuit_breaker::{BreakerStatus, NamespaceCircuit};
+use hotshoe_core::flow::unanswered::UnansweredWritesStatus;
+use hotshoe_core::model::digest::Digest;
+use hotshoe_operator::reconcile::slot::Refused;
+use hotshoe_operator::reconcile::survey::{Deleting, Stalled, StalledParent};
+use hotshoe_operator::rollout::status::{MemoryStatus, PluginStatus, Trouble};
+
+/// Show the state of a running host and its plugins
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Example: hotshoe status -o json\n\nExit code 1 means that the host is not ready, or not there."
+)]
+pub struct Args {
+    #[command(flatten)]
+    host: HostOptions,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+impl Args {
+    /// Reads the status from the host, and prints it.
+    ///
+    /// # Errors
+    /// When no host answers.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let answer = super::runtime()?.block_on(self.host.get("/status"))?;
+        let status: HostStatus = read(&answer)?;
+        self.output.print(&answer, || Ok(page(&status)))?;
+        Ok(if status.ready { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+fn page(status: &HostStatus) -> String {
+    let mut page = format!("hotshoe {} on context {}\n", status.version, status.context);
+    page.extend(status.leases.iter().map(lease_line));
+    page += &format!(
+        "{:<16} {:<6} {:<10} {:<14} {:>7} {:>6}  NOTE\n",
+        "PLUGIN", "READY", "VERSION", "DIGEST", "PARENTS", "QUEUED"
+    );
+    for plugin in &status.plugins {
+        page += &row(plugin);
+        for note in notes(plugin) {
+            page += &format!("  {note}\n");
+        }
+    }
+    page
+}
+
+/// Returns who holds a Lease, until when, and what is wrong with it.
+fn lease_line(lease: &LeaseStatus) -> String {
+    let LeaseStatus { name, held, holder, seconds, problem, .. } = lease;
+    let until = seconds.map(|seconds| format!(", {seconds} s from now unless renewed")).unwrap_or_default();
+    let held = match holder {
+        _ if *held => format!("this host holds it until{}", until.trim_start_matches(',')),
+        Some(holder) => format!("{holder} holds it until{}; this host stands by", until.trim_start_matches(',')),
+        None => "none holds it; this host stands by".to_owned(),
+    };
+    let problem = problem.as_ref().map(|problem| format!("  {problem}\n")).unwrap_or_default();
+    format!("Lease {name}: {held}\n{problem}")
+}
+
+fn row(plugin: &PluginStatus) -> String {
+    let row = format!(
+        "{:<16} {:<6} {:<10} {:<14} {:>7} {:>6}  {}",
+        plugin.name,
+        if plugin.ready { "yes" } else { "no" },
+        plugin.version.as_deref().unwrap_or("-"),
+        or_dash(plugin.digest),
+        plugin.parents,
+        plugin.queued,
+        plugin.waiting.as_deref().unwrap_or_default()
+    );
+    row.trim_end().to_owned() + "\n"
+}
+
+/// Says for which objects a plugin is not called.
+fn circuit_notes(breaker: &BreakerStatus) -> Vec<String> {
+    let circuit = |state: State, seconds: Option<u64>| {
+        let left = seconds.map(|seconds| format!(" for another {seconds} s")).unwrap_or_default();
+        format!("circuit {}{left}", state.as_str())
+    };
+    let mut notes = Vec::new();
+    if breaker.state != State::Closed {
+        let last = breaker.parent.as_ref().map(|parent| format!(", at last for {parent}")).unwrap_or_default();
+        let circuit = circuit(breaker.state, breaker.seconds);
+        notes.push(format!("{circuit}: it failed too often to be called{last}; another component closes it"));
+    }
+    notes.extend(breaker.namespaces.iter().map(|NamespaceCircuit { namespace, parent, state, seconds }| {
+        let circuit = circuit(*state, *seconds);
+        format!("namespace {namespace}: {circuit}: it failed too often for the objects there, at last for {parent}; fix or delete that object")
+    }));
+    let more = breaker.namespace_count.saturating_sub(breaker.namespaces.len());
+    if more > 0 {
+        notes.push(format!("{more} more namespaces: circuit open: it failed too often for the objects there"));
+    }
+    notes
+}
+
+/// Lists what needs attention.
+fn notes(plugin: &PluginStatus) -> Vec<String> {
+    let mut notes = Vec::new();
+    notes.extend(circuit_notes(&plugin.breaker));
+    if let Some(UnansweredWritesStatus { count, last, seconds }) = &plugin.unanswered {
+        notes.push(format!(
+            "{count} writes of the last ten minutes had no answer in time while the API server answers others, \
+             which counts against the plugin; the last was {last}, {seconds} s ago: write less, or smaller objects"
+        ));
+    }
+    notes.extend(plugin.standing_by.clone());
+    notes.extend(plugin.fetch_failing.clone());
+    if let Some(why) = &plugin.removal {
+        notes.push(format!("its Plugin object is being deleted: {why}"));
+    }
+    if let Some(why) = &plugin.unable {
+        notes.push(format!("nothing is written, for the host may not impersonate its account: {why}; {APPLY_RIGHTS}"));
+    }
+    let Trouble { failing, refused } = plugin.trouble;
+    if failing > 0 {
+        notes.push(format!("fails on {failing} of {}: their Events and conditions say why", plugin.parents));
+    }
+    if refused > 0 {
+        notes.push(format!("children of {refused} of {} are refused: their conditions say why", plugin.parents));
+    }
+    if let Some(stalled) = &plugin.stalled {
+        notes.push(stalled_note(stalled, plugin.parents));
+    }
+    if let Some(Deleting { count, oldest, seconds, reason }) = &plugin.deleting {
+        notes.push(format!(
+            "{count} of {} have been deleting for more than a minute; the oldest is {oldest}, for {seconds} s: {reason}",
+            plugin.parents
+        ));
+    }
+    if let MemoryStatus { held, may_hold: Some(may_hold) } = plugin.memory
+        && plugin.memory.is_nearly_full()
+    {
+        notes.push(format!(
+            "takes {held} bytes of the memory that all plugins share, and may take {may_hold}: \
+             a decision that adds more is refused; have the plugin write less status and own fewer children, \
+             or give the host more memory"
+        ));
+    }
+    if let Some(canary) = &plugin.canary {
+        notes.push(canary.to_string());
+    }
+    if let Some(why) = &plugin.plugin_file.refused {
+        notes.push(format!("plugin.yaml is rejected, and the last valid one stays in effect: {why}"));
+    }
+    if let Some(lacking) = &plugin.plugin_file.not_granted {
+        notes.push(format!("less granted: {lacking}"));
+    }
+    if let Some(Refused { digest, reason, message }) = &plugin.refused {
+        notes.push(format!("not activated: {}: {reason}: {message}", or_dash(*digest)));
+    }
+    if let Some(why) = &plugin.history_failing {
+        notes.push(format!("earlier revisions cannot be kept for a rollback: {why}; let the host write there"));
+    }
+    // With no active and no refused component, the plugin's row already says what it waits for.
+    if let Some(in_progress) =
+        plugin.in_progress.as_ref().filter(|_| plugin.digest.is_some() || plugin.refused.is_some())
+    {
+        notes.push(target::progress(in_progress));
+    }
+    notes
+}
+
+fn stalled_note(Stalled { count, parents }: &Stalled, all: usize) -> String {
+    let shown =
+        |StalledParent { object, tries, reason }: &StalledParent| format!("{object} ({reason}, tries: {tries})");
+    let mut named: Vec<_> = parents.iter().map(shown).collect();
+    if count > &parents.len() {
+        named.push(format!("and {} more", count - parents.len()));
+    }
+    let named = named.join(", ");
+    format!("{count} of {all} are stalled, and not tried again until they, the plugin or plugin.yaml change: {named}")
+}
+
+/// Returns the short form of a digest, or a dash if there is none.
+pub(super) fn or_dash(digest: Option<Digest>) -> String {
+    digest.map_or_else(|| "-".to_owned(), |digest| digest.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn plugin(more: Value) -> PluginStatus {
+        let mut value = json!({
+            "name": "memcached", "source": "m.wasm", "pluginFile": { "file": "plugin.yaml" }, "ready": true,
+            "parents": 0, "queued": 0, "running": 0, "breaker": { "state": "closed", "strikes": 0 }, "watches": []
+        });
+        value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        read(&value).unwrap()
+    }
+
+    #[test]
+    fn the_number_of_failing_and_refused_objects_is_noted() {
+        let trouble = json!({ "failing": 2, "refused": 1 });
+        let noted = notes(&plugin(json!({ "parents": 5, "trouble": trouble })));
+        assert!(noted[0].starts_with("fails on 2 of 5") && noted[1].contains("children of 1 of 5"), "{noted:?}");
+        assert!(notes(&plugin(json!({ "parents": 5 }))).is_empty());
+    }
+
+    #[test]
+    fn writes_without_an_answer_are_noted_with_the_last_of_them() {
+        let unanswered = json!({ "count": 3, "last": "ConfigMap shop/bulk", "seconds": 5 });
+        let noted = notes(&plugin(json!({ "unanswered": unanswered })));
+        assert!(noted[0].starts_with("3 writes of the last ten minutes had no answer"), "{noted:?}");
+        assert!(noted[0].contains("the last was ConfigMap shop/bulk, 5 s ago"), "{noted:?}");
+    }
+
+    #[test]
+    fn stalled_objects_are_noted_by_name_with_their_tries_and_reasons() {
+        let parents = json!([
+            { "object": "shop/a", "tries": 3, "reason": "Trapped" },
+            { "object": "shop/b", "tries": 3, "reason": "PluginFailed" },
+        ]);
+        let noted =
+            |count: usize| notes(&plugin(json!({ "parents": 5, "stalled": { "count": count, "parents": parents } })));
+        let said = "2 of 5 are stalled, and not tried again until they, the plugin or plugin.yaml change: \
+                    shop/a (Trapped, tries: 3), shop/b (PluginFailed, tries: 3)";
+        assert_eq!(noted(2), [said]);
+        assert!(noted(5)[0].ends_with(", and 3 more"));
+    }
+
+    #[test]
+    fn long_deletions_are_noted_with_the_oldest_and_its_reason() {
+        let deleting = json!({ "count": 2, "oldest": "shop/cache", "seconds": 90, "reason": "Trapped: unreachable" });
+        let noted = notes(&plugin(json!({ "parents": 5, "deleting": deleting })));
+        let said = "2 of 5 have been deleting for more than a minute; the oldest is shop/cache, for 90 s: Trapped: unreachable";
+        assert_eq!(noted, [said]);
+    }
+
+    #[test]
+    fn a_plugin_near_its_limit_of_memory_is_noted() {
+        let noted = |held: usize| notes(&plugin(json!({ "memory": { "held": held, "mayHold": 1_000 } })));
+        assert!(noted(899).is_empty());
+        assert!(noted(900)[0].starts_with("takes 900 bytes of the memory that all plugins share, and may take 1000"));
+    }
+
+    #[test]
+    fn a_canary_is_noted_with_its_share_and_its_time_or_what_it_waits_for() {
+        let canary = |waits: Value| {
+            let (digest, since, until) = ("cd".repeat(32), "2026-11-25T04:00:00Z", "2026-11-25T04:10:00Z");
+            json!({ "canary": {
+                "digest": digest, "version": "2", "share": "10%", "parents": 3, "since": since, "until": until, "waitsFor": waits
+            } })
+        };
+        let since = "revision cdcdcdcdcdcd (2) is the canary for 10%: 3 parents since 2026-11-25T04:00:00Z, ";
+        assert_eq!(notes(&plugin(canary(Value::Null))), [format!("{since}until 2026-11-25T04:10:00Z")]);
+        assert_eq!(notes(&plugin(canary(json!("it is paused")))), [format!("{since}it is paused")]);
+    }
+
+    #[test]
+    fn a_history_that_cannot_be_kept_is_noted() {
+        let noted = notes(&plugin(json!({ "historyFailing": "/cache/revisions/memcached: No space left" })));
+        assert!(matches!(&*noted, [note] if note.contains("/cache/revisions/memcached: No space left")), "{noted:?}");
+    }
+
+    #[test]
+    fn a_component_that_waits_beside_the_active_one_is_noted_with_what_it_waits_for() {
+        let (old, new) = ("ab".repeat(32), "cd".repeat(32));
+        let in_progress = json!({ "digest": new, "waitsFor": "the caches are being filled: Ingress is being listed" });
+        let noted = ["activating: cdcdcdcdcdcd: the caches are being filled: Ingress is being listed"];
+        assert_eq!(notes(&plugin(json!({ "digest": old, "inProgress": in_progress }))), noted);
+        assert!(
+            notes(&plugin(json!({ "inProgress": in_progress, "waiting": "the caches are being filled" }))).is_empty()
+        );
+        assert!(notes(&plugin(json!({ "digest": old, "inProgress": null }))).is_empty());
+    }
+
+    #[test]
+    fn a_plugin_whose_account_the_host_may_not_impersonate_is_noted_with_what_to_do() {
+        assert!(notes(&plugin(json!({ "unable": null }))).is_empty());
+        let notes = notes(&plugin(json!({ "unable": "it cannot impersonate" })));
+        assert!(notes[0].contains("it cannot impersonate") && notes[0].contains("hotshoe rbac"), "{notes:?}");
+    }
+}

@@ -1,0 +1,146 @@
+//! The arguments of commands about one plugin of a running host, how the plugin is chosen, and how progress is reported
+//! while a command waits.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::cli::host_client::{HostOptions, read};
+use crate::cli::terminal;
+use crate::cli::terminal::Output;
+use crate::server::admin::HostStatus;
+use crate::server::verb::AdminVerb;
+use hotshoe_core::model::names;
+use hotshoe_core::model::sanitize::clean;
+use hotshoe_operator::rollout::status::InProgress;
+
+/// How often progress is polled.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// The maximum length of a progress line, in bytes: it may contain names that the component chose.
+const MAX_PROGRESS_BYTES: usize = 1_000;
+
+/// The arguments that name one plugin of one host.
+#[derive(clap::Args, Debug)]
+pub(super) struct OnePlugin {
+    /// Which plugin [default: the only one of the host]
+    #[arg(value_parser = plugin_name)]
+    plugin: Option<String>,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Output,
+    #[command(flatten)]
+    host: HostOptions,
+}
+
+impl OnePlugin {
+    /// Requests a document about the plugin.
+    ///
+    /// # Errors
+    /// When no host answers, or it has no such plugin.
+    pub(super) async fn get(&self, verb: AdminVerb) -> anyhow::Result<Value> {
+        self.host.get(&verb.path(&self.chosen().await?, None)).await
+    }
+
+    /// Returns the plugin that is named, or the only one of the host.
+    ///
+    /// # Errors
+    /// When no host answers, or it has several, which are listed.
+    async fn chosen(&self) -> anyhow::Result<String> {
+        if let Some(named) = &self.plugin {
+            return Ok(named.clone());
+        }
+        let status: HostStatus = read(&self.host.get("/status").await?)?;
+        only(status.plugins.into_iter().map(|plugin| plugin.name).collect())
+    }
+
+    /// Sends a command about the plugin, and reports its progress on standard error while it waits.
+    ///
+    /// # Errors
+    /// When no host answers, or it refuses.
+    pub(super) async fn ask(&self, verb: AdminVerb, digest: Option<&str>) -> anyhow::Result<Value> {
+        let plugin = self.chosen().await?;
+        let path = verb.path(&plugin, digest);
+        tokio::select! {
+            answer = self.host.post(&path) => answer,
+            never = self.report_progress(&plugin) => match never {},
+        }
+    }
+
+    async fn report_progress(&self, plugin: &str) -> Infallible {
+        let mut reported = None;
+        loop {
+            tokio::time::sleep(POLL_INTERVAL).await;
+            let news = self.in_progress(plugin).await.filter(|news| reported.as_ref() != Some(news));
+            let Some(news) = news else { continue };
+            terminal::note(progress(&news));
+            reported = Some(news);
+        }
+    }
+
+    async fn in_progress(&self, plugin: &str) -> Option<InProgress> {
+        let status: HostStatus = read(&self.host.get("/status").await.ok()?).ok()?;
+        status.plugins.into_iter().find(|running| running.name == plugin)?.in_progress
+    }
+}
+
+/// Returns the only plugin of a host.
+fn only(mut plugins: Vec<String>) -> anyhow::Result<String> {
+    match (plugins.pop(), plugins.is_empty()) {
+        (Some(only), true) => Ok(only),
+        (None, _) => anyhow::bail!("the host runs no plugin"),
+        (Some(last), false) => {
+            anyhow::bail!("no plugin is named, and the host runs {} and {last}; name one", plugins.join(", "))
+        }
+    }
+}
+
+/// Checks the name of a plugin, which becomes a part of a path.
+pub(super) fn plugin_name(text: &str) -> Result<String, &'static str> {
+    let is_valid = names::is_label(text);
+    is_valid
+        .then(|| text.to_owned())
+        .ok_or("a plugin is named as in its plugin.yaml: lower-case letters, digits and `-`")
+}
+
+/// Checks the beginning of a digest, and returns it unchanged.
+pub(super) fn digest(text: &str) -> Result<String, &'static str> {
+    let digits = text.strip_prefix("sha256:").unwrap_or(text);
+    let is_valid = (1..=64).contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    is_valid.then(|| text.to_owned()).ok_or("a digest has 1 to 64 hexadecimal digits; `hotshoe history` lists them")
+}
+
+/// Describes what the revision that is being activated waits for.
+pub(super) fn progress(in_progress: &InProgress) -> String {
+    format!("activating: {}: {}", in_progress.digest, clean(in_progress.waits_for.clone(), MAX_PROGRESS_BYTES))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    #[test]
+    fn an_invalid_name_of_a_plugin_is_wrong_usage() {
+        for verb in ["reload", "rollback", "approve", "history"] {
+            let parsed = |plugin: &str| Cli::try_parse_from(["hotshoe", verb, plugin]).map(drop);
+            assert!(parsed("memcached").is_ok(), "{verb}");
+            for bad in ["../../etc", "", "a b", "a?b", "Memcached"] {
+                assert_eq!(parsed(bad).unwrap_err().exit_code(), 2, "{verb} {bad:?}");
+            }
+        }
+        assert_eq!(Cli::try_parse_from(["hotshoe", "shadow", "../etc", "a.wasm"]).unwrap_err().exit_code(), 2);
+    }
+
+    #[test]
+    fn the_beginning_of_a_digest_has_hexadecimal_digits_and_nothing_else() {
+        for good in ["3f", "3F2A91C0", "sha256:3f2a91c0", &"0".repeat(64)] {
+            assert_eq!(digest(good).as_deref(), Ok(good));
+        }
+        for bad in ["", "sha256:", "zz", "3f2a&x=1", &"0".repeat(65)] {
+            assert!(digest(bad).is_err(), "{bad}");
+        }
+    }
+}

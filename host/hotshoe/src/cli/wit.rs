@@ -1,0 +1,9 @@
+//! The contract, embedded in the binary for new projects and for the tools of other languages.
+
+/// The files of `wit/`: their names and texts.
+pub(super) const FILES: [(&str, &str); 4] = [
+    ("log.wit", include_str!("../../../../wit/log.wit")),
+    ("reconciler.wit", include_str!("../../../../wit/reconciler.wit")),
+    ("types.wit", include_str!("../../../../wit/types.wit")),
+    ("world.wit", include_str!("../../../../wit/world.wit")),
+];

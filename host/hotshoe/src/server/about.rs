@@ -1,0 +1,23 @@
+//! What the server serves: the state of a host, as its other tasks change it.
+
+use std::sync::Arc;
+
+use hotshoe_cluster::credentials::Credentials;
+use hotshoe_cluster::lease::Leases;
+use hotshoe_operator::fleet::Fleet;
+use hotshoe_operator::telemetry::metrics::Metrics;
+
+/// What the server serves.
+#[derive(Clone)]
+pub struct About {
+    /// The plugins.
+    pub fleet: Arc<Fleet>,
+    /// The metrics.
+    pub metrics: Arc<Metrics>,
+    /// The Leases.
+    pub leases: Arc<Leases>,
+    /// Whether the API server accepts the host's credentials.
+    pub credentials: Arc<Credentials>,
+    /// The kubeconfig context.
+    pub context: String,
+}

@@ -1,0 +1,574 @@
+//! Computes the status of a `Plugin` object from the state of its plugin. Pure.
+
+use crate::config::plugin_resource::{
+    CanaryStatus, Condition, ParentStatus, Pending, PluginStatus, RevisionStatus, ShadowVerdict,
+};
+use crate::rollout::history::{Entry, Event};
+use crate::rollout::managed_plugin::Fetched;
+use crate::rollout::status;
+use crate::rollout::unaccepted::{NONE_ACTIVE, Unaccepted};
+use hotshoe_cluster::time;
+use hotshoe_core::flow::unanswered::UnansweredWritesStatus;
+use hotshoe_core::model::kind::Kind;
+use hotshoe_core::model::sanitize;
+use hotshoe_sandbox::CONTRACT;
+use hotshoe_sandbox::error::Reason;
+
+/// The maximum number of revisions in the status.
+const MAX_REVISIONS: usize = 20;
+/// The maximum length of a condition's message, in bytes.
+const MAX_MESSAGE_BYTES: usize = 2_000;
+/// The maximum length of a message in the history, in bytes.
+const MAX_HISTORY_MESSAGE_BYTES: usize = 300;
+
+/// The state of a plugin that runs.
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// The status that the plugin itself reports.
+    pub status: status::PluginStatus,
+    /// What happened to its revisions, the newest last.
+    pub history: Vec<Entry>,
+    /// The state of a component that is fetched; none if it is a file.
+    pub fetched: Option<Fetched>,
+    /// Where the active component was fetched from, exactly.
+    pub source: Option<String>,
+    /// Where the component that waits was fetched from.
+    pub pending_source: Option<String>,
+    /// Where the canary was fetched from.
+    pub canary_source: Option<String>,
+    /// The component that was active, and that `spec.source.verify` refuses.
+    pub unaccepted: Option<Unaccepted>,
+    /// Which of its tasks panicked lately, and why.
+    pub panics: Option<String>,
+    /// Why the control over its revisions cannot be carried out.
+    pub control_failing: Option<String>,
+    /// Whether its source was not read since the object named it.
+    pub is_source_unread: bool,
+    /// The revision of `spec.revision`, while another one is active.
+    pub wanted_revision: Option<String>,
+    /// The finalizers that its parents may have.
+    pub finalizers: Vec<String>,
+    /// The kind of its parents, if a revision is active.
+    pub parent: Option<Kind>,
+    /// Whether it is paused.
+    pub is_paused: bool,
+    /// Whether the plugin runs as the object describes it now.
+    pub is_current: bool,
+    /// What would change if the component that waits for approval were active.
+    pub verdict: Option<ShadowVerdict>,
+}
+
+/// Why a plugin does not run as its object says, or is about to be removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Obstacle {
+    /// The reason of the conditions, one PascalCase word.
+    pub reason: &'static str,
+    /// What happened, and what to do next.
+    pub message: String,
+    /// Whether an administrator has to change something before the plugin can go on.
+    pub stalls: bool,
+    /// Whether the condition `Ready` still is about the plugin, if it runs: it goes on as its object described it before.
+    pub keeps_ready: bool,
+}
+
+impl Obstacle {
+    /// Returns the obstacle of an object that is invalid.
+    pub fn invalid(why: &str) -> Self {
+        Self { reason: INVALID_SPEC, message: why.to_owned(), stalls: true, keeps_ready: true }
+    }
+}
+
+/// The reason of the conditions of an object that is invalid.
+const INVALID_SPEC: &str = "InvalidSpec";
+
+/// Returns the next status of an object of this generation.
+pub fn of(
+    before: &PluginStatus,
+    generation: i64,
+    known: Option<&Known>,
+    obstacle: Option<&Obstacle>,
+    now: &str,
+) -> PluginStatus {
+    let mut next = PluginStatus { contract: format!("hotshoe:reconciler@{CONTRACT}"), ..PluginStatus::default() };
+    let is_seen = known.is_none_or(|known| known.is_current || known.status.plugin_file.refused.is_some());
+    next.observed_generation = if is_seen { generation } else { before.observed_generation };
+    match known {
+        Some(known) => describe(&mut next, known, before),
+        // The host must not forget these while the plugin does not run.
+        None => {
+            (next.finalizers, next.parent) = (before.finalizers.clone(), before.parent.clone());
+            (next.history, next.revisions) = (before.history.clone(), before.revisions.clone());
+        }
+    }
+    let verdicts = [
+        ("Ready", ready(known, obstacle)),
+        ("Reconciling", reconciling(known, obstacle)),
+        ("Stalled", stalled(known, obstacle)),
+    ];
+    let observed = next.observed_generation;
+    next.conditions = verdicts.into_iter().map(|(type_, said)| condition(before, type_, said, observed, now)).collect();
+    next
+}
+
+fn describe(next: &mut PluginStatus, known: &Known, before: &PluginStatus) {
+    let Known { status, history, .. } = known;
+    next.digest = status.digest.map(|digest| digest.full());
+    next.version = status.version.clone();
+    next.source = known.source.clone();
+    // While no revision is active, parents may still have finalizers of the one before.
+    next.parent = known.parent.as_ref().map(ParentStatus::of).or_else(|| before.parent.clone());
+    next.parents = count(status.parents);
+    next.errors = count(status.trouble.failing + status.trouble.refused);
+    next.strikes = count(status.breaker.strikes);
+    status.breaker.state.as_str().clone_into(&mut next.circuit);
+    next.pending = status.refused.as_ref().map(|refused| Pending {
+        digest: refused.digest.map(|digest| digest.full()),
+        source: known.pending_source.clone(),
+        reason: refused.reason.to_string(),
+        message: refused.message.clone(),
+        shadow: known.verdict.clone(),
+    });
+    next.canary = status.canary.as_ref().map(|canary| CanaryStatus {
+        digest: canary.digest.full(),
+        version: canary.version.clone(),
+        source: known.canary_source.clone(),
+        share: canary.share.clone(),
+        parents: count(canary.parents),
+        since: canary.since.clone(),
+        until: canary.until.clone(),
+        waits_for: canary.waits_for.clone(),
+    });
+    next.revisions = revisions(known);
+    next.finalizers = known.finalizers.clone();
+    let remembered = history.iter().map(|entry| Entry {
+        message: sanitize::clean(entry.message.clone(), MAX_HISTORY_MESSAGE_BYTES),
+        ..entry.clone()
+    });
+    next.history = remembered.filter_map(|entry| serde_json::to_value(entry).ok()).collect();
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Returns the last state of each component, the newest first.
+fn revisions(known: &Known) -> Vec<RevisionStatus> {
+    // A canary is in the history only once it has ended.
+    let mut found: Vec<RevisionStatus> = known.status.canary.iter().map(revision_of_canary).collect();
+    for entry in known.history.iter().rev() {
+        let digest = entry.digest.full();
+        if found.len() == MAX_REVISIONS || found.iter().any(|revision| revision.digest == digest) {
+            continue;
+        }
+        let is_active = known.status.digest == Some(entry.digest);
+        let state = match entry.event {
+            _ if is_active => "Active",
+            Event::Activated => "Replaced",
+            Event::RolledBack => "RolledBack",
+            Event::Approved => "Approved",
+            Event::ApprovalRequired => "ApprovalRequired",
+            Event::Refused => "Refused",
+        };
+        found.push(RevisionStatus {
+            digest,
+            version: entry.version.clone(),
+            state: state.to_owned(),
+            time: time::at(entry.at).unwrap_or_default(),
+            message: sanitize::clean(entry.message.clone(), MAX_HISTORY_MESSAGE_BYTES),
+        });
+    }
+    found
+}
+
+fn revision_of_canary(canary: &status::CanaryStatus) -> RevisionStatus {
+    RevisionStatus {
+        digest: canary.digest.full(),
+        version: canary.version.clone(),
+        state: "Canary".to_owned(),
+        time: canary.since.clone(),
+        message: format!("it decides for {}", canary.share),
+    }
+}
+
+/// The status, reason and message of a condition.
+type ConditionContent = (bool, &'static str, String);
+
+fn ready(known: Option<&Known>, obstacle: Option<&Obstacle>) -> ConditionContent {
+    let no = |reason, message: &str| (false, reason, message.to_owned());
+    if let Some(obstacle) = obstacle.filter(|obstacle| known.is_none() || !obstacle.keeps_ready) {
+        return no(obstacle.reason, &obstacle.message);
+    }
+    let Some(Known { status, is_paused, fetched, unaccepted, .. }) = known else {
+        return no("Starting", "the host has not started it yet");
+    };
+    let fails = fetched.as_ref().and_then(|fetched| fetched.failing.as_ref());
+    let active = status.digest;
+    if let (None, None, Some(unaccepted), false) = (active, fails, unaccepted, is_paused) {
+        return no(unaccepted.reason, &unaccepted.to_string());
+    }
+    match (&status.waiting, active, fails) {
+        _ if *is_paused => no("Paused", "spec.paused is true: no parent is reconciled until it is false"),
+        (_, None, Some((reason, message))) if is_of_signature(reason) => {
+            no(reason, &format!("{message}; {NONE_ACTIVE}"))
+        }
+        (_, None, Some((reason, message))) => no(reason, message),
+        (Some(waiting), ..) => no("NotReady", waiting),
+        (None, None, None) => no("NotReady", "the component is being fetched"),
+        (None, Some(_), _) if status.unable.is_some() => {
+            no(ACCOUNT_UNUSABLE, &account_unusable(status.unable.as_deref().unwrap_or_default()))
+        }
+        (None, Some(_), _) if status.breaker.state.as_str() == "open" => no(
+            "CircuitOpen",
+            "the plugin fails too often and is not called for a while; the parents' conditions say why",
+        ),
+        (None, Some(digest), _) => {
+            let version = status.version.as_deref().unwrap_or_default();
+            let unanswered = status.unanswered.as_ref().map(|writes| {
+                let UnansweredWritesStatus { count, last, .. } = writes;
+                format!("; the API server did not answer {count} of its writes in the last ten minutes, the last one of {last}")
+            });
+            let message = format!("revision {digest} ({version}) serves its parents{}", unanswered.unwrap_or_default());
+            (true, "Active", message)
+        }
+    }
+}
+
+/// Returns whether a component cannot be fetched because of who signed its image.
+fn is_of_signature(reason: &str) -> bool {
+    ["SignatureMissing", "SignatureInvalid"].contains(&reason)
+}
+
+/// The reason of the conditions while the host may not act as the plugin's ServiceAccount.
+const ACCOUNT_UNUSABLE: &str = "AccountUnusable";
+
+fn account_unusable(why: &str) -> String {
+    format!("{why}; apply what `hotshoe rbac --plugin-only` prints for the plugin")
+}
+
+fn reconciling(known: Option<&Known>, obstacle: Option<&Obstacle>) -> ConditionContent {
+    let settled = || (false, "Settled", String::new());
+    if let Some(Obstacle { reason, message, stalls: false, .. }) = obstacle {
+        return (true, reason, message.clone());
+    }
+    let Some(known) = known.filter(|_| obstacle.is_none()) else { return settled() };
+    let is_fetching = known.fetched.as_ref().is_some_and(|fetched| *fetched == Fetched::default());
+    match &known.status.in_progress {
+        Some(shown) => (true, "Activating", format!("revision {}: {}", shown.digest, shown.waits_for)),
+        None if is_fetching => (true, "Fetching", "the component is being fetched".to_owned()),
+        None if is_about_to_activate(known) => {
+            (true, "Activating", "the component that the object names is about to be activated".to_owned())
+        }
+        None => known.status.canary.as_ref().map_or_else(settled, |canary| (true, "Canary", canary.to_string())),
+    }
+}
+
+/// Returns whether the active revision is not yet what the object describes, though nothing is known to be in the way.
+fn is_about_to_activate(known: &Known) -> bool {
+    let Known { status, fetched, .. } = known;
+    if known.wanted_revision.is_some() {
+        return known.control_failing.is_none();
+    }
+    let is_failing = fetched.as_ref().is_some_and(|fetched| fetched.failing.is_some());
+    let is_unreadable = status.refused.as_ref().is_some_and(|refused| refused.digest.is_none());
+    if is_failing || is_unreadable {
+        return false;
+    }
+    let of_refused = status.refused.as_ref().and_then(|refused| refused.digest);
+    let of_canary = status.canary.as_ref().map(|canary| canary.digest);
+    let newest = fetched.as_ref().and_then(|fetched| fetched.component.as_ref()).map(|component| component.digest);
+    known.is_source_unread
+        || newest.is_some_and(|newest| ![status.digest, of_refused, of_canary].contains(&Some(newest)))
+}
+
+fn stalled(known: Option<&Known>, obstacle: Option<&Obstacle>) -> ConditionContent {
+    if let Some(Obstacle { reason, message, stalls: true, .. }) = obstacle {
+        return (true, reason, message.clone());
+    }
+    let settled = || (false, "Settled", String::new());
+    let Some(known) = known.filter(|_| obstacle.is_none()) else { return settled() };
+    if let Some(refused) = &known.status.plugin_file.refused {
+        return (true, INVALID_SPEC, refused.clone());
+    }
+    if let Some(panics) = &known.panics {
+        return (
+            true,
+            "HostPanicked",
+            format!(
+                "{panics}; it begins again by itself, and the active revision serves meanwhile; \
+                 this is a fault of the host, please report it with the host's log"
+            ),
+        );
+    }
+    if let Some((reason, message)) = known.fetched.as_ref().and_then(|fetched| fetched.failing.as_ref()) {
+        return (true, reason, message.clone());
+    }
+    if let (None, Some(unaccepted)) = (known.status.digest, &known.unaccepted) {
+        return (true, unaccepted.reason, unaccepted.to_string());
+    }
+    if let Some(why) = &known.control_failing {
+        return (true, "RevisionUnavailable", why.clone());
+    }
+    let watch_failing = known.status.watches.iter().filter(|watch| watch.needs_change);
+    if let Some(why) = watch_failing.filter_map(|watch| watch.failing.clone()).next() {
+        return (true, "WatchFailing", why);
+    }
+    if let Some(shown) = known.status.in_progress.as_ref().filter(|shown| shown.needs_change) {
+        return (true, "WatchFailing", format!("revision {}: {}", shown.digest, shown.waits_for));
+    }
+    if let Some(why) = &known.status.unable {
+        return (true, ACCOUNT_UNUSABLE, account_unusable(why));
+    }
+    match &known.status.refused {
+        // A component that waits because the administrator pinned a revision is no failure.
+        Some(refused) if refused.reason != Reason::RevisionPinned => {
+            (true, refused.reason.as_str(), refused.message.clone())
+        }
+        _ => settled(),
+    }
+}
+
+fn condition(
+    before: &PluginStatus,
+    type_: &str,
+    (holds, reason, message): ConditionContent,
+    observed: i64,
+    now: &str,
+) -> Condition {
+    let status = if holds { "True" } else { "False" };
+    let known = before.conditions.iter().find(|known| known.type_ == type_ && known.status == status);
+    Condition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message: sanitize::clean(message, MAX_MESSAGE_BYTES),
+        last_transition_time: known.map_or_else(|| now.to_owned(), |known| known.last_transition_time.clone()),
+        observed_generation: observed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::rollout::managed_plugin::FetchedComponent;
+    use hotshoe_core::model::digest::Digest;
+
+    fn said<'a>(status: &'a PluginStatus, type_: &str) -> (&'a str, &'a str, &'a str) {
+        let condition = status.conditions.iter().find(|condition| condition.type_ == type_).unwrap();
+        (&condition.status, &condition.reason, &condition.last_transition_time)
+    }
+
+    #[test]
+    fn a_plugin_that_does_not_run_has_a_reason_and_keeps_its_history() {
+        let before = PluginStatus {
+            finalizers: vec!["example.com/a".to_owned()],
+            history: vec![serde_json::json!({ "event": "Activated" })],
+            digest: Some("a".repeat(64)),
+            ..PluginStatus::default()
+        };
+        let taken = Obstacle {
+            reason: "ParentsTaken",
+            message: "the older has them".to_owned(),
+            stalls: true,
+            keeps_ready: false,
+        };
+        let status = of(&before, 3, None, Some(&taken), "now");
+        assert_eq!((&status.finalizers, &status.history), (&before.finalizers, &before.history));
+        assert_eq!((status.digest.as_deref(), status.observed_generation), (None, 3));
+        assert_eq!(said(&status, "Ready"), ("False", "ParentsTaken", "now"));
+        assert_eq!(said(&status, "Stalled"), ("True", "ParentsTaken", "now"));
+        assert_eq!(said(&status, "Reconciling"), ("False", "Settled", "now"));
+    }
+
+    #[test]
+    fn a_state_that_ends_by_itself_is_reconciling_and_not_stalled() {
+        let leaving = Obstacle {
+            reason: "DeletingParents",
+            message: "3 are being deleted".to_owned(),
+            stalls: false,
+            keeps_ready: false,
+        };
+        let status = of(&PluginStatus::default(), 1, None, Some(&leaving), "now");
+        assert_eq!(said(&status, "Reconciling").0, "True");
+        assert_eq!(said(&status, "Stalled").0, "False");
+    }
+
+    #[test]
+    fn transition_times_change_only_with_the_status_of_a_condition() {
+        let obstacle = |reason| Obstacle { reason, message: String::new(), stalls: true, keeps_ready: false };
+        let first = of(&PluginStatus::default(), 1, None, Some(&obstacle("InvalidSpec")), "1");
+        let second = of(&first, 2, None, Some(&obstacle("ParentsTaken")), "2");
+        assert_eq!(said(&second, "Stalled"), ("True", "ParentsTaken", "1"));
+        let third = of(&second, 3, None, None, "3");
+        assert_eq!(said(&third, "Stalled"), ("False", "Settled", "3"));
+        assert_eq!(said(&third, "Ready"), ("False", "Starting", "1"));
+    }
+
+    fn known(canary: serde_json::Value) -> Known {
+        let status = json!({
+            "name": "demo", "source": "demo.wasm", "pluginFile": { "file": "Plugin demo" }, "ready": true,
+            "digest": "ab".repeat(32), "version": "1", "parents": 30, "queued": 0, "running": 0,
+            "breaker": { "state": "closed", "strikes": 0 }, "watches": [], "canary": canary
+        });
+        Known {
+            status: serde_json::from_value(status).unwrap(),
+            history: Vec::new(),
+            fetched: None,
+            source: None,
+            pending_source: Some("oci://registry/a@sha256:1".to_owned()),
+            canary_source: Some("oci://registry/a@sha256:2".to_owned()),
+            unaccepted: None,
+            panics: None,
+            control_failing: None,
+            is_source_unread: false,
+            wanted_revision: None,
+            finalizers: Vec::new(),
+            parent: None,
+            is_paused: false,
+            is_current: true,
+            verdict: None,
+        }
+    }
+
+    #[test]
+    fn a_component_that_verify_refuses_is_why_none_is_active() {
+        let mut known = known(json!(null));
+        let (digest, message) = (Digest::of(b"a"), "sign it".to_owned());
+        known.unaccepted = Some(Unaccepted { digest, reason: "SignatureInvalid", message });
+        let reasons = |known: &Known| {
+            let status = of(&PluginStatus::default(), 1, Some(known), None, "now");
+            ["Ready", "Stalled"].map(|condition| said(&status, condition).1.to_owned())
+        };
+        assert_eq!(reasons(&known), ["Active", "Settled"], "another one is active by now");
+        known.status.digest = None;
+        assert_eq!(reasons(&known), ["SignatureInvalid", "SignatureInvalid"]);
+        known.is_paused = true;
+        assert_eq!(reasons(&known), ["Paused", "SignatureInvalid"]);
+    }
+
+    #[test]
+    fn a_task_that_panicked_is_stalled_and_the_plugin_ready() {
+        let mut known = known(json!(null));
+        known.panics = Some("its rollout task panicked: overflow".to_owned());
+        let status = of(&PluginStatus::default(), 1, Some(&known), None, "now");
+        assert_eq!((said(&status, "Ready").1, said(&status, "Stalled").1), ("Active", "HostPanicked"));
+    }
+
+    #[test]
+    fn writes_that_the_api_server_did_not_answer_are_in_the_message_of_ready() {
+        let mut known = known(json!(null));
+        let message =
+            |known: &Known| of(&PluginStatus::default(), 1, Some(known), None, "now").conditions[0].message.clone();
+        assert!(message(&known).ends_with("serves its parents"));
+        known.status.unanswered =
+            Some(UnansweredWritesStatus { count: 3, last: "ConfigMap n/large".to_owned(), seconds: 5 });
+        assert!(
+            message(&known)
+                .ends_with("did not answer 3 of its writes in the last ten minutes, the last one of ConfigMap n/large")
+        );
+    }
+
+    #[test]
+    fn a_component_that_waits_is_named_with_its_source() {
+        let mut known = known(json!(null));
+        let refused = json!({ "reason": "ApprovalRequired", "message": "approve it", "digest": "cd".repeat(32) });
+        known.status.refused = Some(serde_json::from_value(refused).unwrap());
+        let pending = of(&PluginStatus::default(), 1, Some(&known), None, "now").pending.unwrap();
+        assert_eq!(pending.source.as_deref(), Some("oci://registry/a@sha256:1"));
+        assert_eq!((pending.digest, &*pending.reason), (Some("cd".repeat(32)), "ApprovalRequired"));
+    }
+
+    #[test]
+    fn a_component_that_is_not_active_yet_is_reconciling_unless_something_is_in_the_way() {
+        let reconciling = |known: &Known| {
+            let status = of(&PluginStatus::default(), 1, Some(known), None, "now");
+            (said(&status, "Reconciling").0 == "True", said(&status, "Stalled").0 == "True")
+        };
+        let fetched = |digest: &[u8], failing| {
+            let component = FetchedComponent { digest: Digest::of(digest), source: "oci://a".to_owned() };
+            Some(Fetched { component: Some(component), failing })
+        };
+        let active = known(json!(null));
+        assert_eq!(reconciling(&active), (false, false));
+        assert_eq!(reconciling(&Known { is_source_unread: true, ..active.clone() }), (true, false));
+        let newer = Known { fetched: fetched(b"newer", None), ..active.clone() };
+        assert_eq!(reconciling(&newer), (true, false));
+        let mut refused = newer.clone();
+        let why = json!({ "reason": "RolledBack", "message": "worse", "digest": Digest::of(b"newer").full() });
+        refused.status.refused = Some(serde_json::from_value(why).unwrap());
+        assert_eq!(reconciling(&refused), (false, true));
+        let failing = Some(("RegistryUnreachable", "no answer".to_owned()));
+        let unread = Known { fetched: fetched(b"newer", failing), is_source_unread: true, ..active.clone() };
+        assert_eq!(reconciling(&unread), (false, true));
+        let pinned = Known { wanted_revision: Some("ab".to_owned()), ..active };
+        assert_eq!(reconciling(&pinned), (true, false));
+        let gone = Known { control_failing: Some("it is gone".to_owned()), ..pinned };
+        assert_eq!(reconciling(&gone), (false, true));
+    }
+
+    #[test]
+    fn a_plugin_is_stalled_while_a_watch_needs_a_change_and_not_while_the_api_server_is_away() {
+        let stalled = |needs_change| {
+            let mut known = known(json!(null));
+            let why = "the CRD of Caches is missing";
+            let watch = json!({ "kind": "Cache", "selector": "", "objects": 0, "synced": false, "failing": why, "needsChange": needs_change });
+            known.status.watches = vec![serde_json::from_value(watch).unwrap()];
+            let status = of(&PluginStatus::default(), 1, Some(&known), None, "now");
+            let (status, reason, _) = said(&status, "Stalled");
+            (status == "True", reason.to_owned())
+        };
+        assert_eq!(stalled(true), (true, "WatchFailing".to_owned()));
+        assert_eq!(stalled(false), (false, "Settled".to_owned()));
+        let mut activating = known(json!(null));
+        let shown =
+            json!({ "digest": "cd".repeat(32), "waitsFor": "no right to list Namespaces", "needsChange": true });
+        activating.status.in_progress = Some(serde_json::from_value(shown).unwrap());
+        let status = of(&PluginStatus::default(), 1, Some(&activating), None, "now");
+        assert_eq!((said(&status, "Stalled").0, said(&status, "Reconciling").0), ("True", "True"));
+    }
+
+    #[test]
+    fn a_plugin_whose_account_cannot_be_used_is_stalled() {
+        let mut known = known(json!(null));
+        known.status.unable = Some("the host may not impersonate it".to_owned());
+        let status = of(&PluginStatus::default(), 1, Some(&known), None, "now");
+        for (condition, holds) in [("Ready", "False"), ("Stalled", "True")] {
+            assert_eq!((said(&status, condition).0, said(&status, condition).1), (holds, "AccountUnusable"));
+        }
+    }
+
+    #[test]
+    fn an_invalid_object_of_a_plugin_that_runs_is_stalled_and_ready_and_one_that_does_not_run_is_not_ready() {
+        let (invalid, known) = (Obstacle::invalid("spec.limits: bad"), known(json!(null)));
+        let status = of(&PluginStatus::default(), 2, Some(&known), Some(&invalid), "now");
+        assert_eq!((said(&status, "Ready").1, said(&status, "Stalled").1), ("Active", "InvalidSpec"));
+        let status = of(&PluginStatus::default(), 2, None, Some(&invalid), "now");
+        assert_eq!((said(&status, "Ready").0, said(&status, "Ready").1), ("False", "InvalidSpec"));
+    }
+
+    #[test]
+    fn the_kind_of_the_parents_is_remembered_while_no_revision_is_active() {
+        let cache = ParentStatus::of(&Kind::new("example.com", "v1", "Cache"));
+        let before = PluginStatus { parent: Some(cache.clone()), ..PluginStatus::default() };
+        assert_eq!(of(&before, 1, Some(&known(json!(null))), None, "now").parent, Some(cache));
+    }
+
+    #[test]
+    fn a_canary_is_listed_as_a_revision_and_makes_the_object_reconciling() {
+        let (digest, since, until) = ("cd".repeat(32), "2026-11-25T04:00:00Z", "2026-11-25T04:10:00Z");
+        let canary = json!({
+            "digest": digest, "version": "2", "share": "10%", "parents": 3, "since": since, "until": until, "waitsFor": null
+        });
+        let known = known(canary);
+        let next = of(&PluginStatus::default(), 1, Some(&known), None, until);
+        let canary = next.canary.as_ref().unwrap();
+        assert_eq!((&*canary.digest, canary.parents, &*canary.share), (&*digest, 3, "10%"));
+        assert_eq!(canary.source.as_deref(), Some("oci://registry/a@sha256:2"));
+        assert_eq!((&*next.revisions[0].state, &*next.revisions[0].digest), ("Canary", &*digest));
+        let [ready, reconciling, stalled] = &next.conditions[..] else { panic!("{:#?}", next.conditions) };
+        assert_eq!((&*ready.status, &*stalled.status), ("True", "False"));
+        assert_eq!((&*reconciling.status, &*reconciling.reason), ("True", "Canary"));
+        assert!(reconciling.message.contains("is the canary for 10%: 3 parents"), "{}", reconciling.message);
+    }
+}

@@ -1,0 +1,292 @@
+//! *decide*: calls the plugin, once more for each answer `needs`, and writes its log lines.
+
+use std::iter;
+use std::sync::Arc;
+use std::time::Duration;
+
+use std::time::Instant;
+
+use crate::reconcile::active_revision::ActiveRevision;
+use crate::reconcile::check::{Check, Checked};
+use crate::reconcile::controller::Controller;
+use crate::reconcile::error::Error;
+use crate::reconcile::fingerprint::{backoff_basis, churn_basis, refusal_basis};
+use crate::reconcile::observe::Observed;
+use crate::reconcile::pass::Pass;
+use crate::reconcile::requirements;
+use crate::reconcile::requirements::Room;
+use crate::telemetry::by_revision::End;
+use hotshoe_cluster::error::ApiError;
+use hotshoe_core::check::Inadmissible;
+use hotshoe_core::flow::circuit::ParentRecord;
+use hotshoe_core::flow::circuit_breaker::Trial;
+use hotshoe_core::flow::flapping::Intent;
+use hotshoe_core::flow::write_verdict::Written;
+use hotshoe_core::model::decision::{Answer, Call, Observation, Requirement};
+use hotshoe_core::model::kind::Kind;
+use hotshoe_sandbox::call::{Aborted, Outcome};
+use hotshoe_sandbox::error::CallError;
+use hotshoe_sandbox::{Level, LogLine};
+
+/// A final answer that passed the checks.
+pub struct Admitted<'a> {
+    /// The answer.
+    pub checked: Checked,
+    /// The trial of the circuit breaker, which ends with the result of the [writes](settle_written).
+    pub trial: Trial<'a>,
+}
+
+/// Calls the plugin until it has decided, and checks the answer.
+///
+/// # Errors
+/// When the circuit is open, the call fails, the plugin says that it cannot decide, it needs an object that it may not
+/// see, or its answer is denied.
+pub async fn decide<'a>(pass: &mut Pass<'a>, call: Call, observed: &Arc<Observed>) -> Result<Admitted<'a>, Error> {
+    let Observed { parent, children, .. } = &**observed;
+    let basis = || backoff_basis(pass.controller, pass.active, parent, &parent.finalizers, children);
+    // A parent whose children stay invalid would use up the trials of parents that can succeed.
+    let stays_invalid = || pass.state.refused.stays_invalid(|child| refusal_basis(pass, observed, child));
+    let failed = pass.state.backoff.is_some_and(|(_, failed)| failed == basis()) || stays_invalid();
+    let mut trial = admit(pass, failed)?;
+    let mut decided = call_once(pass, call, observed).await;
+    if let Err(Error::Call(CallError::Stopped)) = decided {
+        // The circuit opened while the call was waiting: not a failure of this call.
+        drop(trial);
+        trial = admit(pass, failed)?;
+        decided = call_once(pass, call, observed).await;
+    }
+    let admitted = decided.and_then(|checked| {
+        pass.controller.answered(&pass.active.revision);
+        Ok(checked?)
+    });
+    match admitted {
+        Ok(checked) => Ok(Admitted { checked, trial }),
+        Err(error) => {
+            settle_failed(pass, trial, &error);
+            Err(error)
+        }
+    }
+}
+
+/// Asks the circuit breaker for a call.
+fn admit<'a>(pass: &mut Pass<'a>, failed: bool) -> Result<Trial<'a>, CallError> {
+    let (now, controller) = (Instant::now(), pass.controller);
+    let breaker = controller.breaker_of(pass.active.revision.digest());
+    let admitted = breaker.admit(now, &pass.parent.key, ParentRecord { failed, place: pass.state.place });
+    pass.state.place = admitted.as_ref().err().copied();
+    admitted.map_err(|again| CallError::CircuitOpen(again.saturating_duration_since(now)))
+}
+
+/// Calls the plugin until it answers finally, checks the answer, and counts and logs each call.
+async fn call_once(
+    pass: &mut Pass<'_>,
+    call: Call,
+    observed: &Arc<Observed>,
+) -> Result<Result<Checked, Inadmissible>, Error> {
+    let check = Arc::new(Check::of(pass, call, observed));
+    let (controller, active) = (pass.controller, pass.active);
+    let digest = active.revision.digest();
+    let on_call = |report: CallReport<'_>| {
+        let end = if report.failed { End::Aborted } else { End::Answered };
+        controller.metrics.called(&controller.name, digest, end, report.elapsed);
+        controller.update_probation(digest, |probation| probation.called(Instant::now(), digest, report.used));
+        log(controller, report.logs);
+        controller.note_dropped(&controller.lines, report.dropped);
+    };
+    let check = move |answer| check.run(answer);
+    let mut fetched = Fetched::default();
+    let checked = ask(controller, active, (call, check), observed.shown.clone(), &mut fetched, on_call).await;
+    pass.state.fetched = fetched.any;
+    pass.tainted |= fetched.secrets || shows_secrets(&observed.shown);
+    checked
+}
+
+/// Reports a failed call to the circuit breaker, and counts it against the revision if it is the fault of the plugin.
+fn settle_failed(pass: &Pass<'_>, trial: Trial<'_>, error: &Error) {
+    let controller = pass.controller;
+    if error.is_plugin_fault() {
+        let (digest, why) = (pass.active.revision.digest(), error.message_for_strangers(pass.tainted));
+        controller
+            .update_probation(digest, |probation| probation.failed(Instant::now(), digest, &pass.parent.key, &why));
+    }
+    match error {
+        Error::Api(_) | Error::NotGranted(_) | Error::NotKept(_) | Error::Panicked => drop(trial),
+        Error::Call(CallError::Stopped) => drop(trial),
+        Error::Call(CallError::DeadlineExceeded(_)) => controller.overdue(trial),
+        Error::Call(_) | Error::Denied(_) => controller.failed(trial),
+        // The call itself succeeded, so the circuit stays closed.
+        Error::Plugin(_) | Error::NoRoom(_) => controller.passed(trial),
+    }
+}
+
+/// Reports the result of a decision's writes to the circuit breaker. `unanswered` are the writes that timed out.
+pub fn settle_written(pass: &Pass<'_>, trial: Trial<'_>, unanswered: &[ApiError]) {
+    let controller = pass.controller;
+    let late = unanswered.iter().filter_map(|error| Some((error, error.unanswered?)));
+    let unanswered: Vec<&ApiError> =
+        late.filter(|(_, write)| controller.writer.is_to_blame(*write)).map(|(error, _)| error).collect();
+    unanswered.iter().for_each(|error| controller.count_unanswered_write(error));
+    let written = Written {
+        has_unanswered: !unanswered.is_empty(),
+        is_own_time: pass.is_due,
+        invalid: pass.state.refused.invalid_tries(),
+    };
+    controller.written(trial, written);
+}
+
+/// Records the desired state. A revision flaps if its answers for an unchanged parent keep changing.
+pub fn note_intent(pass: &mut Pass<'_>, observed: &Observed, answer: Intent) {
+    let (now, controller, active) = (Instant::now(), pass.controller, pass.active);
+    let basis = churn_basis(controller, active, &observed.parent);
+    let churn = match pass.is_due {
+        true => pass.state.churn.then_on_time(basis, answer, now),
+        false => pass.state.churn.then(basis, answer, now),
+    };
+    pass.state.churn = churn;
+    if churn.is_new(now) {
+        let (digest, endless) = (active.revision.digest(), churn.is_endless(now));
+        let parent = &observed.parent.key;
+        controller.update_probation(digest, |probation| probation.flapped(now, digest, parent, endless));
+    }
+}
+
+/// Returns the pause of a parent on which the plugin flaps.
+pub fn flap_pause(pass: &Pass<'_>) -> Option<Duration> {
+    let basis = || churn_basis(pass.controller, pass.active, &pass.parent);
+    pass.state.churn.pause(Instant::now(), basis)
+}
+
+/// What is known of one call: its time, its memory and its log lines.
+pub struct CallReport<'a> {
+    /// The log lines of the plugin.
+    pub logs: &'a [LogLine],
+    /// The number of lines that were dropped.
+    pub dropped: u32,
+    /// Whether the call failed without an answer.
+    pub failed: bool,
+    /// The wall time of the call.
+    pub elapsed: Duration,
+    /// The processor time of the call, which does not grow when others use the processor.
+    pub used: Duration,
+    /// The peak memory of the call, in bytes.
+    pub memory: usize,
+}
+
+impl<'a, T> From<&'a Result<Outcome<T>, Aborted>> for CallReport<'a> {
+    fn from(called: &'a Result<Outcome<T>, Aborted>) -> Self {
+        match called {
+            Ok(Outcome { logs, logs_dropped, elapsed, used, memory, .. }) => {
+                Self { logs, dropped: *logs_dropped, failed: false, elapsed: *elapsed, used: *used, memory: *memory }
+            }
+            Err(Aborted { logs, logs_dropped, elapsed, used, memory, .. }) => {
+                Self { logs, dropped: *logs_dropped, failed: true, elapsed: *elapsed, used: *used, memory: *memory }
+            }
+        }
+    }
+}
+
+/// The result of one call: that of a final answer, or the objects that the plugin needs for one.
+enum Round<T> {
+    Final(T),
+    Needs(Vec<Requirement>),
+}
+
+/// Which objects were fetched for an answer or failure, in addition to the watched ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fetched {
+    /// Whether any object was fetched.
+    pub any: bool,
+    /// Whether a Secret was fetched.
+    pub secrets: bool,
+}
+
+/// Calls a revision until it answers finally, and runs `then` on that answer on the thread of the call. Sets `fetched`
+/// to the kinds of fetched objects that the result is based on. Runs `on_call` after each call.
+///
+/// # Errors
+/// When a call fails, the plugin says that it cannot decide, or it needs an object that it may not see.
+pub async fn ask<T: Send + 'static>(
+    controller: &Controller,
+    active: &ActiveRevision,
+    (call, then): (Call, impl Fn(Answer) -> T + Clone + Send + 'static),
+    mut shown: Arc<Observation>,
+    fetched: &mut Fetched,
+    mut on_call: impl FnMut(CallReport<'_>),
+) -> Result<T, Error> {
+    *fetched = Fetched::default();
+    let rounds = active.plugin.limits.request_rounds;
+    let mut room = Room::new(active.plugin.limits.fetched_bytes, &active.plugin.memory);
+    for _ in 0..=rounds {
+        let then = then.clone();
+        let round = move |answer| match answer {
+            Answer::Needs(requirements) => Round::Needs(requirements),
+            answer => Round::Final(then(answer)),
+        };
+        let called = active.revision.decide_then(call, shown.clone(), round).await;
+        if !matches!(&called, Err(Aborted { error: CallError::Stopped, .. })) {
+            on_call(CallReport::from(&called));
+        }
+        match called?.result.map_err(Error::Plugin)? {
+            Round::Needs(requirements) => {
+                let secrets = requirements.iter().any(|one| is_secret(&one.reference.kind));
+                shown = Arc::new(requirements::fetch(controller, active, &shown, requirements, &mut room).await?);
+                *fetched = Fetched { any: true, secrets: fetched.secrets || secrets };
+            }
+            Round::Final(done) => return Ok(done),
+        }
+    }
+    Err(CallError::TooManyRounds(usize::try_from(rounds).unwrap_or(usize::MAX)).into())
+}
+
+/// Returns whether an observation shows Secrets: as the parent, as children or as related objects.
+pub fn shows_secrets(shown: &Observation) -> bool {
+    let related = shown.related.iter().flat_map(|related| &related.objects);
+    let mut all = iter::once(&shown.parent).chain(&shown.children).chain(related);
+    all.any(|document| is_secret(&document.reference.kind))
+}
+
+fn is_secret(kind: &Kind) -> bool {
+    kind.is("", "Secret")
+}
+
+/// Writes the log lines of a plugin.
+fn log(controller: &Controller, lines: &[LogLine]) {
+    for line in lines {
+        let message = &line.message;
+        macro_rules! at {
+            ($level:ident) => {
+                // A line below the log level uses nothing of the rate limit.
+                if tracing::enabled!(target: "plugin", tracing::Level::$level)
+                    && controller.may_log(&controller.lines, message.len())
+                {
+                    tracing::event!(target: "plugin", tracing::Level::$level, "{message}");
+                }
+            };
+        }
+        match line.level {
+            Level::Trace => at!(TRACE),
+            Level::Debug => at!(DEBUG),
+            Level::Info => at!(INFO),
+            Level::Warn => at!(WARN),
+            Level::Error => at!(ERROR),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hotshoe_core::model::decision::Failure;
+
+    #[test]
+    fn dropped_log_lines_are_counted_for_answered_and_aborted_calls() {
+        let (logs, elapsed, used, memory) = (Vec::new(), Duration::ZERO, Duration::ZERO, 0);
+        let result: Result<Answer, _> = Err(Failure::Other(String::new()));
+        let well = Ok(Outcome { result, logs: logs.clone(), logs_dropped: 3, elapsed, used, memory });
+        let ill = Err(Aborted { error: CallError::Stopped, logs, logs_dropped: 4, elapsed, used, memory });
+        for (called, dropped, failed) in [(well, 3, false), (ill, 4, true)] {
+            let report = CallReport::from(&called);
+            assert_eq!((report.dropped, report.failed), (dropped, failed));
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The errors of a reconcile, or of the trial calls to a revision before it decides: the reasons that Events, conditions
+//! and metrics show for them, and when each is retried.
+
+use std::time::Duration;
+
+use hotshoe_core::check::memory_quota::NoRoom;
+use hotshoe_core::check::{Denial, Inadmissible, Violation};
+use hotshoe_core::compare::json_diff::TAINTED;
+
+use hotshoe_cluster::error::ApiError;
+use hotshoe_sandbox::call::Aborted;
+use hotshoe_sandbox::error::CallError;
+
+use hotshoe_core::model::decision::Failure;
+
+/// The reason in Event and condition of a clean-up that takes long. It is no failure, but a user may be waiting for it
+/// in vain.
+pub const CLEAN_UP_WAITS: &str = "CleanUpWaits";
+
+/// The reason in Event and condition while another writer keeps reverting a child.
+pub const CONTENDED: &str = "Contended";
+
+/// The reason in the condition while children are refused that the host tries again at intervals.
+pub const CHILDREN_REFUSED: &str = "ChildrenRefused";
+
+/// The reason in the Event about conditions of a parent that are not written.
+pub const CONDITIONS_NOT_WRITTEN: &str = "ConditionsNotWritten";
+
+/// The pause of a parent whose reconcile panicked.
+pub(super) const PANIC_PAUSE: Duration = Duration::from_secs(30);
+
+/// The maximum length of a message in log and condition, in bytes.
+pub const MAX_MESSAGE_BYTES: usize = 1000;
+/// The maximum length of the message of a denial, in bytes: it lists every violated rule and its fix.
+pub const MAX_DENIAL_BYTES: usize = 8_000;
+
+/// When to try an object again after an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// Soon: the cause is transient, such as a conflict, an overload or a timeout.
+    Soon,
+    /// Exponential back-off from the base delay.
+    Backoff,
+    /// Exponential back-off from ten times the base delay: only a user is likely to fix the cause.
+    Slowly,
+    /// After this time.
+    After(Duration),
+    /// Only after a change of the parent, the configuration, the grant or the plugin.
+    OnChange,
+}
+
+/// Why a reconcile did not finish.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The plugin's code failed.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The plugin says that it cannot decide.
+    #[error("{}", failure(.0))]
+    Plugin(Failure),
+    /// The decision violates rules.
+    #[error(transparent)]
+    Denied(#[from] Denial),
+    /// The grant does not let the plugin see an object that its decision is based on.
+    #[error("{0}")]
+    NotGranted(String),
+    /// The host has no memory left for the children that the decision would create.
+    #[error(transparent)]
+    NoRoom(#[from] NoRoom),
+    /// The host itself panicked. That is a fault of the host, and not of the plugin.
+    #[error(
+        "the host panicked while it reconciled the object, which is a fault of the host: please report it, with its log"
+    )]
+    Panicked,
+    /// The watches have no room for an object that the decision depends on.
+    #[error("{0}")]
+    NotKept(String),
+    /// The API server refused.
+    #[error(transparent)]
+    Api(Box<ApiError>),
+}
+
+impl From<ApiError> for Error {
+    fn from(error: ApiError) -> Self {
+        Error::Api(Box::new(error))
+    }
+}
+
+impl From<Violation> for Error {
+    fn from(violation: Violation) -> Self {
+        Error::Denied(violation.into())
+    }
+}
+
+impl From<Inadmissible> for Error {
+    fn from(inadmissible: Inadmissible) -> Self {
+        match inadmissible {
+            Inadmissible::WrongFunction(_) => CallError::invalid(inadmissible.to_string()).into(),
+            Inadmissible::Denied(denial) => denial.into(),
+            Inadmissible::NoRoom(no_room) => no_room.into(),
+        }
+    }
+}
+
+fn failure(failure: &Failure) -> String {
+    match failure {
+        Failure::Retry { message, .. } => format!("the plugin asks to be tried again: {message}"),
+        Failure::Reject { message, field: Some(field) } => {
+            format!("the plugin rejects the object: {field}: {message}")
+        }
+        Failure::Reject { message, field: None } => format!("the plugin rejects the object: {message}"),
+        Failure::Other(message) => format!("the plugin failed: {message}"),
+    }
+}
+
+impl From<Aborted> for Error {
+    fn from(aborted: Aborted) -> Self {
+        Self::Call(aborted.error)
+    }
+}
+
+impl Error {
+    /// Returns the reason for Event, condition and metric: one PascalCase word.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Error::Call(error) => error.reason(),
+            Error::Plugin(Failure::Retry { .. }) => "RetryRequested",
+            Error::Plugin(Failure::Reject { .. }) => "Rejected",
+            Error::Plugin(Failure::Other(_)) => "PluginFailed",
+            Error::Denied(_) => "Denied",
+            Error::NotGranted(_) => "NotGranted",
+            Error::NoRoom(_) | Error::NotKept(_) => "LimitExceeded",
+            Error::Panicked => "HostPanicked",
+            Error::Api(error) if error.is_transient() => "Unavailable",
+            Error::Api(error) if error.code == 403 => "Forbidden",
+            Error::Api(_) => "Refused",
+        }
+    }
+
+    /// Returns the message for the history and the status of the plugin, which more users may read than the parent. If
+    /// the plugin was shown Secrets, only the reason is left: the plugin chose the rest, and also what the API server
+    /// quotes of its children.
+    pub fn message(&self, tainted: bool) -> String {
+        if tainted { format!("{}: {TAINTED}", self.reason()) } else { self.to_string() }
+    }
+
+    /// Returns the message for those who may not read the parent: the reason alone, without any words of the plugin.
+    pub fn message_for_strangers(&self, tainted: bool) -> String {
+        if tainted { self.message(true) } else { self.reason().to_owned() }
+    }
+
+    /// Returns whether the error is the fault of the plugin, and so counts against its revision.
+    pub fn is_plugin_fault(&self) -> bool {
+        match self {
+            // The plugin cannot see how much memory the children of all parents take.
+            Error::Call(CallError::Stopped | CallError::CircuitOpen(_)) | Error::Api(_) => false,
+            Error::NotGranted(_) | Error::NoRoom(_) | Error::NotKept(_) | Error::Panicked => false,
+            // The call succeeded, but a revision that reports a failure is worse than one that does not.
+            Error::Plugin(stated) => matches!(stated, Failure::Other(_)),
+            Error::Call(_) | Error::Denied(_) => true,
+        }
+    }
+
+    /// Returns whether the error uses up one of the tries that `spec.retry.maxTries` allows: the parent was tried, and
+    /// the cause is not transient. An outage of the API server uses up none.
+    pub fn uses_up_try(&self) -> bool {
+        match self {
+            Error::Call(error) => !matches!(error, CallError::Stopped | CallError::CircuitOpen(_)),
+            Error::Api(error) => !error.is_transient() && error.retry_after.is_none(),
+            Error::Panicked => false,
+            Error::Plugin(_) | Error::Denied(_) | Error::NotGranted(_) | Error::NoRoom(_) | Error::NotKept(_) => true,
+        }
+    }
+
+    /// Returns when the parent is retried.
+    pub fn retry(&self) -> Retry {
+        match self {
+            Error::Call(CallError::CircuitOpen(left)) => Retry::After(*left),
+            Error::Panicked => Retry::After(PANIC_PAUSE),
+            Error::Call(_) | Error::Plugin(Failure::Other(_)) => Retry::Backoff,
+            Error::Plugin(Failure::Retry { after: Some(after), .. }) => Retry::After(*after),
+            Error::Plugin(Failure::Retry { after: None, .. }) => Retry::Backoff,
+            Error::Plugin(Failure::Reject { .. }) => Retry::OnChange,
+            // The next answer may differ with anything that the plugin is shown, so it is not only retried on a change.
+            Error::Denied(_) | Error::NotGranted(_) | Error::NoRoom(_) | Error::NotKept(_) => Retry::Slowly,
+            Error::Api(error) => match error.retry_after {
+                Some(after) => Retry::After(after),
+                None if error.is_transient() => Retry::Soon,
+                None => Retry::Slowly,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_message_of_a_plugin_that_was_shown_secrets_is_only_the_reason() {
+        const SECRET: &str = "hunter2";
+        let invalid = format!("data: Invalid value: \"{SECRET}\"");
+        let errors: [(Error, &str); 4] = [
+            (Error::Plugin(Failure::Other(SECRET.to_owned())), "PluginFailed"),
+            (CallError::Trapped(SECRET.to_owned()).into(), "Trapped"),
+            (Violation::new("metadata", SECRET).into(), "Denied"),
+            (ApiError::new("apply", format!("ConfigMap n/{SECRET}"), 422, "Invalid", invalid).into(), "Refused"),
+        ];
+        for (error, reason) in errors {
+            assert_eq!(error.message(true), format!("{reason}: {TAINTED}"));
+            assert!(error.message(false).contains(SECRET));
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Releases an object that is no longer a parent: it lost the labels of `spec.parent.selector`, or a changed
+//! `plugin.yaml` has another selector or other namespaces.
+//!
+//! ```text
+//! gone from the watch ─▶ read it: not there ─▶ nothing to do
+//!                                 with the labels ─▶ it is a parent again
+//!                                 without them ─▶ children (where `pruneAll` says so), finalizer, our condition
+//! ```
+//!
+//! [`find_deselected`] finds objects that changed while no host ran, or that another `plugin.yaml` no longer selects.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::Instrument;
+
+use crate::reconcile::active_revision::ActiveRevision;
+use crate::reconcile::acts;
+use crate::reconcile::acts::Act;
+use crate::reconcile::apply::may_prune;
+use crate::reconcile::controller::Controller;
+use crate::reconcile::error::Error;
+use crate::reconcile::observe::{Rules, context_of};
+use crate::reconcile::pass::Pass;
+use crate::reconcile::requeue::{Reconciled, Requeue};
+use crate::reconcile::triggers::owner_of;
+use hotshoe_cluster::apply::{Parent, WriteError};
+use hotshoe_cluster::identity::Permit;
+use hotshoe_cluster::parent::was_overtaken;
+use hotshoe_cluster::view;
+use hotshoe_cluster::watch::Watches;
+use hotshoe_core::diff::{Plan, status};
+use hotshoe_core::model::kind::Key;
+use hotshoe_core::model::object::{Object, PLUGIN_LABEL};
+use hotshoe_platform::spans;
+
+/// The pause before a retry.
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
+
+/// Reconciles a key for which the watch has no parent: releases the object if it still exists.
+pub async fn release_deselected(
+    controller: &Controller,
+    active: &ActiveRevision,
+    key: &Key,
+    permit: &Permit,
+) -> Reconciled {
+    let done = Reconciled { requeue: Requeue::OnChange, failed: false };
+    if !controller.is_deselected(key) {
+        controller.forget(key);
+        return done;
+    }
+    let watch = &active.parents.watch;
+    let released = match controller.writer.read_parent(&active.resource(), key, &watch.lens()).await {
+        Ok(live) if watch.selects(&live) => {
+            watch.store(live);
+            Ok(())
+        }
+        Ok(live) => release(Pass::begin(controller, active, Arc::new(live), permit)).await,
+        Err(error) if error.is_gone() => Ok(()),
+        Err(error) => Err(error.into()),
+    };
+    match released {
+        Ok(()) => {
+            controller.forget(key);
+            done
+        }
+        Err(_) if permit.is_over() => Reconciled { requeue: Requeue::AtOnce, ..done },
+        Err(error) => {
+            tracing::warn!(retry = ?RETRY_PAUSE, "the object is no longer selected and is not released yet: {error}");
+            Reconciled { requeue: Requeue::After(RETRY_PAUSE), failed: true }
+        }
+    }
+}
+
+/// Removes what was written to an object while it was a parent.
+async fn release(mut pass: Pass<'_>) -> Result<(), Error> {
+    prune(&pass).await?;
+    while let Some(finalizer) = pass.active.our_finalizer(&pass.parent) {
+        pass.parent = remove_finalizer(&pass, &pass.parent, finalizer).await?;
+    }
+    let Pass { controller, active, parent, .. } = &pass;
+    if active.resource().has_status && status::has_host_condition(parent) {
+        controller.writer.remove_host_conditions(&active.resource(), parent, pass.permit).await?;
+    }
+    acts::log(&pass, Act::Released(pass.children.len()));
+    Ok(())
+}
+
+/// Deletes the children if the grant has `pruneAll`. Otherwise they stay, and are garbage-collected with the object.
+async fn prune(pass: &Pass<'_>) -> Result<(), Error> {
+    let Pass { controller, active, parent, children, .. } = pass;
+    if !active.plugin.grant.prune_all {
+        return Ok(());
+    }
+    let reference = pass.reference();
+    let context = context_of(Rules::of(controller, active), &reference, &parent.uid);
+    let is_due =
+        |kind, child: &Arc<Object>| !child.deleting && may_prune(pass, &view::reference(kind, &child.key), &context);
+    let prune = children.iter().filter(|(kind, child)| is_due(kind, child)).cloned().collect();
+    let plan = Plan { apply: Vec::new(), prune };
+    let owner = Parent {
+        reference: &reference,
+        uid: &parent.uid,
+        predecessors: &active.plugin.predecessors,
+        adopts: false,
+        check_result: &|_, _| Ok(()),
+    };
+    for child in controller.writer.write(plan, &active.owned, owner, pass.permit).await {
+        match child.result {
+            Ok(_) => acts::log(pass, Act::Deleted(&child.reference)),
+            Err(WriteError::Api(error)) if error.is_transient() => return Err(Error::Api(error)),
+            // A child that cannot be deleted is garbage-collected with the object. It does not hold up the others.
+            Err(WriteError::Api(error)) => {
+                tracing::warn!(child = %child.reference, "a child of an object that is no longer selected stays: {error}");
+            }
+            Err(WriteError::Conflict { .. } | WriteError::Collecting | WriteError::Denied(_)) => {}
+        }
+    }
+    Ok(())
+}
+
+async fn remove_finalizer(pass: &Pass<'_>, parent: &Object, finalizer: &str) -> Result<Arc<Object>, Error> {
+    let (controller, active) = (pass.controller, pass.active);
+    let reply = controller.writer.remove_finalizer(&active.resource(), parent, finalizer, pass.permit).await;
+    let reply = controller.writer.learn_parent(&active.parents.watch, &active.resource(), parent, reply).await?;
+    acts::log(pass, Act::FinalizerRemoved(finalizer));
+    Ok(reply)
+}
+
+/// Removes the finalizers of this plugin's predecessors from a parent. Returns `None` if another writer has changed the
+/// finalizers meanwhile.
+///
+/// # Errors
+/// The API server's.
+pub async fn drop_predecessors_finalizers(
+    pass: &Pass<'_>,
+    mut parent: Arc<Object>,
+) -> Result<Option<Arc<Object>>, Error> {
+    let now = pass.active.revision.descriptor().finalizer.as_ref();
+    for finalizer in pass.active.plugin.predecessors.finalizers().iter().filter(|former| Some(*former) != now) {
+        let is_there = parent.finalizers.iter().any(|present| **present == **finalizer);
+        if !is_there || pass.active.set_by_another(&parent, finalizer).is_some() {
+            continue;
+        }
+        parent = match remove_finalizer(pass, &parent, finalizer).await {
+            Ok(parent) => parent,
+            Err(_) if was_overtaken(&pass.active.parents.watch, &parent) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+    }
+    Ok(Some(parent))
+}
+
+/// Requeues the objects that are no longer parents and may still carry what was written while they were. Called after a
+/// start, and when another `plugin.yaml` selects other parents.
+pub async fn find_deselected(controller: Arc<Controller>, watches: Arc<Watches>) {
+    let Some(active) = controller.active() else { return };
+    if !active.plugin.selects_parents() {
+        return;
+    }
+    let mut candidates: BTreeSet<Key> = controller.remembered().into_iter().collect();
+    let parent = &active.revision.descriptor().parent;
+    let of_plugin = |child: &Object| active.plugin.has_made(child.label(PLUGIN_LABEL));
+    let children = active.owned.iter().flat_map(|owned| owned.watch.cache.all(of_plugin));
+    candidates.extend(children.filter_map(|child| owner_of(&controller, parent, &child)));
+    let span = spans::revision(&controller.name, active.revision.digest());
+    candidates.extend(finalizer_holders(&controller, &watches, &active).instrument(span).await);
+    let parents = &active.parents.watch.cache;
+    for key in candidates.into_iter().filter(|key| parents.get(key).is_none()) {
+        controller.note_deselected(key.clone());
+        controller.queue.add(key);
+    }
+}
+
+/// Returns the objects of the parents' kind that have a finalizer of this plugin, whatever their labels are. Leaves out
+/// the parents of other plugins of this host.
+async fn finalizer_holders(controller: &Controller, watches: &Watches, active: &ActiveRevision) -> Vec<Key> {
+    let ours: Vec<&str> = active.finalizers().collect();
+    if ours.is_empty() {
+        return Vec::new();
+    }
+    let holds = |object: &Object| object.finalizers.iter().any(|present| ours.contains(&&**present));
+    loop {
+        match watches.holders(&active.resource(), holds).await {
+            Ok(mut keys) => {
+                keys.retain(|key| !watches.is_parent_of_another(&controller.name, active.parent_kind(), key));
+                return keys;
+            }
+            Err(error) => {
+                tracing::warn!(retry = ?RETRY_PAUSE, "objects that are no longer selected cannot be listed: {error}");
+                tokio::time::sleep(RETRY_PAUSE).await;
+            }
+        }
+        if controller.active().is_none_or(|now| now.basis != active.basis) {
+            return Vec::new();
+        }
+    }
+}

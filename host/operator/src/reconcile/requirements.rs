@@ -1,0 +1,136 @@
+//! Fetches the objects that a plugin needs for one decision and does not watch, between two rounds of *decide*. They
+//! are read by name, through the grant, and forgotten after the decision.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use crate::reconcile::active_revision::ActiveRevision;
+use crate::reconcile::controller::Controller;
+use crate::reconcile::error::Error;
+use hotshoe_core::check;
+use hotshoe_core::check::access_request::{Access, Request, Verb};
+use hotshoe_core::check::memory_quota::NoRoom;
+use hotshoe_core::check::memory_share::{Account, Charge, Part};
+use hotshoe_core::model::decision::{Document, Observation, Related, Requirement};
+use hotshoe_core::model::kind::ObjectRef;
+use hotshoe_core::model::limits::Size;
+use hotshoe_sandbox::error::CallError;
+
+/// The bytes that may still be fetched for a decision. The memory of the fetched objects is charged until this is
+/// dropped.
+pub struct Room {
+    left: usize,
+    limit: Size,
+    charge: Charge,
+}
+
+impl Room {
+    /// Creates the room of a decision; what is taken is charged to the memory that all plugins share.
+    pub fn new(limit: Size, memory: &Account) -> Self {
+        Self { left: limit.bytes(), limit, charge: memory.charge(Part::Fetched) }
+    }
+
+    /// Takes the bytes of an object that is shown. An object that is read once counts for each key that it is shown
+    /// under: a plugin may ask for it under a hundred keys.
+    fn take(&mut self, parent: &ObjectRef, object: Option<&Document>) -> Result<(), Error> {
+        let bytes = object.map_or(0, |object| object.json.len());
+        let exceeded = || CallError::LimitExceeded(format!("fetched bytes ({})", self.limit));
+        self.left = self.left.checked_sub(bytes).ok_or_else(exceeded)?;
+        let no_room = |refused| NoRoom::Shared { parent: parent.to_string(), refused };
+        self.charge.check(bytes).map_err(no_room)?;
+        self.charge.raise(bytes);
+        Ok(())
+    }
+}
+
+/// Returns the observation with the required objects added. Reads each object once a round.
+///
+/// # Errors
+/// When the plugin may not see an object, the objects exceed the room, or the API server does not answer.
+pub async fn fetch(
+    controller: &Controller,
+    active: &ActiveRevision,
+    shown: &Observation,
+    requirements: Vec<Requirement>,
+    room: &mut Room,
+) -> Result<Observation, Error> {
+    let mut next = shown.clone();
+    let mut read = HashMap::new();
+    for Requirement { key, reference } in requirements {
+        let object = match read.entry(reference) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let object = fetch_one(controller, active, &shown.parent.reference, new.key()).await?;
+                new.insert(object)
+            }
+        };
+        room.take(&shown.parent.reference, object.as_ref())?;
+        next.related.retain(|known| known.key != key);
+        next.related.push(Related { key, objects: object.iter().cloned().collect() });
+    }
+    Ok(next)
+}
+
+/// Reads one object with the plugin's own account, so that the API server's RBAC applies in addition to the grant. The
+/// object is never put into a cache that another plugin could be shown.
+async fn fetch_one(
+    controller: &Controller,
+    active: &ActiveRevision,
+    parent: &ObjectRef,
+    needed: &ObjectRef,
+) -> Result<Option<Document>, Error> {
+    let grant = &active.plugin.grant;
+    let kind = &needed.kind;
+    // If the grant does not allow the kind, the API server is not even asked for its scope.
+    let namespaced = match grant.allows(Verb::Get, kind) {
+        true => match controller.writer.find_kind(kind).await {
+            Ok(resource) => resource.namespaced,
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => return Err(error.into()),
+        },
+        false => true,
+    };
+    let namespace = needed.namespace.clone().or_else(|| parent.own_namespace().cloned().filter(|_| namespaced));
+    let reference = ObjectRef { namespace, ..needed.clone() };
+    check::check_name(&reference)?;
+    let request = Request { parent, object: &reference, namespaced, access: Access::Read };
+    grant.authorise(&request, &|namespace, key| active.label_of(namespace, key))?;
+    match controller.writer.read_as_plugin(&reference, parent).await {
+        Ok(json) => Ok(Some(Document { reference, json: json.into() })),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use hotshoe_core::check::memory_share::SharedMemory;
+
+    use super::*;
+
+    #[test]
+    fn the_limit_on_fetched_bytes_holds_over_all_rounds_of_a_decision() {
+        let reference = ObjectRef {
+            kind: hotshoe_core::model::kind::Kind::new("", "v1", "ConfigMap"),
+            namespace: Some("n".into()),
+            name: "large".into(),
+        };
+        let large = Document { reference, json: "x".repeat(1 << 20).into() };
+        let limits = hotshoe_core::model::limits::Limits::default();
+        let mut room = Room::new(limits.fetched_bytes, &Account::default());
+        assert_eq!(room.take(&large.reference, None), Ok(()));
+        let taken = (0..100).take_while(|_| room.take(&large.reference, Some(&large)).is_ok()).count();
+        assert_eq!(taken, 8);
+        let refused = room.take(&large.reference, Some(&large)).unwrap_err().to_string();
+        assert_eq!(refused, "the plugin reached its limit on fetched bytes (8Mi)");
+        let memory = Arc::new(SharedMemory::new(4 << 20)).account(&"one".into());
+        let mut room = Room::new(limits.fetched_bytes, &memory);
+        let taken = (0..100).take_while(|_| room.take(&large.reference, Some(&large)).is_ok()).count();
+        assert_eq!((taken, memory.held()), (3, 3 << 20));
+        assert!(matches!(room.take(&large.reference, Some(&large)), Err(Error::NoRoom(_))));
+        drop(room);
+        assert_eq!(memory.held(), 0);
+    }
+}

@@ -1,0 +1,142 @@
+//! The slot of a plugin in a running host: its active revision, and why the last candidate was refused.
+//!
+//! Publishing swaps one pointer; no reader waits for it. A reconcile that began before the swap finishes with the old
+//! revision.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use parking_lot::RwLock;
+use serde::{Deserialize, Serialize};
+
+use hotshoe_core::model::digest::Digest;
+use hotshoe_core::model::sanitize;
+use hotshoe_sandbox::error::{LoadError, Reason};
+
+/// The maximum length of the message of a refusal, in bytes. The message may contain names that the component chose.
+const MAX_MESSAGE_BYTES: usize = 4_000;
+
+/// A component that was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Refused {
+    /// The digest of the component; `None` if no bytes could be read.
+    pub digest: Option<Digest>,
+    /// The reason, one PascalCase word.
+    pub reason: Reason,
+    /// What is wrong, and what to do.
+    pub message: String,
+}
+
+impl Refused {
+    /// Records an error that kept a component from being activated.
+    pub fn new(digest: Option<Digest>, error: &LoadError) -> Self {
+        Self { digest, reason: error.reason(), message: sanitize::clean(error.to_string(), MAX_MESSAGE_BYTES) }
+    }
+
+    /// Returns whether `hotshoe approve` can activate the component anyway.
+    pub fn can_be_approved(&self) -> bool {
+        self.reason.can_be_approved()
+    }
+}
+
+/// Holds the active revision of one plugin.
+#[derive(Debug)]
+pub struct Slot<T> {
+    current: ArcSwapOption<T>,
+    refused: RwLock<Option<Refused>>,
+}
+
+impl<T> Default for Slot<T> {
+    fn default() -> Self {
+        Self { current: ArcSwapOption::empty(), refused: RwLock::default() }
+    }
+}
+
+impl<T> Slot<T> {
+    /// Returns the active revision; `None` before the first component was activated.
+    pub fn current(&self) -> Option<Arc<T>> {
+        self.current.load_full()
+    }
+
+    /// Returns why the last candidate was refused; `None` if it was activated.
+    pub fn refused(&self) -> Option<Refused> {
+        self.refused.read().clone()
+    }
+
+    /// Activates a revision, and forgets the last refusal.
+    pub fn publish(&self, next: Arc<T>) {
+        let before = self.current.swap(Some(next));
+        self.clear_refusal();
+        // Dropped last, so that no reconcile waits for it.
+        drop(before);
+    }
+
+    /// Ends the active revision, so that none is active. Keeps the last refusal.
+    pub fn clear(&self) {
+        self.current.store(None);
+    }
+
+    /// Replaces the views of the active revision. Keeps the last refusal.
+    pub fn rewire(&self, next: Arc<T>) {
+        self.current.store(Some(next));
+    }
+
+    /// Records why a candidate was refused; the active revision stays.
+    pub fn refuse(&self, refused: Refused) {
+        *self.refused.write() = Some(refused);
+    }
+
+    /// Forgets the last refusal, because the active component is offered again.
+    pub fn clear_refusal(&self) {
+        *self.refused.write() = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hotshoe_platform::candidate::NotAComponent;
+
+    fn refused() -> Refused {
+        Refused::new(None, &NotAComponent("the file is empty".into()).into())
+    }
+
+    #[test]
+    fn a_refusal_is_seen_and_keeps_what_is_there() {
+        let slot = Slot::default();
+        slot.publish(Arc::new("good"));
+        slot.refuse(refused());
+        assert_eq!(slot.current().as_deref(), Some(&"good"));
+        assert_eq!(slot.refused().unwrap().reason, Reason::NotAComponent);
+    }
+
+    #[test]
+    fn text_that_a_component_chose_is_sanitized_and_truncated() {
+        let name = format!("a\n2026-01-01T00:00:00Z ERROR forged \u{1b}[2J\u{202e}{}", "x".repeat(100_000));
+        let refused = Refused::new(None, &LoadError::SelfTestFailed(name));
+        assert!(refused.message.contains("a 2026-01-01T00:00:00Z ERROR forged xxx"), "{}", refused.message);
+        assert!(refused.message.len() <= MAX_MESSAGE_BYTES);
+    }
+
+    #[test]
+    fn other_views_of_the_active_revision_keep_the_refusal() {
+        let slot = Slot::default();
+        slot.publish(Arc::new("with a watch"));
+        slot.refuse(refused());
+        slot.rewire(Arc::new("without"));
+        assert_eq!(slot.current().as_deref(), Some(&"without"));
+        assert!(slot.refused().is_some());
+    }
+
+    #[test]
+    fn activating_a_revision_clears_the_refusal_and_leaves_the_old_one_to_reconciles_that_use_it() {
+        let slot = Slot::default();
+        slot.publish(Arc::new("old"));
+        let in_use = slot.current();
+        slot.refuse(refused());
+        slot.publish(Arc::new("new"));
+        assert_eq!((in_use.as_deref(), slot.current().as_deref()), (Some(&"old"), Some(&"new")));
+        assert!(slot.refused().is_none());
+    }
+}

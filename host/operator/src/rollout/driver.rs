@@ -1,0 +1,457 @@
+//! Drives the rollout of one plugin. A changed file, a verdict about a revision and an administrator's command each
+//! become an event of the plugin's `Stage`, which decides what follows.
+//!
+//! ```text
+//! component file  read on a reload, and with `--follow` whenever it changes; a newer component replaces
+//!                 the one that is being activated, but not in the first seconds of that activation
+//! plugin.yaml     always followed; after a change, the component is verified again under the new plugin.yaml
+//! a canary        checked every second: activated when its time is over, or at once when spec.rollout is removed
+//! a verdict       a rollback takes precedence; the component that was being activated is offered again afterwards
+//! administrator   a rollback by command takes precedence, too; if it fails, the work that it interrupted starts again
+//! ```
+//!
+//! No file is read during a rollback, which therefore has a timeout. Commands do not wait for each other: a caller is
+//! answered once no work is in progress and both files are unchanged since they were read. So a caller who has just
+//! written a file gets the outcome for that version of the file.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::sync::{Mutex, mpsc};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+
+use crate::config::manifest::DigestPrefix;
+use crate::reconcile::slot::Refused;
+use crate::rollout::canary::Due;
+use crate::rollout::config_reload::Applied;
+use crate::rollout::control::{Act, Controls, Known};
+use crate::rollout::definition::Definition;
+use crate::rollout::managed_plugin::{AdminCommand, ManagedPlugin, Reply, Request};
+use crate::rollout::stage::{Event, Interrupted, Stage, Work};
+use hotshoe_core::flow::probation::RollbackVerdict;
+use hotshoe_platform::candidate::Candidate;
+use hotshoe_platform::followed_file;
+use hotshoe_platform::followed_file::{FileError, FollowedFile};
+use hotshoe_sandbox::error::LoadError;
+
+/// How long an activation runs before a newer component may replace it: if components came faster than they compile,
+/// none would ever be activated. Of the components that come meanwhile, only the last one is activated.
+const MIN_ACTIVATION_TIME: Duration = Duration::from_secs(5);
+/// How often to check for remaining children of kinds that are no longer owned.
+const PRUNE_INTERVAL: Duration = Duration::from_secs(5);
+/// How often to compare the revisions with what `spec.approve`, `spec.revision` and `spec.rollout` want.
+const CONTROL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The pause between two attempts to activate an earlier revision while the source cannot be fetched.
+const WITHOUT_SOURCE_PAUSE: Duration = Duration::from_secs(60);
+
+/// The rollout of one plugin.
+struct Driver {
+    plugin: Arc<ManagedPlugin>,
+    /// `plugin.yaml`, or the `Plugin` object.
+    definition: Definition,
+    component: FollowedFile,
+    stage: Stage,
+    /// The work of the stage; none while the stage is idle.
+    work: Option<UnderWay>,
+    /// The caller of the rollback that is in progress.
+    rollback_caller: Option<Reply>,
+    /// The callers that wait until the offered component is activated or refused.
+    callers: Vec<Reply>,
+    /// What was done for `spec.approve` and `spec.revision`.
+    controls: Controls,
+    /// The revision that is being activated because `spec.revision` names it.
+    returning: Option<String>,
+    /// When the last good revision may be activated again though the source cannot be fetched.
+    without_source_from: Instant,
+}
+
+/// The work of a stage.
+struct UnderWay {
+    since: Instant,
+    future: BoxFuture<'static, Result<(), String>>,
+}
+
+/// Drives a plugin's rollout until the host ends. An activation may wait long for a kind that the cluster does not
+/// have yet; a newer component replaces that activation.
+pub(crate) async fn run(
+    plugin: Arc<ManagedPlugin>,
+    definition: Definition,
+    requests: Arc<Mutex<mpsc::Receiver<Request>>>,
+) {
+    let mut requests = requests.lock().await;
+    let _only_host = plugin.clone().become_only_host().await;
+    let config = plugin.plugin();
+    let mut driver = Driver {
+        definition,
+        component: FollowedFile::first_of(config.component.clone(), config.limits.component_bytes)
+            .following(plugin.shared.host.follow || config.origin.file().is_none())
+            .awaited(config.source.file.is_none()),
+        stage: Stage::default(),
+        work: None,
+        rollback_caller: None,
+        callers: Vec::new(),
+        controls: Controls::default(),
+        returning: None,
+        without_source_from: Instant::now(),
+        plugin: plugin.clone(),
+    };
+    // A read of an unchanged file is no event, but may be all that a caller waits for. So the answers are due at
+    // intervals, which frequent callers must not delay.
+    let mut answers = interval(followed_file::POLL_INTERVAL);
+    answers.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut prunings = interval(PRUNE_INTERVAL);
+    prunings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut controls = interval(CONTROL_INTERVAL);
+    controls.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let takes_files = driver.stage.takes_files();
+        let replaceable_from = driver.replaceable_from();
+        let is_replaceable = replaceable_from <= Instant::now();
+        tokio::select! {
+            offered = driver.definition.next(), if takes_files => driver.read_definition(offered).await,
+            offered = driver.component.next(), if takes_files && is_replaceable => driver.activate(offered),
+            () = sleep_until(replaceable_from), if takes_files && !is_replaceable => {}
+            done = ended(&mut driver.work) => driver.end(done),
+            verdict = plugin.controller.judgement.rollback_verdict(), if takes_files => driver.roll_back_active(verdict),
+            verdict = plugin.controller.canary.judgement.rollback_verdict(), if takes_files => driver.roll_back_failing_canary(verdict).await,
+            Some(request) = requests.recv() => driver.carry_out(request).await,
+            _ = prunings.tick(), if driver.work.is_none() => plugin.end_pruned_kinds(),
+            _ = controls.tick(), if driver.work.is_none() => driver.control().await,
+            _ = answers.tick(), if !driver.callers.is_empty() => driver.answer(),
+        }
+    }
+}
+
+impl Driver {
+    /// Returns the time from which a newer component replaces the one that is being activated.
+    fn replaceable_from(&self) -> Instant {
+        self.work.as_ref().map_or_else(Instant::now, |work| work.since + MIN_ACTIVATION_TIME)
+    }
+
+    /// Enters the stage that follows an event. Ends the present work or begins a rollback where that stage needs it;
+    /// other work the caller has to begin, if [`Work::Begins`] is returned.
+    fn step(&mut self, event: Event) -> Work {
+        let next = std::mem::take(&mut self.stage).next(event);
+        self.stage = next.stage;
+        if next.offers {
+            self.component.offer_again();
+        }
+        match (next.work, &self.stage) {
+            (Work::Stops, _) => self.work = None,
+            (Work::Begins, Stage::RollingBack(verdict)) => {
+                let plugin = self.plugin.clone();
+                self.begin(plugin.roll_back_from(verdict.clone(), self.component.offered()).map(Ok).boxed());
+            }
+            _ => {}
+        }
+        next.work
+    }
+
+    fn begin(&mut self, future: BoxFuture<'static, Result<(), String>>) {
+        self.work = Some(UnderWay { since: Instant::now(), future });
+    }
+
+    fn activate(&mut self, offered: Result<Candidate, FileError>) {
+        if let Ok(component) = &offered {
+            self.plugin.note_offered(component);
+        }
+        if self.step(Event::Offered) == Work::Begins {
+            let offered = offered.map_err(LoadError::from);
+            self.begin(self.plugin.clone().activate(offered).map(Ok).boxed());
+        }
+    }
+
+    /// Rolls back the active revision. A canary was verified beside that revision, so it is offered again afterwards.
+    fn roll_back_active(&mut self, verdict: RollbackVerdict) {
+        self.step(Event::RollbackNeeded(verdict));
+        if self.plugin.controller.canary.current().is_some() {
+            self.component.offer_again();
+        }
+    }
+
+    /// Rolls back a canary. The activation of a newer component goes on meanwhile.
+    async fn roll_back_failing_canary(&mut self, verdict: RollbackVerdict) {
+        self.plugin.roll_back_canary(verdict, self.component.offered()).await;
+    }
+
+    /// Promotes the canary, ends it or changes its share, where that is due. Returns whether the canary has ended.
+    async fn advance_canary(&mut self) -> bool {
+        match self.plugin.canary_due() {
+            Due::Nothing => return false,
+            Due::Share(share) => {
+                self.plugin.change_share(share);
+                return false;
+            }
+            Due::Promotion(why) => self.plugin.promote_canary(why).await,
+            Due::End(why) => {
+                self.plugin.end_canary(why);
+                self.component.offer_again();
+            }
+        }
+        true
+    }
+
+    /// Ends the work of a stage.
+    fn end(&mut self, done: Result<(), String>) {
+        self.work = None;
+        self.step(Event::Ended { succeeded: done.is_ok() });
+        if let Some(revision) = self.returning.take() {
+            self.returned(&revision, done.as_ref().err());
+        }
+        if let Some(reply) = self.rollback_caller.take() {
+            self.reply(reply, done);
+        }
+        self.answer();
+    }
+
+    /// Applies `plugin.yaml` or the object. The component is offered again, because what was refused may be granted
+    /// now. An activation in progress starts again, so that no component is activated that was verified under the
+    /// previous definition.
+    async fn read_definition(&mut self, offered: Result<Candidate, FileError>) {
+        let before = self.plugin.plugin();
+        // Set before the new definition is seen: until its source is read, the active revision is not what it describes.
+        self.plugin.is_source_unread.store(true, Ordering::Relaxed);
+        let applied = self.plugin.apply_definition(offered).await;
+        let config = self.plugin.plugin();
+        self.plugin.is_source_unread.store(config.component != before.component, Ordering::Relaxed);
+        match applied {
+            Applied::Nothing => {}
+            Applied::Control => self.controls_changed(),
+            Applied::All => {
+                let canary = self.plugin.controller.canary.current().map(|canary| canary.digest());
+                if !config.source.is_same_place(&before.source) {
+                    // It came from the other source, and the definition no longer names it.
+                    self.plugin.end_canary("spec.source names another component now");
+                } else if canary.is_some_and(|canary| !self.plugin.is_accepted(canary)) {
+                    self.plugin.end_canary("spec.source.verify requires another signature now");
+                }
+                self.step(Event::FileChanged);
+                self.component.redirect(
+                    config.component.clone(),
+                    config.limits.component_bytes,
+                    config.source.file.is_none(),
+                );
+                // The file may hold another component by now, and that is the one that a caller of a reload wants.
+                if !self.callers.is_empty() || self.plugin.controller.active().is_none() {
+                    self.component.request();
+                }
+            }
+        }
+    }
+
+    /// Offers the component again: it may have been refused for want of an approval, or because `spec.revision` named
+    /// another one.
+    fn controls_changed(&mut self) {
+        if self.work.is_none() {
+            self.component.offer_again();
+        }
+    }
+
+    /// Carries out what `spec.revision`, `spec.approve` and `spec.rollout` want, as far as it is not done yet.
+    async fn control(&mut self) {
+        if !self.component.has_changed() {
+            self.plugin.is_source_unread.store(false, Ordering::Relaxed);
+        }
+        if self.retire_unaccepted() || self.advance_canary().await || self.do_without_source() {
+            return;
+        }
+        let plugin = self.plugin.clone();
+        let (wanted, refused) = (plugin.plugin().control.clone(), plugin.controller.slot.refused());
+        let waiting = refused.filter(Refused::can_be_approved).and_then(|refused| refused.digest);
+        let known = Known {
+            active: plugin.controller.active().map(|active| active.revision.digest()),
+            waiting,
+            was_approved: waiting.is_some_and(|waiting| plugin.history().was_approved(waiting)),
+        };
+        match self.controls.next(&wanted, known, std::time::Instant::now()) {
+            None => {}
+            Some(Act::Approve(digest)) => match plugin.approve(Some(&digest.full())).await {
+                Ok(()) => self.component.offer_again(),
+                Err(why) => {
+                    wanted.approve.iter().for_each(|wanted| self.controls.not_approved(wanted.clone(), why.clone()))
+                }
+            },
+            Some(Act::Return(revision)) => self.return_to(revision),
+        }
+        let failure = self.controls.failure(&wanted, known, |approve| self.is_known(approve));
+        *plugin.control_failing.lock() = failure;
+    }
+
+    /// Ends the active component if `verify` refuses it. What the source has instead is activated first where that is
+    /// about to be read, so that it is verified beside the active one.
+    fn retire_unaccepted(&mut self) -> bool {
+        let is_fetched = self.plugin.fetched.lock().component.is_some();
+        let Some(unaccepted) = self.plugin.unaccepted_active() else { return false };
+        if is_fetched && self.component.has_changed() {
+            return false;
+        }
+        self.plugin.retire(&unaccepted);
+        self.component.offer_again();
+        self.without_source_from = Instant::now();
+        true
+    }
+
+    /// Begins to activate the last good revision if none is active and the source cannot be fetched, as it would be
+    /// without a restart. Returns whether it did.
+    fn do_without_source(&mut self) -> bool {
+        let is_failing = self.plugin.fetched.lock().failing.is_some();
+        let has_none = self.plugin.controller.active().is_none() && self.component.offered().is_none();
+        if !(is_failing && has_none) || Instant::now() < self.without_source_from || self.component.path().exists() {
+            return false;
+        }
+        self.without_source_from = Instant::now() + WITHOUT_SOURCE_PAUSE;
+        let begins = self.step(Event::Offered) == Work::Begins;
+        if begins {
+            self.begin(self.plugin.clone().activate_without_source().map(Ok).boxed());
+        }
+        begins
+    }
+
+    /// Returns whether the plugin has or had a component of this digest, or may have one once its source was read.
+    fn is_known(&self, digest: &DigestPrefix) -> bool {
+        let controller = &self.plugin.controller;
+        let known = [
+            controller.active().map(|active| active.revision.digest()),
+            controller.canary.current().map(|canary| canary.digest()),
+            controller.slot.refused().and_then(|refused| refused.digest),
+        ];
+        let is_in_history = || self.plugin.history().entries().iter().any(|entry| digest.is_of(entry.digest));
+        self.component.offered().is_none()
+            || known.into_iter().flatten().any(|one| digest.is_of(one))
+            || is_in_history()
+    }
+
+    /// Begins to activate the revision that `spec.revision` names.
+    fn return_to(&mut self, revision: String) {
+        let earlier = match self.plugin.earlier(Some(&revision)) {
+            Ok(earlier) => earlier,
+            // The source was not read yet, and may have that revision.
+            Err(_) if self.component.offered().is_none() => return,
+            Err(why) => return self.returned(&revision, Some(&why)),
+        };
+        if self.step(Event::RollbackAsked) == Work::Begins {
+            let plugin = self.plugin.clone();
+            self.begin(plugin.return_to(earlier).boxed());
+            self.returning = Some(revision);
+        }
+    }
+
+    /// Notes the outcome of activating the revision that `spec.revision` names.
+    fn returned(&mut self, revision: &str, failed: Option<&String>) {
+        match failed {
+            None => self.component.offer_again(),
+            Some(why) => {
+                tracing::warn!(revision, "the revision that spec.revision names cannot be activated: {why}");
+                self.controls.failed(revision, why, std::time::Instant::now());
+            }
+        }
+    }
+
+    async fn carry_out(&mut self, Request { command, reply }: Request) {
+        // Callers that have gone must not pile up while a file is being written for ever.
+        self.callers.retain(|reply| !reply.is_closed());
+        match command {
+            AdminCommand::RollBack(to) => self.roll_back(to.as_deref(), reply),
+            AdminCommand::Approve(digest) => match self.plugin.approve(digest.as_deref()).await {
+                Ok(()) => {
+                    self.component.offer_again();
+                    self.callers.push(reply);
+                }
+                Err(why) => self.reply(reply, Err(why)),
+            },
+            AdminCommand::Reload => {
+                self.plugin.refetch.notify_one();
+                self.request_reads();
+                self.callers.push(reply);
+            }
+        }
+    }
+
+    /// Requests a read of the files, even if their metadata is unchanged. During a rollback, the files are read after
+    /// it. A read that another caller requested is shared: a later write shows in the file's times.
+    fn request_reads(&mut self) {
+        if !self.stage.takes_files() || self.is_worth_another_try() {
+            self.component.offer_again();
+            self.component.request();
+            return;
+        }
+        self.component.request();
+        if self.callers.is_empty() {
+            self.definition.reread();
+            self.component.reread();
+        }
+    }
+
+    /// Begins a rollback by command. A rollback that is not possible interrupts nothing.
+    fn roll_back(&mut self, to: Option<&str>, reply: Reply) {
+        if self.is_about_canary(to) {
+            return self.roll_back_canary(reply);
+        }
+        let earlier = match self.plugin.earlier(to) {
+            Ok(earlier) => earlier,
+            Err(why) => return self.reply(reply, Err(why)),
+        };
+        match self.step(Event::RollbackAsked) {
+            Work::Begins => {
+                let newer = self.stage == Stage::Returning(Interrupted::Activation);
+                let plugin = self.plugin.clone();
+                self.begin(plugin.roll_back_to(earlier, self.component.offered(), newer).boxed());
+                self.rollback_caller = Some(reply);
+            }
+            _ => self.reply(reply, Err("another rollback is under way; try again in a moment".to_owned())),
+        }
+    }
+
+    /// Returns whether a rollback concerns the canary alone, and leaves the active revision in place.
+    fn is_about_canary(&self, to: Option<&str>) -> bool {
+        let controller = &self.plugin.controller;
+        let is_active = |to: &str| controller.active().is_some_and(|active| active.revision.digest().begins(to));
+        controller.canary.current().is_some() && to.is_none_or(is_active)
+    }
+
+    fn roll_back_canary(&mut self, reply: Reply) {
+        match self.step(Event::RollbackAsked) {
+            Work::Begins => {
+                let newer = self.stage == Stage::Returning(Interrupted::Activation);
+                let plugin = self.plugin.clone();
+                self.begin(plugin.roll_back_canary_by_command(self.component.offered(), newer).boxed());
+                self.rollback_caller = Some(reply);
+            }
+            _ => self.reply(reply, Err("another rollback is under way; try again in a moment".to_owned())),
+        }
+    }
+
+    /// Returns whether the component that was offered last is not active: the reason of its refusal may have passed.
+    fn is_worth_another_try(&self) -> bool {
+        let offered = self.component.offered();
+        let active = self.plugin.controller.active().map(|active| active.revision.digest());
+        self.work.is_none() && (offered.is_none() || offered != active)
+    }
+
+    /// Answers the callers, unless work is in progress or a file is still to be read.
+    fn answer(&mut self) {
+        if self.work.is_some() || self.definition.has_changed() || self.component.has_changed() {
+            return;
+        }
+        for reply in std::mem::take(&mut self.callers) {
+            self.reply(reply, Ok(()));
+        }
+    }
+
+    fn reply(&self, reply: Reply, done: Result<(), String>) {
+        // The caller may have gone.
+        drop(reply.send(done.map(|()| self.plugin.status())));
+    }
+}
+
+/// Waits for the end of the work; for ever if there is no work.
+async fn ended(work: &mut Option<UnderWay>) -> Result<(), String> {
+    match work {
+        Some(work) => (&mut work.future).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,184 @@
+//! One entry of a history: what happened to a component, when and why.
+
+use serde::{Deserialize, Serialize};
+
+use hotshoe_cluster::time;
+use hotshoe_core::check::provenance::Signer;
+use hotshoe_core::flow::probation::CallStats;
+use hotshoe_core::model::digest::Digest;
+use hotshoe_core::model::kind::Kind;
+
+/// One thing that happened to a component.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Entry {
+    /// The component's digest.
+    pub digest: Digest,
+    /// The component's version, from its descriptor; empty where the descriptor was never read.
+    pub version: String,
+    /// Seconds since the epoch; in JSON as Kubernetes writes times.
+    #[serde(with = "written_time")]
+    pub at: u64,
+    /// What happened.
+    pub event: Event,
+    /// Why.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// The component's finalizer, if the event is its activation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finalizer: Option<String>,
+    /// The kinds that the component owns, if the event is its activation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub owns: Vec<Kind>,
+    /// Where the component was fetched from, exactly, if the event is its activation and its source is no file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// The signers of whom one has signed the component's image, if the event is its activation and a signature was
+    /// required.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signed_by: Vec<Signer>,
+    /// The call statistics of the revision before the component, if the event is its activation.
+    #[serde(default, skip_serializing_if = "CallStats::is_empty")]
+    pub before: CallStats,
+    /// Whether the component requires approval because it fails on parents.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fails: bool,
+}
+
+/// What is recorded when a component is activated.
+#[derive(Clone, Debug, Default)]
+pub struct Activation {
+    /// The component's finalizer.
+    pub finalizer: Option<String>,
+    /// The kinds that the component owns.
+    pub owns: Vec<Kind>,
+    /// Where the component was fetched from, exactly; none if its source is a file.
+    pub source: Option<String>,
+    /// The signers of whom one has signed its image; none if no signature was required.
+    pub signed_by: Vec<Signer>,
+    /// The call statistics of the revision before the component, with which it is compared.
+    pub before: CallStats,
+}
+
+impl Entry {
+    /// Builds an entry with the present time.
+    pub(super) fn of(digest: Digest, version: &str, event: Event, message: &str) -> Self {
+        let at = time::unix_seconds();
+        let (version, message) = (version.to_owned(), message.to_owned());
+        let Activation { finalizer, owns, source, signed_by, before } = Activation::default();
+        Self { digest, version, at, event, message, finalizer, owns, source, signed_by, before, fails: false }
+    }
+}
+
+/// How far ahead of this host's clock the time of an entry may be: the clocks of hosts differ.
+const MAX_AHEAD_SECONDS: u64 = 3600;
+
+/// Returns the entries of a history that a host can have written. One with a time far ahead would count as the newest
+/// for good, and an approval of a component that nothing else is known of is not a host's.
+pub(super) fn plausible(entries: Vec<Entry>, now: u64) -> Vec<Entry> {
+    let latest = now.saturating_add(MAX_AHEAD_SECONDS);
+    let mut kept: Vec<Entry> = Vec::new();
+    for entry in entries {
+        let is_known = entry.event != Event::Approved || kept.iter().any(|before| before.digest == entry.digest);
+        if entry.at <= latest && is_known {
+            kept.push(entry);
+        } else {
+            let Entry { digest, at, event, .. } = entry;
+            tracing::warn!(%digest, ?event, at, "an entry of the history of revisions was not written by a host, and is left out");
+        }
+    }
+    kept
+}
+
+/// What happened to a component.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Event {
+    /// The component became active.
+    Activated,
+    /// The component was active or the canary, and was rolled back. It stays inactive until an administrator approves
+    /// it.
+    RolledBack,
+    /// An administrator approved the component, which had required approval or been rolled back.
+    Approved,
+    /// The component fails on parents or would delete much. It stays inactive until an administrator approves it.
+    ApprovalRequired,
+    /// The component cannot be activated as it is, even with an approval.
+    Refused,
+}
+
+/// Writes seconds since the epoch as RFC 3339, or as a number where they are too large for that form.
+mod written_time {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use hotshoe_cluster::time;
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Stored {
+        Seconds(u64),
+        Time(String),
+    }
+
+    pub(super) fn serialize<S: Serializer>(at: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        match time::at(*at) {
+            Some(time) => serializer.serialize_str(&time),
+            None => serializer.serialize_u64(*at),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        let time = match Stored::deserialize(deserializer)? {
+            Stored::Seconds(seconds) => return Ok(seconds),
+            Stored::Time(time) => time,
+        };
+        time::seconds(&time).ok_or_else(|| D::Error::custom(format_args!("{time:?} is no RFC 3339 time since 1970")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rollout::history::fixtures::digest;
+
+    #[test]
+    fn an_entry_with_a_time_far_ahead_and_an_approval_of_an_unknown_component_are_left_out() {
+        let of = |name: &str, event: Event, at: u64| Entry { at, ..Entry::of(digest(name), "1", event, "") };
+        let now = 1_795_406_400;
+        let good = [
+            of("a", Event::Activated, now - 5),
+            of("b", Event::ApprovalRequired, now),
+            of("b", Event::Approved, now + MAX_AHEAD_SECONDS),
+        ];
+        let bad = [
+            of("b", Event::Approved, now + MAX_AHEAD_SECONDS + 1),
+            of("a", Event::RolledBack, 253_370_764_800),
+            of("a", Event::Activated, 10_000_000_000_000_000_000),
+            of("c", Event::Approved, now),
+        ];
+        assert_eq!(plausible([&good[..], &bad[..]].concat(), now), good);
+        assert_eq!(plausible(vec![of("a", Event::Activated, u64::MAX)], u64::MAX).len(), 1, "nothing overflows");
+    }
+
+    #[test]
+    fn an_entry_of_before_there_were_signers_has_none() {
+        let old = serde_json::json!({ "digest": digest("a").full(), "version": "1", "at": 1, "event": "Activated" });
+        assert!(serde_json::from_value::<Entry>(old).unwrap().signed_by.is_empty());
+    }
+
+    #[test]
+    fn times_are_written_as_kubernetes_does_and_read_as_numbers_too() {
+        let entry = |at: serde_json::Value| serde_json::json!({ "digest": digest("a").full(), "version": "1", "at": at, "event": "Activated" });
+        for (read, at, written) in [
+            (serde_json::json!("2026-11-23T04:00:00Z"), 1_795_406_400, serde_json::json!("2026-11-23T04:00:00Z")),
+            (serde_json::json!(1), 1, serde_json::json!("1970-01-01T00:00:01Z")),
+            (serde_json::json!(u64::MAX), u64::MAX, serde_json::json!(u64::MAX)),
+        ] {
+            let known: Entry = serde_json::from_value(entry(read)).unwrap();
+            assert_eq!(known.at, at);
+            assert_eq!(serde_json::to_value(&known).unwrap(), entry(written));
+        }
+        assert!(serde_json::from_value::<Entry>(entry(serde_json::json!("yesterday"))).is_err());
+        assert!(serde_json::from_value::<Entry>(entry(serde_json::json!("1960-01-01T00:00:00Z"))).is_err());
+    }
+}

@@ -1,0 +1,356 @@
+//! A plugin whose rollout the host manages: its active revision, its history, its `plugin.yaml` and its status.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
+use tokio_util::task::AbortOnDropHandle;
+use tracing::{Instrument, Span};
+
+use crate::config::{HostSettings, PluginConfig};
+use crate::reconcile::controller::Controller;
+use crate::rollout::history::{Entry, History, Room, SharedHistory};
+use crate::rollout::status::PluginStatus;
+use crate::rollout::step::Underway;
+use crate::rollout::supervised::supervise;
+use crate::rollout::unaccepted::Unaccepted;
+use crate::telemetry::metrics::Metrics;
+use hotshoe_cluster::client::Cluster;
+use hotshoe_cluster::events::Recorder;
+use hotshoe_cluster::lease::Leases;
+use hotshoe_cluster::shared_watch::Viewer;
+use hotshoe_cluster::watch::Watches;
+use hotshoe_core::check::grant;
+use hotshoe_core::check::memory_share::Account;
+use hotshoe_core::check::provenance::Signer;
+use hotshoe_core::model::digest::Digest;
+use hotshoe_platform::candidate::Candidate;
+use hotshoe_platform::spans;
+use hotshoe_registry::Puller;
+use hotshoe_sandbox::compile::Compiler;
+use hotshoe_sandbox::engine::Engine;
+use hotshoe_sandbox::revision::Revision;
+
+/// How long an admin command waits for its outcome.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long running reconciles may take when the plugin is stopped.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What all plugins share.
+pub struct Shared {
+    /// The connection to the API server.
+    pub cluster: Cluster,
+    /// The watches, one for each kind and selector.
+    pub watches: Arc<Watches>,
+    /// Writes Events.
+    pub recorder: Recorder,
+    /// The metrics.
+    pub metrics: Arc<Metrics>,
+    /// Runs components.
+    pub engine: Engine,
+    /// Compiles components.
+    pub compiler: Compiler,
+    /// Pulls components from registries.
+    pub puller: Puller,
+    /// The settings for all plugins, such as the namespace of their ServiceAccounts.
+    pub host: HostSettings,
+    /// The directory of histories and kept components.
+    pub kept: Option<PathBuf>,
+    /// The disk space for kept components.
+    pub room: Arc<Room>,
+    /// The Leases by which several hosts share the work.
+    pub leases: Arc<Leases>,
+}
+
+/// A plugin whose rollout this host manages.
+pub struct ManagedPlugin {
+    /// Reconciles its parents.
+    pub controller: Arc<Controller>,
+    /// What all plugins share.
+    pub shared: Arc<Shared>,
+    /// One permit: at most one shadow run at a time.
+    pub shadow: Arc<Semaphore>,
+    pub(crate) state: Mutex<State>,
+    pub(crate) plugin_file: Mutex<PluginFile>,
+    pub(crate) history: Arc<SharedHistory>,
+    /// Why this host waits, if another one runs this plugin.
+    pub(super) standby: Mutex<Option<String>>,
+    /// Why its `Plugin` object, which is being deleted, is still there.
+    pub(crate) removal: Mutex<Option<String>>,
+    /// Whether the definition names a source that was not read yet.
+    pub(crate) is_source_unread: AtomicBool,
+    /// Why `spec.revision` or `spec.approve` cannot be carried out.
+    pub(crate) control_failing: Mutex<Option<String>>,
+    /// The state of a component that is fetched.
+    pub(crate) fetched: Mutex<Fetched>,
+    /// The signers of components that were fetched by this host: one of them has signed the image.
+    pub(super) signed: Mutex<Vec<(Digest, Vec<Signer>)>>,
+    /// The component that was active, and that `verify` does not accept.
+    pub(super) unaccepted: Mutex<Option<Unaccepted>>,
+    /// Wakes the fetch after a change of the definition, whose source may be another one now.
+    pub(crate) redefined: Notify,
+    /// Has the registry asked again at once.
+    pub(crate) refetch: Notify,
+    /// The tasks that panicked lately, and why.
+    panics: Mutex<BTreeMap<&'static str, String>>,
+    tasks: Mutex<Vec<AbortOnDropHandle<()>>>,
+    requests: mpsc::Sender<Request>,
+}
+
+/// The state of a component that is fetched from a registry or a ConfigMap.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fetched {
+    /// The component that was fetched last.
+    pub component: Option<FetchedComponent>,
+    /// Why the component cannot be fetched now: a PascalCase reason and a message.
+    pub failing: Option<(&'static str, String)>,
+}
+
+/// A component that was fetched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FetchedComponent {
+    /// The component's digest.
+    pub digest: Digest,
+    /// Where it was fetched from, exactly: the image with the digest of its manifest, or the version of the ConfigMap.
+    pub source: String,
+}
+
+/// The state of a plugin's revisions.
+#[derive(Default)]
+pub(crate) struct State {
+    /// The revision that is being activated.
+    pub(crate) underway: Option<Underway>,
+    /// When the active revision was activated.
+    pub(crate) since: Option<Instant>,
+    /// The revision that was active before the active one.
+    pub(crate) before: Option<Arc<Revision>>,
+    /// The component of the canary, which is kept for rollbacks once the canary is active.
+    pub(crate) canary: Option<Candidate>,
+    /// Whether the active revision is the one of before the host's last stop, which stays active until the component
+    /// that was offered at the start is activated or refused.
+    pub(crate) is_restored: bool,
+}
+
+/// The `plugin.yaml` that was applied last.
+pub(crate) struct PluginFile {
+    pub(super) config: Arc<PluginConfig>,
+    /// Why the present content of the file is not applied.
+    pub(crate) refused: Option<String>,
+}
+
+impl PluginFile {
+    /// Builds the state after a valid file was applied.
+    pub(crate) fn applied(config: Arc<PluginConfig>) -> Self {
+        Self { config, refused: None }
+    }
+}
+
+/// An administrator's command about a plugin's revisions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AdminCommand {
+    /// Activate the component that the plugin's file holds now.
+    Reload,
+    /// Activate an earlier revision: the one whose digest begins with this prefix, or else the last good one.
+    RollBack(Option<String>),
+    /// Activate the component that requires approval or was rolled back, if its digest begins with this prefix.
+    Approve(Option<String>),
+}
+
+/// An admin command and the channel for its result.
+pub(crate) struct Request {
+    pub(crate) command: AdminCommand,
+    pub(crate) reply: Reply,
+}
+
+/// The channel for the result of an admin command.
+pub(crate) type Reply = oneshot::Sender<Result<PluginStatus, String>>;
+
+impl ManagedPlugin {
+    /// Creates a plugin without an active revision.
+    pub(crate) fn new(
+        controller: Controller,
+        shared: Arc<Shared>,
+        plugin: PluginConfig,
+        history: History,
+        requests: mpsc::Sender<Request>,
+    ) -> Self {
+        Self {
+            controller: Arc::new(controller),
+            shared,
+            shadow: Arc::new(Semaphore::new(1)),
+            state: Mutex::default(),
+            plugin_file: Mutex::new(PluginFile::applied(Arc::new(plugin))),
+            history: Arc::new(SharedHistory::new(history)),
+            standby: Mutex::default(),
+            removal: Mutex::default(),
+            is_source_unread: AtomicBool::new(false),
+            control_failing: Mutex::default(),
+            fetched: Mutex::default(),
+            signed: Mutex::default(),
+            unaccepted: Mutex::default(),
+            redefined: Notify::new(),
+            refetch: Notify::new(),
+            panics: Mutex::default(),
+            tasks: Mutex::default(),
+            requests,
+        }
+    }
+
+    /// Begins the span of work on one of the plugin's revisions.
+    pub(crate) fn span_of(&self, digest: Digest) -> Span {
+        spans::revision(&self.controller.name, digest)
+    }
+
+    /// Runs a task until the plugin is stopped.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let task = task.instrument(spans::plugin(&self.controller.name));
+        self.tasks.lock().push(AbortOnDropHandle::new(tokio::spawn(task)));
+    }
+
+    /// Runs a task until the plugin is stopped, and again whenever it panics.
+    pub(crate) fn spawn_supervised<F: Future<Output = ()> + Send + 'static>(
+        self: &Arc<Self>,
+        task: &'static str,
+        run: impl FnMut() -> F + Send + 'static,
+    ) {
+        let plugin = self.clone();
+        let report = move |why: Option<&str>| plugin.report_panic(task, why);
+        self.spawn(supervise(run, report));
+    }
+
+    fn report_panic(&self, task: &'static str, why: Option<&str>) {
+        let mut panics = self.panics.lock();
+        panics.remove(task);
+        let Some(why) = why else { return };
+        tracing::error!(task, "a task of the plugin panicked and begins again; this is a fault of the host: {why}");
+        self.shared.metrics.panicked(&self.controller.name);
+        panics.insert(task, why.to_owned());
+    }
+
+    /// Returns which tasks of the plugin panicked lately, and why.
+    pub fn panics(&self) -> Option<String> {
+        let panics = self.panics.lock();
+        let shown: Vec<String> = panics.iter().map(|(task, why)| format!("its {task} task panicked: {why}")).collect();
+        (!shown.is_empty()).then(|| shown.join("; "))
+    }
+
+    /// Stops the plugin: running reconciles may end within a timeout, and then nothing of the plugin is left in the
+    /// host. Parents and their children stay as they are.
+    pub async fn stop(&self) {
+        if tokio::time::timeout(STOP_TIMEOUT, self.controller.queue.close()).await.is_err() {
+            tracing::warn!("some reconciles of the plugin did not end in time");
+        }
+        drop(std::mem::take(&mut *self.tasks.lock()));
+        let (name, watches) = (&self.controller.name, &self.shared.watches);
+        for viewer in [Viewer::active(name), Viewer::canary(name), Viewer::candidate(name), Viewer::shadow(name)] {
+            watches.all().iter().for_each(|watch| watches.unsubscribe(&watch.scope, &viewer));
+        }
+        let host = &self.shared.host;
+        host.parentage.forget(name);
+        host.holders.forget(name);
+        host.memory.forget(name);
+        self.shared.metrics.forget(name);
+    }
+
+    /// Returns the state of a component that is fetched.
+    pub fn fetched(&self) -> Fetched {
+        self.fetched.lock().clone()
+    }
+
+    /// Returns why the component cannot be fetched now; none if it can, or is a file.
+    pub(crate) fn fetch_failing(&self) -> Option<String> {
+        let failing = self.fetched.lock().failing.clone();
+        failing.map(|(reason, message)| format!("its component cannot be fetched: {reason}: {message}"))
+    }
+
+    /// Returns where a component was fetched from, exactly; none if its source is a file, or it was never active and
+    /// another one was fetched since.
+    pub fn source_of(&self, digest: Digest) -> Option<String> {
+        let fetched = self.fetched.lock().component.clone().filter(|fetched| fetched.digest == digest);
+        fetched.map(|fetched| fetched.source).or_else(|| self.history().source_of(digest).map(str::to_owned))
+    }
+
+    /// Returns why `spec.revision` or `spec.approve` cannot be carried out.
+    pub fn control_failing(&self) -> Option<String> {
+        self.control_failing.lock().clone()
+    }
+
+    /// Returns whether the history does not have yet what has happened to the revisions.
+    pub fn is_recording(&self) -> bool {
+        self.history.is_changing()
+    }
+
+    /// Returns the entries of the plugin's history, the newest last.
+    pub fn history_entries(&self) -> Vec<Entry> {
+        self.history().entries().to_vec()
+    }
+
+    /// Returns whether several hosts may work for the plugin at once, each for some of its parents.
+    pub fn is_spread(&self) -> bool {
+        self.controller.share.one.is_none()
+    }
+
+    /// Returns the finalizers of this plugin that parents may hold.
+    pub fn finalizers(&self) -> BTreeSet<String> {
+        let mut all = self.history().finalizers();
+        if let Some(active) = self.controller.active() {
+            all.extend(active.revision.descriptor().finalizer.clone());
+            all.extend(active.former_finalizers.iter().cloned());
+        }
+        all
+    }
+
+    /// Returns whether an observed parent holds a finalizer of the plugin. True while no parent can be observed.
+    pub fn has_held_parents(&self) -> bool {
+        let Some(active) = self.controller.active() else { return true };
+        let finalizers = self.finalizers();
+        active.parents.watch.cache.any(|parent| parent.finalizers.iter().any(|present| finalizers.contains(&**present)))
+    }
+
+    /// Returns the `plugin.yaml` that was applied last.
+    pub fn plugin(&self) -> Arc<PluginConfig> {
+        self.plugin_file.lock().config.clone()
+    }
+
+    /// Executes an admin command and returns its result; none while the host is stopping.
+    pub async fn carry_out(&self, command: AdminCommand) -> Option<Result<PluginStatus, String>> {
+        let (reply, status) = oneshot::channel();
+        self.requests.send(Request { command, reply }).await.ok()?;
+        match tokio::time::timeout(COMMAND_TIMEOUT, status).await {
+            Ok(done) => done.ok(),
+            Err(_) => Some(Err(format!(
+                "the component of {} is not active after {COMMAND_TIMEOUT:?}: {}; the host keeps trying, and `hotshoe status` shows the outcome",
+                self.controller.name,
+                self.awaited()
+            ))),
+        }
+    }
+
+    /// Returns the history as it was written last.
+    pub(crate) fn history(&self) -> Arc<History> {
+        self.history.read()
+    }
+
+    /// Returns the account of the memory that the host holds for the plugin, updated to the present state.
+    pub fn memory(&self) -> Account {
+        if let Some(active) = self.controller.active() {
+            active.note_held();
+        }
+        self.plugin().memory.clone()
+    }
+
+    /// Returns a message on what the active revision asks for and `plugin.yaml` no longer grants, if there is any.
+    pub(crate) fn lacking(&self) -> Option<String> {
+        let active = self.controller.active()?;
+        let lacking = grant::lacking(active.revision.descriptor(), &active.plugin.grant)?;
+        Some(format!(
+            "the active revision asks for {lacking}, which plugin.yaml no longer grants: it is denied, \
+             and after a restart the component would not be activated; grant it again, \
+             or build a component that does without"
+        ))
+    }
+}

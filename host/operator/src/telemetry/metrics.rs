@@ -1,0 +1,546 @@
+//! The metrics of a host, in one table. They have the names of controller-runtime where it has the same metric,
+//! so that dashboards and alerts for operators work. Metrics by revision are in
+//! [`by_revision`](crate::telemetry::by_revision), which explains why the totals here have no digest.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::time::Duration;
+
+use prometheus_client::encoding::{EncodeLabelSet, text::encode};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+use crate::telemetry::by_revision::{End, RevisionMetrics};
+use crate::telemetry::swap_timer::Stopwatch;
+use hotshoe_cluster::rate_limit::Delays;
+use hotshoe_core::check::memory_share::{Account, PARTS};
+use hotshoe_core::flow::circuit::State;
+use hotshoe_core::flow::circuit_breaker::BreakerStatus;
+use hotshoe_core::model::digest::Digest;
+use hotshoe_sandbox::revision::Revision;
+
+/// By plugin.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct ByController {
+    controller: String,
+}
+
+/// By plugin and how a reconcile ended.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct ByResult {
+    controller: String,
+    result: &'static str,
+}
+
+/// By plugin and reason.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct ByReason {
+    controller: String,
+    reason: String,
+}
+
+/// By plugin and state of its circuit breaker.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct ByState {
+    controller: String,
+    state: &'static str,
+}
+
+/// By plugin and stage of a swap.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct ByStage {
+    controller: String,
+    stage: &'static str,
+}
+
+/// By plugin and purpose of the memory.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct ByPart {
+    controller: String,
+    part: &'static str,
+}
+
+/// By Lease.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct ByName {
+    name: String,
+}
+
+/// By plugin and the rule that was violated.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct ByRule {
+    controller: String,
+    rule: &'static str,
+}
+
+type Seconds = Family<ByController, Histogram, Buckets>;
+
+/// The metrics of a host.
+pub struct Metrics {
+    registry: Registry,
+    reconciles: Family<ByResult, Counter>,
+    errors: Family<ByReason, Counter>,
+    last_errors: Family<ByController, Counter>,
+    seconds: Seconds,
+    depth: Family<ByController, Gauge>,
+    active: Family<ByController, Gauge>,
+    deleting: Family<ByController, Gauge>,
+    cut: Family<ByController, Gauge>,
+    without_parent: Family<ByController, Gauge>,
+    stalled: Family<ByController, Gauge>,
+    waiting: Family<ByController, Gauge>,
+    calls: Seconds,
+    panics: Family<ByController, Counter>,
+    swaps: Family<ByReason, Counter>,
+    swap_seconds: Seconds,
+    swap_stages: Family<ByStage, Histogram, Buckets>,
+    breaker: Family<ByState, Gauge>,
+    breaker_namespaces: Family<ByController, Gauge>,
+    openings: Family<ByController, Counter>,
+    delayed_reads: Family<ByController, Counter>,
+    delayed_writes: Family<ByController, Counter>,
+    unanswered_writes: Family<ByController, Counter>,
+    events_dropped: Family<ByController, Counter>,
+    lines_dropped: Family<ByController, Counter>,
+    denials: Family<ByRule, Counter>,
+    ignored: Family<ByController, Counter>,
+    memory: Family<ByPart, Gauge>,
+    memory_limits: Family<ByController, Gauge>,
+    leases_held: Family<ByName, Gauge>,
+    lease_seconds: Family<ByName, Gauge>,
+    revisions: RevisionMetrics,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::default();
+        let revisions = RevisionMetrics::default();
+        revisions.register(&mut registry);
+        let table = &mut registry;
+        Self {
+            reconciles: counter(table, "controller_runtime_reconcile", "Reconciles by how they ended"),
+            errors: counter(table, "controller_runtime_reconcile_errors", "Failed reconciles by reason"),
+            last_errors: counter(
+                table,
+                "controller_runtime_terminal_reconcile_errors",
+                "Failed reconciles that were the last try of spec.retry.maxTries",
+            ),
+            seconds: histogram(
+                table,
+                "controller_runtime_reconcile_time_seconds",
+                "Time of a reconcile",
+                reconcile_times,
+            ),
+            depth: gauge(table, "workqueue_depth", "Parents that wait for a reconcile"),
+            active: gauge(table, "controller_runtime_active_workers", "Reconciles that are running"),
+            deleting: gauge(
+                table,
+                "hotshoe_plugin_parents_deleting",
+                "Parents that have been deleting for longer than a minute",
+            ),
+            stalled: gauge(
+                table,
+                "hotshoe_plugin_parents_stalled",
+                "Parents that are not tried again until they, the plugin or plugin.yaml change",
+            ),
+            waiting: gauge(
+                table,
+                "hotshoe_plugin_approval_required",
+                "1 while a component waits for an approval, 0 otherwise",
+            ),
+            cut: gauge(
+                table,
+                "hotshoe_plugin_objects_cut",
+                "Watched objects that are kept without their content, or not at all, because there is no room for them",
+            ),
+            without_parent: gauge(
+                table,
+                "hotshoe_plugin_objects_without_parent",
+                "Objects with the plugin's label that are no children of a parent; no content is kept of them",
+            ),
+            calls: histogram(table, "hotshoe_plugin_call_seconds", "Time of a call of the plugin", call_times),
+            panics: counter(
+                table,
+                "hotshoe_plugin_task_panics",
+                "Times that the rollout or the fetch of a plugin panicked and began again",
+            ),
+            swaps: counter(table, "hotshoe_plugin_revisions", "Revisions that were activated, or refused, by reason"),
+            swap_seconds: histogram(
+                table,
+                "hotshoe_swap_seconds",
+                "Time from the digest of another component being known to its first decision",
+                swap_times,
+            ),
+            swap_stages: histogram(
+                table,
+                "hotshoe_swap_stage_seconds",
+                "The same, by stage of the rollout",
+                swap_times,
+            ),
+            breaker: gauge(table, "hotshoe_plugin_breaker", "1 for the present state of the circuit breaker"),
+            breaker_namespaces: gauge(
+                table,
+                "hotshoe_plugin_breaker_namespaces",
+                "Namespaces for whose parents the plugin is not called, because it fails for them too often",
+            ),
+            openings: counter(table, "hotshoe_plugin_breaker_openings", "Times that the circuit breaker opened"),
+            delayed_reads: counter(table, "hotshoe_plugin_reads_delayed", "Reads delayed by the plugin's rate limit"),
+            delayed_writes: counter(
+                table,
+                "hotshoe_plugin_writes_delayed",
+                "Writes delayed by the plugin's rate limit",
+            ),
+            unanswered_writes: counter(
+                table,
+                "hotshoe_plugin_writes_unanswered",
+                "Writes without an answer in time that were held against the plugin",
+            ),
+            events_dropped: counter(
+                table,
+                "hotshoe_plugin_events_dropped",
+                "Events dropped by the plugin's rate limit",
+            ),
+            lines_dropped: counter(
+                table,
+                "hotshoe_plugin_log_lines_dropped",
+                "Log lines dropped by the plugin's rate limit or the limit of a call",
+            ),
+            denials: counter(
+                table,
+                "hotshoe_denied",
+                "Violations for which decisions and deletions were denied, by rule",
+            ),
+            ignored: counter(
+                table,
+                "hotshoe_children_ignored",
+                "Objects that named a parent as their controller and were ignored, because they are outside of the grant",
+            ),
+            memory: gauge(table, "hotshoe_plugin_memory_bytes", "Memory that the host holds for the plugin"),
+            memory_limits: gauge(
+                table,
+                "hotshoe_plugin_memory_limit_bytes",
+                "Memory that the host may hold for the plugin, beside what it holds for others",
+            ),
+            leases_held: gauge(
+                table,
+                "leader_election_master_status",
+                "1 for a Lease that this host holds, 0 for one of another host",
+            ),
+            lease_seconds: gauge(
+                table,
+                "hotshoe_lease_seconds",
+                "Seconds until another host may take the Lease, unless its holder renews it",
+            ),
+            revisions,
+            registry,
+        }
+    }
+}
+
+/// Registers a counter by these labels.
+fn counter<L: Labels>(table: &mut Registry, name: &str, help: &str) -> Family<L, Counter> {
+    let family = Family::default();
+    table.register(name, help, family.clone());
+    family
+}
+
+/// Registers a gauge by these labels.
+fn gauge<L: Labels>(table: &mut Registry, name: &str, help: &str) -> Family<L, Gauge> {
+    let family = Family::default();
+    table.register(name, help, family.clone());
+    family
+}
+
+/// Registers a histogram by these labels, with these buckets.
+fn histogram<L: Labels>(
+    table: &mut Registry,
+    name: &str,
+    help: &str,
+    buckets: Buckets,
+) -> Family<L, Histogram, Buckets> {
+    let family = Family::new_with_constructor(buckets);
+    table.register(name, help, family.clone());
+    family
+}
+
+type Buckets = fn() -> Histogram;
+
+/// From 1 ms to 8 s.
+fn reconcile_times() -> Histogram {
+    Histogram::new(exponential_buckets(0.001, 2.0, 14))
+}
+
+/// From 10 µs to 330 ms.
+fn call_times() -> Histogram {
+    Histogram::new(exponential_buckets(0.000_01, 2.0, 16))
+}
+
+/// From 20 µs to 10 s: a stage may only store a pointer, or run the compiler.
+fn swap_times() -> Histogram {
+    Histogram::new(exponential_buckets(0.000_02, 2.0, 20))
+}
+
+/// The labels of a family.
+trait Labels: EncodeLabelSet + Clone + Debug + Eq + Hash + Send + Sync + 'static {}
+
+impl<L: EncodeLabelSet + Clone + Debug + Eq + Hash + Send + Sync + 'static> Labels for L {}
+
+impl Metrics {
+    /// Counts a reconcile that ended.
+    pub fn reconciled(&self, plugin: &str, result: &'static str, time: Duration) {
+        self.reconciles.get_or_create(&ByResult { controller: plugin.into(), result }).inc();
+        self.seconds.get_or_create(&by(plugin)).observe(time.as_secs_f64());
+    }
+
+    /// Counts a reconcile that failed.
+    pub fn failed(&self, plugin: &str, digest: Digest, reason: &'static str) {
+        self.revisions.failed(plugin, digest, reason);
+        self.errors.get_or_create(&ByReason { controller: plugin.into(), reason: reason.into() }).inc();
+    }
+
+    /// Counts a failed reconcile that was the last try.
+    pub fn failed_for_good(&self, plugin: &str) {
+        self.last_errors.get_or_create(&by(plugin)).inc();
+    }
+
+    /// Counts a call of the plugin.
+    pub fn called(&self, plugin: &str, digest: Digest, end: End, time: Duration) {
+        self.revisions.called(plugin, digest, end, time);
+        self.calls.get_or_create(&by(plugin)).observe(time.as_secs_f64());
+    }
+
+    /// Shows which revision is active from now on.
+    pub fn decides(&self, plugin: &str, revision: &Revision) {
+        self.revisions.decides(plugin, revision);
+    }
+
+    /// Shows that no revision is active from now on.
+    pub fn retired(&self, plugin: &str) {
+        self.revisions.forget(plugin);
+    }
+
+    /// Shows which revision is the canary from now on.
+    pub fn add_canary(&self, plugin: &str, revision: &Revision) {
+        self.revisions.add_canary(plugin, revision);
+    }
+
+    /// Sets the length of a plugin's queue and its running reconciles.
+    pub fn queue(&self, plugin: &str, waiting: usize, running: usize) {
+        let gauge = |size: usize| i64::try_from(size).unwrap_or(i64::MAX);
+        self.depth.get_or_create(&by(plugin)).set(gauge(waiting));
+        self.active.get_or_create(&by(plugin)).set(gauge(running));
+    }
+
+    /// Sets how many parents of a plugin have been deleting for longer than a minute.
+    pub fn deleting(&self, plugin: &str, parents: usize) {
+        self.deleting.get_or_create(&by(plugin)).set(i64::try_from(parents).unwrap_or(i64::MAX));
+    }
+
+    /// Sets how many parents of a plugin are stalled.
+    pub fn stalled(&self, plugin: &str, parents: usize) {
+        self.stalled.get_or_create(&by(plugin)).set(i64::try_from(parents).unwrap_or(i64::MAX));
+    }
+
+    /// Counts objects that name a parent as their controller and are outside of the plugin's grant.
+    pub fn ignored(&self, plugin: &str, objects: usize) {
+        if objects > 0 {
+            self.ignored.get_or_create(&by(plugin)).inc_by(u64::try_from(objects).unwrap_or(u64::MAX));
+        }
+    }
+
+    /// Sets whether a component of a plugin waits for an approval.
+    pub fn waits_for_approval(&self, plugin: &str, waits: bool) {
+        self.waiting.get_or_create(&by(plugin)).set(i64::from(waits));
+    }
+
+    /// Sets how many objects are kept without their content: those without room, and those without a parent.
+    pub fn reduced(&self, plugin: &str, cut: usize, without_parent: usize) {
+        let gauge = |size: usize| i64::try_from(size).unwrap_or(i64::MAX);
+        self.cut.get_or_create(&by(plugin)).set(gauge(cut));
+        self.without_parent.get_or_create(&by(plugin)).set(gauge(without_parent));
+    }
+
+    /// Sets how much memory the host holds for a plugin, and how much it may hold.
+    pub fn memory(&self, plugin: &str, memory: &Account) {
+        let gauge = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
+        for part in PARTS {
+            let labels = ByPart { controller: plugin.into(), part: part.as_str() };
+            self.memory.get_or_create(&labels).set(gauge(memory.held_for(part)));
+        }
+        if let Some(may_hold) = memory.may_hold() {
+            self.memory_limits.get_or_create(&by(plugin)).set(gauge(may_hold));
+        }
+    }
+
+    /// Sets whether this host holds a Lease, and how many seconds are left until the Lease expires.
+    pub fn lease(&self, name: &str, held: bool, seconds: Option<u64>) {
+        let labels = ByName { name: name.into() };
+        self.leases_held.get_or_create(&labels).set(i64::from(held));
+        let seconds = seconds.and_then(|seconds| i64::try_from(seconds).ok()).unwrap_or_default();
+        self.lease_seconds.get_or_create(&labels).set(seconds);
+    }
+
+    /// Counts a task of a plugin that panicked.
+    pub fn panicked(&self, plugin: &str) {
+        self.panics.get_or_create(&by(plugin)).inc();
+    }
+
+    /// Counts a revision that was activated, or refused for this reason.
+    pub fn revision(&self, plugin: &str, outcome: &str) {
+        self.swaps.get_or_create(&ByReason { controller: plugin.into(), reason: outcome.into() }).inc();
+    }
+
+    /// Observes the time of a swap, once the new revision has made its first decision.
+    pub fn swapped(&self, plugin: &str, stopwatch: &Stopwatch) {
+        self.swap_seconds.get_or_create(&by(plugin)).observe(stopwatch.elapsed().as_secs_f64());
+        for (stage, time) in stopwatch.stages() {
+            let labels = ByStage { controller: plugin.into(), stage: stage.as_str() };
+            self.swap_stages.get_or_create(&labels).observe(time.as_secs_f64());
+        }
+    }
+
+    /// Sets the state of a plugin's circuit breaker.
+    pub fn breaker(&self, plugin: &str, now: &BreakerStatus) {
+        for state in [State::Closed, State::HalfOpen, State::Open] {
+            let labels = ByState { controller: plugin.into(), state: state.as_str() };
+            self.breaker.get_or_create(&labels).set(i64::from(state == now.state));
+        }
+        let namespaces = i64::try_from(now.namespace_count).unwrap_or(i64::MAX);
+        self.breaker_namespaces.get_or_create(&by(plugin)).set(namespaces);
+    }
+
+    /// Removes the gauges of a plugin that is removed. Its counters stay, because counters must never go down.
+    pub fn forget(&self, plugin: &str) {
+        let gauges = [&self.depth, &self.active, &self.deleting, &self.stalled, &self.waiting, &self.memory_limits];
+        for gauge in gauges.into_iter().chain([&self.cut, &self.without_parent, &self.breaker_namespaces]) {
+            gauge.remove(&by(plugin));
+        }
+        for part in PARTS {
+            self.memory.remove(&ByPart { controller: plugin.into(), part: part.as_str() });
+        }
+        for state in [State::Closed, State::HalfOpen, State::Open] {
+            self.breaker.remove(&ByState { controller: plugin.into(), state: state.as_str() });
+        }
+        self.revisions.forget(plugin);
+    }
+
+    /// Counts an opening of a plugin's circuit breaker.
+    pub fn opened(&self, plugin: &str) {
+        self.openings.get_or_create(&by(plugin)).inc();
+    }
+
+    /// Returns the counters of what the rate limits of a plugin delay.
+    pub fn delays(&self, plugin: &str) -> Delays {
+        let counter = |family: &Family<ByController, Counter>| family.get_or_create(&by(plugin)).clone();
+        Delays { reads: counter(&self.delayed_reads), writes: counter(&self.delayed_writes) }
+    }
+
+    /// Counts an unanswered write that counts as a failure of its plugin.
+    pub fn unanswered(&self, plugin: &str) {
+        self.unanswered_writes.get_or_create(&by(plugin)).inc();
+    }
+
+    /// Counts an Event that was dropped because of the rate limit.
+    pub fn event_dropped(&self, plugin: &str) {
+        self.events_dropped.get_or_create(&by(plugin)).inc();
+    }
+
+    /// Counts dropped log lines of a plugin or about its failures.
+    pub fn lines_dropped(&self, plugin: &str, count: u64) {
+        self.lines_dropped.get_or_create(&by(plugin)).inc_by(count);
+    }
+
+    /// Counts a violation of a rule of the checks.
+    pub fn denied(&self, plugin: &str, rule: &'static str) {
+        self.denials.get_or_create(&ByRule { controller: plugin.into(), rule }).inc();
+    }
+
+    /// Returns the text for Prometheus.
+    pub fn encode(&self) -> String {
+        let mut text = String::new();
+        match encode(&mut text, &self.registry) {
+            Ok(()) => text,
+            Err(error) => format!("# metrics cannot be encoded: {error}\n"),
+        }
+    }
+}
+
+fn by(plugin: &str) -> ByController {
+    ByController { controller: plugin.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::swap_timer::Stage;
+    use std::time::Instant;
+
+    use hotshoe_core::flow::circuit::ParentRecord;
+    use hotshoe_core::flow::circuit_breaker::Breaker;
+    use hotshoe_core::model::kind::Key;
+    use hotshoe_core::model::limits::BREAKER_STRIKES;
+
+    #[test]
+    fn metrics_have_the_names_that_dashboards_expect() {
+        let metrics = Metrics::default();
+        metrics.reconciled("memcached", "success", Duration::from_millis(3));
+        metrics.failed("memcached", Digest::of(b""), "Trapped");
+        metrics.queue("memcached", 1, 2);
+        metrics.deleting("memcached", 3);
+        metrics.stalled("memcached", 2);
+        metrics.panicked("memcached");
+        metrics.waits_for_approval("memcached", true);
+        metrics.reduced("memcached", 4, 5);
+        metrics.failed_for_good("memcached");
+        metrics.ignored("memcached", 3);
+        let breaker = Breaker::default();
+        let parent = Key::new(Some("shop"), "cache");
+        for _ in 0..BREAKER_STRIKES {
+            let call = breaker.admit(Instant::now(), &parent, ParentRecord::default());
+            let _turned = call.map(|call| call.failed(Instant::now()));
+        }
+        metrics.breaker("memcached", &breaker.shown(Instant::now()));
+        metrics.opened("memcached");
+        let delays = metrics.delays("memcached");
+        delays.reads.inc();
+        delays.writes.inc();
+        metrics.unanswered("memcached");
+        metrics.event_dropped("memcached");
+        metrics.lines_dropped("memcached", 7);
+        metrics.denied("memcached", "pod-token");
+        let mut stopwatch = Stopwatch::start();
+        stopwatch.over(Stage::Survey);
+        metrics.swapped("memcached", &stopwatch);
+        let text = metrics.encode();
+        for line in [
+            r#"controller_runtime_reconcile_total{controller="memcached",result="success"} 1"#,
+            r#"controller_runtime_reconcile_errors_total{controller="memcached",reason="Trapped"} 1"#,
+            r#"hotshoe_denied_total{controller="memcached",rule="pod-token"} 1"#,
+            r#"hotshoe_children_ignored_total{controller="memcached"} 3"#,
+            r#"workqueue_depth{controller="memcached"} 1"#,
+            r#"hotshoe_plugin_parents_deleting{controller="memcached"} 3"#,
+            r#"hotshoe_plugin_parents_stalled{controller="memcached"} 2"#,
+            r#"hotshoe_plugin_task_panics_total{controller="memcached"} 1"#,
+            r#"hotshoe_plugin_approval_required{controller="memcached"} 1"#,
+            r#"hotshoe_plugin_objects_cut{controller="memcached"} 4"#,
+            r#"hotshoe_plugin_objects_without_parent{controller="memcached"} 5"#,
+            r#"controller_runtime_terminal_reconcile_errors_total{controller="memcached"} 1"#,
+            r#"hotshoe_plugin_breaker{controller="memcached",state="open"} 1"#,
+            r#"hotshoe_plugin_breaker{controller="memcached",state="closed"} 0"#,
+            r#"hotshoe_plugin_breaker_namespaces{controller="memcached"} 0"#,
+            r#"hotshoe_plugin_breaker_openings_total{controller="memcached"} 1"#,
+            r#"hotshoe_plugin_reads_delayed_total{controller="memcached"} 1"#,
+            r#"hotshoe_plugin_writes_delayed_total{controller="memcached"} 1"#,
+            r#"hotshoe_plugin_writes_unanswered_total{controller="memcached"} 1"#,
+            r#"hotshoe_plugin_events_dropped_total{controller="memcached"} 1"#,
+            r#"hotshoe_plugin_log_lines_dropped_total{controller="memcached"} 7"#,
+            r#"hotshoe_swap_seconds_count{controller="memcached"} 1"#,
+            r#"hotshoe_swap_stage_seconds_count{controller="memcached",stage="survey"} 1"#,
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+    }
+}

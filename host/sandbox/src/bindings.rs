@@ -1,0 +1,334 @@
+//! Converts between the model's types and the contract's generated ones, which only this module knows.
+//!
+//! Nothing is checked here. The converted answer is bounded only by the limit on bytes that cross the boundary at once;
+//! [`answer`](hotshoe_core::check::answer) and [`descriptor`](super::descriptor) check it.
+
+use std::time::Duration;
+
+use wasmtime::Store;
+use wasmtime::component::{self, Component, ComponentExportIndex, HasSelf, Lift, Linker};
+
+use crate::bindings::generated::hotshoe::reconciler::{log, types as wit};
+use crate::store::{Level, Sandbox};
+use hotshoe_core::model::decision::{
+    Answer, Call, Children, Condition, Decision, Descriptor, Document, Event, Failure, MatchRule, Observation,
+    OwnedKind, ReadKind, Refusal, Related, Requirement, Severity, Truth, WriteVerb,
+};
+use hotshoe_core::model::kind::{Kind, ObjectRef};
+
+mod generated {
+    wasmtime::component::bindgen!({
+        path: "../../wit",
+        world: "plugin",
+        ownership: Borrowing { duplicate_if_necessary: true },
+        imports: { default: trappable },
+    });
+}
+
+/// The version of the contract that this host speaks, which is that of the package in `wit/`.
+pub const CONTRACT: &str = "0.1.0";
+
+/// The interface that a plugin exports.
+const INTERFACE: &str = "hotshoe:reconciler/reconciler@0.1.0";
+
+/// Creates a linker with all that a plugin may import: `log`.
+pub(super) fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<Sandbox>> {
+    let mut linker = Linker::new(engine);
+    generated::Plugin::add_to_linker::<_, HasSelf<Sandbox>>(&mut linker, |sandbox| sandbox)?;
+    Ok(linker)
+}
+
+/// A component with its imports linked and its exports found, ready to be instantiated.
+pub(super) struct Linked {
+    pre: generated::PluginPre<Sandbox>,
+    reconcile: ComponentExportIndex,
+    finalize: ComponentExportIndex,
+}
+
+impl Linked {
+    /// # Errors
+    /// If the component does not fit the contract.
+    pub(super) fn new(linker: &Linker<Sandbox>, component: &Component) -> wasmtime::Result<Self> {
+        let pre = generated::PluginPre::new(linker.instantiate_pre(component)?)?;
+        let interface = component.get_export_index(None, INTERFACE);
+        let find = |name: &str| {
+            let found = interface.and_then(|interface| component.get_export_index(Some(&interface), name));
+            found.ok_or_else(|| wasmtime::Error::msg(format!("{INTERFACE} has no {name}")))
+        };
+        Ok(Self { reconcile: find("reconcile")?, finalize: find("finalize")?, pre })
+    }
+
+    pub(super) fn component(&self) -> &Component {
+        self.pre.instance_pre().component()
+    }
+
+    /// Creates an instance, which is dropped with the store.
+    pub(super) fn instantiate(&self, store: &mut Store<Sandbox>) -> wasmtime::Result<Instance<'_>> {
+        let instance = self.pre.instance_pre().instantiate(store)?;
+        Ok(Instance { linked: self, instance })
+    }
+}
+
+/// One instance of a plugin.
+pub(super) struct Instance<'a> {
+    linked: &'a Linked,
+    instance: component::Instance,
+}
+
+impl Instance<'_> {
+    /// Calls `describe`, and checks the types of all functions.
+    pub(super) fn describe(&self, store: &mut Store<Sandbox>) -> wasmtime::Result<Descriptor> {
+        let plugin = generated::Plugin::new(&mut *store, &self.instance)?;
+        let descriptor = plugin.hotshoe_reconciler_reconciler().call_describe(store)?;
+        Ok(descriptor.into())
+    }
+
+    pub(super) fn decide(
+        &self,
+        store: &mut Store<Sandbox>,
+        call: Call,
+        observation: &Observation,
+    ) -> wasmtime::Result<Result<Answer, Failure>> {
+        let children = objects(&observation.children);
+        let found: Vec<_> = observation.related.iter().map(|related| objects(&related.objects)).collect();
+        let related: Vec<_> = observation.related.iter().zip(&found).map(related).collect();
+        let refusals: Vec<_> = observation.refusals.iter().map(refusal).collect();
+        let request = wit::Request {
+            parent: object(&observation.parent),
+            children: &children,
+            related: &related,
+            refusals: &refusals,
+            config: &observation.config,
+            now: observation.now,
+            attempt: observation.attempt,
+        };
+        Ok(match call {
+            Call::Reconcile => self.ask::<wit::Answer>(store, &self.linked.reconcile, request)?.map(Answer::from),
+            Call::Finalize => self.ask::<wit::Cleanup>(store, &self.linked.finalize, request)?.map(Answer::from),
+        }
+        .map_err(Failure::from))
+    }
+
+    /// Calls one function and checks the type of that function only: checking all of them takes a measurable part of a
+    /// call.
+    fn ask<T: Lift + 'static>(
+        &self,
+        store: &mut Store<Sandbox>,
+        function: &ComponentExportIndex,
+        request: wit::Request<'_>,
+    ) -> wasmtime::Result<Result<T, wit::Failure>> {
+        let function = self.instance.get_typed_func::<_, (Result<T, wit::Failure>,)>(&mut *store, function)?;
+        Ok(function.call(store, (request,))?.0)
+    }
+}
+
+// === what a plugin may call ===
+
+impl wit::Host for Sandbox {}
+
+impl log::Host for Sandbox {
+    fn log(&mut self, level: log::Level, message: String) -> wasmtime::Result<()> {
+        let level = match level {
+            log::Level::Trace => Level::Trace,
+            log::Level::Debug => Level::Debug,
+            log::Level::Info => Level::Info,
+            log::Level::Warn => Level::Warn,
+            log::Level::Error => Level::Error,
+        };
+        Ok(self.log(level, message)?)
+    }
+}
+
+// === into the plugin ===
+
+fn kind(kind: &Kind) -> wit::ResourceKindParam<'_> {
+    wit::ResourceKindParam { group: &kind.group, version: &kind.version, kind: &kind.kind }
+}
+
+fn reference(reference: &ObjectRef) -> wit::ObjectRefParam<'_> {
+    wit::ObjectRefParam {
+        kind: kind(&reference.kind),
+        namespace: reference.namespace.as_deref(),
+        name: &reference.name,
+    }
+}
+
+fn object(document: &Document) -> wit::ObjectParam<'_> {
+    wit::ObjectParam { ref_: reference(&document.reference), json: &document.json }
+}
+
+fn objects(documents: &[Document]) -> Vec<wit::ObjectParam<'_>> {
+    documents.iter().map(object).collect()
+}
+
+fn related<'a>((related, objects): (&'a Related, &'a Vec<wit::ObjectParam<'a>>)) -> wit::Related<'a> {
+    wit::Related { key: &related.key, objects }
+}
+
+fn refusal(refusal: &Refusal) -> wit::Refusal<'_> {
+    wit::Refusal {
+        ref_: reference(&refusal.reference),
+        code: refusal.code.into(),
+        reason: &refusal.reason,
+        message: &refusal.message,
+    }
+}
+
+// === out of the plugin ===
+
+impl From<wit::ResourceKindResult> for Kind {
+    fn from(kind: wit::ResourceKindResult) -> Self {
+        Kind::new(&kind.group, &kind.version, &kind.kind)
+    }
+}
+
+impl From<wit::ObjectResult> for Document {
+    fn from(object: wit::ObjectResult) -> Self {
+        Document {
+            reference: ObjectRef {
+                kind: object.ref_.kind.into(),
+                namespace: object.ref_.namespace.map(Into::into),
+                name: object.ref_.name.into(),
+            },
+            json: object.json.into(),
+        }
+    }
+}
+
+impl From<wit::Answer> for Answer {
+    fn from(answer: wit::Answer) -> Self {
+        match answer {
+            wit::Answer::Decided(decision) => Answer::Decided(decision.into()),
+            wit::Answer::Needs(needs) => Answer::Needs(convert(needs)),
+        }
+    }
+}
+
+impl From<wit::Cleanup> for Answer {
+    fn from(cleanup: wit::Cleanup) -> Self {
+        match cleanup {
+            wit::Cleanup::Waiting(decision) => Answer::Waiting(decision.into()),
+            wit::Cleanup::Done(decision) => Answer::Done(decision.into()),
+        }
+    }
+}
+
+impl From<wit::Decision> for Decision {
+    fn from(decision: wit::Decision) -> Self {
+        Decision {
+            children: match decision.children {
+                wit::Children::Exactly(children) => Children::Exactly(convert(children)),
+                wit::Children::Keep => Children::Keep,
+            },
+            status: decision.status,
+            conditions: convert(decision.conditions),
+            events: convert(decision.events),
+            requeue_after: decision.requeue_after.map(Duration::from_millis),
+        }
+    }
+}
+
+impl From<wit::Condition> for Condition {
+    fn from(condition: wit::Condition) -> Self {
+        Condition {
+            name: condition.name,
+            status: match condition.status {
+                wit::ConditionStatus::True => Truth::True,
+                wit::ConditionStatus::False => Truth::False,
+                wit::ConditionStatus::Unknown => Truth::Unknown,
+            },
+            reason: condition.reason,
+            message: condition.message,
+        }
+    }
+}
+
+impl From<wit::Event> for Event {
+    fn from(event: wit::Event) -> Self {
+        Event {
+            severity: match event.severity {
+                wit::EventSeverity::Normal => Severity::Normal,
+                wit::EventSeverity::Warning => Severity::Warning,
+            },
+            reason: event.reason,
+            message: event.message,
+        }
+    }
+}
+
+impl From<wit::Requirement> for Requirement {
+    fn from(need: wit::Requirement) -> Self {
+        Requirement {
+            key: need.key,
+            reference: ObjectRef {
+                kind: need.kind.into(),
+                namespace: need.namespace.map(Into::into),
+                name: need.name.into(),
+            },
+        }
+    }
+}
+
+impl From<wit::Failure> for Failure {
+    fn from(failure: wit::Failure) -> Self {
+        match failure {
+            wit::Failure::Retry(retry) => {
+                Failure::Retry { message: retry.message, after: retry.after.map(Duration::from_millis) }
+            }
+            wit::Failure::Reject(rejection) => Failure::Reject { message: rejection.message, field: rejection.field },
+            wit::Failure::Other(message) => Failure::Other(message),
+        }
+    }
+}
+
+impl From<wit::Descriptor> for Descriptor {
+    fn from(descriptor: wit::Descriptor) -> Self {
+        Descriptor {
+            name: descriptor.name,
+            version: descriptor.version,
+            parent: descriptor.parent.into(),
+            parent_fields: descriptor.parent_fields,
+            owns: convert(descriptor.owns),
+            reads: convert(descriptor.reads),
+            finalizer: descriptor.finalizer,
+            wants_now: descriptor.wants_now,
+            wants_attempt: descriptor.wants_attempt,
+            config_schema: descriptor.config_schema,
+        }
+    }
+}
+
+impl From<wit::OwnedKind> for OwnedKind {
+    fn from(owned: wit::OwnedKind) -> Self {
+        OwnedKind { kind: owned.kind.into(), verbs: convert(owned.verbs), fields: owned.fields }
+    }
+}
+
+impl From<wit::Verb> for WriteVerb {
+    fn from(verb: wit::Verb) -> Self {
+        match verb {
+            wit::Verb::Create => WriteVerb::Create,
+            wit::Verb::Update => WriteVerb::Update,
+            wit::Verb::Delete => WriteVerb::Delete,
+        }
+    }
+}
+
+impl From<wit::ReadKind> for ReadKind {
+    fn from(read: wit::ReadKind) -> Self {
+        ReadKind {
+            key: read.key,
+            kind: read.kind.into(),
+            selector: read.selector,
+            rule: match read.match_ {
+                wit::MatchRule::ParentLabel(label) => MatchRule::ParentLabel(label),
+                wit::MatchRule::ParentField(path) => MatchRule::ParentField(path),
+            },
+            fields: read.fields,
+        }
+    }
+}
+
+fn convert<T: Into<U>, U>(items: Vec<T>) -> Vec<U> {
+    items.into_iter().map(Into::into).collect()
+}

@@ -1,0 +1,121 @@
+//! Runs a case on a component, and compares the answer with the expected one.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::call::{Aborted, Outcome};
+use crate::cases::Case;
+use crate::cases::expect::Expect;
+use crate::revision::Revision;
+use crate::store::LogLine;
+use hotshoe_core::model::decision::{Answer, Observation};
+
+/// The report on one run of a case.
+#[derive(Debug)]
+pub struct Report {
+    /// The result.
+    pub verdict: CaseOutcome,
+    /// The lines that the plugin logged.
+    pub logs: Vec<LogLine>,
+    /// How long the call ran.
+    pub elapsed: Duration,
+    /// The peak of the call's linear memory, in bytes.
+    pub memory: usize,
+}
+
+/// The result of a case.
+#[derive(Debug)]
+pub enum CaseOutcome {
+    /// As expected.
+    Passed,
+    /// The plugin answered something else, or nothing was expected.
+    Differs {
+        /// The answer.
+        actual: Box<Expect>,
+    },
+    /// The plugin failed, or the case cannot be used.
+    Failed(String),
+}
+
+impl Case {
+    /// Calls the plugin with the case's observation and compares its answer.
+    pub async fn run(&self, revision: &Arc<Revision>) -> Report {
+        let observation = match self.observation(revision.descriptor()) {
+            Ok(observation) => Arc::new(observation),
+            Err(message) => return Report::unusable(message),
+        };
+        if let Err(message) = self.check_keys(revision, &observation).await {
+            return Report::unusable(message);
+        }
+        match revision.decide(self.call, observation).await {
+            Ok(outcome) => self.judge(outcome),
+            Err(Aborted { error, logs, elapsed, memory, .. }) => {
+                Report { verdict: CaseOutcome::Failed(error.to_string()), logs, elapsed, memory }
+            }
+        }
+    }
+
+    fn judge(&self, outcome: Outcome) -> Report {
+        let actual = Expect::from(&outcome.result).sorted();
+        let passed = self.expect.clone().map(Expect::sorted).as_ref() == Some(&actual);
+        let verdict = if passed { CaseOutcome::Passed } else { CaseOutcome::Differs { actual: Box::new(actual) } };
+        Report { verdict, logs: outcome.logs, elapsed: outcome.elapsed, memory: outcome.memory }
+    }
+
+    /// Checks that the plugin reads all related objects of the case: under a declared key, or under one that it asks
+    /// for in a requirement. Any other key is a typing error, and its objects would never be seen.
+    async fn check_keys(&self, revision: &Arc<Revision>, all: &Observation) -> Result<(), String> {
+        let declared: Vec<&str> = revision.descriptor().reads.iter().map(|read| read.key.as_str()).collect();
+        let mut unread: BTreeSet<&str> = self.related.keys().map(String::as_str).collect();
+        unread.retain(|key| !declared.contains(key));
+        while let Some(key) = unread.first() {
+            let mut shown = all.clone();
+            shown.related.retain(|related| !unread.contains(related.key.as_str()));
+            let answer = revision.decide(self.call, Arc::new(shown)).await.map(|outcome| outcome.result);
+            let needs = match answer {
+                Ok(Ok(Answer::Needs(needs))) => needs,
+                _ => Vec::new(),
+            };
+            let before = unread.len();
+            let is_needed = |key: &&str| needs.iter().any(|need| need.key == **key);
+            let left: BTreeSet<&str> = unread.iter().copied().filter(|key| !is_needed(key)).collect();
+            if left.len() == before {
+                return Err(unread_key(key, &declared));
+            }
+            unread = left;
+        }
+        Ok(())
+    }
+}
+
+impl Report {
+    /// Returns whether a component may carry the case: the plugin answered, and as expected if something is expected.
+    pub fn holds(&self, case: &Case) -> bool {
+        match &self.verdict {
+            CaseOutcome::Passed => true,
+            CaseOutcome::Differs { .. } => case.expect.is_none(),
+            CaseOutcome::Failed(_) => false,
+        }
+    }
+
+    /// Returns in one line why the case does not pass; none if it passes.
+    pub fn why_not(&self, case: &Case) -> Option<String> {
+        match &self.verdict {
+            CaseOutcome::Passed => None,
+            CaseOutcome::Differs { .. } if case.expect.is_none() => Some("it expects nothing yet".to_owned()),
+            CaseOutcome::Differs { .. } => Some("the answer is another than expected".to_owned()),
+            CaseOutcome::Failed(message) => Some(message.clone()),
+        }
+    }
+
+    fn unusable(message: String) -> Self {
+        let verdict = CaseOutcome::Failed(format!("the case cannot be used: {message}"));
+        Self { verdict, logs: Vec::new(), elapsed: Duration::ZERO, memory: 0 }
+    }
+}
+
+fn unread_key(key: &str, declared: &[&str]) -> String {
+    let declared = if declared.is_empty() { "no key".to_owned() } else { declared.join(", ") };
+    format!("related has the key {key:?}, which the plugin neither declares nor asks for; it declares {declared}")
+}

@@ -1,7 +1,0 @@
-//! The metrics and the log of the host.
-
-pub mod by_revision;
-pub mod log_format;
-pub mod metrics;
-pub mod spans;
-pub mod swap_timer;
