@@ -17,8 +17,8 @@ use crate::model::predecessors::Predecessors;
 
 /// Why an object that this parent controls and no plugin made is not taken for a child.
 /// A user may have made such an object too, so the text does not ask for `adopt` before the reader knows who did.
-const NOT_ADOPTED: &str = "this object controls it, but no plugin made it; delete it, unless another operator left \
-                           it, whose children a plugin takes over with `adopt` in spec of plugin.yaml";
+const NOT_ADOPTED: &str = "this object controls it, but no plugin made it; delete it, or, if another operator left \
+                           it, take it over: set in spec of plugin.yaml: adopt: true";
 
 /// A parent, and the plugin that writes its children.
 #[derive(Clone, Copy)]

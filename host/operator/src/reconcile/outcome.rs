@@ -63,7 +63,7 @@ impl fmt::Display for Orphan {
                 f,
                 "the finalizer {finalizer} was set by {manager} and not by this plugin, which leaves it; \
                  where no other operator removes it, remove it by hand, or, if {manager} set it in place of this \
-                 plugin, as the restore of a backup does, name {manager} in alsoSetBy of this finalizer in plugin.yaml"
+                 plugin, as the restore of a backup does, add {manager} to alsoSetBy of this finalizer in spec.finalizers of plugin.yaml"
             ),
             None => write!(
                 f,

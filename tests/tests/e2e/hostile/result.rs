@@ -166,7 +166,7 @@ fn a_child_that_another_operator_left_is_taken_over_only_where_the_administrator
         left_behind(&rig, &DEPLOYMENT, &deployment(&[admitted_container("main", OLD)])).await;
         let left = rig.scene.get(&DEPLOYMENT, "web").await;
         dictate(&rig, &DEPLOYMENT, &deployment(&[admitted_container("main", EVIL)])).await;
-        rig.scene.event("web", row.reason, "with `adopt` in spec of plugin.yaml").await;
+        rig.scene.event("web", row.reason, "set in spec of plugin.yaml: adopt: true").await;
         let now = rig.scene.get(&DEPLOYMENT, "web").await;
         assert_eq!((&now["spec"], &now["metadata"]["labels"]), (&left["spec"], &Value::Null));
         rig.folder.edit("  grants:", "  adopt: true\n  grants:");
