@@ -4,6 +4,7 @@
 #![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod architecture;
+mod architecture_page;
 mod denial;
 mod enumeration;
 mod imports;

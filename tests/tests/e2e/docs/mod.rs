@@ -21,7 +21,7 @@ fn pages() -> Vec<PathBuf> {
             .map(|link| Path::new("docs/src").join(link)),
     );
     for folder in ["", "plugins", "plugins/sdk", "plugins/memcached", "tests/control-plane"] {
-        for name in ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"] {
+        for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"] {
             let page = Path::new(folder).join(name);
             if repository(page.to_str().expect("a path in UTF-8")).exists() && !pages.contains(&page) {
                 pages.push(page);
