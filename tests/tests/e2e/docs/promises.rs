@@ -1,4 +1,4 @@
-//! Each promise of the page on security has tests.
+//! Each guarantee of the host and each promise of the page on security has tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -39,14 +39,21 @@ fn tests() -> BTreeSet<String> {
     names.map(|(name, _)| name.to_owned()).collect()
 }
 
+/// Each page with promises: the headings of the promises and of the table of their tests, and how many there are at least.
+const PAGES: [(&str, &str, &str, usize); 2] = [
+    ("docs/src/security.md", "What is promised", "What holds each promise", 20),
+    ("docs/src/concepts.md", "What the host guarantees", "What holds each guarantee", 12),
+];
+
 #[test]
 fn each_promise_has_tests_and_each_of_them_is_there() {
-    let page = read(Path::new("docs/src/security.md"));
-    let (promises, rows) =
-        (promises(section(&page, "What is promised")), rows(section(&page, "What holds each promise")));
-    assert!(promises.len() > 20, "{promises:?}");
-    assert_eq!(rows.keys().copied().collect::<BTreeSet<_>>(), promises);
     let there = tests();
-    let missing: Vec<_> = rows.values().flatten().filter(|test| !there.contains(**test)).collect();
-    assert!(missing.is_empty(), "there are no such tests: {missing:?}");
+    for (page, promised, held, least) in PAGES {
+        let text = read(Path::new(page));
+        let (promises, rows) = (promises(section(&text, promised)), rows(section(&text, held)));
+        assert!(promises.len() > least, "{page}: {promises:?}");
+        assert_eq!(rows.keys().copied().collect::<BTreeSet<_>>(), promises, "{page}");
+        let missing: Vec<_> = rows.values().flatten().filter(|test| !there.contains(**test)).collect();
+        assert!(missing.is_empty(), "{page}: there are no such tests: {missing:?}");
+    }
 }
