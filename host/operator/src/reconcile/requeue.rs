@@ -59,8 +59,8 @@ pub struct Reconciled {
 impl Requeue {
     /// Returns when a parent is reconciled again after a pass.
     ///
-    /// A parent that is being deleted and has our finalizer always has a due time. Otherwise a fault of the host or a
-    /// misread answer of the API server would block its deletion for ever.
+    /// A parent that is being deleted and has our finalizer always has a due time, and not a late one. Otherwise a fault of
+    /// the host or a misread answer of the API server would block its deletion for ever.
     pub fn after(ending: &Ending<'_>, state: &ParentState) -> Self {
         let due = match ending.result {
             Ok(outcome) => after_outcome(outcome, state),
@@ -69,7 +69,7 @@ impl Requeue {
         let due = if ending.is_reported { due } else { due.no_later_than(refused(state.unreported)) };
         match ending.flap_pause.map_or(due, Self::After) {
             _ if ending.was_deleted => Self::AtOnce,
-            Self::OnChange if ending.blocks_deletion => Self::After(MAX_DELETION_PAUSE),
+            due if ending.blocks_deletion => due.no_later_than(MAX_DELETION_PAUSE),
             due => due,
         }
     }
@@ -131,8 +131,19 @@ fn after_failure(error: &Error, state: &ParentState, ending: &Ending<'_>) -> Req
     }
 }
 
-/// Returns the pause of a parent that failed; `None` until something changes.
+/// Returns the pause of a parent that failed; `None` until something changes. A parent whose deletion is blocked is tried
+/// again in five minutes at the latest, whatever the policy says of others.
 pub fn pause(error: &Error, state: &ParentState, policy: &RetryPolicy, blocks_deletion: bool) -> Option<Duration> {
+    let pause = pause_of_failure(error, state, policy, blocks_deletion)?;
+    Some(if blocks_deletion { pause.min(MAX_DELETION_PAUSE) } else { pause })
+}
+
+fn pause_of_failure(
+    error: &Error,
+    state: &ParentState,
+    policy: &RetryPolicy,
+    blocks_deletion: bool,
+) -> Option<Duration> {
     if error.uses_up_try() && policy.is_exhausted(state.tries.made()) {
         return final_pause(blocks_deletion);
     }
@@ -288,7 +299,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_parent_whose_deletion_waits_for_our_finalizer_always_has_a_due_time() {
+    async fn a_parent_whose_deletion_waits_for_our_finalizer_is_due_within_five_minutes_however_a_pass_ended() {
         let endings: Vec<_> = outcomes().into_iter().map(Ok).chain(errors().into_iter().map(Err)).collect();
         let reports = [(true, false), (false, false), (true, true), (false, true)];
         for (result, policy) in endings.iter().flat_map(|result| policies().into_iter().map(move |one| (result, one))) {
@@ -299,7 +310,7 @@ mod tests {
                         let ending = Ending { result, is_reported, blocks_deletion, policy, was_deleted, flap_pause };
                         match Requeue::after(&ending, &state) {
                             Requeue::OnChange => panic!("{result:?} leaves {state:?} without a due time"),
-                            Requeue::After(after) => assert!(after <= DAY, "{result:?}: {after:?}"),
+                            Requeue::After(after) => assert!(after <= MAX_DELETION_PAUSE, "{result:?}: {after:?}"),
                             Requeue::AtOnce => {}
                         }
                     }
@@ -309,7 +320,7 @@ mod tests {
         for (error, policy) in errors().iter().flat_map(|error| policies().into_iter().map(move |one| (error, one))) {
             for state in states() {
                 let pause = pause(error, &state, &policy, true);
-                let is_due = pause.is_some_and(|pause| pause <= LONGEST_DELAY.0);
+                let is_due = pause.is_some_and(|pause| pause <= MAX_DELETION_PAUSE);
                 assert!(is_due, "{error:?} is not tried again: {pause:?}");
             }
         }
