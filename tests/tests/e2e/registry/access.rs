@@ -7,6 +7,7 @@ use std::sync::mpsc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use hotshoe_platform::child::SMALL_ARENA;
 use hotshoe_registry::process::VERB;
 use hotshoe_registry::{Access, Pull};
 use hotshoe_tests::Registry;
@@ -132,7 +133,8 @@ fn the_confined_process_uses_the_proxy_of_the_environment_too() {
     let desk = Desk::new();
     desk.write("request", request);
     let mut command = desk.command(&hotshoe_tests::host::program());
-    command.arg(VERB).env("HTTPS_PROXY", format!("http://{address}"));
+    // As the host starts it.
+    command.arg(VERB).env(SMALL_ARENA.0, SMALL_ARENA.1).env("HTTPS_PROXY", format!("http://{address}"));
     command.stdin(File::open(desk.path("request")).expect("a file"));
     let answer = Ended::of(command.output().expect("hotshoe runs")).done();
     assert!(answer.contains("ImageNotFound"), "nothing was pushed: {answer}");
