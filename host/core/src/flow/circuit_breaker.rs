@@ -1,12 +1,11 @@
 //! The circuit breaker of a plugin: a plugin that keeps failing is not called for a while, so that
 //! it costs the host and the other plugins nothing.
 //!
-//! There is a [circuit](crate::flow::circuit) for each namespace in which it fails, and one for the whole plugin. A user
-//! of one namespace may write objects for which no plugin can decide, and may change them as often as he likes: that
-//! opens the circuit of his namespace, and never that of the plugin. This has two reasons. Of one namespace, the circuit
-//! of the plugin counts fewer strikes than open it. And while it is open, a parent of a namespace whose own circuit is
-//! closed is tried, but none of a namespace whose own circuit is open: users of two namespaces can open it, but the next
-//! call for another namespace closes it.
+//! There is a [circuit](crate::flow::circuit) for each namespace in which it fails, and one for the whole plugin. The
+//! users of a namespace may write objects for which no plugin can decide, and may change them as often as they like:
+//! that opens the circuit of their namespace, and never that of the plugin. This has two reasons. Of one namespace, the
+//! circuit of the plugin counts fewer strikes than open it. And while it is open, trials are left to the namespaces whose
+//! own circuits are closed: users of two namespaces can open it, but the next call for a third namespace closes it.
 //!
 //! If all parents are in one namespace, the circuit of the namespace is that of the plugin. A new revision begins with
 //! closed circuits.

@@ -168,7 +168,16 @@ fn each_crate_of_the_host_is_built_on_crates_below_it_and_on_no_more_than_it_say
         let ours = dependencies(name, "dependencies").into_iter().filter(|package| package.starts_with("hotshoe"));
         let expected: BTreeSet<_> = built_on.iter().map(|name| format!("hotshoe-{name}")).collect();
         assert_eq!(ours.collect::<BTreeSet<_>>(), expected, "{name}");
+        let of_tests = dependencies(name, "dev-dependencies").into_iter();
+        let above: Vec<_> =
+            of_tests.filter(|package| CRATES.iter().any(|(name, _)| is_package(name, package))).collect();
+        assert_eq!(above, [""; 0], "tests of {name} are built on no more than its code");
     }
+}
+
+/// Whether a crate of the host has this package name.
+fn is_package(name: &str, package: &str) -> bool {
+    package == name || package.strip_prefix("hotshoe-") == Some(name)
 }
 
 #[test]
