@@ -10,6 +10,7 @@ use std::process::Command;
 use hotshoe_tests::guests::CACHES;
 use hotshoe_tests::host::{in_session_of_tests, program};
 use hotshoe_tests::kinds::{DEPLOYMENT, Kind, MADE_JS, MADE_PYTHON, MADE_RUST};
+use hotshoe_tests::kstatus::{Kstatus, kstatus};
 use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{ControlPlane, Host, Scene, repository, run};
 use serde_json::{Value, json};
@@ -83,6 +84,8 @@ async fn serves(project: &Project, kind: Kind) {
     scene.create(project.sample(&kind)).await;
     let object = scene.until_condition_of(&kind, &name, "Available", "True", "PodsReady").await;
     assert_eq!(condition_parts(&object, "Degraded"), ("False", "AsDesired", "every write was taken"));
+    assert_eq!(object["status"]["observedGeneration"], object["metadata"]["generation"], "{object:#}");
+    assert_eq!(kstatus(&object), Kstatus::Current, "{object:#}");
 
     // As `kubectl scale` does it.
     let scale = json!({ "spec": { "replicas": 3 } });

@@ -360,6 +360,9 @@ fn deadlines_of_leases_are_times_of_a_clock_that_counts_sleep() {
     for (name, code) in of_leases {
         assert!(!code.contains("Instant"), "{name} uses Instant, which stands still while the machine sleeps");
     }
+    // A machine that has never slept shows no difference between this clock and the others.
+    let clocks: Vec<_> = host_sources().into_iter().filter(|(_, code)| code.contains("ClockId::Boottime")).collect();
+    assert_eq!(clocks.iter().map(|(name, _)| &**name).collect::<Vec<_>>(), ["cluster/boot_clock.rs"]);
 }
 
 /// The folders whose lines are all about one object, and in which the span of the reconcile has it.

@@ -211,4 +211,11 @@ mod tests {
             assert!(error.message(false).contains(SECRET));
         }
     }
+
+    #[test]
+    fn those_who_may_not_read_the_parent_see_the_reason_and_no_word_of_the_plugin() {
+        let error = Error::Plugin(Failure::Other("words of the plugin".to_owned()));
+        assert_eq!(error.message_for_strangers(false), "PluginFailed");
+        assert_eq!(error.message_for_strangers(true), format!("PluginFailed: {TAINTED}"));
+    }
 }

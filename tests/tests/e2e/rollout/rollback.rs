@@ -180,6 +180,11 @@ fn a_component_that_fails_where_the_active_one_does_not_requires_approval() {
         let (status, words) = host.ask(&["reload", "faulty"]);
         assert!(!status.success() && words.contains("ApprovalRequired"), "{words}");
         assert!(words.contains("fault-7"), "{words}");
+        // Who reads the status and the history may not be allowed to read the object.
+        let history = host.ask(&["history", "faulty"]).1;
+        for text in [words, history, host.plugin().await.to_string()] {
+            assert!(text.contains("Trapped") && !text.contains("slipped"), "{text}");
+        }
         assert_eq!(host.digest().await, first);
     });
 }

@@ -174,6 +174,20 @@ mod tests {
     }
 
     #[test]
+    fn what_no_host_writes_is_left_out_of_a_history_that_is_read() {
+        let base = tempfile::tempdir().unwrap();
+        let dir = base.path().join("revisions/memcached");
+        fs::create_dir_all(&dir).unwrap();
+        let entry = |of: &str, at: u64, event: &str| serde_json::json!({ "digest": digest(of).full(), "version": "1", "at": at, "event": event });
+        let in_two_hours = hotshoe_cluster::time::unix_seconds() + 2 * 3600;
+        let entries =
+            [entry("a", 1, "Activated"), entry("b", in_two_hours, "Activated"), entry("unknown", 2, "Approved")];
+        fs::write(dir.join(HISTORY_FILE), serde_json::json!(entries).to_string()).unwrap();
+        let history = open(base.path(), "memcached");
+        assert_eq!((history.current(), history.entries().len()), (Some(digest("a")), 1));
+    }
+
+    #[test]
     fn a_kept_component_that_was_changed_is_not_used() {
         let base = tempfile::tempdir().unwrap();
         let mut history = open(base.path(), "memcached");
