@@ -183,6 +183,8 @@ say 'It is installed once, and follows the Plugin objects of the cluster. There 
 # products of the copy never pass for those of the working tree.
 tar -C plugins --exclude=./target -cf - . | tar -C "$demo/plugins" -xf -
 cp -R wit "$demo/wit"
+mkdir "$demo/host"
+cp -R host/crd "$demo/host/crd"
 cp -a target/guests/release target/guests/wasm32-unknown-unknown "$demo/plugins/target/guests/"
 cp target/plugins/memcached.wasm "$plugin/memcached.wasm"
 export MEMCACHED_IMAGE="${MEMCACHED_IMAGE-memcached:1.6-alpine}"
