@@ -303,7 +303,9 @@ fn ordinary_changes_by_users_and_injectors_cost_no_request_and_stop_no_plugin() 
         assert_eq!(image(&live, 1), OLD);
         let writes = rig.scene.recorded_writes().await;
         assert!(!writes.iter().any(is_dry), "{writes:#?}");
-        assert!(written(&rig, "deployments").await.len() <= 4, "{writes:#?}");
+        // An apply that met a newer version of the object was refused, and is made again.
+        let accepted = written(&rig, "deployments").await.iter().filter(|write| write.code < 300).count();
+        assert!(accepted <= 4, "{writes:#?}");
         let parent = rig.scene.get(&ATTACK, "web").await;
         assert!(condition(&parent, "Reconciled").is_none(), "{parent:#}");
     });
