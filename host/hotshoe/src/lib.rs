@@ -6,10 +6,10 @@
 //! |---|---|---|
 //! | `hotshoe` | [`cli`]: the command line, one file for each verb; [`server`]: metrics, health, readiness; an administrator's commands on a socket | all below |
 //! | [`hotshoe_operator`] | which plugins run, which revision is active, how objects are reconciled | all below |
-//! | [`hotshoe_cluster`] | all contact with the API server; the only crate with `kube` | core |
+//! | [`hotshoe_cluster`] | all contact with the API server; the only crate with `kube` | platform, core |
 //! | [`hotshoe_registry`] | components in registries, and who signed them | platform, core |
 //! | [`hotshoe_sandbox`] | all contact with wasmtime and with plugin bytes | platform, core |
-//! | [`hotshoe_platform`] | files, confined child processes, volumes | core |
+//! | [`hotshoe_platform`] | files, confined child processes, volumes, the spans of log lines | core |
 //! | [`hotshoe_core`] | pure: model, check, diff, flow, rbac, comparing two decisions | |
 
 pub mod cli;
