@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, OnceLock};
@@ -14,9 +15,26 @@ use crate::kinds::Kind;
 use crate::repository;
 
 const PRODUCTS: &str = "target/tests/plugins";
-/// The folder of the hosts' compile caches. A build fills it, so that no host compiles a large component while other
-/// hosts work, which rightly take precedence over a compiler and slow it down.
-pub const CACHES: &str = "target/tests/caches";
+/// The folder of the hosts' caches.
+const CACHES: &str = "target/tests/caches";
+
+/// Returns the folder of the hosts' caches, without the histories of an earlier run: a test would find there what it has
+/// rolled back before. Compiled components stay, and a build adds to them, so that no host compiles a large component
+/// while other hosts work, which rightly take precedence over a compiler and slow it down.
+pub fn caches() -> PathBuf {
+    static CACHE_HOME: OnceLock<PathBuf> = OnceLock::new();
+    let emptied = || {
+        let caches = repository(CACHES);
+        for histories in ["revisions", "fetched"] {
+            match std::fs::remove_dir_all(caches.join("hotshoe").join(histories)) {
+                Err(error) if error.kind() != ErrorKind::NotFound => panic!("{histories} of an earlier run: {error}"),
+                _ => {}
+            }
+        }
+        caches
+    };
+    CACHE_HOME.get_or_init(emptied).clone()
+}
 
 /// Builds the Memcached plugin once, and returns its folder.
 pub fn memcached() -> PathBuf {
@@ -82,7 +100,7 @@ fn build(source: &str, name: &str) -> PathBuf {
     let source = repository(source);
     let out = folder.join(format!("{name}.wasm"));
     let mut build = Command::new(program());
-    build.arg("build").arg(&source).arg("--out").arg(out).env("XDG_CACHE_HOME", repository(CACHES));
+    build.arg("build").arg(&source).arg("--out").arg(out).env("XDG_CACHE_HOME", caches());
     let output = build.output();
     let output = output.expect("the program runs");
     let said = String::from_utf8_lossy(&output.stderr);

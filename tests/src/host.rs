@@ -64,7 +64,7 @@ impl Start {
             kubeconfig: plane.kubeconfig_of(SYSTEM, "hotshoe").await,
             namespace: None,
             image: Some(IMAGE.to_owned()),
-            cache: repository(guests::CACHES).join("hotshoe"),
+            cache: guests::caches().join("hotshoe"),
             memory: None,
             follow: true,
             shards: None,

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-use hotshoe_tests::guests::CACHES;
+use hotshoe_tests::guests::caches;
 use hotshoe_tests::host::{in_session_of_tests, program};
 use hotshoe_tests::kinds::{DEPLOYMENT, Kind, MADE_JS, MADE_PYTHON, MADE_RUST};
 use hotshoe_tests::kstatus::{Kstatus, kstatus};
@@ -50,7 +50,7 @@ impl Project {
 
     fn hotshoe(&self, arguments: &[&str]) -> String {
         let mut command = Command::new(program());
-        command.args(arguments).current_dir(self.folder.path()).env("XDG_CACHE_HOME", repository(CACHES));
+        command.args(arguments).current_dir(self.folder.path()).env("XDG_CACHE_HOME", caches());
         let output = command.output();
         let output = output.expect("the program runs");
         let said = [output.stdout, output.stderr].concat();
@@ -132,7 +132,7 @@ impl Recipe {
         let mut just = Command::new("just");
         just.arg("--justfile").arg(project.path("justfile")).args(words).process_group(0);
         just.env("PATH", path.expect("folders without colons")).env("HOTSHOE", program());
-        just.env("XDG_CACHE_HOME", repository(CACHES)).env("KUBECONFIG", plane.file("kubeconfig"));
+        just.env("XDG_CACHE_HOME", caches()).env("KUBECONFIG", plane.file("kubeconfig"));
         in_session_of_tests(&mut just);
         Self(Host::spawn(just))
     }
