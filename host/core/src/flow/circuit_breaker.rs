@@ -1,5 +1,5 @@
 //! The circuit breaker of a plugin: a plugin that keeps failing is not called for a while, so that
-//! it costs the host and the other plugins nothing.
+//! it costs the host and the other plugins nothing. What counts as a bad call says [`signal`](crate::flow::signal).
 //!
 //! There is a [circuit](crate::flow::circuit) for each namespace in which it fails, and one for the whole plugin. The
 //! users of a namespace may write objects for which no plugin can decide, and may change them as often as they like:
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::flow::circuit::{Bad, Call, Circuit, ParentRecord, State, Transition};
 use crate::model::kind::{Key, Namespace};
-use crate::model::limits::{BREAKER_OVERDUE, BREAKER_STRIKES};
+use crate::model::limits::BREAKER_STRIKES;
 
 /// The number of strikes of one namespace that count for the circuit of the plugin: one fewer than open it.
 const MOST_OF_NAMESPACE: usize = BREAKER_STRIKES - 1;
@@ -310,24 +310,14 @@ fn seconds_open(circuit: &Circuit, now: Instant) -> Option<u64> {
 }
 
 impl Trial<'_> {
-    /// Returns whether this breaker gave the permission.
-    pub fn is_of(&self, breaker: &Breaker) -> bool {
-        std::ptr::eq(self.breaker, breaker)
-    }
-
-    /// Reports a good call: the plugin returned a decision, or a reason why it cannot decide.
-    pub fn passed(self, now: Instant) -> Turned {
-        self.breaker.lock().good(&self, now)
-    }
-
-    /// Reports a bad call: it failed, or its answer was denied.
-    pub fn failed(self, now: Instant) -> Turned {
-        self.breaker.lock().bad(&self, 1, now)
-    }
-
-    /// Reports a bad call that used up its time, which costs more than any other failure.
-    pub fn overdue(self, now: Instant) -> Turned {
-        self.breaker.lock().bad(&self, BREAKER_OVERDUE, now)
+    /// Ends the call with the [strikes](crate::flow::signal::strikes) that it adds: none for a good call. Without a verdict,
+    /// the circuit stays as it is.
+    pub fn end(self, strikes: Option<usize>, now: Instant) -> Turned {
+        match strikes {
+            None => Turned::No,
+            Some(0) => self.breaker.lock().good(&self, now),
+            Some(strikes) => self.breaker.lock().bad(&self, strikes, now),
+        }
     }
 }
 
@@ -342,7 +332,23 @@ impl Drop for Trial<'_> {
 mod tests {
     use super::*;
     use crate::flow::circuit::{MAX_TRIAL_GAP, TRIAL_GAP};
-    use crate::model::limits::{BREAKER_OPEN, BREAKER_OPEN_MAX, BREAKER_WINDOW};
+    use crate::flow::signal;
+    use crate::flow::signal::Signal;
+    use crate::model::limits::{BREAKER_OPEN, BREAKER_OPEN_MAX, BREAKER_OVERDUE, BREAKER_WINDOW};
+
+    impl Trial<'_> {
+        fn passed(self, now: Instant) -> Turned {
+            self.end(Some(0), now)
+        }
+
+        fn failed(self, now: Instant) -> Turned {
+            self.end(Some(1), now)
+        }
+
+        fn overdue(self, now: Instant) -> Turned {
+            self.end(Some(BREAKER_OVERDUE), now)
+        }
+    }
 
     fn after(start: Instant, seconds: u64) -> Instant {
         start + Duration::from_secs(seconds)
@@ -563,13 +569,6 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_is_of_the_breaker_that_admitted_it() {
-        let (one, other) = (Breaker::default(), Breaker::default());
-        let trial = one.admit(Instant::now(), &cache(), NEW).unwrap();
-        assert!(trial.is_of(&one) && !trial.is_of(&other));
-    }
-
-    #[test]
     fn a_new_revision_starts_without_strikes_and_calls_of_the_old_one_do_not_count() {
         let now = Instant::now();
         let breaker = opened(now);
@@ -691,5 +690,51 @@ mod tests {
                 seconds: Some(BREAKER_OPEN.as_secs())
             }
         );
+    }
+
+    /// Returns the state after this many calls, one in a second, that show these signals.
+    fn after_calls(calls: u64, signals: impl Fn(u64) -> Vec<Signal>) -> State {
+        let (breaker, start) = (Breaker::default(), Instant::now());
+        for call in 0..calls {
+            let now = after(start, call);
+            let Ok(trial) = breaker.admit(now, &cache(), NEW) else { break };
+            if matches!(trial.end(signal::strikes(&signals(call)), now), Turned::Open(..)) {
+                return State::Open;
+            }
+        }
+        State::Closed
+    }
+
+    fn kept_invalid(tries: u32, is_own_time: bool) -> Vec<Signal> {
+        vec![Signal::StaysInvalid { tries, is_own_time }, Signal::Good]
+    }
+
+    #[test]
+    fn a_decision_whose_writes_went_well_is_good() {
+        assert_eq!(after_calls(100, |_| vec![Signal::Good]), State::Closed);
+    }
+
+    #[test]
+    fn asking_again_and_again_with_a_child_that_is_invalid_opens_the_circuit() {
+        assert_eq!(after_calls(6, |call| kept_invalid(1 + u32::from(call > 0), true)), State::Open);
+    }
+
+    #[test]
+    fn an_invalid_child_that_the_host_retries_at_its_own_pace_never_opens_it() {
+        assert_eq!(after_calls(100, |_| kept_invalid(9, false)), State::Closed);
+        assert_eq!(after_calls(100, |_| kept_invalid(1, true)), State::Closed);
+    }
+
+    #[test]
+    fn unanswered_writes_open_it_though_as_many_are_answered() {
+        let held = |every: u64| {
+            move |call: u64| match call.is_multiple_of(every) {
+                true => vec![Signal::Unanswered, Signal::Good],
+                false => vec![Signal::Good],
+            }
+        };
+        assert_eq!(after_calls(2, held(1)), State::Open);
+        assert_eq!(after_calls(20, held(2)), State::Open);
+        assert_eq!(after_calls(100, held(5)), State::Closed, "the good ones prevail");
     }
 }

@@ -1,4 +1,4 @@
-//! Flow control: circuit breaker, fair queue, flapping, contention, probation, canary, backoff, tries, rate limits,
+//! Flow control: signals, circuit breaker, fair queue, flapping, contention, probation, canary, backoff, tries, rate limits,
 //! unanswered writes, turns of calls and of Events, room on the disk; and which of several hosts may write: leases and shards.
 
 pub mod backoff;
@@ -19,7 +19,7 @@ pub mod rate_limit;
 pub mod restated;
 pub mod retry;
 pub mod shards;
+pub mod signal;
 pub mod tries;
 pub mod unanswered;
 pub mod write_cost;
-pub mod write_verdict;

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
+use crate::flow::signal::Signal;
 use crate::model::digest::Digest;
 use crate::model::kind::Key;
 use crate::model::sanitize;
@@ -147,69 +148,20 @@ impl Probation {
         self.lock().before
     }
 
-    /// Records a call of this revision and its processor time. Returns whether there is a new verdict.
-    #[must_use = "a new verdict is to be reported"]
-    pub fn called(&self, now: Instant, digest: Digest, time: Duration) -> bool {
+    /// Records what a pass over a parent showed about this revision. Late signals of an older revision are not counted.
+    pub fn record(&self, now: Instant, digest: Digest, parent: &Key, signals: &[Signal]) {
         let mut inner = self.lock();
-        // A late call of an older revision is not counted.
         if inner.digest == Some(digest) {
-            inner.now.add(time);
-            let why = inner.now.too_slow(&inner.before);
-            self.judge(inner, now, why.map(RollbackVerdict::of))
-        } else {
-            false
+            signals.iter().for_each(|signal| inner.record(now, parent, signal));
         }
     }
 
-    /// Records that a call of this revision failed on a parent, or that its answer was denied, and the reason in one
-    /// word: the history keeps it, and who may read that may often not read the parent. Returns whether there is a new
-    /// verdict.
-    #[must_use = "a new verdict is to be reported"]
-    pub fn failed(&self, now: Instant, digest: Digest, parent: &Key, reason: &str) -> bool {
+    /// Records that the circuit of this revision opened.
+    pub fn circuit_opened(&self, now: Instant, digest: Digest) {
         let mut inner = self.lock();
         if inner.digest == Some(digest) {
-            inner.now.failures += 1;
-            inner.note_failed_on(parent);
-            let why = inner.now.fails_more(&inner.before).map(|why| failure_reason(&why, parent, reason));
-            let verdict = why.map(|why| RollbackVerdict { why, failed_on: inner.failed_on.clone() });
-            self.judge(inner, now, verdict)
-        } else {
-            false
+            inner.circuit_opened(now);
         }
-    }
-
-    /// Records that the circuit of this revision opened. Returns whether there is a new verdict.
-    #[must_use = "a new verdict is to be reported"]
-    pub fn circuit_opened(&self, now: Instant, digest: Digest) -> bool {
-        let inner = self.lock();
-        if inner.digest == Some(digest) {
-            let last = inner.failed_on.last().map(|parent| format!(", at last on {parent}")).unwrap_or_default();
-            let why = format!("it failed or used up its time again and again{last}, so that its circuit opened");
-            let verdict = RollbackVerdict { why, failed_on: inner.failed_on.clone() };
-            self.judge(inner, now, Some(verdict))
-        } else {
-            false
-        }
-    }
-
-    /// Records that this revision flapped on a parent; `endless` if it does so again and again. With many parents each
-    /// flaps less often, but all together more often. Returns whether there is a new verdict.
-    #[must_use = "a new verdict is to be reported"]
-    pub fn flapped(&self, now: Instant, digest: Digest, parent: &Key, endless: bool) -> bool {
-        let mut inner = self.lock();
-        if inner.digest != Some(digest) {
-            return false;
-        }
-        let why = match inner.flaps.add(now, parent) {
-            _ if endless => {
-                Some(format!("its decision for {parent} changes again and again although the object does not"))
-            }
-            Some(parents) => Some(format!(
-                "its decisions for {parents} objects, {parent} among them, change again and again although the objects do not"
-            )),
-            None => None,
-        };
-        self.judge(inner, now, why.map(RollbackVerdict::of))
     }
 
     /// Records that the rollback failed. After a pause the revision is compared again, so that the rollback is retried.
@@ -234,18 +186,14 @@ impl Probation {
         (inner.until, inner.verdict) = (None, None);
     }
 
+    /// Returns whether there is a verdict that was not taken.
+    pub fn has_verdict(&self) -> bool {
+        self.lock().verdict.is_some()
+    }
+
     /// Returns the verdict that the active revision should be rolled back; only once.
     pub fn take_verdict(&self) -> Option<RollbackVerdict> {
         self.lock().verdict.take()
-    }
-
-    fn judge(&self, mut inner: MutexGuard<'_, Inner>, now: Instant, verdict: Option<RollbackVerdict>) -> bool {
-        let on_probation = inner.until.is_some_and(|until| now < until) && inner.from.is_none_or(|from| from <= now);
-        let is_new = on_probation && !inner.has_verdict && verdict.is_some();
-        if is_new {
-            (inner.has_verdict, inner.verdict) = (true, verdict);
-        }
-        is_new
     }
 
     /// Locks the state. The code under this lock only assigns values, so the state stays usable even after a panic.
@@ -282,6 +230,59 @@ impl Flaps {
 }
 
 impl Inner {
+    fn record(&mut self, now: Instant, parent: &Key, signal: &Signal) {
+        match signal {
+            Signal::Called(time) => self.called(now, *time),
+            Signal::Flapped { endless } => self.flapped(now, parent, *endless),
+            signal => signal.failure().into_iter().for_each(|why| self.failed(now, parent, why)),
+        }
+    }
+
+    fn called(&mut self, now: Instant, time: Duration) {
+        self.now.add(time);
+        let why = self.now.too_slow(&self.before);
+        self.judge(now, why.map(RollbackVerdict::of));
+    }
+
+    /// Counts a failure on a parent. The reason is one word: the history keeps it, and who may read that may often not
+    /// read the parent.
+    fn failed(&mut self, now: Instant, parent: &Key, reason: &str) {
+        self.now.failures += 1;
+        self.note_failed_on(parent);
+        let why = self.now.fails_more(&self.before).map(|why| failure_reason(&why, parent, reason));
+        let verdict = why.map(|why| RollbackVerdict { why, failed_on: self.failed_on.clone() });
+        self.judge(now, verdict);
+    }
+
+    fn circuit_opened(&mut self, now: Instant) {
+        let last = self.failed_on.last().map(|parent| format!(", at last on {parent}")).unwrap_or_default();
+        let why = format!("it failed or used up its time again and again{last}, so that its circuit opened");
+        let verdict = RollbackVerdict { why, failed_on: self.failed_on.clone() };
+        self.judge(now, Some(verdict));
+    }
+
+    /// Counts a change of the decision about a parent; `endless` if it changes again and again. With many parents each
+    /// flaps less often, but all together more often.
+    fn flapped(&mut self, now: Instant, parent: &Key, endless: bool) {
+        let why = match self.flaps.add(now, parent) {
+            _ if endless => {
+                Some(format!("its decision for {parent} changes again and again although the object does not"))
+            }
+            Some(parents) => Some(format!(
+                "its decisions for {parents} objects, {parent} among them, change again and again although the objects do not"
+            )),
+            None => None,
+        };
+        self.judge(now, why.map(RollbackVerdict::of));
+    }
+
+    fn judge(&mut self, now: Instant, verdict: Option<RollbackVerdict>) {
+        let on_probation = self.until.is_some_and(|until| now < until) && self.from.is_none_or(|from| from <= now);
+        if on_probation && !self.has_verdict && verdict.is_some() {
+            (self.has_verdict, self.verdict) = (true, verdict);
+        }
+    }
+
     /// Returns the calls to compare another revision with: those of the revision before, where this one has too few.
     fn known(&self) -> CallStats {
         let has_enough = self.now.calls >= MIN_CALLS || self.now.calls > self.before.calls;
@@ -369,12 +370,19 @@ mod tests {
         probation.begin(now, Digest::of(revision.as_bytes()), beginning);
     }
 
+    fn failure() -> Signal {
+        Signal::Failed("it trapped".to_owned())
+    }
+
+    fn flap(probation: &Probation, now: Instant, revision: &str, parent: &Key, endless: bool) {
+        probation.record(now, Digest::of(revision.as_bytes()), parent, &[Signal::Flapped { endless }]);
+    }
+
     fn call(probation: &Probation, now: Instant, revision: &str, failed: bool, time: Duration) {
         let digest = Digest::of(revision.as_bytes());
-        let _ = probation.called(now, digest, time);
-        if failed {
-            let _ = probation.failed(now, digest, &Key::new(Some("default"), "cache"), "it trapped");
-        }
+        let failure = failed.then(failure);
+        let signals: Vec<Signal> = [Signal::Called(time)].into_iter().chain(failure).collect();
+        probation.record(now, digest, &Key::new(Some("default"), "cache"), &signals);
     }
 
     fn verdict(probation: &Probation) -> Option<String> {
@@ -421,9 +429,9 @@ mod tests {
     fn a_revision_that_flaps_is_rolled_back() {
         let (probation, now) = after(0);
         let cache = Key::new(Some("default"), "cache");
-        let _ = probation.flapped(now, Digest::of(b"new"), &cache, false);
+        flap(&probation, now, "new", &cache, false);
         assert_eq!(verdict(&probation), None, "once is no reason");
-        let _ = probation.flapped(now, Digest::of(b"new"), &cache, true);
+        flap(&probation, now, "new", &cache, true);
         assert!(verdict(&probation).unwrap().contains("its decision for default/cache changes again and again"));
     }
 
@@ -433,7 +441,7 @@ mod tests {
         for round in 0..rounds {
             for parent in 0..parents {
                 let key = Key::new(Some("default"), &format!("cache-{parent}"));
-                let _ = probation.flapped(now + each * round as u32, Digest::of(b"new"), &key, false);
+                flap(&probation, now + each * round as u32, "new", &key, false);
             }
         }
         verdict(&probation)
@@ -512,7 +520,7 @@ mod tests {
         for _ in 0..100 {
             call(&probation, now, "old", true, SLOW);
         }
-        let _ = probation.flapped(now, Digest::of(b"old"), &Key::new(Some("default"), "cache"), true);
+        flap(&probation, now, "old", &Key::new(Some("default"), "cache"), true);
         assert_eq!(verdict(&probation), None);
         assert_eq!(probation.lock().now, CallStats::default());
     }
@@ -549,9 +557,9 @@ mod tests {
     fn a_revision_whose_circuit_opens_is_rolled_back() {
         let (probation, now) = after(0);
         call(&probation, now, "new", true, FAST);
-        let _ = probation.circuit_opened(now, Digest::of(b"old"));
+        probation.circuit_opened(now, Digest::of(b"old"));
         assert_eq!(verdict(&probation), None, "that was another revision");
-        let _ = probation.circuit_opened(now, Digest::of(b"new"));
+        probation.circuit_opened(now, Digest::of(b"new"));
         assert!(verdict(&probation).unwrap().contains("at last on default/cache, so that its circuit opened"));
     }
 
@@ -562,7 +570,7 @@ mod tests {
         fail();
         probation.end();
         fail();
-        let _ = probation.circuit_opened(now, Digest::of(b"new"));
+        probation.circuit_opened(now, Digest::of(b"new"));
         assert_eq!(verdict(&probation), None);
     }
 
@@ -615,7 +623,7 @@ mod tests {
         for number in 0..MAX_FAILED_PARENTS + 2 {
             for _ in 0..2 {
                 let parent = Key::new(None, &format!("p{number}"));
-                let _ = probation.failed(now, Digest::of(b"new"), &parent, "it trapped");
+                probation.record(now, Digest::of(b"new"), &parent, &[failure()]);
             }
         }
         let failed_on: Vec<_> = probation.lock().failed_on.iter().map(|parent| parent.name.to_string()).collect();

@@ -35,7 +35,7 @@ async fn scraped(State(about): State<About>) -> Response {
     let plugins = about.fleet.all();
     for plugin in &plugins {
         let (controller, survey) = (&plugin.controller, plugin.controller.survey());
-        about.metrics.breaker(&controller.name, &controller.breaker.shown(Instant::now()));
+        about.metrics.breaker(&controller.name, &controller.health.breaker.shown(Instant::now()));
         let (waiting, running) = controller.queue.depth();
         about.metrics.queue(&controller.name, waiting, running);
         about.metrics.deleting(&controller.name, survey.deleting.as_ref().map_or(0, |deleting| deleting.count));

@@ -7,7 +7,6 @@ use crate::config::REQUEUE;
 use crate::reconcile::acts;
 use crate::reconcile::acts::Act;
 use crate::reconcile::check::{Checked, Planned, Target};
-use crate::reconcile::decide;
 use crate::reconcile::error::{CONDITIONS_NOT_WRITTEN, Error};
 use crate::reconcile::events;
 use crate::reconcile::fingerprint::{InSync, refusal_basis, sync_fingerprint};
@@ -24,7 +23,7 @@ use hotshoe_core::diff;
 use hotshoe_core::diff::changed_fields;
 use hotshoe_core::diff::status;
 use hotshoe_core::diff::{Apply, Plan, Unsettled};
-use hotshoe_core::flow::circuit_breaker::Trial;
+use hotshoe_core::flow::signal::Signal;
 use hotshoe_core::model::decision::{Decision, Event, Severity};
 use hotshoe_core::model::kind::{Key, Kind, ObjectRef};
 use hotshoe_core::model::limits::PRUNED;
@@ -56,8 +55,6 @@ pub struct WriteOutcome {
     prunes_more: bool,
     /// The child writes that had no answer in time.
     pub unanswered: Vec<ApiError>,
-    /// Whether a child was invalid, so that the API server would accept it from no client.
-    invalid: bool,
 }
 
 /// A child to be applied, with the changed fields that the log names.
@@ -106,24 +103,31 @@ pub fn requeue(decision: &Decision) -> Option<Duration> {
     decision.requeue_after.map(|after| after.clamp(soonest, latest))
 }
 
-/// Applies a checked decision, and reports the result to the circuit breaker's trial.
+/// Applies a checked decision.
 ///
 /// # Errors
 /// When the API server does not answer, or refuses a write of the host's own.
-pub async fn apply(
-    pass: &mut Pass<'_>,
-    trial: Trial<'_>,
-    observed: &Observed,
-    checked: Checked,
-) -> Result<WriteOutcome, Error> {
+pub async fn apply(pass: &mut Pass<'_>, observed: &Observed, checked: Checked) -> Result<WriteOutcome, Error> {
     let written = write(pass, observed, checked).await;
     let unanswered = match &written {
         Ok(written) => &written.unanswered[..],
         Err(Error::Api(error)) => std::slice::from_ref(&**error),
         Err(_) => &[],
     };
-    decide::settle_written(pass, trial, unanswered);
+    signal_written(pass, unanswered);
     written
+}
+
+/// Signals what the writes of a decision show about the revision. `unanswered` are the writes that timed out.
+fn signal_written(pass: &mut Pass<'_>, unanswered: &[ApiError]) {
+    let controller = pass.controller;
+    let is_blamed = |error: &&ApiError| error.unanswered.is_some_and(|write| controller.writer.is_to_blame(write));
+    for error in unanswered.iter().filter(is_blamed) {
+        controller.count_unanswered_write(error);
+        pass.signals.push(Signal::Unanswered);
+    }
+    let (tries, is_own_time) = (pass.state.refused.invalid_tries(), pass.is_due);
+    pass.signals.extend([Signal::StaysInvalid { tries, is_own_time }, Signal::Good]);
 }
 
 async fn write(pass: &mut Pass<'_>, observed: &Observed, checked: Checked) -> Result<WriteOutcome, Error> {
@@ -306,7 +310,7 @@ fn note_child(
         Err(WriteError::Api(error)) if error.is_namespace_terminating() => written.terminating = true,
         Err(WriteError::Api(error)) if state.refused.passes(&reference, &error) => written.retry_soon = true,
         Err(error) => {
-            count_invalid(pass, &error, written);
+            signal_invalid(pass, &error);
             note_refused(pass, observed, &reference, child.digest, error);
         }
     }
@@ -343,15 +347,15 @@ fn note_applied(pass: &mut Pass<'_>, observed: &Observed, object: &Object, apply
     tracing::warn!(child = %desired.reference, "not every field of the child stays as it was applied: something else rewrites it");
 }
 
-/// Counts an invalid child as a failure of the revision, once in a pass: it is no better than a failed call.
-fn count_invalid(pass: &Pass<'_>, error: &WriteError, written: &mut WriteOutcome) {
+/// Signals an invalid child, once in a pass: it is no better than a failed call.
+fn signal_invalid(pass: &mut Pass<'_>, error: &WriteError) {
+    let is_known = || pass.signals.iter().any(|signal| matches!(signal, Signal::Invalid(_)));
     if let WriteError::Api(error) = error
         && error.is_invalid()
-        && !std::mem::replace(&mut written.invalid, true)
+        && !is_known()
     {
-        let (now, digest, controller) = (Instant::now(), pass.active.revision.digest(), pass.controller);
         let why = Error::Api(error.clone()).message_for_strangers(pass.tainted);
-        controller.update_probation(digest, |probation| probation.failed(now, digest, &pass.parent.key, &why));
+        pass.signals.push(Signal::Invalid(why));
     }
 }
 

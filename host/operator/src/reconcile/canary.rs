@@ -1,7 +1,7 @@
 //! The canary of a plugin: a revision that decides for a share of the parents, beside the active one. Each parent is
 //! decided by one of the two, chosen at the beginning of each reconcile.
 //!
-//! A canary has a circuit breaker and a judgement of its own. A failing canary does not keep the active revision from
+//! A canary has a [`Health`] of its own. A failing canary does not keep the active revision from
 //! deciding, and a failure of the active revision does not end the canary.
 
 use std::sync::Arc;
@@ -11,11 +11,10 @@ use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 
 use crate::reconcile::active_revision::ActiveRevision;
-use crate::reconcile::judgement::Judgement;
+use crate::reconcile::health::Health;
 use crate::reconcile::survey::Remembered;
 use hotshoe_cluster::shared_watch::SharedWatch;
 use hotshoe_core::flow::canary::{PausedTime, Share};
-use hotshoe_core::flow::circuit_breaker::Breaker;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::Key;
 use hotshoe_core::model::object::Object;
@@ -64,14 +63,12 @@ impl Canary {
     }
 }
 
-/// The canary of one plugin, if it has one, with the breaker and the judgement of the canary.
+/// The canary of one plugin, if it has one, with its health.
 #[derive(Default)]
 pub struct CanarySlot {
     current: ArcSwapOption<Canary>,
-    /// The circuit breaker of the canary.
-    pub breaker: Breaker,
-    /// Compares the canary with the active revision.
-    pub judgement: Judgement,
+    /// Whether the canary may be called, and whether it does worse than the active revision.
+    pub health: Health,
 }
 
 impl CanarySlot {
@@ -89,7 +86,7 @@ impl CanarySlot {
     pub fn replace(&self, next: Option<Arc<Canary>>) -> Option<Arc<Canary>> {
         let before = self.current.swap(next.clone());
         if before.as_ref().map(|before| before.digest()) != next.map(|next| next.digest()) {
-            self.breaker.reset([]);
+            self.health.breaker.reset([]);
         }
         before
     }

@@ -11,7 +11,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::canary::{Canary, CanarySlot};
-use crate::reconcile::judgement::Judgement;
+use crate::reconcile::health::Health;
 use crate::reconcile::log_lines::LogLines;
 use crate::reconcile::parent_state::ParentState;
 use crate::reconcile::queue::Queue;
@@ -28,11 +28,10 @@ use hotshoe_cluster::events::Recorder;
 use hotshoe_cluster::shards::{RunningReconcile, Shards};
 use hotshoe_cluster::time::unix_seconds;
 use hotshoe_core::diff::associative_lists::AssociativeLists;
-use hotshoe_core::flow::circuit_breaker::{Breaker, Scope, Trial, Turned};
-use hotshoe_core::flow::probation::Probation;
+use hotshoe_core::flow::circuit_breaker::{Scope, Trial, Turned};
 use hotshoe_core::flow::rate_limit::OutputLimit;
+use hotshoe_core::flow::signal::Signal;
 use hotshoe_core::flow::unanswered::UnansweredWrites;
-use hotshoe_core::flow::write_verdict::Written;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::{Key, Kind, Namespace};
 use hotshoe_core::model::limits::{EVENTS_AT_ONCE, EVENTS_PER_SECOND};
@@ -81,10 +80,8 @@ pub struct Controller {
     pub canary: CanarySlot,
     /// Whether the active revision has decided yet.
     pub first_decision: FirstDecision,
-    /// The circuit breaker of the active revision.
-    pub breaker: Breaker,
-    /// Whether the active revision does worse than the one before it.
-    pub judgement: Judgement,
+    /// What is known of the active revision: whether it may be called, and whether it does worse than the one before it.
+    pub health: Health,
     /// Whether an administrator has paused the plugin.
     paused: AtomicBool,
     /// The unanswered writes that count against the plugin.
@@ -130,8 +127,7 @@ impl Controller {
             slot: Slot::default(),
             canary: CanarySlot::default(),
             first_decision: FirstDecision::default(),
-            breaker: Breaker::default(),
-            judgement: Judgement::default(),
+            health: Health::default(),
             paused: AtomicBool::new(false),
             unanswered: Mutex::default(),
             hasher: RandomState::new(),
@@ -237,15 +233,15 @@ impl Controller {
 
     /// Ends the active revision, so that no parent is reconciled until another one is active.
     pub fn retire(&self) {
-        self.judgement.probation.end();
-        self.breaker.reset([]);
+        self.health.probation.end();
+        self.health.breaker.reset([]);
         self.slot.clear();
         self.metrics.retired(&self.name);
     }
 
     /// Replaces the active revision and its canary after a change of `plugin.yaml`, and requeues every parent.
     pub fn redefine(&self, active: Arc<ActiveRevision>, canary: Option<Arc<Canary>>) {
-        self.canary.breaker.reset([]);
+        self.canary.health.breaker.reset([]);
         self.replace(active, canary);
     }
 
@@ -260,14 +256,14 @@ impl Controller {
     /// Ends the canary, so that the active revision decides for all parents again. Returns the canary.
     pub fn end_canary(&self) -> Option<Arc<Canary>> {
         let ended = self.canary.replace(None)?;
-        self.canary.judgement.probation.end();
+        self.canary.health.probation.end();
         self.decide_all_again();
         Some(ended)
     }
 
     fn replace(&self, active: Arc<ActiveRevision>, canary: Option<Arc<Canary>>) {
         let keys = active.parents.watch.cache.keys();
-        self.breaker.reset(keys.iter().map(|key| &key.namespace));
+        self.health.breaker.reset(keys.iter().map(|key| &key.namespace));
         self.atomic_conditions.store(false, Ordering::Relaxed);
         self.metrics.decides(&self.name, &active.revision);
         if self.active().is_some() {
@@ -283,7 +279,7 @@ impl Controller {
 
     fn set_canary(&self, canary: Option<Arc<Canary>>) {
         if canary.is_none() {
-            self.canary.judgement.probation.end();
+            self.canary.health.probation.end();
         }
         self.canary.replace(canary);
     }
@@ -293,16 +289,6 @@ impl Controller {
         if let Some(stopwatch) = self.first_decision.decided(revision.digest()) {
             self.metrics.swapped(&self.name, &stopwatch);
         }
-    }
-
-    /// Reports a successful call to the circuit breaker.
-    pub fn passed(&self, trial: Trial<'_>) {
-        self.end_trial(trial, |trial| trial.passed(Instant::now()));
-    }
-
-    /// Reports the result of a decision's writes to the circuit breaker.
-    pub fn written(&self, trial: Trial<'_>, written: Written) {
-        self.end_trial(trial, |trial| written.verdict().report(trial, Instant::now()));
     }
 
     /// Counts an unanswered write against the plugin.
@@ -328,35 +314,29 @@ impl Controller {
         }
     }
 
-    /// Reports a failed call to the circuit breaker.
-    pub fn failed(&self, trial: Trial<'_>) {
-        self.end_trial(trial, |trial| trial.failed(Instant::now()));
-    }
-
-    /// Reports a call that exceeded its deadline to the circuit breaker.
-    pub fn overdue(&self, trial: Trial<'_>) {
-        self.end_trial(trial, |trial| trial.overdue(Instant::now()));
-    }
-
-    fn end_trial<'a>(&self, trial: Trial<'a>, end: impl FnOnce(Trial<'a>) -> Turned) {
-        // `None` if the trial belonged to a canary that has ended.
-        let decided = match trial.is_of(&self.canary.breaker) {
-            true => self.canary.current().map(|canary| canary.revision.clone()),
-            false => self.active(),
-        };
-        match end(trial) {
+    /// Records what a pass over a parent showed about the revision that decided, and acts on a circuit that opened or
+    /// closed. A canary is compared with what the active revision has done so far.
+    pub fn record(&self, decided: &ActiveRevision, parent: &Key, trial: Option<Trial<'_>>, signals: &[Signal]) {
+        if signals.is_empty() {
+            return;
+        }
+        let digest = decided.revision.digest();
+        if self.canary.is(digest) {
+            self.canary.health.probation.compare_with(self.health.probation.known());
+        }
+        match self.health_of(digest).record(digest, parent, trial, signals) {
             Turned::No => {}
             Turned::Closed(scope) => self.closed(&scope),
-            Turned::Open(scope, period) => self.opened(decided.as_deref(), &scope, period),
+            Turned::Open(scope, period) => self.opened(decided, &scope, period),
         }
     }
 
-    /// Returns the circuit breaker of a revision.
-    pub fn breaker_of(&self, digest: Digest) -> &Breaker {
-        if self.canary.is(digest) { &self.canary.breaker } else { &self.breaker }
+    /// Returns the health of a revision.
+    pub fn health_of(&self, digest: Digest) -> &Health {
+        if self.canary.is(digest) { &self.canary.health } else { &self.health }
     }
 
-    fn opened(&self, decided: Option<&ActiveRevision>, scope: &Scope, period: Duration) {
+    fn opened(&self, decided: &ActiveRevision, scope: &Scope, period: Duration) {
         if let Scope::Namespace(_) = scope {
             return tracing::warn!(
                 ?period,
@@ -365,22 +345,7 @@ impl Controller {
         }
         tracing::error!(?period, "circuit open: the plugin failed too often and is not called for a while");
         self.metrics.opened(&self.name);
-        if let Some(decided) = decided {
-            let digest = decided.revision.digest();
-            self.update_probation(digest, |probation| probation.circuit_opened(Instant::now(), digest));
-            decided.revision.forget_waiting();
-        }
-    }
-
-    /// Records what a revision did with its probation, and wakes the rollout if that leads to a new verdict. A canary
-    /// is compared with what the active revision has done so far.
-    pub fn update_probation(&self, digest: Digest, update: impl FnOnce(&Probation) -> bool) {
-        if self.canary.is(digest) {
-            self.canary.judgement.probation.compare_with(self.judgement.probation.known());
-            self.canary.judgement.update(update);
-        } else {
-            self.judgement.update(update);
-        }
+        decided.revision.forget_waiting();
     }
 
     /// Returns what the status of a parent of this kind says of the generation that a pass decided about and carried

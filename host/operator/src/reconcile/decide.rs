@@ -16,65 +16,52 @@ use crate::reconcile::pass::Pass;
 use crate::reconcile::requirements;
 use crate::reconcile::requirements::Room;
 use crate::telemetry::by_revision::End;
-use hotshoe_cluster::error::ApiError;
 use hotshoe_core::check::Inadmissible;
 use hotshoe_core::flow::circuit::ParentRecord;
-use hotshoe_core::flow::circuit_breaker::Trial;
 use hotshoe_core::flow::flapping::Intent;
-use hotshoe_core::flow::write_verdict::Written;
+use hotshoe_core::flow::signal::Signal;
 use hotshoe_core::model::decision::{Answer, Call, Observation, Requirement};
 use hotshoe_core::model::kind::Kind;
 use hotshoe_sandbox::call::{Aborted, Outcome};
 use hotshoe_sandbox::error::CallError;
 use hotshoe_sandbox::{Level, LogLine};
 
-/// A final answer that passed the checks.
-pub struct Admitted<'a> {
-    /// The answer.
-    pub checked: Checked,
-    /// The trial of the circuit breaker, which ends with the result of the [writes](settle_written).
-    pub trial: Trial<'a>,
-}
-
 /// Calls the plugin until it has decided, and checks the answer.
 ///
 /// # Errors
 /// When the circuit is open, the call fails, the plugin says that it cannot decide, it needs an object that it may not
 /// see, or its answer is denied.
-pub async fn decide<'a>(pass: &mut Pass<'a>, call: Call, observed: &Arc<Observed>) -> Result<Admitted<'a>, Error> {
+pub async fn decide(pass: &mut Pass<'_>, call: Call, observed: &Arc<Observed>) -> Result<Checked, Error> {
     let Observed { parent, children, .. } = &**observed;
     let basis = || backoff_basis(pass.controller, pass.active, parent, &parent.finalizers, children);
     // A parent whose children stay invalid would use up the trials of parents that can succeed.
     let stays_invalid = || pass.state.refused.stays_invalid(|child| refusal_basis(pass, observed, child));
     let failed = pass.state.backoff.is_some_and(|(_, failed)| failed == basis()) || stays_invalid();
-    let mut trial = admit(pass, failed)?;
+    admit(pass, failed)?;
     let mut decided = call_once(pass, call, observed).await;
     if let Err(Error::Call(CallError::Stopped)) = decided {
         // The circuit opened while the call was waiting: not a failure of this call.
-        drop(trial);
-        trial = admit(pass, failed)?;
+        admit(pass, failed)?;
         decided = call_once(pass, call, observed).await;
     }
-    let admitted = decided.and_then(|checked| {
+    let checked = decided.and_then(|checked| {
         pass.controller.answered(&pass.active.revision);
         Ok(checked?)
     });
-    match admitted {
-        Ok(checked) => Ok(Admitted { checked, trial }),
-        Err(error) => {
-            settle_failed(pass, trial, &error);
-            Err(error)
-        }
-    }
+    let signal = checked.as_ref().err().and_then(|error| error.signal(pass.tainted));
+    pass.signals.extend(signal);
+    checked
 }
 
-/// Asks the circuit breaker for a call.
-fn admit<'a>(pass: &mut Pass<'a>, failed: bool) -> Result<Trial<'a>, CallError> {
-    let (now, controller) = (Instant::now(), pass.controller);
-    let breaker = controller.breaker_of(pass.active.revision.digest());
+/// Asks the circuit breaker for a call. Its trial ends with the pass, or with the next call.
+fn admit(pass: &mut Pass<'_>, failed: bool) -> Result<(), CallError> {
+    pass.trial = None;
+    let now = Instant::now();
+    let breaker = &pass.controller.health_of(pass.active.revision.digest()).breaker;
     let admitted = breaker.admit(now, &pass.parent.key, ParentRecord { failed, place: pass.state.place });
     pass.state.place = admitted.as_ref().err().copied();
-    admitted.map_err(|again| CallError::CircuitOpen(again.saturating_duration_since(now)))
+    pass.trial = Some(admitted.map_err(|again| CallError::CircuitOpen(again.saturating_duration_since(now)))?);
+    Ok(())
 }
 
 /// Calls the plugin until it answers finally, checks the answer, and counts and logs each call.
@@ -89,7 +76,7 @@ async fn call_once(
     let on_call = |report: CallReport<'_>| {
         let end = if report.failed { End::Aborted } else { End::Answered };
         controller.metrics.called(&controller.name, digest, end, report.elapsed);
-        controller.update_probation(digest, |probation| probation.called(Instant::now(), digest, report.used));
+        pass.signals.push(Signal::Called(report.used));
         log(controller, report.logs);
         controller.note_dropped(&controller.lines, report.dropped);
     };
@@ -101,52 +88,17 @@ async fn call_once(
     checked
 }
 
-/// Reports a failed call to the circuit breaker, and counts it against the revision if it is the fault of the plugin.
-fn settle_failed(pass: &Pass<'_>, trial: Trial<'_>, error: &Error) {
-    let controller = pass.controller;
-    if error.is_plugin_fault() {
-        let (digest, why) = (pass.active.revision.digest(), error.message_for_strangers(pass.tainted));
-        controller
-            .update_probation(digest, |probation| probation.failed(Instant::now(), digest, &pass.parent.key, &why));
-    }
-    match error {
-        Error::Api(_) | Error::NotGranted(_) | Error::NotKept(_) | Error::Panicked => drop(trial),
-        Error::Call(CallError::Stopped) => drop(trial),
-        Error::Call(CallError::DeadlineExceeded(_)) => controller.overdue(trial),
-        Error::Call(_) | Error::Denied(_) => controller.failed(trial),
-        // The call itself succeeded, so the circuit stays closed.
-        Error::Plugin(_) | Error::NoRoom(_) => controller.passed(trial),
-    }
-}
-
-/// Reports the result of a decision's writes to the circuit breaker. `unanswered` are the writes that timed out.
-pub fn settle_written(pass: &Pass<'_>, trial: Trial<'_>, unanswered: &[ApiError]) {
-    let controller = pass.controller;
-    let late = unanswered.iter().filter_map(|error| Some((error, error.unanswered?)));
-    let unanswered: Vec<&ApiError> =
-        late.filter(|(_, write)| controller.writer.is_to_blame(*write)).map(|(error, _)| error).collect();
-    unanswered.iter().for_each(|error| controller.count_unanswered_write(error));
-    let written = Written {
-        has_unanswered: !unanswered.is_empty(),
-        is_own_time: pass.is_due,
-        invalid: pass.state.refused.invalid_tries(),
-    };
-    controller.written(trial, written);
-}
-
 /// Records the desired state. A revision flaps if its answers for an unchanged parent keep changing.
 pub fn note_intent(pass: &mut Pass<'_>, observed: &Observed, answer: Intent) {
-    let (now, controller, active) = (Instant::now(), pass.controller, pass.active);
-    let basis = churn_basis(controller, active, &observed.parent);
+    let now = Instant::now();
+    let basis = churn_basis(pass.controller, pass.active, &observed.parent);
     let churn = match pass.is_due {
         true => pass.state.churn.then_on_time(basis, answer, now),
         false => pass.state.churn.then(basis, answer, now),
     };
     pass.state.churn = churn;
     if churn.is_new(now) {
-        let (digest, endless) = (active.revision.digest(), churn.is_endless(now));
-        let parent = &observed.parent.key;
-        controller.update_probation(digest, |probation| probation.flapped(now, digest, parent, endless));
+        pass.signals.push(Signal::Flapped { endless: churn.is_endless(now) });
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use hotshoe_core::check::memory_quota::NoRoom;
 use hotshoe_core::check::{Denial, Inadmissible, Violation};
 use hotshoe_core::compare::json_diff::TAINTED;
+use hotshoe_core::flow::signal::Signal;
 
 use hotshoe_cluster::error::ApiError;
 use hotshoe_sandbox::call::Aborted;
@@ -149,16 +150,25 @@ impl Error {
         if tainted { self.message(true) } else { self.reason().to_owned() }
     }
 
+    /// Returns what the failure of a call shows about the revision; `None` if the cause lies elsewhere. If the plugin was
+    /// shown Secrets, the call is `tainted`.
+    pub fn signal(&self, tainted: bool) -> Option<Signal> {
+        let why = || self.message_for_strangers(tainted);
+        match self {
+            Error::Call(CallError::Stopped | CallError::CircuitOpen(_)) | Error::Api(_) => None,
+            Error::NotGranted(_) | Error::NotKept(_) | Error::Panicked => None,
+            Error::Call(CallError::DeadlineExceeded(_)) => Some(Signal::Overdue(why())),
+            Error::Call(_) | Error::Denied(_) => Some(Signal::Failed(why())),
+            // The call succeeded, but a revision that reports a failure is worse than one that does not.
+            Error::Plugin(Failure::Other(_)) => Some(Signal::Reported(why())),
+            // The plugin cannot see how much memory the children of all parents take.
+            Error::Plugin(_) | Error::NoRoom(_) => Some(Signal::Good),
+        }
+    }
+
     /// Returns whether the error is the fault of the plugin, and so counts against its revision.
     pub fn is_plugin_fault(&self) -> bool {
-        match self {
-            // The plugin cannot see how much memory the children of all parents take.
-            Error::Call(CallError::Stopped | CallError::CircuitOpen(_)) | Error::Api(_) => false,
-            Error::NotGranted(_) | Error::NoRoom(_) | Error::NotKept(_) | Error::Panicked => false,
-            // The call succeeded, but a revision that reports a failure is worse than one that does not.
-            Error::Plugin(stated) => matches!(stated, Failure::Other(_)),
-            Error::Call(_) | Error::Denied(_) => true,
-        }
+        self.signal(true).is_some_and(|signal| signal.failure().is_some())
     }
 
     /// Returns whether the error uses up one of the tries that `spec.retry.maxTries` allows: the parent was tried, and
@@ -217,5 +227,32 @@ mod tests {
         let error = Error::Plugin(Failure::Other("words of the plugin".to_owned()));
         assert_eq!(error.message_for_strangers(false), "PluginFailed");
         assert_eq!(error.message_for_strangers(true), format!("PluginFailed: {TAINTED}"));
+    }
+
+    #[test]
+    fn a_failure_counts_against_a_revision_only_as_far_as_the_plugin_caused_it() {
+        let of_call = |error: CallError| Error::from(error);
+        let rejects = Failure::Reject { message: String::new(), field: None };
+        let no_room = NoRoom::Children { parent: String::new(), more: 1, held: 1, may: 1, most: 1 };
+        let unavailable = ApiError::new("read", "a Secret".into(), 503, "", String::new());
+        for (error, strikes, is_failure) in [
+            (of_call(CallError::Trapped(String::new())), Some(1), true),
+            (of_call(CallError::DeadlineExceeded(Duration::ZERO)), Some(3), true),
+            (of_call(CallError::Stopped), None, false),
+            (of_call(CallError::CircuitOpen(Duration::ZERO)), None, false),
+            (Violation::new("metadata", "").into(), Some(1), true),
+            (Error::Plugin(Failure::Other(String::new())), Some(0), true),
+            (Error::Plugin(rejects), Some(0), false),
+            (Error::Plugin(Failure::Retry { message: String::new(), after: None }), Some(0), false),
+            (no_room.into(), Some(0), false),
+            (Error::NotGranted(String::new()), None, false),
+            (Error::NotKept(String::new()), None, false),
+            (Error::Panicked, None, false),
+            (unavailable.into(), None, false),
+        ] {
+            let signal = error.signal(false);
+            assert_eq!(signal.as_ref().and_then(Signal::strikes), strikes, "{error:?}");
+            assert_eq!(error.is_plugin_fault(), is_failure, "{error:?}");
+        }
     }
 }

@@ -24,7 +24,6 @@ use crate::reconcile::apply;
 use crate::reconcile::check::{Checked, Target};
 use crate::reconcile::controller::Controller;
 use crate::reconcile::decide;
-use crate::reconcile::decide::Admitted;
 use crate::reconcile::error::Error;
 use crate::reconcile::events;
 use crate::reconcile::observe::{Observed, context, observe};
@@ -33,7 +32,6 @@ use crate::reconcile::pass::Pass;
 use hotshoe_cluster::parent::was_overtaken;
 use hotshoe_cluster::view::reference;
 use hotshoe_core::check::{Stage, check_prune, finalizer};
-use hotshoe_core::flow::circuit_breaker::Trial;
 use hotshoe_core::model::decision::{Call, Refusal};
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::object::Object;
@@ -53,7 +51,7 @@ pub async fn finalize(pass: &mut Pass<'_>) -> Result<Outcome, Error> {
         return remove_finalizer(pass, &pass.parent, finalizer).await;
     }
     let observed = Arc::new(observe(pass)?);
-    let Admitted { checked: cleanup, trial } = decide::decide(pass, Call::Finalize, &observed).await?;
+    let cleanup = decide::decide(pass, Call::Finalize, &observed).await?;
     if pass.state.cleaning_up.is_none() {
         // Written before the status: once the status says that clean-up has begun, the plugin no longer emits these
         // Events. If the host stopped after the status write and before the Events, they would be lost.
@@ -62,8 +60,8 @@ pub async fn finalize(pass: &mut Pass<'_>) -> Result<Outcome, Error> {
         acts::log(pass, Act::DeletionBegun);
     }
     match cleanup.stage {
-        Stage::Decided | Stage::Waiting => wait(pass, trial, &observed, cleanup).await,
-        Stage::Done => finish(pass, trial, &observed, cleanup, finalizer).await,
+        Stage::Decided | Stage::Waiting => wait(pass, &observed, cleanup).await,
+        Stage::Done => finish(pass, &observed, cleanup, finalizer).await,
     }
 }
 
@@ -108,8 +106,8 @@ fn first_of_domain<'a>(finalizers: &'a [Box<str>], domain: &str) -> Option<&'a s
     finalizers.iter().map(|finalizer| &**finalizer).find(is_of_domain)
 }
 
-async fn wait(pass: &mut Pass<'_>, trial: Trial<'_>, observed: &Observed, cleanup: Checked) -> Result<Outcome, Error> {
-    let written = apply::apply(pass, trial, observed, cleanup).await?;
+async fn wait(pass: &mut Pass<'_>, observed: &Observed, cleanup: Checked) -> Result<Outcome, Error> {
+    let written = apply::apply(pass, observed, cleanup).await?;
     pass.state.count_stall(written.retry_soon);
     let Some(parent) = pass.live() else { return Ok(Outcome::Released) };
     let has_changed = parent.resource_version != observed.parent.resource_version;
@@ -119,15 +117,9 @@ async fn wait(pass: &mut Pass<'_>, trial: Trial<'_>, observed: &Observed, cleanu
     })
 }
 
-async fn finish(
-    pass: &mut Pass<'_>,
-    trial: Trial<'_>,
-    observed: &Observed,
-    cleanup: Checked,
-    finalizer: &str,
-) -> Result<Outcome, Error> {
+async fn finish(pass: &mut Pass<'_>, observed: &Observed, cleanup: Checked, finalizer: &str) -> Result<Outcome, Error> {
     let remaining = remaining_children(observed, &cleanup.target);
-    let written = apply::apply(pass, trial, observed, cleanup).await?;
+    let written = apply::apply(pass, observed, cleanup).await?;
     pass.state.count_stall(written.retry_soon);
     if !remaining.is_empty() {
         let refused = refused_deletions(pass, observed, &remaining);

@@ -16,7 +16,7 @@ pub mod error;
 pub mod events;
 pub mod finalize;
 pub mod fingerprint;
-pub mod judgement;
+pub mod health;
 pub mod log_lines;
 pub mod observe;
 pub mod outcome;
@@ -44,7 +44,6 @@ use futures::FutureExt;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::acts::Act;
 use crate::reconcile::controller::Controller;
-use crate::reconcile::decide::Admitted;
 use crate::reconcile::error::Error;
 use crate::reconcile::fingerprint::{backoff_basis, churn_basis, fingerprint, try_basis};
 use crate::reconcile::observe::{Observed, shown_parent};
@@ -70,6 +69,7 @@ pub async fn reconcile(controller: &Controller, active: &ActiveRevision, key: &K
         return Reconciled { requeue: Requeue::After(pause), ..nothing };
     }
     let result = guarded(work(&mut pass)).await;
+    pass.record_signals();
     if permit.is_over() {
         return Reconciled { requeue: Requeue::AtOnce, ..nothing };
     }
@@ -100,9 +100,9 @@ async fn converge(pass: &mut Pass<'_>) -> Result<Outcome, Error> {
     if is_settled(pass, &observed) {
         return Ok(Outcome::Settled);
     }
-    let Admitted { checked, trial } = decide::decide(pass, Call::Reconcile, &observed).await?;
+    let checked = decide::decide(pass, Call::Reconcile, &observed).await?;
     decide::note_intent(pass, &observed, checked.intent);
-    let written = apply::apply(pass, trial, &observed, checked).await?;
+    let written = apply::apply(pass, &observed, checked).await?;
     Ok(conclude(pass, &observed, written))
 }
 

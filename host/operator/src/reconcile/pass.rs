@@ -1,6 +1,7 @@
 //! The context of one pass over one parent, which every step of the pass works with.
 
 use std::hash::BuildHasher;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,8 @@ use crate::reconcile::requeue::{Ending, Requeue};
 use hotshoe_cluster::identity::Permit;
 use hotshoe_cluster::view;
 use hotshoe_core::check::ignored::Ignored;
+use hotshoe_core::flow::circuit_breaker::Trial;
+use hotshoe_core::flow::signal::Signal;
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::{Object, ObservedChildren};
 
@@ -36,6 +39,10 @@ pub struct Pass<'a> {
     pub is_due: bool,
     /// Whether the plugin was shown Secrets in this pass. Then their bytes may be anywhere in its answer.
     pub tainted: bool,
+    /// The trial of the circuit breaker, which ends with the pass.
+    pub trial: Option<Trial<'a>>,
+    /// What the pass has shown about the revision.
+    pub signals: Vec<Signal>,
 }
 
 impl<'a> Pass<'a> {
@@ -53,7 +60,8 @@ impl<'a> Pass<'a> {
         }
         let (children, ignored) = active.family_of(&parent);
         let is_due = state.is_due();
-        Self { controller, active, permit, parent, children, ignored, state, is_due, tainted: false }
+        let (tainted, trial, signals) = (false, None, Vec::new());
+        Self { controller, active, permit, parent, children, ignored, state, is_due, tainted, trial, signals }
     }
 
     /// Returns the reference of the parent.
@@ -70,6 +78,12 @@ impl<'a> Pass<'a> {
     pub fn blocks_deletion(&self) -> bool {
         let blocks_deletion = |parent: &Object| parent.deleting && self.active.our_finalizer(parent).is_some();
         self.live().is_some_and(|live| blocks_deletion(&live))
+    }
+
+    /// Records what the pass has shown about the revision.
+    pub fn record_signals(&mut self) {
+        let (trial, signals) = (self.trial.take(), mem::take(&mut self.signals));
+        self.controller.record(self.active, &self.parent.key, trial, &signals);
     }
 
     /// Ends the pass: stores the state of the parent, and returns when to reconcile it again. A parent on which the

@@ -14,7 +14,7 @@ use hotshoe_cluster::view::reference;
 use hotshoe_core::check::Desired;
 use hotshoe_core::diff::Plan;
 use hotshoe_core::flow::backoff::{doubled, jittered, refused, within_reach};
-use hotshoe_core::flow::write_verdict::INVALID_REPEATED;
+use hotshoe_core::flow::signal::INVALID_REPEATED;
 use hotshoe_core::model::decision::Refusal;
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::limits::FAILURE_MESSAGE;

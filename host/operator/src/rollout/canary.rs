@@ -107,10 +107,10 @@ impl ManagedPlugin {
         views::merge_owned_kinds(&mut active, &mut new);
         let beginning = match self.history().is_approved_despite_failure(digest) {
             true => Beginning::Unjudged,
-            false => Beginning::Beside(controller.judgement.probation.known()),
+            false => Beginning::Beside(controller.health.probation.known()),
         };
         let older = controller.canary.current().map(|older| older.digest());
-        controller.canary.judgement.probation.begin(Instant::now(), digest, beginning);
+        controller.canary.health.probation.begin(Instant::now(), digest, beginning);
         views::listen(controller, watches, &active, Viewer::active(name));
         views::listen(controller, watches, &new, Viewer::canary(name));
         let namespaces = views::listen_to_share(controller, watches, &rollout.share, &new.parents);
@@ -154,8 +154,8 @@ impl ManagedPlugin {
         Progress {
             lasted: now.saturating_duration_since(canary.began).saturating_sub(paused),
             parents: canary.parents(),
-            has_decided: slot.judgement.probation.has_decided(),
-            is_called: slot.breaker.state(Instant::now()) == State::Closed,
+            has_decided: slot.health.probation.has_decided(),
+            is_called: slot.health.breaker.state(Instant::now()) == State::Closed,
             is_paused,
         }
     }
@@ -187,7 +187,7 @@ impl ManagedPlugin {
         let component = self.state.lock().canary.take();
         let revision = new.revision.clone();
         let gone = self.span_of(digest).in_scope(|| self.publish(new, Start::Swap, Stopwatch::start()));
-        let before = self.controller.judgement.probation.before();
+        let before = self.controller.health.probation.before();
         let (source, signed_by) = (self.source_of(digest), self.signed_by(digest));
         let activation = Activation { source, signed_by, before, ..Activation::default() };
         self.remember(move |history| {
@@ -210,15 +210,15 @@ impl ManagedPlugin {
         let (controller, RollbackVerdict { why, failed_on }) = (&self.controller, verdict);
         let (Some(canary), Some(active)) = (controller.canary.current(), controller.active()) else { return };
         let (digest, before) = (canary.digest(), active.revision.digest());
-        let is_called = controller.canary.breaker.state(Instant::now()) == State::Closed;
+        let is_called = controller.canary.health.breaker.state(Instant::now()) == State::Closed;
         if is_called && self.fails_on_few(&failed_on, canary.parents()) {
             tracing::warn!(%digest, "{why}; but on no more of its parents than spec.swap.maxFailing allows, so it stays the canary");
-            return controller.canary.judgement.probation.excuse();
+            return controller.canary.health.probation.excuse();
         }
         let asked = tokio::time::timeout(ROLLBACK_TIMEOUT, impact::fails_on_all(controller, &active, &failed_on));
         if !failed_on.is_empty() && asked.await.unwrap_or(false) {
             tracing::warn!(%digest, active = %before, "{why}; but the active revision fails on the same objects, so it stays the canary");
-            return controller.canary.judgement.probation.excuse();
+            return controller.canary.health.probation.excuse();
         }
         tracing::error!(
             %digest,

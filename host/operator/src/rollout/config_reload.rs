@@ -120,7 +120,7 @@ impl ManagedPlugin {
         warn_of_likely_mistakes(&plugin);
         if let Some(lacking) = self.lacking() {
             // Denials from now on are due to the narrower grant, and must not roll the revision back.
-            controller.judgement.probation.end();
+            controller.health.probation.end();
             tracing::warn!("{lacking}");
         }
     }

@@ -116,8 +116,8 @@ pub(crate) async fn run(
             offered = driver.component.next(), if takes_files && is_replaceable => driver.activate(offered),
             () = sleep_until(replaceable_from), if takes_files && !is_replaceable => {}
             done = ended(&mut driver.work) => driver.end(done),
-            verdict = plugin.controller.judgement.rollback_verdict(), if takes_files => driver.roll_back_active(verdict),
-            verdict = plugin.controller.canary.judgement.rollback_verdict(), if takes_files => driver.roll_back_failing_canary(verdict).await,
+            verdict = plugin.controller.health.rollback_verdict(), if takes_files => driver.roll_back_active(verdict),
+            verdict = plugin.controller.canary.health.rollback_verdict(), if takes_files => driver.roll_back_failing_canary(verdict).await,
             Some(request) = requests.recv() => driver.carry_out(request).await,
             _ = prunings.tick(), if driver.work.is_none() => plugin.end_pruned_kinds(),
             _ = controls.tick(), if driver.work.is_none() => driver.control().await,

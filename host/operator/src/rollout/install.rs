@@ -247,7 +247,7 @@ impl ManagedPlugin {
         let gone = self.publish(new, start, stopwatch);
         // The active revision has opened the same watches by now.
         drop(views);
-        let (why, before) = (start.why().to_owned(), self.controller.judgement.probation.before());
+        let (why, before) = (start.why().to_owned(), self.controller.health.probation.before());
         let (source, signed_by) = (self.source_of(digest), self.signed_by(digest));
         self.remember(move |history| {
             let activation = Activation { source, signed_by, before, ..Activation::default() };
@@ -348,7 +348,7 @@ impl ManagedPlugin {
             Some((since, before)) if self.was_active(digest) => Beginning::Resumed(since, before),
             _ => self.beginning(digest, start, before.is_some()),
         };
-        self.controller.judgement.probation.begin(std::time::Instant::now(), digest, beginning);
+        self.controller.health.probation.begin(std::time::Instant::now(), digest, beginning);
         views::listen(&self.controller, &self.shared.watches, &new, Viewer::active(&self.controller.name));
         self.controller.publish(Arc::new(new));
         let is_restored = matches!(start, Start::Restore);

@@ -89,7 +89,7 @@ impl ManagedPlugin {
             fetch_failing: self.fetch_failing(),
             removal: self.removal.lock().clone(),
             unable: self.controller.writer.impersonation_error(),
-            breaker: self.controller.breaker.shown(Instant::now()),
+            breaker: self.controller.health.breaker.shown(Instant::now()),
             unanswered: self.controller.unanswered.lock().shown(Instant::now()),
             watches: self.watches(),
         }

@@ -42,13 +42,13 @@ impl ManagedPlugin {
         let RollbackVerdict { why, failed_on } = verdict;
         if self.fails_on_few(&failed_on, self.parents()) {
             tracing::warn!("{why}; but on no more of its parents than spec.swap.maxFailing allows, so it stays active");
-            return self.controller.judgement.probation.excuse();
+            return self.controller.health.probation.excuse();
         }
         let before = match self.predecessor(bad.digest()).await {
             Ok(before) => before,
             Err(lost) => {
                 tracing::error!("{why}; but {lost}");
-                return self.controller.judgement.probation.resume(std::time::Instant::now());
+                return self.controller.health.probation.resume(std::time::Instant::now());
             }
         };
         if self.fails_on_the_same(&before, &failed_on).await {
@@ -56,7 +56,7 @@ impl ManagedPlugin {
                 before = %before.digest(),
                 "{why}; but the one before it fails on the same objects, so it stays active"
             );
-            return self.controller.judgement.probation.excuse();
+            return self.controller.health.probation.excuse();
         }
         tracing::error!(
             to = %before.digest(),
@@ -86,7 +86,7 @@ impl ManagedPlugin {
                     to = %path.1,
                     "the rollback failed: {failed}; it is tried again while the component keeps failing"
                 );
-                self.controller.judgement.probation.resume(std::time::Instant::now());
+                self.controller.health.probation.resume(std::time::Instant::now());
             }
         }
     }
@@ -112,7 +112,7 @@ impl ManagedPlugin {
     pub(crate) fn fails_on_few(&self, failed_on: &[Key], parents: usize) -> bool {
         let (failing, _) = self.controller.in_trouble();
         let max_failing = usize::from(self.plugin().max_failing);
-        let is_called = self.controller.breaker.state(std::time::Instant::now()) == State::Closed;
+        let is_called = self.controller.health.breaker.state(std::time::Instant::now()) == State::Closed;
         max_failing > 0 && !failed_on.is_empty() && is_called && failing * 100 <= parents * max_failing
     }
 

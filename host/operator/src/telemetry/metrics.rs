@@ -500,7 +500,7 @@ mod tests {
         let parent = Key::new(Some("shop"), "cache");
         for _ in 0..BREAKER_STRIKES {
             let call = breaker.admit(Instant::now(), &parent, ParentRecord::default());
-            let _turned = call.map(|call| call.failed(Instant::now()));
+            let _turned = call.map(|call| call.end(Some(1), Instant::now()));
         }
         metrics.breaker("memcached", &breaker.shown(Instant::now()));
         metrics.opened("memcached");
