@@ -45,7 +45,7 @@ use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::acts::Act;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
-use crate::reconcile::fingerprint::{backoff_basis, churn_basis, fingerprint, try_basis};
+use crate::reconcile::fingerprint::{backoff_basis, fingerprint, try_basis};
 use crate::reconcile::observe::{Observed, shown_parent};
 use crate::reconcile::outcome::Outcome;
 use crate::reconcile::pass::Pass;
@@ -135,12 +135,10 @@ fn is_settled(pass: &Pass<'_>, observed: &Observed) -> bool {
 /// be recorded as a success: the reported failure is still true.
 fn remaining_pause(pass: &Pass<'_>) -> Option<Duration> {
     let Pass { controller, active, parent, children, state, .. } = pass;
-    let now = tokio::time::Instant::now();
     let basis = || backoff_basis(controller, active, parent, &parent.finalizers, children);
     let failed = state.backoff.filter(|(_, failed)| *failed == basis());
-    let left = failed.and_then(|(until, _)| until.checked_duration_since(now));
-    let flap_pause = || state.churn.pause(now.into_std(), || churn_basis(controller, active, parent));
-    left.or_else(flap_pause)
+    let left = failed.and_then(|(until, _)| until.checked_duration_since(tokio::time::Instant::now()));
+    left.or_else(|| decide::flap_pause(pass))
 }
 
 /// Concludes a pass after its writes. The parent is settled unless the writes changed what the plugin sees.
