@@ -12,7 +12,7 @@
 //!
 //! Used between *observe* and *decide*; it does not await.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::flow::circuit::{Bad, Call, Circuit, ParentRecord, State, Transition};
 use crate::model::kind::{Key, Namespace};
-use crate::model::limits::BREAKER_STRIKES;
+use crate::model::limits::{BREAKER_STRIKES, BREAKER_WINDOW};
 
 /// The number of strikes of one namespace that count for the circuit of the plugin: one fewer than open it.
 const MOST_OF_NAMESPACE: usize = BREAKER_STRIKES - 1;
@@ -39,6 +39,8 @@ struct Inner {
     whole: Circuit,
     /// The circuits of those namespaces for which a call failed lately.
     namespaces: HashMap<Namespace, Circuit>,
+    /// These namespaces, each once, with the time when their circuits were made or last looked at; the oldest first.
+    looked_at: VecDeque<(Instant, Namespace)>,
     served: Served,
     /// The number of the next call.
     next: u64,
@@ -231,8 +233,23 @@ impl Inner {
     /// Makes a circuit for a namespace, and forgets those of namespaces in which nothing failed for long.
     fn remember(&mut self, namespace: &Namespace, now: Instant) {
         if !self.namespaces.contains_key(namespace) {
-            self.namespaces.retain(|_, circuit| !circuit.is_forgettable(now));
+            self.forget_old(now);
             self.namespaces.insert(namespace.clone(), Circuit::default());
+            self.looked_at.push_back((now, namespace.clone()));
+        }
+    }
+
+    /// Forgets the circuits that need not be remembered. Looks at each at most once in the time for which a strike
+    /// counts: a plugin that fails in thousands of namespaces must not cost a look at all of them for each.
+    fn forget_old(&mut self, now: Instant) {
+        while self.looked_at.front().is_some_and(|(at, _)| *at + BREAKER_WINDOW <= now)
+            && let Some((_, namespace)) = self.looked_at.pop_front()
+        {
+            if self.namespaces.get(&namespace).is_some_and(|circuit| !circuit.is_forgettable(now)) {
+                self.looked_at.push_back((now, namespace));
+            } else {
+                self.namespaces.remove(&namespace);
+            }
         }
     }
 
@@ -334,7 +351,7 @@ mod tests {
     use crate::flow::circuit::{MAX_TRIAL_GAP, TRIAL_GAP};
     use crate::flow::signal;
     use crate::flow::signal::Signal;
-    use crate::model::limits::{BREAKER_OPEN, BREAKER_OPEN_MAX, BREAKER_OVERDUE, BREAKER_WINDOW};
+    use crate::model::limits::{BREAKER_OPEN, BREAKER_OPEN_MAX, BREAKER_OVERDUE};
 
     impl Trial<'_> {
         fn passed(self, now: Instant) -> Turned {
@@ -667,6 +684,36 @@ mod tests {
         let now = start + BREAKER_OPEN + BREAKER_OPEN_MAX;
         assert_ne!(breaker.admit(now, &of("late"), FAILED).unwrap().failed(now), Turned::No, "the trial was bad");
         assert_eq!(breaker.lock().namespaces.len(), 1);
+    }
+
+    #[test]
+    fn a_circuit_is_looked_at_once_in_a_window_however_many_namespaces_fail_meanwhile() {
+        let (breaker, start) = (Breaker::default(), Instant::now());
+        let times_looked_at = || {
+            let times = breaker.lock().looked_at.iter().map(|(at, _)| *at).collect::<Vec<_>>();
+            assert_eq!(times.len(), breaker.lock().namespaces.len(), "each namespace is there once");
+            times
+        };
+        let fail_in = |number: u32, now: Instant| {
+            let trial = breaker.admit(now, &of(&format!("n{number}")), FAILED).unwrap();
+            assert_eq!(trial.failed(now), Turned::No);
+            assert_eq!(breaker.admit(now, &of("shop"), NEW).unwrap().passed(now), Turned::No, "it works elsewhere");
+        };
+        let tick = BREAKER_WINDOW / 1_000;
+        let times: Vec<Instant> = (0..1_000).map(|number| start + tick * number).collect();
+        times.iter().zip(0..).for_each(|(now, number)| fail_in(number, *now));
+        assert_eq!(times_looked_at(), times, "none was looked at again");
+        // It is known since the start, and has failed since.
+        let late = start + BREAKER_WINDOW - tick;
+        fail_in(0, late);
+        let now = start + BREAKER_WINDOW + tick;
+        fail_in(1_000, now);
+        let kept = times[2..].iter().copied().chain([now, now]).collect::<Vec<_>>();
+        assert_eq!(
+            times_looked_at(),
+            kept,
+            "the first stays, and the second, in which nothing failed since, is forgotten"
+        );
     }
 
     #[test]
