@@ -14,7 +14,7 @@ use hotshoe_core::flow::unanswered::UnansweredWritesStatus;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_operator::reconcile::slot::Refused;
 use hotshoe_operator::reconcile::survey::{Deleting, Stalled, StalledParent};
-use hotshoe_operator::rollout::status::{MemoryStatus, PluginStatus, Trouble};
+use hotshoe_operator::rollout::status::{MemoryStatus, PluginFileStatus, PluginStatus, Trouble};
 
 /// Show the state of a running host and its plugins
 #[derive(clap::Args, Debug)]
@@ -110,69 +110,47 @@ fn circuit_notes(breaker: &BreakerStatus) -> Vec<String> {
 
 /// Lists what needs attention.
 fn notes(plugin: &PluginStatus) -> Vec<String> {
-    let mut notes = Vec::new();
-    notes.extend(circuit_notes(&plugin.breaker));
-    if let Some(UnansweredWritesStatus { count, last, seconds }) = &plugin.unanswered {
-        notes.push(format!(
+    let mut notes = call_notes(plugin);
+    notes.extend(host_notes(plugin));
+    notes.extend(parent_notes(plugin));
+    notes.extend(memory_note(&plugin.memory));
+    notes.extend(plugin.canary.as_ref().map(ToString::to_string));
+    notes.extend(plugin_file_notes(&plugin.plugin_file));
+    notes.extend(revision_notes(plugin));
+    notes
+}
+
+/// Says why the plugin is called less often.
+fn call_notes(plugin: &PluginStatus) -> Vec<String> {
+    let mut notes = circuit_notes(&plugin.breaker);
+    notes.extend(plugin.unanswered.as_ref().map(|UnansweredWritesStatus { count, last, seconds }| {
+        format!(
             "{count} writes of the last ten minutes had no answer in time while the API server answers others, \
              which counts against the plugin; the last was {last}, {seconds} s ago: write less, or smaller objects"
-        ));
-    }
-    notes.extend(plugin.standing_by.clone());
-    notes.extend(plugin.fetch_failing.clone());
-    if let Some(why) = &plugin.removal {
-        notes.push(format!("its Plugin object is being deleted: {why}"));
-    }
-    if let Some(why) = &plugin.unable {
-        notes.push(format!("nothing is written, for the host may not impersonate its account: {why}; {APPLY_RIGHTS}"));
-    }
-    let Trouble { failing, refused } = plugin.trouble;
-    if failing > 0 {
-        notes.push(format!("fails on {failing} of {}: their Events and conditions say why", plugin.parents));
-    }
-    if refused > 0 {
-        notes.push(format!("children of {refused} of {} are refused: their conditions say why", plugin.parents));
-    }
-    if let Some(stalled) = &plugin.stalled {
-        notes.push(stalled_note(stalled, plugin.parents));
-    }
-    if let Some(Deleting { count, oldest, seconds, reason }) = &plugin.deleting {
-        notes.push(format!(
-            "{count} of {} have been deleting for more than a minute; the oldest is {oldest}, for {seconds} s: {reason}",
-            plugin.parents
-        ));
-    }
-    if let MemoryStatus { held, may_hold: Some(may_hold) } = plugin.memory
-        && plugin.memory.is_nearly_full()
-    {
-        notes.push(format!(
-            "takes {held} bytes of the memory that all plugins share, and may take {may_hold}: \
-             a decision that adds more is refused; have the plugin write less status and own fewer children, \
-             or give the host more memory"
-        ));
-    }
-    if let Some(canary) = &plugin.canary {
-        notes.push(canary.to_string());
-    }
-    if let Some(why) = &plugin.plugin_file.refused {
-        notes.push(format!("plugin.yaml is rejected, and the last valid one stays in effect: {why}"));
-    }
-    if let Some(lacking) = &plugin.plugin_file.not_granted {
-        notes.push(format!("less granted: {lacking}"));
-    }
-    if let Some(Refused { digest, reason, message }) = &plugin.refused {
-        notes.push(format!("not activated: {}: {reason}: {message}", or_dash(*digest)));
-    }
-    if let Some(why) = &plugin.history_failing {
-        notes.push(format!("earlier revisions cannot be kept for a rollback: {why}; let the host write there"));
-    }
-    // With no active and no refused component, the plugin's row already says what it waits for.
-    if let Some(in_progress) =
-        plugin.in_progress.as_ref().filter(|_| plugin.digest.is_some() || plugin.refused.is_some())
-    {
-        notes.push(target::progress(in_progress));
-    }
+        )
+    }));
     notes
+}
+
+/// Says why this host does less for the plugin than it was started for.
+fn host_notes(plugin: &PluginStatus) -> impl Iterator<Item = String> {
+    let removal = plugin.removal.as_ref().map(|why| format!("its Plugin object is being deleted: {why}"));
+    let unable = plugin
+        .unable
+        .as_ref()
+        .map(|why| format!("nothing is written, for the host may not impersonate its account: {why}; {APPLY_RIGHTS}"));
+    [plugin.standing_by.clone(), plugin.fetch_failing.clone(), removal, unable].into_iter().flatten()
+}
+
+/// Says with which parents something is wrong.
+fn parent_notes(plugin: &PluginStatus) -> impl Iterator<Item = String> {
+    let (all, Trouble { failing, refused }) = (plugin.parents, plugin.trouble);
+    let failing = (failing > 0).then(|| format!("fails on {failing} of {all}: their Events and conditions say why"));
+    let refused =
+        (refused > 0).then(|| format!("children of {refused} of {all} are refused: their conditions say why"));
+    let stalled = plugin.stalled.as_ref().map(|stalled| stalled_note(stalled, all));
+    let deleting = plugin.deleting.as_ref().map(|deleting| deleting_note(deleting, all));
+    [failing, refused, stalled, deleting].into_iter().flatten()
 }
 
 fn stalled_note(Stalled { count, parents }: &Stalled, all: usize) -> String {
@@ -184,6 +162,47 @@ fn stalled_note(Stalled { count, parents }: &Stalled, all: usize) -> String {
     }
     let named = named.join(", ");
     format!("{count} of {all} are stalled, and not tried again until they, the plugin or plugin.yaml change: {named}")
+}
+
+fn deleting_note(Deleting { count, oldest, seconds, reason }: &Deleting, all: usize) -> String {
+    format!(
+        "{count} of {all} have been deleting for more than a minute; the oldest is {oldest}, for {seconds} s: {reason}"
+    )
+}
+
+/// Says that the plugin takes nearly all the memory that it may.
+fn memory_note(memory: &MemoryStatus) -> Option<String> {
+    let MemoryStatus { held, may_hold } = memory;
+    let may_hold = may_hold.filter(|_| memory.is_nearly_full())?;
+    Some(format!(
+        "takes {held} bytes of the memory that all plugins share, and may take {may_hold}: \
+         a decision that adds more is refused; have the plugin write less status and own fewer children, \
+         or give the host more memory"
+    ))
+}
+
+/// Says what is wrong with plugin.yaml.
+fn plugin_file_notes(file: &PluginFileStatus) -> impl Iterator<Item = String> {
+    let refused = file.refused.as_ref();
+    let refused = refused.map(|why| format!("plugin.yaml is rejected, and the last valid one stays in effect: {why}"));
+    let not_granted = file.not_granted.as_ref().map(|lacking| format!("less granted: {lacking}"));
+    refused.into_iter().chain(not_granted)
+}
+
+/// Says which component is not active, and which earlier ones are not kept.
+fn revision_notes(plugin: &PluginStatus) -> impl Iterator<Item = String> {
+    let refused = plugin
+        .refused
+        .as_ref()
+        .map(|Refused { digest, reason, message }| format!("not activated: {}: {reason}: {message}", or_dash(*digest)));
+    let not_kept = plugin
+        .history_failing
+        .as_ref()
+        .map(|why| format!("earlier revisions cannot be kept for a rollback: {why}; let the host write there"));
+    // With no active and no refused component, the plugin's row already says what it waits for.
+    let is_shown = plugin.digest.is_some() || plugin.refused.is_some();
+    let in_progress = plugin.in_progress.as_ref().filter(|_| is_shown).map(target::progress);
+    [refused, not_kept, in_progress].into_iter().flatten()
 }
 
 /// Returns the short form of a digest, or a dash if there is none.

@@ -212,47 +212,58 @@ async fn open(
     }
     let parents = open_parents(interest, descriptor, &plugin);
     let reads: Vec<ReadView> = descriptor.reads.iter().map(|read| open_read(interest, &parents, read)).collect();
-    // Children are known by their parents. If those cannot be listed, it is to be seen what else cannot.
-    parents.watch.tried().await;
-    let are_parents_listed = parents.watch.health() == Health::Synced;
-    let mut owned: Vec<View> =
-        descriptor.owns.iter().map(|owned| open_owned(interest, &parents, &owned.kind, &owned.fields)).collect();
-    let listed = join_all(owned.iter().chain(reads.iter().map(|read| &read.view)).map(|view| view.watch.synced()));
-    // The schema is read while the other kinds are listed.
-    let known = learn_parents(controller, interest.watches, &parents.watch, revision.digest());
-    let (_, resource) = tokio::join!(listed, known);
-    if !are_parents_listed {
-        // Children that were listed before their parents may have been left out.
-        for view in &owned {
-            interest.watches.list_left_out(&view.watch);
-            view.watch.synced().await;
-        }
-    }
+    let (mut owned, served) = sync_kinds(controller, interest, &revision, (&parents, &reads)).await;
     let namespaces = open_namespaces(&plugin.grant, interest, &parents);
     if let Some(namespaces) = &namespaces {
         namespaces.synced().await;
     }
     owned.extend(dropped_kinds(controller, &owned));
     owned.extend(leftover_kinds(interest, &controller.name, (descriptor, &parents), &plugin.grant, owned_before).await);
-    if !resource.namespaced && plugin.parent_namespaces().is_some() {
-        return Err(LoadError::NotGranted(format!(
-            "{} as its parent, whose objects are in no namespace, where spec.parent.namespaces names some",
-            descriptor.parent
-        )));
+    ensure_in_namespaces(&plugin, &descriptor.parent, &served)?;
+    let (basis, kinds) = (basis(controller, &revision, &plugin), controller.kinds.clone());
+    let former_finalizers = Vec::new();
+    Ok(ActiveRevision { plugin, revision, basis, parents, served, kinds, owned, reads, namespaces, former_finalizers })
+}
+
+/// Opens the watches of the kinds that a revision owns, and waits until all of its kinds are listed. Returns those
+/// watches, and what the kind of the parents is.
+async fn sync_kinds(
+    controller: &Controller,
+    interest: &Interest<'_>,
+    revision: &Revision,
+    (parents, reads): (&View, &[ReadView]),
+) -> (Vec<View>, Arc<Resource>) {
+    // Children are known by their parents. If those cannot be listed, it is to be seen what else cannot.
+    parents.watch.tried().await;
+    let are_parents_listed = parents.watch.health() == Health::Synced;
+    let owned = revision.descriptor().owns.iter();
+    let owned: Vec<View> = owned.map(|owned| open_owned(interest, parents, &owned.kind, &owned.fields)).collect();
+    let listed = join_all(owned.iter().chain(reads.iter().map(|read| &read.view)).map(|view| view.watch.synced()));
+    // The schema is read while the other kinds are listed.
+    let known = learn_parents(controller, interest.watches, &parents.watch, revision.digest());
+    let (_, served) = tokio::join!(listed, known);
+    if !are_parents_listed {
+        list_left_out(interest.watches, &owned).await;
     }
-    let basis = basis(controller, &revision, &plugin);
-    Ok(ActiveRevision {
-        plugin,
-        revision,
-        basis,
-        parents,
-        served: resource,
-        kinds: controller.kinds.clone(),
-        owned,
-        reads,
-        namespaces,
-        former_finalizers: Vec::new(),
-    })
+    (owned, served)
+}
+
+/// Lists the children that may have been left out, because they were listed before their parents.
+async fn list_left_out(watches: &Watches, owned: &[View]) {
+    for view in owned {
+        watches.list_left_out(&view.watch);
+        view.watch.synced().await;
+    }
+}
+
+/// Ensures that the parents are in namespaces, if `plugin.yaml` selects them by theirs.
+fn ensure_in_namespaces(plugin: &PluginConfig, parent: &Kind, served: &Resource) -> Result<(), LoadError> {
+    if served.namespaced || plugin.parent_namespaces().is_none() {
+        return Ok(());
+    }
+    Err(LoadError::NotGranted(format!(
+        "{parent} as its parent, whose objects are in no namespace, where spec.parent.namespaces names some"
+    )))
 }
 
 /// Waits until the parents are listed, and learns what their kind is and what its schema has room for.
