@@ -202,6 +202,20 @@ mod tests {
     }
 
     #[test]
+    fn the_room_is_used_to_its_last_byte_and_no_further() {
+        let of = |namespace: &str, bytes: usize| {
+            let object = object(namespace, "a", bytes - object(namespace, "a", 0).content());
+            assert_eq!(object.content(), bytes);
+            object
+        };
+        let room = WatchRoom::new(MOST);
+        assert!(keep(&room, of("greedy", MOST / 4 * 3)));
+        assert!(!room.admits(&of("modest", MOST / 4 + 1), None));
+        assert!(keep(&room, of("modest", MOST / 4)));
+        assert!(!room.admits(&of("late", 10_000), None), "a share is none where the room is full");
+    }
+
+    #[test]
     fn a_room_without_a_limit_admits_everything() {
         let room = WatchRoom::default();
         assert!((0..20).all(|number| keep(&room, object("n", &number.to_string(), 1_000_000))));
