@@ -38,9 +38,9 @@ unit := drafted + "--lib " + replace_regex(crates, '(\S+) ?', "-p $1 ")
 # bounds how many run at once; the additional threads are for tests that wait for their turn on a control plane of their own.
 waiting := 'RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((8 * ' + num_cpus() + '))}"'
 
-# The plugins that the Deployment runs; its arguments are on one line.
-deployed := "$(grep -m 1 ' args:' deploy/host.yaml | grep -o 'plugins/[a-z0-9-]*')"
-deployed_options := "$(grep -m 1 ' args:' deploy/host.yaml | grep -o -- '--metrics-secure' || true)"
+# What deploy/install.yaml runs: plugins, and more options of `hotshoe manifests`.
+deployed := "plugins/memcached"
+deployed_options := "--env MEMCACHED_IMAGE=memcached:1.6-alpine"
 
 # Reads CLUSTER=… and IMG=… among the arguments of a recipe, as `make` does; the other arguments stay.
 words := 'words=(); for word in "$@"; do case $word in CLUSTER=*) export HOTSHOE_CLUSTER=${word#CLUSTER=} ;; IMG=*) IMG=${word#IMG=} ;; *) words+=("$word") ;; esac; done; set -- ${words[@]+"${words[@]}"}'
@@ -69,7 +69,7 @@ export CC_aarch64_unknown_linux_musl := env("CC_aarch64_unknown_linux_musl", "gc
 # The commit that `hotshoe version` prints: the last one that changed a source of the host, so that
 # other commits do not cause a new compilation.
 export HOTSHOE_COMMIT := env("HOTSHOE_COMMIT", `
-    sources="host wit Cargo.toml Cargo.lock"
+    sources="host wit deploy/host.yaml.j2 Cargo.toml Cargo.lock"
     commit=$(git log -1 --format=%h -- $sources 2>/dev/null) || commit=
     [ -z "$commit" ] || [ -z "$(git status --porcelain -- $sources)" ] || commit=$commit-dirty
     echo "${commit:-unknown}"`)
@@ -101,7 +101,7 @@ new *arguments: build-host
 build-plugin *name:
     @{{ named }}; {{ build_host }}; "{{ hotshoe }}" build "plugins/$name" "$@"
 
-# Write what is generated and committed: crds/, and all but host.yaml in deploy/
+# Write what is generated and committed: crds/, and the manifests in deploy/
 [group('build')]
 crds: (generated "crds" "deploy")
 
@@ -111,7 +111,6 @@ apply-types folder="plugins/sdk/src/apply": toolchain
     @plugins/apply-codegen/generate.sh "$1"
 
 alias generate := crds
-alias manifests := crds
 
 # Build the container image: just image IMG=registry/hotshoe:1
 [group('build')]
@@ -185,7 +184,7 @@ install *arguments:
 uninstall *arguments:
     @{{ words }}; {{ complete }}; . deploy/cluster.sh; deploy/delete-parents.sh && kubectl delete --ignore-not-found -f crds
 
-# With --objects the host follows Plugin objects, which `just apply` applies; otherwise it has the plugins of deploy/host.yaml.
+# With --objects the host follows Plugin objects, which `just apply` applies; otherwise it has the plugins in `deployed`.
 # Apply the CRDs and the host, and wait until it is ready: just deploy CLUSTER=current IMG=registry/hotshoe:1
 [group('cluster')]
 [no-exit-message]
@@ -558,10 +557,10 @@ generated crds deploy: build-host
     @"{{ hotshoe }}" crd --out "$1"
     @"{{ hotshoe }}" crd --host --out "$1"
     @for plugin in {{ deployed }}; do "{{ hotshoe }}" build "$plugin"; done
-    @"{{ hotshoe }}" rbac --offline {{ deployed }} {{ deployed_options }} >"$2/rbac.yaml.new"
-    @mv "$2/rbac.yaml.new" "$2/rbac.yaml"
-    @deploy/render.sh {{ version }} "$2/rbac.yaml" >"$2/install.yaml"
-    @deploy/render.sh {{ version }} <("{{ hotshoe }}" rbac --offline --host-only {{ deployed_options }}) objects "$1/hotshoe.dev_plugins.yaml" >"$2/install-objects.yaml"
+    @"{{ hotshoe }}" rbac --offline {{ deployed }} >"$2/rbac.yaml.new"
+    @"{{ hotshoe }}" manifests --offline {{ deployed }} {{ deployed_options }} >"$2/install.yaml.new"
+    @"{{ hotshoe }}" manifests --objects {{ deployed_options }} >"$2/install-objects.yaml.new"
+    @for file in rbac install install-objects; do mv "$2/$file.yaml.new" "$2/$file.yaml"; done
 
 # Installs Rust, its components and its targets; prints nothing if all are there.
 [private]

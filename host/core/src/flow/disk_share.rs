@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn the_host_as_it_is_deployed_leaves_a_quarter_of_its_volume() {
-        let pod = include_str!("../../../../deploy/host.yaml");
+        let pod = include_str!("../../../../deploy/host.yaml.j2");
         let size_after = |key: &str| {
             let line = pod.split_once(key).unwrap().1.lines().find(|line| !line.is_empty()).unwrap();
             Size::parse(line.trim().trim_start_matches("value: ")).unwrap()

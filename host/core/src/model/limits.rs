@@ -516,7 +516,7 @@ mod tests {
 
     #[test]
     fn a_swap_of_the_largest_components_leaves_half_of_the_pods_memory() {
-        let pod = include_str!("../../../../deploy/host.yaml");
+        let pod = include_str!("../../../../deploy/host.yaml.j2");
         let limit = pod.split_once("limits:").and_then(|(_, limits)| limits.split_once("memory: ")).unwrap().1;
         let limit = Size::parse(limit.lines().next().unwrap()).unwrap();
         assert!(4 * NATIVE_BYTES.0 <= limit.0 / 2, "{} at a swap, of {limit}", 4 * NATIVE_BYTES.0);

@@ -20,6 +20,7 @@ pub mod history;
 pub mod host_client;
 pub mod inspect;
 pub mod kubectl;
+pub mod manifests;
 pub mod new;
 pub mod project;
 pub mod pull;
@@ -67,6 +68,7 @@ enum Verb {
     Crd(crd::Args),
     Grants(grants::Args),
     Rbac(rbac::Args),
+    Manifests(manifests::Args),
     Reload(reload::Args),
     Rollback(rollback::Args),
     Approve(approve::Args),
@@ -117,6 +119,7 @@ impl Cli {
             Verb::Crd(args) => args.run(),
             Verb::Grants(args) => runtime()?.block_on(args.run()),
             Verb::Rbac(args) => runtime()?.block_on(args.run()),
+            Verb::Manifests(args) => runtime()?.block_on(args.run()),
             Verb::Reload(args) => args.run(),
             Verb::Rollback(args) => args.run(),
             Verb::Approve(args) => args.run(),

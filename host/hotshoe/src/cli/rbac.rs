@@ -34,18 +34,8 @@ pub struct Args {
     /// Plugins: folders with a plugin.yaml, or such files
     #[arg(value_name = "PLUGIN", required_unless_present = "host_only")]
     plugins: Vec<PathBuf>,
-    /// Read the components from this folder instead of where a host looks for them
-    #[arg(long, value_name = "DIR")]
-    components: Option<PathBuf>,
-    /// The namespace of the host and of the plugins' ServiceAccounts
-    #[arg(short, long, default_value = HOST_NAMESPACE, env = "HOTSHOE_SERVICE_ACCOUNT_NAMESPACE", value_parser = namespace)]
-    namespace: String,
-    /// The host's ServiceAccount
-    #[arg(long, default_value = "hotshoe", value_name = "NAME", value_parser = account)]
-    host_account: String,
-    /// A namespace that the host watches; Roles in it replace ClusterRoles [default: all]
-    #[arg(long = "watch-namespace", value_name = "NAMESPACE", value_parser = namespace)]
-    watched: Vec<String>,
+    #[command(flatten)]
+    options: Options,
     /// Print the rights of a host that follows Plugin objects. They are the same for all plugins; --plugin-only prints
     /// what each plugin adds
     #[arg(long, conflicts_with_all = ["plugins", "components"])]
@@ -53,17 +43,34 @@ pub struct Args {
     /// Print only what these plugins add to the rights of such a host
     #[arg(long, conflicts_with_all = ["host_only", "metrics_secure"])]
     plugin_only: bool,
+    /// How to print
+    #[arg(short, long, default_value = "yaml")]
+    output: Output,
+}
+
+/// The options that rights depend on.
+#[derive(clap::Args, Debug)]
+pub(super) struct Options {
+    /// Read the components from this folder instead of where a host looks for them
+    #[arg(long, value_name = "DIR")]
+    components: Option<PathBuf>,
+    /// The namespace of the host and of the plugins' ServiceAccounts
+    #[arg(short, long, default_value = HOST_NAMESPACE, env = "HOTSHOE_SERVICE_ACCOUNT_NAMESPACE", value_parser = namespace)]
+    pub(super) namespace: String,
+    /// The host's ServiceAccount
+    #[arg(long, default_value = "hotshoe", value_name = "NAME", value_parser = account)]
+    pub(super) host_account: String,
+    /// A namespace that the host watches; Roles in it replace ClusterRoles [default: all]
+    #[arg(long = "watch-namespace", value_name = "NAMESPACE", value_parser = namespace)]
+    pub(super) watched: Vec<String>,
     /// Also print the rights for `hotshoe run --metrics-secure`
     #[arg(long)]
-    metrics_secure: bool,
+    pub(super) metrics_secure: bool,
     /// Derive plural names and scopes by rule instead of asking a cluster
     #[arg(long)]
     offline: bool,
     #[command(flatten)]
     connect: ConnectOptions,
-    /// How to print
-    #[arg(short, long, default_value = "yaml")]
-    output: Output,
 }
 
 /// Checks the name of a ServiceAccount.
@@ -86,27 +93,71 @@ impl Args {
     /// When a plugin cannot be loaded, or asks for more than it is granted. Rights are printed only for what is
     /// granted: the output is often applied unread, and a component must not be able to add to it.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        if self.host_only {
-            return self.print(rbac::rights_of_host(&self.installation()));
-        }
-        let inspected = Inspected { plugins: self.plugins.clone(), components: self.components.clone() };
+        let rights = if self.host_only {
+            self.options.rights_of_host()
+        } else {
+            let plugins = self.options.load(&self.plugins).await?;
+            if self.plugin_only {
+                self.options.rights_of_plugins(&plugins).await
+            } else {
+                self.options.rights(&plugins).await
+            }
+        };
+        print_notes(&rights);
+        match self.output {
+            Output::Json => {
+                let list = json!({ "apiVersion": "v1", "kind": "List", "items": rights.manifests });
+                terminal::line(serde_json::to_string_pretty(&list)?)
+            }
+            Output::Yaml => terminal::print(to_yaml(&rights)?),
+        }?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Options {
+    /// Loads plugins whose rights can be printed.
+    ///
+    /// # Errors
+    /// When a plugin cannot be loaded, asks for more than it is granted, or would share the host's account.
+    pub(super) async fn load(&self, plugins: &[PathBuf]) -> anyhow::Result<Vec<LoadedPlugin>> {
+        let inspected = Inspected { plugins: plugins.to_vec(), components: self.components.clone() };
         let plugins = inspect::load(&inspected, &self.namespace).await?;
         let lacking: Vec<String> = plugins.iter().filter_map(LoadedPlugin::lacking).collect();
         ensure!(lacking.is_empty(), "{}", lacking.join("\n"));
         ensure_apart(&self.host_account, plugins.iter().map(|asked| &*asked.config.name))?;
-        let served = self.served(&plugins).await;
-        let served = |kind: &Kind| served.get(kind).cloned().unwrap_or_else(|| discovery::conventional(kind));
-        let installation = self.installation();
-        let plugins = plugins.iter().map(LoadedPlugin::as_plugin);
-        if !self.plugin_only {
-            return self.print(rbac::rights(&plugins.collect::<Vec<_>>(), &installation, &served));
-        }
+        Ok(plugins)
+    }
+
+    /// Returns the rights of a host of these plugins.
+    pub(super) async fn rights(&self, plugins: &[LoadedPlugin]) -> Rights {
+        let served = self.served(plugins).await;
+        let plugins: Vec<_> = plugins.iter().map(LoadedPlugin::as_plugin).collect();
+        self.with_metrics(rbac::rights(&plugins, &self.installation(), &served))
+    }
+
+    /// Returns the rights of a host that follows `Plugin` objects, without those that each plugin adds.
+    pub(super) fn rights_of_host(&self) -> Rights {
+        self.with_metrics(rbac::rights_of_host(&self.installation()))
+    }
+
+    /// Returns what these plugins add to the rights of such a host.
+    async fn rights_of_plugins(&self, plugins: &[LoadedPlugin]) -> Rights {
+        let (served, installation) = (self.served(plugins).await, self.installation());
         let mut rights = Rights { manifests: Vec::new(), notes: Vec::new() };
-        for plugin in plugins.map(|plugin| rbac::rights_of_plugin(plugin, &installation, &served)) {
+        for plugin in plugins.iter().map(LoadedPlugin::as_plugin) {
+            let plugin = rbac::rights_of_plugin(plugin, &installation, &served);
             rights.manifests.extend(plugin.manifests);
             rights.notes.extend(plugin.notes);
         }
-        self.print(rights)
+        rights
+    }
+
+    fn with_metrics(&self, mut rights: Rights) -> Rights {
+        if self.metrics_secure {
+            rights.manifests.extend(rbac::metrics::manifests(&self.installation()));
+        }
+        rights
     }
 
     fn installation(&self) -> Installation {
@@ -114,19 +165,14 @@ impl Args {
         Installation { namespace, account, watched: self.watched.clone() }
     }
 
-    fn print(&self, mut rights: Rights) -> anyhow::Result<ExitCode> {
-        if self.metrics_secure {
-            rights.manifests.extend(rbac::metrics::manifests(&self.installation()));
-        }
-        for note in &rights.notes {
-            terminal::note(format_args!("note: {note}"));
-        }
-        print(&rights, self.output)?;
-        Ok(ExitCode::SUCCESS)
+    /// Returns how to find the plural and the scope of a kind.
+    async fn served(&self, plugins: &[LoadedPlugin]) -> impl Fn(&Kind) -> Served {
+        let known = self.ask(plugins).await;
+        move |kind| known.get(kind).cloned().unwrap_or_else(|| discovery::conventional(kind))
     }
 
     /// Asks the cluster for the plurals and scopes of the kinds. Returns nothing if there is no cluster.
-    async fn served(&self, plugins: &[LoadedPlugin]) -> HashMap<Kind, Served> {
+    async fn ask(&self, plugins: &[LoadedPlugin]) -> HashMap<Kind, Served> {
         let mut known = HashMap::new();
         if self.offline {
             return known;
@@ -169,19 +215,19 @@ fn ensure_apart<'a>(host_account: &str, mut plugins: impl Iterator<Item = &'a st
     Ok(())
 }
 
-fn print(rights: &Rights, output: Output) -> anyhow::Result<()> {
-    match output {
-        Output::Json => {
-            let list = json!({ "apiVersion": "v1", "kind": "List", "items": rights.manifests });
-            terminal::line(serde_json::to_string_pretty(&list)?)
-        }
-        Output::Yaml => {
-            let documents =
-                rights.manifests.iter().map(rbac::manifest::Manifest::to_yaml).collect::<Result<Vec<_>, _>>();
-            let documents = documents.map_err(anyhow::Error::msg).context("the rights cannot be written as YAML")?;
-            terminal::print(documents.join("---\n"))
-        }
-    }
+/// Prints what RBAC cannot express on standard error.
+pub(super) fn print_notes(rights: &Rights) {
+    rights.notes.iter().for_each(|note| terminal::note(format_args!("note: {note}")));
+}
+
+/// Returns the documents of the manifests.
+///
+/// # Errors
+/// When an object cannot be serialised.
+pub(super) fn to_yaml(rights: &Rights) -> anyhow::Result<String> {
+    let documents = rights.manifests.iter().map(rbac::manifest::Manifest::to_yaml).collect::<Result<Vec<_>, _>>();
+    let documents = documents.map_err(anyhow::Error::msg).context("the rights cannot be written as YAML")?;
+    Ok(documents.join("---\n"))
 }
 
 #[cfg(test)]

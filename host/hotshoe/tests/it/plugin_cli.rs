@@ -330,6 +330,23 @@ fn rights_are_printed_without_a_cluster_with_a_note_on_what_rbac_cannot_express(
 }
 
 #[test]
+fn the_manifests_of_a_host_are_its_rights_and_a_deployment_of_its_plugins() {
+    let dir = plugin(&owner_of_config_maps(), CASE);
+    fs::write(dir.path().join("plugin.yaml"), format!("{MANIFEST}{GRANTS}")).unwrap();
+    let output = hotshoe(dir.path(), &["manifests", ".", "--offline", "--image", "example.com/demo:1"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let (text, rights) = (stdout(&output), stdout(&hotshoe(dir.path(), &["rbac", ".", "--offline"])));
+    assert!(text.starts_with("# ") && text.contains(&format!("{rights}---\napiVersion: apps/v1\n")), "{text}");
+    let folder = dir.path().canonicalize().unwrap();
+    let folder = folder.file_name().unwrap().to_str().unwrap();
+    let arguments = text.lines().find(|line| line.contains(" args: ")).unwrap();
+    assert!(arguments.contains(&format!("/plugins/{folder}")) && arguments.contains("--follow"), "{arguments}");
+    assert!(text.contains("          image: example.com/demo:1\n"), "{text}");
+    let output = hotshoe(dir.path(), &["manifests"]);
+    assert!(output.status.code() == Some(2) && stderr(&output).contains("<PLUGIN>"), "{}", stderr(&output));
+}
+
+#[test]
 fn no_rights_are_printed_for_a_component_that_asks_for_more_than_it_is_granted() {
     let dir = plugin(&owner_of_config_maps(), CASE);
     let not_given =

@@ -111,6 +111,14 @@ impl Args {
     }
 }
 
+/// Returns the definition of `Plugin` as YAML.
+///
+/// # Errors
+/// When it cannot be serialised.
+pub(super) fn definition_of_plugin() -> anyhow::Result<String> {
+    Ok(serde_saphyr::to_string(&plugin_resource::definition()?)?)
+}
+
 /// Returns the definition of `Plugin`.
 fn of_host() -> anyhow::Result<BTreeMap<String, Found>> {
     let definition = Definition::read(plugin_resource::definition()?)?;
