@@ -1,6 +1,6 @@
 # syntax=docker/dockerfile:1
 # One static binary and the plugins, and nothing else: no shell, no package, no user but a number.
-# `just image` builds it; `just image-root FOLDER` lays out the same files without an engine.
+# `just image` builds it; `just build` and `deploy/image-root.sh FOLDER` lay out the same files without an engine.
 
 # The images that it is built in. Tags can be moved: to pin the build, name them by digest, as in
 # --build-arg RUST_IMAGE=docker.io/library/rust:1.95.0-bookworm@sha256:…

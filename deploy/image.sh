@@ -33,7 +33,7 @@ find_engine() {
     else
         fail "no container engine can be used, so there is no $image" \
             'docker, podman and buildah on your PATH; a docker without its daemon does not count' \
-            'start or install one; `./justw image-root` lays out the same files without'
+            'start or install one; `./justw build` and `deploy/image-root.sh FOLDER` lay out the same files without'
     fi
 }
 

@@ -283,7 +283,7 @@ mv "$demo/children.rs" "$plugin/src/children.rs"
 
 step 'A plugin that misbehaves'
 say 'The next one has a log line for which it knows three words. It does well on all that is there, so it' \
-    'is activated. Then a user asks for a fourth server. By hand: ./justw reload, and ./justw status to watch'
+    'is activated. Then a user asks for a fourth server. By hand: ./justw reload, and hotshoe status to watch'
 edit src/reconcile.rs '/let observed = /a\
     let count = ["one", "two", "three"][request.parent.spec.size as usize - 1];\
     hotshoe_sdk::info!("{} has {count}", request.name());'
@@ -306,7 +306,7 @@ said "$third"
 
 step 'What was'
 say 'The file still has the component that misbehaved. The host does not activate it again without' \
-    '`hotshoe approve`; a fixed one is another component. By hand: ./justw status, ./justw history, ./justw rollback'
+    '`hotshoe approve`; a fixed one is another component. By hand: hotshoe status, hotshoe history, hotshoe rollback'
 run_to 1 hotshoe reload memcached
 said 'RolledBack'
 run hotshoe status
@@ -359,7 +359,7 @@ step 'What is left'
 if [ -n "${KEEP:-}" ]; then
     say "The host runs on (its log: $log). To look around:" \
         "    export KUBECONFIG=$KUBECONFIG HOTSHOE_SOCKET=$HOTSHOE_SOCKET" \
-        '    ./justw status' \
+        '    target/release/hotshoe status' \
         'To end it:' \
         "    kill $host"
     [ -z "${local_cluster:-}" ] || say "    $(command -v control-plane) down --dir $PWD/$demo/control-plane"

@@ -27,7 +27,7 @@ $printed"
     fi
 }
 
-for recipe in install uninstall undeploy deploy 'apply memcached'; do
+for recipe in install undeploy deploy 'apply memcached'; do
     # shellcheck disable=SC2086 # the recipe and its argument
     refuses $recipe
 done
@@ -100,7 +100,6 @@ stops() {
 
 answers justfile '{"answer": "reload one -o json"}' reload one -o json
 answers justfile '{"answer": "test plugins/one --components target/check/ -o json"}' test-plugin one -o json
-answers justfile '{"answer": "grants plugins/one --components target/check/ -o json"}' grants one -o json
 answers justfile '{"answer": "shadow one target/shadow/one.wasm -o json"}' shadow one -o json
 answers justfile $'{"answer": "test plugins/one --components target/check/ -o json"}\n{"answer": "test plugins/two --components target/check/ -o json"}' \
     test-plugin -o json
@@ -114,13 +113,13 @@ echo 'what a build prints is not in what a recipe prints'
 
 # === names ===
 
-for recipe in run build-plugin test-plugin grants rbac apply reload logs shadow; do
+for recipe in run build-plugin test-plugin apply reload logs shadow; do
     stops justfile $recipe nope -- 'there is no plugin nope; nothing was changed' 'plugins/ has one two' "./justw $recipe NAME"
 done
-for recipe in build-plugin grants reload shadow; do
+for recipe in build-plugin apply reload shadow; do
     stops justfile $recipe -- 'no plugin is named; nothing was changed' 'plugins/ has one two' "./justw $recipe NAME"
 done
-stops justfile grants one nope -- 'there is no plugin nope; nothing was changed'
+stops justfile apply one nope -- 'there is no plugin nope; nothing was changed'
 stops justfile run --nope one -- 'no plugin is named before --nope'
 stops project/justfile shadow --show 3 -- 'name one of: one two'
 mv project/plugins/two project/two
@@ -130,12 +129,6 @@ mv project/two project/plugins/two
 echo 'a recipe that needs a plugin says which there are, before anything is built'
 
 [ -x target/release/hotshoe ] || fail 'the recipes above have built no host'
-: >calls
-for recipe in approve rollback history status; do
-    answers justfile "{\"answer\": \"$recipe nope\"}" $recipe nope
-done
-! grep cargo calls >&2 || fail 'a recipe that asks a running host builds another one first'
-echo 'a recipe that asks a running host builds nothing'
 
 # === clusters and addresses ===
 

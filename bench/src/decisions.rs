@@ -28,7 +28,7 @@ const PLUGINS: [(&str, f64); 4] =
 
 /// Measure one decision of Memcached and of nginx in Rust, JavaScript and Python
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Example: just bench-decisions --calls 1000 --runs 5")]
+#[command(after_help = "Example: just bench decisions --calls 1000 --runs 5")]
 pub struct Args {
     /// How many calls of each plugin in a round
     #[arg(long, default_value_t = 500)]

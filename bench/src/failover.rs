@@ -30,7 +30,7 @@ const IN_FLIGHT: usize = 8;
 
 /// Measure the take-over after the host that works was killed, and look for writes of two hosts at once
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Example: just bench-failover --kills 50")]
+#[command(after_help = "Example: just bench failover --kills 50")]
 pub struct Args {
     /// How often the host that works is killed
     #[arg(long, default_value_t = 50)]

@@ -25,7 +25,7 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Measure the memory of a host at rest with 20 plugins and with 100
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Example: just bench-fleet --runs 3")]
+#[command(after_help = "Example: just bench fleet --runs 3")]
 pub struct Args {
     /// How many times each is measured, interleaved
     #[arg(long, default_value_t = 3)]

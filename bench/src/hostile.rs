@@ -89,7 +89,7 @@ const LIST: &str = "/apis/fixtures.example.com/v1/namespaces/bench/attacks";
 
 /// Measure what a plugin that attacks costs the others
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Example: just bench-hostile --only loop --only flip --seconds 20")]
+#[command(after_help = "Example: just bench hostile --only loop --only flip --seconds 20")]
 pub struct Args {
     /// How many healthy parents
     #[arg(short = 'n', long, default_value_t = 40)]
@@ -163,7 +163,7 @@ impl Args {
     }
 
     async fn measure(&self, classes: &[(&'static str, &'static str)]) -> Result<Measured> {
-        let setup = self.under_test.setup(self.count, "bench-hostile")?;
+        let setup = self.under_test.setup(self.count, "bench hostile")?;
         let plane = Plane::up(&setup.manifests).await?;
         plane.apply(&repository("tests/fixtures/hostile/crd.yaml")).await?;
         plane.apply(&repository("bench/hostile.yaml")).await?;

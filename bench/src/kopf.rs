@@ -40,7 +40,7 @@ const MAX_RATIO: f64 = 2.0;
 
 /// Measure the nginx plugin in Python beside kopf
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Example: just bench-kopf -n 50 --runs 5\n\nThe report is target/bench/kopf.json.")]
+#[command(after_help = "Example: just bench kopf -n 50 --runs 5\n\nThe report is target/bench/kopf.json.")]
 pub struct Args {
     /// How many NginxServers
     #[arg(short = 'n', long, default_value_t = 50)]
@@ -91,7 +91,7 @@ impl Args {
     /// When a run is void. A figure that misses its target is no error.
     pub async fn run(self) -> Result<()> {
         ensure!(self.runs > 0 && self.count > 0, "nothing is measured with 0 runs or 0 NginxServers");
-        let setup = self.under_test.setup(self.count, "bench-kopf")?;
+        let setup = self.under_test.setup(self.count, "bench kopf")?;
         let machine = report::on(self.count, self.runs);
         println!("{machine}");
         let programs = Programs { kopf: install_kopf()?, plugin: guests::plugin("nginx-python"), setup };

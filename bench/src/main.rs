@@ -9,7 +9,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Hotshoe beside a native operator of the same logic and beside the API server's own limit
 #[derive(Parser)]
-#[command(after_help = "Example: just bench-quick -n 300 --runs 3\n\nThe report is in target/bench/.")]
+#[command(after_help = "Example: just bench quick -n 300 --runs 3\n\nThe report is in target/bench/.")]
 enum Args {
     Quick(hotshoe_bench::quick::Args),
     Hostile(hotshoe_bench::hostile::Args),

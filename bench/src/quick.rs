@@ -82,7 +82,7 @@ impl Args {
     /// When a run is void: not converged, or with another end state. A figure that misses its target is no error.
     pub async fn run(self) -> Result<()> {
         ensure!(self.runs > 0 && self.count > 0, "nothing is measured with 0 runs or 0 CRs");
-        let setup = self.under_test.setup(self.count, "bench-quick")?;
+        let setup = self.under_test.setup(self.count, "bench quick")?;
         report::machine(self.count, self.runs);
         // This comes first, because it also compiles the component, which a host does only once.
         let decision = decision::run(&setup.programs.host).await?;

@@ -32,7 +32,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Measure how much faster two hosts with a shard each serve many objects than one host
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example: just bench-shards -n 3000 --runs 2\n\nIt limits the hosts by control groups, as root."
+    after_help = "Example: just bench shards -n 3000 --runs 2\n\nIt limits the hosts by control groups, as root."
 )]
 pub struct Args {
     /// How many objects there are

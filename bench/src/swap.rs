@@ -16,7 +16,7 @@ use crate::{report, repository};
 
 /// Measure what another component costs while the host runs
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Example: just bench-swap --only recorder --changes 2000 --swaps 40\n\n\
+#[command(after_help = "Example: just bench swap --only recorder --changes 2000 --swaps 40\n\n\
     All parts take about 15 minutes. The report is target/bench/swap.json.")]
 pub struct Args {
     /// How many CRs a component is run in the shadow over
@@ -70,7 +70,7 @@ impl Args {
     /// When a run is void. A figure that misses its target is no error.
     pub async fn run(self) -> Result<()> {
         ensure!(self.runs > 0 && self.parents > 0, "nothing is measured with 0 runs or 0 CRs");
-        let setup = self.under_test.setup(self.parents, "bench-swap")?;
+        let setup = self.under_test.setup(self.parents, "bench swap")?;
         let machine = report::on(self.parents, self.runs);
         println!("{machine}");
         let folder = repository("target/bench");

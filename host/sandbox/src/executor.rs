@@ -13,7 +13,7 @@
 //! its calls have touched for as long as it runs. When the last thread ends for idleness, other memory that only calls
 //! need is released as well.
 //!
-//! The effect, by `bench-hostile`: beside plugins that loop, trap, flood the log or are hard to compile, the p99 of
+//! The effect, by `bench hostile`: beside plugins that loop, trap, flood the log or are hard to compile, the p99 of
 //! the other plugins' decisions is at most 1.08 times what it is alone, where 1.2 is the target. Threads that end give
 //! back up to 9 MB.
 

@@ -5,7 +5,7 @@
 //! messages that came meanwhile together, as network cards coalesce interrupts under load. While a plugin is being
 //! called, the thread does not sleep longer: the answer will come soon.
 //!
-//! The effect, measured by `bench-quick`: when a host starts with 1,000 parents, its processor time is 0.94 times (0.81
+//! The effect, measured by `bench quick`: when a host starts with 1,000 parents, its processor time is 0.94 times (0.81
 //! to 1.06) that of the native operator. Without the limit it was 1.05 to 1.16 times in six runs, four of them above
 //! the target of 1.1. A running host served 1,000 new parents in 1.1 to 1.3 s with the limit and in 1.4 to 1.6 s
 //! without it, in alternating runs.

@@ -105,7 +105,8 @@ impl Scratch {
         command.args(before).args(["bash", "-euo", "pipefail", "-c", script]);
         command.current_dir(&self.root).stdin(Stdio::null());
         command.stdout(file.try_clone().expect("a second handle")).stderr(file);
-        command.env("PATH", format!("{}:{path}", self.path("bin").display()));
+        let (bin, programs) = (self.path("bin"), self.path("target/release"));
+        command.env("PATH", format!("{}:{}:{path}", bin.display(), programs.display()));
         command.env("CARGO_OF_TEST", cargo(&path)).env("HOTSHOE_LISTEN", &self.listen);
         command.env("HOTSHOE_SOCKET", self.socket(0));
         command
