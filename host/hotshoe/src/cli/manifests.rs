@@ -28,7 +28,7 @@ const LISTEN: [&str; 6] = ["--listen", "0.0.0.0:8080", "--probes", "0.0.0.0:8081
 /// Print everything that a cluster needs to run a host: its namespace, accounts, rights and Deployment
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    hotshoe manifests plugins/memcached --image example.com/hotshoe:1 | kubectl apply -f -\n  \
+    hotshoe manifests plugins/a --image example.com/hotshoe:1 | kubectl apply -f -\n  \
     hotshoe manifests plugins/cache --env CACHE_IMAGE=cache:1 -- --shards 2\n  \
     hotshoe manifests --objects             # a host that follows Plugin objects\n\n\
     Not printed are the definitions of the plugins' kinds: `hotshoe crd` prints those. The plugins must be built, and be in \
