@@ -1,7 +1,7 @@
 //! The pure half of Hotshoe: what a plugin sees, what it may do, what must be written, and when to hold back.
 //!
 //! ```text
-//! model ◀── check ◀── diff ◀── flow
+//! model ◀── check ◀── diff ◀── flow ◀── plugin
 //!                ◀── compare
 //!                ◀── rbac
 //! ```
@@ -14,4 +14,5 @@ pub mod compare;
 pub mod diff;
 pub mod flow;
 pub mod model;
+pub mod plugin;
 pub mod rbac;

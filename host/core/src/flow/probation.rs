@@ -79,7 +79,7 @@ pub enum Beginning {
 }
 
 /// The verdict that the active revision should be rolled back.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RollbackVerdict {
     /// The reason, for the administrator.
     pub why: String,

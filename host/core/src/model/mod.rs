@@ -3,6 +3,7 @@
 pub mod child;
 pub mod decision;
 pub mod digest;
+pub mod digest_prefix;
 pub mod field_path;
 pub mod json_guard;
 pub mod kind;

@@ -40,7 +40,8 @@ const OPERATOR_LAYERS: [(&str, &[&str]); 6] = [
 ];
 
 /// The folders of `host/core/src`, likewise.
-const CORE_LAYERS: [(&str, &[&str]); 6] = [
+const CORE_LAYERS: [(&str, &[&str]); 7] = [
+    ("plugin", &["flow", "model"]),
     ("rbac", &["check", "model"]),
     ("compare", &["check", "model"]),
     ("flow", &["diff", "check", "model"]),

@@ -57,7 +57,7 @@ impl LoadedPlugin {
             pull_secret: self.config.source.pull_secret.as_deref(),
             selects_namespaces: self
                 .config
-                .control
+                .wanted
                 .rollout
                 .as_ref()
                 .is_some_and(|rollout| rollout.share.namespaces().is_some()),

@@ -2,7 +2,6 @@
 //! object in the cluster have the same schema.
 
 use std::collections::BTreeMap;
-use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::ensure;
@@ -14,10 +13,11 @@ use hotshoe_core::check::grant::Rule;
 use hotshoe_core::check::parent_kind::ParentKind;
 use hotshoe_core::check::provenance::SignatureRule;
 use hotshoe_core::flow::retry::RetryOverrides;
-use hotshoe_core::model::digest::Digest;
+use hotshoe_core::model::digest_prefix::DigestPrefix;
 use hotshoe_core::model::label_selector::LabelSelector;
 use hotshoe_core::model::limits::{Overrides, Span};
 use hotshoe_core::model::predecessors::{Predecessor, Predecessors};
+use hotshoe_core::plugin::wanted::Mode;
 use hotshoe_registry::Verify;
 
 /// `apiVersion` of a `Plugin`.
@@ -275,22 +275,6 @@ pub struct ConfigMapKey {
     pub key: String,
 }
 
-/// When another component takes over.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum Mode {
-    /// Once it is verified.
-    #[default]
-    Active,
-    /// Once it is approved. Until then it is asked about every parent, and its answers are compared and not applied.
-    Shadow,
-}
-
-impl Mode {
-    fn is_active(&self) -> bool {
-        *self == Mode::Active
-    }
-}
-
 /// What becomes of parents with the plugin's finalizer when its `Plugin` object is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -307,41 +291,6 @@ pub enum DeletionPolicy {
 impl DeletionPolicy {
     fn is_block(&self) -> bool {
         *self == DeletionPolicy::Block
-    }
-}
-
-/// A SHA-256 digest in hexadecimal, or its beginning, with or without `sha256:`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(transparent)]
-pub struct DigestPrefix(#[schemars(regex(pattern = r"^(sha256:)?[0-9a-fA-F]{8,64}$"))] String);
-
-impl DigestPrefix {
-    /// Returns whether a digest begins with this prefix.
-    pub fn is_of(&self, digest: Digest) -> bool {
-        digest.full().starts_with(&self.hex())
-    }
-
-    /// Returns the hexadecimal digits alone, in lower case.
-    pub fn hex(&self) -> String {
-        self.0.strip_prefix("sha256:").unwrap_or(&self.0).to_ascii_lowercase()
-    }
-
-    /// Returns whether the prefix is hexadecimal, and long enough that no two digests have it by chance.
-    pub fn is_valid(&self) -> bool {
-        let hex = self.hex();
-        (8..=64).contains(&hex.len()) && hex.bytes().all(|digit| digit.is_ascii_hexdigit())
-    }
-}
-
-impl FromStr for DigestPrefix {
-    type Err = &'static str;
-
-    /// Parses what [is valid](DigestPrefix::is_valid).
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let prefix = Self(text.to_owned());
-        let error =
-            "a digest, or its beginning, has 8 to 64 hexadecimal digits; `kubectl hotshoe status PLUGIN` lists them";
-        if prefix.is_valid() { Ok(prefix) } else { Err(error) }
     }
 }
 

@@ -20,7 +20,6 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail, ensure};
 use serde_json::{Map, Value};
 
-pub use crate::config::control::{Control, Rollout};
 pub use crate::config::host_settings::{ALLOW_ENV, HOST_NAMESPACE, HostSettings, Origin};
 use crate::config::manifest::{DeletionPolicy, ShardBy, Source};
 use hotshoe_core::check::finalizer;
@@ -38,6 +37,7 @@ use hotshoe_core::model::label_selector::LabelSelector;
 use hotshoe_core::model::limits::Limits;
 use hotshoe_core::model::names;
 use hotshoe_core::model::predecessors::Predecessors;
+use hotshoe_core::plugin::wanted::Wanted;
 use hotshoe_core::rbac;
 use hotshoe_platform::followed_file;
 use hotshoe_sandbox::error::LoadError;
@@ -79,8 +79,8 @@ pub struct PluginConfig {
     pub source: Source,
     /// The paths at which its component may be, now or once it is built or fetched.
     pub component: Vec<PathBuf>,
-    /// The administrator's control over its revisions.
-    pub control: Control,
+    /// What the administrator wants of its revisions.
+    pub wanted: Wanted,
     /// What happens to parents when it is removed.
     pub deletion_policy: DeletionPolicy,
     /// Its configuration, a JSON object.
@@ -191,7 +191,7 @@ impl PluginConfig {
         );
         check_name(&plugin.metadata.name)?;
         host.ensure_apart(&plugin.metadata.name)?;
-        let control = Control::take(&mut plugin.spec)?;
+        let wanted = control::take(&mut plugin.spec)?;
         let digest = Digest::of(&serde_json::to_vec(&plugin)?);
         let spec = plugin.spec;
         for (index, rule) in spec.grants.iter().enumerate() {
@@ -213,7 +213,7 @@ impl PluginConfig {
             name,
             origin,
             source: spec.source,
-            control,
+            wanted,
             deletion_policy: spec.deletion_policy,
             config: configuration(&spec.config, &host.allow_env, env)?.into(),
             unset: unset(&spec.config, env),
@@ -511,7 +511,7 @@ mod tests {
     #[test]
     fn a_rollout_has_one_share_and_a_bounded_duration_and_does_not_change_the_digest() {
         let with = |rollout: &str| parse(&PLUGIN.replace("spec:\n", &format!("spec:\n  rollout: {rollout}\n")));
-        let rollout = |text: &str| with(text).unwrap().control.rollout.unwrap();
+        let rollout = |text: &str| with(text).unwrap().wanted.rollout.unwrap();
         let tenth = rollout("{canary: {percent: 10}}");
         assert_eq!((tenth.share, tenth.duration), (Share::Percent(10), canary::DEFAULT_DURATION));
         let named = rollout("{canary: {namespaces: {matchLabels: {tier: canary}}}, duration: 90s}");

@@ -227,7 +227,7 @@ impl ObjectTask {
             shared.host.parentage.note_active(&config.name, &parent.kind());
         }
         let (definition, follow) = watch::channel(described.json.clone());
-        let wanted = Some((config.digest, config.control.clone()));
+        let wanted = Some((config.digest, config.wanted.clone()));
         tracing::info!("the plugin is started, as its Plugin object says");
         self.runs.send_replace(true);
         let plugin = rollout::start(config, Definition::Object(follow), described.history(), shared.clone()).await;

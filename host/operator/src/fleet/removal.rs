@@ -135,7 +135,7 @@ impl Removal<'_> {
     }
 
     fn paused(&self) -> &'static str {
-        match self.plugin.is_some_and(|plugin| plugin.plugin().control.paused) {
+        match self.plugin.is_some_and(|plugin| plugin.plugin().wanted.paused) {
             true => "; spec.paused is true, so none of them can go: set it to false",
             false => "",
         }

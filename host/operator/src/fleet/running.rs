@@ -8,14 +8,15 @@ use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
-use crate::config::manifest::DigestPrefix;
-use crate::config::{Control, PluginConfig};
+use crate::config::PluginConfig;
 use crate::fleet::described::Described;
 use crate::fleet::status::Known;
 use crate::fleet::verdict::Verdicts;
 use crate::rollout::history::Entry;
 use crate::rollout::managed_plugin::{AdminCommand, ManagedPlugin, Shared};
 use hotshoe_core::model::digest::Digest;
+use hotshoe_core::model::digest_prefix::DigestPrefix;
+use hotshoe_core::plugin::wanted::Wanted;
 
 /// The pause after a failed write of a status or finalizer, and between two lists of the parents of a plugin that
 /// cannot be removed yet.
@@ -26,8 +27,8 @@ pub(super) struct Running {
     pub(super) uid: Arc<str>,
     pub(super) plugin: Arc<ManagedPlugin>,
     pub(super) definition: watch::Sender<Arc<[u8]>>,
-    /// The digest and control of the definition; none if it is invalid.
-    pub(super) wanted: Option<(Digest, Control)>,
+    /// The digest of the definition, and what it wants; none if it is invalid.
+    pub(super) wanted: Option<(Digest, Wanted)>,
     pub(super) verdicts: Verdicts,
     /// The rollback that follows the one of the host that works for the plugin.
     pub(super) following: Option<AbortOnDropHandle<()>>,
@@ -59,7 +60,7 @@ impl Running {
     pub(super) fn redefine(&mut self, described: &Described, shared: &Shared) {
         if **self.definition.borrow() != *described.json {
             let wanted = PluginConfig::of_object(&described.json, &self.uid, &shared.host).ok();
-            self.wanted = wanted.map(|wanted| (wanted.digest, wanted.control));
+            self.wanted = wanted.map(|wanted| (wanted.digest, wanted.wanted));
             self.definition.send_replace(described.json.clone());
         }
     }
@@ -67,15 +68,13 @@ impl Running {
     pub(super) fn known(&mut self) -> Known {
         let plugin = &self.plugin;
         let config = plugin.plugin();
-        let is_current = self
-            .wanted
-            .as_ref()
-            .is_some_and(|(digest, control)| (digest, control) == (&config.digest, &config.control));
+        let is_current =
+            self.wanted.as_ref().is_some_and(|(digest, wanted)| (digest, wanted) == (&config.digest, &config.wanted));
         let active = plugin.controller.active();
         let status = plugin.status();
         let is_active =
             |revision: &&DigestPrefix| active.as_ref().is_some_and(|active| revision.is_of(active.revision.digest()));
-        let wanted_revision = config.control.revision.as_ref().filter(|revision| !is_active(revision));
+        let wanted_revision = config.wanted.revision.as_ref().filter(|revision| !is_active(revision));
         let source_of = |digest: Option<Digest>| digest.and_then(|digest| plugin.source_of(digest));
         Known {
             history: plugin.history_entries(),
@@ -91,7 +90,7 @@ impl Running {
             wanted_revision: wanted_revision.map(DigestPrefix::hex),
             finalizers: plugin.finalizers().into_iter().collect(),
             parent: active.map(|active| active.revision.descriptor().parent.clone()),
-            is_paused: config.control.paused,
+            is_paused: config.wanted.paused,
             is_current,
             verdict: self.verdicts.of(plugin),
         }

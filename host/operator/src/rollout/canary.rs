@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::config::{Control, PluginConfig, Rollout};
+use crate::config::PluginConfig;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::canary::Canary;
 use crate::reconcile::slot::Refused;
@@ -33,46 +33,12 @@ use hotshoe_core::flow::canary::{PausedTime, Progress, Share, Waits};
 use hotshoe_core::flow::circuit::State;
 use hotshoe_core::flow::probation::{Beginning, RollbackVerdict};
 use hotshoe_core::model::digest::Digest;
+use hotshoe_core::plugin::seen;
+use hotshoe_core::plugin::wanted::Rollout;
 use hotshoe_platform::candidate::Candidate;
 use hotshoe_sandbox::error::{LoadError, Reason};
 
-/// What is to be done with a canary now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Due {
-    /// Nothing.
-    Nothing,
-    /// Have the canary decide for another share of the parents.
-    Share(Share),
-    /// Activate the canary, for this reason.
-    Promotion(&'static str),
-    /// End the canary, for this reason, without recording a rollback.
-    End(&'static str),
-}
-
-impl Due {
-    /// Decides what is to be done with a canary: first as the administrator's settings say, then by its progress. Pure.
-    fn of(control: &Control, canary: (Digest, &Share), progress: impl FnOnce() -> Progress) -> Self {
-        let (digest, share) = canary;
-        match (&control.revision, &control.rollout) {
-            (Some(pinned), _) if pinned.is_of(digest) => Self::Promotion("spec.revision names it"),
-            (Some(_), _) => Self::End("spec.revision names another revision"),
-            (None, None) => Self::Promotion("spec.rollout is gone"),
-            (None, Some(rollout)) if rollout.share != *share => Self::Share(rollout.share.clone()),
-            (None, Some(rollout)) if progress().waits(rollout.duration).is_some() => Self::Nothing,
-            (None, Some(_)) => Self::Promotion("its time is over, and it did no worse than the active one"),
-        }
-    }
-}
-
 impl ManagedPlugin {
-    /// Returns the rollout with which an offered component becomes a canary. None where the component is to decide for
-    /// all parents at once: without an active revision to decide for the rest, or where `spec.revision` names it.
-    pub(crate) fn rollout_of(&self, digest: Digest) -> Option<Rollout> {
-        let control = self.plugin().control.clone();
-        let is_pinned = control.revision.is_some_and(|pinned| pinned.is_of(digest));
-        control.rollout.filter(|_| !is_pinned && self.controller.active().is_some())
-    }
-
     /// Returns why a revision cannot decide for some parents while the active one decides for the rest.
     pub(crate) fn cannot_be_canary(&self, new: &ActiveRevision) -> Option<String> {
         let active = self.controller.active()?;
@@ -138,13 +104,15 @@ impl ManagedPlugin {
         tracing::info!(version, older = older.map(display), %share, parents, ?duration, "the component is the canary");
     }
 
-    /// Returns what is to be done with the canary now.
-    pub(crate) fn canary_due(&self) -> Due {
-        let Some(canary) = self.controller.canary.current() else { return Due::Nothing };
-        if self.history().current() == Some(canary.digest()) {
-            return Due::Promotion("the host that works for the plugin has activated it");
-        }
-        Due::of(&self.plugin().control, (canary.digest(), &canary.share), || self.progress(&canary))
+    /// Returns what is seen of the canary.
+    pub(crate) fn canary_seen(&self) -> Option<seen::Canary> {
+        let canary = self.controller.canary.current()?;
+        Some(seen::Canary {
+            digest: canary.digest(),
+            share: canary.share.clone(),
+            is_active_elsewhere: self.history().current() == Some(canary.digest()),
+            progress: self.progress(&canary),
+        })
     }
 
     fn progress(&self, canary: &Canary) -> Progress {
@@ -290,7 +258,7 @@ impl ManagedPlugin {
 
     /// Returns a message if the canary is to decide for another share, with what that waits for.
     fn pending_share(&self, canary: &Canary) -> Option<String> {
-        let wanted = self.plugin().control.rollout.as_ref().map(|rollout| rollout.share.clone())?;
+        let wanted = self.plugin().wanted.rollout.as_ref().map(|rollout| rollout.share.clone())?;
         let why = || {
             let viewer = Viewer::canary(&self.controller.name);
             views::unsynced_reason(&self.shared.watches, &viewer).map(|why| format!(": {why}")).unwrap_or_default()
@@ -301,7 +269,7 @@ impl ManagedPlugin {
     /// Returns the status of the canary.
     pub(crate) fn canary_status(&self) -> Option<CanaryStatus> {
         let canary = self.controller.canary.current()?;
-        let duration = self.plugin().control.rollout.as_ref().map_or(Duration::ZERO, |rollout| rollout.duration);
+        let duration = self.plugin().wanted.rollout.as_ref().map_or(Duration::ZERO, |rollout| rollout.duration);
         let progress = self.progress(&canary);
         let until = duration + canary.paused.lock().of_ended_pauses();
         let time = |seconds| time::at(seconds).unwrap_or_default();
@@ -329,31 +297,6 @@ fn refused(digest: Digest, why: &str) -> Refused {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const TIME: Duration = Duration::from_secs(60);
-
-    fn control(percent: Option<u8>, revision: Option<&str>) -> Control {
-        let rollout = percent.map(|percent| Rollout { share: Share::Percent(percent), duration: TIME });
-        let revision = revision.map(|revision| serde_json::from_value(revision.into()).unwrap());
-        Control { rollout, revision, ..Control::default() }
-    }
-
-    #[test]
-    fn an_administrators_settings_take_precedence_over_the_time_of_a_canary() {
-        let (digest, share) = (Digest::of(b"canary"), Share::Percent(10));
-        let (own, other) = (digest.full(), Digest::of(b"other").full());
-        let young = Progress { lasted: TIME / 2, parents: 3, has_decided: true, is_called: true, is_paused: false };
-        let old = Progress { lasted: TIME, ..young };
-        let due = |control: Control, progress: Progress| Due::of(&control, (digest, &share), || progress);
-        assert_eq!(due(control(Some(10), None), young), Due::Nothing);
-        assert!(matches!(due(control(Some(10), None), old), Due::Promotion(why) if why.contains("time is over")));
-        assert_eq!(due(control(Some(20), None), old), Due::Share(Share::Percent(20)), "its new parents meet it first");
-        assert!(matches!(due(control(None, None), young), Due::Promotion(why) if why.contains("spec.rollout is gone")));
-        assert!(matches!(due(control(Some(10), Some(&own)), young), Due::Promotion(_)));
-        for progress in [young, old] {
-            assert!(matches!(due(control(Some(10), Some(&other)), progress), Due::End(why) if why.contains("another")));
-        }
-    }
 
     #[test]
     fn a_canary_that_was_rolled_back_can_be_approved() {

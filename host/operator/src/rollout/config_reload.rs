@@ -50,7 +50,7 @@ impl ManagedPlugin {
                 self.apply_control(&present, changed)
             }
             Ok(changed) => {
-                self.controller.pause(changed.control.paused);
+                self.controller.pause(changed.wanted.paused);
                 self.apply(Arc::new(changed)).await;
                 self.redefined.notify_one();
                 Applied::All
@@ -65,11 +65,11 @@ impl ManagedPlugin {
 
     /// Applies the fields that control which revision is active, and the pause. No parent is reconciled for that.
     fn apply_control(&self, present: &PluginConfig, changed: PluginConfig) -> Applied {
-        if changed.control == present.control {
+        if changed.wanted == present.wanted {
             return Applied::Nothing;
         }
-        let paused = changed.control.paused;
-        if paused != present.control.paused {
+        let paused = changed.wanted.paused;
+        if paused != present.wanted.paused {
             tracing::info!("{}", if paused { "the plugin is paused" } else { "the plugin goes on" });
         }
         *self.plugin_file.lock() = PluginFile::applied(Arc::new(changed));

@@ -1,5 +1,6 @@
 //! Drives the rollout of one plugin. A changed file, a verdict about a revision and an administrator's command each
-//! become an event of the plugin's `Stage`, which decides what follows.
+//! become an event of the plugin's `Stage`, which decides what follows. While no work is in progress, [`next`] decides
+//! once a second what is done for what the administrator wants.
 //!
 //! ```text
 //! component file  read on a reload, and with `--follow` whenever it changes; a newer component replaces
@@ -23,15 +24,19 @@ use futures::future::BoxFuture;
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use crate::config::manifest::DigestPrefix;
 use crate::reconcile::slot::Refused;
-use crate::rollout::canary::Due;
 use crate::rollout::config_reload::Applied;
-use crate::rollout::control::{Act, Controls, Known};
 use crate::rollout::definition::Definition;
 use crate::rollout::managed_plugin::{AdminCommand, ManagedPlugin, Reply, Request};
-use crate::rollout::stage::{Event, Interrupted, Stage, Work};
 use hotshoe_core::flow::probation::RollbackVerdict;
+use hotshoe_core::model::digest::Digest;
+use hotshoe_core::model::digest_prefix::DigestPrefix;
+use hotshoe_core::plugin::attempts::Attempts;
+use hotshoe_core::plugin::next;
+use hotshoe_core::plugin::seen::{Seen, Waiting};
+use hotshoe_core::plugin::stage::{Event, Interrupted, Stage, Work};
+use hotshoe_core::plugin::step::Step;
+use hotshoe_core::plugin::wanted::Wanted;
 use hotshoe_platform::candidate::Candidate;
 use hotshoe_platform::followed_file;
 use hotshoe_platform::followed_file::{FileError, FollowedFile};
@@ -44,9 +49,6 @@ const MIN_ACTIVATION_TIME: Duration = Duration::from_secs(5);
 const PRUNE_INTERVAL: Duration = Duration::from_secs(5);
 /// How often to compare the revisions with what `spec.approve`, `spec.revision` and `spec.rollout` want.
 const CONTROL_INTERVAL: Duration = Duration::from_secs(1);
-
-/// The pause between two attempts to activate an earlier revision while the source cannot be fetched.
-const WITHOUT_SOURCE_PAUSE: Duration = Duration::from_secs(60);
 
 /// The rollout of one plugin.
 struct Driver {
@@ -61,12 +63,10 @@ struct Driver {
     rollback_caller: Option<Reply>,
     /// The callers that wait until the offered component is activated or refused.
     callers: Vec<Reply>,
-    /// What was done for `spec.approve` and `spec.revision`.
-    controls: Controls,
+    /// What was tried for `spec.approve`, `spec.revision` and a missing source.
+    tried: Attempts,
     /// The revision that is being activated because `spec.revision` names it.
     returning: Option<String>,
-    /// When the last good revision may be activated again though the source cannot be fetched.
-    without_source_from: Instant,
 }
 
 /// The work of a stage.
@@ -94,9 +94,8 @@ pub(crate) async fn run(
         work: None,
         rollback_caller: None,
         callers: Vec::new(),
-        controls: Controls::default(),
+        tried: Attempts::default(),
         returning: None,
-        without_source_from: Instant::now(),
         plugin: plugin.clone(),
     };
     // A read of an unchanged file is no event, but may be all that a caller waits for. So the answers are due at
@@ -178,23 +177,6 @@ impl Driver {
         self.plugin.roll_back_canary(verdict, self.component.offered()).await;
     }
 
-    /// Promotes the canary, ends it or changes its share, where that is due. Returns whether the canary has ended.
-    async fn advance_canary(&mut self) -> bool {
-        match self.plugin.canary_due() {
-            Due::Nothing => return false,
-            Due::Share(share) => {
-                self.plugin.change_share(share);
-                return false;
-            }
-            Due::Promotion(why) => self.plugin.promote_canary(why).await,
-            Due::End(why) => {
-                self.plugin.end_canary(why);
-                self.component.offer_again();
-            }
-        }
-        true
-    }
-
     /// Ends the work of a stage.
     fn end(&mut self, done: Result<(), String>) {
         self.work = None;
@@ -251,64 +233,76 @@ impl Driver {
         }
     }
 
-    /// Carries out what `spec.revision`, `spec.approve` and `spec.rollout` want, as far as it is not done yet.
+    /// Takes the next step for what the administrator wants, as far as it is not done yet.
     async fn control(&mut self) {
         if !self.component.has_changed() {
             self.plugin.is_source_unread.store(false, Ordering::Relaxed);
         }
-        if self.retire_unaccepted() || self.advance_canary().await || self.do_without_source() {
-            return;
+        let (wanted, now) = (self.plugin.plugin().wanted.clone(), std::time::Instant::now());
+        let seen = self.see(&wanted);
+        let step = next::next(&wanted, &seen, &self.tried, now);
+        self.tried.note(&wanted, &seen, &step, now);
+        match step {
+            Step::Retire => return self.retire(),
+            Step::Promote(why) => return self.plugin.promote_canary(why).await,
+            Step::EndCanary(why) => {
+                self.plugin.end_canary(why);
+                return self.component.offer_again();
+            }
+            Step::FallBack => return self.activate_without_source(),
+            Step::Return(digest) => self.return_to(digest, &wanted),
+            Step::FailReturn(why) => self.returned(&named(&wanted), Some(&why)),
+            Step::Approve(digest) => self.approve(digest, &wanted).await,
+            Step::Share(share) => self.plugin.change_share(share),
+            Step::Wait => {}
         }
-        let plugin = self.plugin.clone();
-        let (wanted, refused) = (plugin.plugin().control.clone(), plugin.controller.slot.refused());
-        let waiting = refused.filter(Refused::can_be_approved).and_then(|refused| refused.digest);
-        let known = Known {
-            active: plugin.controller.active().map(|active| active.revision.digest()),
-            waiting,
-            was_approved: waiting.is_some_and(|waiting| plugin.history().was_approved(waiting)),
-        };
-        match self.controls.next(&wanted, known, std::time::Instant::now()) {
-            None => {}
-            Some(Act::Approve(digest)) => match plugin.approve(Some(&digest.full())).await {
-                Ok(()) => self.component.offer_again(),
-                Err(why) => {
-                    wanted.approve.iter().for_each(|wanted| self.controls.not_approved(wanted.clone(), why.clone()))
-                }
-            },
-            Some(Act::Return(revision)) => self.return_to(revision),
-        }
-        let failure = self.controls.failure(&wanted, known, |approve| self.is_known(approve));
-        *plugin.control_failing.lock() = failure;
+        let failure = self.tried.failure(&wanted, seen.active, |approve| self.is_known(approve));
+        *self.plugin.control_failing.lock() = failure;
     }
 
-    /// Ends the active component if `verify` refuses it. What the source has instead is activated first where that is
-    /// about to be read, so that it is verified beside the active one.
-    fn retire_unaccepted(&mut self) -> bool {
-        let is_fetched = self.plugin.fetched.lock().component.is_some();
-        let Some(unaccepted) = self.plugin.unaccepted_active() else { return false };
-        if is_fetched && self.component.has_changed() {
-            return false;
+    /// Collects what the next step depends on.
+    fn see(&self, wanted: &Wanted) -> Seen {
+        let (plugin, offered) = (&self.plugin, self.component.offered());
+        let active = plugin.controller.active().map(|active| active.revision.digest());
+        let waiting = plugin.controller.slot.refused().filter(Refused::can_be_approved);
+        let waiting = waiting.and_then(|refused| refused.digest);
+        let named = wanted.revision.as_ref().filter(|named| !active.is_some_and(|active| named.is_of(active)));
+        let fetched = plugin.fetched();
+        let is_failing = fetched.failing.is_some() && offered.is_none();
+        Seen {
+            active,
+            is_unaccepted: plugin.unaccepted_active().is_some(),
+            is_offer_due: fetched.component.is_some() && self.component.has_changed(),
+            offered,
+            lacks_source: is_failing && !self.component.path().exists(),
+            canary: plugin.canary_seen(),
+            waiting: waiting.map(|digest| Waiting { digest, was_approved: plugin.history().was_approved(digest) }),
+            named: named.map(|named| plugin.earlier(Some(&named.hex()))),
         }
-        self.plugin.retire(&unaccepted);
+    }
+
+    /// Ends the active component, which `verify` refuses. What the source has is offered again.
+    fn retire(&mut self) {
+        if let Some(unaccepted) = self.plugin.unaccepted_active() {
+            self.plugin.retire(&unaccepted);
+        }
         self.component.offer_again();
-        self.without_source_from = Instant::now();
-        true
     }
 
-    /// Begins to activate the last good revision if none is active and the source cannot be fetched, as it would be
-    /// without a restart. Returns whether it did.
-    fn do_without_source(&mut self) -> bool {
-        let is_failing = self.plugin.fetched.lock().failing.is_some();
-        let has_none = self.plugin.controller.active().is_none() && self.component.offered().is_none();
-        if !(is_failing && has_none) || Instant::now() < self.without_source_from || self.component.path().exists() {
-            return false;
-        }
-        self.without_source_from = Instant::now() + WITHOUT_SOURCE_PAUSE;
-        let begins = self.step(Event::Offered) == Work::Begins;
-        if begins {
+    /// Begins to activate the last good revision, as it would be without a restart.
+    fn activate_without_source(&mut self) {
+        if self.step(Event::Offered) == Work::Begins {
             self.begin(self.plugin.clone().activate_without_source().map(Ok).boxed());
         }
-        begins
+    }
+
+    async fn approve(&mut self, digest: Digest, wanted: &Wanted) {
+        match self.plugin.approve(Some(&digest.full())).await {
+            Ok(()) => self.component.offer_again(),
+            Err(why) => {
+                wanted.approve.iter().for_each(|approve| self.tried.not_approved(approve.clone(), why.clone()));
+            }
+        }
     }
 
     /// Returns whether the plugin has or had a component of this digest, or may have one once its source was read.
@@ -326,17 +320,11 @@ impl Driver {
     }
 
     /// Begins to activate the revision that `spec.revision` names.
-    fn return_to(&mut self, revision: String) {
-        let earlier = match self.plugin.earlier(Some(&revision)) {
-            Ok(earlier) => earlier,
-            // The source was not read yet, and may have that revision.
-            Err(_) if self.component.offered().is_none() => return,
-            Err(why) => return self.returned(&revision, Some(&why)),
-        };
+    fn return_to(&mut self, digest: Digest, wanted: &Wanted) {
         if self.step(Event::RollbackAsked) == Work::Begins {
             let plugin = self.plugin.clone();
-            self.begin(plugin.return_to(earlier).boxed());
-            self.returning = Some(revision);
+            self.begin(plugin.return_to(digest).boxed());
+            self.returning = Some(named(wanted));
         }
     }
 
@@ -346,7 +334,7 @@ impl Driver {
             None => self.component.offer_again(),
             Some(why) => {
                 tracing::warn!(revision, "the revision that spec.revision names cannot be activated: {why}");
-                self.controls.failed(revision, why, std::time::Instant::now());
+                self.tried.failed(revision, why, std::time::Instant::now());
             }
         }
     }
@@ -446,6 +434,11 @@ impl Driver {
         // The caller may have gone.
         drop(reply.send(done.map(|()| self.plugin.status())));
     }
+}
+
+/// Returns the digits that `spec.revision` has.
+fn named(wanted: &Wanted) -> String {
+    wanted.revision.as_ref().map(DigestPrefix::hex).unwrap_or_default()
 }
 
 /// Waits for the end of the work; for ever if there is no work.

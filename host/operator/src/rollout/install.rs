@@ -24,7 +24,7 @@ use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::release;
 use crate::reconcile::slot::Refused;
 use crate::rollout::fetch::pull_again;
-use crate::rollout::history::{Activation, Event, History};
+use crate::rollout::history::{Activation, Entry, Event, History};
 use crate::rollout::managed_plugin::{ManagedPlugin, State};
 use crate::rollout::status::PluginHistory;
 use crate::rollout::step::Step;
@@ -35,7 +35,9 @@ use crate::telemetry::swap_timer::{Stage, Stopwatch};
 use hotshoe_cluster::shared_watch::Viewer;
 use hotshoe_core::flow::probation::{Beginning, CallStats};
 use hotshoe_core::model::digest::Digest;
+use hotshoe_core::model::digest_prefix::DigestPrefix;
 use hotshoe_core::model::kind::Kind;
+use hotshoe_core::plugin::offer::{Block, Offer, Running};
 use hotshoe_platform::candidate::Candidate;
 use hotshoe_sandbox::code_cache::Purpose;
 use hotshoe_sandbox::error::LoadError;
@@ -87,26 +89,31 @@ impl ManagedPlugin {
 
     async fn activate_candidate(&self, candidate: Candidate) -> Result<(), (Digest, LoadError)> {
         let digest = candidate.digest();
-        if self.controller.active().is_some_and(|active| active.revision.digest() == digest) {
-            self.end_canary("the source has the active component again");
-            self.controller.slot.clear_refusal();
-            // Its kept file may be damaged, and can be written again from these bytes.
-            self.remember(move |history| history.keep(&candidate)).await;
-            self.record_signers(digest).await;
-            return Ok(());
-        }
-        if self.controller.canary.is(digest) {
-            self.controller.slot.clear_refusal();
-            return Ok(());
-        }
         if self.controller.active().is_none() {
             self.restore(digest).await;
         }
-        let activated = match self.blocked(digest) {
-            Some(waits) => Err(waits),
-            None => self.try_activate(candidate, Start::Swap).await,
-        };
-        activated.map_err(|error| (digest, error))
+        match Offer::of(digest, self.history().standing(digest), &self.plugin().wanted, self.running()) {
+            Offer::IsActive => {
+                self.end_canary("the source has the active component again");
+                self.controller.slot.clear_refusal();
+                // Its kept file may be damaged, and can be written again from these bytes.
+                self.remember(move |history| history.keep(&candidate)).await;
+                self.record_signers(digest).await;
+                Ok(())
+            }
+            Offer::IsCanary => {
+                self.controller.slot.clear_refusal();
+                Ok(())
+            }
+            Offer::Blocked(block) => Err((digest, self.blocked(digest, block))),
+            Offer::Try => self.try_activate(candidate, Start::Swap).await.map_err(|error| (digest, error)),
+        }
+    }
+
+    /// Returns the revisions that decide.
+    fn running(&self) -> Running {
+        let active = self.controller.active().map(|active| active.revision.digest());
+        Running { active, canary: self.controller.canary.current().map(|canary| canary.digest()) }
     }
 
     /// Activates again the revision that was active when the host ended, so that the offered component is verified
@@ -129,20 +136,17 @@ impl ManagedPlugin {
         }
     }
 
-    /// Returns why a component is refused without trying it: `spec.revision` names another one, it was rolled back, or
-    /// it requires approval and no revision is active with which to compare it. Otherwise a component that requires
-    /// approval is tried again, because it may break less by now.
-    fn blocked(&self, digest: Digest) -> Option<LoadError> {
-        if let Some(pinned) = self.plugin().control.revision.as_ref() {
-            return (!pinned.is_of(digest)).then(|| LoadError::RevisionPinned(pinned.hex()));
+    /// Returns the error of a component that is refused without trying it.
+    fn blocked(&self, digest: Digest, block: Block) -> LoadError {
+        let history = self.history();
+        let message = |entry: Option<&Entry>| entry.map(|entry| entry.message.clone()).unwrap_or_default();
+        match block {
+            Block::RevisionPinned => LoadError::RevisionPinned(
+                self.plugin().wanted.revision.as_ref().map(DigestPrefix::hex).unwrap_or_default(),
+            ),
+            Block::RolledBack => LoadError::RolledBack(message(history.rolled_back(digest))),
+            Block::ApprovalRequired => LoadError::ApprovalRequired(message(history.requires_approval(digest))),
         }
-        let is_comparable = self.controller.active().is_some();
-        let may_try =
-            |history: &History| is_comparable || history.requires_approval(digest).is_some_and(|last| last.fails);
-        self.rolled_back(digest).or_else(|| {
-            let history = self.history();
-            needs_approval(&history, digest).filter(|_| !may_try(&history))
-        })
     }
 
     /// Returns the error of a component that was rolled back and not approved since.
@@ -155,8 +159,8 @@ impl ManagedPlugin {
     /// was refused. If `spec.revision` names a revision that is not available, that may be the offered component.
     async fn fall_back(&self, offered: Option<Digest>, start: Start<'_>) {
         let refused = self.controller.slot.refused();
-        let pinned = self.plugin().control.revision.clone();
-        let is_pinned = |digest: Digest| pinned.as_ref().is_none_or(|pinned| pinned.is_of(digest));
+        let plugin = self.plugin();
+        let is_pinned = |digest: Digest| plugin.wanted.admits(digest);
         let mut earlier = self.rollback_targets(offered.filter(|offered| is_pinned(*offered)));
         earlier.sort_by_key(|digest| !is_pinned(*digest));
         for digest in earlier {
@@ -219,7 +223,9 @@ impl ManagedPlugin {
         let mut new = self.log_waiting(views.open(&self.controller, plugin, revision, &owned_before)).await?;
         new.former_finalizers = self.former_finalizers(&new);
         stopwatch.over(Stage::Watches);
-        let mut rollout = self.rollout_of(digest).filter(|_| matches!(start, Start::Swap));
+        let wanted = self.plugin().wanted.clone();
+        let rollout = wanted.rollout_of(digest, self.running().active).cloned();
+        let mut rollout = rollout.filter(|_| matches!(start, Start::Swap));
         let is_approved = self.history().is_approved(digest);
         if rollout.is_some()
             && let Some(why) = self.cannot_be_canary(&new)

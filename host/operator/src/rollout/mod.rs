@@ -4,7 +4,6 @@
 
 mod canary;
 pub mod config_reload;
-mod control;
 pub mod definition;
 pub mod driver;
 pub mod dry_run;
@@ -17,7 +16,6 @@ pub mod managed_plugin;
 mod present_status;
 pub mod provenance;
 pub mod rollback;
-mod stage;
 mod standby;
 pub mod status;
 mod step;
@@ -62,7 +60,7 @@ pub async fn start(
     let one = (plugin.shard_by == ShardBy::Plugin).then(|| shards.of_plugin(&plugin.name));
     let (name, recorder, metrics) = (plugin.name.clone(), shared.recorder.clone(), shared.metrics.clone());
     let controller = Controller::new(name, writer, recorder, kinds, metrics, Share { shards, one });
-    controller.pause(plugin.control.paused);
+    controller.pause(plugin.wanted.paused);
     let managed = Arc::new(ManagedPlugin::new(controller, shared, plugin, history, requests));
     managed.spawn(worker::run(managed.controller.clone()));
     managed.spawn(managed.controller.clone().follow_shards());

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-use crate::config::manifest::Mode;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
@@ -21,6 +20,7 @@ use hotshoe_cluster::time::unix_millis;
 use hotshoe_core::compare::finalizers::FinalizerChange;
 use hotshoe_core::model::decision::Call;
 use hotshoe_core::model::object::Object;
+use hotshoe_core::plugin::wanted::Mode;
 use hotshoe_sandbox::cases::{Case, CaseOutcome};
 use hotshoe_sandbox::error::LoadError;
 use hotshoe_sandbox::revision::Revision;
@@ -44,7 +44,7 @@ impl ManagedPlugin {
     /// parents.
     pub(crate) async fn examine(&self, new: &ActiveRevision) -> Result<(), LoadError> {
         let digest = new.revision.digest();
-        if new.plugin.control.mode == Mode::Shadow && !self.was_active(digest) {
+        if new.plugin.wanted.mode == Mode::Shadow && !self.was_active(digest) {
             return Err(LoadError::ApprovalRequired(SHADOW_MODE.to_owned()));
         }
         let found = match self.controller.active() {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::cli::kubectl::objects::{Objects, short};
 use crate::cli::terminal;
 use hotshoe_core::model::digest::Digest;
-use hotshoe_operator::config::manifest::DigestPrefix;
+use hotshoe_core::model::digest_prefix::DigestPrefix;
 use hotshoe_operator::config::plugin_resource::PluginStatus;
 use hotshoe_sandbox::error::Reason;
 

@@ -14,7 +14,7 @@ use clap::{Parser, Subcommand};
 use crate::cli::kubectl::objects::Objects;
 use crate::cli::terminal::{self, Output};
 use hotshoe_cluster::client::{Cluster, ConnectOptions};
-use hotshoe_operator::config::manifest::DigestPrefix;
+use hotshoe_core::model::digest_prefix::DigestPrefix;
 
 /// The name by which kubectl finds the program.
 const NAME: &str = "kubectl-hotshoe";

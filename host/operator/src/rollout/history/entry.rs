@@ -7,6 +7,7 @@ use hotshoe_core::check::provenance::Signer;
 use hotshoe_core::flow::probation::CallStats;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::Kind;
+use hotshoe_core::plugin::past::{Event, Recorded};
 
 /// One thing that happened to a component.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +61,20 @@ pub struct Activation {
     pub before: CallStats,
 }
 
+impl Recorded for Entry {
+    fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    fn event(&self) -> Event {
+        self.event
+    }
+
+    fn fails(&self) -> bool {
+        self.fails
+    }
+}
+
 impl Entry {
     /// Builds an entry with the present time.
     pub(super) fn of(digest: Digest, version: &str, event: Event, message: &str) -> Self {
@@ -88,22 +103,6 @@ pub(super) fn plausible(entries: Vec<Entry>, now: u64) -> Vec<Entry> {
         }
     }
     kept
-}
-
-/// What happened to a component.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Event {
-    /// The component became active.
-    Activated,
-    /// The component was active or the canary, and was rolled back. It stays inactive until an administrator approves
-    /// it.
-    RolledBack,
-    /// An administrator approved the component, which had required approval or been rolled back.
-    Approved,
-    /// The component fails on parents or would delete much. It stays inactive until an administrator approves it.
-    ApprovalRequired,
-    /// The component cannot be activated as it is, even with an approval.
-    Refused,
 }
 
 /// Writes seconds since the epoch as RFC 3339, or as a number where they are too large for that form.

@@ -14,7 +14,6 @@
 //! |---|---|
 //! | `entry.rs` | what happened to a component, when and why |
 //! | `queries.rs` | the state of a component, derived from its entries |
-//! | `rollback_targets.rs` | which components were active, and which can be rolled back to |
 //! | `eviction.rs` | which entries and components are kept |
 //! | `layout.rs` | where the files lie |
 //! | `disk.rs` | reads and writes them |
@@ -26,7 +25,6 @@ mod entry;
 mod eviction;
 mod layout;
 mod queries;
-mod rollback_targets;
 mod room;
 mod shared;
 
@@ -41,10 +39,11 @@ use hotshoe_core::model::digest::Digest;
 use crate::rollout::history::entry::plausible;
 use hotshoe_cluster::time;
 
-pub use crate::rollout::history::entry::{Activation, Entry, Event};
+pub use crate::rollout::history::entry::{Activation, Entry};
 pub use crate::rollout::history::layout::FETCHED;
 pub use crate::rollout::history::room::Room;
 pub use crate::rollout::history::shared::SharedHistory;
+pub use hotshoe_core::plugin::past::Event;
 
 /// The history of one plugin.
 #[derive(Clone, Debug, Default)]

@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::rollout::history::rollback_targets::{self, last};
 use crate::rollout::history::{Entry, Event, History};
 use hotshoe_core::check::provenance::Signer;
 use hotshoe_core::flow::probation::CallStats;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::Kind;
+use hotshoe_core::plugin::past::{self, Standing, last};
 
 impl History {
     /// Returns whether another host writes the files of this history.
@@ -20,6 +20,11 @@ impl History {
     /// Returns the entries, the newest last.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+
+    /// Returns what the history says about activating a component.
+    pub fn standing(&self, digest: Digest) -> Standing {
+        past::standing(&self.entries, digest)
     }
 
     /// Returns the entry of a component that was rolled back and not approved since.
@@ -73,19 +78,17 @@ impl History {
     /// Returns whether a component was approved and none was activated since: an approval counts for one
     /// activation, because the next time it may break something else.
     pub fn is_approved(&self, digest: Digest) -> bool {
-        let is_it = |entry: &&Entry| entry.digest == digest && entry.event != Event::Refused;
-        let since = self.entries.iter().rev().take_while(|entry| entry.event != Event::Activated);
-        since.into_iter().find(is_it).is_some_and(|last| last.event == Event::Approved)
+        past::is_approved(&self.entries, digest)
     }
 
     /// Returns whether a component was ever approved.
     pub fn was_approved(&self, digest: Digest) -> bool {
-        self.entries.iter().any(|entry| entry.digest == digest && entry.event == Event::Approved)
+        past::was_approved(&self.entries, digest)
     }
 
     /// Returns the component that was activated last.
     pub fn current(&self) -> Option<Digest> {
-        rollback_targets::current(&self.entries)
+        past::current(&self.entries)
     }
 
     /// Returns whether a component was approved after it had been rolled back or found to fail: its failures are
@@ -100,7 +103,7 @@ impl History {
 
     /// Returns the components that can be rolled back to from this one, the best first.
     pub fn rollback_targets(&self, digest: Option<Digest>) -> Vec<Digest> {
-        rollback_targets::rollback_targets(&self.entries, digest)
+        past::rollback_targets(&self.entries, digest)
     }
 
     /// Returns where a component that was active was fetched from last.
@@ -134,7 +137,7 @@ impl History {
 
     /// Returns the components that were ever active, the last one first.
     pub fn activated(&self) -> Vec<Digest> {
-        rollback_targets::activated(&self.entries)
+        past::activated(&self.entries)
     }
 
     /// Returns the component that was active and whose digest begins with this prefix.

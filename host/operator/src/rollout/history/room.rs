@@ -10,9 +10,9 @@ use std::time::SystemTime;
 use parking_lot::Mutex;
 
 use crate::rollout::history::layout::{FETCHED, REVISIONS, component_path, read_entries};
-use crate::rollout::history::rollback_targets::{current, rollback_targets};
 use hotshoe_core::flow::disk_share::{Share, Stored, make_room};
 use hotshoe_core::model::limits::{CACHE_BYTES, Size};
+use hotshoe_core::plugin::past::{current, rollback_targets};
 use hotshoe_platform::volume;
 use hotshoe_sandbox::code_cache::CodeCache;
 

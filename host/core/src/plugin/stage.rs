@@ -13,14 +13,14 @@
 //! ¹ The newer component replaces the one that was being activated. ² The component that was being activated is
 //! offered again after the rollback. ³ If the return failed, the work that it had interrupted starts again.
 //!
-//! The outcome of an activation is no stage: the component is active, or refused for a
-//! [`Reason`](hotshoe_sandbox::error::Reason) that says whether it can be approved.
+//! The outcome of an activation is no stage: the component is active, or refused for a reason
+//! that says whether it can be approved.
 
-use hotshoe_core::flow::probation::RollbackVerdict;
+use crate::flow::probation::RollbackVerdict;
 
 /// The work that is in progress for one plugin; at most one revision is being activated at a time.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Stage {
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Stage {
     /// No work is in progress.
     #[default]
     Idle,
@@ -33,16 +33,19 @@ pub(crate) enum Stage {
 }
 
 /// The work that an administrator's rollback interrupted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Interrupted {
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Interrupted {
+    /// None.
     Nothing,
+    /// The activation of an offered component.
     Activation,
+    /// A rollback from the active revision.
     Rollback(RollbackVerdict),
 }
 
 /// What happens to a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
+pub enum Event {
     /// The component's file holds another component, or its component is to be offered again.
     Offered,
     /// `plugin.yaml` has changed.
@@ -60,7 +63,7 @@ pub(crate) enum Event {
 
 /// What happens to the work in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Work {
+pub enum Work {
     /// The work goes on.
     Continues,
     /// The work is dropped or done, and no other begins.
@@ -73,11 +76,13 @@ pub(crate) enum Work {
 
 /// The stage and the work that follow an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Next {
-    pub(crate) stage: Stage,
-    pub(crate) work: Work,
+pub struct Next {
+    /// The stage.
+    pub stage: Stage,
+    /// What happens to the work in progress.
+    pub work: Work,
     /// Whether the component's file is offered again.
-    pub(crate) offers: bool,
+    pub offers: bool,
 }
 
 impl Next {
@@ -100,12 +105,12 @@ impl Next {
 
 impl Stage {
     /// Returns whether files are read: not during a rollback, which a changed file must not cancel.
-    pub(crate) fn takes_files(&self) -> bool {
+    pub fn takes_files(&self) -> bool {
         matches!(self, Self::Idle | Self::Activating)
     }
 
     /// Returns what follows an event.
-    pub(crate) fn next(self, event: Event) -> Next {
+    pub fn next(self, event: Event) -> Next {
         match (self, event) {
             (Self::Idle | Self::Activating, Event::Offered) => Next::begins(Self::Activating),
             (Self::Idle | Self::Activating, Event::FileChanged) => Next::idle().and_offers(),
