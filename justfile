@@ -2,6 +2,7 @@
 # A recipe that needs a toolchain, a tool, a binary or a cluster gets it first, and says so. Where a recipe sources
 # deploy/recipes.sh, the commands after that are functions there. A recipe whose name begins with `_` is part of others.
 
+import? 'tests/seldom.just'
 set positional-arguments := true
 set no-exit-message := true
 set shell := ["bash", "-euo", "pipefail", "-c"]
