@@ -8,7 +8,8 @@
 //! a definition, a verdict, a command ─▶ Stage ─▶ which work begins, goes on or ends
 //! ```
 //!
-//! The state of a plugin is what these types hold, and nothing else decides which work follows:
+//! These types decide which work begins. How a work goes on, from loading a component to publishing or refusing it, and in
+//! which order earlier revisions are tried, is still decided by the host. The state of a plugin:
 //!
 //! | state | values | changed by |
 //! |---|---|---|

@@ -1,8 +1,8 @@
 //! The canary of a plugin: a revision that decides for a share of the parents, beside the active one. Each parent is
 //! decided by one of the two, chosen at the beginning of each reconcile.
 //!
-//! A canary has a [`Health`] of its own. A failing canary does not keep the active revision from
-//! deciding, and a failure of the active revision does not end the canary.
+//! A canary has a [`Health`] of its own. A failing canary does not keep the active revision from deciding, and a failure of
+//! the active revision does not end the canary.
 
 use std::sync::Arc;
 use std::time::Instant;
