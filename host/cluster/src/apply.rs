@@ -279,12 +279,12 @@ impl Writer {
         let reply = self
             .send_limited(call, (reference.namespace.as_ref(), fields::count(patch)), &self.identity, target.permit)
             .await?;
-        self.learn(target.view, &reply).map_err(|error| unreadable(reference, &error))
+        self.store_reply(target.view, &reply).map_err(|error| unreadable(reference, &error))
     }
 
     pub(super) async fn try_apply(&self, apply: &Apply, target: Target<'_>) -> Result<Arc<Object>, ApiError> {
         let reply = self.send_apply(apply, apply_body::query(&self.manager), target).await?;
-        self.learn(target.view, &reply).map_err(|error| unreadable(&apply.desired.reference, &error))
+        self.store_reply(target.view, &reply).map_err(|error| unreadable(&apply.desired.reference, &error))
     }
 
     /// Returns the object that would result from an apply, by a dry run.
@@ -314,8 +314,8 @@ impl Writer {
         .await
     }
 
-    fn learn(&self, view: &View, reply: &str) -> serde_json::Result<Arc<Object>> {
-        view.watch.learn(reply, (&self.plugin, Role::Child))
+    fn store_reply(&self, view: &View, reply: &str) -> serde_json::Result<Arc<Object>> {
+        view.watch.store_reply(reply, (&self.plugin, Role::Child))
     }
 
     async fn prune(
@@ -367,7 +367,7 @@ impl Writer {
         };
         // The reply is the object if it has finalizers, and a Status if it is gone.
         let is_object = reply.contains("\"deletionTimestamp\"");
-        if !is_object || self.learn(target.view, &reply).is_err() {
+        if !is_object || self.store_reply(target.view, &reply).is_err() {
             target.view.watch.lose(child);
         }
         Ok(())
@@ -511,7 +511,7 @@ pub(super) mod tests {
     use crate::shared_watch::Scope;
     use hotshoe_core::check::Desired;
     use hotshoe_core::diff::Precondition;
-    use hotshoe_core::model::object::Lens;
+    use hotshoe_core::model::object::KeptFields;
     use hotshoe_core::model::projection::Projection;
 
     /// The child `n/web` with the uid `u`, which the plugin `demo` is about to write to an API server of a test.
@@ -531,15 +531,16 @@ pub(super) mod tests {
             let rate_limit = RateLimit::new(&Limits::default(), Delays::default());
             let identity = Identity::plugin("hotshoe", "demo");
             let kind = Kind::new(group, "v1", kind);
-            let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
-            let watch = SharedWatch::new(Scope::new(kind.clone(), PLUGIN_LABEL), lens.clone(), "system".into());
+            let kept_fields =
+                KeptFields { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
+            let watch = SharedWatch::new(Scope::new(kind.clone(), PLUGIN_LABEL), kept_fields.clone(), "system".into());
             let reference = ObjectRef { kind: kind.clone(), namespace: Some("n".into()), name: "web".into() };
             let body = json!({ "metadata": { "name": "web" }, "spec": {} }).into();
             let desired =
                 Desired { reference, body, digest: "digest".into(), is_created_once: false, left: Arc::default() };
             Self {
                 writer: Writer::new(&cluster, Arc::default(), "demo", identity, rate_limit),
-                view: View { watch, projection: lens.projection },
+                view: View { watch, projection: kept_fields.projection },
                 apply: Apply { desired, precondition: Precondition::Uid("u".into()) },
                 resource: Resource {
                     kind,

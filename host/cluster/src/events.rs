@@ -39,7 +39,7 @@ const ENSURE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An Event to be written.
 #[derive(Clone, Debug)]
-pub struct Note {
+pub struct EventRecord {
     /// The object that the Event is about.
     pub about: ObjectRef,
     /// The uid of that object.
@@ -66,7 +66,7 @@ pub struct Recorder {
 /// Events that are not written yet.
 #[derive(Default)]
 struct Waiting {
-    notes: Mutex<EventQueue<Box<Note>>>,
+    notes: Mutex<EventQueue<Box<EventRecord>>>,
     /// Notified of each new Event.
     added: Notify,
     /// The number of waiting Events and of those being written; changed under the lock of `notes`.
@@ -74,7 +74,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn push(&self, note: Note) -> bool {
+    fn push(&self, note: EventRecord) -> bool {
         let (plugin, namespace) = (note.plugin.clone(), namespace(&note).into());
         let mut notes = self.notes.lock();
         let has_room = notes.push(&plugin, &namespace, Box::new(note));
@@ -93,7 +93,7 @@ impl Waiting {
 
     /// Ends the write of an Event. After a transient error the Event is queued again, unless it was tried for long
     /// enough.
-    fn end(&self, event: InFlight<Box<Note>>, written: Result<(), ApiError>) {
+    fn end(&self, event: InFlight<Box<EventRecord>>, written: Result<(), ApiError>) {
         let mut notes = self.notes.lock();
         match written {
             Err(error) if error.is_of_permit() => {
@@ -120,7 +120,7 @@ impl Waiting {
         self.notes.lock().is_stuck(namespace, ENSURE_TIMEOUT, Instant::now())
     }
 
-    fn next(&self) -> Option<InFlight<Box<Note>>> {
+    fn next(&self) -> Option<InFlight<Box<EventRecord>>> {
         self.notes.lock().next(Instant::now())
     }
 
@@ -177,7 +177,7 @@ impl Recorder {
     ///
     /// # Errors
     /// A transient error. Other errors would be the same next time, and are only logged.
-    pub async fn ensure(&self, note: &Note) -> Result<bool, ApiError> {
+    pub async fn ensure(&self, note: &EventRecord) -> Result<bool, ApiError> {
         if self.waiting.is_stuck(namespace(note)) {
             return Ok(false);
         }
@@ -194,13 +194,13 @@ impl Recorder {
     }
 
     /// Queues an Event; returns `false` if too many of its plugin wait.
-    pub fn record(&self, note: Note) -> bool {
+    pub fn record(&self, note: EventRecord) -> bool {
         self.waiting.push(note)
     }
 }
 
 /// Logs an Event that was dropped. Not in a namespace that is being deleted: the Event would be deleted with it.
-fn log_lost(note: &Note, error: &ApiError) {
+fn log_lost(note: &EventRecord, error: &ApiError) {
     if !error.is_namespace_terminating() {
         // Several plugins share the task that writes most of them.
         let _span = spans::object(&note.plugin, note.digest, &note.about).entered();
@@ -208,7 +208,7 @@ fn log_lost(note: &Note, error: &ApiError) {
     }
 }
 
-async fn write(cluster: &Cluster, note: &Note) -> Result<(), ApiError> {
+async fn write(cluster: &Cluster, note: &EventRecord) -> Result<(), ApiError> {
     match create(cluster, note).await {
         Err(error) if error.code == 409 && note.once => Ok(()),
         Err(error) if error.code == 409 => raise_count(cluster, note).await,
@@ -216,11 +216,11 @@ async fn write(cluster: &Cluster, note: &Note) -> Result<(), ApiError> {
     }
 }
 
-async fn create(cluster: &Cluster, note: &Note) -> Result<(), ApiError> {
+async fn create(cluster: &Cluster, note: &EventRecord) -> Result<(), ApiError> {
     send(cluster, note, Method::POST, &path(note, None), event_body(note)).await.map(drop)
 }
 
-async fn raise_count(cluster: &Cluster, note: &Note) -> Result<(), ApiError> {
+async fn raise_count(cluster: &Cluster, note: &EventRecord) -> Result<(), ApiError> {
     #[derive(Deserialize)]
     struct Counted {
         #[serde(default)]
@@ -232,7 +232,13 @@ async fn raise_count(cluster: &Cluster, note: &Note) -> Result<(), ApiError> {
     send(cluster, note, Method::PATCH, &path, repeat_body(note, count)).await.map(drop)
 }
 
-async fn send(cluster: &Cluster, note: &Note, method: Method, path: &str, body: String) -> Result<String, ApiError> {
+async fn send(
+    cluster: &Cluster,
+    note: &EventRecord,
+    method: Method,
+    path: &str,
+    body: String,
+) -> Result<String, ApiError> {
     let content_type = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
     let call = ApiCall {
         verb: "record an Event about",
@@ -245,11 +251,11 @@ async fn send(cluster: &Cluster, note: &Note, method: Method, path: &str, body: 
     cluster.send(call, &Identity::Host, &note.permit).await
 }
 
-fn namespace(note: &Note) -> &str {
+fn namespace(note: &EventRecord) -> &str {
     note.about.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE)
 }
 
-fn path(note: &Note, name: Option<&str>) -> String {
+fn path(note: &EventRecord, name: Option<&str>) -> String {
     let namespace = namespace(note);
     match name {
         Some(name) => format!("/api/v1/namespaces/{namespace}/events/{name}"),
@@ -258,14 +264,14 @@ fn path(note: &Note, name: Option<&str>) -> String {
 }
 
 /// Returns the name `<object>.<hash>`, the format that `kubectl` users know.
-fn name(note: &Note) -> String {
-    let Note { uid, event: Event { reason, message, .. }, .. } = note;
+fn name(note: &EventRecord) -> String {
+    let EventRecord { uid, event: Event { reason, message, .. }, .. } = note;
     let hash = Digest::of(format!("{uid}\0{reason}\0{message}").as_bytes()).digits(16);
     let object: String = note.about.name.chars().take(200).collect();
     format!("{}.{hash}", object.trim_end_matches(['-', '.']))
 }
 
-fn event_body(note: &Note) -> String {
+fn event_body(note: &EventRecord) -> String {
     let now = now();
     json!({
         "apiVersion": "v1",
@@ -291,11 +297,11 @@ fn event_body(note: &Note) -> String {
 }
 
 /// Builds the merge patch of a repeated Event.
-fn repeat_body(note: &Note, count: u64) -> String {
+fn repeat_body(note: &EventRecord, count: u64) -> String {
     json!({ "metadata": { "annotations": annotations(note) }, "count": count, "lastTimestamp": now() }).to_string()
 }
 
-fn annotations(note: &Note) -> BTreeMap<&'static str, String> {
+fn annotations(note: &EventRecord) -> BTreeMap<&'static str, String> {
     note.digest.iter().map(|digest| (DIGEST_ANNOTATION, digest.to_string())).collect()
 }
 
@@ -311,8 +317,8 @@ mod tests {
     use hotshoe_core::model::decision::Severity;
     use hotshoe_core::model::kind::Kind;
 
-    fn note(component: &str, message: &str) -> Note {
-        Note {
+    fn note(component: &str, message: &str) -> EventRecord {
+        EventRecord {
             about: ObjectRef {
                 kind: Kind::new("cache.example.com", "v1", "Memcached"),
                 namespace: Some("shop".into()),
@@ -375,9 +381,9 @@ mod tests {
         (served::by(server).await, received)
     }
 
-    fn in_namespace(plugin: &str, namespace: &str, number: usize) -> Note {
+    fn in_namespace(plugin: &str, namespace: &str, number: usize) -> EventRecord {
         let about = ObjectRef { namespace: Some(namespace.into()), ..note("", "").about };
-        Note { plugin: plugin.into(), about, ..note("", &number.to_string()) }
+        EventRecord { plugin: plugin.into(), about, ..note("", &number.to_string()) }
     }
 
     #[tokio::test]
@@ -424,7 +430,7 @@ mod tests {
         let (cluster, _received) = api_server().await;
         let repeated = in_namespace("loud", "known", 0);
         assert!(write(&cluster, &repeated).await.is_err(), "its count cannot be read");
-        assert!(write(&cluster, &Note { once: true, ..repeated }).await.is_ok());
+        assert!(write(&cluster, &EventRecord { once: true, ..repeated }).await.is_ok());
     }
 
     #[tokio::test]

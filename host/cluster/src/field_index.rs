@@ -79,17 +79,17 @@ mod tests {
 
     use super::*;
     use crate::store::Store;
-    use hotshoe_core::model::object::Lens;
+    use hotshoe_core::model::object::KeptFields;
     use hotshoe_core::model::projection::Projection;
 
     fn parent(key: &Key, pod: Option<&str>, version: u64) -> Object {
-        let lens = Lens { projection: Projection::new(&["spec"]), labels: Vec::new(), status: false };
+        let kept_fields = KeptFields { projection: Projection::new(&["spec"]), labels: Vec::new(), status: false };
         let metadata = serde_json::json!({
             "name": &*key.name, "namespace": key.namespace.as_deref(), "uid": key.to_string(),
             "resourceVersion": version.to_string(),
         });
         let json = serde_json::json!({ "metadata": metadata, "spec": { "pod": pod } }).to_string();
-        Object::read(&json, &lens).unwrap()
+        Object::read(&json, &kept_fields).unwrap()
     }
 
     fn key(namespace: &str, name: &str) -> Key {

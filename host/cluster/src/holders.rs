@@ -10,7 +10,7 @@ use crate::shared_watch::SharedWatch;
 use crate::watch::{Watches, api};
 use hotshoe_core::flow::page_size;
 use hotshoe_core::model::kind::{Key, Kind};
-use hotshoe_core::model::object::{Lens, Object};
+use hotshoe_core::model::object::{KeptFields, Object};
 use hotshoe_core::model::projection::Projection;
 
 impl Watches {
@@ -20,13 +20,13 @@ impl Watches {
     /// # Errors
     /// The API server's error.
     pub async fn holders(&self, resource: &Resource, holds: impl Fn(&Object) -> bool) -> Result<Vec<Key>, String> {
-        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
+        let kept_fields = KeptFields { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
         let all: Api<RawObject> = api(&self.cluster.lister(true), resource, self.namespace());
         // How many objects each page really has depends on their size.
         let (mut page, mut holders) = (ListParams::default().limit(page_size::FIRST), Vec::new());
         loop {
             let list = all.list(&page).await.map_err(|error| chain(&error))?;
-            let objects = list.items.iter().filter_map(|raw| Object::read(raw.json(), &lens).ok());
+            let objects = list.items.iter().filter_map(|raw| Object::read(raw.json(), &kept_fields).ok());
             holders.extend(objects.filter(|object| holds(object)).map(|object| object.key));
             match list.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => page = page.continue_token(&token),

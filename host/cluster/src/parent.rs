@@ -16,7 +16,7 @@ use crate::shared_watch::{Role, SharedWatch};
 use hotshoe_core::check::fields;
 use hotshoe_core::diff::status;
 use hotshoe_core::model::kind::Key;
-use hotshoe_core::model::object::{HOST_MANAGER, Lens, Object};
+use hotshoe_core::model::object::{HOST_MANAGER, KeptFields, Object};
 use hotshoe_core::model::projection::Projection;
 
 impl Writer {
@@ -24,9 +24,14 @@ impl Writer {
     ///
     /// # Errors
     /// If the API server refuses or does not answer; 404 if the parent is gone.
-    pub async fn read_parent(&self, resource: &Resource, key: &Key, lens: &Lens) -> Result<Object, ApiError> {
+    pub async fn read_parent(
+        &self,
+        resource: &Resource,
+        key: &Key,
+        kept_fields: &KeptFields,
+    ) -> Result<Object, ApiError> {
         let reply = self.get(resource, key, &Permit::unlimited()).await?;
-        Object::read(&reply, lens).map_err(|error| unreadable(&resource.reference(key), &error))
+        Object::read(&reply, kept_fields).map_err(|error| unreadable(&resource.reference(key), &error))
     }
 
     /// Stores the parent from the reply to a write. After a conflict or no answer, reads the live parent and stores
@@ -34,7 +39,7 @@ impl Writer {
     ///
     /// # Errors
     /// The error of the write, after the store was updated.
-    pub async fn learn_parent(
+    pub async fn store_parent(
         &self,
         watch: &SharedWatch,
         resource: &Resource,
@@ -42,7 +47,7 @@ impl Writer {
         reply: Result<String, ApiError>,
     ) -> Result<Arc<Object>, ApiError> {
         let error = match reply {
-            Ok(reply) => match watch.learn(&reply, (&self.plugin, Role::Parent)) {
+            Ok(reply) => match watch.store_reply(&reply, (&self.plugin, Role::Parent)) {
                 Ok(learned) => return Ok(learned),
                 Err(error) => {
                     tracing::error!("the reply to a write cannot be read: {error}");
@@ -56,7 +61,7 @@ impl Writer {
         if !matches!(error.code, 404 | 409 | 422) && error.is_definite() {
             return Err(error);
         }
-        match self.read_parent(resource, &parent.key, &watch.lens()).await {
+        match self.read_parent(resource, &parent.key, &watch.kept_fields()).await {
             Ok(live) => {
                 watch.store(live);
                 Err(if error.is_gone() { error.unserved() } else { error })
@@ -263,8 +268,8 @@ pub async fn remove_finalizers(
         Err(error) if error.is_gone() => return Ok(()),
         live => live?,
     };
-    let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
-    let live = Object::read(&live, &lens).map_err(|error| unreadable(&target, &error))?;
+    let kept_fields = KeptFields { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
+    let live = Object::read(&live, &kept_fields).map_err(|error| unreadable(&target, &error))?;
     let ours = ours(&live);
     if ours.is_empty() {
         return Ok(());
@@ -365,8 +370,8 @@ mod tests {
 
     fn parent() -> Object {
         let json = r#"{"metadata":{"namespace":"n","name":"a","uid":"u","resourceVersion":"1"}}"#;
-        let lens = Lens { projection: Projection::default(), labels: Vec::new(), status: false };
-        Object::read(json, &lens).unwrap()
+        let kept_fields = KeptFields { projection: Projection::default(), labels: Vec::new(), status: false };
+        Object::read(json, &kept_fields).unwrap()
     }
 
     type Received = Arc<Mutex<Vec<Value>>>;

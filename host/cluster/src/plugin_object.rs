@@ -15,7 +15,7 @@ use crate::shared_watch::{Role, Scope, SharedWatch, Subscriber, Viewer};
 use crate::watch::Watches;
 use hotshoe_core::model::kind::{Key, Kind};
 use hotshoe_core::model::label_selector::LabelSelector;
-use hotshoe_core::model::object::{HOST_MANAGER, Lens, Object};
+use hotshoe_core::model::object::{HOST_MANAGER, KeptFields, Object};
 use hotshoe_core::model::projection::Projection;
 
 /// Returns the resource of `Plugin` objects.
@@ -40,9 +40,14 @@ pub fn watch(
 ) -> Arc<SharedWatch> {
     let annotation = format!("metadata.annotations['{annotation}']");
     let projection = Projection::new(&["apiVersion", "kind", "spec", "metadata.creationTimestamp", &annotation]);
-    let lens = Lens { projection, labels: labels.keys().map(str::to_owned).collect(), status: true };
+    let kept_fields = KeptFields { projection, labels: labels.keys().map(str::to_owned).collect(), status: true };
     let viewer = Viewer::active(&HOST_MANAGER.into());
-    watches.subscribe(&Scope::labelled(resource.kind.clone(), labels), &lens, (&viewer, Role::Parent), subscriber)
+    watches.subscribe(
+        &Scope::labelled(resource.kind.clone(), labels),
+        &kept_fields,
+        (&viewer, Role::Parent),
+        subscriber,
+    )
 }
 
 /// Adds a finalizer to an object that does not have it yet, and an annotation, as the host.

@@ -17,7 +17,7 @@ use hotshoe_core::check::watch_room::WatchRoom;
 use hotshoe_core::model::child::{is_child, named_parent};
 use hotshoe_core::model::kind::{Key, Kind};
 use hotshoe_core::model::label_selector::LabelSelector;
-use hotshoe_core::model::object::{Lens, Object, PLUGIN_LABEL, Reduced};
+use hotshoe_core::model::object::{KeptFields, Object, PLUGIN_LABEL, Reduced};
 
 /// The objects of a watch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -153,7 +153,7 @@ pub struct SharedWatch {
     /// The host's own namespace. Its objects are not stored, because no plugin may see them.
     closed: Arc<str>,
     closed_logged: Once,
-    lens: RwLock<Arc<Lens>>,
+    kept_fields: RwLock<Arc<KeptFields>>,
     /// The parents whose children this watch shows, by who opened it for them. Empty for a watch of other objects.
     parents: Mutex<HashMap<Viewer, Weak<SharedWatch>>>,
     full_logged: Once,
@@ -165,12 +165,12 @@ pub struct SharedWatch {
 
 impl SharedWatch {
     #[cfg(test)]
-    pub(crate) fn new(scope: Scope, lens: Lens, closed: Arc<str>) -> Arc<Self> {
-        Self::within(Arc::default(), scope, lens, closed)
+    pub(crate) fn new(scope: Scope, kept_fields: KeptFields, closed: Arc<str>) -> Arc<Self> {
+        Self::within(Arc::default(), scope, kept_fields, closed)
     }
 
     /// Creates a watch whose objects share this room with those of others.
-    pub fn within(room: Arc<WatchRoom>, scope: Scope, lens: Lens, closed: Arc<str>) -> Arc<Self> {
+    pub fn within(room: Arc<WatchRoom>, scope: Scope, kept_fields: KeptFields, closed: Arc<str>) -> Arc<Self> {
         Arc::new(Self {
             scope,
             cache: Store::within(room),
@@ -179,7 +179,7 @@ impl SharedWatch {
             left_out_logged: Once::new(),
             closed,
             closed_logged: Once::new(),
-            lens: RwLock::new(Arc::new(lens)),
+            kept_fields: RwLock::new(Arc::new(kept_fields)),
             health: watch::Sender::new(Health::Starting),
             subscribers: Mutex::default(),
             task: Mutex::default(),
@@ -219,8 +219,8 @@ impl SharedWatch {
     }
 
     /// Returns which parts of each object the watch stores.
-    pub fn lens(&self) -> Arc<Lens> {
-        self.lens.read().clone()
+    pub fn kept_fields(&self) -> Arc<KeptFields> {
+        self.kept_fields.read().clone()
     }
 
     /// Stores the object of a reply to a write, so that the echo of the write in the watch wakes no subscriber. Wakes
@@ -229,7 +229,7 @@ impl SharedWatch {
     ///
     /// # Errors
     /// If the text is no Kubernetes object.
-    pub fn learn(&self, json: &str, writer: (&str, Role)) -> serde_json::Result<Arc<Object>> {
+    pub fn store_reply(&self, json: &str, writer: (&str, Role)) -> serde_json::Result<Arc<Object>> {
         let object = Arc::new(self.read(json)?);
         if !self.selects(&object) {
             self.lose(&object);
@@ -245,7 +245,7 @@ impl SharedWatch {
     /// # Errors
     /// If the text is no Kubernetes object.
     pub fn read(&self, json: &str) -> serde_json::Result<Object> {
-        let object = Object::read(json, &self.lens())?;
+        let object = Object::read(json, &self.kept_fields())?;
         match self.records_closed() {
             true => Ok(Object { closed: result::closed(&self.scope.kind, json), ..object }),
             false => Ok(object),
@@ -260,7 +260,7 @@ impl SharedWatch {
 
     /// Returns whether only the metadata of the objects is needed.
     pub(super) fn is_of_metadata(&self) -> bool {
-        self.lens().is_of_metadata() && !self.records_closed()
+        self.kept_fields().is_of_metadata() && !self.records_closed()
     }
 
     /// Returns whether an object has the labels of the scope, and is in one of its namespaces.
@@ -307,7 +307,7 @@ impl SharedWatch {
         }
     }
 
-    /// Returns what is kept of an object: all that the lens shows, or without its content if it has a plugin's label
+    /// Returns what is kept of an object: all that the kept_fields shows, or without its content if it has a plugin's label
     /// and is no child of a known parent, or if there is no room. Nothing is kept of one that is no child of a known
     /// parent where there is no room for its metadata either: anyone may label any number of objects.
     fn kept(&self, object: &Arc<Object>) -> Option<Arc<Object>> {
@@ -350,12 +350,12 @@ impl SharedWatch {
     }
 
     /// Widens the stored parts of each object. Returns whether the watch must be restarted for that.
-    pub(super) fn widen(&self, lens: &Lens) -> bool {
-        let mut mine = self.lens.write();
-        let mut wider = Lens::clone(&mine);
-        wider.projection.merge(&lens.projection);
-        wider.status |= lens.status;
-        wider.labels.extend(lens.labels.iter().filter(|label| !mine.labels.contains(label)).cloned());
+    pub(super) fn widen(&self, kept_fields: &KeptFields) -> bool {
+        let mut mine = self.kept_fields.write();
+        let mut wider = KeptFields::clone(&mine);
+        wider.projection.merge(&kept_fields.projection);
+        wider.status |= kept_fields.status;
+        wider.labels.extend(kept_fields.labels.iter().filter(|label| !mine.labels.contains(label)).cloned());
         let widens = wider != **mine;
         *mine = Arc::new(wider);
         widens
@@ -479,8 +479,8 @@ mod tests {
 
     #[test]
     fn a_write_wakes_all_but_its_writer_and_changes_by_others_wake_all() {
-        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
-        let watch = SharedWatch::new(Scope::new(Kind::new("", "v1", "ConfigMap"), ""), lens, "system".into());
+        let kept_fields = KeptFields { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
+        let watch = SharedWatch::new(Scope::new(Kind::new("", "v1", "ConfigMap"), ""), kept_fields, "system".into());
         let woken = ["writer", "other"].map(|plugin| {
             [Role::Parent, Role::Read("parent".into())].map(|role| {
                 let count = Arc::new(AtomicUsize::new(0));
@@ -491,20 +491,20 @@ mod tests {
             })
         });
         let counts = || woken.each_ref().map(|roles| roles.each_ref().map(|count| count.load(Ordering::Relaxed)));
-        watch.learn(&reply(1), ("writer", Role::Parent)).unwrap();
+        watch.store_reply(&reply(1), ("writer", Role::Parent)).unwrap();
         assert_eq!(counts(), [[0, 1], [1, 1]]);
-        watch.store(Object::read(&reply(2), &watch.lens()).unwrap());
+        watch.store(Object::read(&reply(2), &watch.kept_fields()).unwrap());
         assert_eq!(counts(), [[1, 2], [2, 2]]);
         // The watch brings both once more.
-        watch.learn(&reply(2), ("writer", Role::Parent)).unwrap();
+        watch.store_reply(&reply(2), ("writer", Role::Parent)).unwrap();
         assert_eq!(counts(), [[1, 2], [2, 2]]);
-        watch.lose(&Object::read(&reply(2), &watch.lens()).unwrap());
+        watch.lose(&Object::read(&reply(2), &watch.kept_fields()).unwrap());
         assert_eq!(counts(), [[2, 3], [3, 3]]);
     }
 
     #[test]
     fn only_a_parent_in_the_namespace_of_the_host_is_said_to_be_in_the_wrong_place() {
-        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
+        let kept_fields = KeptFields { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
         for (kind, namespace, name, role, is_misplaced) in [
             ("ConfigMap", Some("system"), "a", Role::Parent, true),
             ("ConfigMap", Some("other"), "a", Role::Parent, false),
@@ -512,7 +512,8 @@ mod tests {
             ("Namespace", None, "system", Role::Namespace, false),
             ("Namespace", None, "system", Role::Parent, false),
         ] {
-            let watch = SharedWatch::new(Scope::new(Kind::new("", "v1", kind), ""), lens.clone(), "system".into());
+            let watch =
+                SharedWatch::new(Scope::new(Kind::new("", "v1", kind), ""), kept_fields.clone(), "system".into());
             let subscriber: Subscriber = Arc::new(|_| {});
             watch.subscribers.lock().insert((Viewer::active(&"demo".into()), role.clone()), subscriber);
             let key = Key::new(namespace, name);
@@ -524,17 +525,18 @@ mod tests {
     fn an_object_that_lost_its_labels_is_not_stored_by_the_reply_to_a_write() {
         let labels = serde_json::json!({ "matchLabels": { "served": "yes" } });
         let labels: LabelSelector = serde_json::from_value(labels).unwrap();
-        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: vec!["served".into()], status: true };
+        let kept_fields =
+            KeptFields { projection: Projection::new::<&str>(&[]), labels: vec!["served".into()], status: true };
         let scope = Scope::labelled(Kind::new("", "v1", "ConfigMap"), &labels);
         assert_eq!(scope.selector, "served=yes");
-        let watch = SharedWatch::new(scope, lens, "system".into());
+        let watch = SharedWatch::new(scope, kept_fields, "system".into());
         let text = |version: u64, value: &str| {
             reply(version).replace("\"uid\"", &format!("\"labels\":{{\"served\":\"{value}\"}},\"uid\""))
         };
-        let read = |text: &str| Object::read(text, &watch.lens()).unwrap();
-        watch.learn(&text(1, "yes"), ("demo", Role::Parent)).unwrap();
+        let read = |text: &str| Object::read(text, &watch.kept_fields()).unwrap();
+        watch.store_reply(&text(1, "yes"), ("demo", Role::Parent)).unwrap();
         assert_eq!(watch.cache.len(), 1);
-        watch.learn(&text(2, "no"), ("demo", Role::Parent)).unwrap();
+        watch.store_reply(&text(2, "no"), ("demo", Role::Parent)).unwrap();
         assert!(watch.cache.is_empty());
         watch.store(read(&text(3, "no")));
         assert!(watch.cache.is_empty());
@@ -545,9 +547,9 @@ mod tests {
 
     #[test]
     fn objects_of_other_namespaces_are_stored_neither_by_the_watch_nor_by_a_reply() {
-        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
+        let kept_fields = KeptFields { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
         let scope = Scope::new(Kind::new("", "v1", "ConfigMap"), "").within(Some(["a".to_owned()].into()));
-        let watch = SharedWatch::new(scope, lens, "system".into());
+        let watch = SharedWatch::new(scope, kept_fields, "system".into());
         let text = |namespace: &str| {
             format!(
                 r#"{{"metadata":{{"name":"n","namespace":"{namespace}","uid":"{namespace}","resourceVersion":"7"}}}}"#
@@ -555,7 +557,7 @@ mod tests {
         };
         for namespace in ["a", "b"] {
             watch.observe(watcher::Event::Apply(serde_json::from_str::<RawObject>(&text(namespace)).unwrap()));
-            watch.learn(&text(namespace), ("demo", Role::Parent)).unwrap();
+            watch.store_reply(&text(namespace), ("demo", Role::Parent)).unwrap();
         }
         assert_eq!(watch.cache.keys(), [Key::new(Some("a"), "n")]);
     }
@@ -569,16 +571,18 @@ mod tests {
             ("", "ConfigMap", PLUGIN_LABEL, true),
             ("", "Pod", "memcached", true),
         ] {
-            let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
-            let watch = SharedWatch::new(Scope::new(Kind::new(group, "v1", kind), selector), lens, "system".into());
+            let kept_fields =
+                KeptFields { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
+            let watch =
+                SharedWatch::new(Scope::new(Kind::new(group, "v1", kind), selector), kept_fields, "system".into());
             assert_eq!(watch.is_of_metadata(), is_of_metadata, "{kind} {selector}");
         }
     }
 
     #[test]
     fn the_closed_namespace_itself_is_not_stored() {
-        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
-        let watch = SharedWatch::new(Scope::new(Kind::new("", "v1", "Namespace"), ""), lens, "system".into());
+        let kept_fields = KeptFields { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
+        let watch = SharedWatch::new(Scope::new(Kind::new("", "v1", "Namespace"), ""), kept_fields, "system".into());
         for name in ["system", "systems"] {
             let json = format!(r#"{{"metadata":{{"name":"{name}","uid":"{name}","resourceVersion":"7"}}}}"#);
             watch.observe(watcher::Event::Apply(serde_json::from_str::<RawObject>(&json).unwrap()));
@@ -589,8 +593,8 @@ mod tests {
     #[test]
     fn nothing_in_the_closed_namespace_is_stored() {
         let scope = Scope::new(Kind::new("example.com", "v1", "Store"), "");
-        let lens = Lens { projection: Projection::new(&["spec"]), labels: Vec::new(), status: false };
-        let watch = SharedWatch::new(scope, lens, "system".into());
+        let kept_fields = KeptFields { projection: Projection::new(&["spec"]), labels: Vec::new(), status: false };
+        let watch = SharedWatch::new(scope, kept_fields, "system".into());
         let notified = Arc::new(Mutex::new(0));
         let counts = notified.clone();
         let subscriber: Subscriber = Arc::new(move |_| *counts.lock() += 1);
@@ -613,11 +617,15 @@ mod tests {
 
     /// Creates a watch of children with the plugin's label that asks for their data, and one of their parents.
     fn family(room: WatchRoom) -> (Arc<SharedWatch>, Arc<SharedWatch>) {
-        let lens = |field: &str| Lens { projection: Projection::new(&[field]), labels: Vec::new(), status: false };
-        let parents =
-            SharedWatch::new(Scope::new(Kind::new("example.com", "v1", "Demo"), ""), lens("spec"), "system".into());
+        let kept_fields =
+            |field: &str| KeptFields { projection: Projection::new(&[field]), labels: Vec::new(), status: false };
+        let parents = SharedWatch::new(
+            Scope::new(Kind::new("example.com", "v1", "Demo"), ""),
+            kept_fields("spec"),
+            "system".into(),
+        );
         let scope = Scope::new(Kind::new("", "v1", "ConfigMap"), PLUGIN_LABEL);
-        let children = SharedWatch::within(Arc::new(room), scope, lens("data"), "system".into());
+        let children = SharedWatch::within(Arc::new(room), scope, kept_fields("data"), "system".into());
         assert!(!children.know_parents(&Viewer::active(&"demo".into()), &parents));
         (parents, children)
     }
@@ -644,7 +652,7 @@ mod tests {
     #[test]
     fn no_content_is_kept_of_a_labelled_object_that_is_no_child_of_a_known_parent() {
         let (parents, children) = family(WatchRoom::default());
-        parents.learn(&parent("a", "uid-a"), ("demo", Role::Parent)).unwrap();
+        parents.store_reply(&parent("a", "uid-a"), ("demo", Role::Parent)).unwrap();
         for (name, owner, uid, is_child) in [
             ("child", "a", "uid-a", true),
             ("of-another-uid", "a", "uid-b", false),
@@ -667,7 +675,7 @@ mod tests {
         children.observe(watcher::Event::Apply(labelled("early", "a", "uid-a", 2_000)));
         assert_eq!(reduced(&children, "early"), Some(Reduced::NoParent));
         assert_eq!(children.cache.owned_by("uid-a").len(), 1, "it is not lost");
-        parents.learn(&parent("a", "uid-a"), ("demo", Role::Parent)).unwrap();
+        parents.store_reply(&parent("a", "uid-a"), ("demo", Role::Parent)).unwrap();
         assert!(children.know_parents(&viewer, &parents), "all have to be listed again");
         children.observe(watcher::Event::Init);
         children.observe(watcher::Event::InitApply(labelled("early", "a", "uid-a", 2_000)));
@@ -680,7 +688,7 @@ mod tests {
     fn objects_without_a_parent_are_left_out_where_there_is_no_room_and_children_are_not() {
         let (parents, children) = family(WatchRoom::new(80_000));
         let viewer = Viewer::active(&"demo".into());
-        parents.learn(&parent("a", "uid-a"), ("demo", Role::Parent)).unwrap();
+        parents.store_reply(&parent("a", "uid-a"), ("demo", Role::Parent)).unwrap();
         children.observe(watcher::Event::Apply(labelled("child", "a", "uid-a", 100)));
         let forged = |number: usize| labelled(&format!("forged-{number}"), "b", "uid-b", 100);
         (0..100).for_each(|number| children.observe(watcher::Event::Apply(forged(number))));
@@ -714,7 +722,7 @@ mod tests {
     #[test]
     fn a_child_without_room_is_known_without_its_content_until_there_is_room() {
         let (parents, children) = family(WatchRoom::new(200_000));
-        parents.learn(&parent("a", "uid-a"), ("demo", Role::Parent)).unwrap();
+        parents.store_reply(&parent("a", "uid-a"), ("demo", Role::Parent)).unwrap();
         for name in ["first", "second"] {
             children.observe(watcher::Event::Apply(labelled(name, "a", "uid-a", 100_000)));
         }

@@ -14,7 +14,7 @@ use crate::client::{ApiCall, Cluster};
 use crate::error::ApiError;
 use crate::identity::{Identity, Permit};
 use hotshoe_core::model::kind::Kind;
-use hotshoe_core::model::openapi::{Room, room_for_generation};
+use hotshoe_core::model::openapi::{FieldPresence, room_for_generation};
 
 /// How often the schema of a kind that has no room is read.
 const LOOK_INTERVAL: Duration = Duration::from_secs(60);
@@ -29,7 +29,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(300);
 
 /// What is known of the schemas of parents.
 pub struct StatusSchemas {
-    known: RwLock<HashMap<Kind, Known>>,
+    known: RwLock<HashMap<Kind, GenerationField>>,
     reads: Semaphore,
 }
 
@@ -41,21 +41,21 @@ impl Default for StatusSchemas {
 
 /// Whether a kind has room for the observed generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Known {
+enum GenerationField {
     /// By its schema it has.
-    Room,
+    Present,
     /// By its schema it has none.
-    NoRoom,
+    Absent,
     /// The API server refused a write that stated it.
     Refused,
 }
 
-impl Known {
-    fn of(room: Room) -> Option<Self> {
-        match room {
-            Room::Present => Some(Self::Room),
-            Room::Absent => Some(Self::NoRoom),
-            Room::Unclear => None,
+impl GenerationField {
+    fn of(presence: FieldPresence) -> Option<Self> {
+        match presence {
+            FieldPresence::Present => Some(Self::Present),
+            FieldPresence::Absent => Some(Self::Absent),
+            FieldPresence::Unclear => None,
         }
     }
 }
@@ -63,17 +63,17 @@ impl Known {
 impl StatusSchemas {
     /// Returns whether it is known that the status of a kind has no room for the observed generation.
     pub fn has_no_room(&self, kind: &Kind) -> bool {
-        matches!(self.known(kind), Some(Known::NoRoom | Known::Refused))
+        matches!(self.known(kind), Some(GenerationField::Absent | GenerationField::Refused))
     }
 
     /// Records that the API server refused a status because of the observed generation.
     pub fn note_refused(&self, kind: &Kind) {
-        self.known.write().insert(kind.clone(), Known::Refused);
+        self.known.write().insert(kind.clone(), GenerationField::Refused);
     }
 
     /// Reads the schema of a kind, unless it is known. After a refusal it is read again, as it may have changed since.
-    pub async fn learn(&self, cluster: &Cluster, kind: &Kind) {
-        if !matches!(self.known(kind), Some(Known::Room | Known::NoRoom)) {
+    pub async fn look_up(&self, cluster: &Cluster, kind: &Kind) {
+        if !matches!(self.known(kind), Some(GenerationField::Present | GenerationField::Absent)) {
             self.replace(cluster, kind).await;
         }
     }
@@ -88,9 +88,9 @@ impl StatusSchemas {
     /// Reads the schema of a kind again that has no room so far. A refusal counts until the schema shows its reason:
     /// otherwise a schema that is read wrongly would lead to one refusal after another.
     async fn look_again(&self, cluster: &Cluster, kind: &Kind) {
-        let Some(before) = self.known(kind).filter(|known| *known != Known::Room) else { return };
+        let Some(before) = self.known(kind).filter(|known| *known != GenerationField::Present) else { return };
         let Some(now) = read(&self.reads, cluster, kind).await else { return };
-        if before == Known::NoRoom || now == Known::NoRoom {
+        if before == GenerationField::Absent || now == GenerationField::Absent {
             self.known.write().insert(kind.clone(), now);
         }
     }
@@ -118,13 +118,13 @@ impl StatusSchemas {
         };
     }
 
-    fn known(&self, kind: &Kind) -> Option<Known> {
+    fn known(&self, kind: &Kind) -> Option<GenerationField> {
         self.known.read().get(kind).copied()
     }
 }
 
 /// Reads the schema of a kind. Returns `None` if it cannot be read or says nothing.
-async fn read(reads: &Semaphore, cluster: &Cluster, kind: &Kind) -> Option<Known> {
+async fn read(reads: &Semaphore, cluster: &Cluster, kind: &Kind) -> Option<GenerationField> {
     // The schemas of the core group refer to others, and its document is the longest of all.
     if kind.group.is_empty() {
         return None;
@@ -142,7 +142,7 @@ async fn read(reads: &Semaphore, cluster: &Cluster, kind: &Kind) -> Option<Known
         read_once(reads, cluster, kind).await
     };
     match tokio::time::timeout(READ_TIMEOUT, tries).await {
-        Ok(Ok(room)) => room.and_then(Known::of),
+        Ok(Ok(room)) => room.and_then(GenerationField::of),
         Ok(Err(error)) => {
             tracing::debug!(%kind, %error, "the schema is not known");
             None
@@ -154,7 +154,7 @@ async fn read(reads: &Semaphore, cluster: &Cluster, kind: &Kind) -> Option<Known
     }
 }
 
-async fn read_once(reads: &Semaphore, cluster: &Cluster, kind: &Kind) -> Result<Option<Room>, ApiError> {
+async fn read_once(reads: &Semaphore, cluster: &Cluster, kind: &Kind) -> Result<Option<FieldPresence>, ApiError> {
     let _turn = reads.acquire().await;
     let uri = format!("/openapi/v3/apis/{}/{}", kind.group, kind.version);
     let call = ApiCall::get("read the schema of", kind, uri);
@@ -210,8 +210,8 @@ mod tests {
             *self.answers.lock() = vec![answer];
         }
 
-        async fn learn(&self) -> bool {
-            self.schemas.learn(&self.cluster, &demo()).await;
+        async fn look_up(&self) -> bool {
+            self.schemas.look_up(&self.cluster, &demo()).await;
             self.has_no_room()
         }
 
@@ -259,11 +259,11 @@ mod tests {
         for (document, lacks) in [(with_room(), false), (without_room(), true)] {
             let scene = Scene::new(&[document]).await;
             assert!(!scene.has_no_room(), "nothing is known yet");
-            assert_eq!((scene.learn().await, scene.learn().await), (lacks, lacks));
+            assert_eq!((scene.look_up().await, scene.look_up().await), (lacks, lacks));
             assert_eq!(*scene.requests.lock(), ["/openapi/v3/apis/example.com/v1"]);
         }
         let scene = Scene::new(&[without_room()]).await;
-        scene.schemas.learn(&scene.cluster, &Kind::new("", "v1", "Namespace")).await;
+        scene.schemas.look_up(&scene.cluster, &Kind::new("", "v1", "Namespace")).await;
         assert_eq!(scene.requests(), 0, "the document of the core group says nothing");
     }
 
@@ -271,7 +271,7 @@ mod tests {
     async fn a_schema_that_is_not_published_yet_is_waited_for() {
         let empty = Ok(json!({ "components": { "schemas": {} } }));
         let scene = Scene::new(&[Err(StatusCode::NOT_FOUND), empty, without_room()]).await;
-        assert!(scene.learn().await);
+        assert!(scene.look_up().await);
         assert_eq!(scene.requests(), 3);
     }
 
@@ -279,7 +279,7 @@ mod tests {
     async fn where_no_schema_can_be_read_a_refused_write_shows_that_there_is_no_room() {
         for answer in [Err(StatusCode::FORBIDDEN), Ok(json!("a proxy"))] {
             let scene = Scene::new(&[answer]).await;
-            assert!(!scene.learn().await);
+            assert!(!scene.look_up().await);
             assert_eq!(scene.requests(), 1, "another try would be in vain");
             scene.schemas.note_refused(&demo());
             assert!(scene.has_no_room() && scene.look_again().await);
@@ -289,7 +289,7 @@ mod tests {
     #[tokio::test]
     async fn room_that_a_schema_gets_later_is_noticed() {
         let scene = Scene::new(&[without_room()]).await;
-        assert!(scene.learn().await && scene.look_again().await);
+        assert!(scene.look_up().await && scene.look_again().await);
         scene.answers(Err(StatusCode::SERVICE_UNAVAILABLE));
         assert!(scene.look_again().await, "what is known stays");
         scene.answers(with_room());
@@ -302,7 +302,7 @@ mod tests {
     #[tokio::test]
     async fn a_refusal_counts_more_than_a_schema_that_does_not_explain_it() {
         let scene = Scene::new(&[with_room()]).await;
-        assert!(!scene.learn().await);
+        assert!(!scene.look_up().await);
         scene.schemas.note_refused(&demo());
         assert!(scene.look_again().await);
         scene.answers(without_room());
@@ -310,7 +310,7 @@ mod tests {
         scene.answers(with_room());
         assert!(!scene.look_again().await, "the reason of the refusal is gone");
         scene.schemas.note_refused(&demo());
-        assert!(!scene.learn().await, "another revision tries once more");
+        assert!(!scene.look_up().await, "another revision tries once more");
     }
 
     #[tokio::test]
@@ -318,7 +318,7 @@ mod tests {
         let scene = Scene::new(&[without_room()]).await;
         assert!(!scene.follow().await);
         assert_eq!(scene.requests(), 0, "it is no kind of parents");
-        assert!(scene.learn().await);
+        assert!(scene.look_up().await);
         scene.answers(with_room());
         assert!(!scene.follow().await);
         scene.answers(without_room());

@@ -461,16 +461,17 @@ fn add_to(by_namespace: &mut HashMap<Namespace, usize>, more: &BytesByNamespace)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hotshoe_core::model::object::Lens;
+    use hotshoe_core::model::object::KeptFields;
     use hotshoe_core::model::projection::Projection;
 
     fn object(name: &str, uid: &str, version: u64) -> Object {
-        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: vec!["app".into()], status: false };
+        let kept_fields =
+            KeptFields { projection: Projection::new::<&str>(&[]), labels: vec!["app".into()], status: false };
         let json = format!(
             r#"{{"metadata":{{"name":"{name}","namespace":"n","uid":"{uid}","resourceVersion":"{version}","labels":{{"app":"{name}"}},
             "ownerReferences":[{{"apiVersion":"v1","kind":"P","name":"p","uid":"owner-{name}","controller":true}}]}}}}"#
         );
-        Object::read(&json, &lens).unwrap()
+        Object::read(&json, &kept_fields).unwrap()
     }
 
     #[test]

@@ -178,7 +178,7 @@ mod tests {
     use crate::shared_watch::{Health, Role, Scope, Viewer};
     use crate::watch::{Watches, api};
     use hotshoe_core::model::kind::Kind;
-    use hotshoe_core::model::object::Lens;
+    use hotshoe_core::model::object::KeptFields;
     use hotshoe_core::model::projection::Projection;
 
     const LIMITS: TimeLimits = TimeLimits {
@@ -277,9 +277,9 @@ mod tests {
             });
         let cluster = serving(server).await;
         let watches = Watches::new(cluster.clone(), Arc::new(Kinds::default()), None, "hotshoe".into());
-        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
+        let kept_fields = KeptFields { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
         let (scope, viewer) = (Scope::new(widgets().kind, ""), Viewer::active(&"demo".into()));
-        let watch = watches.subscribe(&scope, &lens, (&viewer, Role::Parent), Arc::new(|_| ()));
+        let watch = watches.subscribe(&scope, &kept_fields, (&viewer, Role::Parent), Arc::new(|_| ()));
         // The API server goes on to answer other requests.
         let other = tokio::spawn(async move {
             loop {

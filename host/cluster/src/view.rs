@@ -26,7 +26,7 @@ pub struct View {
 impl View {
     /// Returns an object as the plugin sees it. The store may keep more fields, for other plugins.
     pub fn show(&self, object: &Object) -> Document {
-        let json = if self.watch.lens().projection == self.projection {
+        let json = if self.watch.kept_fields().projection == self.projection {
             object.body.clone()
         } else {
             // The body is JSON that we wrote ourselves, so projecting it again cannot fail.

@@ -27,7 +27,7 @@ use crate::time_limit::{NoAnswer, WATCH_SECONDS};
 use hotshoe_core::check::watch_room::WatchRoom;
 use hotshoe_core::flow::page_size;
 use hotshoe_core::model::kind::Kind;
-use hotshoe_core::model::object::{HOST_PREFIX, Lens};
+use hotshoe_core::model::object::{HOST_PREFIX, KeptFields};
 
 const FIRST_BACKOFF: Duration = Duration::from_millis(200);
 /// Short, so that changes are seen soon after an outage.
@@ -87,12 +87,12 @@ impl Watches {
     pub fn subscribe_to_children(
         &self,
         scope: &Scope,
-        lens: &Lens,
+        kept_fields: &KeptFields,
         viewer: &Viewer,
         subscriber: Subscriber,
         parents: &Arc<SharedWatch>,
     ) -> Arc<SharedWatch> {
-        self.open(scope, lens, (viewer, Role::Child), subscriber, Some(parents))
+        self.open(scope, kept_fields, (viewer, Role::Child), subscriber, Some(parents))
     }
 
     /// Replaces the parents whose children a watch shows to a viewer. Lists the objects again if necessary.
@@ -114,30 +114,30 @@ impl Watches {
     pub fn subscribe(
         &self,
         scope: &Scope,
-        lens: &Lens,
+        kept_fields: &KeptFields,
         role: (&Viewer, Role),
         subscriber: Subscriber,
     ) -> Arc<SharedWatch> {
-        self.open(scope, lens, role, subscriber, None)
+        self.open(scope, kept_fields, role, subscriber, None)
     }
 
     fn open(
         &self,
         scope: &Scope,
-        lens: &Lens,
+        kept_fields: &KeptFields,
         (viewer, role): (&Viewer, Role),
         subscriber: Subscriber,
         parents: Option<&Arc<SharedWatch>>,
     ) -> Arc<SharedWatch> {
         let mut open = self.open.lock();
         let known = open.get(scope).cloned();
-        let new = || SharedWatch::within(self.room_of(scope), scope.clone(), lens.clone(), self.closed.clone());
+        let new = || SharedWatch::within(self.room_of(scope), scope.clone(), kept_fields.clone(), self.closed.clone());
         let watch = known.clone().unwrap_or_else(new);
         let mut subscribers = watch.subscribers.lock();
         subscribers.insert((viewer.clone(), role), subscriber);
         drop(subscribers);
         let lacks_content = parents.is_some_and(|parents| watch.know_parents(viewer, parents));
-        if watch.widen(lens) || lacks_content || known.is_none() {
+        if watch.widen(kept_fields) || lacks_content || known.is_none() {
             self.start(&watch);
             open.insert(scope.clone(), watch.clone());
         }
@@ -177,7 +177,7 @@ impl Watches {
     pub async fn learn_status_schema(&self, resource: &Resource) {
         // Without the subresource, the status is not written.
         if resource.has_status {
-            self.kinds.statuses.learn(&self.cluster, &resource.kind).await;
+            self.kinds.statuses.look_up(&self.cluster, &resource.kind).await;
         }
     }
 

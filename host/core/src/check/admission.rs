@@ -3,7 +3,7 @@
 //!
 //! All or nothing: one broken rule denies the whole decision, including its status.
 
-use crate::check::memory_quota::{self, NoRoom, Room};
+use crate::check::memory_quota::{self, DecisionMemory, NoRoom};
 use crate::check::status;
 use crate::check::violation::{Denial, Violation, Violations};
 use crate::check::{Context, Desired, check, unversioned_identity};
@@ -16,7 +16,7 @@ pub struct ObservedState<'a> {
     /// The observed children.
     pub children: &'a [ObjectRef],
     /// The memory that the host has left; absent where no host runs.
-    pub room: Option<Room<'a>>,
+    pub room: Option<DecisionMemory<'a>>,
 }
 
 /// The progress that an answer reports.
@@ -149,7 +149,7 @@ mod tests {
     use crate::check::memory_share::Account;
     use crate::model::decision::{Children, Condition, Descriptor, Document, OwnedKind, Truth};
     use crate::model::kind::{Kind, Namespace};
-    use crate::model::object::{Lens, Object, ObservedChildren};
+    use crate::model::object::{KeptFields, Object, ObservedChildren};
     use crate::model::projection::Projection;
 
     const ROOM: Quota = Quota { held: 99_000, most: 100_000, answer: 50_000 };
@@ -191,13 +191,18 @@ mod tests {
             namespaced: Box::new(|_| Some(true)),
             label_of: Box::new(|_, _| None),
         };
-        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: true };
-        let parent = Object::read(r#"{"metadata":{"name":"parent"}}"#, &lens).unwrap();
+        let kept_fields = KeptFields { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: true };
+        let parent = Object::read(r#"{"metadata":{"name":"parent"}}"#, &kept_fields).unwrap();
         let (shared, children, observed) =
             (Account::default(), [reference("ConfigMap", "old")], ObservedChildren::new());
         let by_namespace = &|_: &[Namespace]| ByNamespace { own: ROOM.held, others: Vec::new() };
-        let room =
-            room.map(|quota| Room { shared: &shared, parent: &parent, children: &observed, quota, by_namespace });
+        let room = room.map(|quota| DecisionMemory {
+            shared: &shared,
+            parent: &parent,
+            children: &observed,
+            quota,
+            by_namespace,
+        });
         admit(call, answer, ObservedState { children: &children, room }, &context)
     }
 

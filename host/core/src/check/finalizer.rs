@@ -162,7 +162,7 @@ impl Holders {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::object::Lens;
+    use crate::model::object::KeptFields;
     use crate::model::projection::Projection;
 
     const NAMED: &str = "example.com/finalizer";
@@ -184,8 +184,8 @@ mod tests {
         let entry = |manager| serde_json::json!({ "manager": manager, "operation": "Update", "fieldsV1": fields });
         let entries: Vec<_> = managers.iter().map(entry).collect();
         let metadata = serde_json::json!({ "name": "a", "finalizers": [NAMED, CARRIED], "managedFields": entries });
-        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
-        Object::read(&serde_json::json!({ "metadata": metadata }).to_string(), &lens).unwrap()
+        let kept_fields = KeptFields { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
+        Object::read(&serde_json::json!({ "metadata": metadata }).to_string(), &kept_fields).unwrap()
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub enum NoRoom {
 
 /// The memory that a decision may use, and the state from which its growth is computed.
 #[derive(Clone, Copy)]
-pub struct Room<'a> {
+pub struct DecisionMemory<'a> {
     /// The plugin's part of the memory that all plugins share.
     pub shared: &'a Account,
     /// The observed parent.
@@ -81,7 +81,12 @@ pub struct ByNamespace {
 ///
 /// # Errors
 /// When the decision does not fit.
-pub fn check(reference: &ObjectRef, decision: &Decision, desired: &[Desired], room: Room<'_>) -> Result<(), NoRoom> {
+pub fn check(
+    reference: &ObjectRef,
+    decision: &Decision,
+    desired: &[Desired],
+    room: DecisionMemory<'_>,
+) -> Result<(), NoRoom> {
     // A cheap upper bound first: serialising the desired children can take longer than the decision itself.
     if room.quota.fits_any() && room.shared.admit(room.quota.answer).is_ok() {
         return Ok(());
@@ -103,7 +108,11 @@ pub fn check(reference: &ObjectRef, decision: &Decision, desired: &[Desired], ro
 }
 
 /// Checks that the children in these namespaces may grow by so many bytes within the quota.
-fn check_children(parent: &ObjectRef, (more, namespaces): (usize, &[Namespace]), room: Room<'_>) -> Result<(), NoRoom> {
+fn check_children(
+    parent: &ObjectRef,
+    (more, namespaces): (usize, &[Namespace]),
+    room: DecisionMemory<'_>,
+) -> Result<(), NoRoom> {
     if more == 0 || room.quota.fits_any() {
         return Ok(());
     }
@@ -148,7 +157,7 @@ mod tests {
     use crate::check::memory_share::{Part, SharedMemory};
     use crate::model::decision::{Condition, Truth};
     use crate::model::kind::Kind;
-    use crate::model::object::{Lens, Object};
+    use crate::model::object::{KeptFields, Object};
     use crate::model::projection::Projection;
 
     const MOST: usize = 100_000;
@@ -169,13 +178,13 @@ mod tests {
 
     /// Returns a cached child that equals a desired one.
     fn child(desired: &Desired) -> ObservedChildren {
-        let lens = Lens { projection: Projection::new(&["data"]), labels: Vec::new(), status: false };
+        let kept_fields = KeptFields { projection: Projection::new(&["data"]), labels: Vec::new(), status: false };
         let metadata = json!({
             "name": &*desired.reference.name, "namespace": "n", "uid": "u", "resourceVersion": "1",
             "annotations": { "hotshoe.dev/applied": &*desired.digest },
         });
         let json = json!({ "metadata": metadata, "data": &desired.body["data"] }).to_string();
-        let object = Arc::new(Object::read(&json, &lens).unwrap());
+        let object = Arc::new(Object::read(&json, &kept_fields).unwrap());
         assert!(object.held() > OBJECT_OVERHEAD_BYTES + desired.body["data"]["text"].as_str().unwrap().len());
         vec![(desired.reference.kind.clone(), object)]
     }
@@ -185,8 +194,8 @@ mod tests {
     }
 
     fn read_parent(json: &Value) -> Object {
-        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: true };
-        Object::read(&json.to_string(), &lens).unwrap()
+        let kept_fields = KeptFields { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: true };
+        Object::read(&json.to_string(), &kept_fields).unwrap()
     }
 
     /// Returns a parent with a status of so many bytes.
@@ -202,7 +211,7 @@ mod tests {
     fn check_beside(wanted: &[Desired], children: &ObservedChildren, held: ByNamespace) -> Result<(), NoRoom> {
         let quota = Quota { held: held.others.iter().sum::<usize>() + held.own, most: MOST, answer: 50_000 };
         let (shared, by_namespace) = (&Account::default(), &|_: &[Namespace]| held.clone());
-        let room = Room { shared, parent: &with_status(0), children, quota, by_namespace };
+        let room = DecisionMemory { shared, parent: &with_status(0), children, quota, by_namespace };
         super::check(&parent(), &Decision::default(), wanted, room)
     }
 
@@ -214,7 +223,8 @@ mod tests {
             Decision { status: Some(json!({ "word": "x".repeat(bytes) }).to_string()), ..Decision::default() };
         let quota = Quota { held: 0, most: MOST, answer: 50_000 };
         let (parent_before, by_namespace) = (with_status(before), &|_: &[Namespace]| ByNamespace::default());
-        let room = Room { shared: &shared, parent: &parent_before, children: &Vec::new(), quota, by_namespace };
+        let room =
+            DecisionMemory { shared: &shared, parent: &parent_before, children: &Vec::new(), quota, by_namespace };
         super::check(&parent(), &decision, &[], room)
     }
 
@@ -269,7 +279,13 @@ mod tests {
             ByNamespace::default()
         };
         let quota = Quota { held: MOST, most: MOST, answer: 50_000 };
-        let room = Room { shared: &Account::default(), parent: &with_status(0), children: &known, quota, by_namespace };
+        let room = DecisionMemory {
+            shared: &Account::default(),
+            parent: &with_status(0),
+            children: &known,
+            quota,
+            by_namespace,
+        };
         let refused = super::check(&parent(), &Decision::default(), &wanted, room);
         assert!(matches!(refused, Err(NoRoom::Children { .. })), "{refused:?}");
         assert_eq!(asked.take(), [Some("b".into()), None]);
@@ -286,7 +302,7 @@ mod tests {
             let one = Desired { reference: ObjectRef { namespace: of.namespace.clone(), ..one.reference }, ..one };
             let quota = Quota { held: 0, most: usize::MAX, answer: 50_000 };
             let (parent, by_namespace) = (with_status(0), &|_: &[Namespace]| ByNamespace::default());
-            let room = Room { shared: &shared, parent: &parent, children: &Vec::new(), quota, by_namespace };
+            let room = DecisionMemory { shared: &shared, parent: &parent, children: &Vec::new(), quota, by_namespace };
             super::check(&of, &Decision::default(), &[one], room)
         };
         assert_eq!(check_in("n", 5_000), Ok(()));

@@ -122,17 +122,17 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::object::{Lens, Reduced};
+    use crate::model::object::{KeptFields, Reduced};
     use crate::model::projection::Projection;
 
     const MOST: usize = 2_000_000;
 
     fn object(namespace: &str, name: &str, bytes: usize) -> Object {
-        let lens = Lens { projection: Projection::new(&["data"]), labels: Vec::new(), status: false };
+        let kept_fields = KeptFields { projection: Projection::new(&["data"]), labels: Vec::new(), status: false };
         let text = "x".repeat(bytes);
         let json =
             format!(r#"{{"metadata":{{"name":"{name}","namespace":"{namespace}"}},"data":{{"text":"{text}"}}}}"#);
-        Object::read(&json, &lens).unwrap()
+        Object::read(&json, &kept_fields).unwrap()
     }
 
     /// Keeps the object, or what is kept of it where there is no room. Returns whether it is whole.

@@ -60,7 +60,7 @@ fn holds(parent: &Object, finalizer: &str) -> bool {
 mod tests {
     use super::*;
     use crate::model::kind::Kind;
-    use crate::model::object::Lens;
+    use crate::model::object::KeptFields;
     use crate::model::projection::Projection;
 
     const A: &str = "example.com/a";
@@ -77,12 +77,12 @@ mod tests {
     }
 
     fn parent(finalizers: &[&str], deleting: bool) -> Arc<Object> {
-        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
+        let kept_fields = KeptFields { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
         let mut metadata = serde_json::json!({ "name": "a", "finalizers": finalizers });
         if deleting {
             metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         }
-        Arc::new(Object::read(&serde_json::json!({ "metadata": metadata }).to_string(), &lens).unwrap())
+        Arc::new(Object::read(&serde_json::json!({ "metadata": metadata }).to_string(), &kept_fields).unwrap())
     }
 
     /// Returns the numbers of added, kept and stranded finalizers. The new revision has the same parents unless its

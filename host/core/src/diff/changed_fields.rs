@@ -18,10 +18,10 @@ const MAX_NAMED_FIELDS: usize = 10;
 
 /// The hashes of the children that were desired for one parent.
 #[derive(Clone, Debug, Default)]
-pub struct DesiredBefore(Vec<Known>);
+pub struct DesiredBefore(Vec<DesiredChild>);
 
 #[derive(Clone, Debug)]
-struct Known {
+struct DesiredChild {
     child: u64,
     digest: u64,
     leaves: Arc<[u64]>,
@@ -31,16 +31,16 @@ impl DesiredBefore {
     /// Returns the hashes of the children that are desired now, and for each child the fields that differ from before;
     /// `None` for a child that was not desired before. `hasher` must be the same each time.
     pub fn next(&self, desired: &[Desired], hasher: &RandomState) -> (Self, Vec<Option<Vec<String>>>) {
-        let before: HashMap<u64, &Known> = self.0.iter().map(|known| (known.child, known)).collect();
+        let before: HashMap<u64, &DesiredChild> = self.0.iter().map(|known| (known.child, known)).collect();
         let one = |one: &Desired| {
             let (child, digest) = (hasher.hash_one(&one.reference), hasher.hash_one(&one.digest));
             match before.get(&child) {
-                Some(known) if known.digest == digest => (Known::clone(known), Some(Vec::new())),
+                Some(known) if known.digest == digest => (DesiredChild::clone(known), Some(Vec::new())),
                 known => {
                     let leaves = leaves(&one.body, hasher);
                     let differ = known.map(|known| differing(&known.leaves, &leaves));
                     let leaves = leaves.into_iter().map(|(leaf, _)| leaf).collect();
-                    (Known { child, digest, leaves }, differ)
+                    (DesiredChild { child, digest, leaves }, differ)
                 }
             }
         };

@@ -166,7 +166,7 @@ mod tests {
 
     use super::*;
     use crate::model::kind::Kind;
-    use crate::model::object::Lens;
+    use crate::model::object::KeptFields;
     use crate::model::predecessors::{Predecessor, Predecessors};
     use crate::model::projection::Projection;
 
@@ -175,8 +175,8 @@ mod tests {
     fn live(metadata: Value) -> Object {
         let mut object = json!({ "metadata": { "name": "a", "namespace": "n", "uid": "live" } });
         object["metadata"].as_object_mut().unwrap().extend(metadata.as_object().cloned().unwrap());
-        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
-        Object::read(&object.to_string(), &lens).unwrap()
+        let kept_fields = KeptFields { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
+        Object::read(&object.to_string(), &kept_fields).unwrap()
     }
 
     /// Claims an object with this metadata for the plugin `demo` and the parent with the uid `me`.

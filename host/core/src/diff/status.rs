@@ -263,19 +263,19 @@ fn holds_all(live: &Value, desired: &Value) -> bool {
 mod tests {
     use super::*;
     use crate::model::decision::Truth;
-    use crate::model::object::{Lens, Object, Ownership};
+    use crate::model::object::{KeptFields, Object, Ownership};
     use crate::model::projection::Projection;
 
     const NOW: &str = "2026-01-02T03:04:05Z";
     const NODES: &str = r#""f:nodes":{},"#;
 
     fn parent(status: &str, fields: &str) -> Object {
-        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: vec![], status: true };
+        let kept_fields = KeptFields { projection: Projection::new::<&str>(&[]), labels: vec![], status: true };
         let entry = r#""manager":"hotshoe/m","operation":"Apply","subresource":"status""#;
         let managers = format!(r#"[{{{entry},"fieldsV1":{fields}}}]"#);
         let metadata = format!(r#"{{"name":"a","generation":2,"managedFields":{managers}}}"#);
         let json = format!(r#"{{"metadata":{metadata},"status":{status}}}"#);
-        Object::read(&json, &lens).unwrap()
+        Object::read(&json, &kept_fields).unwrap()
     }
 
     fn available(status: Truth) -> Condition {
@@ -343,8 +343,8 @@ mod tests {
 
     #[test]
     fn an_empty_status_where_none_was_written_is_current() {
-        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: vec![], status: true };
-        let parent = Object::read(r#"{"metadata":{"name":"a"}}"#, &lens).unwrap();
+        let kept_fields = KeptFields { projection: Projection::new::<&str>(&[]), labels: vec![], status: true };
+        let parent = Object::read(r#"{"metadata":{"name":"a"}}"#, &kept_fields).unwrap();
         assert!(is_current(&desired(None, &[], &parent, "hotshoe/m", 2, NOW).unwrap(), &parent, "hotshoe/m"));
     }
 

@@ -108,12 +108,12 @@ fn child(name: &str, change: impl FnOnce(&mut Value)) -> (Kind, Arc<Object>) {
         "managedFields": [{ "manager": MANAGER, "operation": "Apply", "fieldsV1": { "f:metadata": {}, "f:spec": { "f:replicas": {} } } }],
     } });
     change(&mut object);
-    let lens = crate::model::object::Lens {
+    let kept_fields = crate::model::object::KeptFields {
         projection: crate::model::projection::Projection::new::<&str>(&[]),
         labels: Vec::new(),
         status: false,
     };
-    (Kind::new(KIND.0, "v1", KIND.1), Arc::new(Object::read(&object.to_string(), &lens).unwrap()))
+    (Kind::new(KIND.0, "v1", KIND.1), Arc::new(Object::read(&object.to_string(), &kept_fields).unwrap()))
 }
 
 fn planned(desired: Vec<Desired>, observed: ObservedChildren) -> (Vec<(String, Precondition)>, Vec<String>) {

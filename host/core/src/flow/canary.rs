@@ -159,7 +159,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::model::object::Lens;
+    use crate::model::object::KeptFields;
     use crate::model::projection::Projection;
 
     fn uid(number: u64) -> String {
@@ -167,9 +167,10 @@ mod tests {
     }
 
     fn namespace(labels: &serde_json::Value) -> Object {
-        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: vec!["tier".into()], status: false };
+        let kept_fields =
+            KeptFields { projection: Projection::new::<&str>(&[]), labels: vec!["tier".into()], status: false };
         let json = json!({ "metadata": { "name": "n", "uid": "1", "resourceVersion": "1", "labels": labels } });
-        Object::read(&json.to_string(), &lens).unwrap()
+        Object::read(&json.to_string(), &kept_fields).unwrap()
     }
 
     proptest! {

@@ -124,7 +124,7 @@ pub enum Scope {
 
 /// How a verdict changed the circuits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Turned {
+pub enum ScopedTransition {
     /// They did not change.
     No,
     /// A circuit is closed again: the plugin may be called for parents that waited.
@@ -201,23 +201,23 @@ impl Inner {
         Ok((of_namespace, of_whole))
     }
 
-    fn good(&mut self, trial: &Trial<'_>, now: Instant) -> Turned {
+    fn good(&mut self, trial: &Trial<'_>, now: Instant) -> ScopedTransition {
         let next = self.next;
         let own = self.of_namespace(trial).map_or(Transition::None, |(own, call)| own.good(call, next, now));
         let whole = self.of_whole(trial).map_or(Transition::None, |(whole, call)| whole.good(call, next, now));
-        self.turned(&trial.parent.namespace, own, whole)
+        self.scoped(&trial.parent.namespace, own, whole)
     }
 
-    fn bad(&mut self, trial: &Trial<'_>, strikes: usize, now: Instant) -> Turned {
+    fn bad(&mut self, trial: &Trial<'_>, strikes: usize, now: Instant) -> ScopedTransition {
         if trial.number < self.first {
-            return Turned::No;
+            return ScopedTransition::No;
         }
         self.remember(&trial.parent.namespace, now);
         let took = now.saturating_duration_since(trial.began);
         let bad = |most_of_namespace| Bad { strikes, most_of_namespace, took };
         let own = self.of_namespace(trial).map(|(own, call)| own.bad(call, bad(BREAKER_STRIKES), now));
         let whole = self.of_whole(trial).map(|(whole, call)| whole.bad(call, bad(MOST_OF_NAMESPACE), now));
-        self.turned(&trial.parent.namespace, own.unwrap_or(Transition::None), whole.unwrap_or(Transition::None))
+        self.scoped(&trial.parent.namespace, own.unwrap_or(Transition::None), whole.unwrap_or(Transition::None))
     }
 
     /// Ends the trial without a verdict, where it had none.
@@ -266,15 +266,15 @@ impl Inner {
         (trial.number >= self.first && self.whole.counts(call)).then_some((&mut self.whole, call))
     }
 
-    fn turned(&self, namespace: &Namespace, own: Transition, whole: Transition) -> Turned {
+    fn scoped(&self, namespace: &Namespace, own: Transition, whole: Transition) -> ScopedTransition {
         let scope = match (whole, &self.served) {
             (Transition::None, Served::Several) => Scope::Namespace(namespace.clone()),
             _ => Scope::Plugin,
         };
         match if whole == Transition::None { own } else { whole } {
-            Transition::None => Turned::No,
-            Transition::Closed => Turned::Closed(scope),
-            Transition::Open(period) => Turned::Open(scope, period),
+            Transition::None => ScopedTransition::No,
+            Transition::Closed => ScopedTransition::Closed(scope),
+            Transition::Open(period) => ScopedTransition::Open(scope, period),
         }
     }
 
@@ -329,9 +329,9 @@ fn seconds_open(circuit: &Circuit, now: Instant) -> Option<u64> {
 impl Trial<'_> {
     /// Ends the call with the [strikes](crate::flow::signal::strikes) that it adds: none for a good call. Without a verdict,
     /// the circuit stays as it is.
-    pub fn end(self, strikes: Option<usize>, now: Instant) -> Turned {
+    pub fn end(self, strikes: Option<usize>, now: Instant) -> ScopedTransition {
         match strikes {
-            None => Turned::No,
+            None => ScopedTransition::No,
             Some(0) => self.breaker.lock().good(&self, now),
             Some(strikes) => self.breaker.lock().bad(&self, strikes, now),
         }
@@ -354,15 +354,15 @@ mod tests {
     use crate::model::limits::{BREAKER_OPEN, BREAKER_OPEN_MAX, BREAKER_OVERDUE};
 
     impl Trial<'_> {
-        fn passed(self, now: Instant) -> Turned {
+        fn passed(self, now: Instant) -> ScopedTransition {
             self.end(Some(0), now)
         }
 
-        fn failed(self, now: Instant) -> Turned {
+        fn failed(self, now: Instant) -> ScopedTransition {
             self.end(Some(1), now)
         }
 
-        fn overdue(self, now: Instant) -> Turned {
+        fn overdue(self, now: Instant) -> ScopedTransition {
             self.end(Some(BREAKER_OVERDUE), now)
         }
     }
@@ -392,11 +392,11 @@ mod tests {
     fn opened(now: Instant) -> Breaker {
         let breaker = Breaker::default();
         for _ in 1..BREAKER_STRIKES {
-            assert_eq!(breaker.admit(now, &cache(), FAILED).unwrap().failed(now), Turned::No);
+            assert_eq!(breaker.admit(now, &cache(), FAILED).unwrap().failed(now), ScopedTransition::No);
         }
         assert_eq!(
             breaker.admit(now, &cache(), FAILED).unwrap().failed(now),
-            Turned::Open(Scope::Plugin, BREAKER_OPEN)
+            ScopedTransition::Open(Scope::Plugin, BREAKER_OPEN)
         );
         breaker
     }
@@ -413,10 +413,10 @@ mod tests {
     #[test]
     fn calls_that_use_up_their_time_open_it_sooner() {
         let (breaker, now) = (Breaker::default(), Instant::now());
-        assert_eq!(breaker.admit(now, &cache(), FAILED).unwrap().overdue(now), Turned::No);
+        assert_eq!(breaker.admit(now, &cache(), FAILED).unwrap().overdue(now), ScopedTransition::No);
         assert_eq!(
             breaker.admit(now, &cache(), FAILED).unwrap().overdue(now),
-            Turned::Open(Scope::Plugin, BREAKER_OPEN)
+            ScopedTransition::Open(Scope::Plugin, BREAKER_OPEN)
         );
         assert_eq!(breaker.shown(now).strikes, BREAKER_STRIKES);
     }
@@ -426,7 +426,7 @@ mod tests {
         let (breaker, now) = (Breaker::default(), Instant::now());
         for strike in 0..20 {
             let at = now + BREAKER_WINDOW / 4 * strike;
-            assert_eq!(breaker.admit(at, &cache(), FAILED).unwrap().failed(at), Turned::No);
+            assert_eq!(breaker.admit(at, &cache(), FAILED).unwrap().failed(at), ScopedTransition::No);
         }
     }
 
@@ -434,8 +434,8 @@ mod tests {
     fn a_good_call_removes_a_strike() {
         let (breaker, now) = (Breaker::default(), Instant::now());
         for _ in 0..50 {
-            assert_eq!(breaker.admit(now, &cache(), FAILED).unwrap().failed(now), Turned::No);
-            assert_eq!(breaker.admit(now, &cache(), NEW).unwrap().passed(now), Turned::No);
+            assert_eq!(breaker.admit(now, &cache(), FAILED).unwrap().failed(now), ScopedTransition::No);
+            assert_eq!(breaker.admit(now, &cache(), NEW).unwrap().passed(now), ScopedTransition::No);
         }
         assert_eq!(breaker.shown(now), ALL_CLOSED);
     }
@@ -448,7 +448,7 @@ mod tests {
         assert_eq!(breaker.shown(now).state, State::HalfOpen);
         let trial = breaker.admit(now, &cache(), FAILED).unwrap();
         assert!(breaker.admit(now, &cache(), FAILED).is_err(), "one trial at a time");
-        assert_eq!(trial.passed(now), Turned::Closed(Scope::Plugin));
+        assert_eq!(trial.passed(now), ScopedTransition::Closed(Scope::Plugin));
         assert_eq!(breaker.shown(now), ALL_CLOSED);
     }
 
@@ -460,7 +460,10 @@ mod tests {
         for _ in 0..20 {
             now += period;
             period = (period * 2).min(BREAKER_OPEN_MAX);
-            assert_eq!(breaker.admit(now, &cache(), FAILED).unwrap().failed(now), Turned::Open(Scope::Plugin, period));
+            assert_eq!(
+                breaker.admit(now, &cache(), FAILED).unwrap().failed(now),
+                ScopedTransition::Open(Scope::Plugin, period)
+            );
             assert_eq!(breaker.shown(now).seconds, Some(period.as_secs()));
         }
     }
@@ -473,12 +476,12 @@ mod tests {
         let now = after(start, 1);
         assert_eq!(
             breaker.admit(now, &cache(), NEW).unwrap().failed(now),
-            Turned::No,
+            ScopedTransition::No,
             "this bad trial does not lengthen the open period"
         );
         let line: Vec<_> = (0..3).map(|_| breaker.admit(now, &cache(), NEW).unwrap_err()).collect();
         assert_eq!(line, [now + 2 * TRIAL_GAP, now + 3 * TRIAL_GAP, now + 4 * TRIAL_GAP], "they wait in line");
-        assert_eq!(breaker.admit(line[0], &cache(), NEW).unwrap().passed(now), Turned::Closed(Scope::Plugin));
+        assert_eq!(breaker.admit(line[0], &cache(), NEW).unwrap().passed(now), ScopedTransition::Closed(Scope::Plugin));
     }
 
     #[test]
@@ -506,7 +509,7 @@ mod tests {
         assert_eq!(tries(after(start, 20), 40), 5, "the first at once, then after 8, 10, 10 and 10 seconds");
         assert_eq!(
             breaker.admit(after(start, 71), &cache(), NEW).unwrap().passed(after(start, 71)),
-            Turned::Closed(Scope::Plugin)
+            ScopedTransition::Closed(Scope::Plugin)
         );
     }
 
@@ -517,7 +520,7 @@ mod tests {
         let now = after(start, 1);
         let slow = breaker.admit(now, &cache(), NEW).unwrap();
         let end = now + Duration::from_millis(500);
-        assert_eq!(slow.failed(end), Turned::No);
+        assert_eq!(slow.failed(end), ScopedTransition::No);
         assert!(breaker.admit(after(end, 1), &cache(), NEW).is_err());
         assert!(breaker.admit(after(end, 2), &cache(), NEW).is_ok());
     }
@@ -580,8 +583,8 @@ mod tests {
         let trial = breaker.admit(now, &cache(), FAILED).unwrap();
         drop(cancelled);
         assert!(breaker.admit(after(now, 1), &cache(), FAILED).is_err(), "one trial at a time");
-        assert_eq!(trial.passed(now), Turned::Closed(Scope::Plugin));
-        assert_eq!(late.failed(now), Turned::No);
+        assert_eq!(trial.passed(now), ScopedTransition::Closed(Scope::Plugin));
+        assert_eq!(late.failed(now), ScopedTransition::No);
         assert_eq!(breaker.shown(now).strikes, 0);
     }
 
@@ -591,7 +594,7 @@ mod tests {
         let breaker = opened(now);
         let late = breaker.admit(now + BREAKER_OPEN, &cache(), FAILED).unwrap();
         breaker.reset([]);
-        assert_eq!(late.failed(now), Turned::No);
+        assert_eq!(late.failed(now), ScopedTransition::No);
         assert_eq!(breaker.shown(now), ALL_CLOSED);
         assert!(breaker.admit(now, &cache(), FAILED).is_ok());
     }
@@ -604,7 +607,7 @@ mod tests {
         for _ in 0..BREAKER_STRIKES {
             let _turned = breaker.admit(now, &cache(), FAILED).map(|trial| trial.failed(now));
         }
-        assert_eq!(slow.passed(now), Turned::No);
+        assert_eq!(slow.passed(now), ScopedTransition::No);
         assert_eq!(breaker.shown(now).state, State::Open);
     }
 
@@ -614,7 +617,13 @@ mod tests {
     }
 
     /// Fails the calls for a parent that changes before each, once in this time, for these many seconds.
-    fn keep_failing(breaker: &Breaker, parent: &Key, start: Instant, every: Duration, seconds: u64) -> Vec<Turned> {
+    fn keep_failing(
+        breaker: &Breaker,
+        parent: &Key,
+        start: Instant,
+        every: Duration,
+        seconds: u64,
+    ) -> Vec<ScopedTransition> {
         let times = (0..).map(|n| start + every * n).take_while(|now| *now < after(start, seconds));
         times.filter_map(|now| Some(breaker.admit(now, parent, NEW).ok()?.failed(now))).collect()
     }
@@ -625,16 +634,16 @@ mod tests {
         breaker.reset([&of("shop").namespace, &of("evil").namespace]);
         let turned = keep_failing(&breaker, &of("evil"), start, Duration::from_millis(300), 600);
         let own = Scope::Namespace(of("evil").namespace);
-        assert!(turned.contains(&Turned::Open(own.clone(), BREAKER_OPEN)), "{turned:?}");
-        assert!(turned.iter().all(|one| !matches!(one, Turned::Open(Scope::Plugin, _))), "{turned:?}");
+        assert!(turned.contains(&ScopedTransition::Open(own.clone(), BREAKER_OPEN)), "{turned:?}");
+        assert!(turned.iter().all(|one| !matches!(one, ScopedTransition::Open(Scope::Plugin, _))), "{turned:?}");
         assert!(turned.len() < 75, "its own circuit is open: {}", turned.len());
         let now = after(start, 600);
         let status = breaker.shown(now);
         assert_eq!((status.state, status.parent, status.namespace_count), (State::Closed, None, 1));
         assert_eq!(status.namespaces[0].parent, "evil/cache");
-        assert_eq!(breaker.admit(now, &of("shop"), NEW).unwrap().passed(now), Turned::No);
+        assert_eq!(breaker.admit(now, &of("shop"), NEW).unwrap().passed(now), ScopedTransition::No);
         let trial = breaker.admit(after(now, 60), &of("evil"), NEW).unwrap();
-        assert_eq!(trial.passed(after(now, 60)), Turned::Closed(own));
+        assert_eq!(trial.passed(after(now, 60)), ScopedTransition::Closed(own));
         assert_eq!(breaker.shown(after(now, 60)).namespaces, []);
     }
 
@@ -645,14 +654,14 @@ mod tests {
         let turned = ["a", "a", "a", "a", "a", "b"].map(failed);
         assert_eq!(
             turned[4..],
-            [Turned::Open(Scope::Plugin, BREAKER_OPEN), Turned::Open(Scope::Plugin, BREAKER_OPEN)],
+            [ScopedTransition::Open(Scope::Plugin, BREAKER_OPEN), ScopedTransition::Open(Scope::Plugin, BREAKER_OPEN)],
             "of the only namespace, then of all"
         );
         assert_eq!(breaker.state(now), State::Open);
         let later = after(now, 1);
         assert_eq!(breaker.admit(later, &of("c"), FAILED).unwrap_err(), now + BREAKER_OPEN);
         assert_eq!(breaker.admit(later, &of("a"), NEW).unwrap_err(), now + BREAKER_OPEN, "the trials are for others");
-        assert_eq!(breaker.admit(later, &of("c"), NEW).unwrap().passed(later), Turned::Closed(Scope::Plugin));
+        assert_eq!(breaker.admit(later, &of("c"), NEW).unwrap().passed(later), ScopedTransition::Closed(Scope::Plugin));
         assert!(breaker.admit(later, &of("b"), FAILED).is_ok());
         assert!(breaker.admit(later, &of("a"), FAILED).is_err(), "the circuit of this namespace is still open");
         assert_eq!(breaker.shown(later).namespaces.len(), 1);
@@ -682,7 +691,11 @@ mod tests {
             }
         }
         let now = start + BREAKER_OPEN + BREAKER_OPEN_MAX;
-        assert_ne!(breaker.admit(now, &of("late"), FAILED).unwrap().failed(now), Turned::No, "the trial was bad");
+        assert_ne!(
+            breaker.admit(now, &of("late"), FAILED).unwrap().failed(now),
+            ScopedTransition::No,
+            "the trial was bad"
+        );
         assert_eq!(breaker.lock().namespaces.len(), 1);
     }
 
@@ -696,8 +709,12 @@ mod tests {
         };
         let fail_in = |number: u32, now: Instant| {
             let trial = breaker.admit(now, &of(&format!("n{number}")), FAILED).unwrap();
-            assert_eq!(trial.failed(now), Turned::No);
-            assert_eq!(breaker.admit(now, &of("shop"), NEW).unwrap().passed(now), Turned::No, "it works elsewhere");
+            assert_eq!(trial.failed(now), ScopedTransition::No);
+            assert_eq!(
+                breaker.admit(now, &of("shop"), NEW).unwrap().passed(now),
+                ScopedTransition::No,
+                "it works elsewhere"
+            );
         };
         let tick = BREAKER_WINDOW / 1_000;
         let times: Vec<Instant> = (0..1_000).map(|number| start + tick * number).collect();
@@ -745,7 +762,7 @@ mod tests {
         for call in 0..calls {
             let now = after(start, call);
             let Ok(trial) = breaker.admit(now, &cache(), NEW) else { break };
-            if matches!(trial.end(signal::strikes(&signals(call)), now), Turned::Open(..)) {
+            if matches!(trial.end(signal::strikes(&signals(call)), now), ScopedTransition::Open(..)) {
                 return State::Open;
             }
         }

@@ -30,7 +30,7 @@ struct Applied {
     /// Fingerprint of the child's reference.
     child: u64,
     /// Fingerprint of the desired state that was applied.
-    intent: u64,
+    desired_fingerprint: u64,
     /// When its budget is full again, and this entry is dropped.
     full_at: Instant,
     /// Set once its budget is used up.
@@ -50,10 +50,10 @@ struct Slowed {
 impl Contention {
     /// Records that a desired state was applied to a child. The caller must pass the same `hasher` each time.
     pub fn applied(&mut self, desired: &Desired, now: Instant, hasher: &RandomState) {
-        let (child, intent) = Self::of(desired, hasher);
+        let (child, desired_fingerprint) = Self::of(desired, hasher);
         let known = self.0.iter().position(|one| one.child == child).map(|index| self.0.remove(index));
-        let known = known.filter(|one| one.intent == intent && one.full_at > now);
-        let applied = known.unwrap_or(Applied { child, intent, full_at: now, slowed: None });
+        let known = known.filter(|one| one.desired_fingerprint == desired_fingerprint && one.full_at > now);
+        let applied = known.unwrap_or(Applied { child, desired_fingerprint, full_at: now, slowed: None });
         self.0.reserve_exact(1);
         self.0.push(applied.charge(now));
     }
@@ -68,8 +68,8 @@ impl Contention {
         let planned: Vec<_> = plan.apply.iter().map(|apply| Self::of(&apply.desired, hasher)).collect();
         self.end_due_except(&planned, now);
         let is_due = |apply: &Apply| {
-            let intent = Self::of(&apply.desired, hasher);
-            self.0.iter().all(|one| (one.child, one.intent) != intent || one.is_due(now))
+            let desired_fingerprint = Self::of(&apply.desired, hasher);
+            self.0.iter().all(|one| (one.child, one.desired_fingerprint) != desired_fingerprint || one.is_due(now))
         };
         let (due, delayed) = mem::take(&mut plan.apply).into_iter().partition(is_due);
         plan.apply = due;
@@ -83,7 +83,7 @@ impl Contention {
     }
 
     fn end_due_except(&mut self, planned: &[(u64, u64)], now: Instant) {
-        let is_ended = |one: &&mut Applied| one.is_due(now) && !planned.contains(&(one.child, one.intent));
+        let is_ended = |one: &&mut Applied| one.is_due(now) && !planned.contains(&(one.child, one.desired_fingerprint));
         self.0.iter_mut().filter(is_ended).for_each(Applied::end);
     }
 
@@ -104,15 +104,15 @@ impl Contention {
 
     /// Returns whether the contention over a desired state is reported.
     pub fn is_reported(&self, desired: &Desired, hasher: &RandomState) -> bool {
-        let intent = Self::of(desired, hasher);
-        let found = self.0.iter().find(|one| (one.child, one.intent) == intent);
+        let desired_fingerprint = Self::of(desired, hasher);
+        let found = self.0.iter().find(|one| (one.child, one.desired_fingerprint) == desired_fingerprint);
         found.and_then(|one| one.slowed.as_ref()).is_some_and(|slowed| slowed.reported.is_some())
     }
 
     /// Sets the message that reports the contention over a desired state.
     pub fn set_message(&mut self, desired: &Desired, message: &str, hasher: &RandomState) {
-        let intent = Self::of(desired, hasher);
-        let found = self.0.iter_mut().find(|one| (one.child, one.intent) == intent);
+        let desired_fingerprint = Self::of(desired, hasher);
+        let found = self.0.iter_mut().find(|one| (one.child, one.desired_fingerprint) == desired_fingerprint);
         if let Some(slowed) = found.and_then(|one| one.slowed.as_mut()) {
             slowed.reported = Some(message.to_owned());
         }

@@ -25,7 +25,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// The desired state of one decision, as fingerprints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Intent {
+pub struct DesiredFingerprint {
     /// The children.
     pub children: u64,
     /// The fields of its own status that the plugin reads.
@@ -37,13 +37,13 @@ pub struct Intent {
 
 /// The history of the desired state of one parent.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Churn {
+pub struct Flapping {
     /// Fingerprint of the parent and the revision that decided.
     basis: u64,
     /// The last desired state.
-    intent: Intent,
+    desired_fingerprint: DesiredFingerprint,
     /// The desired state before the last change.
-    before: Intent,
+    before: DesiredFingerprint,
     /// The number of reversals since the basis changed.
     reversals: u32,
     /// When the state changed last.
@@ -52,36 +52,43 @@ pub struct Churn {
     full_at: Option<Instant>,
 }
 
-impl Intent {
+impl DesiredFingerprint {
     /// Returns whether the desired state changed since `earlier`.
-    fn differs_from(&self, earlier: &Intent) -> bool {
+    fn differs_from(&self, earlier: &DesiredFingerprint) -> bool {
         self.children != earlier.children || (self.about == earlier.about && self.feedback != earlier.feedback)
     }
 }
 
-impl Churn {
+impl Flapping {
     /// Returns the history with one more decision.
     #[must_use]
-    pub fn then(self, basis: u64, intent: Intent, now: Instant) -> Self {
+    pub fn then(self, basis: u64, desired_fingerprint: DesiredFingerprint, now: Instant) -> Self {
         let forgotten = self.at.is_some_and(|at| now.saturating_duration_since(at) > FORGOTTEN_AFTER);
         if self.basis != basis || forgotten {
-            return Self { basis, intent, ..Self::default() };
+            return Self { basis, desired_fingerprint, ..Self::default() };
         }
-        if !intent.differs_from(&self.intent) {
-            return Self { intent, ..self };
+        if !desired_fingerprint.differs_from(&self.desired_fingerprint) {
+            return Self { desired_fingerprint, ..self };
         }
-        let is_reversal = !intent.differs_from(&self.before);
+        let is_reversal = !desired_fingerprint.differs_from(&self.before);
         let cost = if is_reversal { REVERSAL_COST } else { CHANGE_COST };
         let full_at = self.full_at.map_or(now, |full_at| full_at.max(now)) + cost;
         let reversals = self.reversals + u32::from(is_reversal);
-        Self { basis, intent, before: self.intent, reversals, at: Some(now), full_at: Some(full_at) }
+        Self {
+            basis,
+            desired_fingerprint,
+            before: self.desired_fingerprint,
+            reversals,
+            at: Some(now),
+            full_at: Some(full_at),
+        }
     }
 
     /// Returns the history with one more decision that a timer of the plugin asked for. The passing of time is a reason
     /// to decide differently, so a reversal costs no more than any other change.
     #[must_use]
-    pub fn then_on_time(self, basis: u64, intent: Intent, now: Instant) -> Self {
-        Self { before: Intent::default(), ..self }.then(basis, intent, now)
+    pub fn then_on_time(self, basis: u64, desired_fingerprint: DesiredFingerprint, now: Instant) -> Self {
+        Self { before: DesiredFingerprint::default(), ..self }.then(basis, desired_fingerprint, now)
     }
 
     /// Returns whether the desired state changed just now.
@@ -114,34 +121,34 @@ mod tests {
     const BASIS: u64 = 1;
 
     /// Returns the history of desired states that follow one another at this interval, and the time of the last one.
-    fn after(intent: impl IntoIterator<Item = u64>, each: Duration) -> (Churn, Instant) {
+    fn after(desired_fingerprint: impl IntoIterator<Item = u64>, each: Duration) -> (Flapping, Instant) {
         let mut now = Instant::now() + 2 * ALLOWANCE;
-        let mut churn = Churn::default();
-        for intent in intent {
+        let mut flapping = Flapping::default();
+        for desired_fingerprint in desired_fingerprint {
             now += each;
-            churn = churn.then(BASIS, of(intent), now);
+            flapping = flapping.then(BASIS, of(desired_fingerprint), now);
         }
-        (churn, now)
+        (flapping, now)
     }
 
     #[test]
     fn what_a_timer_turns_on_and_off_is_not_slowed_down() {
-        let (mut churn, mut now) = (Churn::default(), Instant::now() + 2 * ALLOWANCE);
+        let (mut flapping, mut now) = (Flapping::default(), Instant::now() + 2 * ALLOWANCE);
         for tick in 0..1_000 {
             now += Duration::from_secs(5);
-            churn = churn.then_on_time(BASIS, of(1 + tick % 2), now);
-            assert!(!churn.is_endless(now) && churn.pause(now, || BASIS).is_none(), "tick {tick}");
+            flapping = flapping.then_on_time(BASIS, of(1 + tick % 2), now);
+            assert!(!flapping.is_endless(now) && flapping.pause(now, || BASIS).is_none(), "tick {tick}");
         }
         let (slowed, now) = after((0..40).map(|turn| turn % 2), Duration::from_secs(5));
         assert!(slowed.pause(now, || BASIS).is_some(), "without a timer it is");
     }
 
-    fn of(children: u64) -> Intent {
-        Intent { children, ..Intent::default() }
+    fn of(children: u64) -> DesiredFingerprint {
+        DesiredFingerprint { children, ..DesiredFingerprint::default() }
     }
 
-    fn pause_after((churn, now): &(Churn, Instant)) -> Option<Duration> {
-        churn.pause(*now, || BASIS)
+    fn pause_after((flapping, now): &(Flapping, Instant)) -> Option<Duration> {
+        flapping.pause(*now, || BASIS)
     }
 
     fn back_and_forth(times: u64) -> impl Iterator<Item = u64> {
@@ -175,29 +182,29 @@ mod tests {
 
     #[test]
     fn flapping_at_full_speed_is_endless_and_following_a_change_from_outside_is_not() {
-        let (churn, now) = after(back_and_forth(13), Duration::from_millis(50));
-        assert!(churn.is_endless(now));
-        assert!(!churn.is_endless(now + Duration::from_millis(1)), "nothing changed since");
-        let (churn, now) = after(back_and_forth(60), Duration::from_secs(15));
-        assert!(!churn.is_endless(now));
+        let (flapping, now) = after(back_and_forth(13), Duration::from_millis(50));
+        assert!(flapping.is_endless(now));
+        assert!(!flapping.is_endless(now + Duration::from_millis(1)), "nothing changed since");
+        let (flapping, now) = after(back_and_forth(60), Duration::from_secs(15));
+        assert!(!flapping.is_endless(now));
     }
 
     #[test]
     fn it_is_forgotten_when_the_parent_changes_or_after_a_while() {
-        let (churn, now) = after(back_and_forth(40), Duration::ZERO);
-        assert!(churn.pause(now, || BASIS).is_some());
-        assert_eq!(churn.pause(now, || BASIS + 1), None);
-        assert_eq!(churn.then(BASIS + 1, of(10), now).pause(now, || BASIS + 1), None);
+        let (flapping, now) = after(back_and_forth(40), Duration::ZERO);
+        assert!(flapping.pause(now, || BASIS).is_some());
+        assert_eq!(flapping.pause(now, || BASIS + 1), None);
+        assert_eq!(flapping.then(BASIS + 1, of(10), now).pause(now, || BASIS + 1), None);
         let later = now + 2 * FORGOTTEN_AFTER;
-        assert_eq!(churn.then(BASIS, of(10), later).pause(later, || BASIS), None);
+        assert_eq!(flapping.then(BASIS, of(10), later).pause(later, || BASIS), None);
     }
 
     #[test]
     fn a_pause_is_over_once_and_for_all_where_nothing_changes_after_it() {
-        let (churn, now) = after(back_and_forth(100), Duration::from_secs(20));
+        let (flapping, now) = after(back_and_forth(100), Duration::from_secs(20));
         let later = now + LONGEST_PAUSE;
         assert_eq!(
-            churn.then(BASIS, of(11), later).pause(later, || BASIS),
+            flapping.then(BASIS, of(11), later).pause(later, || BASIS),
             None,
             "the same desired state is no change"
         );
@@ -206,11 +213,15 @@ mod tests {
     #[test]
     fn a_status_that_changes_with_what_was_observed_is_no_flapping_and_without_it_is() {
         let pause = |about: fn(u64) -> u64| {
-            let (mut churn, now) = (Churn::default(), Instant::now() + 2 * ALLOWANCE);
+            let (mut flapping, now) = (Flapping::default(), Instant::now() + 2 * ALLOWANCE);
             for number in 0..100 {
-                churn = churn.then(BASIS, Intent { children: 1, feedback: number % 2, about: about(number) }, now);
+                flapping = flapping.then(
+                    BASIS,
+                    DesiredFingerprint { children: 1, feedback: number % 2, about: about(number) },
+                    now,
+                );
             }
-            churn.pause(now, || BASIS)
+            flapping.pause(now, || BASIS)
         };
         assert_eq!(pause(|number| number % 2), None, "it follows Pods that come and go");
         assert!(pause(|_| 1) > Some(FIRST_PAUSE), "it reacts to its own status");

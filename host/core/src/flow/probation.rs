@@ -64,7 +64,7 @@ pub struct Probation {
 
 /// How a revision became active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Beginning {
+pub enum ProbationStart {
     /// In place of another revision, with which it is compared.
     OnProbation,
     /// Again after a restart: how long it had been on probation, and the calls of the revision that it is compared
@@ -110,18 +110,18 @@ struct Inner {
 
 impl Probation {
     /// Begins the probation of a revision that has become active.
-    pub fn begin(&self, now: Instant, digest: Digest, beginning: Beginning) {
+    pub fn begin(&self, now: Instant, digest: Digest, beginning: ProbationStart) {
         let mut inner = self.lock();
         let before = match beginning {
-            Beginning::Return => inner.before,
-            Beginning::Resumed(_, before) | Beginning::Beside(before) => before,
-            Beginning::OnProbation | Beginning::Unjudged => inner.known(),
+            ProbationStart::Return => inner.before,
+            ProbationStart::Resumed(_, before) | ProbationStart::Beside(before) => before,
+            ProbationStart::OnProbation | ProbationStart::Unjudged => inner.known(),
         };
         let until = match beginning {
-            Beginning::OnProbation => Some(now + PROBATION),
-            Beginning::Resumed(since, _) => Some(now + PROBATION.saturating_sub(since)),
-            Beginning::Beside(_) => Some(now + CANARY_PROBATION),
-            Beginning::Unjudged | Beginning::Return => None,
+            ProbationStart::OnProbation => Some(now + PROBATION),
+            ProbationStart::Resumed(since, _) => Some(now + PROBATION.saturating_sub(since)),
+            ProbationStart::Beside(_) => Some(now + CANARY_PROBATION),
+            ProbationStart::Unjudged | ProbationStart::Return => None,
         };
         *inner = Inner { digest: Some(digest), before, until, ..Inner::default() };
     }
@@ -358,15 +358,15 @@ mod tests {
     /// Returns the probation of a new revision. The one before was called a hundred times, and this many calls failed.
     fn after(failures: u32) -> (Probation, Instant) {
         let (probation, now) = (Probation::default(), Instant::now());
-        begin(&probation, now, "old", Beginning::Unjudged);
+        begin(&probation, now, "old", ProbationStart::Unjudged);
         for number in 0..100 {
             call(&probation, now, "old", number < failures, FAST);
         }
-        begin(&probation, now, "new", Beginning::OnProbation);
+        begin(&probation, now, "new", ProbationStart::OnProbation);
         (probation, now)
     }
 
-    fn begin(probation: &Probation, now: Instant, revision: &str, beginning: Beginning) {
+    fn begin(probation: &Probation, now: Instant, revision: &str, beginning: ProbationStart) {
         probation.begin(now, Digest::of(revision.as_bytes()), beginning);
     }
 
@@ -462,7 +462,7 @@ mod tests {
     #[test]
     fn the_first_revision_and_one_whose_probation_is_over_are_not_rolled_back() {
         let (probation, now) = (Probation::default(), Instant::now());
-        begin(&probation, now, "new", Beginning::Unjudged);
+        begin(&probation, now, "new", ProbationStart::Unjudged);
         for _ in 0..100 {
             call(&probation, now, "new", true, FAST);
         }
@@ -477,8 +477,8 @@ mod tests {
     #[test]
     fn call_times_are_not_compared_where_one_revision_has_too_few_calls() {
         let (probation, now) = (Probation::default(), Instant::now());
-        begin(&probation, now, "old", Beginning::Unjudged);
-        begin(&probation, now, "new", Beginning::OnProbation);
+        begin(&probation, now, "old", ProbationStart::Unjudged);
+        begin(&probation, now, "new", ProbationStart::OnProbation);
         for _ in 0..100 {
             call(&probation, now, "new", false, SLOW);
         }
@@ -489,7 +489,7 @@ mod tests {
     fn a_revision_after_one_with_few_calls_is_compared_with_the_one_before_that() {
         let (probation, now) = after(0);
         call(&probation, now, "new", false, SLOW);
-        begin(&probation, now, "newer", Beginning::OnProbation);
+        begin(&probation, now, "newer", ProbationStart::OnProbation);
         for _ in 0..MIN_CALLS {
             call(&probation, now, "newer", false, SLOW);
         }
@@ -506,8 +506,8 @@ mod tests {
         for _ in 0..MIN_CALLS {
             call(&probation, now, "new", true, FAST);
         }
-        begin(&probation, now, "old", Beginning::Return);
-        begin(&probation, now, "newer", Beginning::OnProbation);
+        begin(&probation, now, "old", ProbationStart::Return);
+        begin(&probation, now, "newer", ProbationStart::OnProbation);
         for _ in 0..MIN_FAILURES {
             call(&probation, now, "newer", true, FAST);
         }
@@ -577,7 +577,7 @@ mod tests {
     #[test]
     fn a_probation_goes_on_after_a_restart_of_the_host() {
         let (probation, now) = (Probation::default(), Instant::now());
-        begin(&probation, now, "new", Beginning::Resumed(PROBATION / 2, CallStats::default()));
+        begin(&probation, now, "new", ProbationStart::Resumed(PROBATION / 2, CallStats::default()));
         let fail = |now: Instant| (0..MIN_FAILURES).for_each(|_| call(&probation, now, "new", true, FAST));
         fail(now + PROBATION / 2);
         assert_eq!(verdict(&probation), None, "it is over");
@@ -589,7 +589,7 @@ mod tests {
     fn call_times_are_compared_with_the_revision_before_also_after_a_restart() {
         let before = after(0).0.before();
         let (probation, now) = (Probation::default(), Instant::now());
-        begin(&probation, now, "new", Beginning::Resumed(PROBATION / 2, before));
+        begin(&probation, now, "new", ProbationStart::Resumed(PROBATION / 2, before));
         (0..MIN_CALLS).for_each(|_| call(&probation, now, "new", false, SLOW));
         assert!(verdict(&probation).unwrap().contains("with the revision before it, a call took 50.0"));
     }
@@ -597,7 +597,7 @@ mod tests {
     #[test]
     fn a_canary_is_compared_with_the_active_revision_for_as_long_as_it_lasts() {
         let (probation, now) = (Probation::default(), Instant::now());
-        begin(&probation, now, "canary", Beginning::Beside(CallStats::default()));
+        begin(&probation, now, "canary", ProbationStart::Beside(CallStats::default()));
         assert!(!probation.has_decided());
         let later = now + 100 * PROBATION;
         (0..4).for_each(|_| call(&probation, later, "canary", true, FAST));

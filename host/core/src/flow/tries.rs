@@ -7,12 +7,12 @@ pub struct Tries {
     failed: u32,
     /// Fingerprint of what is tried: the parent without its status, the plugin, its configuration and its grant.
     basis: u64,
-    stalled: Option<Stalled>,
+    stalled: Option<RetriesExhausted>,
 }
 
 /// Why a parent is not tried again before it changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stalled {
+pub struct RetriesExhausted {
     /// Why the last try failed, in one word.
     pub reason: &'static str,
     /// Fingerprint of the labels and annotations at that time. A user asks for another try by changing one of them.
@@ -42,11 +42,11 @@ impl Tries {
 
     /// Stalls the parent for this reason, or records that it is not stalled.
     pub fn stall(&mut self, reason: Option<&'static str>, marks: u64) {
-        self.stalled = reason.map(|reason| Stalled { reason, marks });
+        self.stalled = reason.map(|reason| RetriesExhausted { reason, marks });
     }
 
     /// Returns why the parent is not tried again, if so.
-    pub fn stalled(&self) -> Option<Stalled> {
+    pub fn stalled(&self) -> Option<RetriesExhausted> {
         self.stalled
     }
 

@@ -32,7 +32,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::model::object::Lens;
+    use crate::model::object::KeptFields;
     use crate::model::projection::Projection;
 
     fn cache() -> Kind {
@@ -53,8 +53,8 @@ mod tests {
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect::<serde_json::Map<_, _>>()
             .into();
-        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
-        Object::read(&json!({ "metadata": metadata }).to_string(), &lens).unwrap()
+        let kept_fields = KeptFields { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
+        Object::read(&json!({ "metadata": metadata }).to_string(), &kept_fields).unwrap()
     }
 
     #[test]

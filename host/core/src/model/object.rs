@@ -115,7 +115,7 @@ pub struct Object {
     pub deleted_at: Option<Box<str>>,
     /// `metadata.finalizers`.
     pub finalizers: Box<[Box<str>]>,
-    /// The labels that the [`Lens`] keeps.
+    /// The labels that the [`KeptFields`] keeps.
     pub labels: Box<[(Box<str>, Box<str>)]>,
     /// The annotation `hotshoe.dev/applied`.
     pub applied: Option<Box<str>>,
@@ -149,7 +149,7 @@ pub enum Reduced {
 
 /// The parts of the objects of one kind that the host keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lens {
+pub struct KeptFields {
     /// The fields that plugins see.
     pub projection: Projection,
     /// Labels to keep beside the plugin label.
@@ -158,7 +158,7 @@ pub struct Lens {
     pub status: bool,
 }
 
-impl Lens {
+impl KeptFields {
     /// Returns whether only metadata is kept.
     pub fn is_of_metadata(&self) -> bool {
         !self.status && self.projection.is_of_metadata()
@@ -252,11 +252,11 @@ impl Object {
     ///
     /// # Errors
     /// When the text is not a Kubernetes object.
-    pub fn read(json: &str, lens: &Lens) -> serde_json::Result<Self> {
+    pub fn read(json: &str, kept_fields: &KeptFields) -> serde_json::Result<Self> {
         let object: Opened<'_> = serde_json::from_str(json)?;
         let metadata = Metadata::of(&object)?;
-        let status = if lens.status { member(&object.rest, "status") } else { None };
-        let body: Arc<str> = lens.projection.project_opened(&object)?.into();
+        let status = if kept_fields.status { member(&object.rest, "status") } else { None };
+        let body: Arc<str> = kept_fields.projection.project_opened(&object)?.into();
         let controller = metadata.controller();
         Ok(Self {
             key: Key::new(Some(&*metadata.namespace).filter(|namespace| !namespace.is_empty()), &metadata.name),
@@ -265,7 +265,7 @@ impl Object {
             generation: metadata.generation,
             deleting: metadata.deletion_timestamp.is_some(),
             deleted_at: metadata.deletion_timestamp.and_then(|time| serde_json::from_str(time.get()).ok()),
-            labels: metadata.kept_labels(&lens.labels),
+            labels: metadata.kept_labels(&kept_fields.labels),
             applied: metadata.annotation(APPLIED_ANNOTATION),
             orphan_of: match &controller {
                 Some(_) => None,
@@ -275,7 +275,7 @@ impl Object {
             ownership: metadata.managed_fields.iter().filter_map(ManagedFields::ours).collect(),
             setters: metadata.setters(),
             status: status.map(|status| StatusText::new(status, &body)),
-            marks: if lens.status { metadata.marks() } else { 0 },
+            marks: if kept_fields.status { metadata.marks() } else { 0 },
             closed: Box::default(),
             reduced: None,
             body,
@@ -283,7 +283,7 @@ impl Object {
         })
     }
 
-    /// Returns the value of a label that the lens kept.
+    /// Returns the value of a label that the kept_fields kept.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.labels.iter().find(|(k, _)| &**k == key).map(|(_, v)| &**v)
     }
@@ -488,8 +488,8 @@ impl ManagedFields<'_> {
 mod tests {
     use super::*;
 
-    fn lens() -> Lens {
-        Lens { projection: Projection::new(&["spec.replicas"]), labels: vec!["app".into()], status: false }
+    fn kept_fields() -> KeptFields {
+        KeptFields { projection: Projection::new(&["spec.replicas"]), labels: vec!["app".into()], status: false }
     }
 
     #[test]
@@ -501,7 +501,7 @@ mod tests {
               {"manager":"hotshoe/memcached","operation":"Apply","fieldsV1":{"f:spec":{}}},
               {"manager":"hotshoe-not","operation":"Apply","fieldsV1":{"f:y":{}}}]},
             "spec":{"replicas":2,"paused":true},"status":{"replicas":2}}"#;
-        let object = Object::read(json, &lens()).unwrap();
+        let object = Object::read(json, &kept_fields()).unwrap();
         assert_eq!(object.key, Key::new(Some("n"), "a"));
         assert_eq!((object.resource_version, object.generation, object.deleting), (42, 3, false));
         assert_eq!(object.controller.as_ref().map(|owner| &*owner.uid), Some("p"));
@@ -527,7 +527,7 @@ mod tests {
             "managedFields":[{{"manager":"hotshoe/memcached","operation":"Apply","fieldsV1":{{"f:{large}":{{}}}}}}]}},
             "spec":{{"replicas":"{large}"}},"status":{{"ready":1}}}}"#
         );
-        let whole = Object::read(&json, &Lens { status: true, ..lens() }).unwrap();
+        let whole = Object::read(&json, &KeptFields { status: true, ..kept_fields() }).unwrap();
         assert!(whole.content() > 200_000 && whole.reduced.is_none());
         let reduced = whole.clone().without_content(Reduced::NoParent);
         assert!(reduced.content() < 100 && reduced.held() < OBJECT_OVERHEAD_BYTES + 100);
@@ -544,7 +544,7 @@ mod tests {
             let json = format!(
                 r#"{{"metadata":{{"name":"a","ownerReferences":[{{"apiVersion":"c/v1","kind":"M","name":"{name}","uid":"p","controller":true}}]}}}}"#
             );
-            Object::read(&json, &lens()).unwrap().controller
+            Object::read(&json, &kept_fields()).unwrap().controller
         };
         assert!(of(&"x".repeat(MAX_NAME_BYTES)).is_some());
         assert!(of(&"x".repeat(MAX_REFERENCE_BYTES + 1)).is_none());
@@ -556,8 +556,8 @@ mod tests {
         let spec = format!(
             r#"{{"pod":"web-0","deep":{{"\u0065r":"x"}},"example.com/x":"y","count":3,"list":["a"],"none":"","long":"{long}"}}"#
         );
-        let lens = Lens { projection: Projection::new(&["spec"]), ..lens() };
-        let object = Object::read(&format!(r#"{{"metadata":{{"name":"a"}},"spec":{spec}}}"#), &lens).unwrap();
+        let kept_fields = KeptFields { projection: Projection::new(&["spec"]), ..kept_fields() };
+        let object = Object::read(&format!(r#"{{"metadata":{{"name":"a"}},"spec":{spec}}}"#), &kept_fields).unwrap();
         let found = |path: &str| object.name_at(path).map(|name| name.to_string());
         assert_eq!(found("spec.pod").as_deref(), Some("web-0"));
         assert_eq!(found("spec.deep.er").as_deref(), Some("x"));
@@ -573,8 +573,8 @@ mod tests {
     fn a_status_that_plugins_see_whole_is_kept_once() {
         let json = r#"{"metadata":{"name":"a"},"spec":{"replicas":1},"status":{"ready":1,"word":"a long one"}}"#;
         let read = |fields: &[&str], status| {
-            let lens = Lens { projection: Projection::new(fields), labels: Vec::new(), status };
-            Object::read(json, &lens).unwrap()
+            let kept_fields = KeptFields { projection: Projection::new(fields), labels: Vec::new(), status };
+            Object::read(json, &kept_fields).unwrap()
         };
         let status = r#"{"ready":1,"word":"a long one"}"#;
         for (fields, held_twice) in
@@ -596,7 +596,7 @@ mod tests {
             {{"manager":"z","operation":"Update","fieldsV1":{{"f:spec":{{}}}}}},{{"manager":"none","operation":"Update"}},
             {{"manager":"odd","operation":"Update","fieldsV1":["f:finalizers"]}}]}}}}"#
         );
-        let object = Object::read(&json, &lens()).unwrap();
+        let object = Object::read(&json, &kept_fields()).unwrap();
         let setters = |finalizer| object.setters_of(finalizer).collect::<Vec<_>>();
         assert_eq!((setters("a/1"), setters("a/2"), setters("a/3")), (vec!["x", "y"], vec!["y"], vec![]));
     }
@@ -617,7 +617,7 @@ mod tests {
     fn marks_of_a_parent_change_with_its_labels_and_annotations() {
         let marks = |metadata: &str, status| {
             let json = format!(r#"{{"metadata":{{"name":"a",{metadata}}}}}"#);
-            Object::read(&json, &Lens { status, ..lens() }).unwrap().marks
+            Object::read(&json, &KeptFields { status, ..kept_fields() }).unwrap().marks
         };
         let (plain, marked) = (r#""resourceVersion":"1""#, r#""annotations":{"a":"b"}"#);
         assert_eq!(marks(plain, true), marks(r#""resourceVersion":"2""#, true));
@@ -628,7 +628,7 @@ mod tests {
 
     #[test]
     fn an_object_with_only_a_name_is_read() {
-        let object = Object::read(r#"{"metadata":{"name":"a"}}"#, &lens()).unwrap();
+        let object = Object::read(r#"{"metadata":{"name":"a"}}"#, &kept_fields()).unwrap();
         assert_eq!(object.resource_version, 0);
         assert!(object.controller.is_none());
     }

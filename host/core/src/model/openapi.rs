@@ -14,7 +14,7 @@ use crate::model::kind::Kind;
 
 /// Whether the schema of a status has a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
+pub enum FieldPresence {
     /// It has the field, or keeps fields that it does not name.
     Present,
     /// It has no such field, or one of another type.
@@ -28,7 +28,7 @@ pub enum Room {
 ///
 /// # Errors
 /// If the text is no OpenAPI document.
-pub fn room_for_generation(document: &str, kind: &Kind) -> serde_json::Result<Option<Room>> {
+pub fn room_for_generation(document: &str, kind: &Kind) -> serde_json::Result<Option<FieldPresence>> {
     let document: Document<'_> = serde_json::from_str(document)?;
     let schema = document.components.schemas.values().find(|schema| schema.is_of(kind));
     schema.map(Schema::room).transpose()
@@ -75,14 +75,14 @@ impl Schema<'_> {
         self.kinds.iter().any(is_it)
     }
 
-    fn room(&self) -> serde_json::Result<Room> {
+    fn room(&self) -> serde_json::Result<FieldPresence> {
         // Where the API server could not use the schema, it publishes none.
-        let Some(properties) = self.properties else { return Ok(Room::Unclear) };
+        let Some(properties) = self.properties else { return Ok(FieldPresence::Unclear) };
         let Properties { status } = serde_json::from_str(properties.get())?;
         Ok(match status {
             Some(status) => status.room(),
-            None if self.preserves => Room::Present,
-            None => Room::Absent,
+            None if self.preserves => FieldPresence::Present,
+            None => FieldPresence::Absent,
         })
     }
 }
@@ -124,24 +124,24 @@ struct Field<'d> {
 }
 
 impl Status<'_> {
-    fn room(&self) -> Room {
+    fn room(&self) -> FieldPresence {
         match &self.properties.observed_generation {
             Some(field) => field.room(),
-            None if self.preserves => Room::Present,
-            None if self.additional_properties.is_some() => Room::Unclear,
-            None if self.type_.as_deref() == Some("object") => Room::Absent,
-            None => Room::Unclear,
+            None if self.preserves => FieldPresence::Present,
+            None if self.additional_properties.is_some() => FieldPresence::Unclear,
+            None if self.type_.as_deref() == Some("object") => FieldPresence::Absent,
+            None => FieldPresence::Unclear,
         }
     }
 }
 
 impl Field<'_> {
-    fn room(&self) -> Room {
+    fn room(&self) -> FieldPresence {
         match self.type_.as_deref() {
-            Some("integer" | "number") => Room::Present,
-            Some(_) => Room::Absent,
-            None if self.is_int_or_string || self.preserves => Room::Present,
-            None => Room::Unclear,
+            Some("integer" | "number") => FieldPresence::Present,
+            Some(_) => FieldPresence::Absent,
+            None if self.is_int_or_string || self.preserves => FieldPresence::Present,
+            None => FieldPresence::Unclear,
         }
     }
 }
@@ -181,11 +181,11 @@ mod tests {
         document.to_string()
     }
 
-    fn room(schema: Value) -> Room {
+    fn room(schema: Value) -> FieldPresence {
         room_for_generation(&document(schema), &demo()).unwrap().unwrap()
     }
 
-    fn room_of_status(status: Value) -> Room {
+    fn room_of_status(status: Value) -> FieldPresence {
         room(json!({ "properties": { "status": status } }))
     }
 
@@ -201,9 +201,12 @@ mod tests {
             preserves(),
             json!({ "x-kubernetes-preserve-unknown-fields": true, "properties": { "word": { "type": "string" } } }),
         ] {
-            assert_eq!(room_of_status(status.clone()), Room::Present, "{status}");
+            assert_eq!(room_of_status(status.clone()), FieldPresence::Present, "{status}");
         }
-        assert_eq!(room(json!({ "properties": {}, "x-kubernetes-preserve-unknown-fields": true })), Room::Present);
+        assert_eq!(
+            room(json!({ "properties": {}, "x-kubernetes-preserve-unknown-fields": true })),
+            FieldPresence::Present
+        );
     }
 
     #[test]
@@ -219,13 +222,13 @@ mod tests {
                 "properties": { "observedGeneration": { "type": "string" } },
             }),
         ] {
-            assert_eq!(room_of_status(status.clone()), Room::Absent, "{status}");
+            assert_eq!(room_of_status(status.clone()), FieldPresence::Absent, "{status}");
         }
-        assert_eq!(room(json!({ "properties": { "spec": {} } })), Room::Absent);
+        assert_eq!(room(json!({ "properties": { "spec": {} } })), FieldPresence::Absent);
         // What the whole object keeps does not hold for a status that has a schema of its own.
         let whole =
             json!({ "x-kubernetes-preserve-unknown-fields": true, "properties": { "status": { "type": "object" } } });
-        assert_eq!(room(whole), Room::Absent);
+        assert_eq!(room(whole), FieldPresence::Absent);
     }
 
     #[test]
@@ -237,9 +240,9 @@ mod tests {
             json!({ "type": "object", "additionalProperties": { "type": "integer" } }),
             json!({ "type": "object", "properties": { "observedGeneration": { "oneOf": [] } } }),
         ] {
-            assert_eq!(room_of_status(status.clone()), Room::Unclear, "{status}");
+            assert_eq!(room_of_status(status.clone()), FieldPresence::Unclear, "{status}");
         }
-        assert_eq!(room(json!({})), Room::Unclear);
+        assert_eq!(room(json!({})), FieldPresence::Unclear);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::cli::target::OnePlugin;
 use crate::cli::terminal;
 use crate::cli::terminal::Output;
 use crate::server::verb::AdminVerb;
-use hotshoe_operator::reconcile::slot::Refused;
+use hotshoe_operator::reconcile::slot::RefusedComponent;
 use hotshoe_operator::rollout::status::PluginStatus;
 
 /// Have a running host activate the component that is there now
@@ -54,7 +54,7 @@ fn report(plugin: &PluginStatus) -> bool {
     if let Some(why) = file_refused {
         terminal::note(format_args!("plugin.yaml is rejected, and the last valid one stays in effect: {why}"));
     }
-    if let Some(Refused { digest, reason, message }) = &plugin.refused {
+    if let Some(RefusedComponent { digest, reason, message }) = &plugin.refused {
         terminal::note(format_args!("not activated: {}: {reason}: {message}", or_dash(*digest)));
         match plugin.digest {
             Some(digest) => terminal::note(format_args!("{} stays on {digest}", plugin.name)),

@@ -41,7 +41,7 @@ use hotshoe_operator::fleet::Fleet;
 use hotshoe_operator::fleet::objects::Objects;
 use hotshoe_operator::rollout;
 use hotshoe_operator::rollout::definition::Definition;
-use hotshoe_operator::rollout::history::{FETCHED, Room};
+use hotshoe_operator::rollout::history::{DiskSpace, FETCHED};
 use hotshoe_operator::rollout::managed_plugin::Shared;
 use hotshoe_operator::telemetry::log_format;
 use hotshoe_operator::telemetry::log_format::LineFormat;
@@ -229,7 +229,7 @@ impl Args {
             cluster,
             metrics: metrics.clone(),
             engine,
-            room: Arc::new(Room::new(self.cache_bytes, compiler.cache())),
+            room: Arc::new(DiskSpace::new(self.cache_bytes, compiler.cache())),
             compiler,
             puller: Puller::with(children.clone()),
             kept: self.cache.clone().or_else(compile::cache_dir),

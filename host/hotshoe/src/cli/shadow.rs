@@ -14,7 +14,7 @@ use hotshoe_core::compare::finalizers::FinalizerChange;
 use hotshoe_core::compare::json_diff::Field;
 use hotshoe_core::compare::{Changed, Difference, Failed, Named};
 use hotshoe_core::model::sanitize::clean;
-use hotshoe_operator::reconcile::slot::Refused;
+use hotshoe_operator::reconcile::slot::RefusedComponent;
 use hotshoe_operator::rollout::dry_run::Line;
 use hotshoe_operator::shadow::summary::Summary;
 
@@ -218,7 +218,7 @@ impl Page {
         if let Some(why) = &summary.stopped {
             self.line(&format!("\nThe run was ended: {why}"));
         }
-        if let Some(Refused { reason, message, .. }) = &summary.refused {
+        if let Some(RefusedComponent { reason, message, .. }) = &summary.refused {
             self.line(&format!(
                 "\nA reload would not activate it: {reason}: {}",
                 clean(message.clone(), MAX_TEXT_BYTES)

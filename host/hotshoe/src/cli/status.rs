@@ -12,7 +12,7 @@ use hotshoe_core::flow::circuit::State;
 use hotshoe_core::flow::circuit_breaker::{BreakerStatus, NamespaceCircuit};
 use hotshoe_core::flow::unanswered::UnansweredWritesStatus;
 use hotshoe_core::model::digest::Digest;
-use hotshoe_operator::reconcile::slot::Refused;
+use hotshoe_operator::reconcile::slot::RefusedComponent;
 use hotshoe_operator::reconcile::survey::{Deleting, Stalled, StalledParent};
 use hotshoe_operator::rollout::status::{MemoryStatus, PluginFileStatus, PluginStatus, Trouble};
 
@@ -191,10 +191,9 @@ fn plugin_file_notes(file: &PluginFileStatus) -> impl Iterator<Item = String> {
 
 /// Says which component is not active, and which earlier ones are not kept.
 fn revision_notes(plugin: &PluginStatus) -> impl Iterator<Item = String> {
-    let refused = plugin
-        .refused
-        .as_ref()
-        .map(|Refused { digest, reason, message }| format!("not activated: {}: {reason}: {message}", or_dash(*digest)));
+    let refused = plugin.refused.as_ref().map(|RefusedComponent { digest, reason, message }| {
+        format!("not activated: {}: {reason}: {message}", or_dash(*digest))
+    });
     let not_kept = plugin
         .history_failing
         .as_ref()

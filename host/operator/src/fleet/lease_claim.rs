@@ -15,7 +15,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::config::plugin_resource::PluginStatus;
-use crate::fleet::described::Described;
+use crate::fleet::parsed_plugin::ParsedPlugin;
 use hotshoe_cluster::client::Cluster;
 use hotshoe_cluster::discovery::Resource;
 use hotshoe_cluster::error::ApiError;
@@ -68,7 +68,7 @@ impl LeaseClaim {
     }
 
     /// Compares the claim in the status with ours. `term` is the term in which this host holds its Lease, if it does.
-    pub(super) async fn compare(&mut self, described: &Described, term: Option<u64>) -> Standing {
+    pub(super) async fn compare(&mut self, described: &ParsedPlugin, term: Option<u64>) -> Standing {
         let theirs = described.status.lease.as_deref();
         if theirs == self.ours.as_deref() {
             (self.others, self.claimed) = (None, theirs.map(|_| (described.object.clone(), term)));
@@ -159,7 +159,7 @@ mod tests {
     use crate::config::plugin_resource::{GROUP, PLURAL, VERSION};
     use crate::served;
     use hotshoe_cluster::shared_watch::Scope;
-    use hotshoe_core::model::object::Lens;
+    use hotshoe_core::model::object::KeptFields;
     use hotshoe_core::model::projection::Projection;
 
     const OURS: &str = "system/ours";
@@ -213,13 +213,13 @@ mod tests {
     }
 
     fn watch() -> Arc<SharedWatch> {
-        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: true };
-        SharedWatch::within(Arc::default(), Scope::new(resource().kind, ""), lens, "system".into())
+        let kept_fields = KeptFields { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: true };
+        SharedWatch::within(Arc::default(), Scope::new(resource().kind, ""), kept_fields, "system".into())
     }
 
     /// Returns an object whose status names this Lease.
-    fn described(lease: Option<&str>) -> Described {
-        Described::read(Arc::new(watch().read(&object("u", lease).to_string()).unwrap()))
+    fn described(lease: Option<&str>) -> ParsedPlugin {
+        ParsedPlugin::read(Arc::new(watch().read(&object("u", lease).to_string()).unwrap()))
     }
 
     /// Returns the claim of a host with this Lease.

@@ -14,11 +14,11 @@
 //! | `events.rs` | the Events about an object, from the changes of its status |
 //! | `verdict.rs` | runs a component that waits for approval in the shadow of the active one |
 
-mod described;
 mod events;
 mod lease_claim;
 mod object_task;
 pub mod objects;
+mod parsed_plugin;
 mod remembered;
 mod removal;
 mod running;

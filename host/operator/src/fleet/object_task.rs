@@ -13,9 +13,9 @@ use tokio::sync::{Notify, Semaphore, watch};
 use crate::config::PluginConfig;
 use crate::config::manifest::DeletionPolicy;
 use crate::config::plugin_resource::{FINALIZER, PluginStatus};
-use crate::fleet::described::Described;
 use crate::fleet::events::of_change;
 use crate::fleet::lease_claim::{LeaseClaim, Standing};
+use crate::fleet::parsed_plugin::ParsedPlugin;
 use crate::fleet::remembered::{ANNOTATION, Remembered};
 use crate::fleet::removal::{Progress, Removal};
 use crate::fleet::running::{RETRY_PAUSE, Running};
@@ -28,7 +28,7 @@ use crate::rollout::fetch;
 use crate::rollout::managed_plugin::Shared;
 use hotshoe_cluster::discovery::Resource;
 use hotshoe_cluster::error::ApiError;
-use hotshoe_cluster::events::Note;
+use hotshoe_cluster::events::EventRecord;
 use hotshoe_cluster::identity::Permit;
 use hotshoe_cluster::plugin_object;
 use hotshoe_cluster::shared_watch::{Health, Role, SharedWatch};
@@ -60,7 +60,7 @@ pub(super) struct Context {
 #[derive(Clone, Default)]
 pub(super) struct View {
     /// The object; none once it is gone.
-    pub(super) described: Option<Arc<Described>>,
+    pub(super) described: Option<Arc<ParsedPlugin>>,
     /// The older plugin that has its parents, or some of them.
     pub(super) taken: Option<Taken>,
 }
@@ -153,7 +153,7 @@ impl ObjectTask {
 
     /// Claims the object for the hosts of this Lease, or stops the plugin while others work for the object. Returns
     /// whether this host may.
-    async fn has_claim(&mut self, described: &Described) -> bool {
+    async fn has_claim(&mut self, described: &ParsedPlugin) -> bool {
         let term = self.permit().map(|permit| permit.term());
         match self.claim.compare(described, term).await {
             Standing::Works => true,
@@ -174,7 +174,7 @@ impl ObjectTask {
                 // A host that stands by waits until the one that holds the Lease has claimed the object.
                 if let Some(permit) = self.permit().filter(|_| !self.waits_for_retry()) {
                     let claimed = self.claim.write(&described.object, &permit).await;
-                    self.learn(claimed);
+                    self.store_reply(claimed);
                 }
                 self.claim.may_work(term)
             }
@@ -182,7 +182,7 @@ impl ObjectTask {
     }
 
     /// Runs the plugin as its object describes. Returns why it does not run, or is about to be removed.
-    async fn advance(&mut self, described: &Described, taken: Option<&Taken>) -> Option<Obstacle> {
+    async fn advance(&mut self, described: &ParsedPlugin, taken: Option<&Taken>) -> Option<Obstacle> {
         if described.object.deleting {
             // Until it is removed, it serves as its object says now.
             if described.plugin.is_ok()
@@ -218,7 +218,7 @@ impl ObjectTask {
         None
     }
 
-    async fn start(&mut self, described: &Described) -> anyhow::Result<()> {
+    async fn start(&mut self, described: &ParsedPlugin) -> anyhow::Result<()> {
         let (shared, uid) = (&self.context.shared, described.object.uid.clone());
         let config = PluginConfig::of_object(&described.json, &uid, &shared.host)?;
         shared.host.parentage.note_named(&config.name, config.parent.as_ref());
@@ -260,7 +260,7 @@ impl ObjectTask {
     }
 
     /// Removes a plugin as far as its parents allow now. Returns what keeps it.
-    async fn remove(&mut self, described: &Described, taken: Option<&Taken>) -> Option<Obstacle> {
+    async fn remove(&mut self, described: &ParsedPlugin, taken: Option<&Taken>) -> Option<Obstacle> {
         if !described.has_finalizer() {
             self.discard().await;
             return None;
@@ -287,7 +287,7 @@ impl ObjectTask {
                         &permit,
                     )
                     .await;
-                    self.learn(removed);
+                    self.store_reply(removed);
                     return None;
                 }
             },
@@ -301,7 +301,7 @@ impl ObjectTask {
     /// Does to the parents of a plugin that is to be removed what its deletion policy says. Returns how far it is.
     async fn advance_removal(
         &mut self,
-        described: &Described,
+        described: &ParsedPlugin,
         policy: DeletionPolicy,
         taken_by: Option<&str>,
         permit: &Permit,
@@ -340,7 +340,7 @@ impl ObjectTask {
 
     /// Starts a plugin that serves until its parents no longer need it, if it does not run: the host may have been
     /// started since its object was deleted.
-    async fn start_for_removal(&mut self, described: &Described) {
+    async fn start_for_removal(&mut self, described: &ParsedPlugin) {
         if self.running.is_some() {
             return;
         }
@@ -351,12 +351,12 @@ impl ObjectTask {
     }
 
     /// Returns whether the status has all finalizers that parents may have, so that they are known without the plugin.
-    fn finalizers_are_reported(&self, described: &Described) -> bool {
+    fn finalizers_are_reported(&self, described: &ParsedPlugin) -> bool {
         let reported = |finalizer: &String| described.status.finalizers.contains(finalizer);
         self.running.as_ref().is_none_or(|running| running.plugin.finalizers().iter().all(reported))
     }
 
-    async fn add_finalizer(&mut self, described: &Described) {
+    async fn add_finalizer(&mut self, described: &ParsedPlugin) {
         let Some(permit) = self.permit().filter(|_| !self.waits_for_retry()) else {
             return;
         };
@@ -366,7 +366,7 @@ impl ObjectTask {
         let remembered = Remembered::of(&object.uid, &described.status);
         let note = (ANNOTATION, &*remembered);
         let added = plugin_object::add_finalizer(cluster, resource, object, FINALIZER, note, &permit).await;
-        self.learn(added);
+        self.store_reply(added);
     }
 
     /// Returns the permit to write to an object, if this host holds the Lease of the plugin.
@@ -376,7 +376,7 @@ impl ObjectTask {
     }
 
     /// Writes the status of a plugin if it has changed.
-    async fn report(&mut self, described: &Described, obstacle: Option<&Obstacle>) {
+    async fn report(&mut self, described: &ParsedPlugin, obstacle: Option<&Obstacle>) {
         let Some(permit) = self.permit() else { return };
         if self.waits_for_retry() || (described.object.deleting && !described.has_finalizer()) {
             return;
@@ -394,7 +394,7 @@ impl ObjectTask {
             // Before the status: what this host does must not be forgotten if it ends in between.
             let written = self.remember(described, &remembered, &permit).await;
             let failed = written.is_err();
-            self.learn(written);
+            self.store_reply(written);
             if failed {
                 return;
             }
@@ -410,11 +410,11 @@ impl ObjectTask {
             self.applied = (became != next).then_some((next, became));
             reply
         });
-        self.learn(reply);
+        self.store_reply(reply);
     }
 
     /// Writes what this host remembers of the plugin.
-    async fn remember(&self, described: &Described, text: &str, permit: &Permit) -> Result<String, ApiError> {
+    async fn remember(&self, described: &ParsedPlugin, text: &str, permit: &Permit) -> Result<String, ApiError> {
         let Context { shared, resource, .. } = &*self.context;
         plugin_object::annotate(&shared.cluster, resource, &described.object, (ANNOTATION, text), permit).await
     }
@@ -423,7 +423,7 @@ impl ObjectTask {
     /// Returns the API server's reply, and the status in it.
     async fn write_status(
         &self,
-        described: &Described,
+        described: &ParsedPlugin,
         next: &PluginStatus,
         permit: &Permit,
     ) -> Result<(String, PluginStatus), ApiError> {
@@ -444,14 +444,14 @@ impl ObjectTask {
     }
 
     /// Records Events about what is new in a status.
-    fn record_events(&self, described: &Described, next: &PluginStatus, permit: &Permit) {
+    fn record_events(&self, described: &ParsedPlugin, next: &PluginStatus, permit: &Permit) {
         for event in of_change(&described.status, next) {
             self.record(described, next.digest.as_deref(), event, permit);
         }
     }
 
-    fn record(&self, described: &Described, digest: Option<&str>, event: Event, permit: &Permit) {
-        let note = Note {
+    fn record(&self, described: &ParsedPlugin, digest: Option<&str>, event: Event, permit: &Permit) {
+        let note = EventRecord {
             about: self.context.resource.reference(&described.object.key),
             uid: described.object.uid.to_string(),
             plugin: self.name.clone(),
@@ -467,7 +467,7 @@ impl ObjectTask {
     /// Adds a rollback by this host to the history in the object of a plugin whose parents are spread over several
     /// hosts. All else in the status is written by the host that holds the Lease of the plugin, which follows the
     /// rollback.
-    async fn report_rollback(&mut self, described: &Described) {
+    async fn report_rollback(&mut self, described: &ParsedPlugin) {
         let plugin = self.running.as_ref().map(|running| &running.plugin);
         let entry = plugin.and_then(|plugin| plugin.unreported_rollback(&described.history()));
         let Some(entry) = entry.and_then(|entry| serde_json::to_value(entry).ok()) else { return };
@@ -480,7 +480,7 @@ impl ObjectTask {
         let status = PluginStatus { history, ..described.status.clone() };
         let remembered = Remembered::of(&described.object.uid, &status);
         let written = self.remember(described, &remembered, &permit).await;
-        self.learn(written);
+        self.store_reply(written);
     }
 
     fn waits_for_retry(&self) -> bool {
@@ -489,10 +489,10 @@ impl ObjectTask {
 
     /// Stores the object of a reply, so that the next turn knows what was written. After a failure, pauses further
     /// writes to the object.
-    fn learn(&mut self, reply: Result<String, ApiError>) {
+    fn store_reply(&mut self, reply: Result<String, ApiError>) {
         match reply {
             Ok(object) => {
-                drop(self.context.watch.learn(&object, (HOST_MANAGER, Role::Parent)));
+                drop(self.context.watch.store_reply(&object, (HOST_MANAGER, Role::Parent)));
                 self.context.woken.notify_one();
             }
             // The object was changed or deleted meanwhile: the watch will show that.

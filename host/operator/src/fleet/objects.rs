@@ -21,8 +21,8 @@ use tracing::Instrument;
 use crate::config::manifest::KIND;
 use crate::config::plugin_resource::{GROUP, PLURAL, VERSION};
 use crate::fleet::Fleet;
-use crate::fleet::described::Described;
 use crate::fleet::object_task::{Context, ObjectTask, REMOVALS_AT_ONCE, Taken, View};
+use crate::fleet::parsed_plugin::ParsedPlugin;
 use crate::fleet::remembered::ANNOTATION;
 use crate::rollout::managed_plugin::Shared;
 use hotshoe_cluster::plugin_object;
@@ -40,7 +40,7 @@ const PASS_INTERVAL: Duration = Duration::from_secs(1);
 pub struct Objects {
     context: Arc<Context>,
     /// The parsed objects, the oldest first. Each version of an object is parsed only once.
-    described: Vec<Arc<Described>>,
+    described: Vec<Arc<ParsedPlugin>>,
     /// The tasks by the names of their objects. A task ends once its object is gone and its plugin is stopped.
     tasks: BTreeMap<Arc<str>, Task>,
 }
@@ -50,7 +50,7 @@ struct Task {
     runs: watch::Receiver<bool>,
     handle: JoinHandle<()>,
     /// The object as it was seen last.
-    last: Arc<Described>,
+    last: Arc<ParsedPlugin>,
 }
 
 impl Objects {
@@ -104,7 +104,7 @@ impl Objects {
         }
     }
 
-    fn show(&mut self, described: &Arc<Described>, view: View) {
+    fn show(&mut self, described: &Arc<ParsedPlugin>, view: View) {
         match self.tasks.get_mut(described.name()) {
             Some(task) => {
                 task.last = described.clone();
@@ -124,7 +124,7 @@ impl Objects {
 
     /// Notes the parents of a plugin that is about to be started. Tasks start in any order, and an older plugin must
     /// not lose its parents to a newer one.
-    fn note_parents(&self, described: &Described, view: &View) {
+    fn note_parents(&self, described: &ParsedPlugin, view: &View) {
         let (Ok(plugin), None, false) = (&described.plugin, &view.taken, described.object.deleting) else { return };
         let (name, parentage) = (described.name().into(), &self.context.shared.host.parentage);
         parentage.note_named(&name, plugin.spec.parent.as_ref());
@@ -134,18 +134,18 @@ impl Objects {
     }
 
     /// Parses the objects that have changed, and returns all.
-    fn read(&mut self) -> Vec<Arc<Described>> {
+    fn read(&mut self) -> Vec<Arc<ParsedPlugin>> {
         let before = std::mem::take(&mut self.described);
         let read = |object: Arc<Object>| {
             let known = before.iter().find(|known| Arc::ptr_eq(&known.object, &object));
-            known.cloned().unwrap_or_else(|| Arc::new(Described::read(object)))
+            known.cloned().unwrap_or_else(|| Arc::new(ParsedPlugin::read(object)))
         };
         self.described = self.context.watch.cache.all(|_| true).into_iter().map(read).collect();
         self.described.sort_by(|a, b| (&a.created, &a.object.key).cmp(&(&b.created, &b.object.key)));
         self.described.clone()
     }
 
-    fn view(&self, described: &Arc<Described>, objects: &[Arc<Described>]) -> View {
+    fn view(&self, described: &Arc<ParsedPlugin>, objects: &[Arc<ParsedPlugin>]) -> View {
         let stopping = self.tasks.values().map(|task| &task.last).filter(|last| {
             let is_shown = objects.iter().any(|described| described.name() == last.name());
             !is_shown && self.runs(last.name())
@@ -167,7 +167,7 @@ impl Objects {
 
     /// Returns a plugin's claim to its parents: those that the object names, or that the plugin has though the object
     /// is invalid now, or else all of the kind that its revisions had.
-    fn claim<'a>(&self, described: &'a Described) -> Claim<'a> {
+    fn claim<'a>(&self, described: &'a ParsedPlugin) -> Claim<'a> {
         let running = || self.context.fleet.find(described.name()).ok().map(|plugin| plugin.plugin());
         let named = match &described.plugin {
             Ok(plugin) => plugin.spec.parent.clone(),

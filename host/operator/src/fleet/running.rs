@@ -9,7 +9,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
 use crate::config::PluginConfig;
-use crate::fleet::described::Described;
+use crate::fleet::parsed_plugin::ParsedPlugin;
 use crate::fleet::status::Known;
 use crate::fleet::verdict::Verdicts;
 use crate::rollout::history::Entry;
@@ -57,7 +57,7 @@ impl Running {
     }
 
     /// Passes the description of the object to the rollout, if it has changed.
-    pub(super) fn redefine(&mut self, described: &Described, shared: &Shared) {
+    pub(super) fn redefine(&mut self, described: &ParsedPlugin, shared: &Shared) {
         if **self.definition.borrow() != *described.json {
             let wanted = PluginConfig::of_object(&described.json, &self.uid, &shared.host).ok();
             self.wanted = wanted.map(|wanted| (wanted.digest, wanted.wanted));

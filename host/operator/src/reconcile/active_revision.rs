@@ -184,17 +184,17 @@ fn read_beside<'a>(
 mod tests {
     use super::*;
     use hotshoe_cluster::shared_watch::Scope;
-    use hotshoe_core::model::object::Lens;
+    use hotshoe_core::model::object::KeptFields;
     use hotshoe_core::model::projection::Projection;
 
     #[test]
     fn what_a_plugin_reads_is_held_for_it_once_and_its_parents_are_counted_elsewhere() {
-        let lens = Lens { projection: Projection::new(&["data"]), labels: Vec::new(), status: false };
+        let kept_fields = KeptFields { projection: Projection::new(&["data"]), labels: Vec::new(), status: false };
         let watch = |kind: &str, bytes: usize| {
             let watch = SharedWatch::within(
                 Arc::default(),
                 Scope::new(Kind::new("", "v1", kind), ""),
-                lens.clone(),
+                kept_fields.clone(),
                 "host".into(),
             );
             let text = "x".repeat(bytes);

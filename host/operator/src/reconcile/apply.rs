@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::config::REQUEUE;
-use crate::reconcile::acts;
-use crate::reconcile::acts::Act;
+use crate::reconcile::audit_log;
+use crate::reconcile::audit_log::Change;
 use crate::reconcile::check::{Checked, Planned, Target};
 use crate::reconcile::error::{CONDITIONS_NOT_WRITTEN, Error};
 use crate::reconcile::events;
@@ -131,7 +131,7 @@ fn signal_written(pass: &mut Pass<'_>, unanswered: &[ApiError]) {
 }
 
 async fn write(pass: &mut Pass<'_>, observed: &Observed, checked: Checked) -> Result<WriteOutcome, Error> {
-    let Checked { decision, target, status, intent, .. } = checked;
+    let Checked { decision, target, status, desired_fingerprint, .. } = checked;
     let mut written = WriteOutcome::default();
     pass.state.set_timer(requeue(&decision));
     match target {
@@ -144,7 +144,7 @@ async fn write(pass: &mut Pass<'_>, observed: &Observed, checked: Checked) -> Re
             let about = InSync {
                 basis: pass.active.basis,
                 manager: pass.controller.writer.manager(),
-                desired: intent.children,
+                desired: desired_fingerprint.children,
             };
             state.in_sync =
                 (in_sync && is_complete).then(|| sync_fingerprint(&pass.controller.hasher, about, &children));
@@ -299,7 +299,7 @@ fn note_child(
                     written.applied.push((reference.kind, object));
                 }
                 _ => {
-                    acts::log(pass, Act::Deleted(&reference));
+                    audit_log::log(pass, Change::Deleted(&reference));
                     written.pruned.extend(observed.child(&reference).map(|live| live.uid.clone()));
                 }
             }
@@ -323,10 +323,10 @@ fn note_applied(pass: &mut Pass<'_>, observed: &Observed, object: &Object, apply
     match observed.child(&desired.reference) {
         Some(before) if before.uid == object.uid => {
             if before.resource_version != object.resource_version {
-                acts::log(pass, Act::Changed(&desired.reference, fields));
+                audit_log::log(pass, Change::Changed(&desired.reference, fields));
             }
         }
-        _ => acts::log(pass, Act::Created(&desired.reference)),
+        _ => audit_log::log(pass, Change::Created(&desired.reference)),
     }
     let (manager, controller, state) = (pass.manager(), pass.controller, &mut pass.state);
     state.contention.applied(desired, Instant::now(), &controller.hasher);
@@ -411,9 +411,9 @@ async fn write_status(
         let Some(desired) = without.body else { return Ok(()) };
         reply = writer.apply_status(&pass.active.resource(), &parent, desired, pass.permit).await;
     }
-    match writer.learn_parent(watch, &pass.active.resource(), &parent, reply).await {
+    match writer.store_parent(watch, &pass.active.resource(), &parent, reply).await {
         Ok(parent) => {
-            acts::log(pass, Act::StatusChanged);
+            audit_log::log(pass, Change::StatusChanged);
             written.parent = Some(parent.clone());
             drop_predecessors_status(pass, parent, written).await?;
         }
@@ -461,7 +461,7 @@ async fn drop_predecessors_status(
             continue;
         }
         let reply = writer.drop_status_of(manager, &active.resource(), &parent, pass.permit).await;
-        parent = match writer.learn_parent(&active.parents.watch, &active.resource(), &parent, reply).await {
+        parent = match writer.store_parent(&active.parents.watch, &active.resource(), &parent, reply).await {
             Ok(parent) => parent,
             Err(error) if error.code == 409 => {
                 written.retry_soon = true;
@@ -469,7 +469,7 @@ async fn drop_predecessors_status(
             }
             Err(error) => return Err(error.into()),
         };
-        acts::log(pass, Act::StatusChanged);
+        audit_log::log(pass, Change::StatusChanged);
         written.parent = Some(parent.clone());
     }
     Ok(())

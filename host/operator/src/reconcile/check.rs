@@ -17,13 +17,13 @@ use hotshoe_cluster::discovery::{Kinds, Resource};
 use hotshoe_cluster::shared_watch::SharedWatch;
 use hotshoe_cluster::view::held_by_namespace;
 use hotshoe_core::check;
-use hotshoe_core::check::memory_quota::{Quota, Room};
+use hotshoe_core::check::memory_quota::{DecisionMemory, Quota};
 use hotshoe_core::check::{AdmittedDecision, Denial, Desired, Inadmissible, ObservedState, Stage};
 use hotshoe_core::diff;
 use hotshoe_core::diff::Plan;
 use hotshoe_core::diff::associative_lists::AssociativeLists;
 use hotshoe_core::diff::changed_fields::DesiredBefore;
-use hotshoe_core::flow::flapping::Intent;
+use hotshoe_core::flow::flapping::DesiredFingerprint;
 use hotshoe_core::model::decision::{Answer, Call, Children, Decision};
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::ObservedChildren;
@@ -74,7 +74,7 @@ impl Gate {
         let context = context_of(rules, reference, &observed.parent.uid);
         let (parent, children, quota) = (&*observed.parent, &observed.children, self.quota);
         let by_namespace = &|namespaces: &[_]| held_by_namespace(&self.owned, &self.plugin.name, namespaces);
-        let room = Room { shared: &self.plugin.memory, parent, children, quota, by_namespace };
+        let room = DecisionMemory { shared: &self.plugin.memory, parent, children, quota, by_namespace };
         let state = ObservedState { children: &observed.references(), room: Some(room) };
         check::admit(self.call, answer, state, &context)
     }
@@ -91,7 +91,7 @@ pub struct Checked {
     /// What must be written of the parent's status.
     pub status: StatusPlan,
     /// The fingerprints of the desired state.
-    pub intent: Intent,
+    pub desired_fingerprint: DesiredFingerprint,
 }
 
 /// What to do with the children.
@@ -151,17 +151,18 @@ impl Check {
     /// # Errors
     /// Why the answer is not admissible.
     pub fn run(&self, answer: Answer) -> Result<Checked, Inadmissible> {
-        let intent = answer.decision().map(|decision| self.intent(decision)).unwrap_or_default();
+        let desired_fingerprint =
+            answer.decision().map(|decision| self.desired_fingerprint(decision)).unwrap_or_default();
         match answer {
-            Answer::Decided(decision) if self.is_in_place(&decision, intent) => {
+            Answer::Decided(decision) if self.is_in_place(&decision, desired_fingerprint) => {
                 let status = self.status(&decision)?;
-                Ok(Checked { stage: Stage::Decided, decision, target: Target::InSync, status, intent })
+                Ok(Checked { stage: Stage::Decided, decision, target: Target::InSync, status, desired_fingerprint })
             }
             answer => {
                 let AdmittedDecision { stage, decision, desired } = self.gate.check(answer)?;
                 let target = desired.map_or(Target::Keep, |desired| Target::Exactly(self.plan(desired)));
                 let status = self.status(&decision)?;
-                Ok(Checked { stage, decision, target, status, intent })
+                Ok(Checked { stage, decision, target, status, desired_fingerprint })
             }
         }
     }
@@ -173,8 +174,8 @@ impl Check {
         StatusPlan::of(decision, parent, by)
     }
 
-    fn intent(&self, decision: &Decision) -> Intent {
-        Intent {
+    fn desired_fingerprint(&self, decision: &Decision) -> DesiredFingerprint {
+        DesiredFingerprint {
             children: decision.desired_children(&self.hasher),
             feedback: decision.feedback(self.gate.revision.own_status(), &self.hasher),
             about: beside_parent(&self.hasher, &self.gate.observed.shown),
@@ -183,8 +184,8 @@ impl Check {
 
     /// Returns whether desired and observed children are the same that were found in sync before. Checking and
     /// comparing them again would have the same result.
-    fn is_in_place(&self, decision: &Decision, intent: Intent) -> bool {
-        let about = InSync { basis: self.basis, manager: &self.manager, desired: intent.children };
+    fn is_in_place(&self, decision: &Decision, desired_fingerprint: DesiredFingerprint) -> bool {
+        let about = InSync { basis: self.basis, manager: &self.manager, desired: desired_fingerprint.children };
         self.gate.call == Call::Reconcile
             && is_in_place(&self.hasher, about, &self.gate.observed.children, decision, self.in_sync)
             && check::status::check_owner(decision, &self.resource.kind).is_ok()

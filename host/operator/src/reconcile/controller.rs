@@ -28,7 +28,7 @@ use hotshoe_cluster::events::Recorder;
 use hotshoe_cluster::shards::{RunningReconcile, Shards};
 use hotshoe_cluster::time::unix_seconds;
 use hotshoe_core::diff::associative_lists::AssociativeLists;
-use hotshoe_core::flow::circuit_breaker::{Scope, Trial, Turned};
+use hotshoe_core::flow::circuit_breaker::{Scope, ScopedTransition, Trial};
 use hotshoe_core::flow::rate_limit::OutputLimit;
 use hotshoe_core::flow::signal::Signal;
 use hotshoe_core::flow::unanswered::UnansweredWrites;
@@ -39,7 +39,7 @@ use hotshoe_core::model::object::Object;
 use hotshoe_sandbox::revision::Revision;
 
 /// The share of a plugin's parents that this host reconciles.
-pub struct Share {
+pub struct HostShare {
     /// The shards that this host holds.
     pub shards: Arc<Shards>,
     /// The one shard of all parents of the plugin; `None` if its parents are spread over the shards.
@@ -73,7 +73,7 @@ pub struct Controller {
     /// The metrics of the host.
     pub metrics: Arc<Metrics>,
     /// The share of the parents that this host reconciles.
-    pub share: Share,
+    pub share: HostShare,
     /// The active revision.
     pub slot: Slot<ActiveRevision>,
     /// The canary, which decides for some parents beside the active revision.
@@ -109,7 +109,7 @@ impl Controller {
         recorder: Recorder,
         kinds: Arc<Kinds>,
         metrics: Arc<Metrics>,
-        share: Share,
+        share: HostShare,
     ) -> Self {
         Self {
             name,
@@ -325,9 +325,9 @@ impl Controller {
             self.canary.health.probation.compare_with(self.health.probation.known());
         }
         match self.health_of(digest).record(digest, parent, trial, signals) {
-            Turned::No => {}
-            Turned::Closed(scope) => self.closed(&scope),
-            Turned::Open(scope, period) => self.opened(decided, &scope, period),
+            ScopedTransition::No => {}
+            ScopedTransition::Closed(scope) => self.closed(&scope),
+            ScopedTransition::Open(scope, period) => self.opened(decided, &scope, period),
         }
     }
 

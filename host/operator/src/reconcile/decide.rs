@@ -10,15 +10,15 @@ use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::check::{Check, Checked};
 use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
-use crate::reconcile::fingerprint::{backoff_basis, churn_basis, refusal_basis};
+use crate::reconcile::fingerprint::{backoff_basis, flapping_basis, refusal_basis};
 use crate::reconcile::observe::Observed;
 use crate::reconcile::pass::Pass;
 use crate::reconcile::requirements;
-use crate::reconcile::requirements::Room;
+use crate::reconcile::requirements::FetchBudget;
 use crate::telemetry::by_revision::End;
 use hotshoe_core::check::Inadmissible;
 use hotshoe_core::flow::circuit::ParentRecord;
-use hotshoe_core::flow::flapping::Intent;
+use hotshoe_core::flow::flapping::DesiredFingerprint;
 use hotshoe_core::flow::signal::Signal;
 use hotshoe_core::model::decision::{Answer, Call, Observation, Requirement};
 use hotshoe_core::model::kind::Kind;
@@ -89,23 +89,23 @@ async fn call_once(
 }
 
 /// Records the desired state. A revision flaps if its answers for an unchanged parent keep changing.
-pub fn note_intent(pass: &mut Pass<'_>, observed: &Observed, answer: Intent) {
+pub fn note_intent(pass: &mut Pass<'_>, observed: &Observed, answer: DesiredFingerprint) {
     let now = Instant::now();
-    let basis = churn_basis(pass.controller, pass.active, &observed.parent);
-    let churn = match pass.is_due {
-        true => pass.state.churn.then_on_time(basis, answer, now),
-        false => pass.state.churn.then(basis, answer, now),
+    let basis = flapping_basis(pass.controller, pass.active, &observed.parent);
+    let flapping = match pass.is_due {
+        true => pass.state.flapping.then_on_time(basis, answer, now),
+        false => pass.state.flapping.then(basis, answer, now),
     };
-    pass.state.churn = churn;
-    if churn.is_new(now) {
-        pass.signals.push(Signal::Flapped { endless: churn.is_endless(now) });
+    pass.state.flapping = flapping;
+    if flapping.is_new(now) {
+        pass.signals.push(Signal::Flapped { endless: flapping.is_endless(now) });
     }
 }
 
 /// Returns the pause of a parent on which the plugin flaps.
 pub fn flap_pause(pass: &Pass<'_>) -> Option<Duration> {
-    let basis = || churn_basis(pass.controller, pass.active, &pass.parent);
-    pass.state.churn.pause(Instant::now(), basis)
+    let basis = || flapping_basis(pass.controller, pass.active, &pass.parent);
+    pass.state.flapping.pause(Instant::now(), basis)
 }
 
 /// What is known of one call: its time, its memory and its log lines.
@@ -167,7 +167,7 @@ pub async fn ask<T: Send + 'static>(
 ) -> Result<T, Error> {
     *fetched = Fetched::default();
     let rounds = active.plugin.limits.request_rounds;
-    let mut room = Room::new(active.plugin.limits.fetched_bytes, &active.plugin.memory);
+    let mut room = FetchBudget::new(active.plugin.limits.fetched_bytes, &active.plugin.memory);
     for _ in 0..=rounds {
         let then = then.clone();
         let round = move |answer| match answer {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::reconcile::error::Error;
 use crate::reconcile::pass::Pass;
-use hotshoe_cluster::events::Note;
+use hotshoe_cluster::events::EventRecord;
 use hotshoe_core::flow::rate_limit::OutputLimit;
 use hotshoe_core::model::decision::Event;
 use hotshoe_core::model::sanitize;
@@ -55,7 +55,7 @@ pub async fn emit_first(pass: &mut Pass<'_>, events: &[Event]) -> Result<(), Err
     let controller = pass.controller;
     let mut is_written = true;
     for event in events {
-        let note = Note { once: true, ..note(pass, event) };
+        let note = EventRecord { once: true, ..note(pass, event) };
         // The Events behind one that is queued are queued, too.
         is_written = is_written && write_first(pass, &note).await?;
         if is_new(pass, event) && !is_written {
@@ -68,7 +68,7 @@ pub async fn emit_first(pass: &mut Pass<'_>, events: &[Event]) -> Result<(), Err
 }
 
 /// Writes an Event now. Returns `false` if it must be queued instead.
-async fn write_first(pass: &Pass<'_>, note: &Note) -> Result<bool, Error> {
+async fn write_first(pass: &Pass<'_>, note: &EventRecord) -> Result<bool, Error> {
     match pass.controller.recorder.ensure(note).await {
         Err(error) if pass.state.failures < MAX_WAITED_FAILURES => Err(error.into()),
         Err(_) => Ok(false),
@@ -81,14 +81,14 @@ fn is_new(pass: &mut Pass<'_>, event: &Event) -> bool {
     pass.state.is_new_event(fingerprint)
 }
 
-fn record(pass: &Pass<'_>, note: Note, limit: &OutputLimit) {
+fn record(pass: &Pass<'_>, note: EventRecord, limit: &OutputLimit) {
     if !limit.allows(1) || !pass.controller.recorder.record(note) {
         note_dropped(pass, limit);
     }
 }
 
-fn note(pass: &Pass<'_>, event: &Event) -> Note {
-    Note {
+fn note(pass: &Pass<'_>, event: &Event) -> EventRecord {
+    EventRecord {
         about: pass.reference(),
         uid: pass.parent.uid.to_string(),
         plugin: pass.controller.name.clone(),

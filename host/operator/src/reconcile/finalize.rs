@@ -18,9 +18,9 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use crate::reconcile::active_revision::ActiveRevision;
-use crate::reconcile::acts;
-use crate::reconcile::acts::Act;
 use crate::reconcile::apply;
+use crate::reconcile::audit_log;
+use crate::reconcile::audit_log::Change;
 use crate::reconcile::check::{Checked, Target};
 use crate::reconcile::controller::Controller;
 use crate::reconcile::decide;
@@ -57,7 +57,7 @@ pub async fn finalize(pass: &mut Pass<'_>) -> Result<Outcome, Error> {
         // Events. If the host stopped after the status write and before the Events, they would be lost.
         events::emit_first(pass, &cleanup.decision.events).await?;
         pass.state.cleaning_up = Some(Instant::now());
-        acts::log(pass, Act::DeletionBegun);
+        audit_log::log(pass, Change::DeletionBegun);
     }
     match cleanup.stage {
         Stage::Decided | Stage::Waiting => wait(pass, &observed, cleanup).await,
@@ -139,9 +139,9 @@ async fn remove_finalizer(pass: &Pass<'_>, parent: &Object, finalizer: &str) -> 
     let (controller, active) = (pass.controller, pass.active);
     let (writer, watch) = (&controller.writer, &active.parents.watch);
     let reply = writer.remove_finalizer(&active.resource(), parent, finalizer, pass.permit).await;
-    match writer.learn_parent(watch, &active.resource(), parent, reply).await {
+    match writer.store_parent(watch, &active.resource(), parent, reply).await {
         Ok(parent) => {
-            acts::log(pass, Act::FinalizerRemoved(finalizer));
+            audit_log::log(pass, Change::FinalizerRemoved(finalizer));
             Ok(released(pass, &parent))
         }
         Err(error) if error.is_gone() => Ok(Outcome::Released),
@@ -155,7 +155,7 @@ fn released(pass: &Pass<'_>, parent: &Object) -> Outcome {
     if is_left || orphaned_finalizer(pass.controller, pass.active, parent).is_some() {
         return Outcome::Changed;
     }
-    acts::log(pass, Act::DeletionDone);
+    audit_log::log(pass, Change::DeletionDone);
     Outcome::Released
 }
 

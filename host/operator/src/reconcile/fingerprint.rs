@@ -5,7 +5,7 @@
 //! | [`fingerprint`] | was exactly this state found settled before? | anything changes that the plugin sees or that our last writes left | only `now` changes |
 //! | [`backoff_basis`] | is a failed parent retried early? | the parent as shown, its finalizers or children, the grant or the revision changes | its status changes |
 //! | [`try_basis`] | does the count of its tries restart? | the parent but its status, the grant or the revision changes | other objects change |
-//! | [`churn_basis`] | may the plugin answer differently? | the parent but its status, or the revision changes | what is beside the parent changes |
+//! | [`flapping_basis`] | may the plugin answer differently? | the parent but its status, or the revision changes | what is beside the parent changes |
 //! | [`beside_parent`] | what was an answer about, beside the parent? | children, read objects, refusals or the configuration change | the parent changes |
 //! | [`sync_fingerprint`] | do desired and observed children still agree? | desired children, their ownership or the revision changes | the parent changes |
 //! | of a [`StatusPlan`](super::status_plan::StatusPlan) | is the status still current? | the stated status or the parent's version changes | children change |
@@ -50,12 +50,12 @@ fn as_applied(controller: &Controller, children: &ObservedChildren) -> Vec<u64> 
 /// edits one again and again would have the parent tried for ever.
 pub fn try_basis(controller: &Controller, active: &ActiveRevision, parent: &Object) -> u64 {
     let relabelled = controller.relabelled.load(Ordering::Acquire);
-    controller.hasher.hash_one((churn_basis(controller, active, parent), relabelled))
+    controller.hasher.hash_one((flapping_basis(controller, active, parent), relabelled))
 }
 
 /// Returns the fingerprint whose change is a reason for a different answer. As long as it stays the same, a different
 /// answer counts as flapping. Leaves out the status, which the plugin itself may have written.
-pub fn churn_basis(controller: &Controller, active: &ActiveRevision, parent: &Object) -> u64 {
+pub fn flapping_basis(controller: &Controller, active: &ActiveRevision, parent: &Object) -> u64 {
     controller.hasher.hash_one((parent.body_but_status(), parent.deleting, active.basis))
 }
 
@@ -148,16 +148,17 @@ mod tests {
 
     use super::*;
     use hotshoe_core::model::kind::Kind;
-    use hotshoe_core::model::object::Lens;
+    use hotshoe_core::model::object::KeptFields;
     use hotshoe_core::model::projection::Projection;
 
     #[test]
     fn what_is_known_about_all_parents_changes_with_each_of_them_and_not_with_their_order_or_status() {
         let hasher = RandomState::new();
         for is_builtin in [false, true] {
-            let lens = Lens { projection: Projection::new(&["spec", "data"]), labels: Vec::new(), status: !is_builtin };
+            let kept_fields =
+                KeptFields { projection: Projection::new(&["spec", "data"]), labels: Vec::new(), status: !is_builtin };
             let all = |objects: &[Value]| {
-                let read = |object: &Value| Object::read(&object.to_string(), &lens).unwrap();
+                let read = |object: &Value| Object::read(&object.to_string(), &kept_fields).unwrap();
                 let objects: Vec<Object> = objects.iter().map(read).collect();
                 all_but_status(&hasher, objects.iter(), is_builtin)
             };

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 
-use hotshoe_core::flow::circuit_breaker::{Breaker, Scope, Trial, Turned};
+use hotshoe_core::flow::circuit_breaker::{Breaker, Scope, ScopedTransition, Trial};
 use hotshoe_core::flow::probation::{Probation, RollbackVerdict};
 use hotshoe_core::flow::signal;
 use hotshoe_core::flow::signal::Signal;
@@ -25,11 +25,17 @@ pub struct Health {
 impl Health {
     /// Records what a pass over a parent showed about this revision, and ends the call's trial. Wakes
     /// [`Self::rollback_verdict`] if that leads to a verdict. Returns how it changed the circuits.
-    pub fn record(&self, digest: Digest, parent: &Key, trial: Option<Trial<'_>>, signals: &[Signal]) -> Turned {
+    pub fn record(
+        &self,
+        digest: Digest,
+        parent: &Key,
+        trial: Option<Trial<'_>>,
+        signals: &[Signal],
+    ) -> ScopedTransition {
         let now = Instant::now();
         self.probation.record(now, digest, parent, signals);
-        let turned = trial.map_or(Turned::No, |trial| trial.end(signal::strikes(signals), now));
-        if let Turned::Open(Scope::Plugin, _) = turned {
+        let turned = trial.map_or(ScopedTransition::No, |trial| trial.end(signal::strikes(signals), now));
+        if let ScopedTransition::Open(Scope::Plugin, _) = turned {
             self.probation.circuit_opened(now, digest);
         }
         if self.probation.has_verdict() {
@@ -52,7 +58,7 @@ impl Health {
 #[cfg(test)]
 mod tests {
     use hotshoe_core::flow::circuit::ParentRecord;
-    use hotshoe_core::flow::probation::Beginning;
+    use hotshoe_core::flow::probation::ProbationStart;
 
     use super::*;
 
@@ -63,23 +69,23 @@ mod tests {
     #[tokio::test]
     async fn a_revision_that_keeps_failing_is_neither_called_nor_kept() {
         let (health, digest, cache) = (Health::default(), Digest::of(b"new"), Key::new(Some("shop"), "cache"));
-        health.probation.begin(Instant::now(), digest, Beginning::OnProbation);
-        let mut turned = Turned::No;
-        while turned == Turned::No {
+        health.probation.begin(Instant::now(), digest, ProbationStart::OnProbation);
+        let mut turned = ScopedTransition::No;
+        while turned == ScopedTransition::No {
             let trial = health.breaker.admit(Instant::now(), &cache, ParentRecord::default()).unwrap();
             turned = health.record(digest, &cache, Some(trial), &[failed()]);
         }
-        assert!(matches!(turned, Turned::Open(Scope::Plugin, _)), "{turned:?}");
+        assert!(matches!(turned, ScopedTransition::Open(Scope::Plugin, _)), "{turned:?}");
         assert_eq!(health.rollback_verdict().await.failed_on, [cache]);
     }
 
     #[test]
     fn a_pass_that_shows_nothing_about_the_revision_only_ends_its_trial() {
         let (health, digest, cache) = (Health::default(), Digest::of(b"new"), Key::new(Some("shop"), "cache"));
-        health.probation.begin(Instant::now(), digest, Beginning::OnProbation);
+        health.probation.begin(Instant::now(), digest, ProbationStart::OnProbation);
         for _ in 0..100 {
             let trial = health.breaker.admit(Instant::now(), &cache, ParentRecord::default()).unwrap();
-            assert_eq!(health.record(digest, &cache, Some(trial), &[]), Turned::No);
+            assert_eq!(health.record(digest, &cache, Some(trial), &[]), ScopedTransition::No);
         }
         assert!(!health.probation.has_verdict());
     }

@@ -46,7 +46,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::reconcile::controller::{Controller, Share};
+    use crate::reconcile::controller::{Controller, HostShare};
     use crate::served;
     use crate::telemetry::metrics::Metrics;
     use hotshoe_cluster::apply::Writer;
@@ -61,7 +61,7 @@ mod tests {
         let rate_limit = RateLimit::new(&Limits::default(), metrics.delays("demo"));
         let identity = Identity::plugin("hotshoe", "demo");
         let writer = Writer::new(&cluster, Arc::default(), "demo", identity, rate_limit);
-        let share = Share { shards: Shards::alone().into(), one: None };
+        let share = HostShare { shards: Shards::alone().into(), one: None };
         Controller::new("demo".into(), writer, Recorder::start(cluster), Arc::default(), metrics.clone(), share)
     }
 

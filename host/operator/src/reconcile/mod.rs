@@ -5,8 +5,8 @@
 //! parent again.
 
 pub mod active_revision;
-pub mod acts;
 pub mod apply;
+pub mod audit_log;
 pub mod canary;
 pub mod check;
 pub mod complete;
@@ -42,7 +42,7 @@ use std::time::Duration;
 use futures::FutureExt;
 
 use crate::reconcile::active_revision::ActiveRevision;
-use crate::reconcile::acts::Act;
+use crate::reconcile::audit_log::Change;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
 use crate::reconcile::fingerprint::{backoff_basis, fingerprint, try_basis};
@@ -101,7 +101,7 @@ async fn converge(pass: &mut Pass<'_>) -> Result<Outcome, Error> {
         return Ok(Outcome::Settled);
     }
     let checked = decide::decide(pass, Call::Reconcile, &observed).await?;
-    decide::note_intent(pass, &observed, checked.intent);
+    decide::note_intent(pass, &observed, checked.desired_fingerprint);
     let written = apply::apply(pass, &observed, checked).await?;
     Ok(conclude(pass, &observed, written))
 }
@@ -115,11 +115,11 @@ async fn ensure_finalizer(pass: &Pass<'_>) -> Result<Option<Arc<Object>>, Error>
     }
     let (writer, watch) = (&controller.writer, &active.parents.watch);
     let added = writer.add_finalizer(&active.resource(), parent, finalizer, pass.permit).await;
-    match writer.learn_parent(watch, &active.resource(), parent, added).await {
+    match writer.store_parent(watch, &active.resource(), parent, added).await {
         Err(_) if was_overtaken(watch, parent) => Ok(None),
         Err(error) => Err(error.into()),
         Ok(parent) => {
-            acts::log(pass, Act::FinalizerAdded(finalizer));
+            audit_log::log(pass, Change::FinalizerAdded(finalizer));
             Ok(Some(parent))
         }
     }

@@ -11,7 +11,7 @@ use hotshoe_core::diff::Unsettled;
 use hotshoe_core::diff::changed_fields::DesiredBefore;
 use hotshoe_core::flow::backoff::within_reach;
 use hotshoe_core::flow::contention::Contention;
-use hotshoe_core::flow::flapping::Churn;
+use hotshoe_core::flow::flapping::Flapping;
 use hotshoe_core::flow::restated::Restated;
 use hotshoe_core::flow::tries::Tries;
 use hotshoe_core::model::kind::{Key, Kind};
@@ -42,7 +42,7 @@ pub struct ParentState {
     /// Fingerprint of the stated status and the parent whose status was found current.
     pub current_status: Option<u64>,
     /// The last decisions, and how often the plugin flapped.
-    pub churn: Churn,
+    pub flapping: Flapping,
     /// When the requeue of the last decision is due.
     pub timer: Option<Instant>,
     /// The `now` of the last decision, while our own writes cause the next one.

@@ -16,9 +16,9 @@ use std::time::Duration;
 use tracing::Instrument;
 
 use crate::reconcile::active_revision::ActiveRevision;
-use crate::reconcile::acts;
-use crate::reconcile::acts::Act;
 use crate::reconcile::apply::may_prune;
+use crate::reconcile::audit_log;
+use crate::reconcile::audit_log::Change;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
 use crate::reconcile::observe::{Rules, context_of};
@@ -51,7 +51,7 @@ pub async fn release_deselected(
         return done;
     }
     let watch = &active.parents.watch;
-    let released = match controller.writer.read_parent(&active.resource(), key, &watch.lens()).await {
+    let released = match controller.writer.read_parent(&active.resource(), key, &watch.kept_fields()).await {
         Ok(live) if watch.selects(&live) => {
             watch.store(live);
             Ok(())
@@ -83,7 +83,7 @@ async fn release(mut pass: Pass<'_>) -> Result<(), Error> {
     if active.resource().has_status && status::has_host_condition(parent) {
         controller.writer.remove_host_conditions(&active.resource(), parent, pass.permit).await?;
     }
-    acts::log(&pass, Act::Released(pass.children.len()));
+    audit_log::log(&pass, Change::Released(pass.children.len()));
     Ok(())
 }
 
@@ -108,7 +108,7 @@ async fn prune(pass: &Pass<'_>) -> Result<(), Error> {
     };
     for child in controller.writer.write(plan, &active.owned, owner, pass.permit).await {
         match child.result {
-            Ok(_) => acts::log(pass, Act::Deleted(&child.reference)),
+            Ok(_) => audit_log::log(pass, Change::Deleted(&child.reference)),
             Err(WriteError::Api(error)) if error.is_transient() => return Err(Error::Api(error)),
             // A child that cannot be deleted is garbage-collected with the object. It does not hold up the others.
             Err(WriteError::Api(error)) => {
@@ -123,8 +123,8 @@ async fn prune(pass: &Pass<'_>) -> Result<(), Error> {
 async fn remove_finalizer(pass: &Pass<'_>, parent: &Object, finalizer: &str) -> Result<Arc<Object>, Error> {
     let (controller, active) = (pass.controller, pass.active);
     let reply = controller.writer.remove_finalizer(&active.resource(), parent, finalizer, pass.permit).await;
-    let reply = controller.writer.learn_parent(&active.parents.watch, &active.resource(), parent, reply).await?;
-    acts::log(pass, Act::FinalizerRemoved(finalizer));
+    let reply = controller.writer.store_parent(&active.parents.watch, &active.resource(), parent, reply).await?;
+    audit_log::log(pass, Change::FinalizerRemoved(finalizer));
     Ok(reply)
 }
 

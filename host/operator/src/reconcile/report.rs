@@ -371,7 +371,7 @@ async fn write_conditions(pass: &Pass<'_>, parent: &Object, status: Value) -> bo
 /// Returns whether a write of the host's condition succeeded, or never can.
 async fn is_final(pass: &Pass<'_>, parent: &Object, reply: Result<String, ApiError>) -> bool {
     let (controller, active) = (pass.controller, pass.active);
-    let learned = controller.writer.learn_parent(&active.parents.watch, &active.resource(), parent, reply).await;
+    let learned = controller.writer.store_parent(&active.parents.watch, &active.resource(), parent, reply).await;
     let Err(error) = learned else { return true };
     tracing::debug!(%error, "the host's condition was not written");
     if error.has_no_room_for_generation() {

@@ -18,13 +18,13 @@ use hotshoe_sandbox::error::CallError;
 
 /// The bytes that may still be fetched for a decision. The memory of the fetched objects is charged until this is
 /// dropped.
-pub struct Room {
+pub struct FetchBudget {
     left: usize,
     limit: Size,
     charge: Charge,
 }
 
-impl Room {
+impl FetchBudget {
     /// Creates the room of a decision; what is taken is charged to the memory that all plugins share.
     pub fn new(limit: Size, memory: &Account) -> Self {
         Self { left: limit.bytes(), limit, charge: memory.charge(Part::Fetched) }
@@ -52,7 +52,7 @@ pub async fn fetch(
     active: &ActiveRevision,
     shown: &Observation,
     requirements: Vec<Requirement>,
-    room: &mut Room,
+    room: &mut FetchBudget,
 ) -> Result<Observation, Error> {
     let mut next = shown.clone();
     let mut read = HashMap::new();
@@ -119,14 +119,14 @@ mod tests {
         };
         let large = Document { reference, json: "x".repeat(1 << 20).into() };
         let limits = hotshoe_core::model::limits::Limits::default();
-        let mut room = Room::new(limits.fetched_bytes, &Account::default());
+        let mut room = FetchBudget::new(limits.fetched_bytes, &Account::default());
         assert_eq!(room.take(&large.reference, None), Ok(()));
         let taken = (0..100).take_while(|_| room.take(&large.reference, Some(&large)).is_ok()).count();
         assert_eq!(taken, 8);
         let refused = room.take(&large.reference, Some(&large)).unwrap_err().to_string();
         assert_eq!(refused, "the plugin reached its limit on fetched bytes (8Mi)");
         let memory = Arc::new(SharedMemory::new(4 << 20)).account(&"one".into());
-        let mut room = Room::new(limits.fetched_bytes, &memory);
+        let mut room = FetchBudget::new(limits.fetched_bytes, &memory);
         let taken = (0..100).take_while(|_| room.take(&large.reference, Some(&large)).is_ok()).count();
         assert_eq!((taken, memory.held()), (3, 3 << 20));
         assert!(matches!(room.take(&large.reference, Some(&large)), Err(Error::NoRoom(_))));

@@ -19,7 +19,7 @@ const MAX_MESSAGE_BYTES: usize = 4_000;
 /// A component that was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Refused {
+pub struct RefusedComponent {
     /// The digest of the component; `None` if no bytes could be read.
     pub digest: Option<Digest>,
     /// The reason, one PascalCase word.
@@ -28,7 +28,7 @@ pub struct Refused {
     pub message: String,
 }
 
-impl Refused {
+impl RefusedComponent {
     /// Records an error that kept a component from being activated.
     pub fn new(digest: Option<Digest>, error: &LoadError) -> Self {
         Self { digest, reason: error.reason(), message: sanitize::clean(error.to_string(), MAX_MESSAGE_BYTES) }
@@ -44,7 +44,7 @@ impl Refused {
 #[derive(Debug)]
 pub struct Slot<T> {
     current: ArcSwapOption<T>,
-    refused: RwLock<Option<Refused>>,
+    refused: RwLock<Option<RefusedComponent>>,
 }
 
 impl<T> Default for Slot<T> {
@@ -60,7 +60,7 @@ impl<T> Slot<T> {
     }
 
     /// Returns why the last candidate was refused; `None` if it was activated.
-    pub fn refused(&self) -> Option<Refused> {
+    pub fn refused(&self) -> Option<RefusedComponent> {
         self.refused.read().clone()
     }
 
@@ -78,12 +78,12 @@ impl<T> Slot<T> {
     }
 
     /// Replaces the views of the active revision. Keeps the last refusal.
-    pub fn rewire(&self, next: Arc<T>) {
+    pub fn replace_views(&self, next: Arc<T>) {
         self.current.store(Some(next));
     }
 
     /// Records why a candidate was refused; the active revision stays.
-    pub fn refuse(&self, refused: Refused) {
+    pub fn refuse(&self, refused: RefusedComponent) {
         *self.refused.write() = Some(refused);
     }
 
@@ -98,8 +98,8 @@ mod tests {
     use super::*;
     use hotshoe_platform::candidate::NotAComponent;
 
-    fn refused() -> Refused {
-        Refused::new(None, &NotAComponent("the file is empty".into()).into())
+    fn refused() -> RefusedComponent {
+        RefusedComponent::new(None, &NotAComponent("the file is empty".into()).into())
     }
 
     #[test]
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn text_that_a_component_chose_is_sanitized_and_truncated() {
         let name = format!("a\n2026-01-01T00:00:00Z ERROR forged \u{1b}[2J\u{202e}{}", "x".repeat(100_000));
-        let refused = Refused::new(None, &LoadError::SelfTestFailed(name));
+        let refused = RefusedComponent::new(None, &LoadError::SelfTestFailed(name));
         assert!(refused.message.contains("a 2026-01-01T00:00:00Z ERROR forged xxx"), "{}", refused.message);
         assert!(refused.message.len() <= MAX_MESSAGE_BYTES);
     }
@@ -124,7 +124,7 @@ mod tests {
         let slot = Slot::default();
         slot.publish(Arc::new("with a watch"));
         slot.refuse(refused());
-        slot.rewire(Arc::new("without"));
+        slot.replace_views(Arc::new("without"));
         assert_eq!(slot.current().as_deref(), Some(&"without"));
         assert!(slot.refused().is_some());
     }

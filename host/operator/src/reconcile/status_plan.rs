@@ -97,13 +97,13 @@ fn fingerprint(decision: &Decision, parent: &Object, by: Comparison<'_>) -> u64 
 mod tests {
     use super::*;
     use hotshoe_core::model::decision::Truth;
-    use hotshoe_core::model::object::Lens;
+    use hotshoe_core::model::object::KeptFields;
     use hotshoe_core::model::projection::Projection;
 
     fn parent(version: u64) -> Object {
-        let lens = Lens { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: true };
+        let kept_fields = KeptFields { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: true };
         let json = format!(r#"{{"metadata":{{"name":"a","uid":"u","resourceVersion":"{version}"}},"status":{{}}}}"#);
-        Object::read(&json, &lens).unwrap()
+        Object::read(&json, &kept_fields).unwrap()
     }
 
     fn stating(status: &str, message: &str) -> Decision {

@@ -143,7 +143,7 @@ fn not_reconciled_yet(parent: &Object) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hotshoe_core::model::object::Lens;
+    use hotshoe_core::model::object::KeptFields;
     use hotshoe_core::model::projection::Projection;
 
     use super::*;
@@ -166,9 +166,9 @@ mod tests {
         let json = format!(
             r#"{{"metadata":{{"name":"{name}","namespace":"n","uid":"u","resourceVersion":"1","deletionTimestamp":"{at}","finalizers":["a/b"]}}}}"#
         );
-        let lens = Lens { projection: Projection::new(&["spec"]), labels: Vec::new(), status: false };
+        let kept_fields = KeptFields { projection: Projection::new(&["spec"]), labels: Vec::new(), status: false };
         // No body: what is shown of a deletion is not read from it.
-        Arc::new(Object { body: "".into(), ..Object::read(&json, &lens).unwrap() })
+        Arc::new(Object { body: "".into(), ..Object::read(&json, &kept_fields).unwrap() })
     }
 
     #[test]

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use crate::config::PluginConfig;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::canary::Canary;
-use crate::reconcile::slot::Refused;
+use crate::reconcile::slot::RefusedComponent;
 use crate::rollout::history::{Activation, Event};
 use crate::rollout::install::{Start, remember};
 use crate::rollout::managed_plugin::ManagedPlugin;
@@ -31,7 +31,7 @@ use hotshoe_cluster::shared_watch::{Health, Viewer};
 use hotshoe_cluster::time;
 use hotshoe_core::flow::canary::{PausedTime, Progress, Share, Waits};
 use hotshoe_core::flow::circuit::State;
-use hotshoe_core::flow::probation::{Beginning, RollbackVerdict};
+use hotshoe_core::flow::probation::{ProbationStart, RollbackVerdict};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::plugin::seen;
 use hotshoe_core::plugin::wanted::Rollout;
@@ -72,14 +72,14 @@ impl ManagedPlugin {
         let mut active = ActiveRevision::clone(&active);
         views::merge_owned_kinds(&mut active, &mut new);
         let beginning = match self.history().is_approved_despite_failure(digest) {
-            true => Beginning::Unjudged,
-            false => Beginning::Beside(controller.health.probation.known()),
+            true => ProbationStart::Unjudged,
+            false => ProbationStart::Beside(controller.health.probation.known()),
         };
         let older = controller.canary.current().map(|older| older.digest());
         controller.canary.health.probation.begin(Instant::now(), digest, beginning);
-        views::listen(controller, watches, &active, Viewer::active(name));
-        views::listen(controller, watches, &new, Viewer::canary(name));
-        let namespaces = views::listen_to_share(controller, watches, &rollout.share, &new.parents);
+        views::subscribe_queue(controller, watches, &active, Viewer::active(name));
+        views::subscribe_queue(controller, watches, &new, Viewer::canary(name));
+        let namespaces = views::subscribe_queue_to_share(controller, watches, &rollout.share, &new.parents);
         let version = new.revision.descriptor().version.clone();
         let canary = Canary {
             revision: Arc::new(new),
@@ -91,7 +91,7 @@ impl ManagedPlugin {
             counted: Arc::default(),
         };
         let parents = canary.parents();
-        controller.slot.rewire(Arc::new(active));
+        controller.slot.replace_views(Arc::new(active));
         controller.slot.clear_refusal();
         controller.begin_canary(Arc::new(canary));
         views::close_unused(controller, watches);
@@ -132,7 +132,7 @@ impl ManagedPlugin {
     pub(crate) fn change_share(&self, share: Share) {
         let (controller, watches) = (&self.controller, &self.shared.watches);
         let Some(canary) = controller.canary.current() else { return };
-        let namespaces = views::listen_to_share(controller, watches, &share, &canary.revision.parents);
+        let namespaces = views::subscribe_queue_to_share(controller, watches, &share, &canary.revision.parents);
         if namespaces.as_ref().is_some_and(|namespaces| namespaces.health() != Health::Synced) {
             // It is not known yet which namespaces match the selector. The driver asks again in a second.
             return;
@@ -252,7 +252,8 @@ impl ManagedPlugin {
             return None;
         }
         let (controller, viewer) = (&self.controller, Viewer::canary(&self.controller.name));
-        let revision = views::rewire(controller, &self.shared.watches, plugin.clone(), &canary.revision, viewer).await;
+        let revision =
+            views::resubscribe(controller, &self.shared.watches, plugin.clone(), &canary.revision, viewer).await;
         Some(Arc::new(Canary { revision: Arc::new(revision), ..Canary::clone(&canary) }))
     }
 
@@ -290,8 +291,8 @@ impl ManagedPlugin {
 /// The label value by which the revisions metric counts canaries.
 const CANARY: &str = "Canary";
 
-fn refused(digest: Digest, why: &str) -> Refused {
-    Refused::new(Some(digest), &LoadError::RolledBack(why.to_owned()))
+fn refused(digest: Digest, why: &str) -> RefusedComponent {
+    RefusedComponent::new(Some(digest), &LoadError::RolledBack(why.to_owned()))
 }
 
 #[cfg(test)]

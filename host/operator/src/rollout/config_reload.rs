@@ -107,7 +107,7 @@ impl ManagedPlugin {
         controller.writer.set_limits(&plugin.limits);
         if let Some(present) = controller.active() {
             let (watches, viewer) = (&self.shared.watches, Viewer::active(&controller.name));
-            let mut active = views::rewire(controller, watches, plugin.clone(), &present, viewer).await;
+            let mut active = views::resubscribe(controller, watches, plugin.clone(), &present, viewer).await;
             active.former_finalizers = self.former_finalizers(&active);
             if let Err(error) = self.hold_finalizers(&active) {
                 tracing::error!("{error}");

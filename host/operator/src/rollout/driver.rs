@@ -24,7 +24,7 @@ use futures::future::BoxFuture;
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use crate::reconcile::slot::Refused;
+use crate::reconcile::slot::RefusedComponent;
 use crate::rollout::config_reload::Applied;
 use crate::rollout::definition::Definition;
 use crate::rollout::managed_plugin::{AdminCommand, ManagedPlugin, Reply, Request};
@@ -264,7 +264,7 @@ impl Driver {
     fn see(&self, wanted: &Wanted) -> Seen {
         let (plugin, offered) = (&self.plugin, self.component.offered());
         let active = plugin.controller.active().map(|active| active.revision.digest());
-        let waiting = plugin.controller.slot.refused().filter(Refused::can_be_approved);
+        let waiting = plugin.controller.slot.refused().filter(RefusedComponent::can_be_approved);
         let waiting = waiting.and_then(|refused| refused.digest);
         let named = wanted.revision.as_ref().filter(|named| !active.is_some_and(|active| named.is_of(active)));
         let fetched = plugin.fetched();

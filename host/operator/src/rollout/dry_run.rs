@@ -22,7 +22,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::observe::{Rules, context_of};
-use crate::reconcile::slot::Refused;
+use crate::reconcile::slot::RefusedComponent;
 use crate::rollout::managed_plugin::ManagedPlugin;
 use crate::rollout::verify::{finalizer_change, objection, try_carried_cases};
 use crate::rollout::views;
@@ -241,11 +241,11 @@ impl Shadow {
     }
 
     /// Returns why a reload would not activate the revision, with the message that the reload would have.
-    fn refused(&self, survey: &Survey) -> Option<Refused> {
+    fn refused(&self, survey: &Survey) -> Option<RefusedComponent> {
         let digest = self.new.revision.digest();
         let rolled_back = self.permit.plugin.rolled_back(digest);
         let objection = || objection(&self.old, &self.new, survey).map(|found| LoadError::ApprovalRequired(found.why));
-        rolled_back.or_else(objection).map(|error| Refused::new(Some(digest), &error))
+        rolled_back.or_else(objection).map(|error| RefusedComponent::new(Some(digest), &error))
     }
 
     fn summary(&self, run: Run, parents: usize, took: Duration) -> Summary {

@@ -1,6 +1,6 @@
 //! Follows the history of the host that works for a plugin: what that host rolled back is rolled back here, too.
 
-use crate::reconcile::slot::Refused;
+use crate::reconcile::slot::RefusedComponent;
 use crate::rollout::history::Entry;
 use crate::rollout::managed_plugin::ManagedPlugin;
 use hotshoe_core::model::digest::Digest;
@@ -23,7 +23,7 @@ impl ManagedPlugin {
             if canary.is_some() {
                 self.end_canary("the host that works for the plugin rolled it back");
             }
-            self.controller.slot.refuse(Refused::new(Some(digest), &LoadError::RolledBack(why)));
+            self.controller.slot.refuse(RefusedComponent::new(Some(digest), &LoadError::RolledBack(why)));
         }
         let active = active?;
         self.history().rolled_back(active)?;

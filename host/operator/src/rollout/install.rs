@@ -22,7 +22,7 @@ use tracing::Instrument;
 
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::release;
-use crate::reconcile::slot::Refused;
+use crate::reconcile::slot::RefusedComponent;
 use crate::rollout::fetch::pull_again;
 use crate::rollout::history::{Activation, Entry, Event, History};
 use crate::rollout::managed_plugin::{ManagedPlugin, State};
@@ -33,7 +33,7 @@ use crate::rollout::views;
 use crate::rollout::views::Views;
 use crate::telemetry::swap_timer::{Stage, Stopwatch};
 use hotshoe_cluster::shared_watch::Viewer;
-use hotshoe_core::flow::probation::{Beginning, CallStats};
+use hotshoe_core::flow::probation::{CallStats, ProbationStart};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::digest_prefix::DigestPrefix;
 use hotshoe_core::model::kind::Kind;
@@ -351,11 +351,11 @@ impl ManagedPlugin {
         let replaced = before.as_ref().map(|before| before.digest());
         let before = before.filter(|_| matches!(start, Start::Swap));
         let beginning = match self.on_probation_for(digest) {
-            Some((since, before)) if self.was_active(digest) => Beginning::Resumed(since, before),
+            Some((since, before)) if self.was_active(digest) => ProbationStart::Resumed(since, before),
             _ => self.beginning(digest, start, before.is_some()),
         };
         self.controller.health.probation.begin(std::time::Instant::now(), digest, beginning);
-        views::listen(&self.controller, &self.shared.watches, &new, Viewer::active(&self.controller.name));
+        views::subscribe_queue(&self.controller, &self.shared.watches, &new, Viewer::active(&self.controller.name));
         self.controller.publish(Arc::new(new));
         let is_restored = matches!(start, Start::Restore);
         let state = State { since: Some(Instant::now()), before, is_restored, ..State::default() };
@@ -375,13 +375,13 @@ impl ManagedPlugin {
 
     /// Returns how the probation of a revision begins. A component that was approved although it fails is not rolled
     /// back for its failures.
-    fn beginning(&self, digest: Digest, start: Start<'_>, has_predecessor: bool) -> Beginning {
+    fn beginning(&self, digest: Digest, start: Start<'_>, has_predecessor: bool) -> ProbationStart {
         match start {
-            Start::Return(_) | Start::Restore => Beginning::Return,
+            Start::Return(_) | Start::Restore => ProbationStart::Return,
             Start::Swap if has_predecessor && !self.history().is_approved_despite_failure(digest) => {
-                Beginning::OnProbation
+                ProbationStart::OnProbation
             }
-            Start::Swap => Beginning::Unjudged,
+            Start::Swap => ProbationStart::Unjudged,
         }
     }
 
@@ -399,7 +399,7 @@ impl ManagedPlugin {
         let rolled_back = digest.filter(|_| matches!(error, LoadError::ApprovalRequired(_)));
         let rolled_back = rolled_back.and_then(|digest| self.rolled_back(digest));
         let error = rolled_back.as_ref().unwrap_or(error);
-        let refused = Refused::new(digest, error);
+        let refused = RefusedComponent::new(digest, error);
         if let Some(digest) = digest.filter(|_| !refused.can_be_approved()) {
             let why = format!("{}: {}", refused.reason, refused.message);
             self.remember(move |history| history.refuse(digest, &why)).await;
@@ -435,7 +435,7 @@ impl ManagedPlugin {
         }
         let Some(present) = self.controller.active().filter(|_| running == 0) else { return };
         if let Some(pruned) = views::without_pruned(&self.controller.name, &present) {
-            self.controller.slot.rewire(Arc::new(pruned));
+            self.controller.slot.replace_views(Arc::new(pruned));
             views::close_unused(&self.controller, &self.shared.watches);
         }
     }

@@ -13,7 +13,7 @@ use tracing::{Instrument, Span};
 
 use crate::config::{HostSettings, PluginConfig};
 use crate::reconcile::controller::Controller;
-use crate::rollout::history::{Entry, History, Room, SharedHistory};
+use crate::rollout::history::{DiskSpace, Entry, History, SharedHistory};
 use crate::rollout::status::PluginStatus;
 use crate::rollout::step::Underway;
 use crate::rollout::supervised::supervise;
@@ -61,7 +61,7 @@ pub struct Shared {
     /// The directory of histories and kept components.
     pub kept: Option<PathBuf>,
     /// The disk space for kept components.
-    pub room: Arc<Room>,
+    pub room: Arc<DiskSpace>,
     /// The Leases by which several hosts share the work.
     pub leases: Arc<Leases>,
 }

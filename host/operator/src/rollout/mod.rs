@@ -31,7 +31,7 @@ use tokio::sync::{Mutex, mpsc};
 
 use crate::config::PluginConfig;
 use crate::config::manifest::ShardBy;
-use crate::reconcile::controller::{Controller, Share};
+use crate::reconcile::controller::{Controller, HostShare};
 use crate::reconcile::worker;
 use crate::rollout::definition::Definition;
 use crate::rollout::history::{Entry, History};
@@ -59,7 +59,7 @@ pub async fn start(
     let shards = shared.leases.shards();
     let one = (plugin.shard_by == ShardBy::Plugin).then(|| shards.of_plugin(&plugin.name));
     let (name, recorder, metrics) = (plugin.name.clone(), shared.recorder.clone(), shared.metrics.clone());
-    let controller = Controller::new(name, writer, recorder, kinds, metrics, Share { shards, one });
+    let controller = Controller::new(name, writer, recorder, kinds, metrics, HostShare { shards, one });
     controller.pause(plugin.wanted.paused);
     let managed = Arc::new(ManagedPlugin::new(controller, shared, plugin, history, requests));
     managed.spawn(worker::run(managed.controller.clone()));

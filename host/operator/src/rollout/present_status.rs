@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::reconcile::controller::Share;
+use crate::reconcile::controller::HostShare;
 use crate::rollout::managed_plugin::{ManagedPlugin, PluginFile};
 use crate::rollout::status::{MemoryStatus, PluginFileStatus, PluginStatus, Trouble, WatchStatus};
 use hotshoe_cluster::shared_watch::{Health, SharedWatch, Viewer};
@@ -97,7 +97,7 @@ impl ManagedPlugin {
 
     /// Returns the other host that works for the plugin, if this one works for none of its parents.
     fn standing_by(&self) -> Option<String> {
-        let Share { shards, one } = &self.controller.share;
+        let HostShare { shards, one } = &self.controller.share;
         let mut shards = one.map_or(0..shards.count(), |one| one..one + 1);
         let first = self.shared.leases.standing_by(shards.start)?;
         shards.all(|shard| self.shared.leases.standing_by(shard).is_some()).then_some(first)

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tracing::Instrument;
 
-use crate::reconcile::slot::Refused;
+use crate::reconcile::slot::RefusedComponent;
 use crate::rollout::fetch::{NOT_KEPT, image_to_pull_again, pull_again};
 use crate::rollout::history::{Event, History};
 use crate::rollout::install::{Start, needs_approval};
@@ -269,7 +269,7 @@ impl ManagedPlugin {
         &self,
         offered: Option<Digest>,
         path: (Option<Digest>, Digest),
-        before: Option<Refused>,
+        before: Option<RefusedComponent>,
     ) {
         match still_refused(&self.history(), offered, path, before) {
             Some(refused) => self.controller.slot.refuse(refused),
@@ -320,12 +320,12 @@ fn still_refused(
     history: &History,
     offered: Option<Digest>,
     (left, target): (Option<Digest>, Digest),
-    before: Option<Refused>,
-) -> Option<Refused> {
+    before: Option<RefusedComponent>,
+) -> Option<RefusedComponent> {
     if offered == Some(target) {
         return None;
     }
-    let waiting = |digest| needs_approval(history, digest).map(|error| Refused::new(Some(digest), &error));
+    let waiting = |digest| needs_approval(history, digest).map(|error| RefusedComponent::new(Some(digest), &error));
     let before = before.filter(|before| before.digest == offered);
     match offered {
         Some(offered) => waiting(offered).or(before),
@@ -355,7 +355,7 @@ mod tests {
         history: &History,
         offered: Option<&str>,
         (left, target): (&str, &str),
-        before: Option<Refused>,
+        before: Option<RefusedComponent>,
     ) -> Option<(Option<Digest>, Reason)> {
         let refused = still_refused(history, offered.map(digest), (Some(digest(left)), digest(target)), before);
         refused.map(|refused| (refused.digest, refused.reason))
@@ -379,7 +379,7 @@ mod tests {
     #[test]
     fn after_a_rollback_another_reason_to_refuse_the_component_in_the_file_remains() {
         let history = history_of(&["b", "c"], &[("c", Event::RolledBack)]);
-        let before = |text: Option<&str>, error: LoadError| Some(Refused::new(text.map(digest), &error));
+        let before = |text: Option<&str>, error: LoadError| Some(RefusedComponent::new(text.map(digest), &error));
         let lacking = || before(Some("n"), LoadError::NotGranted("much".to_owned()));
         assert_eq!(refused_after(&history, Some("n"), ("c", "b"), lacking()), refused("n", Reason::NotGranted));
         assert_eq!(refused_after(&history, Some("m"), ("c", "b"), lacking()), None, "another component was refused");

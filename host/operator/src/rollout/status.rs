@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::reconcile::slot::Refused;
+use crate::reconcile::slot::RefusedComponent;
 use crate::reconcile::survey::{Deleting, Stalled};
 use crate::rollout::history::Entry;
 use hotshoe_core::flow::circuit_breaker::BreakerStatus;
@@ -32,7 +32,7 @@ pub struct PluginStatus {
     /// The seconds since the activation.
     pub seconds: Option<u64>,
     /// A newer revision that was not activated.
-    pub refused: Option<Refused>,
+    pub refused: Option<RefusedComponent>,
     /// The revision that is being activated; another may be active meanwhile.
     pub in_progress: Option<InProgress>,
     /// The revision that decides for some of the parents, before it does for all.

@@ -17,7 +17,7 @@ use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::triggers::{object_of, objects_of, wake_all, wake_owner, wake_readers};
 use hotshoe_cluster::discovery::Resource;
-use hotshoe_cluster::events::Note;
+use hotshoe_cluster::events::EventRecord;
 use hotshoe_cluster::shared_watch::{Change, Health, Role, Scope, SharedWatch, Subscriber, Viewer};
 use hotshoe_cluster::view::{ReadView, View};
 use hotshoe_cluster::watch::Watches;
@@ -27,7 +27,7 @@ use hotshoe_core::flow::canary::Share;
 use hotshoe_core::model::decision::{Descriptor, Event, MatchRule, ReadKind, Severity};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::Kind;
-use hotshoe_core::model::object::{Lens, PLUGIN_LABEL};
+use hotshoe_core::model::object::{KeptFields, PLUGIN_LABEL};
 use hotshoe_core::model::projection::Projection;
 use hotshoe_sandbox::error::LoadError;
 use hotshoe_sandbox::revision::Revision;
@@ -117,7 +117,7 @@ pub fn needs_change(watches: &Watches, viewer: &Viewer) -> bool {
 /// Subscribes the plugin's queue to the watches of a revision before it decides as the active revision or the canary.
 /// The watches are open and synced, so this does not wait. Earlier changes woke nothing, so every parent must be
 /// requeued afterwards.
-pub fn listen(controller: &Arc<Controller>, watches: &Watches, active: &ActiveRevision, viewer: Viewer) {
+pub fn subscribe_queue(controller: &Arc<Controller>, watches: &Watches, active: &ActiveRevision, viewer: Viewer) {
     let interest = Interest::of(controller, watches, viewer);
     let descriptor = active.revision.descriptor();
     let parents = open_parents(&interest, descriptor, &active.plugin);
@@ -135,7 +135,7 @@ pub fn listen(controller: &Arc<Controller>, watches: &Watches, active: &ActiveRe
 
 /// Subscribes the plugin's queue to the labels of namespaces that a canary's share selects by. Returns `None` if the
 /// share selects no namespaces. As long as a namespace is unknown, the active revision decides for its parents.
-pub fn listen_to_share(
+pub fn subscribe_queue_to_share(
     controller: &Arc<Controller>,
     watches: &Watches,
     share: &Share,
@@ -159,12 +159,12 @@ pub fn merge_owned_kinds(one: &mut ActiveRevision, other: &mut ActiveRevision) {
 
 /// How long to wait for the watches that another `plugin.yaml` needs: those of namespaces, where nothing is granted
 /// while their labels are unknown, and those of other parents, which are reconciled as they arrive.
-const REWIRE_TIMEOUT: Duration = Duration::from_secs(10);
+const RESUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Returns the active revision, or its canary, under another `plugin.yaml`. Replaces its watches of namespaces, and
 /// those of parents and read kinds if other parents are selected. Waits for them only for a limited time: what the new
 /// `plugin.yaml` no longer allows must end soon.
-pub async fn rewire(
+pub async fn resubscribe(
     controller: &Arc<Controller>,
     watches: &Watches,
     plugin: Arc<PluginConfig>,
@@ -190,7 +190,7 @@ pub async fn rewire(
         }
     };
     // The status of the plugin shows a watch that is not synced by then.
-    drop(tokio::time::timeout(REWIRE_TIMEOUT, synced).await);
+    drop(tokio::time::timeout(RESUBSCRIBE_TIMEOUT, synced).await);
     for view in &present.owned {
         watches.replace_parents(&view.watch, &interest.viewer, &parents.watch);
     }
@@ -327,8 +327,15 @@ fn report_missing_status(
         let (about, uid) = (resource.reference(&parent.key), parent.uid.to_string());
         // Another host works for this parent, and reports it.
         let Some(permit) = controller.enter(&parent.key).map(|turn| turn.permit.clone()) else { continue };
-        let note =
-            Note { about, uid, plugin: controller.name.clone(), digest: Some(digest), event, once: false, permit };
+        let note = EventRecord {
+            about,
+            uid,
+            plugin: controller.name.clone(),
+            digest: Some(digest),
+            event,
+            once: false,
+            permit,
+        };
         if controller.recorder.record(note) {
             reported.insert(parent.uid.clone());
         }
@@ -438,7 +445,7 @@ fn open_parents(interest: &Interest<'_>, descriptor: &Descriptor, plugin: &Plugi
     let mut projection = Projection::new(&descriptor.parent_fields);
     projection.add("spec");
     let selector = plugin.parent_selector();
-    let lens = Lens {
+    let kept_fields = KeptFields {
         projection: with_naming_fields(&projection, descriptor),
         labels: selector.keys().map(str::to_owned).collect::<BTreeSet<_>>().into_iter().collect(),
         // The controller of a built-in kind writes the status all the time, which must not wake the plugin.
@@ -454,7 +461,7 @@ fn open_parents(interest: &Interest<'_>, descriptor: &Descriptor, plugin: &Plugi
         }
         controller.queue.add(key);
     });
-    View { watch: subscribe(interest, &scope, &lens, Role::Parent, subscriber), projection }
+    View { watch: subscribe(interest, &scope, &kept_fields, Role::Parent, subscriber), projection }
 }
 
 /// Returns the fields of the parents that a plugin is shown, and those that name an object that the plugin reads.
@@ -470,7 +477,7 @@ fn with_naming_fields(shown: &Projection, descriptor: &Descriptor) -> Projection
 
 fn open_owned(interest: &Interest<'_>, parents: &View, kind: &Kind, fields: &[String]) -> View {
     let projection = Projection::new(fields);
-    let lens = Lens { projection: projection.clone(), labels: Vec::new(), status: false };
+    let kept_fields = KeptFields { projection: projection.clone(), labels: Vec::new(), status: false };
     let scope = Scope::new(kind.clone(), PLUGIN_LABEL);
     let parent = parents.watch.scope.kind.clone();
     let woken = interest.woken.clone();
@@ -480,7 +487,8 @@ fn open_owned(interest: &Interest<'_>, parents: &View, kind: &Kind, fields: &[St
             wake_owner(&controller, &parent, object);
         }
     });
-    let watch = interest.watches.subscribe_to_children(&scope, &lens, &interest.viewer, subscriber, &parents.watch);
+    let watch =
+        interest.watches.subscribe_to_children(&scope, &kept_fields, &interest.viewer, subscriber, &parents.watch);
     View { watch, projection }
 }
 
@@ -490,7 +498,7 @@ fn open_read(interest: &Interest<'_>, parents: &View, read: &ReadKind) -> ReadVi
         MatchRule::ParentLabel(label) if !label.is_empty() => vec![label.clone()],
         MatchRule::ParentLabel(_) | MatchRule::ParentField(_) => Vec::new(),
     };
-    let lens = Lens { projection: projection.clone(), labels, status: false };
+    let kept_fields = KeptFields { projection: projection.clone(), labels, status: false };
     let scope = Scope::new(read.kind.clone(), &read.selector);
     let field = match &read.rule {
         MatchRule::ParentField(path) => Some(parents.watch.cache.index_by(path)),
@@ -504,7 +512,7 @@ fn open_read(interest: &Interest<'_>, parents: &View, read: &ReadKind) -> ReadVi
             wake_readers(&controller, &parents, (&rule, indexed.as_ref()), object);
         }
     });
-    let watch = subscribe(interest, &scope, &lens, Role::Read(read.key.clone()), subscriber);
+    let watch = subscribe(interest, &scope, &kept_fields, Role::Read(read.key.clone()), subscriber);
     ReadView { read: read.clone(), view: View { watch, projection }, field }
 }
 
@@ -514,7 +522,7 @@ fn open_namespaces(grant: &Grant, interest: &Interest<'_>, parents: &View) -> Op
     if labels.is_empty() {
         return None;
     }
-    let lens = Lens { projection: Projection::new::<&str>(&[]), labels, status: false };
+    let kept_fields = KeptFields { projection: Projection::new::<&str>(&[]), labels, status: false };
     let scope = Scope::new(Kind::new("", "v1", "Namespace"), "");
     let (woken, parents) = (interest.woken.clone(), parents.watch.clone());
     let subscriber: Subscriber = Arc::new(move |change| {
@@ -528,14 +536,15 @@ fn open_namespaces(grant: &Grant, interest: &Interest<'_>, parents: &View) -> Op
             wake_all(&controller, &parents, |_| true);
         }
     });
-    Some(subscribe(interest, &scope, &lens, Role::Namespace, subscriber))
+    Some(subscribe(interest, &scope, &kept_fields, Role::Namespace, subscriber))
 }
 
 /// Watches namespaces if a share selects them by label. Keeps only the labels that the share uses. A change of such a
 /// label may move the parents of the namespace to the other revision.
 fn open_share(interest: &Interest<'_>, share: &Share, parents: &View) -> Option<Arc<SharedWatch>> {
     let labels: BTreeSet<String> = share.namespaces()?.keys().map(str::to_owned).collect();
-    let lens = Lens { projection: Projection::new::<&str>(&[]), labels: labels.into_iter().collect(), status: false };
+    let kept_fields =
+        KeptFields { projection: Projection::new::<&str>(&[]), labels: labels.into_iter().collect(), status: false };
     let scope = Scope::new(Kind::new("", "v1", "Namespace"), "");
     let (woken, parents) = (interest.woken.clone(), parents.watch.clone());
     let subscriber: Subscriber = Arc::new(move |change| {
@@ -543,15 +552,15 @@ fn open_share(interest: &Interest<'_>, share: &Share, parents: &View) -> Option<
         let name = &object_of(change).key.name;
         wake_all(&controller, &parents, |parent| parent.key.namespace.as_ref() == Some(name));
     });
-    Some(subscribe(interest, &scope, &lens, Role::Share, subscriber))
+    Some(subscribe(interest, &scope, &kept_fields, Role::Share, subscriber))
 }
 
 fn subscribe(
     interest: &Interest<'_>,
     scope: &Scope,
-    lens: &Lens,
+    kept_fields: &KeptFields,
     role: Role,
     subscriber: Subscriber,
 ) -> Arc<SharedWatch> {
-    interest.watches.subscribe(scope, lens, (&interest.viewer, role), subscriber)
+    interest.watches.subscribe(scope, kept_fields, (&interest.viewer, role), subscriber)
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::reconcile::slot::Refused;
+use crate::reconcile::slot::RefusedComponent;
 use hotshoe_core::compare::finalizers::FinalizerChange;
 use hotshoe_core::compare::{Difference, Side};
 use hotshoe_core::model::digest::Digest;
@@ -31,7 +31,7 @@ pub struct Summary {
     pub stopped: Option<String>,
     /// Why a reload would not activate the new revision.
     #[serde(default)]
-    pub refused: Option<Refused>,
+    pub refused: Option<RefusedComponent>,
 }
 
 /// The counts of parents, children and failures.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::rollout::history::layout::{HISTORY_FILE, REVISIONS, component_path, read_entries};
-use crate::rollout::history::{Entry, History, Room};
+use crate::rollout::history::{DiskSpace, Entry, History};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::Size;
 use hotshoe_platform::candidate::Candidate;
@@ -19,7 +19,7 @@ const UNREADABLE_FILE: &str = "history.json.unreadable";
 impl History {
     /// Reads the history of a plugin below `base`. A history that cannot be read is logged and put aside, and a new one
     /// begins.
-    pub fn open(base: Option<&Path>, plugin: &str, room: Arc<Room>) -> Self {
+    pub fn open(base: Option<&Path>, plugin: &str, room: Arc<DiskSpace>) -> Self {
         let dir = base.map(|base| base.join(REVISIONS).join(plugin));
         let made = dir.as_deref().map(make_private_dirs);
         if let (Some(Err(error)), Some(dir)) = (&made, &dir) {

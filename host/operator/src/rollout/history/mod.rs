@@ -41,7 +41,7 @@ use hotshoe_cluster::time;
 
 pub use crate::rollout::history::entry::{Activation, Entry};
 pub use crate::rollout::history::layout::FETCHED;
-pub use crate::rollout::history::room::Room;
+pub use crate::rollout::history::room::DiskSpace;
 pub use crate::rollout::history::shared::SharedHistory;
 pub use hotshoe_core::plugin::past::Event;
 
@@ -49,7 +49,7 @@ pub use hotshoe_core::plugin::past::Event;
 #[derive(Clone, Debug, Default)]
 pub struct History {
     dir: Option<PathBuf>,
-    room: Arc<Room>,
+    room: Arc<DiskSpace>,
     entries: Vec<Entry>,
     /// Why the entries could not be written last.
     write_error: Option<String>,

@@ -18,7 +18,7 @@ use hotshoe_sandbox::code_cache::CodeCache;
 
 /// The disk space for components. Where the volume is full, compiled code is removed before a history is lost.
 #[derive(Debug)]
-pub struct Room {
+pub struct DiskSpace {
     /// The maximum size of the whole cache directory.
     cache_bytes: Size,
     code: Option<Arc<CodeCache>>,
@@ -26,13 +26,13 @@ pub struct Room {
     eviction_lock: Mutex<()>,
 }
 
-impl Default for Room {
+impl Default for DiskSpace {
     fn default() -> Self {
         Self::new(CACHE_BYTES, None)
     }
 }
 
-impl Room {
+impl DiskSpace {
     /// Creates the disk space in a cache directory of at most `cache_bytes`, compiled code included.
     pub fn new(cache_bytes: Size, code: Option<Arc<CodeCache>>) -> Self {
         Self { cache_bytes, code, eviction_lock: Mutex::default() }
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn the_oldest_components_of_all_plugins_go_and_what_can_be_rolled_back_to_stays() {
         let base = tempfile::tempdir().unwrap();
-        let room = Arc::new(Room::new(Size(3 * 4 * BLOCK as u64), None));
+        let room = Arc::new(DiskSpace::new(Size(3 * 4 * BLOCK as u64), None));
         let [mut quiet, mut busy] = ["quiet", "busy"].map(|name| History::open(Some(base.path()), name, room.clone()));
         for (number, text) in ["q0", "q1"].into_iter().enumerate() {
             activate(&mut quiet, text, number as u64);
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn a_component_that_does_not_fit_beside_what_is_needed_is_not_kept_and_the_reason_is_shown() {
         let base = tempfile::tempdir().unwrap();
-        let room = Arc::new(Room::new(Size(3 * 3 * BLOCK as u64), None));
+        let room = Arc::new(DiskSpace::new(Size(3 * 3 * BLOCK as u64), None));
         let [mut first, mut late] = ["first", "late"].map(|name| History::open(Some(base.path()), name, room.clone()));
         ["f0", "f1"].iter().for_each(|text| activate(&mut first, text, 0));
         ["l0", "l1"].iter().for_each(|text| activate(&mut late, text, 1));
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn fetched_components_take_room_from_kept_ones_and_are_refused_where_there_is_none() {
         let base = tempfile::tempdir().unwrap();
-        let room = Arc::new(Room::new(Size(3 * 4 * BLOCK as u64), None));
+        let room = Arc::new(DiskSpace::new(Size(3 * 4 * BLOCK as u64), None));
         let mut history = History::open(Some(base.path()), "a", room.clone());
         for (number, text) in ["a0", "a1", "a2", "a3"].into_iter().enumerate() {
             activate(&mut history, text, number as u64);
@@ -227,7 +227,7 @@ mod tests {
         let Some(tmpfs) = Tmpfs::mount(4) else { return };
         let code = Compiler::new("/bin/false".into(), Some(tmpfs.path()), CACHE_BYTES).cache();
         fs::write(tmpfs.path().join("compiled/some.native"), [1; 4 * BLOCK]).unwrap();
-        let room = Arc::new(Room::new(CACHE_BYTES, code));
+        let room = Arc::new(DiskSpace::new(CACHE_BYTES, code));
         let mut history = History::open(Some(tmpfs.path()), "a", room.clone());
         tmpfs.fill(0);
         history.note(digest("bad"), "1", Event::RolledBack, "it traps");

@@ -11,7 +11,7 @@ use crate::rollout::history::{Entry, History};
 use hotshoe_core::model::object::Object;
 
 /// An object and its parsed content.
-pub(super) struct Described {
+pub(super) struct ParsedPlugin {
     pub(super) object: Arc<Object>,
     pub(super) created: String,
     /// The description of the plugin, as JSON.
@@ -26,7 +26,7 @@ pub(super) struct Described {
     pub(super) remembered: Option<String>,
 }
 
-impl Described {
+impl ParsedPlugin {
     pub(super) fn read(object: Arc<Object>) -> Self {
         let body: Value = serde_json::from_str(&object.body).unwrap_or_default();
         let created =

@@ -10,7 +10,7 @@ const MAX_FIELDS_BYTES: usize = 400;
 
 /// A change that the host made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Act<'a> {
+pub enum Change<'a> {
     /// Added this finalizer to the parent.
     FinalizerAdded(&'a str),
     /// Removed this finalizer from the parent.
@@ -31,7 +31,7 @@ pub enum Act<'a> {
     DeletionDone,
 }
 
-impl<'a> Act<'a> {
+impl<'a> Change<'a> {
     fn message(self) -> &'static str {
         match self {
             Self::FinalizerAdded(_) => "finalizer added",
@@ -76,7 +76,7 @@ impl<'a> Act<'a> {
 }
 
 /// Logs a change.
-pub fn log(pass: &Pass<'_>, act: Act<'_>) {
+pub fn log(pass: &Pass<'_>, act: Change<'_>) {
     if !tracing::enabled!(tracing::Level::INFO) {
         return;
     }
@@ -100,8 +100,8 @@ mod tests {
         let kind = Kind::new("", "v1", "ConfigMap");
         let child = ObjectRef { kind, namespace: Some("n".into()), name: "a".into() };
         let fields = ["data.a\n2026-01-01T00:00:00Z INFO forged \u{1b}[2J".to_owned(), "x".repeat(10_000)];
-        let text = Act::Changed(&child, &fields).fields().unwrap();
+        let text = Change::Changed(&child, &fields).fields().unwrap();
         assert!(!text.contains(|letter: char| letter.is_control()) && text.len() <= MAX_FIELDS_BYTES, "{text}");
-        assert_eq!(Act::Changed(&child, &[]).fields(), None);
+        assert_eq!(Change::Changed(&child, &[]).fields(), None);
     }
 }
