@@ -5,7 +5,10 @@
 //! |---|---|
 //! | `control_plane.rs` | the control planes, and accounts on them |
 //! | `host.rs` | the host as a process: started, killed, queried |
+//! | `only_host.rs` | a host for one plugin in all namespaces, with exactly the rights that it needs |
 //! | `scene.rs` | a namespace with a running host: where a test begins |
+//! | `faulty.rs` | the plugin that fails as its parent asks for, and namespaces in which it runs |
+//! | `dictated.rs` | the plugin that desires the children in its parent's spec |
 //! | `guests.rs` | components: built, changed in a word, broken |
 //! | `kstatus.rs` | what tools that wait for objects make of one |
 //! | `kube.rs` | the plain client |
@@ -20,10 +23,13 @@
 
 pub mod audit;
 pub mod control_plane;
+pub mod dictated;
+pub mod faulty;
 pub mod guests;
 pub mod host;
 pub mod kstatus;
 pub mod kube;
+pub mod only_host;
 pub mod proxy;
 pub mod registry;
 pub mod scene;

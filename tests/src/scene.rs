@@ -353,3 +353,14 @@ pub fn is_settled(object: &Value) -> bool {
         && object["status"]["nodes"].as_array().map(|nodes| nodes.len() as u64) == size
         && object["status"]["readyReplicas"].as_u64() == size
 }
+
+/// Returns an object with these labels.
+pub fn labelled(mut object: Value, labels: &Value) -> Value {
+    object["metadata"]["labels"] = labels.clone();
+    object
+}
+
+/// Returns a patch of labels.
+pub fn labels(labels: &Value) -> Value {
+    json!({ "metadata": { "labels": labels } })
+}

@@ -7,38 +7,45 @@
 //! | `alone/` | tests that change the whole control plane: outages, another set of rights, a host for all namespaces in its image |
 //! | `backup.rs` | what the backup plugin does, seen by a plain client |
 //! | `chosen_cluster.rs` | which cluster the recipes act on |
+//! | `deletion/` | finalizers, clean-ups, deletions that take long |
 //! | `docs/` | what the README and the book say |
+//! | `failures/` | plugins and writes that fail, how that is reported and tried again |
+//! | `fields/` | which fields of a child are written, and whose they are |
 //! | `fleet/` | a host that follows `Plugin` objects |
-//! | `host/` | the host as a process: many objects, restarts, configuration, broken plugins |
-//! | `kinds/` | kinds of parents: built-in, cluster-scoped, selected by labels; and children that are taken over |
+//! | `host/` | the host as a process: restarts, configuration, ports, reports, timers |
 //! | `hostile/` | a plugin that attacks, beside a healthy one |
-//! | `javascript.rs` | errors of a plugin in JavaScript |
 //! | `lease/` | several hosts share the work |
 //! | `memcached/` | what the Memcached plugin does, row by row |
 //! | `new.rs` | projects of `hotshoe new`, from nothing to Pods that run |
 //! | `nginx.rs` | what the plugins of `NginxServer` do |
-//! | `python.rs` | errors of a plugin in Python |
+//! | `ownership/` | children of others, of a former parent and of a former plugin |
+//! | `parents/` | kinds of parents: built-in, cluster-scoped, selected by labels; names, and many of them |
 //! | `redis/` | what the Redis plugin does |
 //! | `registry/` | components in a real registry, beside other clients of it |
+//! | `rights/` | what the accounts of host and plugins may do, and what a grant allows |
 //! | `rollout/` | another component is activated, compared, or rolled back |
+//! | `status/` | what a parent shows |
 //! | `waiting/` | an API server that keeps the host waiting |
 
 mod alone;
 mod backup;
 mod chosen_cluster;
+mod deletion;
 mod docs;
-mod faults;
+mod failures;
+mod fields;
 mod fleet;
 mod host;
 mod hostile;
-mod javascript;
-mod kinds;
 mod lease;
 mod memcached;
 mod new;
 mod nginx;
-mod python;
+mod ownership;
+mod parents;
 mod redis;
 mod registry;
+mod rights;
 mod rollout;
+mod status;
 mod waiting;

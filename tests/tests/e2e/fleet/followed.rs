@@ -9,7 +9,7 @@ use hotshoe_tests::{Host, Scene, run};
 use serde_json::{Value, json};
 
 use super::rig::{Rig, file};
-use crate::faults::fault;
+use hotshoe_tests::faulty::fault;
 
 const PARENTS: usize = 24;
 

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::images::push;
 use super::rig::{Guest, Rig, file};
-use crate::faults::{fault, install_faults_of};
+use hotshoe_tests::faulty::{fault, install_faults_of};
 
 /// The faulty plugin, for parents of a kind whose CRD only one test uses.
 async fn with_own_kind(rig: &Rig, kind: &Kind) -> Guest {

@@ -10,9 +10,9 @@ use hotshoe_tests::{Registry, memcached, run};
 use serde_json::{Value, json};
 
 use super::rig::{Guest, Rig};
-use crate::faults::fault;
 use crate::registry::Desk;
 use crate::registry::signatures::{PREDICATE, sign_simply, sign_with_bundle};
+use hotshoe_tests::faulty::fault;
 
 /// A registry, and a desk with the keys `old` and `new`.
 struct Signers {

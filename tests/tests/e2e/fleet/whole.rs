@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::images::push;
 use super::rig::Rig;
-use crate::faults::fault;
+use hotshoe_tests::faulty::fault;
 
 /// The maximum time until another replica takes over after a crash and has made its first decision.
 const TAKEN_OVER: Duration = Duration::from_secs(20);

@@ -6,7 +6,7 @@ use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Host, memcached, run};
 use serde_json::{Value, json};
 
-use crate::faults::scene;
+use hotshoe_tests::faulty::scene;
 
 const NO_IMAGE: &str = "Failed to create Deployment for the custom resource (cache): (Unable to find MEMCACHED_IMAGE environment variable with the image)";
 

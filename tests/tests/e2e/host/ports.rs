@@ -12,7 +12,7 @@ use hotshoe_tests::host::program;
 use hotshoe_tests::{Host, Scene, run};
 use tempfile::TempDir;
 
-use crate::faults::scene;
+use hotshoe_tests::faulty::scene;
 
 /// The default timeout of a kubelet's probe.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);

@@ -6,7 +6,7 @@ use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Host, Scene, memcached, run};
 use serde_json::{Value, json};
 
-use crate::faults::{scene, scene_with_faults};
+use hotshoe_tests::faulty::{scene, scene_with_faults};
 
 #[test]
 fn health_readiness_metrics_and_status_are_served() {

@@ -9,7 +9,7 @@ use hotshoe_tests::scene::{FINALIZER, condition_parts, is_settled};
 use hotshoe_tests::{Scene, memcached, run};
 use serde_json::{Value, json};
 
-use crate::faults::scene;
+use hotshoe_tests::faulty::scene;
 
 #[test]
 fn a_deletion_while_the_host_is_down_is_carried_out_after_the_restart() {
@@ -272,9 +272,9 @@ fn name(object: &Value) -> String {
 #[test]
 fn a_second_host_for_the_same_plugin_stands_by_and_takes_over_when_the_first_ends() {
     run(async {
-        let mut scene = crate::faults::scene_with_faults("two-hosts").await;
+        let mut scene = hotshoe_tests::faulty::scene_with_faults("two-hosts").await;
         let folder = hotshoe_tests::guests::Folder::of_faulty();
-        let mut first = crate::faults::start(&mut scene, &folder).await;
+        let mut first = hotshoe_tests::faulty::start(&mut scene, &folder).await;
         let second = scene.start().await.plugins(&[folder.path()]).start();
         scene.watch_log(&second);
         let process = format!("another host (process {})", first.process());
@@ -282,10 +282,10 @@ fn a_second_host_for_the_same_plugin_stands_by_and_takes_over_when_the_first_end
         let waits = |plugin: &Value| plugin["waiting"].as_str().is_some_and(|why| why.contains(&process));
         let standing_by = second.until_plugin("it says why", waits).await;
         assert_eq!((&standing_by["ready"], &standing_by["digest"]), (&json!(false), &Value::Null));
-        crate::faults::serves(&scene, "one").await;
+        hotshoe_tests::faulty::serves(&scene, "one").await;
         // After a crash the lock does not block the next host: it ends with the process.
         first.kill();
         second.ready().await;
-        crate::faults::serves(&scene, "two").await;
+        hotshoe_tests::faulty::serves(&scene, "two").await;
     });
 }

@@ -4,7 +4,7 @@ use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::FAULT;
 use hotshoe_tests::{Host, Scene, run};
 
-use crate::faults::{fault, scene_with_faults, start};
+use hotshoe_tests::faulty::{fault, scene_with_faults, start};
 
 const WORKS: &str = "this revision works";
 /// The number of ticks that a test waits for.

@@ -2,29 +2,22 @@
 //! namespaces; each test has a namespace of its own, which enforces Pod Security `restricted`.
 
 mod children;
-mod deletion;
-mod drift;
 mod first_sight;
-mod foreign;
-mod identity;
-mod names;
-mod refused;
 mod scale;
 mod schema;
-mod status;
 
 use hotshoe_tests::host::Start;
 use hotshoe_tests::{ControlPlane, Host, Scene};
 use tokio::sync::OnceCell;
 
 /// The host of this test binary.
-async fn host() -> &'static Host {
+pub(crate) async fn host() -> &'static Host {
     static HOST: OnceCell<Host> = OnceCell::const_new();
     HOST.get_or_init(|| async { Start::new(ControlPlane::of_one_host().await).await.ready().await }).await
 }
 
 /// Creates a namespace that the host watches.
-async fn scene(name: &str) -> Scene {
+pub(crate) async fn scene(name: &str) -> Scene {
     let host = host().await;
     Scene::with(ControlPlane::of_one_host().await, host, name).await
 }

@@ -20,30 +20,12 @@ use hotshoe_tests::{Host, Scene, run};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::faults::{fault, scene_with_faults, serves};
-
-pub(super) const WORKS: &str = "this revision works";
-
-/// Returns the text that marks the revision of this number. The plugin ignores such a text, so all these revisions
-/// decide the same.
-fn words(number: usize) -> String {
-    format!("this revision w{number:04}")
-}
-
-/// Makes a component with the same logic, another text and so another digest.
-pub(super) fn another(folder: &Folder, number: usize) -> Vec<u8> {
-    reworded(folder.original(), WORKS, &words(number))
-}
+use hotshoe_tests::faulty::{WORKS, another, fault, scene_with_faults, serves, until_digest, words};
 
 pub(super) async fn start(scene: &mut Scene, plugin: &Path, cache: &Path) -> Host {
     let host = scene.start().await.plugins(&[plugin]).cache(cache).ready().await;
     scene.watch_log(&host);
     host
-}
-
-pub(super) async fn until_digest(host: &Host, component: &[u8]) {
-    let wanted = hotshoe_core::model::digest::Digest::of(component).full();
-    host.until_plugin("the component decides", |plugin| plugin["digest"] == *wanted).await;
 }
 
 /// Waits until every parent and its child show this revision.

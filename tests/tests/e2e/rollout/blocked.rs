@@ -6,8 +6,8 @@ use hotshoe_tests::{Scene, run};
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::activation::{WORKS, another, start, until_digest};
-use crate::faults::{scene_with_faults, serves};
+use super::activation::start;
+use hotshoe_tests::faulty::{WORKS, another, scene_with_faults, serves, until_digest};
 
 const INGRESSES: &str =
     "    - group: networking.k8s.io\n      kind: Ingress\n      verbs: [get, list, watch, create]\n";

@@ -7,23 +7,18 @@ use hotshoe_core::flow::canary::Share;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{CANARY_FAULT, CONFIG_MAP, FAULT, Kind, LIMIT_RANGE, NAMESPACE};
-use hotshoe_tests::scene::condition_parts;
+use hotshoe_tests::only_host::OnlyHost;
+use hotshoe_tests::scene::{condition_parts, labels};
 use hotshoe_tests::{ControlPlane, Host, Scene, repository, run};
 use serde_json::{Value, json};
 
-use super::activation::{WORKS, another, until_digest};
-use super::rollback::grant_second_kind;
-use crate::faults::{fault, install_faults_of, scene_with_faults, start};
-use crate::kinds::{OnlyHost, labels};
+use hotshoe_tests::faulty::{
+    WORKS, another, fault, grant_second_kind, install_faults_of, scene_with_faults, start, until_digest, words,
+};
 
 const SLIPS: &str = "this revision slips";
 const FREES: &str = "this revision frees";
 const HOLDS: &str = "this revision holds";
-
-/// Returns the text of the revision that [`another`] makes for this number.
-fn words(number: usize) -> String {
-    format!("this revision w{number:04}")
-}
 
 fn digest(component: &[u8]) -> Digest {
     Digest::of(component)

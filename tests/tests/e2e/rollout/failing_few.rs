@@ -6,7 +6,7 @@ use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Host, run};
 use serde_json::json;
 
-use crate::faults::{fault, scene_with_faults, start};
+use hotshoe_tests::faulty::{fault, scene_with_faults, start};
 
 const PARENTS: usize = 10;
 

@@ -6,7 +6,7 @@ use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{memcached, run};
 use serde_json::{Value, json};
 
-use crate::faults::{fault, scene, scene_with_faults, serves, start};
+use hotshoe_tests::faulty::{fault, scene, scene_with_faults, serves, start};
 
 const WORKS: &str = "this revision works";
 const NEEDS: &str = "this revision needs";

@@ -9,7 +9,7 @@ use hotshoe_tests::scene::{condition_parts, is_settled};
 use hotshoe_tests::{Host, Scene, memcached, run};
 use serde_json::{Value, json};
 
-use crate::faults::{scene, scene_with_faults};
+use hotshoe_tests::faulty::{scene, scene_with_faults};
 
 /// The message of the plugin in `Degraded` when all is well, in several wordings of the same length.
 const WORDS: [&str; 4] = ["Nothing stands in", "Nowhere stands in", "No wall stands in", "No dust stands in"];

@@ -6,9 +6,8 @@ use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Host, Scene, run};
 use serde_json::{Value, json};
 
-use crate::faults::{fault, scene_with_faults, start};
+use hotshoe_tests::faulty::{HOLDING, WORKS, fault, grant_second_kind, scene_with_faults, start};
 
-const WORKS: &str = "this revision works";
 const SLIPS: &str = "this revision slips";
 const DROPS: &str = "this revision drops";
 const GRABS: &str = "this revision grabs";
@@ -497,19 +496,6 @@ fn a_component_that_drops_its_finalizer_requires_approval_and_removes_it_where_i
         scene.delete(&FAULT, "two").await;
         scene.gone(&FAULT, "two").await;
     });
-}
-
-/// The grant for a second kind.
-const HOLDING: &str = "    - kind: LimitRange\n      verbs: [get, list, watch, create, update, delete]\n";
-
-/// Grants a second kind to the plugin.
-pub(super) async fn grant_second_kind(scene: &Scene, folder: &Folder) {
-    let of_host = json!([{ "apiGroups": [""], "resources": ["limitranges"], "verbs": ["get", "list", "watch"] }]);
-    let of_plugin =
-        json!([{ "apiGroups": [""], "resources": ["limitranges"], "verbs": ["create", "patch", "delete"] }]);
-    scene.plane.grant("hotshoe", "tests-limit-ranges-host", &of_host).await;
-    scene.plane.grant("faulty", "tests-limit-ranges", &of_plugin).await;
-    folder.edit("  grants:\n", &format!("  grants:\n{HOLDING}"));
 }
 
 /// Starts a host whose component owns a second kind and has a child of it.

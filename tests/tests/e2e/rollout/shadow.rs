@@ -10,7 +10,7 @@ use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Host, Scene, memcached, run};
 use serde_json::{Value, json};
 
-use crate::faults::{fault, scene, scene_with_faults};
+use hotshoe_tests::faulty::{fault, scene, scene_with_faults};
 
 const WORDS: [&str; 2] = ["Nothing stands in", "Nowhere stands in"];
 const REVISION: &str = "this revision works";

@@ -5,7 +5,7 @@ use hotshoe_tests::kinds::{CRD, FAULT, UNLISTED_FAULT};
 use hotshoe_tests::{memcached, repository, run};
 use serde_json::{Value, json};
 
-use crate::faults::{fault, install_faults_of, scene_with_faults};
+use hotshoe_tests::faulty::{fault, install_faults_of, scene_with_faults};
 
 #[test]
 fn a_kind_whose_conversion_fails_does_not_keep_a_host_from_serving_the_others() {

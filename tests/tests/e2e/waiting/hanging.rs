@@ -9,8 +9,8 @@ use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{memcached, run};
 use serde_json::json;
 
-use crate::faults::scene;
 use crate::fleet::rig::Rig;
+use hotshoe_tests::faulty::scene;
 
 /// How long something may take that a hanging list must not delay: less than the time limit of the list.
 const SOON: Duration = Duration::from_secs(20);

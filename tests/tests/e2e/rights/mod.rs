@@ -1,0 +1,4 @@
+//! What the accounts of host and plugins may do, and what a grant allows.
+
+mod granted;
+mod identity;
