@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
+use hotshoe_tests::faulty::{fault, scene_with_faults, serves, start};
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::FAULT;
 use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Host, run};
 use http::Method;
 use serde_json::{Value, json};
-
-use hotshoe_tests::faulty::{fault, scene_with_faults, serves, start};
 
 const FINALIZER: &str = "fixtures.example.com/finalizer";
 const NAMED: &str = "  finalizers: [{name: fixtures.example.com/finalizer}]\n";

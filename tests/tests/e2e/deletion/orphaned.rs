@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
+use hotshoe_tests::faulty::{fault, scene_with_faults};
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::FAULT;
 use hotshoe_tests::run;
 use hotshoe_tests::scene::condition_parts;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-
-use hotshoe_tests::faulty::{fault, scene_with_faults};
 
 #[test]
 fn a_deleting_object_with_the_finalizer_of_an_unknown_component_says_so() {

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
+use hotshoe_tests::faulty::{fault, scene_with_faults, serves, start};
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::FAULT;
 use hotshoe_tests::run;
 use serde_json::json;
-
-use hotshoe_tests::faulty::{fault, scene_with_faults, serves, start};
 
 /// The timeout for a deletion to be shown, which happens after a minute.
 const SHOWN: Duration = Duration::from_secs(100);

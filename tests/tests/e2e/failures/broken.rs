@@ -1,12 +1,11 @@
 //! A plugin that fails costs its own parents a decision, and nothing else.
 
+use hotshoe_tests::faulty::{fault, scene_with_faults};
 use hotshoe_tests::guests::{self, Folder};
 use hotshoe_tests::kinds::{CONFIG_MAP, FAULT, MEMCACHED, SECRET};
 use hotshoe_tests::scene::{condition, condition_parts};
 use hotshoe_tests::{Host, Scene, memcached, run};
 use serde_json::{Value, json};
-
-use hotshoe_tests::faulty::{fault, scene_with_faults};
 
 /// Starts a host with a healthy plugin and the faulty one.
 async fn both(name: &str) -> (Scene, Host) {

@@ -2,13 +2,12 @@
 
 use std::process::Command;
 
+use hotshoe_tests::faulty::fault;
 use hotshoe_tests::host::{Host, program};
 use hotshoe_tests::kinds::FAULT;
 use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{ControlPlane, Scene, guests, repository, run};
 use serde_json::Value;
-
-use hotshoe_tests::faulty::fault;
 
 const CRD: &str = "tests/fixtures/faulty/crd.yaml";
 

@@ -1,11 +1,10 @@
 //! Errors of a plugin in Python, as its author and a user see them.
 
+use hotshoe_tests::faulty::fault;
 use hotshoe_tests::kinds::FAULT;
 use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{ControlPlane, Scene, guests, run};
 use serde_json::{Value, json};
-
-use hotshoe_tests::faulty::fault;
 
 const CRD: &str = "tests/fixtures/faulty/crd.yaml";
 

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
+use hotshoe_tests::faulty::{fault, scene_with_faults, serves, start};
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::{CONFIG_MAP, FAULT, Kind, VALIDATING_WEBHOOK};
 use hotshoe_tests::scene::{condition, condition_parts};
 use hotshoe_tests::{Scene, run};
 use serde_json::{Value, json};
-
-use hotshoe_tests::faulty::{fault, scene_with_faults, serves, start};
 
 /// A time within which every refusal is in the condition.
 const MINUTE: Duration = Duration::from_secs(60);

@@ -1,12 +1,11 @@
 //! How often a failing reconcile is retried, and when the count starts again.
 
+use hotshoe_tests::faulty::{fault, scene_with_faults, start};
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::FAULT;
 use hotshoe_tests::scene::{condition, condition_parts};
 use hotshoe_tests::{Host, Scene, run};
 use serde_json::{Value, json};
-
-use hotshoe_tests::faulty::{fault, scene_with_faults, start};
 
 const THREE: &str = "  retry: {baseDelay: 100ms, maxDelay: 500ms, maxTries: 3}\n  grants:\n";
 

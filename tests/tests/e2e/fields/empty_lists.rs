@@ -2,12 +2,11 @@
 //! children in its parent's spec.
 
 use futures::StreamExt;
+use hotshoe_tests::dictated::{child, create, dictating, host, written_with_another};
 use hotshoe_tests::kinds::{ATTACK, DEPLOYMENT, DOOR, FAULT, NETWORK_POLICY};
 use hotshoe_tests::run;
 use hotshoe_tests::scene::condition;
 use serde_json::{Value, json};
-
-use hotshoe_tests::dictated::{child, create, dictating, host, written_with_another};
 
 #[test]
 fn an_empty_list_of_a_custom_kind_stays_empty_whatever_its_type_and_its_default() {

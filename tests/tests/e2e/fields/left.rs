@@ -1,13 +1,12 @@
 //! Fields that a plugin no longer states: what the scale subresource sets, and what the plugin leaves, stays as it is; the
 //! rest is removed.
 
+use hotshoe_tests::dictated::{change, child, create, dictating, host, workload, written_with_another};
 use hotshoe_tests::kinds::{ATTACK, CHOICE, DEPLOYMENT, Kind, REPLICA_SET, SERVICE, STATEFUL_SET};
 use hotshoe_tests::run;
 use hotshoe_tests::scene::condition_parts;
 use http::Method;
 use serde_json::{Value, json};
-
-use hotshoe_tests::dictated::{change, child, create, dictating, host, workload, written_with_another};
 
 const MERGE: &str = "application/merge-patch+json";
 

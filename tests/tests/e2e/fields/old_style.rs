@@ -1,14 +1,13 @@
 //! Parents whose CRD does not make the list of conditions a map: the API server treats the list as one value, with one
 //! owner.
 
+use hotshoe_tests::faulty::{fault, install_faults_of, scene_with_faults, start};
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{FAULT, OLD_FAULT};
 use hotshoe_tests::scene::{condition, condition_parts};
 use hotshoe_tests::{ControlPlane, Host, Scene, repository, run};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
-
-use hotshoe_tests::faulty::{fault, install_faults_of, scene_with_faults, start};
 
 /// Starts a host with the faulty plugin, for its own kind, whose schema does not say how conditions are merged.
 async fn host(name: &str) -> (Scene, Host, Folder) {

@@ -1,12 +1,11 @@
 //! A choice that the API server filled in by default, and the plugin changes: the parameters of the default have no owner,
 //! go with no other choice, and are removed with it.
 
+use hotshoe_tests::dictated::{change, child, create, host, workload, written_with_another};
 use hotshoe_tests::kinds::{ATTACK, CHOICE, DAEMON_SET, DEPLOYMENT, Kind, SERVICE, STATEFUL_SET};
 use hotshoe_tests::run;
 use hotshoe_tests::scene::condition;
 use serde_json::{Value, json};
-
-use hotshoe_tests::dictated::{change, child, create, host, workload, written_with_another};
 
 /// Creates a child with this spec, changes it, and waits until the change is in place and nothing else is written.
 async fn is_chosen(name: &str, kind: &Kind, first: &Value, then: &Value, holds: impl Fn(&Value) -> bool) {

@@ -1,10 +1,9 @@
 //! The texts of a Secret, which the API server stores as its data.
 
+use hotshoe_tests::dictated::{change, child, create, host, written_with_another};
 use hotshoe_tests::kinds::SECRET;
 use hotshoe_tests::run;
 use serde_json::{Value, json};
-
-use hotshoe_tests::dictated::{change, child, create, host, written_with_another};
 
 fn secret(body: &Value) -> [Value; 1] {
     [child(&SECRET, "one", body)]

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use hotshoe_core::flow::shards::shard_of;
+use hotshoe_tests::faulty::fault;
 use hotshoe_tests::guests::reworded;
 use hotshoe_tests::kinds::{CONFIG_MAP, FAULT};
 use hotshoe_tests::{Host, Scene, run};
 use serde_json::{Value, json};
 
 use super::rig::{Rig, file};
-use hotshoe_tests::faulty::fault;
 
 const PARENTS: usize = 24;
 

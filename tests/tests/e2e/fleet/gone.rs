@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 
+use hotshoe_tests::faulty::{fault, install_faults_of};
 use hotshoe_tests::control_plane::SYSTEM;
 use hotshoe_tests::guests::reworded;
 use hotshoe_tests::kinds::{CRD, FAULT, FLOW_SCHEMA, Kind, MEMCACHED, PRIORITY_LEVEL, REMOVED_FAULT, RENAMED_FAULT};
@@ -14,7 +15,6 @@ use tempfile::TempDir;
 
 use super::images::push;
 use super::rig::{Guest, Rig, file};
-use hotshoe_tests::faulty::{fault, install_faults_of};
 
 /// The faulty plugin, for parents of a kind whose CRD only one test uses.
 async fn with_own_kind(rig: &Rig, kind: &Kind) -> Guest {

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hotshoe_core::model::digest::Digest;
+use hotshoe_tests::faulty::fault;
 use hotshoe_tests::guests::reworded;
 use hotshoe_tests::kinds::{CONFIG_MAP, DEPLOYMENT, FAULT, MEMCACHED};
 use hotshoe_tests::scene::condition_parts;
@@ -12,7 +13,6 @@ use serde_json::{Value, json};
 use super::rig::{Guest, Rig};
 use crate::registry::Desk;
 use crate::registry::signatures::{PREDICATE, sign_simply, sign_with_bundle};
-use hotshoe_tests::faulty::fault;
 
 /// A registry, and a desk with the keys `old` and `new`.
 struct Signers {

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use hotshoe_tests::faulty::fault;
 use hotshoe_tests::guests::reworded;
 use hotshoe_tests::kinds::{CONFIG_MAP, FAULT};
 use hotshoe_tests::{Registry, run};
@@ -11,7 +12,6 @@ use tempfile::TempDir;
 
 use super::images::push;
 use super::rig::Rig;
-use hotshoe_tests::faulty::fault;
 
 /// The maximum time until another replica takes over after a crash and has made its first decision.
 const TAKEN_OVER: Duration = Duration::from_secs(20);

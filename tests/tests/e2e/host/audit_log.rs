@@ -1,11 +1,10 @@
 //! What a host logs about its writes.
 
+use hotshoe_tests::faulty::{scene_with_faults, serves, start};
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::{CONFIG_MAP, FAULT};
 use hotshoe_tests::run;
 use serde_json::json;
-
-use hotshoe_tests::faulty::{scene_with_faults, serves, start};
 
 #[test]
 fn the_log_has_one_line_for_each_thing_that_is_done_in_the_life_of_an_object() {

@@ -1,12 +1,11 @@
 //! The administrator's configuration, and how errors in it are reported.
 
+use hotshoe_tests::faulty::scene;
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED, SERVICE};
 use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Host, memcached, run};
 use serde_json::{Value, json};
-
-use hotshoe_tests::faulty::scene;
 
 const NO_IMAGE: &str = "Failed to create Deployment for the custom resource (cache): (Unable to find MEMCACHED_IMAGE environment variable with the image)";
 

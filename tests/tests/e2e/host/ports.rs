@@ -7,12 +7,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use hotshoe_tests::faulty::scene;
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::host::program;
 use hotshoe_tests::{Host, Scene, run};
 use tempfile::TempDir;
-
-use hotshoe_tests::faulty::scene;
 
 /// The default timeout of a kubelet's probe.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);

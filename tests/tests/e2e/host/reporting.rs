@@ -1,12 +1,11 @@
 //! What the host reports about itself.
 
+use hotshoe_tests::faulty::{scene, scene_with_faults};
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{FAULT, MEMCACHED};
 use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Host, Scene, memcached, run};
 use serde_json::{Value, json};
-
-use hotshoe_tests::faulty::{scene, scene_with_faults};
 
 #[test]
 fn health_readiness_metrics_and_status_are_served() {

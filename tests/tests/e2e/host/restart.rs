@@ -4,12 +4,11 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use futures::StreamExt;
+use hotshoe_tests::faulty::scene;
 use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED, SERVICE};
 use hotshoe_tests::scene::{FINALIZER, condition_parts, is_settled};
 use hotshoe_tests::{Scene, memcached, run};
 use serde_json::{Value, json};
-
-use hotshoe_tests::faulty::scene;
 
 #[test]
 fn a_deletion_while_the_host_is_down_is_carried_out_after_the_restart() {

@@ -1,10 +1,9 @@
 //! Requeues that a plugin requests, though nothing changes.
 
+use hotshoe_tests::faulty::{fault, scene_with_faults, start};
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::FAULT;
 use hotshoe_tests::{Host, Scene, run};
-
-use hotshoe_tests::faulty::{fault, scene_with_faults, start};
 
 const WORKS: &str = "this revision works";
 /// The number of ticks that a test waits for.

@@ -3,13 +3,12 @@
 
 use std::time::Duration;
 
+use hotshoe_tests::dictated::{change, child, create, host, workload, written_with_another};
 use hotshoe_tests::kinds::{ATTACK, CHOICE, CONFIG_MAP, DEPLOYMENT, Kind, SECRET, SERVICE};
 use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Scene, run};
 use http::Method;
 use serde_json::{Value, json};
-
-use hotshoe_tests::dictated::{change, child, create, host, workload, written_with_another};
 
 /// Deletes the parent `one` and waits until it is gone and its child has no owner.
 async fn orphan(scene: &Scene, kind: &Kind) -> Value {

@@ -1,13 +1,12 @@
 //! A plugin under a new name takes over the children of the former one: `spec.takesOverFrom`.
 
+use hotshoe_tests::faulty::{fault, scene_with_faults, serves, start};
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{CONFIG_MAP, FAULT};
 use hotshoe_tests::scene::condition;
 use hotshoe_tests::{ControlPlane, Scene, run};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
-
-use hotshoe_tests::faulty::{fault, scene_with_faults, serves, start};
 
 /// The new name of the faulty plugin.
 const HEIR: &str = "heir";

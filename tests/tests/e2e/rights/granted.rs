@@ -1,12 +1,11 @@
 //! What a grant allows, and what happens to a decision beyond it.
 
+use hotshoe_tests::faulty::scene;
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED, NAMESPACE, SERVICE};
 use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{memcached, run};
 use serde_json::json;
-
-use hotshoe_tests::faulty::scene;
 
 const SERVICE_RULE: &str = "      kind: Service\n";
 

@@ -13,14 +13,13 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use hotshoe_components::{slow_to_compile, text};
+use hotshoe_tests::faulty::{WORKS, another, fault, scene_with_faults, serves, until_digest, words};
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{CONFIG_MAP, FAULT};
 use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Host, Scene, run};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-
-use hotshoe_tests::faulty::{WORKS, another, fault, scene_with_faults, serves, until_digest, words};
 
 pub(super) async fn start(scene: &mut Scene, plugin: &Path, cache: &Path) -> Host {
     let host = scene.start().await.plugins(&[plugin]).cache(cache).ready().await;

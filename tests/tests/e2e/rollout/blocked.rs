@@ -1,13 +1,13 @@
 //! A component whose watches the host may not open.
 
 use hotshoe_core::model::digest::Digest;
+use hotshoe_tests::faulty::{WORKS, another, scene_with_faults, serves, until_digest};
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::{Scene, run};
 use serde_json::json;
 use tempfile::TempDir;
 
 use super::activation::start;
-use hotshoe_tests::faulty::{WORKS, another, scene_with_faults, serves, until_digest};
 
 const INGRESSES: &str =
     "    - group: networking.k8s.io\n      kind: Ingress\n      verbs: [get, list, watch, create]\n";

@@ -1,12 +1,11 @@
 //! `spec.swap.maxFailing`: on how many parents another component may fail without an approval.
 
+use hotshoe_tests::faulty::{fault, scene_with_faults, start};
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::FAULT;
 use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Host, run};
 use serde_json::json;
-
-use hotshoe_tests::faulty::{fault, scene_with_faults, start};
 
 const PARENTS: usize = 10;
 

@@ -1,12 +1,11 @@
 //! Changes of `plugin.yaml` while the host runs.
 
+use hotshoe_tests::faulty::{fault, scene, scene_with_faults, serves, start};
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{CONFIG_MAP, DEPLOYMENT, FAULT, MEMCACHED, SERVICE};
 use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{memcached, run};
 use serde_json::{Value, json};
-
-use hotshoe_tests::faulty::{fault, scene, scene_with_faults, serves, start};
 
 const WORKS: &str = "this revision works";
 const NEEDS: &str = "this revision needs";

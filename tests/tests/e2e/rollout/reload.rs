@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use hotshoe_core::model::digest::Digest;
+use hotshoe_tests::faulty::{scene, scene_with_faults};
 use hotshoe_tests::guests::{Folder, reworded, unusable};
 use hotshoe_tests::kinds::{DEPLOYMENT, FAULT, MEMCACHED, SERVICE};
 use hotshoe_tests::scene::{condition_parts, is_settled};
 use hotshoe_tests::{Host, Scene, memcached, run};
 use serde_json::{Value, json};
-
-use hotshoe_tests::faulty::{scene, scene_with_faults};
 
 /// The message of the plugin in `Degraded` when all is well, in several wordings of the same length.
 const WORDS: [&str; 4] = ["Nothing stands in", "Nowhere stands in", "No wall stands in", "No dust stands in"];

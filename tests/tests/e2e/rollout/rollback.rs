@@ -1,12 +1,11 @@
 //! Rollbacks to an earlier component: by hand, and automatic.
 
+use hotshoe_tests::faulty::{HOLDING, WORKS, fault, grant_second_kind, scene_with_faults, start};
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{CONFIG_MAP, FAULT, LIMIT_RANGE};
 use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Host, Scene, run};
 use serde_json::{Value, json};
-
-use hotshoe_tests::faulty::{HOLDING, WORKS, fault, grant_second_kind, scene_with_faults, start};
 
 const SLIPS: &str = "this revision slips";
 const DROPS: &str = "this revision drops";

@@ -4,13 +4,12 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
+use hotshoe_tests::faulty::{fault, scene, scene_with_faults};
 use hotshoe_tests::guests::{Folder, reworded, unusable};
 use hotshoe_tests::kinds::{CONFIG_MAP, FAULT};
 use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Host, Scene, memcached, run};
 use serde_json::{Value, json};
-
-use hotshoe_tests::faulty::{fault, scene, scene_with_faults};
 
 const WORDS: [&str; 2] = ["Nothing stands in", "Nowhere stands in"];
 const REVISION: &str = "this revision works";

@@ -1,14 +1,13 @@
 //! What tools that wait for objects take a parent for, by the rules of kstatus.
 
 use futures::StreamExt;
+use hotshoe_tests::faulty::{fault, scene, scene_with_faults, start};
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::{FAULT, Kind, MEMCACHED, QUOTA};
 use hotshoe_tests::kstatus::{Kstatus, kstatus};
 use hotshoe_tests::scene::{condition, condition_parts};
 use hotshoe_tests::{Scene, memcached, run};
 use serde_json::{Value, json};
-
-use hotshoe_tests::faulty::{fault, scene, scene_with_faults, start};
 
 /// Waits until a tool takes the newest generation of an object for this.
 async fn until(scene: &Scene, kind: &Kind, name: &str, expected: Kstatus) -> Value {

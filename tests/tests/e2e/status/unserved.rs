@@ -1,13 +1,12 @@
 //! A CRD whose status subresource is removed or added while the host runs: the API server's 404 then does not mean that
 //! objects are gone.
 
+use hotshoe_tests::faulty::{fault, install_faults_of, scene_with_faults, start};
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{CRD, FAULT, STATUSLESS_FAULT, UNSERVED_FAULT};
 use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{repository, run};
 use serde_json::json;
-
-use hotshoe_tests::faulty::{fault, install_faults_of, scene_with_faults, start};
 
 #[test]
 fn an_object_is_served_again_after_its_status_subresource_was_removed_for_a_while() {

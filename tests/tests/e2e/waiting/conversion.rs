@@ -1,11 +1,10 @@
 //! A kind whose conversion webhook does not answer: its objects can neither be listed nor read.
 
+use hotshoe_tests::faulty::{fault, install_faults_of, scene_with_faults};
 use hotshoe_tests::guests::{Folder, memcached as memcached_folder, reworded};
 use hotshoe_tests::kinds::{CRD, FAULT, UNLISTED_FAULT};
 use hotshoe_tests::{memcached, repository, run};
 use serde_json::{Value, json};
-
-use hotshoe_tests::faulty::{fault, install_faults_of, scene_with_faults};
 
 #[test]
 fn a_kind_whose_conversion_fails_does_not_keep_a_host_from_serving_the_others() {

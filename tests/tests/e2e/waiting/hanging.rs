@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hotshoe_tests::faulty::scene;
 use hotshoe_tests::control_plane::SYSTEM;
 use hotshoe_tests::kinds::MEMCACHED;
 use hotshoe_tests::proxy::Proxy;
@@ -10,7 +11,6 @@ use hotshoe_tests::{memcached, run};
 use serde_json::json;
 
 use crate::fleet::rig::Rig;
-use hotshoe_tests::faulty::scene;
 
 /// How long something may take that a hanging list must not delay: less than the time limit of the list.
 const SOON: Duration = Duration::from_secs(20);
