@@ -40,7 +40,7 @@ async fn scraped(State(about): State<About>) -> Response {
         about.metrics.queue(&controller.name, waiting, running);
         about.metrics.deleting(&controller.name, survey.deleting.as_ref().map_or(0, |deleting| deleting.count));
         about.metrics.memory(&controller.name, &plugin.memory());
-        let waiting = controller.slot.refused().is_some_and(|refused| refused.can_be_approved());
+        let waiting = plugin.refused().is_some_and(|refused| refused.can_be_approved());
         about.metrics.waits_for_approval(&controller.name, waiting);
         if let Some(active) = controller.active() {
             about.metrics.reduced(&controller.name, active.cut(), active.without_parent());

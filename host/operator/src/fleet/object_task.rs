@@ -328,7 +328,7 @@ impl ObjectTask {
         let _turn = self.context.removals.acquire().await;
         let progress = removal.advance().await;
         if let (Some(plugin), Progress::Waits(obstacle)) = (&plugin, &progress) {
-            *plugin.removal.lock() = Some(obstacle.message.clone());
+            plugin.note_removal(obstacle.message.clone());
         }
         if let Progress::Waits(obstacle) = &progress
             && obstacle.stalls

@@ -1,7 +1,6 @@
 //! A plugin that runs for a `Plugin` object: what it knows of its object, and what is known of it.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -86,7 +85,7 @@ impl Running {
             unaccepted: plugin.unaccepted(),
             panics: plugin.panics(),
             control_failing: plugin.control_failing(),
-            is_source_unread: plugin.is_source_unread.load(Ordering::Relaxed),
+            is_source_unread: plugin.is_source_unread(),
             wanted_revision: wanted_revision.map(DigestPrefix::hex),
             finalizers: plugin.finalizers().into_iter().collect(),
             parent: active.map(|active| active.revision.descriptor().parent.clone()),

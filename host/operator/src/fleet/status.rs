@@ -4,7 +4,7 @@ use crate::config::plugin_resource::{
     CanaryStatus, Condition, ParentStatus, Pending, PluginStatus, RevisionStatus, ShadowVerdict,
 };
 use crate::rollout::history::{Entry, Event};
-use crate::rollout::managed_plugin::Fetched;
+use crate::rollout::state::Fetched;
 use crate::rollout::status;
 use crate::rollout::unaccepted::{NONE_ACTIVE, Unaccepted};
 use hotshoe_cluster::time;
@@ -351,7 +351,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::rollout::managed_plugin::FetchedComponent;
+    use crate::rollout::state::FetchedComponent;
     use hotshoe_core::model::digest::Digest;
 
     fn said<'a>(status: &'a PluginStatus, type_: &str) -> (&'a str, &'a str, &'a str) {

@@ -44,7 +44,7 @@ impl Verdicts {
     /// Returns the verdict on the component that waits for approval, if it is known. Starts a run if there was none, or
     /// if the last one is outdated or incomplete; until it ends, the last verdict stays.
     pub(super) fn of(&mut self, plugin: &Arc<ManagedPlugin>) -> Option<ShadowVerdict> {
-        let waiting = plugin.controller.slot.refused().filter(|refused| refused.can_be_approved())?.digest?;
+        let waiting = plugin.refused().filter(|refused| refused.can_be_approved())?.digest?;
         let active = plugin.controller.active()?;
         let pair = (waiting, active.revision.digest());
         if self.pair != Some(pair) {

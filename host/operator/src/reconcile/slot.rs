@@ -1,4 +1,4 @@
-//! The slot of a plugin in a running host: its active revision, and why the last candidate was refused.
+//! The slot of a plugin in a running host, which holds its active revision.
 //!
 //! Publishing swaps one pointer; no reader waits for it. A reconcile that began before the swap finishes with the old
 //! revision.
@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 
 use hotshoe_core::model::digest::Digest;
@@ -44,12 +43,11 @@ impl RefusedComponent {
 #[derive(Debug)]
 pub struct Slot<T> {
     current: ArcSwapOption<T>,
-    refused: RwLock<Option<RefusedComponent>>,
 }
 
 impl<T> Default for Slot<T> {
     fn default() -> Self {
-        Self { current: ArcSwapOption::empty(), refused: RwLock::default() }
+        Self { current: ArcSwapOption::empty() }
     }
 }
 
@@ -59,57 +57,20 @@ impl<T> Slot<T> {
         self.current.load_full()
     }
 
-    /// Returns why the last candidate was refused; `None` if it was activated.
-    pub fn refused(&self) -> Option<RefusedComponent> {
-        self.refused.read().clone()
-    }
-
-    /// Activates a revision, and forgets the last refusal.
+    /// Activates a revision, or replaces its views.
     pub fn publish(&self, next: Arc<T>) {
-        let before = self.current.swap(Some(next));
-        self.clear_refusal();
-        // Dropped last, so that no reconcile waits for it.
-        drop(before);
-    }
-
-    /// Ends the active revision, so that none is active. Keeps the last refusal.
-    pub fn clear(&self) {
-        self.current.store(None);
-    }
-
-    /// Replaces the views of the active revision. Keeps the last refusal.
-    pub fn replace_views(&self, next: Arc<T>) {
         self.current.store(Some(next));
     }
 
-    /// Records why a candidate was refused; the active revision stays.
-    pub fn refuse(&self, refused: RefusedComponent) {
-        *self.refused.write() = Some(refused);
-    }
-
-    /// Forgets the last refusal, because the active component is offered again.
-    pub fn clear_refusal(&self) {
-        *self.refused.write() = None;
+    /// Ends the active revision, so that none is active.
+    pub fn clear(&self) {
+        self.current.store(None);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hotshoe_platform::candidate::NotAComponent;
-
-    fn refused() -> RefusedComponent {
-        RefusedComponent::new(None, &NotAComponent("the file is empty".into()).into())
-    }
-
-    #[test]
-    fn a_refusal_is_seen_and_keeps_what_is_there() {
-        let slot = Slot::default();
-        slot.publish(Arc::new("good"));
-        slot.refuse(refused());
-        assert_eq!(slot.current().as_deref(), Some(&"good"));
-        assert_eq!(slot.refused().unwrap().reason, Reason::NotAComponent);
-    }
 
     #[test]
     fn text_that_a_component_chose_is_sanitized_and_truncated() {
@@ -120,23 +81,11 @@ mod tests {
     }
 
     #[test]
-    fn other_views_of_the_active_revision_keep_the_refusal() {
-        let slot = Slot::default();
-        slot.publish(Arc::new("with a watch"));
-        slot.refuse(refused());
-        slot.replace_views(Arc::new("without"));
-        assert_eq!(slot.current().as_deref(), Some(&"without"));
-        assert!(slot.refused().is_some());
-    }
-
-    #[test]
-    fn activating_a_revision_clears_the_refusal_and_leaves_the_old_one_to_reconciles_that_use_it() {
+    fn a_replaced_revision_stays_with_the_reconciles_that_use_it() {
         let slot = Slot::default();
         slot.publish(Arc::new("old"));
         let in_use = slot.current();
-        slot.refuse(refused());
         slot.publish(Arc::new("new"));
         assert_eq!((in_use.as_deref(), slot.current().as_deref()), (Some(&"old"), Some(&"new")));
-        assert!(slot.refused().is_none());
     }
 }

@@ -91,14 +91,11 @@ impl ManagedPlugin {
             counted: Arc::default(),
         };
         let parents = canary.parents();
-        controller.slot.replace_views(Arc::new(active));
-        controller.slot.clear_refusal();
+        controller.slot.publish(Arc::new(active));
+        self.note_refused(None);
         controller.begin_canary(Arc::new(canary));
         views::close_unused(controller, watches);
-        {
-            let mut state = self.state.lock();
-            (state.canary, state.is_restored) = (component, false);
-        }
+        self.state.change(|state| (state.revisions.canary, state.revisions.is_restored) = (component, false));
         controller.metrics.revision(name, CANARY);
         let (share, duration) = (&rollout.share, &rollout.duration);
         tracing::info!(version, older = older.map(display), %share, parents, ?duration, "the component is the canary");
@@ -152,7 +149,7 @@ impl ManagedPlugin {
         let (mut new, digest) = (ActiveRevision::clone(&canary.revision), canary.digest());
         new.former_finalizers = self.former_finalizers(&new);
         tracing::info!(%digest, "the canary is activated: {why}");
-        let component = self.state.lock().canary.take();
+        let component = self.state.replace(|state| &mut state.revisions.canary, None);
         let revision = new.revision.clone();
         let gone = self.span_of(digest).in_scope(|| self.publish(new, Start::Swap, Stopwatch::start()));
         let before = self.controller.health.probation.before();
@@ -216,7 +213,7 @@ impl ManagedPlugin {
         tracing::info!(%digest, "the canary was rolled back by command; it stays inactive until `hotshoe approve`");
         if let Some(newer) = offered.filter(|offered| newer && *offered != digest) {
             self.roll_back_newer(newer).await;
-            self.controller.slot.refuse(refused(newer, why));
+            self.note_refused(Some(refused(newer, why)));
         }
         Ok(())
     }
@@ -229,7 +226,7 @@ impl ManagedPlugin {
         self.controller.metrics.revision(&self.controller.name, Reason::RolledBack.as_str());
         // A newer component in the source may be refused for another reason.
         if offered.is_none_or(|offered| offered == digest) {
-            self.controller.slot.refuse(refused(digest, why));
+            self.note_refused(Some(refused(digest, why)));
         }
         Some(digest)
     }
@@ -238,7 +235,7 @@ impl ManagedPlugin {
     /// owned, until no child of them is left.
     fn withdraw_canary(&self) -> Option<Arc<Canary>> {
         let ended = self.controller.end_canary()?;
-        self.state.lock().canary = None;
+        drop(self.state.replace(|state| &mut state.revisions.canary, None));
         views::close_unused(&self.controller, &self.shared.watches);
         Some(ended)
     }
@@ -248,7 +245,7 @@ impl ManagedPlugin {
         let canary = self.controller.canary.current()?;
         if let Err(error) = plugin.ensure_granted(canary.revision.revision.descriptor()) {
             tracing::warn!(digest = %canary.digest(), "the canary ends: {error}");
-            self.state.lock().canary = None;
+            drop(self.state.replace(|state| &mut state.revisions.canary, None));
             return None;
         }
         let (controller, viewer) = (&self.controller, Viewer::canary(&self.controller.name));

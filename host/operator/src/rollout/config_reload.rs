@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::config::PluginConfig;
 use crate::reconcile::release;
-use crate::rollout::managed_plugin::{ManagedPlugin, PluginFile};
+use crate::rollout::managed_plugin::ManagedPlugin;
 use crate::rollout::views;
 use hotshoe_cluster::shared_watch::Viewer;
 use hotshoe_platform::candidate::Candidate;
@@ -44,7 +44,7 @@ impl ManagedPlugin {
         let definition = present.described_in();
         match changed {
             Ok(changed) if changed.digest == present.digest => {
-                if self.plugin_file.lock().refused.take().is_some() {
+                if self.state.replace(|state| &mut state.config_refused, None).is_some() {
                     tracing::info!("{definition} is again the same as the one that is applied");
                 }
                 self.apply_control(&present, changed)
@@ -52,12 +52,11 @@ impl ManagedPlugin {
             Ok(changed) => {
                 self.controller.pause(changed.wanted.paused);
                 self.apply(Arc::new(changed)).await;
-                self.redefined.notify_one();
                 Applied::All
             }
             Err(error) => {
                 tracing::error!("{definition} is not applied, and the last valid one stays in effect: {error}");
-                self.plugin_file.lock().refused = Some(error);
+                self.state.set(|state| &mut state.config_refused, Some(error));
                 Applied::Nothing
             }
         }
@@ -72,9 +71,13 @@ impl ManagedPlugin {
         if paused != present.wanted.paused {
             tracing::info!("{}", if paused { "the plugin is paused" } else { "the plugin goes on" });
         }
-        *self.plugin_file.lock() = PluginFile::applied(Arc::new(changed));
+        self.note_applied(Arc::new(changed));
         self.controller.pause(paused);
         Applied::Control
+    }
+
+    fn note_applied(&self, config: Arc<PluginConfig>) {
+        self.state.change(|state| (state.config, state.config_refused) = (config, None));
     }
 
     /// Refuses another parent kind than that of the active revision, whose children would be left without a host. A
@@ -102,7 +105,7 @@ impl ManagedPlugin {
     /// Applies a valid definition to every decision that begins from now on, and to components that are offered.
     async fn apply(&self, plugin: Arc<PluginConfig>) {
         plugin.parentage.note_named(&plugin.name, plugin.parent.as_ref());
-        *self.plugin_file.lock() = PluginFile::applied(plugin.clone());
+        self.note_applied(plugin.clone());
         let controller = &self.controller;
         controller.writer.set_limits(&plugin.limits);
         if let Some(present) = controller.active() {
@@ -113,6 +116,7 @@ impl ManagedPlugin {
                 tracing::error!("{error}");
             }
             controller.redefine(Arc::new(active), self.canary_under(&plugin).await);
+            self.note_refused(None);
             views::close_unused(controller, &self.shared.watches);
             tokio::spawn(release::find_deselected(controller.clone(), self.shared.watches.clone()));
         }

@@ -16,7 +16,6 @@
 //! written a file gets the outcome for that version of the file.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -196,10 +195,10 @@ impl Driver {
     async fn read_definition(&mut self, offered: Result<Candidate, FileError>) {
         let before = self.plugin.plugin();
         // Set before the new definition is seen: until its source is read, the active revision is not what it describes.
-        self.plugin.is_source_unread.store(true, Ordering::Relaxed);
+        self.plugin.state.set(|state| &mut state.is_source_unread, true);
         let applied = self.plugin.apply_definition(offered).await;
         let config = self.plugin.plugin();
-        self.plugin.is_source_unread.store(config.component != before.component, Ordering::Relaxed);
+        self.plugin.state.set(|state| &mut state.is_source_unread, config.component != before.component);
         match applied {
             Applied::Nothing => {}
             Applied::Control => self.controls_changed(),
@@ -236,7 +235,7 @@ impl Driver {
     /// Takes the next step for what the administrator wants, as far as it is not done yet.
     async fn control(&mut self) {
         if !self.component.has_changed() {
-            self.plugin.is_source_unread.store(false, Ordering::Relaxed);
+            self.plugin.state.set(|state| &mut state.is_source_unread, false);
         }
         let (wanted, now) = (self.plugin.plugin().wanted.clone(), std::time::Instant::now());
         let seen = self.see(&wanted);
@@ -257,14 +256,14 @@ impl Driver {
             Step::Wait => {}
         }
         let failure = self.tried.failure(&wanted, seen.active, |approve| self.is_known(approve));
-        *self.plugin.control_failing.lock() = failure;
+        self.plugin.state.set(|state| &mut state.control_failing, failure);
     }
 
     /// Collects what the next step depends on.
     fn see(&self, wanted: &Wanted) -> Seen {
         let (plugin, offered) = (&self.plugin, self.component.offered());
         let active = plugin.controller.active().map(|active| active.revision.digest());
-        let waiting = plugin.controller.slot.refused().filter(RefusedComponent::can_be_approved);
+        let waiting = plugin.refused().filter(RefusedComponent::can_be_approved);
         let waiting = waiting.and_then(|refused| refused.digest);
         let named = wanted.revision.as_ref().filter(|named| !active.is_some_and(|active| named.is_of(active)));
         let fetched = plugin.fetched();
@@ -311,7 +310,7 @@ impl Driver {
         let known = [
             controller.active().map(|active| active.revision.digest()),
             controller.canary.current().map(|canary| canary.digest()),
-            controller.slot.refused().and_then(|refused| refused.digest),
+            self.plugin.refused().and_then(|refused| refused.digest),
         ];
         let is_in_history = || self.plugin.history().entries().iter().any(|entry| digest.is_of(entry.digest));
         self.component.offered().is_none()

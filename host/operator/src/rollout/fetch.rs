@@ -15,7 +15,8 @@ use tracing::Instrument;
 
 use crate::config::PluginConfig;
 use crate::config::manifest::{ConfigMapKey, Source};
-use crate::rollout::managed_plugin::{Fetched, FetchedComponent, ManagedPlugin};
+use crate::rollout::managed_plugin::ManagedPlugin;
+use crate::rollout::state::{Fetched, FetchedComponent, PluginState};
 use crate::rollout::unaccepted::Unaccepted;
 use hotshoe_cluster::config_map;
 use hotshoe_cluster::config_map::Found;
@@ -59,21 +60,18 @@ pub(crate) async fn run(plugin: Arc<ManagedPlugin>) {
             () = redefined(&plugin, &config) => {}
         }
         if plugin.plugin().source != config.source {
-            *plugin.fetched.lock() = Fetched::default();
-            *plugin.unaccepted.lock() = None;
+            plugin.state.change(|state| (state.fetched, state.unaccepted) = (Fetched::default(), None));
         }
     }
 }
 
 /// Waits until the plugin has another source, or another limit by which a component that was refused may be accepted.
 async fn redefined(plugin: &ManagedPlugin, config: &PluginConfig) {
-    let is_same = |now: &PluginConfig| {
-        let is_same_limit = now.limits.component_bytes == config.limits.component_bytes;
-        now.source == config.source && (is_same_limit || plugin.fetched.lock().failing.is_none())
+    let is_other = |PluginState { config: now, fetched, .. }: &PluginState| {
+        let is_other_limit = now.limits.component_bytes != config.limits.component_bytes;
+        now.source != config.source || (is_other_limit && fetched.failing.is_some())
     };
-    while is_same(&plugin.plugin()) {
-        plugin.redefined.notified().await;
-    }
+    plugin.state.wait_for(is_other).await;
 }
 
 async fn follow(plugin: &Arc<ManagedPlugin>, source: &Source) {
@@ -118,7 +116,7 @@ async fn prove_active(plugin: &Arc<ManagedPlugin>) {
         }
         Err((reason, message)) => Some(Unaccepted { digest, reason, message }),
     };
-    *plugin.unaccepted.lock() = refused;
+    plugin.state.set(|state| &mut state.unaccepted, refused);
 }
 
 /// Pulls the image that the reference means now, unless it is the one that was pulled before. Returns its digest.
@@ -133,7 +131,7 @@ async fn pull_if_changed(
     let puller = &plugin.shared.puller;
     let digest = puller.resolve(image, &access).await.map_err(failed)?;
     if before == Some(digest) {
-        plugin.fetched.lock().failing = None;
+        plugin.state.set(|state| &mut state.fetched.failing, None);
         return Ok(digest);
     }
     let image = image.pinned(digest);
@@ -297,13 +295,13 @@ async fn store(plugin: &ManagedPlugin, asked: &Source, component: Candidate, sou
     // Before the file is there: the rollout may activate it at once, and then the status names its source, too.
     let fetched = FetchedComponent { digest: component.digest(), source };
     let fetched = Fetched { component: Some(fetched), failing: None };
-    let before = std::mem::replace(&mut *plugin.fetched.lock(), fetched);
+    let before = plugin.state.replace(|state| &mut state.fetched, fetched);
     let (room, bytes) = (plugin.shared.room.clone(), component.bytes().len());
     let write =
         move || room.fetch(&path, bytes, |other| is_of(&name, other), || replace(&name, &path, component.bytes()));
     let written = tokio::task::spawn_blocking(write).await;
     written.unwrap_or_else(|error| Err(error.into())).map_err(|error| {
-        *plugin.fetched.lock() = before;
+        plugin.state.set(|state| &mut state.fetched, before);
         let path = config.component_path().display();
         let message =
             format!("the component cannot be written to {path}: {error}; give the host a --cache directory with room");
@@ -312,13 +310,10 @@ async fn store(plugin: &ManagedPlugin, asked: &Source, component: Candidate, sou
 }
 
 fn fail(plugin: &ManagedPlugin, reason: &'static str, message: String) {
-    let mut fetched = plugin.fetched.lock();
-    let failing = Some((reason, message));
-    if fetched.failing != failing {
-        if let Some((reason, message)) = &failing {
-            tracing::error!(reason, "the component cannot be fetched: {message}");
-        }
-        fetched.failing = failing;
+    let is_known = |failing: &Failure| *failing == (reason, message.clone());
+    if !plugin.state.read(|state| state.fetched.failing.as_ref().is_some_and(is_known)) {
+        tracing::error!(reason, "the component cannot be fetched: {message}");
+        plugin.state.set(|state| &mut state.fetched.failing, Some((reason, message)));
     }
 }
 

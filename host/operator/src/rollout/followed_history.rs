@@ -13,7 +13,7 @@ impl ManagedPlugin {
     /// active one.
     pub async fn learn_history(&self, remembered: Vec<Entry>) -> Option<Digest> {
         let canary = self.controller.canary.current().map(|canary| canary.digest());
-        let offered = canary.or_else(|| self.controller.slot.refused()?.digest);
+        let offered = canary.or_else(|| self.refused()?.digest);
         let active = self.controller.active().map(|active| active.revision.digest());
         let has_changed = self.merge_history(remembered, offered.into_iter().chain(active)).await;
         let rolled_back =
@@ -23,7 +23,7 @@ impl ManagedPlugin {
             if canary.is_some() {
                 self.end_canary("the host that works for the plugin rolled it back");
             }
-            self.controller.slot.refuse(RefusedComponent::new(Some(digest), &LoadError::RolledBack(why)));
+            self.note_refused(Some(RefusedComponent::new(Some(digest), &LoadError::RolledBack(why))));
         }
         let active = active?;
         self.history().rolled_back(active)?;
@@ -32,7 +32,7 @@ impl ManagedPlugin {
 
     /// Returns the rollback of the component that is refused here, if the remembered history does not have it.
     pub fn unreported_rollback(&self, remembered: &[Entry]) -> Option<Entry> {
-        let refused = self.controller.slot.refused()?.digest?;
+        let refused = self.refused()?.digest?;
         self.history().unreported_rollback(remembered, refused)
     }
 

@@ -25,7 +25,8 @@ use crate::reconcile::release;
 use crate::reconcile::slot::RefusedComponent;
 use crate::rollout::fetch::pull_again;
 use crate::rollout::history::{Activation, Entry, Event, History};
-use crate::rollout::managed_plugin::{ManagedPlugin, State};
+use crate::rollout::managed_plugin::ManagedPlugin;
+use crate::rollout::state::Revisions;
 use crate::rollout::status::PluginHistory;
 use crate::rollout::step::Step;
 use crate::rollout::verify::{first_call, try_carried_cases};
@@ -95,14 +96,14 @@ impl ManagedPlugin {
         match Offer::of(digest, self.history().standing(digest), &self.plugin().wanted, self.running()) {
             Offer::IsActive => {
                 self.end_canary("the source has the active component again");
-                self.controller.slot.clear_refusal();
+                self.note_refused(None);
                 // Its kept file may be damaged, and can be written again from these bytes.
                 self.remember(move |history| history.keep(&candidate)).await;
                 self.record_signers(digest).await;
                 Ok(())
             }
             Offer::IsCanary => {
-                self.controller.slot.clear_refusal();
+                self.note_refused(None);
                 Ok(())
             }
             Offer::Blocked(block) => Err((digest, self.blocked(digest, block))),
@@ -158,7 +159,7 @@ impl ManagedPlugin {
     /// Activates the last good revision again, because no revision is active and the offered component, if there is one,
     /// was refused. If `spec.revision` names a revision that is not available, that may be the offered component.
     async fn fall_back(&self, offered: Option<Digest>, start: Start<'_>) {
-        let refused = self.controller.slot.refused();
+        let refused = self.refused();
         let plugin = self.plugin();
         let is_pinned = |digest: Digest| plugin.wanted.admits(digest);
         let mut earlier = self.rollback_targets(offered.filter(|offered| is_pinned(*offered)));
@@ -169,7 +170,7 @@ impl ManagedPlugin {
                 Err(why) => Err(why),
             };
             match activated {
-                Ok(()) => return refused.into_iter().for_each(|refused| self.controller.slot.refuse(refused)),
+                Ok(()) => return self.note_refused(refused),
                 Err(error) => {
                     tracing::warn!(%digest, %error, "an earlier revision cannot be activated either")
                 }
@@ -328,22 +329,10 @@ impl ManagedPlugin {
             .await;
     }
 
-    /// Changes the history on a blocking thread: all reconciles share one thread, which must not wait for the disk.
-    pub(crate) async fn remember(&self, change: impl FnOnce(&mut History) + Send + 'static) {
-        let (history, announced) = (self.history.clone(), self.history.announce());
-        let changed = tokio::task::spawn_blocking(move || {
-            history.change(change);
-            drop(announced);
-        });
-        if let Err(error) = changed.await {
-            tracing::warn!(%error, "the history of revisions is not kept");
-        }
-    }
-
     /// Makes the revision the active one. Must be short, because no reconcile runs meanwhile. Returns the state before
     /// it, for the caller to drop.
     #[must_use]
-    pub(crate) fn publish(&self, new: ActiveRevision, start: Start<'_>, mut stopwatch: Stopwatch) -> State {
+    pub(crate) fn publish(&self, new: ActiveRevision, start: Start<'_>, mut stopwatch: Stopwatch) -> Revisions {
         let revision = new.revision.clone();
         let (digest, version) = (revision.digest(), revision.descriptor().version.clone());
         let parents = new.parents.watch.cache.len();
@@ -358,8 +347,9 @@ impl ManagedPlugin {
         views::subscribe_queue(&self.controller, &self.shared.watches, &new, Viewer::active(&self.controller.name));
         self.controller.publish(Arc::new(new));
         let is_restored = matches!(start, Start::Restore);
-        let state = State { since: Some(Instant::now()), before, is_restored, ..State::default() };
-        let gone = std::mem::replace(&mut *self.state.lock(), state);
+        let revisions = Revisions { since: Some(Instant::now()), before, is_restored, ..Revisions::default() };
+        let gone = self.state.replace(|state| &mut state.revisions, revisions);
+        self.note_refused(None);
         views::close_unused(&self.controller, &self.shared.watches);
         tokio::spawn(release::find_deselected(self.controller.clone(), self.shared.watches.clone()));
         self.controller.metrics.revision(&self.controller.name, "Activated");
@@ -413,8 +403,8 @@ impl ManagedPlugin {
             refused.message
         );
         self.controller.metrics.revision(&self.controller.name, refused.reason.as_str());
-        self.controller.slot.refuse(refused);
-        self.state.lock().is_restored = false;
+        self.note_refused(Some(refused));
+        self.state.set(|state| &mut state.revisions.is_restored, false);
     }
 
     /// Returns the history as it is shown.
@@ -435,7 +425,7 @@ impl ManagedPlugin {
         }
         let Some(present) = self.controller.active().filter(|_| running == 0) else { return };
         if let Some(pruned) = views::without_pruned(&self.controller.name, &present) {
-            self.controller.slot.replace_views(Arc::new(pruned));
+            self.controller.slot.publish(Arc::new(pruned));
             views::close_unused(&self.controller, &self.shared.watches);
         }
     }

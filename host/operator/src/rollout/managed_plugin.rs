@@ -1,23 +1,23 @@
 //! A plugin whose rollout the host manages: its active revision, its history, its `plugin.yaml` and its status.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
-use tokio_util::task::AbortOnDropHandle;
+use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
 use crate::config::{HostSettings, PluginConfig};
 use crate::reconcile::controller::Controller;
-use crate::rollout::history::{DiskSpace, Entry, History, SharedHistory};
+use crate::reconcile::slot::RefusedComponent;
+use crate::rollout::history::{DiskSpace, Entry, History};
+use crate::rollout::recording::Change;
+use crate::rollout::state::{Fetched, PluginState, Published};
 use crate::rollout::status::PluginStatus;
-use crate::rollout::step::Underway;
 use crate::rollout::supervised::supervise;
-use crate::rollout::unaccepted::Unaccepted;
 use crate::telemetry::metrics::Metrics;
 use hotshoe_cluster::client::Cluster;
 use hotshoe_cluster::events::Recorder;
@@ -26,14 +26,11 @@ use hotshoe_cluster::shared_watch::Viewer;
 use hotshoe_cluster::watch::Watches;
 use hotshoe_core::check::grant;
 use hotshoe_core::check::memory_share::Account;
-use hotshoe_core::check::provenance::Signer;
 use hotshoe_core::model::digest::Digest;
-use hotshoe_platform::candidate::Candidate;
 use hotshoe_platform::spans;
 use hotshoe_registry::Puller;
 use hotshoe_sandbox::compile::Compiler;
 use hotshoe_sandbox::engine::Engine;
-use hotshoe_sandbox::revision::Revision;
 
 /// How long an admin command waits for its outcome.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
@@ -74,79 +71,15 @@ pub struct ManagedPlugin {
     pub shared: Arc<Shared>,
     /// One permit: at most one shadow run at a time.
     pub shadow: Arc<Semaphore>,
-    pub(crate) state: Mutex<State>,
-    pub(crate) plugin_file: Mutex<PluginFile>,
-    pub(crate) history: Arc<SharedHistory>,
-    /// Why this host waits, if another one runs this plugin.
-    pub(super) standby: Mutex<Option<String>>,
-    /// Why its `Plugin` object, which is being deleted, is still there.
-    pub(crate) removal: Mutex<Option<String>>,
-    /// Whether the definition names a source that was not read yet.
-    pub(crate) is_source_unread: AtomicBool,
-    /// Why `spec.revision` or `spec.approve` cannot be carried out.
-    pub(crate) control_failing: Mutex<Option<String>>,
-    /// The state of a component that is fetched.
-    pub(crate) fetched: Mutex<Fetched>,
-    /// The signers of components that were fetched by this host: one of them has signed the image.
-    pub(super) signed: Mutex<Vec<(Digest, Vec<Signer>)>>,
-    /// The component that was active, and that `verify` does not accept.
-    pub(super) unaccepted: Mutex<Option<Unaccepted>>,
-    /// Wakes the fetch after a change of the definition, whose source may be another one now.
-    pub(crate) redefined: Notify,
+    /// What all others see of the plugin.
+    pub(crate) state: Arc<Published<PluginState>>,
     /// Has the registry asked again at once.
     pub(crate) refetch: Notify,
-    /// The tasks that panicked lately, and why.
-    panics: Mutex<BTreeMap<&'static str, String>>,
-    tasks: Mutex<Vec<AbortOnDropHandle<()>>>,
+    /// Held while the history is changed and written, so that no change is lost.
+    writes_history: Arc<Mutex<()>>,
+    /// Ends the tasks of the plugin.
+    stopped: CancellationToken,
     requests: mpsc::Sender<Request>,
-}
-
-/// The state of a component that is fetched from a registry or a ConfigMap.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Fetched {
-    /// The component that was fetched last.
-    pub component: Option<FetchedComponent>,
-    /// Why the component cannot be fetched now: a PascalCase reason and a message.
-    pub failing: Option<(&'static str, String)>,
-}
-
-/// A component that was fetched.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FetchedComponent {
-    /// The component's digest.
-    pub digest: Digest,
-    /// Where it was fetched from, exactly: the image with the digest of its manifest, or the version of the ConfigMap.
-    pub source: String,
-}
-
-/// The state of a plugin's revisions.
-#[derive(Default)]
-pub(crate) struct State {
-    /// The revision that is being activated.
-    pub(crate) underway: Option<Underway>,
-    /// When the active revision was activated.
-    pub(crate) since: Option<Instant>,
-    /// The revision that was active before the active one.
-    pub(crate) before: Option<Arc<Revision>>,
-    /// The component of the canary, which is kept for rollbacks once the canary is active.
-    pub(crate) canary: Option<Candidate>,
-    /// Whether the active revision is the one of before the host's last stop, which stays active until the component
-    /// that was offered at the start is activated or refused.
-    pub(crate) is_restored: bool,
-}
-
-/// The `plugin.yaml` that was applied last.
-pub(crate) struct PluginFile {
-    pub(super) config: Arc<PluginConfig>,
-    /// Why the present content of the file is not applied.
-    pub(crate) refused: Option<String>,
-}
-
-impl PluginFile {
-    /// Builds the state after a valid file was applied.
-    pub(crate) fn applied(config: Arc<PluginConfig>) -> Self {
-        Self { config, refused: None }
-    }
 }
 
 /// An administrator's command about a plugin's revisions.
@@ -182,20 +115,10 @@ impl ManagedPlugin {
             controller: Arc::new(controller),
             shared,
             shadow: Arc::new(Semaphore::new(1)),
-            state: Mutex::default(),
-            plugin_file: Mutex::new(PluginFile::applied(Arc::new(plugin))),
-            history: Arc::new(SharedHistory::new(history)),
-            standby: Mutex::default(),
-            removal: Mutex::default(),
-            is_source_unread: AtomicBool::new(false),
-            control_failing: Mutex::default(),
-            fetched: Mutex::default(),
-            signed: Mutex::default(),
-            unaccepted: Mutex::default(),
-            redefined: Notify::new(),
+            state: Arc::new(Published::new(PluginState::new(Arc::new(plugin), history))),
             refetch: Notify::new(),
-            panics: Mutex::default(),
-            tasks: Mutex::default(),
+            writes_history: Arc::default(),
+            stopped: CancellationToken::new(),
             requests,
         }
     }
@@ -208,7 +131,7 @@ impl ManagedPlugin {
     /// Runs a task until the plugin is stopped.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let task = task.instrument(spans::plugin(&self.controller.name));
-        self.tasks.lock().push(AbortOnDropHandle::new(tokio::spawn(task)));
+        tokio::spawn(self.stopped.clone().run_until_cancelled_owned(task));
     }
 
     /// Runs a task until the plugin is stopped, and again whenever it panics.
@@ -223,18 +146,20 @@ impl ManagedPlugin {
     }
 
     fn report_panic(&self, task: &'static str, why: Option<&str>) {
-        let mut panics = self.panics.lock();
-        panics.remove(task);
-        let Some(why) = why else { return };
-        tracing::error!(task, "a task of the plugin panicked and begins again; this is a fault of the host: {why}");
-        self.shared.metrics.panicked(&self.controller.name);
-        panics.insert(task, why.to_owned());
+        if let Some(why) = why {
+            tracing::error!(task, "a task of the plugin panicked and begins again; this is a fault of the host: {why}");
+            self.shared.metrics.panicked(&self.controller.name);
+        }
+        self.state.change(|PluginState { panics, .. }| {
+            panics.remove(task);
+            panics.extend(why.map(|why| (task, why.to_owned())));
+        });
     }
 
     /// Returns which tasks of the plugin panicked lately, and why.
     pub fn panics(&self) -> Option<String> {
-        let panics = self.panics.lock();
-        let shown: Vec<String> = panics.iter().map(|(task, why)| format!("its {task} task panicked: {why}")).collect();
+        let shown = |(task, why): (&&str, &String)| format!("its {task} task panicked: {why}");
+        let shown: Vec<String> = self.state.read(|state| state.panics.iter().map(shown).collect());
         (!shown.is_empty()).then(|| shown.join("; "))
     }
 
@@ -244,7 +169,7 @@ impl ManagedPlugin {
         if tokio::time::timeout(STOP_TIMEOUT, self.controller.queue.close()).await.is_err() {
             tracing::warn!("some reconciles of the plugin did not end in time");
         }
-        drop(std::mem::take(&mut *self.tasks.lock()));
+        self.stopped.cancel();
         let (name, watches) = (&self.controller.name, &self.shared.watches);
         for viewer in [Viewer::active(name), Viewer::canary(name), Viewer::candidate(name), Viewer::shadow(name)] {
             watches.all().iter().for_each(|watch| watches.unsubscribe(&watch.scope, &viewer));
@@ -258,30 +183,40 @@ impl ManagedPlugin {
 
     /// Returns the state of a component that is fetched.
     pub fn fetched(&self) -> Fetched {
-        self.fetched.lock().clone()
+        self.state.read(|state| state.fetched.clone())
     }
 
     /// Returns why the component cannot be fetched now; none if it can, or is a file.
     pub(crate) fn fetch_failing(&self) -> Option<String> {
-        let failing = self.fetched.lock().failing.clone();
+        let failing = self.state.read(|state| state.fetched.failing.clone());
         failing.map(|(reason, message)| format!("its component cannot be fetched: {reason}: {message}"))
     }
 
     /// Returns where a component was fetched from, exactly; none if its source is a file, or it was never active and
     /// another one was fetched since.
     pub fn source_of(&self, digest: Digest) -> Option<String> {
-        let fetched = self.fetched.lock().component.clone().filter(|fetched| fetched.digest == digest);
+        let fetched = self.fetched().component.filter(|fetched| fetched.digest == digest);
         fetched.map(|fetched| fetched.source).or_else(|| self.history().source_of(digest).map(str::to_owned))
     }
 
     /// Returns why `spec.revision` or `spec.approve` cannot be carried out.
     pub fn control_failing(&self) -> Option<String> {
-        self.control_failing.lock().clone()
+        self.state.read(|state| state.control_failing.clone())
+    }
+
+    /// Returns whether the definition names a source that was not read yet.
+    pub fn is_source_unread(&self) -> bool {
+        self.state.read(|state| state.is_source_unread)
+    }
+
+    /// Notes why the plugin's `Plugin` object, which is being deleted, is still there.
+    pub fn note_removal(&self, why: String) {
+        self.state.set(|state| &mut state.removal, Some(why));
     }
 
     /// Returns whether the history does not have yet what has happened to the revisions.
     pub fn is_recording(&self) -> bool {
-        self.history.is_changing()
+        self.state.read(|state| state.unwritten > 0)
     }
 
     /// Returns the entries of the plugin's history, the newest last.
@@ -313,7 +248,7 @@ impl ManagedPlugin {
 
     /// Returns the `plugin.yaml` that was applied last.
     pub fn plugin(&self) -> Arc<PluginConfig> {
-        self.plugin_file.lock().config.clone()
+        self.state.read(|state| state.config.clone())
     }
 
     /// Executes an admin command and returns its result; none while the host is stopping.
@@ -332,7 +267,27 @@ impl ManagedPlugin {
 
     /// Returns the history as it was written last.
     pub(crate) fn history(&self) -> Arc<History> {
-        self.history.read()
+        self.state.read(|state| state.history.clone())
+    }
+
+    /// Changes the history on a blocking thread: all reconciles share one thread, which must not wait for the disk. The
+    /// change is seen once it is written, also if this is dropped meanwhile.
+    pub(crate) async fn remember(&self, change: impl FnOnce(&mut History) + Send + 'static) {
+        let announced = Change::announce(self.state.clone(), self.writes_history.clone());
+        let changed = tokio::task::spawn_blocking(move || announced.make(change));
+        if let Err(error) = changed.await {
+            tracing::warn!(%error, "the history of revisions is not kept");
+        }
+    }
+
+    /// Returns why the last component was refused; none if it was activated.
+    pub fn refused(&self) -> Option<RefusedComponent> {
+        self.state.read(|state| state.refused.clone())
+    }
+
+    /// Notes why the last component was refused, or none if it is active or the canary.
+    pub(crate) fn note_refused(&self, refused: Option<RefusedComponent>) {
+        self.state.set(|state| &mut state.refused, refused);
     }
 
     /// Returns the account of the memory that the host holds for the plugin, updated to the present state.

@@ -4,20 +4,20 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::reconcile::controller::HostShare;
-use crate::rollout::managed_plugin::{ManagedPlugin, PluginFile};
+use crate::rollout::managed_plugin::ManagedPlugin;
 use crate::rollout::status::{MemoryStatus, PluginFileStatus, PluginStatus, Trouble, WatchStatus};
 use hotshoe_cluster::shared_watch::{Health, SharedWatch, Viewer};
 
 impl ManagedPlugin {
     /// Returns whether no revision is active yet, though no refusal, failed fetch or failing watch is known.
     pub fn is_starting(&self) -> bool {
-        let is_stopped = self.controller.slot.refused().is_some() || self.fetched.lock().failing.is_some();
+        let is_stopped = self.state.read(|state| state.refused.is_some() || state.fetched.failing.is_some());
         self.controller.active().is_none() && !is_stopped && self.failing_watches().is_none()
     }
 
     /// Returns whether a revision is active and all its watches work.
     pub fn is_ready(&self) -> bool {
-        let is_restored = self.state.lock().is_restored;
+        let is_restored = self.state.read(|state| state.revisions.is_restored);
         self.controller.active().is_some() && !is_restored && self.failing_watches().is_none()
     }
 
@@ -43,12 +43,10 @@ impl ManagedPlugin {
     /// Returns the status of the plugin.
     pub fn status(&self) -> PluginStatus {
         let active = self.controller.active();
-        let refused = self.controller.slot.refused();
+        let refused = self.refused();
         let in_progress = self.in_progress();
-        let (since, is_restored) = {
-            let state = self.state.lock();
-            (state.since, state.is_restored)
-        };
+        let (since, is_restored) = self.state.read(|state| (state.revisions.since, state.revisions.is_restored));
+        let (standby, removal) = self.state.read(|state| (state.standby.clone(), state.removal.clone()));
         let (queued, running) = self.controller.queue.depth();
         let memory = self.memory();
         let survey = self.controller.survey();
@@ -58,7 +56,7 @@ impl ManagedPlugin {
             source: self.plugin().component_path().display().to_string(),
             plugin_file: self.plugin_file_status(),
             ready: self.is_ready(),
-            waiting: self.standby.lock().clone().or(failing).or_else(|| match (&active, &refused, &in_progress) {
+            waiting: standby.or(failing).or_else(|| match (&active, &refused, &in_progress) {
                 (Some(_), ..) if is_restored => {
                     let waits_for =
                         in_progress.as_ref().map_or("the component is being read", |shown| &shown.waits_for);
@@ -87,7 +85,7 @@ impl ManagedPlugin {
             running,
             standing_by: self.standing_by(),
             fetch_failing: self.fetch_failing(),
-            removal: self.removal.lock().clone(),
+            removal,
             unable: self.controller.writer.impersonation_error(),
             breaker: self.controller.health.breaker.shown(Instant::now()),
             unanswered: self.controller.unanswered.lock().shown(Instant::now()),
@@ -131,7 +129,7 @@ impl ManagedPlugin {
 
     /// Returns the status of `plugin.yaml`.
     fn plugin_file_status(&self) -> PluginFileStatus {
-        let PluginFile { config: plugin, refused } = &*self.plugin_file.lock();
-        PluginFileStatus { file: plugin.origin.to_string(), refused: refused.clone(), not_granted: self.lacking() }
+        let (file, refused) = self.state.read(|state| (state.config.origin.to_string(), state.config_refused.clone()));
+        PluginFileStatus { file, refused, not_granted: self.lacking() }
     }
 }

@@ -13,7 +13,8 @@
 use hotshoe_core::check::provenance::{SignatureRule, Signer, best_first};
 use hotshoe_core::model::digest::Digest;
 
-use crate::rollout::managed_plugin::{ManagedPlugin, State};
+use crate::rollout::managed_plugin::ManagedPlugin;
+use crate::rollout::state::{PluginState, Revisions};
 use crate::rollout::unaccepted::Unaccepted;
 use hotshoe_platform::candidate::Candidate;
 
@@ -30,12 +31,13 @@ impl ManagedPlugin {
         if signers.is_empty() {
             return;
         }
-        let mut signed = self.signed.lock();
-        signed.retain(|(known, _)| *known != digest);
-        if signed.len() == MAX_REMEMBERED {
-            signed.remove(0);
-        }
-        signed.push((digest, signers));
+        self.state.change(|PluginState { signed, .. }| {
+            signed.retain(|(known, _)| *known != digest);
+            if signed.len() == MAX_REMEMBERED {
+                signed.remove(0);
+            }
+            signed.push((digest, signers));
+        });
     }
 
     /// Remembers that the component of the present source meets its rule. Those that met other rules are in another file.
@@ -46,7 +48,8 @@ impl ManagedPlugin {
     /// Returns the signers of whom one has signed the image of a component, as far as is known; none if it was not
     /// required.
     pub(crate) fn signed_by(&self, digest: Digest) -> Vec<Signer> {
-        let fetched = self.signed.lock().iter().find(|(known, _)| *known == digest).map(|(_, signers)| signers.clone());
+        let of_it = |signed: &[(Digest, Vec<Signer>)]| signed.iter().find(|(known, _)| *known == digest).cloned();
+        let fetched = self.state.read(|state| of_it(&state.signed)).map(|(_, signers)| signers);
         fetched.unwrap_or_else(|| self.history().signed_by(digest).to_vec())
     }
 
@@ -78,7 +81,7 @@ impl ManagedPlugin {
 
     /// Returns the component that was active and is not accepted.
     pub fn unaccepted(&self) -> Option<Unaccepted> {
-        self.unaccepted.lock().clone()
+        self.state.read(|state| state.unaccepted.clone())
     }
 
     /// Ends the active component, which `verify` refuses: no parent is reconciled until another one is active, as after
@@ -87,9 +90,9 @@ impl ManagedPlugin {
         let Unaccepted { digest, reason, message } = unaccepted;
         self.end_canary("the active component is not signed as spec.source.verify requires");
         self.controller.retire();
-        let gone = std::mem::take(&mut *self.state.lock());
+        let gone = self.state.replace(|state| &mut state.revisions, Revisions::default());
         // Unmapping native code takes the kernel as long as a decision.
-        drop(tokio::task::spawn_blocking(move || drop::<State>(gone)));
+        drop(tokio::task::spawn_blocking(move || drop(gone)));
         self.controller.metrics.revision(&self.controller.name, reason);
         tracing::error!(
             %digest,

@@ -68,7 +68,7 @@ impl ManagedPlugin {
             self.note(&bad, Event::RolledBack, &why).await;
         }
         let (place, path) = (format!("in the place of {}", bad.digest()), (Some(bad.digest()), before.digest()));
-        let refused = self.controller.slot.refused();
+        let refused = self.refused();
         let _shown = self.show_underway(before.digest());
         let span = self.span_of(before.digest());
         let installed = self.install(before, None, Start::Return(&place), Stopwatch::start()).instrument(span);
@@ -118,7 +118,7 @@ impl ManagedPlugin {
 
     /// Returns the revision that was active before this one: from memory, or else from its kept component.
     async fn predecessor(&self, bad: Digest) -> Result<Arc<Revision>, String> {
-        let before = self.state.lock().before.clone();
+        let before = self.state.read(|state| state.revisions.before.clone());
         if let Some(before) = before.filter(|before| self.is_accepted(before.digest())) {
             return Ok(before);
         }
@@ -188,7 +188,7 @@ impl ManagedPlugin {
 
     /// Returns the revision that was active before the present one, if it has this digest and is signed as required.
     fn in_memory(&self, digest: Digest) -> Option<Arc<Revision>> {
-        let before = self.state.lock().before.clone();
+        let before = self.state.read(|state| state.revisions.before.clone());
         before.filter(|before| before.digest() == digest && self.is_accepted(digest))
     }
 
@@ -221,7 +221,7 @@ impl ManagedPlugin {
         offered: Option<Digest>,
         newer: bool,
     ) -> Result<(), String> {
-        let refused = self.controller.slot.refused();
+        let refused = self.refused();
         let current = self.controller.active().map(|active| active.revision.clone());
         let canary = self.controller.canary.current();
         self.in_time(self.activate_again(target, Start::Return("rolled back to by command")))
@@ -271,10 +271,7 @@ impl ManagedPlugin {
         path: (Option<Digest>, Digest),
         before: Option<RefusedComponent>,
     ) {
-        match still_refused(&self.history(), offered, path, before) {
-            Some(refused) => self.controller.slot.refuse(refused),
-            None => self.controller.slot.clear_refusal(),
-        }
+        self.note_refused(still_refused(&self.history(), offered, path, before));
     }
 
     /// Approves the component that requires approval or was rolled back.
@@ -283,11 +280,8 @@ impl ManagedPlugin {
     /// When there is no such component, its digest does not begin with `wanted`, or it was refused for a reason that an
     /// approval cannot lift.
     pub(crate) async fn approve(&self, wanted: Option<&str>) -> Result<(), String> {
-        let refused = self
-            .controller
-            .slot
-            .refused()
-            .ok_or("nothing waits for an approval; `hotshoe status` shows the active revision")?;
+        let refused =
+            self.refused().ok_or("nothing waits for an approval; `hotshoe status` shows the active revision")?;
         let digest = refused.digest.filter(|_| refused.can_be_approved());
         let digest = digest.ok_or_else(|| {
             let named = refused.digest.map_or_else(|| "the component".to_owned(), |digest| digest.to_string());

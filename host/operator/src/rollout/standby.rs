@@ -35,7 +35,7 @@ impl ManagedPlugin {
             }
             Err(error @ LockError::Locked { .. }) => {
                 tracing::error!("{error}");
-                *self.standby.lock() = Some(error.to_string());
+                self.state.set(|state| &mut state.standby, Some(error.to_string()));
                 Some(self.stand_by(&path).await)
             }
         }
@@ -54,7 +54,9 @@ impl ManagedPlugin {
             match acquire(path).await {
                 Ok(lock) => break lock,
                 // It names the process that holds the lock now.
-                Err(error) if !self.shared.leases.are_kept() => *self.standby.lock() = Some(error.to_string()),
+                Err(error) if !self.shared.leases.are_kept() => {
+                    self.state.set(|state| &mut state.standby, Some(error.to_string()));
+                }
                 Err(_) => {}
             }
         };
@@ -64,7 +66,7 @@ impl ManagedPlugin {
         let place = plugin.place(&self.shared.cluster.identity, self.shared.watches.namespace());
         let (base, room) = (self.shared.kept.clone(), self.shared.room.clone());
         self.remember(move |history| *history = History::open(base.as_deref(), &place, room)).await;
-        *self.standby.lock() = None;
+        self.state.set(|state| &mut state.standby, None);
         lock
     }
 }

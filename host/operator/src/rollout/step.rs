@@ -3,6 +3,7 @@
 use hotshoe_core::model::digest::Digest;
 
 /// A revision that is being activated.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Underway {
     pub(super) digest: Digest,
     pub(super) step: Step,

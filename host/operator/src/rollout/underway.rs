@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
-use crate::rollout::managed_plugin::{ManagedPlugin, State};
+use crate::rollout::managed_plugin::ManagedPlugin;
+use crate::rollout::state::{PluginState, Published};
 use crate::rollout::status::InProgress;
 use crate::rollout::step::{Step, Underway};
 use crate::rollout::views;
@@ -15,18 +14,18 @@ use hotshoe_core::model::digest::Digest;
 const SLOW_STEP: Duration = Duration::from_secs(2);
 
 /// Shows a revision as being activated until this is dropped, because an activation may be dropped at any time.
-pub(crate) struct ShownUnderway<'a>(&'a Mutex<State>);
+pub(crate) struct ShownUnderway<'a>(&'a Published<PluginState>);
 
 impl Drop for ShownUnderway<'_> {
     fn drop(&mut self) {
-        self.0.lock().underway = None;
+        self.0.change(|state| state.revisions.underway = None);
     }
 }
 
 impl ManagedPlugin {
     /// Returns what the revision that is being activated waits for.
     pub(crate) fn awaited(&self) -> String {
-        let standby = self.standby.lock().clone();
+        let standby = self.state.read(|state| state.standby.clone());
         let in_progress = || self.in_progress().map(|shown| shown.waits_for);
         let fetching = || {
             let is_fetched = self.plugin().source.file.is_none();
@@ -37,7 +36,7 @@ impl ManagedPlugin {
 
     /// Returns the revision that is being activated, and what it waits for.
     pub(super) fn in_progress(&self) -> Option<InProgress> {
-        let (digest, step) = self.state.lock().underway.as_ref().map(|underway| (underway.digest, underway.step))?;
+        let Underway { digest, step } = self.state.read(|state| state.revisions.underway)?;
         let (watches, viewer) = (&self.shared.watches, Viewer::candidate(&self.controller.name));
         let waits_for = step.waits_for();
         let waits_for = match views::unsynced_reason(watches, &viewer) {
@@ -49,15 +48,13 @@ impl ManagedPlugin {
 
     /// Shows a revision as being activated until the result is dropped.
     pub(crate) fn show_underway(&self, digest: Digest) -> ShownUnderway<'_> {
-        self.state.lock().underway = Some(Underway { digest, step: Step::Loading });
+        self.state.change(|state| state.revisions.underway = Some(Underway { digest, step: Step::Loading }));
         ShownUnderway(&self.state)
     }
 
     /// Notes the present step of an activation.
     pub(crate) fn show_step(&self, step: Step) {
-        if let Some(underway) = &mut self.state.lock().underway {
-            underway.step = step;
-        }
+        self.state.change(|state| state.revisions.underway.iter_mut().for_each(|underway| underway.step = step));
     }
 
     /// Runs a step of an activation, and logs what the step waits for if it takes long.
@@ -82,9 +79,11 @@ mod tests {
 
     #[test]
     fn a_dropped_activation_is_not_shown_as_in_progress() {
-        let underway = Underway { digest: Digest::of(b"a"), step: Step::Watches };
-        let state = Mutex::new(State { underway: Some(underway), ..State::default() });
+        let state = Published::new(PluginState::of_test());
+        state.change(|state| {
+            state.revisions.underway = Some(Underway { digest: Digest::of(b"a"), step: Step::Watches })
+        });
         drop(ShownUnderway(&state));
-        assert!(state.lock().underway.is_none());
+        assert!(state.read(|state| state.revisions.underway.is_none()));
     }
 }

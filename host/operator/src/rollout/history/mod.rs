@@ -18,7 +18,6 @@
 //! | `layout.rs` | where the files lie |
 //! | `disk.rs` | reads and writes them |
 //! | `room.rs` | how much disk space the components of all plugins have |
-//! | `shared.rs` | who may read while it is written |
 
 mod disk;
 mod entry;
@@ -26,7 +25,6 @@ mod eviction;
 mod layout;
 mod queries;
 mod room;
-mod shared;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -42,7 +40,6 @@ use hotshoe_cluster::time;
 pub use crate::rollout::history::entry::{Activation, Entry};
 pub use crate::rollout::history::layout::FETCHED;
 pub use crate::rollout::history::room::DiskSpace;
-pub use crate::rollout::history::shared::SharedHistory;
 pub use hotshoe_core::plugin::past::Event;
 
 /// The history of one plugin.
