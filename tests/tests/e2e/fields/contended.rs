@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use futures::StreamExt;
-use hotshoe_tests::faulty::{scene_with_faults, serves, start};
 use hotshoe_tests::audit::Entry;
+use hotshoe_tests::faulty::{scene_with_faults, serves, start};
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::{CONFIG_MAP, FAULT};
 use hotshoe_tests::scene::{condition, condition_parts};

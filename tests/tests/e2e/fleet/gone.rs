@@ -3,8 +3,8 @@
 
 use std::cell::Cell;
 
-use hotshoe_tests::faulty::{fault, install_faults_of};
 use hotshoe_tests::control_plane::SYSTEM;
+use hotshoe_tests::faulty::{fault, install_faults_of};
 use hotshoe_tests::guests::reworded;
 use hotshoe_tests::kinds::{CRD, FAULT, FLOW_SCHEMA, Kind, MEMCACHED, PRIORITY_LEVEL, REMOVED_FAULT, RENAMED_FAULT};
 use hotshoe_tests::scene::condition_parts;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
-use hotshoe_tests::faulty::scene;
 use hotshoe_tests::audit::Entry;
+use hotshoe_tests::faulty::scene;
 use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED, SERVICE};
 use hotshoe_tests::scene::is_settled;
 use hotshoe_tests::{Host, Scene, memcached, run};

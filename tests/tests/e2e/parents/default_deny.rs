@@ -1,8 +1,8 @@
 //! The plugin `default-deny`: parents are Namespaces with a label, each the only place of its own child.
 
-use hotshoe_tests::only_host::OnlyHost;
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::{EVENT, NAMESPACE, NETWORK_POLICY, SYSTEM};
+use hotshoe_tests::only_host::OnlyHost;
 use hotshoe_tests::{ControlPlane, Scene, run};
 use serde_json::{Value, json};
 

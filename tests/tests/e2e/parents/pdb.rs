@@ -1,8 +1,8 @@
 //! The plugin `pdb`: parents are Deployments that ask for it by a label.
 
-use hotshoe_tests::only_host::OnlyHost;
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::{BUDGET, DEPLOYMENT};
+use hotshoe_tests::only_host::OnlyHost;
 use hotshoe_tests::{ControlPlane, Scene, run};
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! The plugin `tenant`: parents are cluster-scoped, with children in several namespaces.
 
-use hotshoe_tests::only_host::OnlyHost;
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::{NAMESPACE, NETWORK_POLICY, QUOTA, TENANT};
+use hotshoe_tests::only_host::OnlyHost;
 use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{ControlPlane, Scene, repository, run};
 use serde_json::{Value, json};

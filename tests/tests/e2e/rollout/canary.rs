@@ -5,16 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hotshoe_core::flow::canary::Share;
 use hotshoe_core::model::digest::Digest;
-use hotshoe_tests::only_host::OnlyHost;
 use hotshoe_tests::faulty::{
+    WORKS, another, fault, grant_second_kind, install_faults_of, scene_with_faults, start, until_digest, words,
+};
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::kinds::{CANARY_FAULT, CONFIG_MAP, FAULT, Kind, LIMIT_RANGE, NAMESPACE};
+use hotshoe_tests::only_host::OnlyHost;
 use hotshoe_tests::scene::{condition_parts, labels};
 use hotshoe_tests::{ControlPlane, Host, Scene, repository, run};
 use serde_json::{Value, json};
-
-    WORKS, another, fault, grant_second_kind, install_faults_of, scene_with_faults, start, until_digest, words,
-};
 
 const SLIPS: &str = "this revision slips";
 const FREES: &str = "this revision frees";

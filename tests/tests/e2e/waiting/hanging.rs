@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use hotshoe_tests::faulty::scene;
 use hotshoe_tests::control_plane::SYSTEM;
+use hotshoe_tests::faulty::scene;
 use hotshoe_tests::kinds::MEMCACHED;
 use hotshoe_tests::proxy::Proxy;
 use hotshoe_tests::scene::condition_parts;
