@@ -14,7 +14,7 @@ use wasmtime::{Config, OptLevel, PoolingAllocationConfig, WasmFeatures};
 
 use crate::bindings;
 use crate::executor::{Executor, MAX_CALLS};
-use crate::load::MappedCode;
+use crate::load::{self, MappedCode};
 use crate::store::{Sandbox, TICK};
 use hotshoe_core::model::limits::{INSTANCES, MEMORIES, MEMORY, TABLE_ELEMENTS, TABLES, WASM_STACK};
 
@@ -55,7 +55,10 @@ impl Engine {
         let clock = Clock::start(&wasm)?;
         let mapped_code = Arc::<MappedCode>::default();
         let idle = Arc::clone(&mapped_code);
-        let executor = Executor::start(move || idle.unmap_pages())?;
+        let executor = Executor::start(move || {
+            idle.unmap_pages();
+            load::unmap_program();
+        })?;
         Ok(Self(Arc::new(Inner { wasm, linker, clock, executor, mapped_code })))
     }
 

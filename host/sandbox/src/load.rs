@@ -1,6 +1,7 @@
 //! Loads native code into the process: maps it from the cache, or takes it from the compiler and caches it. Runs on a
 //! decision thread, because it reads files and verifies megabytes.
 
+use std::fs;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -161,10 +162,50 @@ fn unmap_pages(mapped: &Component) {
 #[cfg(not(target_os = "linux"))]
 fn unmap_pages(_: &Component) {}
 
+/// Unmaps the pages of this program's own code. To be called when no plugin was called for a while: three quarters of
+/// what a start executes, a quiet host never executes again. What it does execute is mapped again from the page cache.
+#[cfg(target_os = "linux")]
+pub(super) fn unmap_program() {
+    let Some((start, length)) = fs::read_to_string("/proc/self/maps").ok().and_then(|maps| program(&maps)) else {
+        return;
+    };
+    #[expect(
+        unsafe_code,
+        reason = "the range is a private mapping of this program's file that nothing may write to, and the program has no \
+                  text relocations, so all of its pages are those of the file. The kernel refuses to write to the file of a \
+                  running program: a page that is executed again has the same bytes"
+    )]
+    // SAFETY: as above.
+    let unmapped = unsafe {
+        let start = std::ptr::with_exposed_provenance_mut(start);
+        rustix::mm::madvise(start, length, rustix::mm::Advice::LinuxDontNeed)
+    };
+    if let Err(error) = unmapped {
+        tracing::debug!(%error, "the pages of the program stay mapped");
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn unmap_program() {}
+
+/// Returns where the code of this program is mapped, and its length, by a memory map as in `/proc/self/maps`.
+#[cfg(target_os = "linux")]
+fn program(maps: &str) -> Option<(usize, usize)> {
+    let here = (program as fn(&str) -> Option<(usize, usize)>) as usize;
+    maps.lines().find_map(|line| {
+        let (range, rest) = line.split_once(' ')?;
+        let (start, end) = range.split_once('-')?;
+        let (start, end) = (usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?);
+        // Another mapping than the linker's, such as one in large pages or one that a debugger has made writable, stays.
+        (rest.starts_with("r-xp") && (start..end).contains(&here)).then_some((start, end - start))
+    })
+}
+
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod tests {
     use std::fs;
+    use std::ops::Range;
     use std::path::Path;
 
     use wasmtime::Store;
@@ -204,12 +245,16 @@ mod tests {
     /// Returns the resident kilobytes of the code and the file that they are mapped from, by the process's memory map.
     fn resident(component: &Component) -> (u64, String) {
         let code = component.image_range();
+        resident_within(&(code.start.addr()..code.end.addr()))
+    }
+
+    fn resident_within(code: &Range<usize>) -> (u64, String) {
         let (mut file, mut sum, mut within) = (String::new(), 0, false);
         for line in fs::read_to_string("/proc/self/smaps").unwrap().lines() {
             let range = line.split(' ').next().and_then(|range| range.split_once('-'));
             let address = |hex| usize::from_str_radix(hex, 16).ok();
             if let Some((start, end)) = range.and_then(|(start, end)| Some((address(start)?, address(end)?))) {
-                within = start < code.end.addr() && code.start.addr() < end;
+                within = start < code.end && code.start < end;
                 if within {
                     file = line.split_whitespace().nth(5).unwrap_or_default().to_owned();
                 }
@@ -235,6 +280,19 @@ mod tests {
             assert_eq!(resident(component).0, 0);
             assert_eq!(answer(&native, component), 42);
         }
+    }
+
+    #[test]
+    fn the_program_goes_on_after_its_pages_were_unmapped() {
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        let (start, length) = program(&maps).unwrap();
+        let code = start..start + length;
+        let (before, file) = resident_within(&code);
+        unmap_program();
+        let (after, _) = resident_within(&code);
+        assert!(after < before, "{after} and {before} kB of {file}");
+        assert_eq!(Some(Path::new(&file)), std::env::current_exe().ok().as_deref());
+        assert_eq!(program(&maps.replace("r-xp", "rwxp")), None);
     }
 
     #[test]
