@@ -45,7 +45,7 @@ fn ensure_active(wanted: &str, plugin: &PluginStatus) -> anyhow::Result<()> {
     let wanted = wanted.strip_prefix("sha256:").unwrap_or(wanted).to_ascii_lowercase();
     let is_wanted = |digest: &Digest| digest.begins(&wanted);
     // An approved component may be the canary first.
-    let is_canary = plugin.canary.as_ref().is_some_and(|canary| is_wanted(&canary.digest));
+    let is_canary = plugin.canary.as_ref().is_some_and(|canary| canary.digest.starts_with(&wanted));
     let Some(active) = plugin.digest.filter(|digest| plugin.refused.is_none() && !is_canary && !is_wanted(digest))
     else {
         return Ok(());

@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use crate::server::about::About;
+use crate::server::readiness;
 use crate::server::verb::AdminVerb;
 use hotshoe_cluster::lease_status::LeaseStatus;
 use hotshoe_operator::rollout::dry_run::{Line, NotRun, ShadowPermit};
@@ -40,7 +41,7 @@ pub struct HostStatus {
     pub version: String,
     /// The kubeconfig context.
     pub context: String,
-    /// Whether every plugin is ready, and every Lease can be used.
+    /// Whether the host is ready, as `/readyz` answers.
     pub ready: bool,
     /// Why the plugins of the host are not known, if `Plugin` objects describe them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -74,15 +75,13 @@ pub(super) fn routes(about: About) -> Router {
 async fn status(State(about): State<About>) -> Json<HostStatus> {
     let unknown = about.fleet.unknown_because();
     let plugins: Vec<_> = about.fleet.all().iter().map(|plugin| plugin.status()).collect();
-    let leases = about.leases.status();
-    let has_leases = !leases.iter().any(|lease| lease.unusable);
     Json(HostStatus {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        context: about.context,
-        ready: unknown.is_none() && plugins.iter().all(|plugin| plugin.ready) && has_leases,
+        ready: readiness::unready(&about).is_none(),
         unknown,
-        leases,
+        leases: about.leases.status(),
         plugins,
+        context: about.context,
     })
 }
 

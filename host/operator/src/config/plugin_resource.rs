@@ -1,6 +1,8 @@
 //! The `Plugin` resource: its status, and its CustomResourceDefinition. Its spec is that of
 //! [`plugin.yaml`](crate::config::manifest).
 
+use std::fmt;
+
 use hotshoe_crd::{Column, CustomResource, Error, Rule, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,6 +20,8 @@ pub const VERSION: &str = "v1alpha1";
 pub const PLURAL: &str = "plugins";
 /// The finalizer by which the host keeps a `Plugin` object until its parents no longer need the plugin.
 pub const FINALIZER: &str = "hotshoe.dev/plugin";
+/// The number of digits of a digest that are shown.
+const SHORT_DIGEST: usize = 12;
 
 /// What the host says about a plugin.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -118,6 +122,24 @@ pub struct CanaryStatus {
     /// What it waits for where that time is over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
+}
+
+impl fmt::Display for CanaryStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { digest, version, share, parents, since, until, waits_for, .. } = self;
+        let digest = short(digest);
+        write!(f, "revision {digest} ({version}) is the canary for {share}: {parents} parents since {since}, ")?;
+        match waits_for {
+            None => write!(f, "until {until}"),
+            Some(why) => write!(f, "{why}"),
+        }
+    }
+}
+
+/// Returns the short form of a digest.
+pub fn short(digest: &str) -> &str {
+    let digits = digest.strip_prefix("sha256:").unwrap_or(digest);
+    digits.get(..SHORT_DIGEST).unwrap_or(digits)
 }
 
 /// A component that is not activated.

@@ -19,7 +19,7 @@ use crate::fleet::parsed_plugin::ParsedPlugin;
 use crate::fleet::remembered::{ANNOTATION, Remembered};
 use crate::fleet::removal::{Progress, Removal};
 use crate::fleet::running::{RETRY_PAUSE, Running};
-use crate::fleet::status::Obstacle;
+use crate::fleet::status::{Known, Obstacle};
 use crate::fleet::verdict::Verdicts;
 use crate::fleet::{Fleet, status};
 use crate::rollout;
@@ -385,12 +385,15 @@ impl ObjectTask {
             // A revision that is active would have no entry in the history of the same status.
             return;
         }
-        let known = self.running.as_mut().map(Running::known);
-        let mut next =
-            status::of(&described.status, described.object.generation, known.as_ref(), obstacle, &time::now());
+        let (before, generation, now) = (&described.status, described.object.generation, time::now());
+        let of = |known: Option<&Known<'_>>| status::of(before, generation, known, obstacle, &now);
+        let mut next = match &mut self.running {
+            Some(running) => running.known(|known| of(Some(known))),
+            None => of(None),
+        };
         next.lease.clone_from(&self.context.claim);
         let remembered = Remembered::of(&described.object.uid, &next);
-        if known.is_some() && described.remembered.as_ref() != Some(&remembered) {
+        if self.running.is_some() && described.remembered.as_ref() != Some(&remembered) {
             // Before the status: what this host does must not be forgotten if it ends in between.
             let written = self.remember(described, &remembered, &permit).await;
             let failed = written.is_err();

@@ -14,7 +14,6 @@ use crate::fleet::verdict::Verdicts;
 use crate::rollout::history::Entry;
 use crate::rollout::managed_plugin::{AdminCommand, ManagedPlugin, Shared};
 use hotshoe_core::model::digest::Digest;
-use hotshoe_core::model::digest_prefix::DigestPrefix;
 use hotshoe_core::plugin::wanted::Wanted;
 
 /// The pause after a failed write of a status or finalizer, and between two lists of the parents of a plugin that
@@ -64,34 +63,15 @@ impl Running {
         }
     }
 
-    pub(super) fn known(&mut self) -> Known {
+    /// Computes something of all that is known of the plugin.
+    pub(super) fn known<T>(&mut self, compute: impl FnOnce(&Known<'_>) -> T) -> T {
         let plugin = &self.plugin;
         let config = plugin.plugin();
-        let is_current =
-            self.wanted.as_ref().is_some_and(|(digest, wanted)| (digest, wanted) == (&config.digest, &config.wanted));
-        let active = plugin.controller.active();
-        let status = plugin.status();
-        let is_active =
-            |revision: &&DigestPrefix| active.as_ref().is_some_and(|active| revision.is_of(active.revision.digest()));
-        let wanted_revision = config.wanted.revision.as_ref().filter(|revision| !is_active(revision));
-        let source_of = |digest: Option<Digest>| digest.and_then(|digest| plugin.source_of(digest));
-        Known {
-            history: plugin.history_entries(),
-            fetched: config.source.file.is_none().then(|| plugin.fetched()),
-            source: source_of(active.as_ref().map(|active| active.revision.digest())),
-            pending_source: source_of(status.refused.as_ref().and_then(|refused| refused.digest)),
-            canary_source: source_of(status.canary.as_ref().map(|canary| canary.digest)),
-            status,
-            unaccepted: plugin.unaccepted(),
-            panics: plugin.panics(),
-            control_failing: plugin.control_failing(),
-            is_source_unread: plugin.is_source_unread(),
-            wanted_revision: wanted_revision.map(DigestPrefix::hex),
-            finalizers: plugin.finalizers().into_iter().collect(),
-            parent: active.map(|active| active.revision.descriptor().parent.clone()),
-            is_paused: config.wanted.paused,
-            is_current,
-            verdict: self.verdicts.of(plugin),
-        }
+        let wanted = self.wanted.as_ref();
+        let is_current = wanted.is_some_and(|(digest, wanted)| (digest, wanted) == (&config.digest, &config.wanted));
+        let parent = plugin.controller.active().map(|active| active.revision.descriptor().parent.clone());
+        let (status, finalizers) = (plugin.status(), plugin.finalizers().into_iter().collect());
+        let verdict = self.verdicts.of(plugin);
+        plugin.state.read(|state| compute(&Known { state, status: &status, finalizers, parent, is_current, verdict }))
     }
 }

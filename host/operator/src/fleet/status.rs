@@ -4,11 +4,14 @@ use crate::config::plugin_resource::{
     CanaryStatus, Condition, ParentStatus, Pending, PluginStatus, RevisionStatus, ShadowVerdict,
 };
 use crate::rollout::history::{Entry, Event};
-use crate::rollout::state::Fetched;
+use crate::rollout::state::{Fetched, PluginState};
 use crate::rollout::status;
-use crate::rollout::unaccepted::{NONE_ACTIVE, Unaccepted};
+use crate::rollout::unaccepted::NONE_ACTIVE;
 use hotshoe_cluster::time;
+use hotshoe_core::flow::circuit::State;
 use hotshoe_core::flow::unanswered::UnansweredWritesStatus;
+use hotshoe_core::model::digest::Digest;
+use hotshoe_core::model::digest_prefix::DigestPrefix;
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::sanitize;
 use hotshoe_sandbox::CONTRACT;
@@ -21,41 +24,20 @@ const MAX_MESSAGE_BYTES: usize = 2_000;
 /// The maximum length of a message in the history, in bytes.
 const MAX_HISTORY_MESSAGE_BYTES: usize = 300;
 
-/// The state of a plugin that runs.
-#[derive(Clone, Debug)]
-pub struct Known {
-    /// The status that the plugin itself reports.
-    pub status: status::PluginStatus,
-    /// What happened to its revisions, the newest last.
-    pub history: Vec<Entry>,
-    /// The state of a component that is fetched; none if it is a file.
-    pub fetched: Option<Fetched>,
-    /// Where the active component was fetched from, exactly.
-    pub source: Option<String>,
-    /// Where the component that waits was fetched from.
-    pub pending_source: Option<String>,
-    /// Where the canary was fetched from.
-    pub canary_source: Option<String>,
-    /// The component that was active, and that `spec.source.verify` refuses.
-    pub unaccepted: Option<Unaccepted>,
-    /// Which of its tasks panicked lately, and why.
-    pub panics: Option<String>,
-    /// Why the control over its revisions cannot be carried out.
-    pub control_failing: Option<String>,
-    /// Whether its source was not read since the object named it.
-    pub is_source_unread: bool,
-    /// The revision of `spec.revision`, while another one is active.
-    pub wanted_revision: Option<String>,
+/// What the status of the object of a plugin that runs is computed from.
+pub(crate) struct Known<'a> {
+    /// The state of the plugin.
+    pub(crate) state: &'a PluginState,
+    /// The status that the host itself shows.
+    pub(crate) status: &'a status::PluginStatus,
     /// The finalizers that its parents may have.
-    pub finalizers: Vec<String>,
+    pub(crate) finalizers: Vec<String>,
     /// The kind of its parents, if a revision is active.
-    pub parent: Option<Kind>,
-    /// Whether it is paused.
-    pub is_paused: bool,
+    pub(crate) parent: Option<Kind>,
     /// Whether the plugin runs as the object describes it now.
-    pub is_current: bool,
+    pub(crate) is_current: bool,
     /// What would change if the component that waits for approval were active.
-    pub verdict: Option<ShadowVerdict>,
+    pub(crate) verdict: Option<ShadowVerdict>,
 }
 
 /// Why a plugin does not run as its object says, or is about to be removed.
@@ -82,10 +64,10 @@ impl Obstacle {
 const INVALID_SPEC: &str = "InvalidSpec";
 
 /// Returns the next status of an object of this generation.
-pub fn of(
+pub(crate) fn of(
     before: &PluginStatus,
     generation: i64,
-    known: Option<&Known>,
+    known: Option<&Known<'_>>,
     obstacle: Option<&Obstacle>,
     now: &str,
 ) -> PluginStatus {
@@ -110,11 +92,12 @@ pub fn of(
     next
 }
 
-fn describe(next: &mut PluginStatus, known: &Known, before: &PluginStatus) {
-    let Known { status, history, .. } = known;
+fn describe(next: &mut PluginStatus, known: &Known<'_>, before: &PluginStatus) {
+    let Known { state, status, .. } = known;
+    let source_of = |digest: Option<Digest>| state.source_of(digest?).map(str::to_owned);
     next.digest = status.digest.map(|digest| digest.full());
     next.version = status.version.clone();
-    next.source = known.source.clone();
+    next.source = source_of(status.digest);
     // While no revision is active, parents may still have finalizers of the one before.
     next.parent = known.parent.as_ref().map(ParentStatus::of).or_else(|| before.parent.clone());
     next.parents = count(status.parents);
@@ -123,24 +106,15 @@ fn describe(next: &mut PluginStatus, known: &Known, before: &PluginStatus) {
     status.breaker.state.as_str().clone_into(&mut next.circuit);
     next.pending = status.refused.as_ref().map(|refused| Pending {
         digest: refused.digest.map(|digest| digest.full()),
-        source: known.pending_source.clone(),
+        source: source_of(refused.digest),
         reason: refused.reason.to_string(),
         message: refused.message.clone(),
         shadow: known.verdict.clone(),
     });
-    next.canary = status.canary.as_ref().map(|canary| CanaryStatus {
-        digest: canary.digest.full(),
-        version: canary.version.clone(),
-        source: known.canary_source.clone(),
-        share: canary.share.clone(),
-        parents: count(canary.parents),
-        since: canary.since.clone(),
-        until: canary.until.clone(),
-        waits_for: canary.waits_for.clone(),
-    });
+    next.canary = status.canary.clone();
     next.revisions = revisions(known);
     next.finalizers = known.finalizers.clone();
-    let remembered = history.iter().map(|entry| Entry {
+    let remembered = state.history.entries().iter().map(|entry| Entry {
         message: sanitize::clean(entry.message.clone(), MAX_HISTORY_MESSAGE_BYTES),
         ..entry.clone()
     });
@@ -152,10 +126,10 @@ fn count(number: usize) -> i64 {
 }
 
 /// Returns the last state of each component, the newest first.
-fn revisions(known: &Known) -> Vec<RevisionStatus> {
+fn revisions(known: &Known<'_>) -> Vec<RevisionStatus> {
     // A canary is in the history only once it has ended.
     let mut found: Vec<RevisionStatus> = known.status.canary.iter().map(revision_of_canary).collect();
-    for entry in known.history.iter().rev() {
+    for entry in known.state.history.entries().iter().rev() {
         let digest = entry.digest.full();
         if found.len() == MAX_REVISIONS || found.iter().any(|revision| revision.digest == digest) {
             continue;
@@ -180,9 +154,9 @@ fn revisions(known: &Known) -> Vec<RevisionStatus> {
     found
 }
 
-fn revision_of_canary(canary: &status::CanaryStatus) -> RevisionStatus {
+fn revision_of_canary(canary: &CanaryStatus) -> RevisionStatus {
     RevisionStatus {
-        digest: canary.digest.full(),
+        digest: canary.digest.clone(),
         version: canary.version.clone(),
         state: "Canary".to_owned(),
         time: canary.since.clone(),
@@ -193,44 +167,49 @@ fn revision_of_canary(canary: &status::CanaryStatus) -> RevisionStatus {
 /// The status, reason and message of a condition.
 type ConditionContent = (bool, &'static str, String);
 
-fn ready(known: Option<&Known>, obstacle: Option<&Obstacle>) -> ConditionContent {
+fn ready(known: Option<&Known<'_>>, obstacle: Option<&Obstacle>) -> ConditionContent {
     let no = |reason, message: &str| (false, reason, message.to_owned());
     if let Some(obstacle) = obstacle.filter(|obstacle| known.is_none() || !obstacle.keeps_ready) {
         return no(obstacle.reason, &obstacle.message);
     }
-    let Some(Known { status, is_paused, fetched, unaccepted, .. }) = known else {
+    let Some(Known { state, status, .. }) = known else {
         return no("Starting", "the host has not started it yet");
     };
-    let fails = fetched.as_ref().and_then(|fetched| fetched.failing.as_ref());
-    let active = status.digest;
-    if let (None, None, Some(unaccepted), false) = (active, fails, unaccepted, is_paused) {
-        return no(unaccepted.reason, &unaccepted.to_string());
+    if state.config.wanted.paused {
+        return no("Paused", "spec.paused is true: no parent is reconciled until it is false");
     }
-    match (&status.waiting, active, fails) {
-        _ if *is_paused => no("Paused", "spec.paused is true: no parent is reconciled until it is false"),
-        (_, None, Some((reason, message))) if is_of_signature(reason) => {
+    if status.ready {
+        return serves(status);
+    }
+    let fails = state.fetched().and_then(|fetched| fetched.failing.as_ref());
+    match (status.digest, fails, &state.unaccepted, &status.waiting) {
+        (None, Some((reason, message)), ..) if is_of_signature(reason) => {
             no(reason, &format!("{message}; {NONE_ACTIVE}"))
         }
-        (_, None, Some((reason, message))) => no(reason, message),
-        (Some(waiting), ..) => no("NotReady", waiting),
-        (None, None, None) => no("NotReady", "the component is being fetched"),
-        (None, Some(_), _) if status.unable.is_some() => {
-            no(ACCOUNT_UNUSABLE, &account_unusable(status.unable.as_deref().unwrap_or_default()))
-        }
-        (None, Some(_), _) if status.breaker.state.as_str() == "open" => no(
-            "CircuitOpen",
-            "the plugin fails too often and is not called for a while; the parents' conditions say why",
-        ),
-        (None, Some(digest), _) => {
-            let version = status.version.as_deref().unwrap_or_default();
-            let unanswered = status.unanswered.as_ref().map(|writes| {
-                let UnansweredWritesStatus { count, last, .. } = writes;
-                format!("; the API server did not answer {count} of its writes in the last ten minutes, the last one of {last}")
-            });
-            let message = format!("revision {digest} ({version}) serves its parents{}", unanswered.unwrap_or_default());
-            (true, "Active", message)
-        }
+        (None, Some((reason, message)), ..) => no(reason, message),
+        (None, None, Some(unaccepted), _) => no(unaccepted.reason, &unaccepted.to_string()),
+        (.., Some(waiting)) => no("NotReady", waiting),
+        (.., None) => no("NotReady", "the component is being fetched"),
     }
+}
+
+/// Returns whether a plugin that is ready may be called and may write.
+fn serves(status: &status::PluginStatus) -> ConditionContent {
+    let no = |reason, message| (false, reason, message);
+    if let Some(why) = &status.unable {
+        return no(ACCOUNT_UNUSABLE, account_unusable(why));
+    }
+    if status.breaker.state == State::Open {
+        let message = "the plugin fails too often and is not called for a while; the parents' conditions say why";
+        return no("CircuitOpen", message.to_owned());
+    }
+    let digest = status.digest.map(|digest| digest.to_string()).unwrap_or_default();
+    let version = status.version.as_deref().unwrap_or_default();
+    let unanswered = status.unanswered.as_ref().map(|UnansweredWritesStatus { count, last, .. }| {
+        format!("; the API server did not answer {count} of its writes in the last ten minutes, the last one of {last}")
+    });
+    let unanswered = unanswered.unwrap_or_default();
+    (true, "Active", format!("revision {digest} ({version}) serves its parents{unanswered}"))
 }
 
 /// Returns whether a component cannot be fetched because of who signed its image.
@@ -245,13 +224,13 @@ fn account_unusable(why: &str) -> String {
     format!("{why}; apply what `hotshoe rbac --plugin-only` prints for the plugin")
 }
 
-fn reconciling(known: Option<&Known>, obstacle: Option<&Obstacle>) -> ConditionContent {
+fn reconciling(known: Option<&Known<'_>>, obstacle: Option<&Obstacle>) -> ConditionContent {
     let settled = || (false, "Settled", String::new());
     if let Some(Obstacle { reason, message, stalls: false, .. }) = obstacle {
         return (true, reason, message.clone());
     }
     let Some(known) = known.filter(|_| obstacle.is_none()) else { return settled() };
-    let is_fetching = known.fetched.as_ref().is_some_and(|fetched| *fetched == Fetched::default());
+    let is_fetching = known.state.fetched().is_some_and(|fetched| *fetched == Fetched::default());
     match &known.status.in_progress {
         Some(shown) => (true, "Activating", format!("revision {}: {}", shown.digest, shown.waits_for)),
         None if is_fetching => (true, "Fetching", "the component is being fetched".to_owned()),
@@ -263,33 +242,35 @@ fn reconciling(known: Option<&Known>, obstacle: Option<&Obstacle>) -> ConditionC
 }
 
 /// Returns whether the active revision is not yet what the object describes, though nothing is known to be in the way.
-fn is_about_to_activate(known: &Known) -> bool {
-    let Known { status, fetched, .. } = known;
-    if known.wanted_revision.is_some() {
-        return known.control_failing.is_none();
+fn is_about_to_activate(known: &Known<'_>) -> bool {
+    let Known { state, status, .. } = known;
+    let is_active = |revision: &DigestPrefix| status.digest.is_some_and(|active| revision.is_of(active));
+    if state.config.wanted.revision.as_ref().is_some_and(|revision| !is_active(revision)) {
+        return state.control_failing.is_none();
     }
-    let is_failing = fetched.as_ref().is_some_and(|fetched| fetched.failing.is_some());
+    let fetched = state.fetched();
+    let is_failing = fetched.is_some_and(|fetched| fetched.failing.is_some());
     let is_unreadable = status.refused.as_ref().is_some_and(|refused| refused.digest.is_none());
     if is_failing || is_unreadable {
         return false;
     }
-    let of_refused = status.refused.as_ref().and_then(|refused| refused.digest);
-    let of_canary = status.canary.as_ref().map(|canary| canary.digest);
-    let newest = fetched.as_ref().and_then(|fetched| fetched.component.as_ref()).map(|component| component.digest);
-    known.is_source_unread
-        || newest.is_some_and(|newest| ![status.digest, of_refused, of_canary].contains(&Some(newest)))
+    let refused = status.refused.as_ref().and_then(|refused| refused.digest);
+    let is_canary = |digest: Digest| status.canary.as_ref().is_some_and(|canary| canary.digest == digest.full());
+    let newest = fetched.and_then(|fetched| fetched.component.as_ref()).map(|component| component.digest);
+    let is_known = |newest: Digest| [status.digest, refused].contains(&Some(newest)) || is_canary(newest);
+    state.is_source_unread || newest.is_some_and(|newest| !is_known(newest))
 }
 
-fn stalled(known: Option<&Known>, obstacle: Option<&Obstacle>) -> ConditionContent {
+fn stalled(known: Option<&Known<'_>>, obstacle: Option<&Obstacle>) -> ConditionContent {
     if let Some(Obstacle { reason, message, stalls: true, .. }) = obstacle {
         return (true, reason, message.clone());
     }
     let settled = || (false, "Settled", String::new());
-    let Some(known) = known.filter(|_| obstacle.is_none()) else { return settled() };
-    if let Some(refused) = &known.status.plugin_file.refused {
+    let Some(Known { state, status, .. }) = known.filter(|_| obstacle.is_none()) else { return settled() };
+    if let Some(refused) = &status.plugin_file.refused {
         return (true, INVALID_SPEC, refused.clone());
     }
-    if let Some(panics) = &known.panics {
+    if let Some(panics) = state.panics() {
         return (
             true,
             "HostPanicked",
@@ -299,26 +280,26 @@ fn stalled(known: Option<&Known>, obstacle: Option<&Obstacle>) -> ConditionConte
             ),
         );
     }
-    if let Some((reason, message)) = known.fetched.as_ref().and_then(|fetched| fetched.failing.as_ref()) {
+    if let Some((reason, message)) = state.fetched().and_then(|fetched| fetched.failing.as_ref()) {
         return (true, reason, message.clone());
     }
-    if let (None, Some(unaccepted)) = (known.status.digest, &known.unaccepted) {
+    if let (None, Some(unaccepted)) = (status.digest, &state.unaccepted) {
         return (true, unaccepted.reason, unaccepted.to_string());
     }
-    if let Some(why) = &known.control_failing {
+    if let Some(why) = &state.control_failing {
         return (true, "RevisionUnavailable", why.clone());
     }
-    let watch_failing = known.status.watches.iter().filter(|watch| watch.needs_change);
+    let watch_failing = status.watches.iter().filter(|watch| watch.needs_change);
     if let Some(why) = watch_failing.filter_map(|watch| watch.failing.clone()).next() {
         return (true, "WatchFailing", why);
     }
-    if let Some(shown) = known.status.in_progress.as_ref().filter(|shown| shown.needs_change) {
+    if let Some(shown) = status.in_progress.as_ref().filter(|shown| shown.needs_change) {
         return (true, "WatchFailing", format!("revision {}: {}", shown.digest, shown.waits_for));
     }
-    if let Some(why) = &known.status.unable {
+    if let Some(why) = &status.unable {
         return (true, ACCOUNT_UNUSABLE, account_unusable(why));
     }
-    match &known.status.refused {
+    match &status.refused {
         // A component that waits because the administrator pinned a revision is no failure.
         Some(refused) if refused.reason != Reason::RevisionPinned => {
             (true, refused.reason.as_str(), refused.message.clone())
@@ -348,11 +329,14 @@ fn condition(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::json;
 
     use super::*;
+    use crate::config::PluginConfig;
     use crate::rollout::state::FetchedComponent;
-    use hotshoe_core::model::digest::Digest;
+    use crate::rollout::unaccepted::Unaccepted;
 
     fn said<'a>(status: &'a PluginStatus, type_: &str) -> (&'a str, &'a str, &'a str) {
         let condition = status.conditions.iter().find(|condition| condition.type_ == type_).unwrap();
@@ -405,134 +389,159 @@ mod tests {
         assert_eq!(said(&third, "Ready"), ("False", "Starting", "1"));
     }
 
-    fn known(canary: serde_json::Value) -> Known {
-        let status = json!({
-            "name": "demo", "source": "demo.wasm", "pluginFile": { "file": "Plugin demo" }, "ready": true,
-            "digest": "ab".repeat(32), "version": "1", "parents": 30, "queued": 0, "running": 0,
-            "breaker": { "state": "closed", "strikes": 0 }, "watches": [], "canary": canary
-        });
-        Known {
-            status: serde_json::from_value(status).unwrap(),
-            history: Vec::new(),
-            fetched: None,
-            source: None,
-            pending_source: Some("oci://registry/a@sha256:1".to_owned()),
-            canary_source: Some("oci://registry/a@sha256:2".to_owned()),
-            unaccepted: None,
-            panics: None,
-            control_failing: None,
-            is_source_unread: false,
-            wanted_revision: None,
-            finalizers: Vec::new(),
-            parent: None,
-            is_paused: false,
-            is_current: true,
-            verdict: None,
+    /// A plugin that runs.
+    struct Running {
+        state: PluginState,
+        status: status::PluginStatus,
+    }
+
+    impl Running {
+        /// Creates a plugin with an active revision, and with this canary.
+        fn with(canary: serde_json::Value) -> Self {
+            let status = json!({
+                "name": "demo", "source": "demo.wasm", "pluginFile": { "file": "Plugin demo" }, "ready": true,
+                "digest": "ab".repeat(32), "version": "1", "parents": 30, "queued": 0, "running": 0,
+                "breaker": { "state": "closed", "strikes": 0 }, "watches": [], "canary": canary
+            });
+            let mut state = PluginState::of_test();
+            let source = &mut Arc::get_mut(&mut state.config).unwrap().source;
+            (source.file, source.oci) = (None, Some("oci://registry/a".to_owned()));
+            let digest = Digest::of(b"fetched before");
+            state.fetched.component = Some(FetchedComponent { digest, source: "oci://registry/a@sha256:0".to_owned() });
+            let mut running = Self { state, status: serde_json::from_value(status).unwrap() };
+            running.status.digest = Some(digest);
+            running
+        }
+
+        fn config(&mut self) -> &mut PluginConfig {
+            Arc::get_mut(&mut self.state.config).unwrap()
+        }
+
+        fn has_no_active_revision(&mut self) {
+            (self.status.digest, self.status.ready) = (None, false);
+        }
+
+        fn becomes(&self, before: &PluginStatus, obstacle: Option<&Obstacle>) -> PluginStatus {
+            let (finalizers, is_current) = (Vec::new(), true);
+            let Self { state, status } = self;
+            let known = Known { state, status, finalizers, parent: None, is_current, verdict: None };
+            of(before, 1, Some(&known), obstacle, "now")
+        }
+
+        fn status(&self) -> PluginStatus {
+            self.becomes(&PluginStatus::default(), None)
         }
     }
 
     #[test]
     fn a_component_that_verify_refuses_is_why_none_is_active() {
-        let mut known = known(json!(null));
+        let mut plugin = Running::with(json!(null));
         let (digest, message) = (Digest::of(b"a"), "sign it".to_owned());
-        known.unaccepted = Some(Unaccepted { digest, reason: "SignatureInvalid", message });
-        let reasons = |known: &Known| {
-            let status = of(&PluginStatus::default(), 1, Some(known), None, "now");
-            ["Ready", "Stalled"].map(|condition| said(&status, condition).1.to_owned())
-        };
-        assert_eq!(reasons(&known), ["Active", "Settled"], "another one is active by now");
-        known.status.digest = None;
-        assert_eq!(reasons(&known), ["SignatureInvalid", "SignatureInvalid"]);
-        known.is_paused = true;
-        assert_eq!(reasons(&known), ["Paused", "SignatureInvalid"]);
+        plugin.state.unaccepted = Some(Unaccepted { digest, reason: "SignatureInvalid", message });
+        let reasons =
+            |plugin: &Running| ["Ready", "Stalled"].map(|condition| said(&plugin.status(), condition).1.to_owned());
+        assert_eq!(reasons(&plugin), ["Active", "Settled"], "another one is active by now");
+        plugin.has_no_active_revision();
+        assert_eq!(reasons(&plugin), ["SignatureInvalid", "SignatureInvalid"]);
+        plugin.config().wanted.paused = true;
+        assert_eq!(reasons(&plugin), ["Paused", "SignatureInvalid"]);
     }
 
     #[test]
     fn a_task_that_panicked_is_stalled_and_the_plugin_ready() {
-        let mut known = known(json!(null));
-        known.panics = Some("its rollout task panicked: overflow".to_owned());
-        let status = of(&PluginStatus::default(), 1, Some(&known), None, "now");
+        let mut plugin = Running::with(json!(null));
+        plugin.state.panics.insert("rollout", "overflow".to_owned());
+        let status = plugin.status();
         assert_eq!((said(&status, "Ready").1, said(&status, "Stalled").1), ("Active", "HostPanicked"));
     }
 
     #[test]
     fn writes_that_the_api_server_did_not_answer_are_in_the_message_of_ready() {
-        let mut known = known(json!(null));
-        let message =
-            |known: &Known| of(&PluginStatus::default(), 1, Some(known), None, "now").conditions[0].message.clone();
-        assert!(message(&known).ends_with("serves its parents"));
-        known.status.unanswered =
+        let mut plugin = Running::with(json!(null));
+        let message = |plugin: &Running| plugin.status().conditions[0].message.clone();
+        assert!(message(&plugin).ends_with("serves its parents"));
+        plugin.status.unanswered =
             Some(UnansweredWritesStatus { count: 3, last: "ConfigMap n/large".to_owned(), seconds: 5 });
         assert!(
-            message(&known)
+            message(&plugin)
                 .ends_with("did not answer 3 of its writes in the last ten minutes, the last one of ConfigMap n/large")
         );
     }
 
     #[test]
     fn a_component_that_waits_is_named_with_its_source() {
-        let mut known = known(json!(null));
-        let refused = json!({ "reason": "ApprovalRequired", "message": "approve it", "digest": "cd".repeat(32) });
-        known.status.refused = Some(serde_json::from_value(refused).unwrap());
-        let pending = of(&PluginStatus::default(), 1, Some(&known), None, "now").pending.unwrap();
+        let (mut plugin, digest) = (Running::with(json!(null)), Digest::of(b"waits"));
+        let refused = json!({ "reason": "ApprovalRequired", "message": "approve it", "digest": digest });
+        plugin.status.refused = Some(serde_json::from_value(refused).unwrap());
+        plugin.state.fetched.component =
+            Some(FetchedComponent { digest, source: "oci://registry/a@sha256:1".to_owned() });
+        let pending = plugin.status().pending.unwrap();
         assert_eq!(pending.source.as_deref(), Some("oci://registry/a@sha256:1"));
-        assert_eq!((pending.digest, &*pending.reason), (Some("cd".repeat(32)), "ApprovalRequired"));
+        assert_eq!((pending.digest, &*pending.reason), (Some(digest.full()), "ApprovalRequired"));
     }
 
     #[test]
     fn a_component_that_is_not_active_yet_is_reconciling_unless_something_is_in_the_way() {
-        let reconciling = |known: &Known| {
-            let status = of(&PluginStatus::default(), 1, Some(known), None, "now");
+        let reconciling = |change: &dyn Fn(&mut Running)| {
+            let mut plugin = Running::with(json!(null));
+            change(&mut plugin);
+            let status = plugin.status();
             (said(&status, "Reconciling").0 == "True", said(&status, "Stalled").0 == "True")
         };
-        let fetched = |digest: &[u8], failing| {
-            let component = FetchedComponent { digest: Digest::of(digest), source: "oci://a".to_owned() };
-            Some(Fetched { component: Some(component), failing })
+        let fetched = |plugin: &mut Running| {
+            let digest = Digest::of(b"newer");
+            plugin.state.fetched.component = Some(FetchedComponent { digest, source: "oci://a".to_owned() });
         };
-        let active = known(json!(null));
-        assert_eq!(reconciling(&active), (false, false));
-        assert_eq!(reconciling(&Known { is_source_unread: true, ..active.clone() }), (true, false));
-        let newer = Known { fetched: fetched(b"newer", None), ..active.clone() };
-        assert_eq!(reconciling(&newer), (true, false));
-        let mut refused = newer.clone();
-        let why = json!({ "reason": "RolledBack", "message": "worse", "digest": Digest::of(b"newer").full() });
-        refused.status.refused = Some(serde_json::from_value(why).unwrap());
+        assert_eq!(reconciling(&|_| {}), (false, false));
+        assert_eq!(reconciling(&|plugin| plugin.state.is_source_unread = true), (true, false));
+        assert_eq!(reconciling(&|plugin| fetched(plugin)), (true, false));
+        let refused = |plugin: &mut Running| {
+            fetched(plugin);
+            let why = json!({ "reason": "RolledBack", "message": "worse", "digest": Digest::of(b"newer") });
+            plugin.status.refused = Some(serde_json::from_value(why).unwrap());
+        };
         assert_eq!(reconciling(&refused), (false, true));
-        let failing = Some(("RegistryUnreachable", "no answer".to_owned()));
-        let unread = Known { fetched: fetched(b"newer", failing), is_source_unread: true, ..active.clone() };
+        let unread = |plugin: &mut Running| {
+            fetched(plugin);
+            plugin.state.fetched.failing = Some(("RegistryUnreachable", "no answer".to_owned()));
+            plugin.state.is_source_unread = true;
+        };
         assert_eq!(reconciling(&unread), (false, true));
-        let pinned = Known { wanted_revision: Some("ab".to_owned()), ..active };
+        let pinned = |plugin: &mut Running| plugin.config().wanted.revision = Some("00112233".parse().unwrap());
         assert_eq!(reconciling(&pinned), (true, false));
-        let gone = Known { control_failing: Some("it is gone".to_owned()), ..pinned };
+        let gone = |plugin: &mut Running| {
+            pinned(plugin);
+            plugin.state.control_failing = Some("it is gone".to_owned());
+        };
         assert_eq!(reconciling(&gone), (false, true));
     }
 
     #[test]
     fn a_plugin_is_stalled_while_a_watch_needs_a_change_and_not_while_the_api_server_is_away() {
         let stalled = |needs_change| {
-            let mut known = known(json!(null));
+            let mut plugin = Running::with(json!(null));
             let why = "the CRD of Caches is missing";
             let watch = json!({ "kind": "Cache", "selector": "", "objects": 0, "synced": false, "failing": why, "needsChange": needs_change });
-            known.status.watches = vec![serde_json::from_value(watch).unwrap()];
-            let status = of(&PluginStatus::default(), 1, Some(&known), None, "now");
+            plugin.status.watches = vec![serde_json::from_value(watch).unwrap()];
+            let status = plugin.status();
             let (status, reason, _) = said(&status, "Stalled");
             (status == "True", reason.to_owned())
         };
         assert_eq!(stalled(true), (true, "WatchFailing".to_owned()));
         assert_eq!(stalled(false), (false, "Settled".to_owned()));
-        let mut activating = known(json!(null));
+        let mut activating = Running::with(json!(null));
         let shown =
             json!({ "digest": "cd".repeat(32), "waitsFor": "no right to list Namespaces", "needsChange": true });
         activating.status.in_progress = Some(serde_json::from_value(shown).unwrap());
-        let status = of(&PluginStatus::default(), 1, Some(&activating), None, "now");
+        let status = activating.status();
         assert_eq!((said(&status, "Stalled").0, said(&status, "Reconciling").0), ("True", "True"));
     }
 
     #[test]
     fn a_plugin_whose_account_cannot_be_used_is_stalled() {
-        let mut known = known(json!(null));
-        known.status.unable = Some("the host may not impersonate it".to_owned());
-        let status = of(&PluginStatus::default(), 1, Some(&known), None, "now");
+        let mut plugin = Running::with(json!(null));
+        plugin.status.unable = Some("the host may not impersonate it".to_owned());
+        let status = plugin.status();
         for (condition, holds) in [("Ready", "False"), ("Stalled", "True")] {
             assert_eq!((said(&status, condition).0, said(&status, condition).1), (holds, "AccountUnusable"));
         }
@@ -540,8 +549,8 @@ mod tests {
 
     #[test]
     fn an_invalid_object_of_a_plugin_that_runs_is_stalled_and_ready_and_one_that_does_not_run_is_not_ready() {
-        let (invalid, known) = (Obstacle::invalid("spec.limits: bad"), known(json!(null)));
-        let status = of(&PluginStatus::default(), 2, Some(&known), Some(&invalid), "now");
+        let invalid = Obstacle::invalid("spec.limits: bad");
+        let status = Running::with(json!(null)).becomes(&PluginStatus::default(), Some(&invalid));
         assert_eq!((said(&status, "Ready").1, said(&status, "Stalled").1), ("Active", "InvalidSpec"));
         let status = of(&PluginStatus::default(), 2, None, Some(&invalid), "now");
         assert_eq!((said(&status, "Ready").0, said(&status, "Ready").1), ("False", "InvalidSpec"));
@@ -551,17 +560,17 @@ mod tests {
     fn the_kind_of_the_parents_is_remembered_while_no_revision_is_active() {
         let cache = ParentStatus::of(&Kind::new("example.com", "v1", "Cache"));
         let before = PluginStatus { parent: Some(cache.clone()), ..PluginStatus::default() };
-        assert_eq!(of(&before, 1, Some(&known(json!(null))), None, "now").parent, Some(cache));
+        assert_eq!(Running::with(json!(null)).becomes(&before, None).parent, Some(cache));
     }
 
     #[test]
     fn a_canary_is_listed_as_a_revision_and_makes_the_object_reconciling() {
         let (digest, since, until) = ("cd".repeat(32), "2026-11-25T04:00:00Z", "2026-11-25T04:10:00Z");
         let canary = json!({
-            "digest": digest, "version": "2", "share": "10%", "parents": 3, "since": since, "until": until, "waitsFor": null
+            "digest": digest, "version": "2", "share": "10%", "parents": 3, "since": since, "until": until,
+            "source": "oci://registry/a@sha256:2"
         });
-        let known = known(canary);
-        let next = of(&PluginStatus::default(), 1, Some(&known), None, until);
+        let next = Running::with(canary).status();
         let canary = next.canary.as_ref().unwrap();
         assert_eq!((&*canary.digest, canary.parents, &*canary.share), (&*digest, 3, "10%"));
         assert_eq!(canary.source.as_deref(), Some("oci://registry/a@sha256:2"));

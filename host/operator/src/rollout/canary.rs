@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::config::PluginConfig;
+use crate::config::plugin_resource::CanaryStatus;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::canary::Canary;
 use crate::reconcile::slot::RefusedComponent;
@@ -22,7 +23,6 @@ use crate::rollout::history::{Activation, Event};
 use crate::rollout::install::{Start, remember};
 use crate::rollout::managed_plugin::ManagedPlugin;
 use crate::rollout::rollback::ROLLBACK_TIMEOUT;
-use crate::rollout::status::CanaryStatus;
 use crate::rollout::views;
 use crate::rollout::views::Views;
 use crate::shadow::impact;
@@ -272,10 +272,11 @@ impl ManagedPlugin {
         let until = duration + canary.paused.lock().of_ended_pauses();
         let time = |seconds| time::at(seconds).unwrap_or_default();
         Some(CanaryStatus {
-            digest: canary.digest(),
+            digest: canary.digest().full(),
+            source: self.source_of(canary.digest()),
             version: canary.revision.revision.descriptor().version.clone(),
             share: canary.share.to_string(),
-            parents: progress.parents,
+            parents: i64::try_from(progress.parents).unwrap_or(i64::MAX),
             since: time(canary.since),
             until: time(canary.since.saturating_add(until.as_secs())),
             waits_for: self

@@ -13,7 +13,7 @@ use tracing::{Instrument, Span};
 use crate::config::{HostSettings, PluginConfig};
 use crate::reconcile::controller::Controller;
 use crate::reconcile::slot::RefusedComponent;
-use crate::rollout::history::{DiskSpace, Entry, History};
+use crate::rollout::history::{DiskSpace, History};
 use crate::rollout::recording::Change;
 use crate::rollout::state::{Fetched, PluginState, Published};
 use crate::rollout::status::PluginStatus;
@@ -156,13 +156,6 @@ impl ManagedPlugin {
         });
     }
 
-    /// Returns which tasks of the plugin panicked lately, and why.
-    pub fn panics(&self) -> Option<String> {
-        let shown = |(task, why): (&&str, &String)| format!("its {task} task panicked: {why}");
-        let shown: Vec<String> = self.state.read(|state| state.panics.iter().map(shown).collect());
-        (!shown.is_empty()).then(|| shown.join("; "))
-    }
-
     /// Stops the plugin: running reconciles may end within a timeout, and then nothing of the plugin is left in the
     /// host. Parents and their children stay as they are.
     pub async fn stop(&self) {
@@ -195,18 +188,7 @@ impl ManagedPlugin {
     /// Returns where a component was fetched from, exactly; none if its source is a file, or it was never active and
     /// another one was fetched since.
     pub fn source_of(&self, digest: Digest) -> Option<String> {
-        let fetched = self.fetched().component.filter(|fetched| fetched.digest == digest);
-        fetched.map(|fetched| fetched.source).or_else(|| self.history().source_of(digest).map(str::to_owned))
-    }
-
-    /// Returns why `spec.revision` or `spec.approve` cannot be carried out.
-    pub fn control_failing(&self) -> Option<String> {
-        self.state.read(|state| state.control_failing.clone())
-    }
-
-    /// Returns whether the definition names a source that was not read yet.
-    pub fn is_source_unread(&self) -> bool {
-        self.state.read(|state| state.is_source_unread)
+        self.state.read(|state| state.source_of(digest).map(str::to_owned))
     }
 
     /// Notes why the plugin's `Plugin` object, which is being deleted, is still there.
@@ -217,11 +199,6 @@ impl ManagedPlugin {
     /// Returns whether the history does not have yet what has happened to the revisions.
     pub fn is_recording(&self) -> bool {
         self.state.read(|state| state.unwritten > 0)
-    }
-
-    /// Returns the entries of the plugin's history, the newest last.
-    pub fn history_entries(&self) -> Vec<Entry> {
-        self.history().entries().to_vec()
     }
 
     /// Returns whether several hosts may work for the plugin at once, each for some of its parents.

@@ -5,31 +5,22 @@ use std::time::Instant;
 
 use crate::reconcile::controller::HostShare;
 use crate::rollout::managed_plugin::ManagedPlugin;
-use crate::rollout::status::{MemoryStatus, PluginFileStatus, PluginStatus, Trouble, WatchStatus};
+use crate::rollout::state::PluginState;
+use crate::rollout::status::{InProgress, MemoryStatus, PluginFileStatus, PluginStatus, Trouble, WatchStatus};
+use crate::rollout::unaccepted::Unaccepted;
 use hotshoe_cluster::shared_watch::{Health, SharedWatch, Viewer};
 
 impl ManagedPlugin {
     /// Returns whether no revision is active yet, though no refusal, failed fetch or failing watch is known.
-    pub fn is_starting(&self) -> bool {
-        let is_stopped = self.state.read(|state| state.refused.is_some() || state.fetched.failing.is_some());
-        self.controller.active().is_none() && !is_stopped && self.failing_watches().is_none()
+    fn is_starting(&self) -> bool {
+        let is_stopped = || self.state.read(|state| state.refused.is_some() || state.fetched.failing.is_some());
+        self.controller.active().is_none() && !is_stopped() && failing(&self.watches()).is_none()
     }
 
-    /// Returns whether a revision is active and all its watches work.
-    pub fn is_ready(&self) -> bool {
-        let is_restored = self.state.read(|state| state.revisions.is_restored);
-        self.controller.active().is_some() && !is_restored && self.failing_watches().is_none()
-    }
-
-    fn failing_watches(&self) -> Option<String> {
-        let failing: Vec<String> = self.watches().into_iter().filter_map(|watch| watch.failing).collect();
-        (!failing.is_empty()).then(|| failing.join("; "))
-    }
-
-    /// Returns whether the plugin keeps its host from being ready. A plugin of a file does if it has no active revision, or
-    /// not all of its watches are synced, unless only its own kinds are broken in the cluster: the host serves the
-    /// others. A plugin of an object does only while it starts: one that cannot start must not block the rollout of the
-    /// host's Deployment for ever, and its object says why.
+    /// Returns whether the plugin keeps its host from being ready. A plugin of a file does if it is not ready, unless only
+    /// its own kinds are broken in the cluster: the host serves the others. A plugin of an object does only while it
+    /// starts: one that cannot start must not block the rollout of the host's Deployment for ever, and its object says
+    /// why.
     pub fn keeps_host_unready(&self) -> bool {
         if self.plugin().origin.file().is_none() {
             return self.is_starting();
@@ -43,36 +34,22 @@ impl ManagedPlugin {
     /// Returns the status of the plugin.
     pub fn status(&self) -> PluginStatus {
         let active = self.controller.active();
-        let refused = self.refused();
-        let in_progress = self.in_progress();
-        let (since, is_restored) = self.state.read(|state| (state.revisions.since, state.revisions.is_restored));
-        let (standby, removal) = self.state.read(|state| (state.standby.clone(), state.removal.clone()));
+        let (in_progress, watches) = (self.in_progress(), self.watches());
         let (queued, running) = self.controller.queue.depth();
-        let memory = self.memory();
-        let survey = self.controller.survey();
-        let failing = self.failing_watches();
+        let (memory, survey) = (self.memory(), self.controller.survey());
+        let (waiting, since) = self.state.read(|state| {
+            (waiting(state, active.is_some(), failing(&watches), in_progress.as_ref()), state.revisions.since)
+        });
         PluginStatus {
             name: self.controller.name.to_string(),
             source: self.plugin().component_path().display().to_string(),
             plugin_file: self.plugin_file_status(),
-            ready: self.is_ready(),
-            waiting: standby.or(failing).or_else(|| match (&active, &refused, &in_progress) {
-                (Some(_), ..) if is_restored => {
-                    let waits_for =
-                        in_progress.as_ref().map_or("the component is being read", |shown| &shown.waits_for);
-                    Some(format!(
-                        "the revision that was active when the host ended stays active until then: {waits_for}"
-                    ))
-                }
-                (Some(_), ..) => None,
-                (None, Some(refused), _) => Some(refused.message.clone()),
-                (None, None, Some(shown)) => Some(shown.waits_for.clone()),
-                (None, None, None) => self.unaccepted().map(|unaccepted| unaccepted.to_string()),
-            }),
+            ready: active.is_some() && waiting.is_none(),
+            waiting,
             digest: active.as_ref().map(|active| active.revision.digest()),
             version: active.as_ref().map(|active| active.revision.descriptor().version.clone()),
             seconds: since.map(|since| since.elapsed().as_secs()),
-            refused,
+            refused: self.refused(),
             in_progress,
             canary: self.canary_status(),
             history_failing: self.history().failing().map(str::to_owned),
@@ -85,11 +62,11 @@ impl ManagedPlugin {
             running,
             standing_by: self.standing_by(),
             fetch_failing: self.fetch_failing(),
-            removal,
+            removal: self.state.read(|state| state.removal.clone()),
             unable: self.controller.writer.impersonation_error(),
             breaker: self.controller.health.breaker.shown(Instant::now()),
             unanswered: self.controller.unanswered.lock().shown(Instant::now()),
-            watches: self.watches(),
+            watches,
         }
     }
 
@@ -131,5 +108,58 @@ impl ManagedPlugin {
     fn plugin_file_status(&self) -> PluginFileStatus {
         let (file, refused) = self.state.read(|state| (state.config.origin.to_string(), state.config_refused.clone()));
         PluginFileStatus { file, refused, not_granted: self.lacking() }
+    }
+}
+
+/// Returns why watches fail, if any does.
+fn failing(watches: &[WatchStatus]) -> Option<String> {
+    let failing: Vec<&str> = watches.iter().filter_map(|watch| watch.failing.as_deref()).collect();
+    (!failing.is_empty()).then(|| failing.join("; "))
+}
+
+/// Returns what a plugin waits for. It is ready if a revision is active and it waits for nothing.
+fn waiting(
+    state: &PluginState,
+    is_active: bool,
+    failing: Option<String>,
+    in_progress: Option<&InProgress>,
+) -> Option<String> {
+    let shown = in_progress.map(|shown| &*shown.waits_for);
+    let for_revision = || match (&state.refused, shown) {
+        _ if is_active && state.revisions.is_restored => {
+            let waits_for = shown.unwrap_or("the component is being read");
+            Some(format!("the revision that was active when the host ended stays active until then: {waits_for}"))
+        }
+        _ if is_active => None,
+        (Some(refused), _) => Some(refused.message.clone()),
+        (None, Some(waits_for)) => Some(waits_for.to_owned()),
+        (None, None) => state.unaccepted.as_ref().map(Unaccepted::to_string),
+    };
+    state.standby.clone().or(failing).or_else(for_revision)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reconcile::slot::RefusedComponent;
+    use hotshoe_core::model::digest::Digest;
+    use hotshoe_sandbox::error::LoadError;
+
+    #[test]
+    fn a_plugin_waits_for_the_other_host_then_for_its_watches_and_then_for_its_component() {
+        let (mut state, digest) = (PluginState::of_test(), Digest::of(b"a"));
+        let in_progress = InProgress { digest, waits_for: "compiling".to_owned(), needs_change: false };
+        assert_eq!(waiting(&state, true, None, Some(&in_progress)), None, "a newer one is no reason to wait");
+        assert_eq!(waiting(&state, false, None, None), None, "nothing is known to be in the way");
+        assert_eq!(waiting(&state, false, None, Some(&in_progress)).as_deref(), Some("compiling"));
+        state.refused = Some(RefusedComponent::new(Some(digest), &LoadError::RolledBack("worse".to_owned())));
+        assert!(waiting(&state, false, None, Some(&in_progress)).unwrap().contains("worse"));
+        assert_eq!(waiting(&state, true, None, None), None, "the active one stays");
+        state.revisions.is_restored = true;
+        assert!(waiting(&state, true, None, Some(&in_progress)).unwrap().ends_with("until then: compiling"));
+        let failing = || Some("no CRD".to_owned());
+        assert_eq!(waiting(&state, true, failing(), None), failing());
+        state.standby = Some("process 7".to_owned());
+        assert_eq!(waiting(&state, true, failing(), None), state.standby);
     }
 }

@@ -102,6 +102,25 @@ impl PluginState {
             panics: BTreeMap::new(),
         }
     }
+
+    /// Returns the state of a component that is fetched; none if its source is a file.
+    pub(crate) fn fetched(&self) -> Option<&Fetched> {
+        self.config.source.file.is_none().then_some(&self.fetched)
+    }
+
+    /// Returns where a component was fetched from, exactly; none if its source is a file, or it was never active and
+    /// another one was fetched since.
+    pub(crate) fn source_of(&self, digest: Digest) -> Option<&str> {
+        let fetched = self.fetched.component.as_ref().filter(|fetched| fetched.digest == digest);
+        fetched.map(|fetched| &*fetched.source).or_else(|| self.history.source_of(digest))
+    }
+
+    /// Returns which tasks of the plugin panicked lately, and why.
+    pub(crate) fn panics(&self) -> Option<String> {
+        let shown: Vec<String> =
+            self.panics.iter().map(|(task, why)| format!("its {task} task panicked: {why}")).collect();
+        (!shown.is_empty()).then(|| shown.join("; "))
+    }
 }
 
 /// Publishes a state. The state is locked only within a call, so a closure must not read or change it by another one.
@@ -156,7 +175,7 @@ mod tests {
 
     impl PluginState {
         /// Creates the state of a plugin that was just started.
-        pub(in crate::rollout) fn of_test() -> Self {
+        pub(crate) fn of_test() -> Self {
             let text =
                 "{apiVersion: hotshoe.dev/v1alpha1, kind: Plugin, metadata: {name: a}, spec: {source: {file: a.wasm}}}";
             let dir = tempfile::tempdir().unwrap();

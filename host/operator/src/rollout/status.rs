@@ -1,9 +1,8 @@
 //! The form of the status and the history of a plugin, as the commands `status` and `history` answer and print them.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
+use crate::config::plugin_resource::CanaryStatus;
 use crate::reconcile::slot::RefusedComponent;
 use crate::reconcile::survey::{Deleting, Stalled};
 use crate::rollout::history::Entry;
@@ -21,7 +20,7 @@ pub struct PluginStatus {
     pub source: String,
     /// The status of its `plugin.yaml`.
     pub plugin_file: PluginFileStatus,
-    /// Whether a revision is active and all its watches work.
+    /// Whether a revision is active and waits for nothing: all its watches work.
     pub ready: bool,
     /// What the plugin waits for, if it is not ready.
     pub waiting: Option<String>,
@@ -89,37 +88,6 @@ pub struct InProgress {
     /// Whether an administrator has to change something before it goes on.
     #[serde(default)]
     pub needs_change: bool,
-}
-
-/// A revision that decides for some of the parents, beside the active one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CanaryStatus {
-    /// Its digest.
-    pub digest: Digest,
-    /// The version in its descriptor.
-    pub version: String,
-    /// A description of the parents that it decides for.
-    pub share: String,
-    /// The number of these parents.
-    pub parents: usize,
-    /// Since when it has been the canary, as Kubernetes writes times.
-    pub since: String,
-    /// Until when it is the canary at least.
-    pub until: String,
-    /// What it waits for, if that time is over.
-    pub waits_for: Option<String>,
-}
-
-impl fmt::Display for CanaryStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { digest, version, share, parents, since, until, waits_for } = self;
-        write!(f, "revision {digest} ({version}) is the canary for {share}: {parents} parents since {since}, ")?;
-        match waits_for {
-            None => write!(f, "until {until}"),
-            Some(why) => write!(f, "{why}"),
-        }
-    }
 }
 
 /// The number of parents whose last reconcile failed or was refused.

@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow};
 use serde_json::{Value, json};
 
-use crate::cli::kubectl::objects::{Objects, short};
+use crate::cli::kubectl::objects::Objects;
 use crate::cli::terminal;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::digest_prefix::DigestPrefix;
-use hotshoe_operator::config::plugin_resource::PluginStatus;
+use hotshoe_operator::config::plugin_resource::{PluginStatus, short};
 use hotshoe_sandbox::error::Reason;
 
 pub(super) async fn approve(objects: &Objects, plugin: &str, named: Option<DigestPrefix>) -> anyhow::Result<ExitCode> {

@@ -9,9 +9,6 @@ use hotshoe_cluster::plugin_object;
 use hotshoe_operator::config::manifest::KIND;
 use hotshoe_operator::config::plugin_resource::{GROUP, PLURAL, VERSION};
 
-/// The number of digits of a digest that are shown.
-const SHORT_DIGEST: usize = 12;
-
 /// The `Plugin` objects of a cluster.
 pub(super) struct Objects {
     cluster: Cluster,
@@ -39,10 +36,4 @@ impl Objects {
         patched.with_context(|| format!("the Plugin {name} cannot be changed"))?;
         Ok(())
     }
-}
-
-/// Returns the short form of a digest.
-pub(super) fn short(digest: &str) -> &str {
-    let digits = digest.strip_prefix("sha256:").unwrap_or(digest);
-    digits.get(..SHORT_DIGEST).unwrap_or(digits)
 }

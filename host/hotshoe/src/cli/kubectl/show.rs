@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use crate::cli::kubectl::objects::{Objects, short};
+use crate::cli::kubectl::objects::Objects;
 use crate::cli::terminal::Output;
-use hotshoe_operator::config::plugin_resource::{CanaryStatus, Pending, PluginStatus, RevisionStatus};
+use hotshoe_operator::config::plugin_resource::{CanaryStatus, Pending, PluginStatus, RevisionStatus, short};
 
 pub(super) async fn all(objects: &Objects, output: Output) -> anyhow::Result<ExitCode> {
     let items = objects.list().await?;
