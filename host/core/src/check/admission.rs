@@ -13,8 +13,9 @@ use crate::model::kind::ObjectRef;
 /// The observed state that an answer is checked against.
 #[derive(Clone, Copy)]
 pub struct ObservedState<'a> {
-    /// The observed children.
-    pub children: &'a [ObjectRef],
+    /// The observed children. `None` if the gate remembers them as those which the answer desires: it admitted them before,
+    /// under the same rules, and they were in sync. Then they are not checked again, and nothing of them is written.
+    pub children: Option<&'a [ObjectRef]>,
     /// The memory that the host has left; absent where no host runs.
     pub room: Option<DecisionMemory<'a>>,
 }
@@ -48,7 +49,8 @@ pub struct AdmittedDecision {
     pub stage: Stage,
     /// The decision.
     pub decision: Decision,
-    /// The children as they will be written; absent where the decision keeps the existing ones.
+    /// The children as they will be written; absent where the existing ones stay: the decision keeps them, or the gate
+    /// remembers them as desired and in sync.
     pub desired: Option<Vec<Desired>>,
 }
 
@@ -113,9 +115,10 @@ fn check_children(
     observed: ObservedState<'_>,
     context: &Context<'_>,
 ) -> Result<Option<Vec<Desired>>, Denial> {
+    let Some(children) = observed.children else { return Ok(None) };
     match call {
-        Call::Reconcile => check(decision, observed.children, context),
-        Call::Finalize => check_cleanup(decision, observed.children, context),
+        Call::Reconcile => check(decision, children, context),
+        Call::Finalize => check_cleanup(decision, children, context),
     }
 }
 
@@ -168,6 +171,15 @@ mod tests {
 
     /// Checks an answer for a parent that has one child, the ConfigMap `old`.
     fn admitted(call: Call, answer: Answer, room: Option<Quota>) -> Result<AdmittedDecision, Inadmissible> {
+        admitted_beside(Some(&[reference("ConfigMap", "old")]), call, answer, room)
+    }
+
+    fn admitted_beside(
+        children: Option<&[ObjectRef]>,
+        call: Call,
+        answer: Answer,
+        room: Option<Quota>,
+    ) -> Result<AdmittedDecision, Inadmissible> {
         let rules = json!([{ "kind": "ConfigMap", "verbs": ["create", "update", "delete"] }]);
         let rules = serde_json::from_value(rules).unwrap();
         let grant = Grant { rules, prune_all: false, host_namespace: "host".into() };
@@ -193,8 +205,7 @@ mod tests {
         };
         let kept_fields = KeptFields { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: true };
         let parent = Object::read(r#"{"metadata":{"name":"parent"}}"#, &kept_fields).unwrap();
-        let (shared, children, observed) =
-            (Account::default(), [reference("ConfigMap", "old")], ObservedChildren::new());
+        let (shared, observed) = (Account::default(), ObservedChildren::new());
         let by_namespace = &|_: &[Namespace]| ByNamespace { own: ROOM.held, others: Vec::new() };
         let room = room.map(|quota| DecisionMemory {
             shared: &shared,
@@ -203,7 +214,7 @@ mod tests {
             quota,
             by_namespace,
         });
-        admit(call, answer, ObservedState { children: &children, room }, &context)
+        admit(call, answer, ObservedState { children, room }, &context)
     }
 
     fn denial(call: Call, answer: Answer) -> Denial {
@@ -310,5 +321,20 @@ mod tests {
         let admitted = |room| admitted(Call::Reconcile, Answer::Decided(large.clone()), room);
         assert!(matches!(admitted(Some(ROOM)), Err(Inadmissible::NoRoom(_))));
         assert!(admitted(None).is_ok());
+    }
+
+    #[test]
+    fn of_children_that_the_gate_remembers_nothing_is_written_and_the_rest_of_the_answer_is_checked() {
+        let remembered = |call, answer, room| admitted_beside(None, call, answer, room);
+        let decision = exactly(&[child("old", "{}")]);
+        let again = remembered(Call::Reconcile, Answer::Decided(decision.clone()), None).unwrap();
+        assert_eq!((again.stage, again.desired, &again.decision), (Stage::Decided, None, &decision));
+        let other = remembered(Call::Finalize, Answer::Decided(decision.clone()), None);
+        assert!(matches!(other, Err(Inadmissible::WrongFunction(_))), "{other:?}");
+        let denied = Decision { status: Some("[]".into()), ..decision.clone() };
+        let denied = remembered(Call::Reconcile, Answer::Decided(denied), None);
+        assert!(matches!(denied, Err(Inadmissible::Denied(_))), "{denied:?}");
+        let large = Decision { status: Some(json!({ "a": "x".repeat(2_000) }).to_string()), ..decision };
+        assert!(remembered(Call::Reconcile, Answer::Decided(large), Some(ROOM)).is_ok(), "the plugin shares no memory");
     }
 }

@@ -69,7 +69,7 @@ fn admit(
         label_of: Box::new(|_, _| None),
     };
     let children: Vec<_> = observation.children.iter().map(|child| child.reference.clone()).collect();
-    let denied = check::admit(call, answer, ObservedState { children: &children, room: None }, &context).err();
+    let denied = check::admit(call, answer, ObservedState { children: Some(&children), room: None }, &context).err();
     match denied.and_then(|denied| certain(denied, &config.grant)) {
         Some(denied) => Err(denied),
         None => Ok(()),

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use crate::config::REQUEUE;
 use crate::reconcile::audit_log;
 use crate::reconcile::audit_log::Change;
-use crate::reconcile::check::{Checked, Planned, Target};
+use crate::reconcile::check::{CheckedDecision, Planned};
 use crate::reconcile::error::{CONDITIONS_NOT_WRITTEN, Error};
 use crate::reconcile::events;
-use crate::reconcile::fingerprint::{InSync, refusal_basis, sync_fingerprint};
-use crate::reconcile::observe::{Observed, context};
+use crate::reconcile::fingerprint::refusal_basis;
+use crate::reconcile::gate::Gate;
+use crate::reconcile::observe::Observed;
 use crate::reconcile::pass::Pass;
 use crate::reconcile::rivals;
 use crate::reconcile::status_plan::{Comparison, ObservedGeneration, StatusPlan};
@@ -18,7 +19,7 @@ use hotshoe_cluster::apply::{ChildWrite, Parent, WriteError};
 use hotshoe_cluster::error::ApiError;
 use hotshoe_cluster::view::reference;
 use hotshoe_core::check;
-use hotshoe_core::check::{Context, Denial, Desired};
+use hotshoe_core::check::{Denial, Desired};
 use hotshoe_core::diff;
 use hotshoe_core::diff::changed_fields;
 use hotshoe_core::diff::status;
@@ -107,7 +108,7 @@ pub fn requeue(decision: &Decision) -> Option<Duration> {
 ///
 /// # Errors
 /// When the API server does not answer, or refuses a write of the host's own.
-pub async fn apply(pass: &mut Pass<'_>, observed: &Observed, checked: Checked) -> Result<WriteOutcome, Error> {
+pub async fn apply(pass: &mut Pass<'_>, observed: &Observed, checked: CheckedDecision) -> Result<WriteOutcome, Error> {
     let written = write(pass, observed, checked).await;
     let unanswered = match &written {
         Ok(written) => &written.unanswered[..],
@@ -130,28 +131,23 @@ fn signal_written(pass: &mut Pass<'_>, unanswered: &[ApiError]) {
     pass.signals.extend([Signal::StaysInvalid { tries, is_own_time }, Signal::Good]);
 }
 
-async fn write(pass: &mut Pass<'_>, observed: &Observed, checked: Checked) -> Result<WriteOutcome, Error> {
-    let Checked { decision, target, status, desired_fingerprint, .. } = checked;
+async fn write(pass: &mut Pass<'_>, observed: &Observed, checked: CheckedDecision) -> Result<WriteOutcome, Error> {
+    let CheckedDecision { decision, planned, status, desired_fingerprint, .. } = checked;
     let mut written = WriteOutcome::default();
     pass.state.set_timer(requeue(&decision));
-    match target {
-        Target::Exactly(planned) => {
+    match planned {
+        Some(planned) => {
+            let admitted = planned.admitted.clone();
             write_children(pass, observed, planned, &mut written).await;
             let children = written.remaining_children(observed);
             let state = &mut pass.state;
             let is_complete = !written.retry_soon && !written.terminating && !written.prunes_more;
             let in_sync = state.refused.is_empty() && state.unsettled.is_empty() && state.contention.is_over();
-            let about = InSync {
-                basis: pass.active.basis,
-                manager: pass.controller.writer.manager(),
-                desired: desired_fingerprint.children,
-            };
-            state.in_sync =
-                (in_sync && is_complete).then(|| sync_fingerprint(&pass.controller.hasher, about, &children));
+            state.admitted = (in_sync && is_complete).then(|| admitted.key(desired_fingerprint.children, &children));
             pass.children = children;
         }
         // Nothing is applied, so earlier refusals and delays are over.
-        Target::Keep | Target::InSync => {
+        None => {
             pass.state.refused.clear();
             pass.state.contention.end_due(Instant::now());
         }
@@ -187,10 +183,11 @@ fn is_outdated(pass: &Pass<'_>, observed: &Observed, written: &WriteOutcome) -> 
 }
 
 async fn write_children(pass: &mut Pass<'_>, observed: &Observed, planned: Planned, written: &mut WriteOutcome) {
-    let Planned { mut plan, changed, desired } = planned;
+    let Planned { mut plan, changed, desired, .. } = planned;
     let hasher = &pass.controller.hasher;
     pass.state.desired = desired;
-    narrow(pass, observed, &mut plan, written);
+    let gate = Gate::of(pass.active, &observed.parent);
+    narrow(pass, observed, &gate, &mut plan, written);
     let delayed = pass.state.contention.delay(&mut plan, Instant::now(), hasher);
     rivals::report(pass, delayed).await;
     if plan.apply.is_empty() && plan.prune.is_empty() {
@@ -201,8 +198,7 @@ async fn write_children(pass: &mut Pass<'_>, observed: &Observed, planned: Plann
         plan.apply.iter().map(|apply| logged_apply(pass, observed, apply, &changed)).collect();
     let reference = pass.reference();
     let plugin = &pass.active.plugin;
-    let context = context(pass.controller, pass.active, observed);
-    let check_result = |child: &ObjectRef, json: &str| check::result::check(child, json, &context);
+    let check_result = |child: &ObjectRef, json: &str| gate.check_result(child, json);
     let parent = Parent {
         reference: &reference,
         uid: &observed.parent.uid,
@@ -237,9 +233,8 @@ fn logged_apply(
 
 /// Removes from the plan the children that may not be pruned, the writes that are not due, the prunes that are left to
 /// the next pass, and the applies that had no effect before.
-fn narrow(pass: &mut Pass<'_>, observed: &Observed, plan: &mut Plan, written: &mut WriteOutcome) {
-    let context = context(pass.controller, pass.active, observed);
-    plan.prune.retain(|(kind, child)| may_prune(pass, &reference(kind, &child.key), &context));
+fn narrow(pass: &mut Pass<'_>, observed: &Observed, gate: &Gate, plan: &mut Plan, written: &mut WriteOutcome) {
+    plan.prune.retain(|(kind, child)| may_prune(pass, &reference(kind, &child.key), gate));
     written.refusal_ended = pass.state.refused.keep_planned(plan);
     let is_due = |child: &ObjectRef| pass.state.refused.is_due(child, || refusal_basis(pass, observed, child));
     plan.prune.retain(|(kind, child)| is_due(&reference(kind, &child.key)));
@@ -254,8 +249,8 @@ fn narrow(pass: &mut Pass<'_>, observed: &Observed, plan: &mut Plan, written: &m
     });
 }
 
-pub(super) fn may_prune(pass: &Pass<'_>, child: &ObjectRef, context: &Context<'_>) -> bool {
-    let Err(denial) = check::check_prune(child, context) else { return true };
+pub(super) fn may_prune(pass: &Pass<'_>, child: &ObjectRef, gate: &Gate) -> bool {
+    let Err(denial) = gate.check_prune(child) else { return true };
     pass.controller.metrics.denied(&pass.controller.name, denial.rule());
     let why = denial.reasons();
     // The plugin chooses its children, and so the number of these lines.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use crate::reconcile::active_revision::ActiveRevision;
-use crate::reconcile::check::{Check, Checked};
+use crate::reconcile::check::{Check, CheckedDecision};
 use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
 use crate::reconcile::fingerprint::{backoff_basis, flapping_basis, refusal_basis};
@@ -31,7 +31,7 @@ use hotshoe_sandbox::{Level, LogLine};
 /// # Errors
 /// When the circuit is open, the call fails, the plugin says that it cannot decide, it needs an object that it may not
 /// see, or its answer is denied.
-pub async fn decide(pass: &mut Pass<'_>, call: Call, observed: &Arc<Observed>) -> Result<Checked, Error> {
+pub async fn decide(pass: &mut Pass<'_>, call: Call, observed: &Arc<Observed>) -> Result<CheckedDecision, Error> {
     let Observed { parent, children, .. } = &**observed;
     let basis = || backoff_basis(pass.controller, pass.active, parent, &parent.finalizers, children);
     // A parent whose children stay invalid would use up the trials of parents that can succeed.
@@ -69,7 +69,7 @@ async fn call_once(
     pass: &mut Pass<'_>,
     call: Call,
     observed: &Arc<Observed>,
-) -> Result<Result<Checked, Inadmissible>, Error> {
+) -> Result<Result<CheckedDecision, Inadmissible>, Error> {
     let check = Arc::new(Check::of(pass, call, observed));
     let (controller, active) = (pass.controller, pass.active);
     let digest = active.revision.digest();

@@ -21,17 +21,18 @@ use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::apply;
 use crate::reconcile::audit_log;
 use crate::reconcile::audit_log::Change;
-use crate::reconcile::check::{Checked, Target};
+use crate::reconcile::check::{CheckedDecision, Planned};
 use crate::reconcile::controller::Controller;
 use crate::reconcile::decide;
 use crate::reconcile::error::Error;
 use crate::reconcile::events;
-use crate::reconcile::observe::{Observed, context, observe};
+use crate::reconcile::gate::Gate;
+use crate::reconcile::observe::{Observed, observe};
 use crate::reconcile::outcome::{Orphan, Outcome};
 use crate::reconcile::pass::Pass;
 use hotshoe_cluster::parent::was_overtaken;
 use hotshoe_cluster::view::reference;
-use hotshoe_core::check::{Stage, check_prune, finalizer};
+use hotshoe_core::check::{Stage, finalizer};
 use hotshoe_core::model::decision::{Call, Refusal};
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::object::Object;
@@ -106,7 +107,7 @@ fn first_of_domain<'a>(finalizers: &'a [Box<str>], domain: &str) -> Option<&'a s
     finalizers.iter().map(|finalizer| &**finalizer).find(is_of_domain)
 }
 
-async fn wait(pass: &mut Pass<'_>, observed: &Observed, cleanup: Checked) -> Result<Outcome, Error> {
+async fn wait(pass: &mut Pass<'_>, observed: &Observed, cleanup: CheckedDecision) -> Result<Outcome, Error> {
     let written = apply::apply(pass, observed, cleanup).await?;
     pass.state.count_stall(written.retry_soon);
     let Some(parent) = pass.live() else { return Ok(Outcome::Released) };
@@ -117,8 +118,13 @@ async fn wait(pass: &mut Pass<'_>, observed: &Observed, cleanup: Checked) -> Res
     })
 }
 
-async fn finish(pass: &mut Pass<'_>, observed: &Observed, cleanup: Checked, finalizer: &str) -> Result<Outcome, Error> {
-    let remaining = remaining_children(observed, &cleanup.target);
+async fn finish(
+    pass: &mut Pass<'_>,
+    observed: &Observed,
+    cleanup: CheckedDecision,
+    finalizer: &str,
+) -> Result<Outcome, Error> {
+    let remaining = remaining_children(observed, cleanup.planned.as_ref());
     let written = apply::apply(pass, observed, cleanup).await?;
     pass.state.count_stall(written.retry_soon);
     if !remaining.is_empty() {
@@ -160,8 +166,8 @@ fn released(pass: &Pass<'_>, parent: &Object) -> Outcome {
 }
 
 /// Returns the observed children that must be deleted before the finalizer is removed.
-fn remaining_children(observed: &Observed, target: &Target) -> Vec<ObjectRef> {
-    let Target::Exactly(planned) = target else { return Vec::new() };
+fn remaining_children(observed: &Observed, planned: Option<&Planned>) -> Vec<ObjectRef> {
+    let Some(planned) = planned else { return Vec::new() };
     let stays = |kind: &Kind, child: &Object| planned.changed.iter().any(|(one, _)| one.is(kind, &child.key));
     let gone = observed.children.iter().filter(|(kind, child)| !stays(kind, child));
     gone.map(|(kind, child)| reference(kind, &child.key)).collect()
@@ -169,8 +175,8 @@ fn remaining_children(observed: &Observed, target: &Target) -> Vec<ObjectRef> {
 
 /// Returns which of the remaining children the API server or the grant does not let the plugin delete, and why.
 fn refused_deletions(pass: &Pass<'_>, observed: &Observed, remaining: &[ObjectRef]) -> Vec<String> {
-    let context = context(pass.controller, pass.active, observed);
-    let denied = remaining.iter().filter_map(|child| Some(check_prune(child, &context).err()?.reasons()));
+    let gate = Gate::of(pass.active, &observed.parent);
+    let denied = remaining.iter().filter_map(|child| Some(gate.check_prune(child).err()?.reasons()));
     let refusals = pass.state.refused.shown().into_iter().filter(|refusal| remaining.contains(&refusal.reference));
     denied.chain(refusals.map(|refusal| refused_write(&refusal))).collect()
 }

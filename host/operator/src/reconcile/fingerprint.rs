@@ -7,7 +7,7 @@
 //! | [`try_basis`] | does the count of its tries restart? | the parent but its status, the grant or the revision changes | other objects change |
 //! | [`flapping_basis`] | may the plugin answer differently? | the parent but its status, or the revision changes | what is beside the parent changes |
 //! | [`beside_parent`] | what was an answer about, beside the parent? | children, read objects, refusals or the configuration change | the parent changes |
-//! | [`sync_fingerprint`] | do desired and observed children still agree? | desired children, their ownership or the revision changes | the parent changes |
+//! | the key of [`Admitted`](super::gate::Admitted) | are these the children that were admitted and in sync? | desired children, the ownership of observed ones, the revision or the labels of namespaces change | the parent changes |
 //! | of a [`StatusPlan`](super::status_plan::StatusPlan) | is the status still current? | the stated status or the parent's version changes | children change |
 //! | [`refusal_basis`] | is a refused write retried before it is due? | the parent's generation or marks, the child or the revision changes | status changes |
 //! | [`parents_basis`] | is a shadow run outdated? | a parent is created, deleted or changed but in its status | statuses, children or read objects change |
@@ -93,29 +93,6 @@ pub fn beside_parent(hasher: &RandomState, shown: &Observation) -> u64 {
         .map(|refusal| (&refusal.reference, refusal.code, &refusal.reason, &refusal.message))
         .collect();
     hasher.hash_one((texts(&shown.children), related, refusals, &shown.config))
-}
-
-/// What the observed children are in sync with.
-#[derive(Clone, Copy, Debug)]
-pub struct InSync<'a> {
-    /// The component and its `plugin.yaml`.
-    pub basis: u64,
-    /// The plugin's field manager.
-    pub manager: &'a str,
-    /// The fingerprint of the [desired children](hotshoe_core::model::decision::Decision::desired_children).
-    pub desired: u64,
-}
-
-/// Returns the fingerprint of desired and observed children, to remember those that were found in sync.
-pub fn sync_fingerprint(hasher: &RandomState, about: InSync<'_>, children: &ObservedChildren) -> u64 {
-    let InSync { basis, manager, desired } = about;
-    let children: Vec<_> = children
-        .iter()
-        .map(|(kind, child)| {
-            (kind, &child.key, &child.uid, child.deleting, &child.applied, child.owned_fields(manager, false))
-        })
-        .collect();
-    hasher.hash_one((basis, desired, children))
 }
 
 /// Returns the fingerprint whose change retries a refused write before it is due: the parent, the plugin and the child.

@@ -16,6 +16,7 @@ pub mod error;
 pub mod events;
 pub mod finalize;
 pub mod fingerprint;
+pub mod gate;
 pub mod health;
 pub mod log_lines;
 pub mod observe;

@@ -1,31 +1,25 @@
-//! *observe*: builds what a plugin is shown of one parent from the caches, and the context that the checks need.
-//! Everything is read through the grant.
+//! *observe*: builds what a plugin is shown of one parent from the caches. Everything is read through the grant.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::config::PluginConfig;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::complete;
-use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
 use crate::reconcile::parent_state::ParentState;
 use crate::reconcile::pass::Pass;
-use hotshoe_cluster::discovery::Kinds;
-use hotshoe_cluster::shared_watch::SharedWatch;
 use hotshoe_cluster::time::unix_millis;
 use hotshoe_cluster::view;
+use hotshoe_core::check::Denial;
 use hotshoe_core::check::access_request::{Access, READ_VERBS, Request};
 use hotshoe_core::check::fix::Fix;
 use hotshoe_core::check::grant::NAMESPACE_NOT_GRANTED;
-use hotshoe_core::check::{Context, Denial};
 use hotshoe_core::model::decision::{Document, MatchRule, Observation};
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::Object;
 use hotshoe_core::model::object::ObservedChildren;
-use hotshoe_sandbox::revision::Revision;
 
 /// What a plugin is shown of one parent, with the objects behind it.
 pub struct Observed {
@@ -153,52 +147,6 @@ fn with_conditions(parent: &Object, shown: Arc<str>) -> Arc<str> {
         status.insert("conditions".into(), conditions.clone());
     }
     Value::Object(members).to_string().into()
-}
-
-/// The rules that answers are checked against.
-#[derive(Clone, Copy)]
-pub struct Rules<'a> {
-    /// `plugin.yaml`.
-    pub plugin: &'a PluginConfig,
-    /// The component.
-    pub revision: &'a Revision,
-    /// The kinds as the API server serves them.
-    pub kinds: &'a Kinds,
-    /// The namespaces, where a rule of the grant selects them by label.
-    pub namespaces: Option<&'a SharedWatch>,
-}
-
-impl<'a> Rules<'a> {
-    /// Returns the rules of a revision.
-    pub fn of(controller: &'a Controller, active: &'a ActiveRevision) -> Self {
-        Self {
-            plugin: &active.plugin,
-            revision: &active.revision,
-            kinds: &controller.kinds,
-            namespaces: active.namespaces.as_deref(),
-        }
-    }
-}
-
-/// Returns the context that the checks need.
-pub fn context<'a>(controller: &'a Controller, active: &'a ActiveRevision, observed: &'a Observed) -> Context<'a> {
-    context_of(Rules::of(controller, active), &observed.shown.parent.reference, &observed.parent.uid)
-}
-
-/// Returns the context for a parent that was not observed.
-pub fn context_of<'a>(rules: Rules<'a>, parent: &'a ObjectRef, uid: &'a str) -> Context<'a> {
-    let Rules { plugin, revision, kinds, namespaces } = rules;
-    Context {
-        parent,
-        uid,
-        plugin: &plugin.name,
-        grant: &plugin.grant,
-        descriptor: revision.descriptor(),
-        most_children: plugin.limits.children as usize,
-        most_fields: plugin.limits.fields_per_child as usize,
-        namespaced: Box::new(move |kind| Some(kinds.get(kind)?.namespaced)),
-        label_of: Box::new(move |namespace, key| view::label_of(namespaces, namespace, key)),
-    }
 }
 
 #[cfg(test)]

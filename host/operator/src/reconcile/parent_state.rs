@@ -37,8 +37,8 @@ pub struct ParentState {
     pub term: u64,
     /// Fingerprint of the observation that was found settled: nothing remained to be done.
     pub settled: Option<u64>,
-    /// Fingerprint of the desired and observed children that were found in sync.
-    pub in_sync: Option<u64>,
+    /// The key under which the gate remembers that it admitted the children, and that they are in sync.
+    pub admitted: Option<u64>,
     /// Fingerprint of the stated status and the parent whose status was found current.
     pub current_status: Option<u64>,
     /// The last decisions, and how often the plugin flapped.

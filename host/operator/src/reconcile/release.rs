@@ -21,7 +21,7 @@ use crate::reconcile::audit_log;
 use crate::reconcile::audit_log::Change;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
-use crate::reconcile::observe::{Rules, context_of};
+use crate::reconcile::gate::Gate;
 use crate::reconcile::pass::Pass;
 use crate::reconcile::requeue::{Reconciled, Requeue};
 use crate::reconcile::triggers::owner_of;
@@ -94,9 +94,9 @@ async fn prune(pass: &Pass<'_>) -> Result<(), Error> {
         return Ok(());
     }
     let reference = pass.reference();
-    let context = context_of(Rules::of(controller, active), &reference, &parent.uid);
+    let gate = Gate::of(active, parent);
     let is_due =
-        |kind, child: &Arc<Object>| !child.deleting && may_prune(pass, &view::reference(kind, &child.key), &context);
+        |kind, child: &Arc<Object>| !child.deleting && may_prune(pass, &view::reference(kind, &child.key), &gate);
     let prune = children.iter().filter(|(kind, child)| is_due(kind, child)).cloned().collect();
     let plan = Plan { apply: Vec::new(), prune };
     let owner = Parent {

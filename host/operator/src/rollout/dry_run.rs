@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::reconcile::active_revision::ActiveRevision;
-use crate::reconcile::observe::{Rules, context_of};
+use crate::reconcile::gate::Gate;
 use crate::reconcile::slot::RefusedComponent;
 use crate::rollout::managed_plugin::ManagedPlugin;
 use crate::rollout::verify::{finalizer_change, objection, try_carried_cases};
@@ -32,7 +32,6 @@ use crate::shadow::impact::{self, Found, OVERDUE, Survey};
 use crate::shadow::summary::{Counts, Measured, Summary, Times};
 use hotshoe_cluster::shared_watch::Viewer;
 use hotshoe_cluster::time::unix_millis;
-use hotshoe_core::check;
 use hotshoe_core::compare::{self, Difference};
 use hotshoe_core::model::kind::{Key, ObjectRef};
 use hotshoe_core::model::object::Object;
@@ -200,26 +199,26 @@ impl Shadow {
         );
         run.overdue += usize::from(new.is_overdue());
         let is_same = old.is_same_as(&new) && self.has_the_same_rules();
-        let new = new.checked(controller, &self.new).await;
-        let mut found = Found::of(controller, &self.new, key, &memory, &new);
+        let new = new.checked(&self.new, None).await;
+        let mut found = Found::of(&self.new, key, &memory, &new);
         if is_same {
             run.survey.add(&found);
             let side = evaluate::side(new);
             run.counts.count(&side, &side, None);
             return None;
         }
-        let old = old.checked(controller, &self.old).await;
+        let old = old.checked(&self.old, None).await;
         found.excuse(impact::is_failure(&old, &memory));
         if found.loses_of_canary(controller, &parent) {
-            found.excuse_losing(controller, (&self.new, &new), (&self.old, &old));
+            found.excuse_losing((&self.new, &new), (&self.old, &old));
         }
         run.survey.add(&found);
         let tainted = evaluate::is_tainted(&old) || evaluate::is_tainted(&new);
         let (old, new) = (evaluate::side(old), evaluate::side(new));
         let prunable = evaluate::prunable_children(&self.new, &parent);
         let reference = self.new.resource().reference(key);
-        let context = context_of(Rules::of(controller, &self.new), &reference, &parent.uid);
-        let may_prune = |child: &ObjectRef| check::check_prune(child, &context).is_ok();
+        let gate = Gate::of(&self.new, &parent);
+        let may_prune = |child: &ObjectRef| gate.check_prune(child).is_ok();
         let difference = compare::compare(&reference, (&old, &new), tainted, &prunable, may_prune);
         run.counts.count(&old, &new, difference.as_ref());
         difference

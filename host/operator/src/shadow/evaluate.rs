@@ -3,18 +3,15 @@
 use std::sync::Arc;
 
 use crate::reconcile::active_revision::ActiveRevision;
-use crate::reconcile::check;
-use crate::reconcile::check::Gate;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
-use crate::reconcile::fingerprint::InSync;
+use crate::reconcile::gate::{Admission, Admitted};
 use crate::reconcile::observe::{Observed, observe_at};
 use crate::reconcile::parent_state::ParentState;
 use crate::reconcile::{decide, finalize};
 use crate::shadow::summary::Times;
 use hotshoe_cluster::view;
 use hotshoe_core::check::AdmittedDecision;
-use hotshoe_core::check::status::check_owner;
 use hotshoe_core::compare::{Basis, Failed, Side};
 use hotshoe_core::model::decision::{Answer, Call};
 use hotshoe_core::model::kind::ObjectRef;
@@ -104,32 +101,20 @@ impl UncheckedAnswer {
         }
     }
 
-    /// Returns whether all desired children are in place already, and were applied under the same rules for the active
-    /// revision, so that the checks would have the same result.
-    pub(crate) fn is_in_place(
-        &self,
-        controller: &Controller,
-        present: &ActiveRevision,
-        new: &ActiveRevision,
-        state: &ParentState,
-    ) -> bool {
-        let Some(Evaluated { observed, answer: Ok((unchecked, _)), .. }) = &self.evaluated else { return false };
-        let Unchecked { answer: Answer::Decided(decision), children } = unchecked else { return false };
-        let about = InSync { basis: present.basis, manager: controller.writer.manager(), desired: *children };
-        present.plugin.digest == new.plugin.digest
-            && present.revision.descriptor().owns == new.revision.descriptor().owns
-            && check::is_in_place(&controller.hasher, about, &observed.children, decision, state.in_sync)
-            && check_owner(decision, present.parent_kind()).is_ok()
-    }
-
-    /// Checks the answer, if the revision was called.
-    pub(crate) async fn checked(self, controller: &Controller, revision: &ActiveRevision) -> CheckedAnswer {
+    /// Checks the answer, if the revision was called. Children that are in sync, and were `admitted` under the same rules,
+    /// are absent from the result.
+    pub(crate) async fn checked(self, revision: &ActiveRevision, admitted: Option<Admitted>) -> CheckedAnswer {
         let Evaluated { observed, answer, tainted } = self.evaluated?;
         let answer = match answer {
-            Ok((Unchecked { answer, .. }, basis)) => {
-                let gate = Gate::of(controller, revision, call_of(&observed.parent), &observed);
-                let judged = revision.revision.work(move || gate.check(answer.clone())).await;
-                judged.map_err(Error::from).and_then(|judged| Ok((judged?, basis)))
+            Ok((Unchecked { answer, children }, basis)) => {
+                let admission = Admission::of(revision, call_of(&observed.parent), &observed);
+                let admitted = admitted.as_ref().filter(|admitted| admission.remembers(children, Some(admitted)));
+                let admitted = match admitted {
+                    // A remembered verdict is not worth the way to another thread.
+                    Some(_) => Ok(admission.admit(answer, children, admitted)),
+                    None => revision.revision.work(move || admission.admit(answer.clone(), children, None)).await,
+                };
+                admitted.map_err(Error::from).and_then(|admitted| Ok((admitted?, basis)))
             }
             Err(error) => Err(error),
         };

@@ -9,13 +9,12 @@ use futures::stream::FuturesOrdered;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
-use crate::reconcile::observe::context;
+use crate::reconcile::gate::{Admitted, Gate};
 use crate::reconcile::parent_state::ParentState;
 use crate::shadow::evaluate::{CheckedAnswer, Evaluated, UncheckedAnswer};
 use crate::shadow::summary::Times;
 use hotshoe_cluster::time::unix_millis;
 use hotshoe_cluster::view::reference;
-use hotshoe_core::check;
 use hotshoe_core::model::kind::{Key, Kind, ObjectRef};
 use hotshoe_core::model::object::Object;
 
@@ -114,18 +113,12 @@ pub(crate) struct Found {
 impl Found {
     /// Evaluates the answer of a new revision for a parent. Failures that the active revision has as well are removed
     /// later by [`Self::excuse`].
-    pub(crate) fn of(
-        controller: &Controller,
-        new: &ActiveRevision,
-        key: &Key,
-        memory: &ParentState,
-        answer: &CheckedAnswer,
-    ) -> Self {
+    pub(crate) fn of(new: &ActiveRevision, key: &Key, memory: &ParentState, answer: &CheckedAnswer) -> Self {
         let mut found = Self { key: key.clone(), losing: None, failing: None, overdue: false };
         match answer {
             None => {}
             Some(Evaluated { answer: Ok(_), .. }) => {
-                found.losing = lost(controller, new, answer).first().map(ToString::to_string);
+                found.losing = lost(new, answer).first().map(ToString::to_string);
             }
             // A transient error of the API server is no fault of the revision.
             Some(Evaluated { answer: Err(Error::Api(error)), .. }) if error.is_transient() => {}
@@ -142,12 +135,11 @@ impl Found {
     /// of its parents. They are deleted when the canary ends, whichever revision follows.
     pub(crate) fn excuse_losing(
         &mut self,
-        controller: &Controller,
         (new, answer): (&ActiveRevision, &CheckedAnswer),
         (present, before): (&ActiveRevision, &CheckedAnswer),
     ) {
-        let go_anyway = lost(controller, present, before);
-        let first = lost(controller, new, answer).into_iter().find(|child| !go_anyway.contains(child));
+        let go_anyway = lost(present, before);
+        let first = lost(new, answer).into_iter().find(|child| !go_anyway.contains(child));
         self.losing = first.map(|child| child.to_string());
     }
 
@@ -217,11 +209,12 @@ async fn look(controller: &Controller, present: &ActiveRevision, new: &ActiveRev
         UncheckedAnswer::ask(controller, new, Some(parent.clone()), &memory, unix_millis(), &mut Times::default())
             .await;
     let overdue = unchecked.is_overdue();
-    if unchecked.is_in_place(controller, present, new, &memory) {
-        return Found { key: parent.key.clone(), losing: None, failing: None, overdue };
-    }
-    let answer = unchecked.checked(controller, new).await;
-    let mut found = Found::of(controller, new, &parent.key, &memory, &answer);
+    // Where both revisions have the same rules, what was admitted for the active one is admitted for the new one.
+    let has_same_rules = present.plugin.digest == new.plugin.digest
+        && present.revision.descriptor().owns == new.revision.descriptor().owns;
+    let admitted = has_same_rules.then(|| Admitted::of(controller, present, memory.admitted));
+    let answer = unchecked.checked(new, admitted).await;
+    let mut found = Found::of(new, &parent.key, &memory, &answer);
     found.overdue = overdue;
     if found.loses_of_canary(controller, &parent) {
         let before = UncheckedAnswer::ask(
@@ -233,8 +226,8 @@ async fn look(controller: &Controller, present: &ActiveRevision, new: &ActiveRev
             &mut Times::default(),
         )
         .await;
-        let before = before.checked(controller, present).await;
-        found.excuse_losing(controller, (new, &answer), (present, &before));
+        let before = before.checked(present, None).await;
+        found.excuse_losing((new, &answer), (present, &before));
     }
     if found.failing.is_some() {
         // After a start of the host, the active revision may not have been called for this parent yet.
@@ -248,7 +241,7 @@ async fn fails(controller: &Controller, revision: &ActiveRevision, parent: Arc<O
     let memory = controller.recall(&parent);
     let unchecked =
         UncheckedAnswer::ask(controller, revision, Some(parent), &memory, unix_millis(), &mut Times::default()).await;
-    is_failure(&unchecked.checked(controller, revision).await, &memory)
+    is_failure(&unchecked.checked(revision, None).await, &memory)
 }
 
 /// Returns whether an answer is a failure of the revision, or desires a child that was just refused.
@@ -264,13 +257,13 @@ pub(crate) fn is_failure(answer: &CheckedAnswer, memory: &ParentState) -> bool {
 
 /// Returns the children that would be deleted; none for a parent that is being deleted, as all of its children go
 /// anyway.
-fn lost(controller: &Controller, revision: &ActiveRevision, answer: &CheckedAnswer) -> Vec<ObjectRef> {
+fn lost(revision: &ActiveRevision, answer: &CheckedAnswer) -> Vec<ObjectRef> {
     let Some(Evaluated { observed, answer: Ok((judged, _)), .. }) = answer else { return Vec::new() };
     let Some(desired) = judged.desired.as_ref().filter(|_| !observed.parent.deleting) else { return Vec::new() };
-    let context = context(controller, revision, observed);
+    let gate = Gate::of(revision, &observed.parent);
     let is_gone = |kind: &Kind, child: &Object| {
         !child.deleting
-            && check::check_prune(&reference(kind, &child.key), &context).is_ok()
+            && gate.check_prune(&reference(kind, &child.key)).is_ok()
             && !desired.iter().any(|one| one.reference.is(kind, &child.key))
     };
     let gone = observed.children.iter().filter(|(kind, child)| is_gone(kind, child));
