@@ -1,18 +1,6 @@
-//! What is done next for a plugin while no work is in progress for it: the first row that applies.
-//!
-//! ```text
-//! verify refuses the active revision, and no fetched component is due   Retire
-//! a canary, and another host has activated it                           Promote
-//!           and spec.revision names it, or another revision             Promote, or EndCanary
-//!           and spec.rollout is gone, or its time is over               Promote
-//! none is active, and the source cannot be fetched                      FallBack, after a pause
-//! spec.revision names a revision that is not active                     Return, or FailReturn; after a pause
-//! spec.approve names the component that waits, for the first time       Approve
-//! a canary, and spec.rollout wants another share                        Share
-//! else                                                                  Wait
-//! ```
-//!
-//! An approval comes before another share, which may have to wait until it is known which namespaces match.
+//! What is done next for a plugin while no work is in progress for it, by the rows of the [page](crate::plugin): the
+//! first that applies. An approval comes before another share, which may have to wait until it is known which namespaces
+//! match.
 
 use std::time::Instant;
 

@@ -93,6 +93,14 @@ pub fn is_approved(entries: &[impl Recorded], digest: Digest) -> bool {
     own.next().is_some_and(|last| last.event() == Event::Approved)
 }
 
+/// Returns whether a component was approved after it had been rolled back or found to fail: its failures are known, so
+/// it is not rolled back for them.
+pub fn is_approved_despite_failure<E: Recorded>(entries: &[E], digest: Digest) -> bool {
+    let last = |is_it: &dyn Fn(&E) -> bool| entries.iter().rposition(|entry| entry.digest() == digest && is_it(entry));
+    let failed = last(&|entry| entry.event() == Event::RolledBack || entry.fails());
+    failed.is_some() && failed < last(&|entry| entry.event() == Event::Approved)
+}
+
 /// Returns whether a component was ever approved.
 pub fn was_approved(entries: &[impl Recorded], digest: Digest) -> bool {
     entries.iter().any(|entry| entry.digest() == digest && entry.event() == Event::Approved)

@@ -1,20 +1,6 @@
-//! A state machine: what the rollout of one plugin is doing, and what follows each event. Pure: the driver does the
-//! work.
-//!
-//! ```text
-//! event ▶              Offered       FileChanged     RollbackNeeded   RollbackAsked       Ended
-//! Idle                 Activating    Idle, offer     RollingBack      Returning           Idle
-//! Activating           Activating¹   Idle, offer     RollingBack²     Returning           Idle
-//! RollingBack          -, offer      -, offer        -                Returning           Idle
-//! Returning            -, offer      -, offer        -, remembered    -, refused          Idle³
-//! ```
-//!
-//! `-` means that the stage stays and its work goes on; `offer` means that the component's file is offered again.
-//! ¹ The newer component replaces the one that was being activated. ² The component that was being activated is
-//! offered again after the rollback. ³ If the return failed, the work that it had interrupted starts again.
-//!
-//! The outcome of an activation is no stage: the component is active, or refused for a reason
-//! that says whether it can be approved.
+//! A state machine: what the rollout of one plugin is doing, and what follows each event, by the table of the
+//! [page](crate::plugin). The outcome of an activation is no stage: the component is active, or refused for a reason that
+//! says whether it can be approved.
 
 use crate::flow::probation::RollbackVerdict;
 
