@@ -16,16 +16,22 @@ use tokio::time::Instant;
 
 use crate::credentials::Credentials;
 use crate::error::{ApiError, PERMIT_EXPIRED};
+use crate::fair_semaphore::FairSemaphore;
 use crate::identity::{Identity, Permit};
 use crate::outage::Outage;
 #[cfg(test)]
 use crate::served;
 use crate::time_limit::TimeLimits;
 use crate::transport::Transport;
-use crate::write_slots::WriteSlots;
 use hotshoe_core::flow::write_cost::tokens;
 use hotshoe_core::model::scheme_hint;
 
+/// How many writes are in flight at once, so that several plugins share them. A small API server is fastest with eight
+/// to ten; more only slow its other clients down.
+const MAX_WRITES: usize = 10;
+/// How many writes each plugin may have in flight in any case, beyond [`MAX_WRITES`] if necessary: those of another
+/// plugin may hang until a slow admission webhook times out.
+const MIN_WRITES: usize = 1;
 /// The maximum size of a reply that is read, in bytes: the API server's own limit on an object is 1.5 MiB.
 const MAX_REPLY_BYTES: usize = 4 * 1024 * 1024;
 /// How many of the fields that one refusal complains about are kept.
@@ -62,8 +68,8 @@ pub struct Cluster {
     /// Distinguishes this cluster from others without a request: its address and its CA, for local clusters share an
     /// address. Empty inside a Pod, where there is only one cluster.
     pub identity: Arc<[u8]>,
-    /// Limits the writes in flight of the whole process.
-    writes: Arc<WriteSlots>,
+    /// Limits the writes in flight of the whole process, fairly between plugins.
+    writes: Arc<FairSemaphore<Arc<str>>>,
     /// The plugin that writes count for; empty for writes of the host itself.
     plugin: Arc<str>,
     /// The last outage of the API server.
@@ -92,7 +98,7 @@ impl Cluster {
         let transport =
             Transport::new(&config, credentials.clone(), limits).context("the cluster configuration cannot be used")?;
         let client = transport.client();
-        let (writes, plugin, outage) = (WriteSlots::new(), "".into(), Arc::default());
+        let (writes, plugin, outage) = (FairSemaphore::new(MAX_WRITES, MIN_WRITES), "".into(), Arc::default());
         Ok(Self { client, transport, context, server, identity, writes, plugin, outage, credentials })
     }
 
@@ -128,7 +134,7 @@ impl Cluster {
         permit: &Permit,
     ) -> Result<String, ApiError> {
         let is_read = call.method == Method::GET;
-        let _slot = if is_read { None } else { Some(self.writes.acquire(&self.plugin).await) };
+        let _place = if is_read { None } else { Some(self.writes.acquire(&self.plugin).await) };
         let Some(timeout) = permit.timeout() else {
             return Err(call.unanswered(PERMIT_EXPIRED, "the permit to write has ended".into()));
         };

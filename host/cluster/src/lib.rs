@@ -15,6 +15,7 @@ pub mod credentials;
 pub mod discovery;
 pub mod error;
 pub mod events;
+mod fair_semaphore;
 mod field_index;
 pub mod foreign_lease;
 pub mod holders;
@@ -44,10 +45,8 @@ pub mod store;
 pub mod time;
 mod time_limit;
 pub mod transport;
-mod turns;
 pub mod view;
 pub mod watch;
-pub mod write_slots;
 
 // So that a file that the tests of other crates include names this crate as they do.
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Limits how often a plugin may write, delete and read. The limits apply to every write on its behalf, to each write
 //! of the host's condition on its parents, and to each read of an object that the plugin asks for by name.
 //!
-//! A plugin that is too fast has to wait, without delaying other plugins: it waits before it takes a
-//! [write slot](crate::write_slots). The namespaces of a plugin take turns, so that hundreds of deletions in one
+//! A plugin that is too fast has to wait, without delaying other plugins: it waits before it takes one of the places
+//! for writes in flight. The namespaces of a plugin take turns, so that hundreds of deletions in one
 //! do not delay the writes in another. A large write costs [more](hotshoe_core::flow::write_cost) than a small one.
 
 use std::num::NonZeroU32;
@@ -13,7 +13,7 @@ use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use parking_lot::RwLock;
 use prometheus_client::metrics::counter::Counter;
 
-use crate::turns::Turns;
+use crate::fair_semaphore::FairSemaphore;
 use hotshoe_core::model::limits::Limits;
 
 /// The largest burst, in tokens.
@@ -49,8 +49,8 @@ struct Limiter {
     /// The largest burst, in tokens.
     burst: NonZeroU32,
     /// Taken by the first waiter; the others queue behind it. With `until_ready`, each of thousands of waiters would
-    /// check the clock, and keep the thread busy that serves all plugins.
-    turns: Arc<Turns>,
+    /// check the clock, and keep the thread busy that serves all plugins. Objects without a namespace form one group.
+    first: Arc<FairSemaphore<Option<Arc<str>>>>,
 }
 
 impl Limiter {
@@ -58,7 +58,7 @@ impl Limiter {
         let per_second = NonZeroU32::new(per_second).unwrap_or(NonZeroU32::MIN);
         let burst = NonZeroU32::new(MAX_BURST).map_or(per_second, |most| most.min(per_second));
         let governor = RateLimiter::direct(Quota::per_second(per_second).allow_burst(burst));
-        Self { governor, burst, turns: Arc::default() }
+        Self { governor, burst, first: FairSemaphore::new(1, 0) }
     }
 
     /// Takes tokens if enough are available.
@@ -129,13 +129,14 @@ impl RateLimit {
     }
 
     async fn wait(&self, limiter: &Limiter, namespace: Option<&Arc<str>>, tokens: NonZeroU32, delayed: &Counter) {
-        if let Some(_turn) = limiter.turns.try_take()
+        let namespace = &namespace.cloned();
+        if let Some(_first) = limiter.first.try_acquire(namespace)
             && limiter.take(tokens)
         {
             return;
         }
         delayed.inc();
-        let _turn = limiter.turns.take(namespace).await;
+        let _first = limiter.first.acquire(namespace).await;
         limiter.wait_for(tokens).await;
     }
 }

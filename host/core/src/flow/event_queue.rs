@@ -2,15 +2,16 @@
 //!
 //! Plugins take turns, and so do the namespaces of a plugin. A namespace has one write at a time. A namespace in which
 //! a write failed is paused before its next write, and all failing namespaces together have one write at a time: even
-//! if something there blocks each write, such as a webhook that never answers, the other write slots stay free.
+//! if something there blocks each write, such as a webhook that never answers, the other places for writes stay free.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::flow::backoff::soon;
+use crate::flow::fair_queue::FairQueue;
 
-/// How many Events are written at once. They share the host's write slots with all other writes.
+/// How many Events are written at once. They share the places for writes with all others.
 const MAX_WRITES: usize = 4;
 /// How many Events of one plugin in one namespace may wait.
 const MAX_PER_NAMESPACE: usize = 500;
@@ -20,20 +21,14 @@ const MAX_PER_PLUGIN: usize = 1000;
 /// not recorded again; no longer than that, because other Events of its namespace wait behind it.
 const MAX_RETRY_TIME: Duration = Duration::from_secs(30);
 
-/// Waiting items by plugin and namespace.
+/// Waiting items.
 pub struct EventQueue<T> {
-    plugins: HashMap<Arc<str>, Lanes<T>>,
+    /// The items of each plugin by namespace. Plugins without any are absent.
+    plugins: HashMap<Arc<str>, FairQueue<Arc<str>, Waiting<T>>>,
     /// Plugins with waiting items, each once; the first is next.
     order: VecDeque<Arc<str>>,
     /// Namespaces that are being written to, or whose last write failed. All others are absent.
     states: HashMap<Arc<str>, NamespaceState>,
-}
-
-/// The items of one plugin.
-struct Lanes<T> {
-    lanes: HashMap<Arc<str>, VecDeque<Waiting<T>>>,
-    /// Namespaces with waiting items, each once; the first is next.
-    order: VecDeque<Arc<str>>,
 }
 
 struct Waiting<T> {
@@ -70,12 +65,10 @@ impl<T> Default for EventQueue<T> {
 impl<T> EventQueue<T> {
     /// Adds an item. Drops it and returns `false` if too many items wait.
     pub fn push(&mut self, plugin: &Arc<str>, namespace: &Arc<str>, item: T) -> bool {
-        let lanes = self.plugins.get(plugin);
-        let waiting = lanes.map_or(0, |lanes| lanes.lanes.values().map(VecDeque::len).sum());
-        let here = lanes.and_then(|lanes| lanes.lanes.get(namespace)).map_or(0, VecDeque::len);
-        let has_room = waiting < MAX_PER_PLUGIN && here < MAX_PER_NAMESPACE;
+        let items = self.items(plugin);
+        let has_room = items.len() < MAX_PER_PLUGIN && items.waiting(namespace) < MAX_PER_NAMESPACE;
         if has_room {
-            self.lane(plugin, namespace).push_back(Waiting { item, tried: None });
+            items.push(namespace, Waiting { item, tried: None });
         }
         has_room
     }
@@ -87,13 +80,12 @@ impl<T> EventQueue<T> {
         }
         let (states, has_failing) = (&self.states, self.has_failing());
         let is_free = |namespace: &Arc<str>| states.get(namespace).is_none_or(|state| state.is_free(has_failing, now));
-        let turn_of = |plugin: &Arc<str>| self.plugins.get(plugin)?.order.iter().position(is_free);
-        let (place, lane) =
-            self.order.iter().enumerate().find_map(|(place, plugin)| Some((place, turn_of(plugin)?)))?;
+        let plugins = &mut self.plugins;
+        let mut next_of = |plugin: &Arc<str>| plugins.get_mut(plugin)?.pop_where(is_free);
+        let (place, (namespace, Waiting { item, tried })) =
+            self.order.iter().enumerate().find_map(|(place, plugin)| Some((place, next_of(plugin)?)))?;
         let plugin = self.order.remove(place)?;
-        let lanes = self.plugins.get_mut(&plugin)?;
-        let (namespace, Waiting { item, tried }) = lanes.take(lane)?;
-        match lanes.order.is_empty() {
+        match self.plugins.get(&plugin).is_none_or(FairQueue::is_empty) {
             true => drop(self.plugins.remove(&plugin)),
             false => self.order.push_back(plugin.clone()),
         }
@@ -119,7 +111,7 @@ impl<T> EventQueue<T> {
             self.forget_idle();
             return Some(item);
         }
-        self.lane(&plugin, &namespace).push_front(Waiting { item, tried: Some(tried) });
+        self.items(&plugin).push_first(&namespace, Waiting { item, tried: Some(tried) });
         None
     }
 
@@ -149,39 +141,16 @@ impl<T> EventQueue<T> {
     /// Forgets the failures of namespaces in which nothing waits.
     fn forget_idle(&mut self) {
         let plugins = &self.plugins;
-        let waits = |namespace: &Arc<str>| plugins.values().any(|lanes| lanes.lanes.contains_key(namespace));
+        let waits = |namespace: &Arc<str>| plugins.values().any(|items| items.waiting(namespace) > 0);
         self.states.retain(|namespace, state| state.is_busy() || waits(namespace));
     }
 
-    fn lane(&mut self, plugin: &Arc<str>, namespace: &Arc<str>) -> &mut VecDeque<Waiting<T>> {
+    /// Returns the items of a plugin, to which one is about to be added.
+    fn items(&mut self, plugin: &Arc<str>) -> &mut FairQueue<Arc<str>, Waiting<T>> {
         if !self.plugins.contains_key(plugin) {
             self.order.push_back(plugin.clone());
         }
-        let lanes = self.plugins.entry(plugin.clone()).or_default();
-        if !lanes.lanes.contains_key(namespace) {
-            lanes.order.push_back(namespace.clone());
-        }
-        lanes.lanes.entry(namespace.clone()).or_default()
-    }
-}
-
-impl<T> Default for Lanes<T> {
-    fn default() -> Self {
-        Self { lanes: HashMap::new(), order: VecDeque::new() }
-    }
-}
-
-impl<T> Lanes<T> {
-    /// Removes the first item of the namespace at `place` in the order. The namespace has had its turn then.
-    fn take(&mut self, place: usize) -> Option<(Arc<str>, Waiting<T>)> {
-        let namespace = self.order.remove(place)?;
-        let lane = self.lanes.get_mut(&namespace)?;
-        let waiting = lane.pop_front()?;
-        match lane.is_empty() {
-            true => drop(self.lanes.remove(&namespace)),
-            false => self.order.push_back(namespace.clone()),
-        }
-        Some((namespace, waiting))
+        self.plugins.entry(plugin.clone()).or_default()
     }
 }
 

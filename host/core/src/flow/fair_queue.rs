@@ -69,6 +69,11 @@ impl<G: Clone + Eq + Hash, T> FairQueue<G, T> {
         self.items_to_extend(group).preferred.push_back(item);
     }
 
+    /// Puts an item before the others of its group, for example one that is tried again.
+    pub fn push_first(&mut self, group: &G, item: T) {
+        self.items_to_extend(group).others.push_front(item);
+    }
+
     /// Returns the items of a group, to which one more is added.
     fn items_to_extend(&mut self, group: &G) -> &mut Items<T> {
         self.len += 1;
