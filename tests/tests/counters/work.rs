@@ -116,7 +116,7 @@ impl Prepared {
             namespaced: Box::new(|kind| Some(discovery::conventional(kind).namespaced)),
             label_of: Box::new(|_, _| None),
         };
-        let observed = ObservedState { children: &self.children, room: None };
+        let observed = ObservedState { children: Some(&self.children), room: None };
         check::admit(Call::Reconcile, self.answer.clone(), observed, &context).expect("an admitted answer");
     }
 

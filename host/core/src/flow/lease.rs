@@ -837,20 +837,24 @@ mod tests {
             (0..self.hosts.len()).filter(|host| may_write(&self.hosts[*host])).collect()
         }
 
+        /// Takes the next message that is due. What a stopped host was sent waits for it, in the order of sending.
+        fn next_message(&mut self) -> Option<Message> {
+            let arrives = |(&(due, sequence), message): (&(u64, u64), &Message)| {
+                let frozen = match message {
+                    Message::Answer(host, ..) | Message::Shown(host, ..) => self.hosts[*host].frozen,
+                    Message::Ask(..) => 0,
+                };
+                (due.max(frozen), sequence, due)
+            };
+            let (arrival, sequence, due) = self.under_way.iter().map(arrives).min()?;
+            if arrival > self.now { None } else { self.under_way.remove(&(due, sequence)) }
+        }
+
         fn pass(&mut self, until: u64) -> Result<(), TestCaseError> {
             while self.now < until {
                 self.now += 10;
-                while let Some((&key, _)) = self.under_way.iter().next().filter(|((due, _), _)| *due <= self.now) {
-                    let message = self.under_way.remove(&key).unwrap();
-                    let to = match &message {
-                        Message::Answer(host, ..) | Message::Shown(host, ..) => self.hosts[*host].frozen,
-                        Message::Ask(..) => 0,
-                    };
-                    if to > self.now {
-                        self.under_way.insert((to, key.1), message);
-                    } else {
-                        self.deliver(message);
-                    }
+                while let Some(message) = self.next_message() {
+                    self.deliver(message);
                 }
                 for number in 0..self.hosts.len() {
                     let host = &self.hosts[number];
