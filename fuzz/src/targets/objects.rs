@@ -8,7 +8,7 @@ use hotshoe_core::diff::repair::repairs;
 use hotshoe_core::diff::{covers, exceeds};
 use hotshoe_core::model::field_path;
 use hotshoe_core::model::kind::Kind;
-use hotshoe_core::model::object::{Lens, Object};
+use hotshoe_core::model::object::{KeptFields, Object};
 use hotshoe_core::model::projection::Projection;
 
 /// Fuzzes the projection of an object. Sections: the paths that are asked for, one a line; the object.
@@ -17,8 +17,8 @@ pub fn pruning(bytes: &[u8]) {
     let [paths, json] = sections[..] else { return };
     let paths: Vec<&str> = paths.lines().collect();
     let projection = Projection::new(&paths);
-    let lens = Lens { projection: projection.clone(), labels: vec!["app".into()], status: true };
-    let Ok(object) = Object::read(json, &lens) else { return };
+    let kept_fields = KeptFields { projection: projection.clone(), labels: vec!["app".into()], status: true };
+    let Ok(object) = Object::read(json, &kept_fields) else { return };
     // A plugin is shown a projection of the cached object, so a second projection must change nothing.
     let again = projection.project(&object.body).expect("it is an object");
     assert_eq!(again, *object.body);
