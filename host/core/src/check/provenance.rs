@@ -55,13 +55,6 @@ impl SignatureRule {
     }
 }
 
-/// Orders the components that can be rolled back to, the best of which is the first: those that are known to meet the
-/// rule come first. The signatures of the others have to be looked for before one of them is activated.
-pub fn best_first(mut earlier: Vec<Digest>, is_known: impl Fn(Digest) -> bool) -> Vec<Digest> {
-    earlier.sort_by_key(|digest| !is_known(*digest));
-    earlier
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,14 +103,6 @@ mod tests {
         for other in [signer("j", "s", "r"), signer("i", "t", "r"), signer("i", "s", "q"), key("i")] {
             assert!(!rule.is_met_by(&[other]));
         }
-    }
-
-    #[test]
-    fn what_is_known_to_be_accepted_is_rolled_back_to_first_and_otherwise_the_last_good_one() {
-        let [a, b, c] = ["a", "b", "c"].map(|text| Digest::of(text.as_bytes()));
-        assert_eq!(best_first(vec![a, b, c], |_| true), [a, b, c]);
-        assert_eq!(best_first(vec![a, b, c], |digest| digest != a), [b, c, a]);
-        assert_eq!(best_first(vec![a, b, c], |_| false), [a, b, c]);
     }
 
     #[test]

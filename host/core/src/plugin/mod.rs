@@ -64,9 +64,6 @@
 //! beside it; while none is active, the one that `spec.revision` names, or else the last good one; on a rollback the
 //! last good one. Its object is being deleted: [`removal`].
 //!
-//! So far the model check alone calls [`takeover`], [`earlier`] and [`removal`]: the host has the same rules in
-//! `install.rs`, `verify.rs`, `canary.rs`, `rollback.rs` and `removal.rs`, and is to call these instead.
-//!
 //! The state of a plugin:
 //!
 //! | state | values | changed by |

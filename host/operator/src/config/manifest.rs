@@ -17,6 +17,7 @@ use hotshoe_core::model::digest_prefix::DigestPrefix;
 use hotshoe_core::model::label_selector::LabelSelector;
 use hotshoe_core::model::limits::{Overrides, Span};
 use hotshoe_core::model::predecessors::{Predecessor, Predecessors};
+use hotshoe_core::plugin::removal::DeletionPolicy;
 use hotshoe_core::plugin::wanted::Mode;
 use hotshoe_registry::Verify;
 
@@ -273,25 +274,6 @@ pub struct ConfigMapKey {
     pub name: String,
     /// The key below `binaryData`.
     pub key: String,
-}
-
-/// What becomes of parents with the plugin's finalizer when its `Plugin` object is deleted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum DeletionPolicy {
-    /// The plugin stays until there is no such parent.
-    #[default]
-    Block,
-    /// The finalizer is removed from them. They stay, and so do their children.
-    Orphan,
-    /// All parents are deleted, and the plugin cleans up after them before it goes.
-    Delete,
-}
-
-impl DeletionPolicy {
-    fn is_block(&self) -> bool {
-        *self == DeletionPolicy::Block
-    }
 }
 
 /// A plugin's configuration: a JSON object.

@@ -21,7 +21,7 @@ use anyhow::{Context, anyhow, bail, ensure};
 use serde_json::{Map, Value};
 
 pub use crate::config::host_settings::{ALLOW_ENV, HOST_NAMESPACE, HostSettings, Origin};
-use crate::config::manifest::{DeletionPolicy, ShardBy, Source};
+use crate::config::manifest::{ShardBy, Source};
 use hotshoe_core::check::finalizer;
 use hotshoe_core::check::finalizer::{AllowedFinalizers, Holders};
 use hotshoe_core::check::glob;
@@ -37,6 +37,7 @@ use hotshoe_core::model::label_selector::LabelSelector;
 use hotshoe_core::model::limits::Limits;
 use hotshoe_core::model::names;
 use hotshoe_core::model::predecessors::Predecessors;
+use hotshoe_core::plugin::removal::DeletionPolicy;
 use hotshoe_core::plugin::wanted::Wanted;
 use hotshoe_core::rbac;
 use hotshoe_platform::followed_file;

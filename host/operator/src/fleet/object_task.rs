@@ -11,7 +11,6 @@ use serde_json::Value;
 use tokio::sync::{Notify, Semaphore, watch};
 
 use crate::config::PluginConfig;
-use crate::config::manifest::DeletionPolicy;
 use crate::config::plugin_resource::{FINALIZER, PluginStatus};
 use crate::fleet::events::of_change;
 use crate::fleet::lease_claim::{LeaseClaim, Standing};
@@ -35,6 +34,7 @@ use hotshoe_cluster::shared_watch::{Health, Role, SharedWatch};
 use hotshoe_cluster::time;
 use hotshoe_core::model::decision::Event;
 use hotshoe_core::model::object::HOST_MANAGER;
+use hotshoe_core::plugin::removal::DeletionPolicy;
 
 /// The time between two turns while the object does not change: the state of its plugin changes as well.
 pub(super) const TURN_INTERVAL: Duration = Duration::from_secs(1);

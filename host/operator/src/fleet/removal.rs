@@ -12,9 +12,10 @@
 
 use std::sync::Arc;
 
-use crate::config::manifest::{DeletionPolicy, Plugin};
+use crate::config::manifest::Plugin;
 use crate::config::plugin_resource::{ParentStatus, PluginStatus};
 use crate::fleet::status::Obstacle;
+use crate::reconcile::active_revision::ActiveRevision;
 use crate::rollout::managed_plugin::{ManagedPlugin, Shared};
 use hotshoe_cluster::discovery::Resource;
 use hotshoe_cluster::error::ApiError;
@@ -22,6 +23,7 @@ use hotshoe_cluster::identity::Permit;
 use hotshoe_cluster::parent;
 use hotshoe_core::check::finalizer::AllowedFinalizers;
 use hotshoe_core::model::kind::{Key, Kind};
+use hotshoe_core::plugin::removal::{DeletionPolicy, Parents, Removal as Next};
 
 /// The maximum number of parents that are written to in one pass.
 const PARENTS_PER_PASS: usize = 50;
@@ -108,16 +110,33 @@ impl Removal<'_> {
     }
 
     async fn decide(&self, resource: &Resource, holders: Vec<Key>) -> Progress {
-        match self.policy {
-            DeletionPolicy::Block if holders.is_empty() => Progress::Done,
-            DeletionPolicy::Block => waits("ParentsRemain", self.remain(resource, &holders), true),
-            DeletionPolicy::Orphan if holders.is_empty() => Progress::Done,
-            DeletionPolicy::Orphan if self.plugin.is_some() => {
-                waits("Orphaning", "the plugin is being stopped".to_owned(), false)
+        let active = self.plugin.and_then(|plugin| plugin.controller.active());
+        let parents = Parents {
+            hold_finalizer: !holders.is_empty(),
+            exist: active.as_ref().map(|active| !active.parents.watch.cache.is_empty()),
+            are_taken: self.taken_by.is_some(),
+        };
+        match (Next::next(self.policy, self.plugin.is_some(), parents), active) {
+            (Next::End, _) => Progress::Done,
+            (Next::Stop, _) => waits("Orphaning", "the plugin is being stopped".to_owned(), false),
+            (Next::Release, _) => self.orphan(resource, &holders).await,
+            (Next::DeleteParents, Some(active)) => self.delete(resource, &active).await,
+            (Next::Wait | Next::DeleteParents, _) => {
+                let message = match self.policy == DeletionPolicy::Delete && self.taken_by.is_none() {
+                    true => self.lacks_revision(resource, &holders),
+                    false => self.remain(resource, &holders),
+                };
+                waits("ParentsRemain", message, true)
             }
-            DeletionPolicy::Orphan => self.orphan(resource, &holders).await,
-            DeletionPolicy::Delete => self.delete(resource, holders).await,
         }
+    }
+
+    fn lacks_revision(&self, resource: &Resource, holders: &[Key]) -> String {
+        format!(
+            "parents still have its finalizer: {}; no revision is active that would clean up after them; \
+             see the condition Ready, or set spec.deletionPolicy to orphan",
+            some(resource, holders)
+        )
     }
 
     /// Returns a message about parents with the finalizer, and how they can go.
@@ -159,25 +178,8 @@ impl Removal<'_> {
         waits("Orphaning", format!("its finalizer is being removed from {}", some(resource, holders)), false)
     }
 
-    async fn delete(&self, resource: &Resource, holders: Vec<Key>) -> Progress {
-        if self.taken_by.is_some() && !holders.is_empty() {
-            return waits("ParentsRemain", self.remain(resource, &holders), true);
-        }
-        let Some(active) = self.plugin.and_then(|plugin| plugin.controller.active()) else {
-            if holders.is_empty() {
-                return Progress::Done;
-            }
-            let message = format!(
-                "parents still have its finalizer: {}; no revision is active that would clean up after them; \
-                 see the condition Ready, or set spec.deletionPolicy to orphan",
-                some(resource, &holders)
-            );
-            return waits("ParentsRemain", message, true);
-        };
+    async fn delete(&self, resource: &Resource, active: &ActiveRevision) -> Progress {
         let parents = active.parents.watch.cache.keys();
-        if parents.is_empty() && holders.is_empty() {
-            return Progress::Done;
-        }
         let there =
             parents.iter().filter_map(|key| active.parents.watch.cache.get(key)).filter(|parent| !parent.deleting);
         for parent in there.take(PARENTS_PER_PASS) {

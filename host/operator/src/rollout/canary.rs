@@ -20,7 +20,7 @@ use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::canary::Canary;
 use crate::reconcile::slot::RefusedComponent;
 use crate::rollout::history::{Activation, Event};
-use crate::rollout::install::{Start, remember};
+use crate::rollout::install::remember;
 use crate::rollout::managed_plugin::ManagedPlugin;
 use crate::rollout::rollback::ROLLBACK_TIMEOUT;
 use crate::rollout::views;
@@ -31,9 +31,10 @@ use hotshoe_cluster::shared_watch::{Health, Viewer};
 use hotshoe_cluster::time;
 use hotshoe_core::flow::canary::{PausedTime, Progress, Share, Waits};
 use hotshoe_core::flow::circuit::State;
-use hotshoe_core::flow::probation::{ProbationStart, RollbackVerdict};
+use hotshoe_core::flow::probation::RollbackVerdict;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::plugin::seen;
+use hotshoe_core::plugin::takeover::Start;
 use hotshoe_core::plugin::wanted::Rollout;
 use hotshoe_platform::candidate::Candidate;
 use hotshoe_sandbox::error::{LoadError, Reason};
@@ -71,12 +72,10 @@ impl ManagedPlugin {
         let Some(active) = controller.active() else { return };
         let mut active = ActiveRevision::clone(&active);
         views::merge_owned_kinds(&mut active, &mut new);
-        let beginning = match self.history().is_approved_despite_failure(digest) {
-            true => ProbationStart::Unjudged,
-            false => ProbationStart::Beside(controller.health.probation.known()),
-        };
+        let known = controller.health.probation.known();
+        let probation = self.loaded(digest, Start::Swap).probation_beside(known);
         let older = controller.canary.current().map(|older| older.digest());
-        controller.canary.health.probation.begin(Instant::now(), digest, beginning);
+        controller.canary.health.probation.begin(Instant::now(), digest, probation);
         views::subscribe_queue(controller, watches, &active, Viewer::active(name));
         views::subscribe_queue(controller, watches, &new, Viewer::canary(name));
         let namespaces = views::subscribe_queue_to_share(controller, watches, &rollout.share, &new.parents);

@@ -4,6 +4,7 @@ use crate::reconcile::slot::RefusedComponent;
 use crate::rollout::history::Entry;
 use crate::rollout::managed_plugin::ManagedPlugin;
 use hotshoe_core::model::digest::Digest;
+use hotshoe_core::plugin::earlier;
 use hotshoe_sandbox::error::LoadError;
 
 impl ManagedPlugin {
@@ -27,7 +28,7 @@ impl ManagedPlugin {
         }
         let active = active?;
         self.history().rolled_back(active)?;
-        self.rollback_targets(Some(active)).first().copied()
+        earlier::before(self.history().entries(), Some(active), |digest| self.is_accepted(digest)).first().copied()
     }
 
     /// Returns the rollback of the component that is refused here, if the remembered history does not have it.

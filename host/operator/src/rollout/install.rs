@@ -29,42 +29,22 @@ use crate::rollout::managed_plugin::ManagedPlugin;
 use crate::rollout::state::Revisions;
 use crate::rollout::status::PluginHistory;
 use crate::rollout::step::Step;
-use crate::rollout::verify::{first_call, try_carried_cases};
+use crate::rollout::verify::try_carried_cases;
 use crate::rollout::views;
 use crate::rollout::views::Views;
 use crate::telemetry::swap_timer::{Stage, Stopwatch};
 use hotshoe_cluster::shared_watch::Viewer;
-use hotshoe_core::flow::probation::{CallStats, ProbationStart};
+use hotshoe_core::flow::probation::CallStats;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::digest_prefix::DigestPrefix;
 use hotshoe_core::model::kind::Kind;
+use hotshoe_core::plugin::earlier;
 use hotshoe_core::plugin::offer::{Block, Offer, Running};
+use hotshoe_core::plugin::takeover::{self, Start};
 use hotshoe_platform::candidate::Candidate;
 use hotshoe_sandbox::code_cache::Purpose;
 use hotshoe_sandbox::error::LoadError;
 use hotshoe_sandbox::revision::{Loaded, Revision};
-
-/// Why a revision is activated.
-#[derive(Clone, Copy)]
-pub(crate) enum Start<'a> {
-    /// The revision is new, and is compared with the one before it.
-    Swap,
-    /// The revision was active before, and is activated again for this reason.
-    Return(&'a str),
-    /// The revision was active when the host ended. It is active again until the component that is offered now is
-    /// activated or refused.
-    Restore,
-}
-
-impl Start<'_> {
-    fn why(&self) -> &str {
-        match self {
-            Self::Swap => "",
-            Self::Return(why) => why,
-            Self::Restore => "it was active when the host ended",
-        }
-    }
-}
 
 impl ManagedPlugin {
     /// Activates what the source offers, or refuses it.
@@ -121,9 +101,8 @@ impl ManagedPlugin {
     /// beside it. A component that was exchanged while no host ran must not break more than one that is exchanged while
     /// a host runs.
     async fn restore(&self, offered: Digest) {
-        let is_new = self.history().current() != Some(offered);
-        let last = is_new.then(|| self.rollback_targets(Some(offered)).first().copied()).flatten();
-        let Some(last) = last else { return };
+        let is_accepted = |digest| self.is_accepted(digest);
+        let Some(last) = earlier::restored(self.history().entries(), offered, is_accepted) else { return };
         let restored = async {
             let kept = self.kept_or_pulled(last).await?;
             self.try_activate(kept, Start::Restore).await.map_err(|error| error.to_string())
@@ -159,11 +138,9 @@ impl ManagedPlugin {
     /// Activates the last good revision again, because no revision is active and the offered component, if there is one,
     /// was refused. If `spec.revision` names a revision that is not available, that may be the offered component.
     async fn fall_back(&self, offered: Option<Digest>, start: Start<'_>) {
-        let refused = self.refused();
-        let plugin = self.plugin();
-        let is_pinned = |digest: Digest| plugin.wanted.admits(digest);
-        let mut earlier = self.rollback_targets(offered.filter(|offered| is_pinned(*offered)));
-        earlier.sort_by_key(|digest| !is_pinned(*digest));
+        let (refused, plugin) = (self.refused(), self.plugin());
+        let is_accepted = |digest| self.is_accepted(digest);
+        let earlier = earlier::fall_back(self.history().entries(), offered, &plugin.wanted, is_accepted);
         for digest in earlier {
             let activated = match self.kept_or_pulled(digest).await {
                 Ok(kept) => self.try_activate(kept, start).await.map_err(|error| error.to_string()),
@@ -224,27 +201,9 @@ impl ManagedPlugin {
         let mut new = self.log_waiting(views.open(&self.controller, plugin, revision, &owned_before)).await?;
         new.former_finalizers = self.former_finalizers(&new);
         stopwatch.over(Stage::Watches);
-        let wanted = self.plugin().wanted.clone();
-        let rollout = wanted.rollout_of(digest, self.running().active).cloned();
-        let mut rollout = rollout.filter(|_| matches!(start, Start::Swap));
-        let is_approved = self.history().is_approved(digest);
-        if rollout.is_some()
-            && let Some(why) = self.cannot_be_canary(&new)
-        {
-            if !is_approved {
-                return Err(self.require_approval(&new, why, false).await);
-            }
-            rollout = None;
-        }
-        match start {
-            Start::Swap if is_approved => {}
-            Start::Swap => self.examine(&new).await?,
-            Start::Return(_) | Start::Restore if self.was_active(digest) => {}
-            Start::Return(_) | Start::Restore => {
-                first_call(&self.controller, &new).await.map_err(LoadError::SelfTestFailed)?;
-            }
-        }
+        let verdict = self.examine(&new, start).await;
         stopwatch.over(Stage::Survey);
+        let rollout = self.takes_over(&new, verdict).await?;
         self.hold_finalizers(&new)?;
         if let Some(rollout) = rollout {
             self.begin_canary(new, component, rollout, &views).await;
@@ -266,10 +225,9 @@ impl ManagedPlugin {
         Ok(())
     }
 
-    /// Returns whether a revision was active when the host ended and none is active yet. If such a revision fails, it
-    /// failed before the restart, too.
-    pub(crate) fn was_active(&self, digest: Digest) -> bool {
-        self.controller.active().is_none() && self.history().current() == Some(digest)
+    /// Collects what follows from the past of a component that was loaded.
+    pub(crate) fn loaded<'a>(&self, digest: Digest, start: Start<'a>) -> takeover::Loaded<'a> {
+        takeover::Loaded::of(self.history().entries(), digest, start, self.running().active)
     }
 
     /// Returns the kinds that earlier revisions owned before the host started, of which children may be left.
@@ -339,11 +297,8 @@ impl ManagedPlugin {
         let before = self.controller.active().map(|active| active.revision.clone());
         let replaced = before.as_ref().map(|before| before.digest());
         let before = before.filter(|_| matches!(start, Start::Swap));
-        let beginning = match self.on_probation_for(digest) {
-            Some((since, before)) if self.was_active(digest) => ProbationStart::Resumed(since, before),
-            _ => self.beginning(digest, start, before.is_some()),
-        };
-        self.controller.health.probation.begin(std::time::Instant::now(), digest, beginning);
+        let probation = self.loaded(digest, start).probation(self.on_probation_for(digest));
+        self.controller.health.probation.begin(std::time::Instant::now(), digest, probation);
         views::subscribe_queue(&self.controller, &self.shared.watches, &new, Viewer::active(&self.controller.name));
         self.controller.publish(Arc::new(new));
         let is_restored = matches!(start, Start::Restore);
@@ -361,18 +316,6 @@ impl ManagedPlugin {
             self.controller.first_decision.await_first(digest, stopwatch);
         }
         gone
-    }
-
-    /// Returns how the probation of a revision begins. A component that was approved although it fails is not rolled
-    /// back for its failures.
-    fn beginning(&self, digest: Digest, start: Start<'_>, has_predecessor: bool) -> ProbationStart {
-        match start {
-            Start::Return(_) | Start::Restore => ProbationStart::Return,
-            Start::Swap if has_predecessor && !self.history().is_approved_despite_failure(digest) => {
-                ProbationStart::OnProbation
-            }
-            Start::Swap => ProbationStart::Unjudged,
-        }
     }
 
     /// Returns for how long a revision had been on probation when the host ended, and the call statistics of the one

@@ -10,7 +10,7 @@
 //!
 //! Parents, their children and the plugin's finalizers stay as they are while no component is active.
 
-use hotshoe_core::check::provenance::{SignatureRule, Signer, best_first};
+use hotshoe_core::check::provenance::{SignatureRule, Signer};
 use hotshoe_core::model::digest::Digest;
 
 use crate::rollout::managed_plugin::ManagedPlugin;
@@ -57,12 +57,6 @@ impl ManagedPlugin {
     pub(crate) fn is_accepted(&self, digest: Digest) -> bool {
         let rule = self.signature_rule();
         rule.is_met_by(&self.signed_by(digest)) || rule.is_met_by(self.history().signed_by(digest))
-    }
-
-    /// Returns the components that can be rolled back to from this one, the best first. Those that may not be signed as
-    /// required come last; they are pulled and verified again before they are activated.
-    pub(crate) fn rollback_targets(&self, from: Option<Digest>) -> Vec<Digest> {
-        best_first(self.history().rollback_targets(from), |digest| self.is_accepted(digest))
     }
 
     /// Records by whom the image of a component that was active is signed.

@@ -10,7 +10,7 @@ use tracing::Instrument;
 use crate::reconcile::slot::RefusedComponent;
 use crate::rollout::fetch::{NOT_KEPT, image_to_pull_again, pull_again};
 use crate::rollout::history::{Event, History};
-use crate::rollout::install::{Start, needs_approval};
+use crate::rollout::install::needs_approval;
 use crate::rollout::managed_plugin::ManagedPlugin;
 use crate::rollout::views::Views;
 use crate::shadow::impact;
@@ -20,6 +20,8 @@ use hotshoe_core::flow::circuit::State;
 use hotshoe_core::flow::probation::RollbackVerdict;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::Key;
+use hotshoe_core::plugin::earlier::{self, StillRefused};
+use hotshoe_core::plugin::takeover::Start;
 use hotshoe_platform::candidate::Candidate;
 use hotshoe_sandbox::code_cache::Purpose;
 use hotshoe_sandbox::error::{LoadError, Reason};
@@ -94,7 +96,8 @@ impl ManagedPlugin {
     /// Returns the best of the components that were active before this one, as far as it is kept or can be pulled.
     async fn first_available(&self, bad: Digest) -> Result<Candidate, String> {
         let mut why = "no other component was active before it; build an earlier one again".to_owned();
-        for earlier in self.rollback_targets(Some(bad)) {
+        let earlier = earlier::before(self.history().entries(), Some(bad), |digest| self.is_accepted(digest));
+        for earlier in earlier {
             match self.kept_or_pulled(earlier).await {
                 Ok(kept) => return Ok(kept),
                 Err(error) => why = format!("{earlier}, which was active before it, cannot be activated: {error}"),
@@ -167,9 +170,8 @@ impl ManagedPlugin {
         let earlier = match to {
             Some(prefix) => self.history().find_activated(prefix)?,
             None => {
-                // Just after a start, no revision is active yet.
-                let history = self.history();
-                let before = self.rollback_targets(present.or_else(|| history.current()));
+                let is_accepted = |digest| self.is_accepted(digest);
+                let before = earlier::before_active(self.history().entries(), present, is_accepted);
                 last_available(&before, |earlier| self.is_available(earlier))?
             }
         };
@@ -308,22 +310,19 @@ fn last_available(before: &[Digest], is_available: impl Fn(Digest) -> bool) -> R
     available.ok_or_else(|| format!("{last} cannot be activated: {NOT_KEPT}"))
 }
 
-/// Returns why the component in the file is refused after a rollback from `left` to `target`. It may be a third
-/// component. If the file was not read, it is taken to hold the one that was left.
+/// Returns what is refused, and why, after a rollback from `left` to `target`.
 fn still_refused(
     history: &History,
     offered: Option<Digest>,
-    (left, target): (Option<Digest>, Digest),
+    path: (Option<Digest>, Digest),
     before: Option<RefusedComponent>,
 ) -> Option<RefusedComponent> {
-    if offered == Some(target) {
-        return None;
-    }
-    let waiting = |digest| needs_approval(history, digest).map(|error| RefusedComponent::new(Some(digest), &error));
-    let before = before.filter(|before| before.digest == offered);
-    match offered {
-        Some(offered) => waiting(offered).or(before),
-        None => before.or_else(|| waiting(left?)),
+    let refused = before.as_ref().map(|before| before.digest);
+    match earlier::still_refused(history.entries(), offered, path, refused)? {
+        StillRefused::ForItsPast(digest) => {
+            needs_approval(history, digest).map(|error| RefusedComponent::new(Some(digest), &error))
+        }
+        StillRefused::AsBefore => before,
     }
 }
 

@@ -15,12 +15,13 @@ use crate::reconcile::{decide, finalize};
 use crate::rollout::managed_plugin::ManagedPlugin;
 use crate::rollout::step::Step;
 use crate::shadow::impact;
-use crate::shadow::impact::{Objection, Survey};
+use crate::shadow::impact::Survey;
 use hotshoe_cluster::time::unix_millis;
 use hotshoe_core::compare::finalizers::FinalizerChange;
 use hotshoe_core::model::decision::Call;
 use hotshoe_core::model::object::Object;
-use hotshoe_core::plugin::wanted::Mode;
+use hotshoe_core::plugin::takeover::{Examination, Objection, Start, Verdict};
+use hotshoe_core::plugin::wanted::Rollout;
 use hotshoe_sandbox::cases::{Case, CaseOutcome};
 use hotshoe_sandbox::error::LoadError;
 use hotshoe_sandbox::revision::Revision;
@@ -36,31 +37,43 @@ const SHADOW_MODE: &str = "spec.mode is Shadow, so it waits until spec.approve n
 const MAX_FIRST_CALLS: usize = 5;
 
 impl ManagedPlugin {
-    /// Examines what a new revision would break, before it is activated.
-    ///
-    /// # Errors
-    /// [`LoadError::ApprovalRequired`], where the revision fails on parents that the active one serves, leaves
-    /// finalizers behind, or deletes the children of many parents. While none is active: where it fails on the first
-    /// parents.
-    pub(crate) async fn examine(&self, new: &ActiveRevision) -> Result<(), LoadError> {
-        let digest = new.revision.digest();
-        if new.plugin.wanted.mode == Mode::Shadow && !self.was_active(digest) {
-            return Err(LoadError::ApprovalRequired(SHADOW_MODE.to_owned()));
-        }
-        let found = match self.controller.active() {
-            Some(active) => {
+    /// Finds out what speaks against a revision whose watches are synced, and decides what is done with it.
+    pub(crate) async fn examine(&self, new: &ActiveRevision, start: Start<'_>) -> Verdict {
+        let (plugin, cannot_be_canary) = (self.plugin(), self.cannot_be_canary(new));
+        let loaded = self.loaded(new.revision.digest(), start).which_cannot_be_canary(cannot_be_canary.as_deref());
+        let found = match (loaded.examination(&plugin.wanted), self.controller.active()) {
+            (Examination::None, _) => None,
+            (Examination::AllParents, Some(active)) => {
                 self.show_step(Step::Survey);
                 examine_beside(&self.controller, &active, new).await
             }
-            None if self.was_active(digest) => None,
-            None => first_call(&self.controller, new).await.err().map(|why| Objection { why, fails: true }),
+            (Examination::AllParents | Examination::FirstParents, _) => {
+                first_call(&self.controller, new).await.err().map(|why| Objection { why, fails: true })
+            }
         };
-        let Some(Objection { why, fails }) = found else { return Ok(()) };
-        Err(self.require_approval(new, why, fails).await)
+        loaded.verdict(&plugin.wanted, found)
+    }
+
+    /// Returns the rollout by which a revision takes over after this verdict; none if it does so at once.
+    ///
+    /// # Errors
+    /// Why it does not: it is refused, or requires an approval.
+    pub(crate) async fn takes_over(
+        &self,
+        new: &ActiveRevision,
+        verdict: Verdict,
+    ) -> Result<Option<Rollout>, LoadError> {
+        match verdict {
+            Verdict::Refuse(why) => Err(LoadError::SelfTestFailed(why)),
+            Verdict::RequireApproval(Objection { why, fails }) => Err(self.require_approval(new, why, fails).await),
+            Verdict::Shadow => Err(LoadError::ApprovalRequired(SHADOW_MODE.to_owned())),
+            Verdict::Begin(rollout) => Ok(Some(rollout)),
+            Verdict::Activate => Ok(None),
+        }
     }
 
     /// Notes that a revision requires approval, and why. Returns the error that says so.
-    pub(crate) async fn require_approval(&self, new: &ActiveRevision, why: String, fails: bool) -> LoadError {
+    async fn require_approval(&self, new: &ActiveRevision, why: String, fails: bool) -> LoadError {
         let digest = new.revision.digest();
         let (version, message) = (new.revision.descriptor().version.clone(), why.clone());
         self.remember(move |history| history.require_approval(digest, &version, &message, fails)).await;

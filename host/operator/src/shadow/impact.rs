@@ -17,6 +17,7 @@ use hotshoe_cluster::time::unix_millis;
 use hotshoe_cluster::view::reference;
 use hotshoe_core::model::kind::{Key, Kind, ObjectRef};
 use hotshoe_core::model::object::Object;
+use hotshoe_core::plugin::takeover::Objection;
 
 /// How many parents are evaluated at once: while the revision is called for one, the next are observed and the previous
 /// ones are checked.
@@ -60,15 +61,6 @@ impl Noted {
             (Some(first), more) => format!(": {first}; and {more} more"),
         }
     }
-}
-
-/// Why a revision requires approval.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Objection {
-    /// The reason.
-    pub why: String,
-    /// Whether the reason is that it fails. Then an administrator who approves it knows that it does.
-    pub fails: bool,
 }
 
 impl Survey {

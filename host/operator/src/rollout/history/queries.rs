@@ -94,11 +94,7 @@ impl History {
     /// Returns whether a component was approved after it had been rolled back or found to fail: its failures are
     /// known, so it is not rolled back for them.
     pub fn is_approved_despite_failure(&self, digest: Digest) -> bool {
-        let last = |is_it: &dyn Fn(&Entry) -> bool| {
-            self.entries.iter().rposition(|entry| entry.digest == digest && is_it(entry))
-        };
-        let failed = last(&|entry| entry.event == Event::RolledBack || entry.fails);
-        failed.is_some() && failed < last(&|entry| entry.event == Event::Approved)
+        past::is_approved_despite_failure(&self.entries, digest)
     }
 
     /// Returns the components that can be rolled back to from this one, the best first.
