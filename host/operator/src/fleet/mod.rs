@@ -6,7 +6,7 @@
 //! | `objects.rs` | watches the objects, and shows each to its task |
 //! | `object_task.rs` | the task of one object: starts and stops its plugin, and writes its status |
 //! | `lease_claim.rs` | the claim of a host to an object, by which one of several hosts works for it |
-//! | `described.rs` | an object and its parsed content |
+//! | `parsed_plugin.rs` | an object and its parsed content |
 //! | `remembered.rs` | what the host remembers of a plugin in its object |
 //! | `running.rs` | a plugin that runs for an object |
 //! | `removal.rs` | what happens to parents before a plugin is removed |
