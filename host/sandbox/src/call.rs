@@ -29,7 +29,8 @@ pub struct Outcome<T = Answer> {
     pub logs: Vec<LogLine>,
     /// The number of lines that were dropped.
     pub logs_dropped: u32,
-    /// How long the call ran, including instantiation and processing of the answer, but not waiting for a thread.
+    /// How long the call ran, including instantiation, processing of the answer and a try that was put off, but not waiting
+    /// for a thread.
     pub elapsed: Duration,
     /// The processor time that the call used.
     pub used: Duration,
@@ -67,7 +68,7 @@ impl From<Aborted> for CallError {
 /// If the plugin traps or exceeds a limit.
 pub(super) async fn describe(
     engine: &Engine,
-    lane: Lane,
+    lane: &Lane,
     linked: &Arc<Linked>,
     limits: &Arc<Limits>,
     memory: &Account,
@@ -77,12 +78,22 @@ pub(super) async fn describe(
     engine.executor().run(lane, work).await.unwrap_or(Err(CallError::Stopped))
 }
 
-/// Runs a call on a decision thread.
+/// Runs a call on a decision thread. Its times include those of a try that was put off.
 pub(super) async fn on_thread<T: Send + 'static>(
     engine: &Engine,
-    lane: Lane,
+    lane: &Lane,
     work: impl Fn() -> Result<Outcome<T>, Aborted> + Send + 'static,
 ) -> Result<Outcome<T>, Aborted> {
+    let mut before = (Duration::ZERO, Duration::ZERO);
+    let work = move || {
+        let mut called = work();
+        let (elapsed, used) = match &mut called {
+            Ok(Outcome { elapsed, used, .. }) | Err(Aborted { elapsed, used, .. }) => (elapsed, used),
+        };
+        (*elapsed, *used) = (*elapsed + before.0, *used + before.1);
+        before = (*elapsed, *used);
+        called
+    };
     let (elapsed, used) = (Duration::ZERO, Duration::ZERO);
     let stopped = Aborted { error: CallError::Stopped, logs: Vec::new(), logs_dropped: 0, elapsed, used, memory: 0 };
     engine.executor().run(lane, work).await.unwrap_or(Err(stopped))

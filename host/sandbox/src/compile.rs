@@ -235,6 +235,7 @@ mod tests {
 
     use super::*;
     use crate::executor::Executor;
+    use hotshoe_core::flow::lanes::Lane;
 
     fn pid_of(child: &Child) -> Pid {
         child.id().and_then(|id| Pid::from_raw(id as i32)).unwrap()
@@ -260,7 +261,7 @@ mod tests {
         let threads = Executor::start(|| ()).unwrap();
         let called = async {
             for _ in 0..calls {
-                threads.run(threads.lane(), || ()).await.unwrap();
+                threads.run(&Lane::default(), || ()).await.unwrap();
                 tokio::time::sleep(TURN / 5).await;
             }
         };

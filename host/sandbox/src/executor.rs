@@ -3,21 +3,19 @@
 //! Each plugin has a *lane*. A lane runs one call at a time and lanes take turns (`lanes.rs`), so a plugin that always
 //! uses its whole time delays only itself.
 //!
-//! A call that turns out to be slow steps aside for another thread: it goes on at a low priority and, while other
-//! plugins are called, for a part of the time only. Its thread ends with it, since a thread that has lowered its
-//! priority may not raise it again. If the maximum number of calls is slow already, the call is put off: it is dropped,
-//! and made again once one of them has ended. So `THREADS` threads are always left for quick calls, however many
-//! plugins are slow.
+//! There are threads for quick calls, and others with a low priority for slow ones. A call that turns out to be slow on
+//! a thread for quick ones is put off: it is dropped, and made again by a thread for slow ones, with its whole time. The
+//! next calls of its lane are made there at once, until one is not slow. While other plugins are called, a slow call
+//! runs for a part of the time only. So `THREADS` threads are always left for quick calls, however many plugins are slow.
 //!
 //! An idle thread ends after a while, and another is started when there is work, because a thread keeps the memory that
 //! its calls have touched for as long as it runs. When the last thread ends for idleness, other memory that only calls
 //! need is released as well.
 //!
-//! The effect, by `bench hostile`: beside plugins that loop, trap, flood the log or are hard to compile, the p99 of
-//! the other plugins' decisions is at most 1.08 times what it is alone, where 1.2 is the target. Threads that end give
-//! back up to 9 MB.
+//! The target, by `bench hostile`: beside plugins that loop, trap, flood the log or are hard to compile, the p99 of the
+//! other plugins' decisions is at most 1.2 times what it is alone. Threads that end give back up to 9 MB.
 
-use std::cell::RefCell;
+use std::cell::{Cell, OnceCell};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,11 +28,11 @@ use parking_lot::{Mutex, MutexGuard};
 use rustix::process::setpriority_process;
 use tokio::sync::oneshot;
 
-use hotshoe_core::flow::lanes::{Dispatched, Lane, Lanes, MAX_SLOW_CALLS};
+use hotshoe_core::flow::lanes::{Lane, Lanes, MAX_SLOW_CALLS, Pace};
 use hotshoe_core::model::limits::NICENESS;
 
-/// The number of threads for calls that are not slow. Two, so that one plugin cannot occupy all of them. More would
-/// only wait for each other in the kernel, which maps and unmaps the memories of instances.
+/// The number of threads for quick calls. Two, so that one plugin cannot occupy all of them. More would only wait for
+/// each other in the kernel, which maps and unmaps the memories of instances.
 const THREADS: usize = 2;
 
 /// The maximum number of calls that run at the same time, slow ones included.
@@ -53,8 +51,10 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 thread_local! {
-    /// The worker that runs on this thread, if it is a decision thread.
-    static WORKER: RefCell<Option<Worker>> = const { RefCell::new(None) };
+    /// The pace and the pool of this thread, if it is a decision thread.
+    static DECISION_THREAD: OnceCell<(Pace, Weak<Pool>)> = const { OnceCell::new() };
+    /// Whether the call of this thread has turned out to be slow.
+    static IS_SLOW: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A call. It can be made again, if it was put off.
@@ -67,7 +67,6 @@ pub(super) struct Stopped;
 /// A handle to the threads, which end when it is dropped.
 pub(super) struct Executor {
     pool: Arc<Pool>,
-    lanes: AtomicU64,
 }
 
 struct Pool {
@@ -78,8 +77,8 @@ struct Pool {
     begun: AtomicU64,
     /// Called when the last thread has ended, because there was no work for a while.
     on_idle: Box<dyn Fn() + Send + Sync>,
-    /// The channel to the thread that starts threads: the numbers of the workers that need one.
-    keeper: Sender<usize>,
+    /// The channel to the thread that starts threads.
+    starter: Sender<Pace>,
 }
 
 /// Watches whether other plugins are called. As a lane runs one call at a time, a job that begins while a call runs is
@@ -108,49 +107,29 @@ impl OtherCalls {
 
 /// Wakes a thread when this is dropped, even if the caller of the pushed call has gone by then: the calls behind it in
 /// the same lane wake no thread.
-struct WakeOnDrop<'a>(&'a Pool);
+struct WakeOnDrop<'a>(&'a Pool, Pace);
 
 impl Drop for WakeOnDrop<'_> {
     fn drop(&mut self) {
-        self.0.wake();
+        self.0.wake(self.1);
     }
-}
-
-/// One of the [`THREADS`] workers. A worker gets another thread when a slow call steps aside and keeps its thread.
-struct Worker {
-    number: usize,
-    pool: Weak<Pool>,
-    call: RunningCall,
-}
-
-/// The state of a worker's call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct RunningCall {
-    /// Whether the call has a place among the slow ones.
-    has_place: bool,
-    stepped_aside: bool,
-    put_off: bool,
-}
-
-/// How a slow call goes on.
-pub(super) enum SlowCall {
-    /// On its thread, which is no decision thread any more. The call should yield while other plugins are called.
-    Aside(OtherCalls),
-    /// On its thread, which is not a decision thread.
-    Alone,
-    /// Not at all, because all places for slow calls are taken. The call must end now, and is made again later, if it
-    /// is [`put_off`].
-    NoPlace,
 }
 
 #[derive(Default)]
 struct Queues {
     lanes: Lanes<Job>,
-    /// The idle threads. The last one is woken first, because its processor's caches are still warm.
-    idle: Vec<Thread>,
-    /// The numbers of the workers whose threads ended because they were idle.
-    vacant: Vec<usize>,
+    quick: Threads,
+    slow: Threads,
     stopped: bool,
+}
+
+/// The threads for calls of one pace.
+#[derive(Default)]
+struct Threads {
+    /// How many there are, or are being started.
+    count: usize,
+    /// The idle ones. The last one is woken first, because its processor's caches are still warm.
+    idle: Vec<Thread>,
 }
 
 impl Executor {
@@ -164,24 +143,25 @@ impl Executor {
     }
 
     fn with_idle_timeout(idle: Duration, on_idle: impl Fn() + Send + Sync + 'static) -> io::Result<Self> {
-        let (keeper, wanted) = mpsc::channel();
+        let (starter, wanted) = mpsc::channel();
         let pool = Arc::new(Pool {
             queues: Mutex::default(),
             idle,
             begun: AtomicU64::new(0),
             on_idle: Box::new(on_idle),
-            keeper,
+            starter,
         });
-        for number in 0..THREADS {
-            Pool::start(&pool, number)?;
+        pool.lock().quick.count = THREADS;
+        for _ in 0..THREADS {
+            Pool::start(&pool, Pace::Quick)?;
         }
-        let kept = Arc::downgrade(&pool);
+        let started = Arc::downgrade(&pool);
         // Threads are started by a thread of their own, because a thread inherits the priority of its parent.
         thread::Builder::new()
-            .name("decide-keeper".into())
+            .name("decide-starter".into())
             .stack_size(64 * 1024)
-            .spawn(move || wanted.into_iter().for_each(|number| start_worker(&kept, number)))?;
-        Ok(Self { pool, lanes: AtomicU64::new(0) })
+            .spawn(move || wanted.into_iter().for_each(|pace| start_thread(&started, pace)))?;
+        Ok(Self { pool })
     }
 
     /// Returns a watch over the calls of plugins, for work that should yield to them.
@@ -194,22 +174,16 @@ impl Executor {
         !self.pool.lock().lanes.is_empty()
     }
 
-    /// Creates a lane.
-    pub(super) fn lane(&self) -> Lane {
-        Lane(self.lanes.fetch_add(1, Ordering::Relaxed))
-    }
-
     /// Drops the calls that wait in a lane; their callers get [`Stopped`].
-    pub(super) fn clear(&self, lane: Lane) {
-        let ready = self.pool.lock().lanes.clear(lane);
-        self.pool.wake_each(ready);
+    pub(super) fn clear(&self, lane: &Lane) {
+        self.pool.lock().lanes.clear(lane);
     }
 
     /// Runs `work` when the lane's turn comes, and once more if it was put off. If the future is dropped before `work`
     /// begins, it is skipped; if later, its result is dropped.
     pub(super) async fn run<T: Send + 'static>(
         &self,
-        lane: Lane,
+        lane: &Lane,
         mut work: impl FnMut() -> T + Send + 'static,
     ) -> Result<T, Stopped> {
         let (send, receive) = oneshot::channel();
@@ -217,7 +191,7 @@ impl Executor {
         let job = Box::new(move || {
             if send.as_ref().is_some_and(|send| !send.is_closed()) {
                 let done = work();
-                if !running_call().put_off
+                if !is_put_off()
                     && let Some(send) = send.take()
                 {
                     // The caller may have gone by now.
@@ -239,76 +213,46 @@ impl Drop for Executor {
         let mut queues = self.pool.lock();
         queues.stopped = true;
         queues.lanes.clear_all();
-        queues.idle.drain(..).for_each(|thread| thread.unpark());
+        let Queues { quick, slow, .. } = &mut *queues;
+        quick.idle.drain(..).chain(slow.idle.drain(..)).for_each(|thread| thread.unpark());
     }
 }
 
-/// Starts the thread of a worker, and tries again until that succeeds or the executor is gone.
-fn start_worker(pool: &Weak<Pool>, number: usize) {
+/// Starts a thread, and tries again until that succeeds or the executor is gone.
+fn start_thread(pool: &Weak<Pool>, pace: Pace) {
     while let Some(pool) = pool.upgrade() {
-        let Err(error) = Pool::start(&pool, number) else { return };
+        let Err(error) = Pool::start(&pool, pace) else { return };
         tracing::error!(%error, "a thread for plugins cannot be started; it is tried again");
         thread::sleep(RETRY_PAUSE);
     }
 }
 
-/// Called by a slow call on its own thread. If a place for slow calls is free, lowers the thread's priority and lets
-/// another thread take over its worker.
-pub(super) fn step_aside() -> SlowCall {
-    WORKER.with_borrow_mut(|worker| {
-        let running = worker.as_mut().and_then(|worker| Some((worker.pool.upgrade()?, worker)));
-        let Some((pool, worker)) = running else { return SlowCall::Alone };
-        let call = &mut worker.call;
-        call.has_place = call.has_place || pool.lock().lanes.take_place();
-        if !call.has_place {
-            return SlowCall::NoPlace;
-        }
-        if !call.stepped_aside {
-            call.stepped_aside = true;
-            // If that is forbidden, the call keeps its priority.
-            let _ = setpriority_process(None, NICENESS);
-            pool.request_thread(worker.number);
-        }
-        SlowCall::Aside(OtherCalls::of(&pool))
+/// Called by a slow call on its own thread. Returns whether it may go on; otherwise it must end now, and is made again
+/// by a thread for slow calls.
+pub(super) fn may_be_slow() -> bool {
+    IS_SLOW.set(true);
+    !is_put_off()
+}
+
+/// Returns whether the call of this thread is to be made again by another one.
+fn is_put_off() -> bool {
+    let is_quick = |thread: &OnceCell<_>| matches!(thread.get(), Some((Pace::Quick, _)));
+    IS_SLOW.get() && DECISION_THREAD.with(is_quick)
+}
+
+/// Returns a watch over the calls of other plugins, if this is a thread for slow calls, which yield to them.
+pub(super) fn others() -> Option<OtherCalls> {
+    DECISION_THREAD.with(|thread| match thread.get() {
+        Some((Pace::Slow, pool)) => pool.upgrade().map(|pool| OtherCalls::of(&pool)),
+        _ => None,
     })
 }
 
-/// Called by a slow call that has no place, before it ends: its result is dropped, and the call is made again.
-pub(super) fn put_off() {
-    WORKER.with_borrow_mut(|worker| {
-        if let Some(worker) = worker {
-            worker.call.put_off = true;
-        }
-    });
-}
-
-/// Returns the state of this thread's call.
-fn running_call() -> RunningCall {
-    WORKER.with_borrow(|worker| worker.as_ref().map(|worker| worker.call).unwrap_or_default())
-}
-
-/// Notes that this thread begins a call.
-fn begin_call(has_place: bool) {
-    WORKER.with_borrow_mut(|worker| {
-        if let Some(worker) = worker {
-            worker.call = RunningCall { has_place, ..RunningCall::default() };
-        }
-    });
-}
-
-/// A call that has returned.
-struct Returned {
-    lane: Lane,
-    had_place: bool,
-    /// The job to run again, if the call was put off.
-    again: Option<Job>,
-}
-
 impl Pool {
-    fn start(pool: &Arc<Self>, number: usize) -> io::Result<()> {
-        let pool = Arc::clone(pool);
-        let thread = thread::Builder::new().name(format!("decide-{number}")).stack_size(STACK_BYTES);
-        thread.spawn(move || pool.work(number)).map(drop)
+    fn start(pool: &Arc<Self>, pace: Pace) -> io::Result<()> {
+        let (pool, name) = (Arc::clone(pool), format!("decide-{pace:?}").to_lowercase());
+        let thread = thread::Builder::new().name(name).stack_size(STACK_BYTES);
+        thread.spawn(move || pool.work(pace)).map(drop)
     }
 
     /// Jobs run outside the lock, so a panic cannot leave the queues half changed.
@@ -318,84 +262,83 @@ impl Pool {
 
     /// Queues a job. Returns a pending wake-up only if a lane became ready: a needless wake-up costs more than many a
     /// call.
-    fn push(&self, lane: Lane, job: Job) -> Option<WakeOnDrop<'_>> {
+    fn push(&self, lane: &Lane, job: Job) -> Option<WakeOnDrop<'_>> {
         let mut queues = self.lock();
-        (!queues.stopped && queues.lanes.push(lane, job)).then(|| WakeOnDrop(self))
+        (!queues.stopped && queues.lanes.push(lane, job)).then(|| WakeOnDrop(self, lane.pace()))
     }
 
-    /// Requests a thread for a worker.
-    fn request_thread(&self, number: usize) {
-        // Fails only while the host is shutting down.
-        let _ = self.keeper.send(number);
-    }
-
-    fn wake_each(&self, lanes: usize) {
-        (0..lanes).for_each(|_| self.wake());
-    }
-
-    fn wake(&self) {
+    /// Lets a thread make the next call of a pace, if there is one.
+    fn wake(&self, pace: Pace) {
         let mut queues = self.lock();
         // Another thread may run it already.
-        if !queues.lanes.has_turn() {
+        if !queues.lanes.has_turn(pace) {
             return;
         }
-        if let Some(thread) = queues.idle.pop() {
+        let (threads, most) = queues.threads(pace);
+        if let Some(thread) = threads.idle.pop() {
             drop(queues);
             thread.unpark();
-        } else if let Some(number) = queues.vacant.pop() {
-            self.request_thread(number);
+        } else if threads.count < most {
+            threads.count += 1;
+            // Fails only while the host is shutting down.
+            let _ = self.starter.send(pace);
         }
     }
 
-    fn work(self: &Arc<Self>, number: usize) {
-        WORKER.set(Some(Worker { number, pool: Arc::downgrade(self), call: RunningCall::default() }));
-        let mut last = None;
-        while let Some(Dispatched { lane, mut job, has_place }) = self.next(number, last) {
-            begin_call(has_place);
+    fn work(self: &Arc<Self>, pace: Pace) {
+        DECISION_THREAD.with(|thread| drop(thread.set((pace, Arc::downgrade(self)))));
+        if pace == Pace::Slow {
+            // If that is forbidden, the thread keeps its priority.
+            let _ = setpriority_process(None, NICENESS);
+        }
+        while let Some((lane, mut job)) = self.next(pace) {
             // A panic in the host's own code costs one call and not the thread; its caller gets `Stopped`.
             let _ = catch_unwind(AssertUnwindSafe(&mut job));
-            let RunningCall { has_place, stepped_aside, put_off } = running_call();
             // Drops a job that is done here, and not under the lock.
-            let again = put_off.then_some(job);
-            let returned = Returned { lane, had_place: has_place, again };
-            if stepped_aside {
-                let ready = self.lock().end(returned);
-                self.wake_each(ready);
-                return;
-            }
-            last = Some(returned);
+            let put_off = is_put_off().then_some(job);
+            self.end(pace, &lane, put_off);
         }
     }
 
-    /// Ends the last call of a thread and returns its next job; none if the thread should end.
-    fn next(&self, worker: usize, mut last: Option<Returned>) -> Option<Dispatched<Job>> {
+    /// Ends the call of a thread.
+    fn end(&self, made: Pace, lane: &Lane, put_off: Option<Job>) {
+        let pace = if IS_SLOW.take() { Pace::Slow } else { Pace::Quick };
+        let is_ready = {
+            let mut queues = self.lock();
+            let put_off = put_off.filter(|_| !queues.stopped);
+            queues.lanes.end(lane, pace, put_off)
+        };
+        // A thread of the same pace serves the lane, or another one, itself.
+        if is_ready && pace != made {
+            self.wake(pace);
+        }
+    }
+
+    /// Waits for the next call of a pace; none if the thread should end.
+    fn next(&self, pace: Pace) -> Option<(Lane, Job)> {
         let this = thread::current();
         let mut idle_since = None;
         loop {
             {
                 let mut queues = self.lock();
-                queues.idle.retain(|thread| thread.id() != this.id());
-                let ready = last.take().map_or(0, |returned| queues.end(returned));
+                queues.threads(pace).0.idle.retain(|thread| thread.id() != this.id());
                 if queues.stopped {
                     return None;
                 }
-                if let Some(next) = queues.lanes.dispatch() {
-                    drop(queues);
-                    // This thread itself serves one of the lanes that became ready.
-                    self.wake_each(ready.saturating_sub(1));
+                if let Some(next) = queues.lanes.dispatch(pace) {
                     self.begun.fetch_add(1, Ordering::Relaxed);
                     return Some(next);
                 }
                 if idle_since.get_or_insert_with(Instant::now).elapsed() >= self.idle {
-                    queues.vacant.push(worker);
-                    let is_last = queues.vacant.len() == THREADS;
+                    queues.threads(pace).0.count -= 1;
+                    let is_last = queues.quick.count + queues.slow.count == 0;
                     drop(queues);
                     if is_last {
                         (self.on_idle)();
                     }
                     return None;
                 }
-                queues.idle.push(this.clone());
+                queues.threads(pace).0.idle.push(this.clone());
             }
             thread::park_timeout(self.idle);
         }
@@ -403,11 +346,11 @@ impl Pool {
 }
 
 impl Queues {
-    /// Ends a call, or puts it off. Returns how many lanes became ready.
-    fn end(&mut self, returned: Returned) -> usize {
-        match returned.again {
-            Some(job) if !self.stopped => usize::from(self.lanes.put_off(returned.lane, job)),
-            _ => self.lanes.end(returned.lane, returned.had_place),
+    /// Returns the threads of a pace, and their maximum number.
+    fn threads(&mut self, pace: Pace) -> (&mut Threads, usize) {
+        match pace {
+            Pace::Quick => (&mut self.quick, THREADS),
+            Pace::Slow => (&mut self.slow, MAX_SLOW_CALLS),
         }
     }
 }
@@ -419,17 +362,17 @@ mod tests {
     #[tokio::test]
     async fn work_is_done_on_another_thread() {
         let executor = Executor::start(|| ()).unwrap();
-        let name = executor.run(executor.lane(), || std::thread::current().name().map(str::to_owned)).await;
+        let name = executor.run(&Lane::default(), || std::thread::current().name().map(str::to_owned)).await;
         assert!(name.unwrap().unwrap().starts_with("decide-"));
     }
 
     #[tokio::test]
     async fn calls_one_after_another_run_on_one_thread() {
         let executor = Executor::start(|| ()).unwrap();
-        while executor.pool.lock().idle.len() < THREADS {
+        while executor.pool.lock().quick.idle.len() < THREADS {
             tokio::task::yield_now().await;
         }
-        let lane = executor.lane();
+        let lane = &Lane::default();
         let first = executor.run(lane, || thread::current().id()).await;
         for _ in 0..100 {
             assert_eq!(executor.run(lane, || thread::current().id()).await, first);
@@ -448,14 +391,14 @@ mod tests {
             while idle_times.load(Ordering::SeqCst) < expected {
                 tokio::task::yield_now().await;
             }
-            assert_eq!(executor.run(executor.lane(), || 7).await, Ok(7));
+            assert_eq!(executor.run(&Lane::default(), || 7).await, Ok(7));
         }
     }
 
     #[tokio::test]
     async fn a_call_whose_caller_is_gone_does_not_delay_the_next_ones() {
         let executor = Executor::start(|| ()).unwrap();
-        let lane = executor.lane();
+        let lane = &Lane::default();
         let (mut first, mut second) = (Box::pin(executor.run(lane, || ())), Box::pin(executor.run(lane, || 7)));
         assert!(futures::poll!(&mut first).is_pending() && futures::poll!(&mut second).is_pending());
         drop(first);
@@ -466,23 +409,39 @@ mod tests {
     async fn a_panic_costs_one_call_and_not_the_thread() {
         let executor = Executor::start(|| ()).unwrap();
         for _ in 0..2 * THREADS {
-            assert_eq!(executor.run(executor.lane(), || panic!("of the host")).await, Err::<(), _>(Stopped));
+            assert_eq!(executor.run(&Lane::default(), || panic!("of the host")).await, Err::<(), _>(Stopped));
         }
-        assert_eq!(executor.run(executor.lane(), || 7).await, Ok(7));
+        assert_eq!(executor.run(&Lane::default(), || 7).await, Ok(7));
     }
 
     #[tokio::test]
     async fn a_slow_call_has_a_low_priority_and_the_next_one_has_not() {
         let priority = || rustix::process::getpriority_process(None).unwrap();
         let executor = Executor::start(|| ()).unwrap();
-        let normal = executor.run(executor.lane(), priority).await.unwrap();
-        let slow = move || {
-            assert!(matches!(step_aside(), SlowCall::Aside(_)));
-            priority()
-        };
+        let normal = executor.run(&Lane::default(), priority).await.unwrap();
+        let slow = move || may_be_slow().then(priority);
         for _ in 0..2 * MAX_CALLS {
-            assert_eq!(executor.run(executor.lane(), slow).await, Ok(normal.max(NICENESS)));
-            assert_eq!(executor.run(executor.lane(), priority).await, Ok(normal));
+            assert_eq!(executor.run(&Lane::default(), slow).await, Ok(Some(normal.max(NICENESS))));
+            assert_eq!(executor.run(&Lane::default(), priority).await, Ok(normal));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_is_put_off_if_the_one_before_was_quick_and_made_once_if_it_was_slow() {
+        let executor = Executor::start(|| ()).unwrap();
+        let (lane, made) = (Lane::default(), Arc::new(AtomicU64::new(0)));
+        for (is_slow, expected) in [(true, 2), (true, 3), (false, 4), (false, 5), (true, 7)] {
+            let seen = Arc::clone(&made);
+            let work = move || {
+                seen.fetch_add(1, Ordering::Relaxed);
+                !is_slow || may_be_slow()
+            };
+            assert_eq!(executor.run(&lane, work).await, Ok(true));
+            assert_eq!(made.load(Ordering::Relaxed), expected);
+            // A call is answered before it ends.
+            while executor.is_busy() {
+                tokio::task::yield_now().await;
+            }
         }
     }
 
@@ -490,91 +449,81 @@ mod tests {
     async fn a_slow_call_knows_whether_others_are_called() {
         let executor = Executor::start(|| ()).unwrap();
         let ((call, called), (ask, asked)) = (mpsc::channel(), mpsc::channel());
-        let slow = executor.run(executor.lane(), move || {
-            let SlowCall::Aside(mut others) = step_aside() else { panic!("there is a place") };
+        let lane = Lane::default();
+        let slow = executor.run(&lane, move || {
+            if !may_be_slow() {
+                assert!(others().is_none(), "it is made again");
+                return None;
+            }
+            let mut others = others().unwrap();
             let alone = others.are_called();
             call.send(()).unwrap();
             asked.recv().unwrap();
-            (alone, others.are_called())
+            Some((alone, others.are_called()))
         });
         let other = async {
             let begun = tokio::task::spawn_blocking(move || called.recv()).await;
             begun.unwrap().unwrap();
-            executor.run(executor.lane(), || ()).await.unwrap();
+            executor.run(&Lane::default(), || ()).await.unwrap();
             ask.send(()).unwrap();
         };
         let (others_were_called, ()) = tokio::join!(slow, other);
-        assert_eq!(others_were_called, Ok((false, true)));
+        assert_eq!(others_were_called, Ok(Some((false, true))));
     }
 
     #[tokio::test]
-    async fn the_maximum_number_of_slow_calls_delays_no_others() {
+    async fn four_six_or_twenty_plugins_that_are_slow_at_once_delay_no_quick_one_and_each_is_put_off_once() {
         let executor = Executor::start(|| ()).unwrap();
-        beside_slow_calls(&executor, MAX_SLOW_CALLS).await;
+        for count in [MAX_SLOW_CALLS, 6, 20] {
+            beside_slow_calls(&executor, count).await;
+        }
     }
 
-    /// Makes `count` slow calls, which run until a hundred others were made. Returns how often slow calls were begun.
-    async fn beside_slow_calls(executor: &Executor, count: usize) -> usize {
+    /// Makes `count` slow calls, which run until a hundred others were made.
+    async fn beside_slow_calls(executor: &Executor, count: usize) {
         let begun = Arc::new(AtomicU64::new(0));
         let (slow, release): (Vec<_>, Vec<_>) = (0..count)
             .map(|_| {
                 let (begun, (release, wait)) = (Arc::clone(&begun), mpsc::channel::<()>());
                 let work = move || {
                     begun.fetch_add(1, Ordering::Relaxed);
-                    match step_aside() {
-                        SlowCall::NoPlace => put_off(),
-                        _ => assert!(wait.recv().is_err(), "it is released when its sender is dropped"),
-                    }
+                    assert!(!may_be_slow() || wait.recv().is_err(), "it is released when its sender is dropped");
                 };
-                (executor.run(executor.lane(), work), release)
+                (async move { executor.run(&Lane::default(), work).await }, release)
             })
             .unzip();
         let others = async {
-            // Waits until all slow calls have begun once.
-            while begun.load(Ordering::Relaxed) < count as u64 {
+            // Waits until all slow calls were begun once, and as many as there are threads for them once more.
+            while begun.load(Ordering::Relaxed) < (count + MAX_SLOW_CALLS) as u64 {
                 tokio::task::yield_now().await;
             }
             for _ in 0..100 {
-                executor.run(executor.lane(), || ()).await.unwrap();
+                executor.run(&Lane::default(), || ()).await.unwrap();
             }
-            assert_eq!(begun.load(Ordering::Relaxed), count as u64, "none is begun again before another has ended");
+            assert_eq!(begun.load(Ordering::Relaxed), (count + MAX_SLOW_CALLS) as u64, "the others wait for a thread");
             drop(release);
         };
         let (slow, ()) = tokio::join!(futures::future::join_all(slow), others);
         assert!(slow.into_iter().all(|made| made.is_ok()));
-        begun.load(Ordering::Relaxed) as usize
-    }
-
-    #[tokio::test]
-    async fn six_or_twenty_plugins_that_are_slow_at_once_delay_no_quick_one_and_each_is_put_off_once_at_most() {
-        let executor = Executor::start(|| ()).unwrap();
-        for count in [6, 20] {
-            assert_eq!(beside_slow_calls(&executor, count).await, count + count - MAX_SLOW_CALLS);
-            // A call is answered before it ends.
-            while executor.pool.lock().lanes.slow_calls() > 0 {
-                tokio::task::yield_now().await;
-            }
-        }
+        assert_eq!(begun.load(Ordering::Relaxed), 2 * count as u64);
     }
 
     #[tokio::test]
     async fn a_call_that_is_put_off_and_whose_lane_is_cleared_is_not_made_again() {
         let executor = Executor::start(|| ()).unwrap();
-        let (lane, begun) = (executor.lane(), Arc::new(AtomicU64::new(0)));
-        for _ in 0..MAX_SLOW_CALLS {
-            assert!(executor.pool.lock().lanes.take_place());
-        }
+        // No thread makes slow calls.
+        executor.pool.lock().slow.count = MAX_SLOW_CALLS;
+        let (lane, begun) = (Lane::default(), Arc::new(AtomicU64::new(0)));
         let seen = Arc::clone(&begun);
-        let slow = executor.run(lane, move || {
+        let slow = executor.run(&lane, move || {
             seen.fetch_add(1, Ordering::Relaxed);
-            assert!(matches!(step_aside(), SlowCall::NoPlace));
-            put_off();
+            assert!(!may_be_slow());
         });
         let clear = async {
-            while !executor.pool.lock().lanes.is_put_off(lane) {
+            while !executor.pool.lock().lanes.has_turn(Pace::Slow) {
                 tokio::task::yield_now().await;
             }
-            executor.clear(lane);
+            executor.clear(&lane);
         };
         let (slow, ()) = tokio::join!(slow, clear);
         assert_eq!((slow, begun.load(Ordering::Relaxed)), (Err(Stopped), 1));
@@ -583,7 +532,7 @@ mod tests {
     #[tokio::test]
     async fn a_cleared_lane_drops_waiting_calls_and_runs_later_ones() {
         let executor = Executor::start(|| ()).unwrap();
-        let lane = executor.lane();
+        let lane = &Lane::default();
         let ((release, wait), (begin, begun)) = (mpsc::channel::<()>(), oneshot::channel::<()>());
         let mut begin = Some(begin);
         let running = executor.run(lane, move || {
@@ -606,12 +555,12 @@ mod tests {
     async fn a_lane_that_blocks_delays_no_other() {
         let executor = Executor::start(|| ()).unwrap();
         let (release, wait) = std::sync::mpsc::channel::<()>();
-        let slow = executor.lane();
+        let slow = &Lane::default();
         let blocked = executor.run(slow, move || wait.recv());
         let queued = executor.run(slow, || ());
         let others = async {
             for _ in 0..100 {
-                executor.run(executor.lane(), || ()).await.unwrap();
+                executor.run(&Lane::default(), || ()).await.unwrap();
             }
             release.send(()).unwrap();
         };

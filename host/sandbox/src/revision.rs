@@ -81,24 +81,25 @@ impl Revision {
         memory: &Account,
     ) -> Result<Loaded, LoadError> {
         let limits = Arc::new(limits);
-        let lane = engine.executor().lane();
+        let lane = Lane::default();
         let native = Native::new((engine.wasm(), engine.settings()), compiler.cache(), &candidate.digest(), purpose);
         let (accepted, cached, most) = (limits.clone(), native.clone(), limits.native_bytes);
         // At the same time on two threads. Cached code is trusted, even if the bytes turn out to be invalid.
-        let inspected = run(engine, lane, move || Inspected::new(candidate.clone(), &accepted));
-        let cached = run(engine, engine.executor().lane(), move || cached.cached(most));
+        let inspected = run(engine, &lane, move || Inspected::new(candidate.clone(), &accepted));
+        let beside = Lane::default();
+        let cached = run(engine, &beside, move || cached.cached(most));
         let (inspected, cached) = futures::try_join!(inspected, cached)?;
         let inspected = inspected?;
         let loaded = match cached {
             Some(loaded) => loaded,
-            None => inspected.compiled(native.clone(), engine, compiler, lane, &limits).await?,
+            None => inspected.compiled(native.clone(), engine, compiler, &lane, &limits).await?,
         };
         let code = charged(loaded.component(), memory)?;
         let linked = Linked::new(engine.linker(), loaded.component())
             .map(Arc::new)
             .map_err(|error| LoadError::LoadFailed(clean_message(&error)))?;
         engine.mapped_code().add(&loaded, &linked);
-        let descriptor = call::describe(engine, lane, &linked, &limits, memory)
+        let descriptor = call::describe(engine, &lane, &linked, &limits, memory)
             .await
             .map_err(|failed| LoadError::DescribeFailed(failed.to_string()))?;
         let descriptor = descriptor::validate(descriptor).map_err(LoadError::DescribeFailed)?;
@@ -131,7 +132,7 @@ impl Revision {
             memory: self.memory.clone(),
             code: self.code.clone(),
             engine: self.engine.clone(),
-            lane: self.lane,
+            lane: self.lane.clone(),
             linked: self.linked.clone(),
         })
     }
@@ -192,7 +193,7 @@ impl Revision {
                 &then,
             )
         };
-        call::on_thread(&self.engine, self.lane, work).await
+        call::on_thread(&self.engine, &self.lane, work).await
     }
 
     /// Calls `describe` in a fresh instance, and returns how long the call ran: a lower bound for the time of a
@@ -215,12 +216,12 @@ impl Revision {
     /// # Errors
     /// [`CallError::Stopped`], if the work was not done.
     pub async fn work<T: Send + 'static>(&self, work: impl FnMut() -> T + Send + 'static) -> Result<T, CallError> {
-        self.engine.executor().run(self.lane, work).await.map_err(|_| CallError::Stopped)
+        self.engine.executor().run(&self.lane, work).await.map_err(|_| CallError::Stopped)
     }
 
     /// Drops the calls that wait for a thread: they return [`CallError::Stopped`].
     pub fn forget_waiting(&self) {
-        self.engine.executor().clear(self.lane);
+        self.engine.executor().clear(&self.lane);
     }
 }
 
@@ -242,7 +243,7 @@ impl Inspected {
         native: Native,
         engine: &Engine,
         compiler: &Compiler,
-        lane: Lane,
+        lane: &Lane,
         limits: &Limits,
     ) -> Result<Code, LoadError> {
         let code = compiler.compile(self.candidate.bytes(), limits, engine.executor().others()).await?;
@@ -264,7 +265,7 @@ fn charged(component: &Component, memory: &Account) -> Result<Charge, LoadError>
 
 async fn run<T: Send + 'static>(
     engine: &Engine,
-    lane: Lane,
+    lane: &Lane,
     work: impl FnMut() -> T + Send + 'static,
 ) -> Result<T, LoadError> {
     let stopped = |_| LoadError::LoadFailed("the host is shutting down".to_owned());

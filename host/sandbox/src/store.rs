@@ -11,7 +11,7 @@ use serde::Serialize;
 use wasmtime::{ResourceLimiter, Store, Trap, UpdateDeadline};
 
 use crate::executor;
-use crate::executor::{OtherCalls, SlowCall};
+use crate::executor::OtherCalls;
 use hotshoe_core::check::memory_share::{Account, Charge, NoShare, Part};
 use hotshoe_core::model::limits::{CALL_MEMORY, LOG_LINE, Limits, PAUSE_FACTOR, SLOW, WALL_TIME};
 use hotshoe_core::model::sanitize;
@@ -88,24 +88,17 @@ pub(super) struct Sandbox {
     pub(super) logs_dropped: u32,
 }
 
-/// A call that has run for longer than [`SLOW`].
+/// A call that has run for longer than [`SLOW`], by the clock.
 struct Slow {
     since: Instant,
-    /// The processor time of its thread when it became slow.
-    began: Duration,
     /// The processor time of its thread after its last pause.
     paused: Duration,
     others: Option<OtherCalls>,
 }
 
 impl Slow {
-    fn begin(others: Option<OtherCalls>) -> Self {
-        let now = processor_time();
-        Self { since: Instant::now(), began: now, paused: now, others }
-    }
-
-    fn used(&self) -> Duration {
-        SLOW + processor_time().saturating_sub(self.began)
+    fn begin() -> Self {
+        Self { since: Instant::now(), paused: processor_time(), others: executor::others() }
     }
 
     /// Leaves the processor to other plugins, if any of them is called. A low priority would not be enough: it counts
@@ -151,52 +144,36 @@ impl Sandbox {
         }
     }
 
-    /// Decides at a tick whether the call may go on. From [`SLOW`] on it shares the processor, so processor time
-    /// counts.
+    /// Decides at a tick whether the call may go on. It shares the processor, so processor time counts.
     fn continue_at_tick(&mut self) -> bool {
-        if !self.become_slow() {
-            // By its own processor time: a call is not put off because others had the processor.
-            return self.may_continue();
+        let time = self.call_time();
+        let slow = self.slow.get_or_insert_with(Slow::begin);
+        let is_late = slow.since.elapsed() >= time * WALL_TIME;
+        let goes_on = self.may_continue() && self.used() < time && !is_late;
+        if goes_on {
+            self.pause();
         }
-        let time = self.limits.call_time.0;
-        self.slow.as_mut().is_some_and(|slow| {
-            let goes_on = slow.used() < time && slow.since.elapsed() < time * WALL_TIME;
-            if goes_on {
-                slow.pause();
-            }
-            goes_on
-        })
+        goes_on
     }
 
     /// Decides whether the call continues, also with the processing of its answer, in which no tick checks the time. A
-    /// call that has been slow so far steps aside, or is put off if it has no place among the slow calls.
-    pub(super) fn may_continue(&mut self) -> bool {
-        self.used() < SLOW || self.become_slow() || {
-            executor::put_off();
-            false
-        }
-    }
-
-    /// Makes the call a slow one, if a place among the slow calls is free. Returns whether it is one.
-    fn become_slow(&mut self) -> bool {
-        if self.slow.is_none() {
-            self.slow = match executor::step_aside() {
-                SlowCall::Aside(others) => Some(Slow::begin(Some(others))),
-                SlowCall::Alone => Some(Slow::begin(None)),
-                SlowCall::NoPlace => None,
-            };
-        }
-        self.slow.is_some()
+    /// call that has used [`SLOW`] is put off, unless it runs on a thread for slow calls.
+    pub(super) fn may_continue(&self) -> bool {
+        self.used() < SLOW || executor::may_be_slow()
     }
 
     /// Ends the call after its answer was processed. A slow call leaves the processor to others first, as at a tick.
-    /// Returns whether the call has exceeded its time.
+    /// Returns whether the call has exceeded its time. The result of a call that is put off here is dropped.
     pub(super) fn ends_overdue(&mut self) -> bool {
-        if self.used() >= SLOW && self.become_slow() {
-            self.slow.iter_mut().for_each(Slow::pause);
+        if self.may_continue() {
+            self.pause();
         }
         // With the same tolerance as for a guest, which is interrupted at a tick.
         self.used() > self.call_time() + 2 * TICK
+    }
+
+    fn pause(&mut self) {
+        self.slow.iter_mut().for_each(Slow::pause);
     }
 
     /// Returns the processor time that the call may use.

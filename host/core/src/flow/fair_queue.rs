@@ -106,6 +106,19 @@ impl<G: Clone + Eq + Hash, T> FairQueue<G, T> {
         }
     }
 
+    /// Removes all items of a group.
+    pub fn remove(&mut self, group: &G) {
+        if let Some(items) = self.queues.remove(group) {
+            self.len -= items.len();
+            self.order.retain(|other| other != group);
+        }
+    }
+
+    /// Returns whether an item of an `admitted` group waits.
+    pub fn has_where(&self, admitted: impl FnMut(&G) -> bool) -> bool {
+        self.order.iter().any(admitted)
+    }
+
     /// Counts the waiting items of a group.
     pub fn waiting<Q: Eq + Hash + ?Sized>(&self, group: &Q) -> usize
     where
@@ -182,6 +195,22 @@ mod tests {
         assert_eq!(turns.pop_where(|_| false), None);
         let order: Vec<i32> = std::iter::from_fn(|| turns.pop()).map(|(_, item)| item).collect();
         assert_eq!(order, [1, 20, 11]);
+    }
+
+    #[test]
+    fn the_items_of_a_removed_group_are_gone_and_those_of_others_stay() {
+        let mut turns = Plugins::default();
+        for (plugin, item) in [("a", 1), ("a", 2), ("b", 10)] {
+            turns.push(&plugin.into(), item);
+        }
+        turns.remove(&"a".into());
+        assert!(!turns.has_where(|plugin| **plugin == *"a") && turns.has_where(|plugin| **plugin == *"b"));
+        turns.push(&"a".into(), 3);
+        assert_eq!(
+            [turns.pop(), turns.pop(), turns.pop()].map(|popped| popped.map(|(_, item)| item)),
+            [Some(10), Some(3), None]
+        );
+        assert!(turns.is_empty());
     }
 
     #[test]

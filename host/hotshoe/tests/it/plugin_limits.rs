@@ -29,7 +29,8 @@ async fn an_endless_loop_ends_by_its_deadline_and_not_before() {
     let aborted = call_with(endless, limits(r#"{"callTime":"200ms"}"#)).await.unwrap_err();
     assert_eq!(aborted.error.reason(), "DeadlineExceeded");
     assert!(aborted.to_string().contains("200ms"), "{aborted}");
-    assert!(aborted.elapsed >= Duration::from_millis(200), "{aborted:?}");
+    // 10 ms in a try that was put off, and the whole time in the other.
+    assert!(aborted.used >= Duration::from_millis(210) && aborted.elapsed >= aborted.used, "{aborted:?}");
 }
 
 #[tokio::test]
