@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! Wanted (the spec) ─┐
-//! Seen   (the host) ─┼▶ next, once a second ─▶ Step ─▶ the host takes it
+//! Seen   (the host) ─┼▶ next, once a second ─▶ Step ─▶ the host does it
 //! Attempts           ┘
 //! the source offers a component ─▶ Stage ─▶ Offer ─▶ loaded ─▶ Examination ─▶ Verdict ─▶ refused, canary, active
 //! a definition, a verdict, a command ─▶ Stage ─▶ which work begins, goes on or ends

@@ -358,7 +358,7 @@ impl World {
                 self.step(stage::Event::RollbackAsked);
                 self.work = Some(Work::Return { to: name(to), by_command: false });
             }
-            Step::FailReturn(why) => self.fail_return(&why, start),
+            Step::FailReturn(why) => self.fail_return(why, start),
             Step::Approve(digest) => {
                 self.note(name(digest), Event::Approved);
                 self.used = self.approve;
@@ -372,9 +372,8 @@ impl World {
         }
     }
 
-    fn fail_return(&mut self, why: &str, start: Instant) {
-        let revision = self.revision.map(|name| prefix(name).hex()).unwrap_or_default();
-        self.tried.failed(&revision, why, start);
+    fn fail_return(&mut self, why: String, start: Instant) {
+        self.revision.into_iter().for_each(|named| self.tried.failed(prefix(named), why.clone(), start));
     }
 
     fn command(&mut self) {
@@ -417,7 +416,7 @@ impl World {
         self.step(stage::Event::Ended { succeeded: done.is_ok() });
         match work {
             Work::Return { by_command: false, .. } if done.is_ok() => self.offer_again(),
-            Work::Return { by_command: false, .. } => self.fail_return("it does not load", start),
+            Work::Return { by_command: false, .. } => self.fail_return("it does not load".to_owned(), start),
             Work::Return { to, by_command: true } if done.is_ok() => self.returned_by_command(&before, to, newer),
             _ => {}
         }

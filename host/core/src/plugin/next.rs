@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn a_revision_that_could_not_be_activated_is_tried_again_after_a_pause() {
         let (mut tried, start) = (Attempts::default(), Instant::now());
-        tried.failed(&prefix("n").hex(), "it is gone", start);
+        tried.failed(prefix("n"), "it is gone".to_owned(), start);
         let late = start + Duration::from_secs(30);
         let early = late - Duration::from_millis(1);
         check_after(&tried, late, [("it failed half a minute ago", naming("n"), searched(true), returns())]);
