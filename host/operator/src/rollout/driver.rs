@@ -245,7 +245,7 @@ impl Driver {
         self.tried.note(&wanted, &seen, &step, now);
         match step {
             Step::Retire => return self.retire(),
-            Step::Promote(why) => return self.plugin.promote_canary(why).await,
+            Step::Promote(why) => return self.promote_canary(why).await,
             Step::EndCanary(why) => {
                 self.plugin.end_canary(why);
                 return self.component.offer_again();
@@ -290,6 +290,15 @@ impl Driver {
             self.plugin.retire(&unaccepted);
         }
         self.component.offer_again();
+    }
+
+    /// Activates the canary. A newer component in the source was refused beside the revision before it, so it is offered
+    /// again: otherwise it would no longer be shown as refused, and could not be approved.
+    async fn promote_canary(&mut self, why: &str) {
+        self.plugin.promote_canary(why).await;
+        if self.is_worth_another_try() {
+            self.component.offer_again();
+        }
     }
 
     /// Begins to activate the last good revision, as it would be without a restart.
