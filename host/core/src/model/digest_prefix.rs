@@ -18,6 +18,11 @@ impl DigestPrefix {
         digest.full().starts_with(&self.hex())
     }
 
+    /// Returns whether another prefix has the same digits, in whatever form.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.hex() == other.hex()
+    }
+
     /// Returns the hexadecimal digits alone, in lower case.
     pub fn hex(&self) -> String {
         self.0.strip_prefix("sha256:").unwrap_or(&self.0).to_ascii_lowercase()

@@ -20,8 +20,8 @@ pub struct Attempts {
     approved: Approved,
     /// The value of `spec.approve` that was not carried out, and why.
     not_approved: Option<(DigestPrefix, String)>,
-    /// The revision that could not be activated, when, and why.
-    failed: Option<(String, Instant, String)>,
+    /// The value of `spec.revision` that could not be carried out, when, and why.
+    failed: Option<(DigestPrefix, Instant, String)>,
     /// When the last good revision was last activated because the source cannot be fetched.
     fell_back: Option<Instant>,
 }
@@ -77,8 +77,7 @@ impl Attempts {
 
     /// Returns whether the revision that `spec.revision` names failed so lately that it is not tried again yet.
     pub(super) fn pauses_return_to(&self, named: &DigestPrefix, now: Instant) -> bool {
-        let hex = named.hex();
-        self.failed.as_ref().is_some_and(|(failed, at, _)| *failed == hex && now < *at + RETRY_PAUSE)
+        self.failed.as_ref().is_some_and(|(failed, at, _)| failed.is_same(named) && now < *at + RETRY_PAUSE)
     }
 
     /// Returns whether the last good revision may be activated again without the source.
@@ -86,9 +85,9 @@ impl Attempts {
         self.fell_back.is_none_or(|at| now >= at + WITHOUT_SOURCE_PAUSE)
     }
 
-    /// Notes that a revision could not be activated, and why.
-    pub fn failed(&mut self, revision: &str, why: &str, now: Instant) {
-        self.failed = Some((revision.to_owned(), now, why.to_owned()));
+    /// Notes that the named revision could not be activated, and why.
+    pub fn failed(&mut self, named: DigestPrefix, why: String, now: Instant) {
+        self.failed = Some((named, now, why));
     }
 
     /// Notes that a component could not be approved, and why.
@@ -105,10 +104,10 @@ impl Attempts {
         is_known: impl FnOnce(&DigestPrefix) -> bool,
     ) -> Option<String> {
         let is_active = |revision: &DigestPrefix| active.is_some_and(|active| revision.is_of(active));
-        let hex = wanted.revision.as_ref().filter(|revision| !is_active(revision)).map(DigestPrefix::hex);
-        let failed = self.failed.as_ref().filter(|(revision, ..)| Some(revision) == hex.as_ref());
-        if let Some((revision, _, why)) = failed {
-            return Some(format!("spec.revision {revision}: {why}"));
+        let named = wanted.revision.as_ref().filter(|named| !is_active(named));
+        let failed = named.and_then(|named| self.failed.as_ref().filter(|(failed, ..)| failed.is_same(named)));
+        if let Some((failed, _, why)) = failed {
+            return Some(format!("spec.revision {}: {why}", failed.hex()));
         }
         let approve = wanted.approve.as_ref()?;
         match self.not_approved.as_ref().filter(|(failed, _)| failed == approve) {
@@ -198,7 +197,7 @@ mod tests {
         let (mut tried, now) = (Attempts::default(), Instant::now());
         let failure = |tried: &Attempts, wanted: &Wanted, of| tried.failure(wanted, Some(digest(of)), |_| true);
         assert_eq!(failure(&tried, &naming("a"), "b"), None, "it was not tried yet");
-        tried.failed(&digest("a").full(), "it is gone", now);
+        tried.failed(prefix("a"), "it is gone".to_owned(), now);
         let why = format!("spec.revision {}: it is gone", digest("a").full());
         assert_eq!(failure(&tried, &naming("a"), "b"), Some(why));
         assert_eq!(failure(&tried, &naming("a"), "a"), None);
@@ -223,7 +222,7 @@ mod tests {
         let (mut tried, now) = (Attempts::default(), Instant::now());
         let (wanted, returns) = (naming("a"), Step::Return(digest("a")));
         assert_eq!(step(&mut tried, &wanted, &active("b"), now), returns);
-        tried.failed(&digest("a").full(), "it is gone", now);
+        tried.failed(prefix("a"), "it is gone".to_owned(), now);
         assert_eq!(step(&mut tried, &wanted, &active("b"), now + RETRY_PAUSE / 2), Step::Wait);
         assert_eq!(step(&mut tried, &wanted, &active("b"), now + RETRY_PAUSE), returns);
         assert_eq!(step(&mut tried, &wanted, &active("a"), now), Step::Wait);

@@ -76,23 +76,7 @@ pub fn still_refused(
 mod tests {
     use super::*;
     use crate::model::digest_prefix::DigestPrefix;
-    use crate::plugin::past::Event;
-
-    struct Entry(&'static str, Event);
-
-    impl Recorded for Entry {
-        fn digest(&self) -> Digest {
-            digest(self.0)
-        }
-
-        fn event(&self) -> Event {
-            self.1
-        }
-
-        fn fails(&self) -> bool {
-            false
-        }
-    }
+    use crate::plugin::past::{Entry, Event};
 
     /// Three components that were active, the last of which is `c`.
     const PAST: [Entry; 3] = [Entry("a", Event::Activated), Entry("b", Event::Activated), Entry("c", Event::Activated)];

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! Wanted (the spec) ─┐
-//! Seen   (the host) ─┼▶ next, once a second ─▶ Step ─▶ the host takes it
+//! Seen   (the host) ─┼▶ next, once a second ─▶ Step ─▶ the host does it
 //! Attempts           ┘
 //! the source offers a component ─▶ Stage ─▶ Offer ─▶ loaded ─▶ Examination ─▶ Verdict ─▶ refused, canary, active
 //! a definition, a verdict, a command ─▶ Stage ─▶ which work begins, goes on or ends
@@ -24,15 +24,15 @@
 //! | a canary, and `spec.rollout` has another share | `Share` |
 //! | else | `Wait` |
 //!
-//! Something happens, whether or not work is in progress, [`Stage::next`](stage::Stage::next). `-` means that the work
-//! goes on; `offer` means that the source's component is offered again:
+//! Something happens, whether or not work is in progress, [`Stage::next`](stage::Stage::next). `offer` means that the
+//! source's component is offered again; `waits` means that it is not looked at until the work has ended:
 //!
 //! ```text
 //! event ▶              Offered       FileChanged     RollbackNeeded   RollbackAsked       Ended
 //! Idle                 Activating    Idle, offer     RollingBack      Returning           Idle
 //! Activating           Activating¹   Idle, offer     RollingBack²     Returning           Idle
-//! RollingBack          -, offer      -, offer        -                Returning           Idle
-//! Returning            -, offer      -, offer        -, remembered    -, refused          Idle³
+//! RollingBack          waits         waits           waits            Returning           Idle
+//! Returning            waits         waits           waits            refused             Idle³
 //! ```
 //!
 //! ¹ The newer component replaces the one that was being activated. ² That one is offered again after the rollback.

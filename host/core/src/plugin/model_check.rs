@@ -345,7 +345,12 @@ impl World {
                 (self.active, self.canary) = (None, None);
                 self.offer_again();
             }
-            Step::Promote(_) => self.canary.take().into_iter().for_each(|(canary, _)| self.publish(canary)),
+            Step::Promote(_) => {
+                self.canary.take().into_iter().for_each(|(canary, _)| self.publish(canary));
+                if self.offered != self.active {
+                    self.offer_again();
+                }
+            }
             Step::EndCanary(_) => {
                 self.canary = None;
                 self.offer_again();
@@ -358,7 +363,9 @@ impl World {
                 self.step(stage::Event::RollbackAsked);
                 self.work = Some(Work::Return { to: name(to), by_command: false });
             }
-            Step::FailReturn(why) => self.fail_return(&why, start),
+            Step::FailReturn(why) => {
+                wanted.revision.into_iter().for_each(|named| self.tried.failed(named, why.clone(), start));
+            }
             Step::Approve(digest) => {
                 self.note(name(digest), Event::Approved);
                 self.used = self.approve;
@@ -370,11 +377,6 @@ impl World {
             Step::Share(Share::Namespaces(_)) => unreachable!("no such share is modelled"),
             Step::Wait => {}
         }
-    }
-
-    fn fail_return(&mut self, why: &str, start: Instant) {
-        let revision = self.revision.map(|name| prefix(name).hex()).unwrap_or_default();
-        self.tried.failed(&revision, why, start);
     }
 
     fn command(&mut self) {
@@ -410,6 +412,7 @@ impl World {
             Work::RollBackCanary if self.canary.is_none() => Err(false),
             Work::RollBackCanary => {
                 self.roll_back_canary();
+                self.refused = newer.map_or(self.refused, |newer| Some((newer, true)));
                 self.roll_back_newer(newer, None);
                 Ok(())
             }
@@ -417,7 +420,9 @@ impl World {
         self.step(stage::Event::Ended { succeeded: done.is_ok() });
         match work {
             Work::Return { by_command: false, .. } if done.is_ok() => self.offer_again(),
-            Work::Return { by_command: false, .. } => self.fail_return("it does not load", start),
+            Work::Return { to, by_command: false } => {
+                self.tried.failed(prefix(to), "it does not load".to_owned(), start)
+            }
             Work::Return { to, by_command: true } if done.is_ok() => self.returned_by_command(&before, to, newer),
             _ => {}
         }
@@ -594,30 +599,37 @@ fn broken(before: &World, happens: Happens, after: &World, start: Instant) -> Op
         let by_command = matches!(before.work, Some(Work::Return { .. }));
         by_command || before.revision == Some(name)
     };
-    let is_compared = || {
-        let restored = || earlier::restored(&before.past, digest(DESTRUCTIVE), |_| true);
-        before.active.is_some() || restored().is_some_and(|restored| before.is_available(restored))
+    // Whatever is chosen to be active again at a start, something is, unless the component that is offered was active.
+    let can_be_restored = |name| {
+        let targets = || past::rollback_targets(&before.past, Some(digest(name)));
+        past::current(&before.past) != Some(digest(name)) && targets().into_iter().any(|one| before.is_available(one))
     };
+    let is_compared = |name| before.active.is_some() || can_be_restored(name);
     let was_approved = |name| past::was_approved(&after.past, digest(name));
     let is_new = |name| before.work == Some(Work::Activate(name)) && past::current(&before.past) != Some(digest(name));
     let rolled_back = |name| past::standing(&before.past, digest(name)) == Standing::RolledBack;
     let ticks = matches!(happens, Happens::Tick { .. });
     let late = happens == Happens::Tick { late: true };
     let approves_again = || {
-        let step = before.next(late, start);
-        ticks && before.runs && before.used.is_some_and(|used| step == Step::Approve(digest(used)))
+        let approves = |used| before.next(late, start) == Step::Approve(digest(used));
+        ticks && before.runs && before.used.is_some_and(approves)
     };
     let has_ended = matches!(happens, Happens::Ends(_)) && after.work.is_none();
     let replaced = Some(Work::Activate(after.source));
     [
         (before.active.is_some() && after.active.is_none() && !ends_by(), "the last good one stays"),
         (
-            begins(&|name| name == DESTRUCTIVE && !was_approved(name)) && is_compared(),
+            begins(&|name| name == DESTRUCTIVE && !was_approved(name) && is_compared(name)),
             "nothing that requires approval decides unapproved",
         ),
         (
             before.is_shadow && begins(&|name| is_new(name) && !past::is_approved(&before.past, digest(name))),
             "in the mode Shadow nothing takes over unapproved",
+        ),
+        (
+            before.rollout.is_some()
+                && after.active.is_some_and(|name| is_new(name) && !by_admin(name) && is_compared(name)),
+            "with spec.rollout a new component is a canary first",
         ),
         (begins(&|name| rolled_back(name) && !by_admin(name)), "what was rolled back stays inactive"),
         (approves_again(), "an approval counts once"),
@@ -628,6 +640,7 @@ fn broken(before: &World, happens: Happens, after: &World, start: Instant) -> Op
         ((after.stage == Stage::Idle) != after.work.is_none(), "a stage has work"),
         (canary(after).is_some() && [None, canary(after)].contains(&after.active), "a canary is beside another"),
         (is_stuck(after, start), "every state has a next step"),
+        (is_forgotten(after), "what the source has is activated, refused or offered again"),
         (!is_removable(after), "a removed plugin ends"),
     ]
     .into_iter()
@@ -648,6 +661,13 @@ fn is_stuck(world: &World, start: Instant) -> bool {
     is_idle && !is_served && could_serve() && world.next(true, start) == Step::Wait
 }
 
+/// Returns whether the component that the source has is neither active nor refused, and nothing will offer it.
+fn is_forgotten(world: &World) -> bool {
+    let is_idle = world.runs && world.work.is_none() && !world.is_offer_due;
+    let known = [world.active, world.canary.map(|(canary, _)| canary), world.refused.map(|(refused, _)| refused)];
+    is_idle && !known.contains(&Some(world.source))
+}
+
 /// Returns whether a plugin that is to be removed ends within a few steps, or goes on serving until its parents are gone.
 fn is_removable(world: &World) -> bool {
     if world.removal.is_none() || world.is_gone {
@@ -665,8 +685,11 @@ fn is_removable(world: &World) -> bool {
 fn beginnings() -> Vec<Vec<Happens>> {
     let offered = |name| vec![Happens::SourceHas(name), Happens::SourceIsRead, Happens::Ends(Outcome::Good)];
     let activated = offered(GOOD);
+    let approval = [Happens::Approve(Some(DESTRUCTIVE)), Happens::Tick { late: false }, Happens::SourceIsRead];
+    let rollback = [Happens::Ends(Outcome::Good), Happens::ActiveDoesWorse, Happens::Ends(Outcome::Good)];
     vec![
         Vec::new(),
+        [&activated[..], &offered(DESTRUCTIVE), &approval, &rollback].concat(),
         [&activated[..], &[Happens::ActiveDoesWorse, Happens::Ends(Outcome::Good)]].concat(),
         [&activated[..], &offered(DESTRUCTIVE)].concat(),
         [&[Happens::Rollout(Some(10))], &activated[..]].concat(),

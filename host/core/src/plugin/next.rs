@@ -80,93 +80,263 @@ mod tests {
     use crate::plugin::wanted::Rollout;
 
     const TIME: Duration = Duration::from_secs(60);
-    const PERCENT: Share = Share::Percent(10);
+    const SHARE: Share = Share::Percent(10);
+    const OTHER_SHARE: Share = Share::Percent(20);
+
+    const ELSEWHERE: Step = Step::Promote("the host that works for the plugin has activated it");
+    const NAMED: Step = Step::Promote("spec.revision names it");
+    const OTHER_IS_NAMED: Step = Step::EndCanary("spec.revision names another revision");
+    const NO_ROLLOUT: Step = Step::Promote("spec.rollout is gone");
+    const TIME_IS_OVER: Step = Step::Promote("its time is over, and it did no worse than the active one");
+
+    /// A sentence about what is wanted and seen, and the step that follows.
+    type Row<'a> = (&'a str, Wanted, Seen, Step);
 
     fn digest(text: &str) -> Digest {
         Digest::of(text.as_bytes())
     }
 
-    fn named(text: &str) -> Option<DigestPrefix> {
-        digest(text).full().parse().ok()
+    fn prefix(text: &str) -> DigestPrefix {
+        digest(text).full().parse().unwrap()
     }
 
-    fn rolled_out(share: Share) -> Wanted {
-        Wanted { rollout: Some(Rollout { share, duration: TIME }), ..Wanted::default() }
+    fn nothing() -> Wanted {
+        Wanted::default()
     }
 
-    /// Returns a plugin with the active revision `a` and the canary `c`, which has decided for so long.
-    fn with_canary(lasted: Duration) -> Seen {
-        let progress = Progress { lasted, parents: 3, has_decided: true, is_called: true, is_paused: false };
-        let canary = Canary { digest: digest("c"), share: PERCENT, is_active_elsewhere: false, progress };
-        Seen { canary: Some(canary), ..active() }
+    fn rollout(share: Share) -> Wanted {
+        Wanted { rollout: Some(Rollout { share, duration: TIME }), ..nothing() }
     }
 
+    fn naming(text: &str) -> Wanted {
+        Wanted { revision: Some(prefix(text)), ..nothing() }
+    }
+
+    fn approving(text: &str) -> Wanted {
+        Wanted { approve: Some(prefix(text)), ..nothing() }
+    }
+
+    /// Returns a plugin with the active revision `a`, which the source has.
     fn active() -> Seen {
         Seen { active: Some(digest("a")), offered: Some(digest("a")), ..Seen::default() }
     }
 
-    fn step(wanted: &Wanted, seen: &Seen) -> Step {
-        next(wanted, seen, &Attempts::default(), Instant::now())
+    /// Returns a plugin with the active revision `a` and the canary `c`, which has decided for so long.
+    fn canary(lasted: Duration) -> Seen {
+        let progress = Progress { lasted, parents: 3, has_decided: true, is_called: true, is_paused: false };
+        let canary = Canary { digest: digest("c"), share: SHARE, is_active_elsewhere: false, progress };
+        Seen { canary: Some(canary), ..active() }
     }
 
-    #[test]
-    fn an_active_revision_that_verify_refuses_is_retired_unless_a_fetched_component_is_due() {
-        let refused = Seen { is_unaccepted: true, ..with_canary(TIME) };
-        assert_eq!(step(&Wanted::default(), &refused), Step::Retire);
-        let due = Seen { is_offer_due: true, canary: None, ..refused };
-        assert_eq!(step(&Wanted::default(), &due), Step::Wait);
+    /// Returns a plugin with a canary whose time is over, and of which this is true, too.
+    fn old(change: impl Fn(&mut Canary)) -> Seen {
+        let mut seen = canary(TIME);
+        seen.canary.iter_mut().for_each(change);
+        seen
     }
 
-    #[test]
-    fn an_administrators_settings_take_precedence_over_the_time_of_a_canary() {
-        let (young, old) = (with_canary(TIME / 2), with_canary(TIME));
-        let promotes =
-            |step, why: &str| assert!(matches!(&step, Step::Promote(found) if found.contains(why)), "{step:?}");
-        assert_eq!(step(&rolled_out(PERCENT), &young), Step::Wait);
-        promotes(step(&rolled_out(PERCENT), &old), "time is over");
-        let other = Share::Percent(20);
-        assert_eq!(step(&rolled_out(other.clone()), &old), Step::Share(other), "its new parents meet it first");
-        promotes(step(&Wanted::default(), &young), "spec.rollout is gone");
-        promotes(step(&Wanted { revision: named("c"), ..rolled_out(PERCENT) }, &young), "spec.revision names it");
-        for seen in [young, old] {
-            let ended = step(&Wanted { revision: named("a"), ..rolled_out(PERCENT) }, &seen);
-            assert!(matches!(ended, Step::EndCanary(why) if why.contains("another")), "{ended:?}");
+    fn elsewhere() -> Seen {
+        old(|canary| canary.is_active_elsewhere = true)
+    }
+
+    /// Returns a plugin without an active revision, whose source cannot be fetched.
+    fn unfetched() -> Seen {
+        Seen { lacks_source: true, ..Seen::default() }
+    }
+
+    /// Returns a plugin that was searched for the revision `n`, and had it or not.
+    fn searched(has_it: bool) -> Seen {
+        let named = if has_it { Ok(digest("n")) } else { Err("it is not kept".to_owned()) };
+        Seen { named: Some(named), ..active() }
+    }
+
+    /// Returns a plugin whose component `w` can be approved.
+    fn waiting(was_approved: bool) -> Seen {
+        Seen { waiting: Some(Waiting { digest: digest("w"), was_approved }), ..active() }
+    }
+
+    fn fails() -> Step {
+        Step::FailReturn("it is not kept".to_owned())
+    }
+
+    fn returns() -> Step {
+        Step::Return(digest("n"))
+    }
+
+    fn approves() -> Step {
+        Step::Approve(digest("w"))
+    }
+
+    fn check<const N: usize>(rows: [Row<'_>; N]) {
+        check_after(&Attempts::default(), Instant::now(), rows);
+    }
+
+    fn check_after<const N: usize>(tried: &Attempts, now: Instant, rows: [Row<'_>; N]) {
+        for (sentence, wanted, seen, step) in rows {
+            assert_eq!(next(&wanted, &seen, tried, now), step, "{sentence}: {wanted:?}, {seen:?}");
         }
     }
 
     #[test]
-    fn a_canary_that_another_host_has_activated_is_promoted_whatever_is_wanted() {
-        let mut seen = with_canary(Duration::ZERO);
-        seen.canary.iter_mut().for_each(|canary| canary.is_active_elsewhere = true);
-        let wanted = Wanted { revision: named("a"), ..rolled_out(PERCENT) };
-        assert!(matches!(step(&wanted, &seen), Step::Promote(why) if why.contains("the host")));
+    fn an_active_revision_that_verify_refuses_is_retired() {
+        let refused = |seen| Seen { is_unaccepted: true, ..seen };
+        let due = |seen| Seen { is_offer_due: true, ..seen };
+        check([
+            ("verify refuses the active revision", nothing(), refused(active()), Step::Retire),
+            ("verify accepts it", nothing(), active(), Step::Wait),
+            ("verify refuses a revision, and none is active", nothing(), refused(Seen::default()), Step::Wait),
+            ("a fetched component is due, and is verified beside it", nothing(), due(refused(active())), Step::Wait),
+            ("there is a canary, too, which is active elsewhere", nothing(), refused(elsewhere()), Step::Retire),
+            ("there is a canary, and a component is due", nothing(), due(refused(canary(TIME))), NO_ROLLOUT),
+            ("another revision is named", naming("n"), refused(searched(true)), Step::Retire),
+            ("another component is approved", approving("w"), refused(waiting(false)), Step::Retire),
+        ]);
     }
 
     #[test]
-    fn the_last_good_revision_is_activated_while_none_is_active_and_the_source_is_out_of_reach() {
-        let lacking = Seen { lacks_source: true, ..Seen::default() };
-        assert_eq!(step(&Wanted::default(), &lacking), Step::FallBack);
-        assert_eq!(step(&Wanted::default(), &Seen { active: Some(digest("a")), ..lacking }), Step::Wait);
-        assert_eq!(step(&Wanted::default(), &Seen::default()), Step::Wait);
+    fn a_canary_is_promoted_once_its_time_is_over() {
+        let young = || canary(TIME - Duration::from_millis(1));
+        let without_parents =
+            |has_decided| old(move |canary| (canary.progress.parents, canary.progress.has_decided) = (0, has_decided));
+        check([
+            ("its time is over", rollout(SHARE), canary(TIME), TIME_IS_OVER),
+            ("its time is not over", rollout(SHARE), young(), Step::Wait),
+            ("the plugin is paused", rollout(SHARE), old(|canary| canary.progress.is_paused = true), Step::Wait),
+            ("its circuit is open", rollout(SHARE), old(|canary| canary.progress.is_called = false), Step::Wait),
+            ("it has not decided", rollout(SHARE), old(|canary| canary.progress.has_decided = false), Step::Wait),
+            ("it has no parents to decide about", rollout(SHARE), without_parents(false), TIME_IS_OVER),
+            ("it is to have other parents first", rollout(OTHER_SHARE), canary(TIME), Step::Share(OTHER_SHARE)),
+            ("there is no canary", rollout(SHARE), active(), Step::Wait),
+        ]);
     }
 
     #[test]
-    fn the_named_revision_is_activated_or_the_reason_against_it_reported_once_the_source_was_read() {
-        let wanted = Wanted { revision: named("b"), ..Wanted::default() };
-        let is = |named| Seen { named: Some(named), ..active() };
-        let unknown = || Err("no such revision".to_owned());
-        assert_eq!(step(&wanted, &is(Ok(digest("b")))), Step::Return(digest("b")));
-        assert_eq!(step(&wanted, &is(unknown())), Step::FailReturn("no such revision".to_owned()));
-        assert_eq!(step(&wanted, &Seen { offered: None, ..is(unknown()) }), Step::Wait, "the source may have it");
-        let active = Wanted { revision: named("a"), ..Wanted::default() };
-        assert_eq!(step(&active, &is(Ok(digest("a")))), Step::Wait);
+    fn a_canary_ends_at_once_by_what_an_administrator_or_another_host_has_done() {
+        let naming = |text| Wanted { revision: Some(prefix(text)), ..rollout(SHARE) };
+        let young = || canary(Duration::ZERO);
+        check([
+            ("spec.rollout is gone", nothing(), young(), NO_ROLLOUT),
+            ("spec.rollout is there", rollout(SHARE), young(), Step::Wait),
+            ("spec.revision names it", naming("c"), young(), NAMED),
+            ("spec.revision names it, without spec.rollout", self::naming("c"), young(), NAMED),
+            ("spec.revision names the active one", naming("a"), young(), OTHER_IS_NAMED),
+            ("spec.revision names the active one, and its time is over", naming("a"), canary(TIME), OTHER_IS_NAMED),
+            ("spec.revision names another, without spec.rollout", self::naming("n"), young(), OTHER_IS_NAMED),
+            ("another host has activated it", rollout(SHARE), elsewhere(), ELSEWHERE),
+            (
+                "another host has activated it, and another share is wanted",
+                rollout(OTHER_SHARE),
+                elsewhere(),
+                ELSEWHERE,
+            ),
+            ("another host has activated it, and another revision is named", naming("a"), elsewhere(), ELSEWHERE),
+        ]);
     }
 
     #[test]
-    fn an_approval_comes_before_another_share_of_the_canary() {
-        let wanted = Wanted { approve: named("w"), ..rolled_out(Share::Percent(20)) };
-        let waiting = Some(Waiting { digest: digest("w"), was_approved: false });
-        assert_eq!(step(&wanted, &Seen { waiting, ..with_canary(TIME) }), Step::Approve(digest("w")));
-        assert_eq!(step(&wanted, &with_canary(TIME)), Step::Share(Share::Percent(20)));
+    fn the_last_good_revision_is_activated_while_none_is_active_and_the_source_cannot_be_fetched() {
+        let named = || Seen { named: Some(Ok(digest("n"))), ..unfetched() };
+        check([
+            ("none is active, and the source cannot be fetched", nothing(), unfetched(), Step::FallBack),
+            ("one is active", nothing(), Seen { lacks_source: true, ..active() }, Step::Wait),
+            ("the source can be fetched", nothing(), Seen::default(), Step::Wait),
+            ("spec.revision names one, which comes first then", naming("n"), named(), Step::FallBack),
+        ]);
+        let (mut tried, start) = (Attempts::default(), Instant::now());
+        tried.note(&nothing(), &unfetched(), &Step::FallBack, start);
+        let late = start + Duration::from_secs(60);
+        check_after(&tried, late, [("it was tried a minute ago", nothing(), unfetched(), Step::FallBack)]);
+        let early = late - Duration::from_millis(1);
+        check_after(
+            &tried,
+            early,
+            [
+                ("it was tried less than a minute ago", nothing(), unfetched(), Step::Wait),
+                ("it was tried just now, and one is named", naming("n"), named(), returns()),
+            ],
+        );
+    }
+
+    #[test]
+    fn the_named_revision_is_activated_or_the_reason_against_it_reported() {
+        let unread = |seen| Seen { offered: None, ..seen };
+        check([
+            ("the named revision is known", naming("n"), searched(true), returns()),
+            ("it is known, and the source was not read", naming("n"), unread(searched(true)), returns()),
+            ("none is active", naming("n"), Seen { active: None, ..searched(true) }, returns()),
+            ("it is active", naming("a"), searched(true), Step::Wait),
+            ("none is named", nothing(), searched(true), Step::Wait),
+            ("it is not known", naming("n"), searched(false), fails()),
+            ("the source was not read, and may have it", naming("n"), unread(searched(false)), Step::Wait),
+            ("it was not searched for", naming("n"), active(), Step::Wait),
+        ]);
+    }
+
+    #[test]
+    fn a_revision_that_could_not_be_activated_is_tried_again_after_a_pause() {
+        let (mut tried, start) = (Attempts::default(), Instant::now());
+        tried.failed(prefix("n"), "it is gone".to_owned(), start);
+        let late = start + Duration::from_secs(30);
+        let early = late - Duration::from_millis(1);
+        check_after(&tried, late, [("it failed half a minute ago", naming("n"), searched(true), returns())]);
+        let both = Wanted { approve: Some(prefix("w")), ..naming("n") };
+        let seen = || Seen { waiting: waiting(false).waiting, ..searched(true) };
+        check_after(
+            &tried,
+            early,
+            [
+                ("it failed less than half a minute ago", naming("n"), searched(true), Step::Wait),
+                ("it failed just now, and is still not known", naming("n"), searched(false), Step::Wait),
+                ("another one failed just now", naming("m"), searched(true), returns()),
+                ("it failed just now, and another component is approved", both.clone(), seen(), approves()),
+            ],
+        );
+        check([("none failed, and another component is approved", both, seen(), returns())]);
+    }
+
+    #[test]
+    fn the_component_that_waits_is_approved_once() {
+        let canary = |was_approved| Seen { canary: canary(TIME).canary, ..waiting(was_approved) };
+        let both = || Wanted { approve: Some(prefix("w")), ..rollout(OTHER_SHARE) };
+        check([
+            ("spec.approve names the component that waits", approving("w"), waiting(false), approves()),
+            ("spec.approve names another one", approving("v"), waiting(false), Step::Wait),
+            ("spec.approve is absent", nothing(), waiting(false), Step::Wait),
+            ("nothing waits", approving("w"), active(), Step::Wait),
+            ("it was approved before the host started, maybe by this value", approving("w"), waiting(true), Step::Wait),
+            ("the canary is to have another share, too", both(), canary(false), approves()),
+            (
+                "it was approved before, and the canary is to have another share",
+                both(),
+                canary(true),
+                Step::Share(OTHER_SHARE),
+            ),
+        ]);
+        let mut tried = Attempts::default();
+        tried.note(&approving("w"), &waiting(false), &approves(), Instant::now());
+        let other_form = format!("sha256:{}", digest("w").full()).parse().ok();
+        check_after(
+            &tried,
+            Instant::now(),
+            [
+                ("this value was acted upon", approving("w"), waiting(true), Step::Wait),
+                ("this value was acted upon, and not recorded", approving("w"), waiting(false), Step::Wait),
+                ("another value was", Wanted { approve: other_form, ..nothing() }, waiting(true), approves()),
+            ],
+        );
+        tried.note(&nothing(), &waiting(true), &Step::Wait, Instant::now());
+        let again = ("spec.approve was absent since", approving("w"), waiting(true), approves());
+        check_after(&tried, Instant::now(), [again]);
+    }
+
+    #[test]
+    fn the_canary_decides_for_the_share_that_is_wanted() {
+        let young = || canary(Duration::ZERO);
+        check([
+            ("another share is wanted", rollout(OTHER_SHARE), young(), Step::Share(OTHER_SHARE)),
+            ("it has that share", rollout(SHARE), young(), Step::Wait),
+            ("there is no canary", rollout(OTHER_SHARE), active(), Step::Wait),
+            ("nothing is wanted or seen", nothing(), Seen::default(), Step::Wait),
+        ]);
     }
 }

@@ -90,7 +90,7 @@ impl Next {
 }
 
 impl Stage {
-    /// Returns whether files are read: not during a rollback, which a changed file must not cancel.
+    /// Returns whether files are read and verdicts taken: not during a rollback, which a changed file must not cancel.
     pub fn takes_files(&self) -> bool {
         matches!(self, Self::Idle | Self::Activating)
     }
@@ -102,12 +102,8 @@ impl Stage {
             (Self::Idle | Self::Activating, Event::FileChanged) => Next::idle().and_offers(),
             (Self::Idle, Event::RollbackNeeded(verdict)) => Next::begins(Self::RollingBack(verdict)),
             (Self::Activating, Event::RollbackNeeded(verdict)) => Next::begins(Self::RollingBack(verdict)).and_offers(),
-            (Self::Returning(interrupted), Event::RollbackNeeded(verdict)) => Next {
-                offers: interrupted == Interrupted::Activation,
-                ..Next::continues(Self::Returning(Interrupted::Rollback(verdict)))
-            },
-            (rolling @ Self::RollingBack(_), Event::RollbackNeeded(_)) => Next::continues(rolling),
-            (stage, Event::Offered | Event::FileChanged) => Next::continues(stage).and_offers(),
+            // They wait until the rollback has ended.
+            (stage, Event::Offered | Event::FileChanged | Event::RollbackNeeded(_)) => Next::continues(stage),
             (Self::Idle, Event::RollbackAsked) => Next::begins(Self::Returning(Interrupted::Nothing)),
             (Self::Activating, Event::RollbackAsked) => Next::begins(Self::Returning(Interrupted::Activation)),
             (Self::RollingBack(verdict), Event::RollbackAsked) => {
@@ -171,6 +167,7 @@ mod tests {
     #[test]
     fn each_event_in_each_stage_has_its_outcome() {
         let idle = "Stops: idle";
+        let waits = |stage: &'static str, asked, failed| [stage, stage, stage, asked, idle, failed];
         let expected: [[&str; 6]; 6] = [
             ["Begins: activating", "Stops: idle, offer", "Begins: rolling back new", "Begins: returning", idle, idle],
             [
@@ -181,38 +178,14 @@ mod tests {
                 idle,
                 idle,
             ],
-            [
-                "Continues: rolling back old, offer",
-                "Continues: rolling back old, offer",
-                "Continues: rolling back old",
-                "Begins: returning, then rollback old",
-                idle,
-                idle,
-            ],
-            [
-                "Continues: returning, offer",
-                "Continues: returning, offer",
-                "Continues: returning, then rollback new",
-                "Refuses: returning",
-                idle,
-                idle,
-            ],
-            [
-                "Continues: returning, then activation, offer",
-                "Continues: returning, then activation, offer",
-                "Continues: returning, then rollback new, offer",
-                "Refuses: returning, then activation",
-                idle,
-                "Stops: idle, offer",
-            ],
-            [
-                "Continues: returning, then rollback old, offer",
-                "Continues: returning, then rollback old, offer",
-                "Continues: returning, then rollback new",
+            waits("Continues: rolling back old", "Begins: returning, then rollback old", idle),
+            waits("Continues: returning", "Refuses: returning", idle),
+            waits("Continues: returning, then activation", "Refuses: returning, then activation", "Stops: idle, offer"),
+            waits(
+                "Continues: returning, then rollback old",
                 "Refuses: returning, then rollback old",
-                idle,
                 "Begins: rolling back old",
-            ],
+            ),
         ];
         for (stage, expected) in stages().into_iter().zip(expected) {
             let found = events().map(|event| formatted(stage.clone().next(event)));
@@ -236,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn files_wait_for_a_rollback() {
+    fn files_and_verdicts_wait_for_a_rollback() {
         let waits: Vec<bool> = stages().iter().map(|stage| !stage.takes_files()).collect();
         assert_eq!(waits, [false, false, true, true, true, true]);
     }

@@ -172,23 +172,7 @@ impl<'a> Loaded<'a> {
 mod tests {
     use super::*;
     use crate::flow::canary::Share;
-    use crate::plugin::past::Event;
-
-    struct Entry(&'static str, Event);
-
-    impl Recorded for Entry {
-        fn digest(&self) -> Digest {
-            digest(self.0)
-        }
-
-        fn event(&self) -> Event {
-            self.1
-        }
-
-        fn fails(&self) -> bool {
-            self.1 == Event::ApprovalRequired
-        }
-    }
+    use crate::plugin::past::{Entry, Event};
 
     const RETURN: Start<'_> = Start::Return("by command");
     const ACTIVE: [Entry; 1] = [Entry("a", Event::Activated)];

@@ -65,7 +65,7 @@ struct Driver {
     /// What was tried for `spec.approve`, `spec.revision` and a missing source.
     tried: Attempts,
     /// The revision that is being activated because `spec.revision` names it.
-    returning: Option<String>,
+    returning: Option<DigestPrefix>,
 }
 
 /// The work of a stage.
@@ -180,8 +180,10 @@ impl Driver {
     fn end(&mut self, done: Result<(), String>) {
         self.work = None;
         self.step(Event::Ended { succeeded: done.is_ok() });
-        if let Some(revision) = self.returning.take() {
-            self.returned(&revision, done.as_ref().err());
+        match (self.returning.take(), &done) {
+            (Some(named), Err(why)) => self.fail_return(named, why.clone()),
+            (Some(_), Ok(())) => self.component.offer_again(),
+            (None, _) => {}
         }
         if let Some(reply) = self.rollback_caller.take() {
             self.reply(reply, done);
@@ -243,14 +245,16 @@ impl Driver {
         self.tried.note(&wanted, &seen, &step, now);
         match step {
             Step::Retire => return self.retire(),
-            Step::Promote(why) => return self.plugin.promote_canary(why).await,
+            Step::Promote(why) => return self.promote_canary(why).await,
             Step::EndCanary(why) => {
                 self.plugin.end_canary(why);
                 return self.component.offer_again();
             }
             Step::FallBack => return self.activate_without_source(),
             Step::Return(digest) => self.return_to(digest, &wanted),
-            Step::FailReturn(why) => self.returned(&named(&wanted), Some(&why)),
+            Step::FailReturn(why) => {
+                wanted.revision.iter().for_each(|named| self.fail_return(named.clone(), why.clone()))
+            }
             Step::Approve(digest) => self.approve(digest, &wanted).await,
             Step::Share(share) => self.plugin.change_share(share),
             Step::Wait => {}
@@ -288,6 +292,15 @@ impl Driver {
         self.component.offer_again();
     }
 
+    /// Activates the canary. A newer component in the source was refused beside the revision before it, so it is offered
+    /// again: otherwise it would no longer be shown as refused, and could not be approved.
+    async fn promote_canary(&mut self, why: &str) {
+        self.plugin.promote_canary(why).await;
+        if self.is_worth_another_try() {
+            self.component.offer_again();
+        }
+    }
+
     /// Begins to activate the last good revision, as it would be without a restart.
     fn activate_without_source(&mut self) {
         if self.step(Event::Offered) == Work::Begins {
@@ -323,19 +336,14 @@ impl Driver {
         if self.step(Event::RollbackAsked) == Work::Begins {
             let plugin = self.plugin.clone();
             self.begin(plugin.return_to(digest).boxed());
-            self.returning = Some(named(wanted));
+            self.returning = wanted.revision.clone();
         }
     }
 
-    /// Notes the outcome of activating the revision that `spec.revision` names.
-    fn returned(&mut self, revision: &str, failed: Option<&String>) {
-        match failed {
-            None => self.component.offer_again(),
-            Some(why) => {
-                tracing::warn!(revision, "the revision that spec.revision names cannot be activated: {why}");
-                self.tried.failed(revision, why, std::time::Instant::now());
-            }
-        }
+    /// Notes that the revision that `spec.revision` names could not be activated.
+    fn fail_return(&mut self, named: DigestPrefix, why: String) {
+        tracing::warn!(revision = named.hex(), "the revision that spec.revision names cannot be activated: {why}");
+        self.tried.failed(named, why, std::time::Instant::now());
     }
 
     async fn carry_out(&mut self, Request { command, reply }: Request) {
@@ -433,11 +441,6 @@ impl Driver {
         // The caller may have gone.
         drop(reply.send(done.map(|()| self.plugin.status())));
     }
-}
-
-/// Returns the digits that `spec.revision` has.
-fn named(wanted: &Wanted) -> String {
-    wanted.revision.as_ref().map(DigestPrefix::hex).unwrap_or_default()
 }
 
 /// Waits for the end of the work; for ever if there is no work.
