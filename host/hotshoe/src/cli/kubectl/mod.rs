@@ -66,7 +66,7 @@ enum Verb {
     Approve {
         /// The name of the Plugin
         plugin: String,
-        /// The digest of the component, or its first 8 digits or more [default: the one that waits]
+        /// The beginning of the component's digest [default: the one that waits]
         digest: Option<DigestPrefix>,
     },
     /// Activate an earlier revision or end the canary, and have no other activated until `follow` (spec.revision)
@@ -79,8 +79,8 @@ enum Verb {
     Rollback {
         /// The name of the Plugin
         plugin: String,
-        /// The digest of the revision, or its first 8 digits or more [default: with a canary the active one, else the
-        /// one that was active before]
+        /// The beginning of the revision's digest [default: with a canary the active one, else the one that was active
+        /// before]
         digest: Option<DigestPrefix>,
     },
     /// Activate what the source has, after a rollback (removes spec.revision)
@@ -182,7 +182,7 @@ mod tests {
         for verb in ["approve", "rollback"] {
             let parsed = |digest: &str| KubectlCli::try_parse_from([NAME, verb, "memcached", digest]).map(drop);
             assert!(parsed("sha256:40A26925").is_ok() && parsed(&"4".repeat(64)).is_ok(), "{verb}");
-            for wrong in ["40a2692", "latest", "sha256:", &"4".repeat(65)] {
+            for wrong in ["40a269g", "latest", "sha256:", &"4".repeat(65)] {
                 assert_eq!(parsed(wrong).unwrap_err().exit_code(), 2, "{verb} {wrong}");
             }
         }
