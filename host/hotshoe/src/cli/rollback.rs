@@ -31,7 +31,7 @@ impl Args {
     /// When no host answers, or there is no earlier component.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let status = super::runtime()?.block_on(self.plugin.ask(AdminVerb::Rollback, self.to.as_ref()))?;
-        self.plugin.output.print(&status, || Ok(reload::decides(&read(&status)?)))?;
+        self.plugin.output.print(&status, || Ok(reload::decides_with(&read(&status)?)))?;
         Ok(ExitCode::SUCCESS)
     }
 }

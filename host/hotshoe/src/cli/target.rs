@@ -17,7 +17,7 @@ use hotshoe_core::model::sanitize::clean;
 use hotshoe_operator::rollout::status::InProgress;
 
 /// How often progress is polled.
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// The maximum length of a progress line, in bytes: it may contain names that the component chose.
 const MAX_PROGRESS_BYTES: usize = 1_000;
 

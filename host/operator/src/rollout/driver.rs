@@ -198,7 +198,8 @@ impl Driver {
         self.plugin.state.set(|state| &mut state.is_source_unread, true);
         let applied = self.plugin.apply_definition(offered).await;
         let config = self.plugin.plugin();
-        self.plugin.state.set(|state| &mut state.is_source_unread, config.component != before.component);
+        let is_unread = config.component != before.component || applied == Applied::Control;
+        self.plugin.state.set(|state| &mut state.is_source_unread, is_unread);
         match applied {
             Applied::Nothing => {}
             Applied::Control => self.controls_changed(),

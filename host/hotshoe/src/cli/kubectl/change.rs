@@ -5,25 +5,32 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use serde_json::{Value, json};
 
-use crate::cli::kubectl::objects::Objects;
+use crate::cli::kubectl::objects::{Objects, can_be_approved};
+use crate::cli::kubectl::wait::{Asked, Wait};
 use crate::cli::terminal;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::digest_prefix::DigestPrefix;
 use hotshoe_core::plugin::meant::{Approval, Known, Refused, Rollback};
 use hotshoe_operator::config::plugin_resource::PluginStatus;
 use hotshoe_operator::rollout::history::{Entry, History};
-use hotshoe_sandbox::error::Reason;
 
-pub(super) async fn approve(objects: &Objects, plugin: &str, named: Option<DigestPrefix>) -> anyhow::Result<ExitCode> {
+pub(super) async fn approve(
+    objects: &Objects,
+    plugin: &str,
+    named: Option<DigestPrefix>,
+    wait: &Wait,
+) -> anyhow::Result<ExitCode> {
     let object = objects.get(plugin).await?;
-    let approval = meant(&PluginStatus::of(&object), |known| known.approval(named.as_ref()));
+    let status = PluginStatus::of(&object);
+    let approval = meant(&status, |known| known.approval(named.as_ref()));
     let Approval { digest, waits } = approval.map_err(|why| anyhow!("{plugin}: {why}"))?;
     let before = object.pointer("/spec/approve").and_then(Value::as_str);
-    objects.patch(plugin, json!({ "approve": another_form(digest, before) })).await?;
-    done(match waits {
-        true => format!("{plugin}: {digest} is approved"),
-        false => format!("{plugin}: {digest} is approved, and is activated once its source has it"),
-    })
+    let patched = objects.patch(plugin, json!({ "approve": another_form(digest, before) })).await?;
+    if !waits {
+        return done(format!("{plugin}: {digest} is approved, and is activated once its source has it"));
+    }
+    let text = format!("{plugin}: {digest} is approved");
+    wait.end(objects, patched, Asked::Approval(digest, Box::new(status)), text).await
 }
 
 /// Finds out which component an administrator means, by the status of the object.
@@ -31,7 +38,7 @@ fn meant<T>(status: &PluginStatus, find: impl FnOnce(&Known<'_, Entry>) -> T) ->
     let digest = |text: &str| text.parse().ok();
     let refused = status.pending.as_ref().map(|pending| Refused {
         digest: pending.digest.as_deref().and_then(digest),
-        can_be_approved: serde_json::from_value(json!(pending.reason)).is_ok_and(Reason::can_be_approved),
+        can_be_approved: can_be_approved(pending),
         why: format!("{}: {}", pending.reason, pending.message),
     });
     find(&Known {
@@ -53,22 +60,24 @@ pub(super) async fn roll_back(
     objects: &Objects,
     plugin: &str,
     named: Option<DigestPrefix>,
+    wait: &Wait,
 ) -> anyhow::Result<ExitCode> {
     let status = PluginStatus::of(&objects.get(plugin).await?);
     // The host alone knows what it keeps and by whom it is signed. The status says so if that revision is not available.
     let rollback = meant(&status, |known| known.rollback(named.as_ref(), |_| true, |_| true));
     let Rollback { to, ended } = rollback.map_err(|why| anyhow!("{plugin}: {why}"))?;
-    objects.patch(plugin, json!({ "revision": to })).await?;
+    let patched = objects.patch(plugin, json!({ "revision": to })).await?;
     let until = format!("until `kubectl hotshoe follow {plugin}`");
-    done(match ended {
+    let text = match ended {
         None => format!("{plugin}: {to} is to be active, and no other {until}"),
         Some(canary) => format!("{plugin}: the canary {canary} ends; {to} stays active, and no other begins {until}"),
-    })
+    };
+    wait.end(objects, patched, Asked::Rollback(to), text).await
 }
 
-pub(super) async fn follow(objects: &Objects, plugin: &str) -> anyhow::Result<ExitCode> {
-    objects.patch(plugin, json!({ "revision": null })).await?;
-    done(format!("{plugin}: the component of its source is to be active"))
+pub(super) async fn follow(objects: &Objects, plugin: &str, wait: &Wait) -> anyhow::Result<ExitCode> {
+    let patched = objects.patch(plugin, json!({ "revision": null })).await?;
+    wait.end(objects, patched, Asked::Follow, format!("{plugin}: the component of its source is to be active")).await
 }
 
 pub(super) async fn pause(objects: &Objects, plugin: &str, paused: bool) -> anyhow::Result<ExitCode> {
