@@ -18,8 +18,6 @@ const WITHOUT_SOURCE_PAUSE: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Attempts {
     approved: Approved,
-    /// The value of `spec.approve` that was not carried out, and why.
-    not_approved: Option<(DigestPrefix, String)>,
     /// The value of `spec.revision` that could not be carried out, when, and why.
     failed: Option<(DigestPrefix, Instant, String)>,
     /// When the last good revision was last activated because the source cannot be fetched.
@@ -90,11 +88,6 @@ impl Attempts {
         self.failed = Some((named, now, why));
     }
 
-    /// Notes that a component could not be approved, and why.
-    pub fn not_approved(&mut self, approve: DigestPrefix, why: String) {
-        self.not_approved = Some((approve, why));
-    }
-
     /// Returns why `spec.revision` or `spec.approve` is not carried out; none once it is, or once the administrator
     /// wants something else. `is_known` says whether the plugin has or had a component of this digest.
     pub fn failure(
@@ -109,15 +102,11 @@ impl Attempts {
         if let Some((failed, _, why)) = failed {
             return Some(format!("spec.revision {}: {why}", failed.hex()));
         }
-        let approve = wanted.approve.as_ref()?;
-        match self.not_approved.as_ref().filter(|(failed, _)| failed == approve) {
-            Some((_, why)) => Some(why.clone()),
-            None if is_known(approve) => None,
-            None => Some(format!(
-                "spec.approve {}: the plugin has no component of this digest; status.pending names the one that waits",
-                approve.hex()
-            )),
-        }
+        let approve = wanted.approve.as_ref().filter(|approve| !is_known(approve))?;
+        Some(format!(
+            "spec.approve {}: the plugin has no component of this digest; status.pending names the one that waits",
+            approve.hex()
+        ))
     }
 }
 
@@ -208,13 +197,11 @@ mod tests {
 
     #[test]
     fn an_approval_of_a_component_that_is_not_known_fails() {
-        let (mut tried, wanted) = (Attempts::default(), approving("b"));
+        let (tried, wanted) = (Attempts::default(), approving("b"));
         assert_eq!(tried.failure(&wanted, None, |_| true), None);
         let why = tried.failure(&wanted, None, |_| false).unwrap();
         assert!(why.starts_with(&format!("spec.approve {}: ", digest("b").full())), "{why}");
-        tried.not_approved(prefix("b"), "it asks for Secrets".to_owned());
-        assert_eq!(tried.failure(&wanted, None, |_| true).as_deref(), Some("it asks for Secrets"));
-        assert_eq!(tried.failure(&Wanted::default(), None, |_| true), None);
+        assert_eq!(tried.failure(&Wanted::default(), None, |_| false), None);
     }
 
     #[test]

@@ -62,7 +62,8 @@
 //!
 //! An [`earlier`] revision follows: at a start the last one that was active, so that another component is verified
 //! beside it; while none is active, the one that `spec.revision` names, or else the last good one; on a rollback the
-//! last good one. Its object is being deleted: [`removal`].
+//! last good one. An approval or a rollback names a component, or none: [`meant`]. Its object is being deleted:
+//! [`removal`].
 //!
 //! The state of a plugin:
 //!
@@ -77,6 +78,7 @@
 
 pub mod attempts;
 pub mod earlier;
+pub mod meant;
 pub mod next;
 pub mod offer;
 pub mod past;

@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use crate::cli::host_client::read;
 use crate::cli::reload;
-use crate::cli::target;
 use crate::cli::target::OnePlugin;
 use crate::server::verb::AdminVerb;
 use hotshoe_core::model::digest::Digest;
+use hotshoe_core::model::digest_prefix::DigestPrefix;
 use hotshoe_operator::rollout::status::PluginStatus;
 
 /// Activate a component that requires approval, or was rolled back
@@ -21,8 +21,7 @@ pub struct Args {
     #[command(flatten)]
     plugin: OnePlugin,
     /// The beginning of the component's digest; no other component is approved then
-    #[arg(value_parser = target::digest)]
-    digest: Option<String>,
+    digest: Option<DigestPrefix>,
 }
 
 impl Args {
@@ -31,7 +30,7 @@ impl Args {
     /// # Errors
     /// When no host answers, nothing requires approval, or another component than the named one becomes active.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let status = super::runtime()?.block_on(self.plugin.ask(AdminVerb::Approve, self.digest.as_deref()))?;
+        let status = super::runtime()?.block_on(self.plugin.ask(AdminVerb::Approve, self.digest.as_ref()))?;
         let code = reload::print(&status, self.plugin.output)?;
         if let Some(wanted) = &self.digest {
             ensure_active(wanted, &read(&status)?)?;
@@ -41,16 +40,12 @@ impl Args {
 }
 
 /// Fails if another component than the wanted one is active: the file may have changed before the approval.
-fn ensure_active(wanted: &str, plugin: &PluginStatus) -> anyhow::Result<()> {
-    let wanted = wanted.strip_prefix("sha256:").unwrap_or(wanted).to_ascii_lowercase();
-    let is_wanted = |digest: &Digest| digest.begins(&wanted);
+fn ensure_active(wanted: &DigestPrefix, plugin: &PluginStatus) -> anyhow::Result<()> {
     // An approved component may be the canary first.
-    let is_canary = plugin.canary.as_ref().is_some_and(|canary| canary.digest.starts_with(&wanted));
-    let Some(active) = plugin.digest.filter(|digest| plugin.refused.is_none() && !is_canary && !is_wanted(digest))
-    else {
-        return Ok(());
-    };
-    anyhow::bail!("the file does not hold {wanted} any more; {} decides with {active}", plugin.name)
+    let is_canary = plugin.canary.as_ref().is_some_and(|canary| canary.digest.starts_with(&wanted.hex()));
+    let is_other = |digest: &Digest| plugin.refused.is_none() && !is_canary && !wanted.is_of(*digest);
+    let Some(active) = plugin.digest.filter(is_other) else { return Ok(()) };
+    anyhow::bail!("the file does not hold {} any more; {} decides with {active}", wanted.hex(), plugin.name)
 }
 
 #[cfg(test)]
@@ -67,8 +62,8 @@ mod tests {
             "breaker": { "state": "closed", "strikes": 0 }, "watches": []
         });
         let plugin = read(&status).unwrap();
-        assert!(ensure_active("sha256:3F3f", &plugin).is_ok());
-        let error = ensure_active("3f2a", &plugin).unwrap_err().to_string();
+        assert!(ensure_active(&"sha256:3F3f".parse().unwrap(), &plugin).is_ok());
+        let error = ensure_active(&"3f2a".parse().unwrap(), &plugin).unwrap_err().to_string();
         assert!(error.contains("the file does not hold 3f2a any more; memcached decides with 3f3f"), "{error}");
     }
 }

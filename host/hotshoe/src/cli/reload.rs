@@ -10,6 +10,8 @@ use crate::cli::target::OnePlugin;
 use crate::cli::terminal;
 use crate::cli::terminal::Output;
 use crate::server::verb::AdminVerb;
+use hotshoe_core::model::digest::Digest;
+use hotshoe_operator::config::plugin_resource::CanaryStatus;
 use hotshoe_operator::reconcile::slot::RefusedComponent;
 use hotshoe_operator::rollout::status::PluginStatus;
 
@@ -44,7 +46,7 @@ impl Args {
 pub(super) fn print(status: &Value, output: Output) -> anyhow::Result<ExitCode> {
     let plugin = read(status)?;
     let is_active = report(&plugin);
-    output.print(status, || Ok(if is_active { decides(&plugin) } else { String::new() }))?;
+    output.print(status, || Ok(if is_active { decides_with(&plugin) } else { String::new() }))?;
     Ok(if is_active { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -55,11 +57,7 @@ fn report(plugin: &PluginStatus) -> bool {
         terminal::note(format_args!("plugin.yaml is rejected, and the last valid one stays in effect: {why}"));
     }
     if let Some(RefusedComponent { digest, reason, message }) = &plugin.refused {
-        terminal::note(format_args!("not activated: {}: {reason}: {message}", or_dash(*digest)));
-        match plugin.digest {
-            Some(digest) => terminal::note(format_args!("{} stays on {digest}", plugin.name)),
-            None => terminal::note(format_args!("{} has no active component", plugin.name)),
-        }
+        note_refusal(&plugin.name, plugin.digest, &format!("{}: {reason}: {message}", or_dash(*digest)));
         return false;
     }
     if file_refused.is_some() {
@@ -72,11 +70,30 @@ fn report(plugin: &PluginStatus) -> bool {
     plugin.digest.is_some()
 }
 
+/// Reports why a component is not activated, and which one stays active.
+pub(super) fn note_refusal(plugin: &str, active: Option<Digest>, why: &str) {
+    terminal::note(format_args!("not activated: {why}"));
+    match active {
+        Some(active) => terminal::note(format_args!("{plugin} stays on {active}")),
+        None => terminal::note(format_args!("{plugin} has no active component")),
+    }
+}
+
 /// Names the active component, and its canary.
-pub(super) fn decides(plugin: &PluginStatus) -> String {
-    let version = plugin.version.as_deref().unwrap_or("-");
-    let canary = plugin.canary.as_ref().map(|canary| format!("{canary}\n")).unwrap_or_default();
-    format!("{} decides with {} (version {version})\n{canary}", plugin.name, or_dash(plugin.digest))
+pub(super) fn decides(
+    plugin: &str,
+    active: Option<Digest>,
+    version: Option<&str>,
+    canary: Option<&CanaryStatus>,
+) -> String {
+    let version = version.unwrap_or("-");
+    let canary = canary.map(|canary| format!("{canary}\n")).unwrap_or_default();
+    format!("{plugin} decides with {} (version {version})\n{canary}", or_dash(active))
+}
+
+/// Names the component by which a plugin decides.
+pub(super) fn decides_with(plugin: &PluginStatus) -> String {
+    decides(&plugin.name, plugin.digest, plugin.version.as_deref(), plugin.canary.as_ref())
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use crate::cli::host_client::read;
 use crate::cli::reload;
-use crate::cli::target;
 use crate::cli::target::OnePlugin;
 use crate::server::verb::AdminVerb;
+use hotshoe_core::model::digest_prefix::DigestPrefix;
 
 /// Activate an earlier component again
 #[derive(clap::Args, Debug)]
@@ -20,8 +20,8 @@ pub struct Args {
     #[command(flatten)]
     plugin: OnePlugin,
     /// The beginning of the component's digest [default: the one that was active before]
-    #[arg(long, value_name = "DIGEST", value_parser = target::digest)]
-    to: Option<String>,
+    #[arg(long, value_name = "DIGEST")]
+    to: Option<DigestPrefix>,
 }
 
 impl Args {
@@ -30,8 +30,8 @@ impl Args {
     /// # Errors
     /// When no host answers, or there is no earlier component.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let status = super::runtime()?.block_on(self.plugin.ask(AdminVerb::Rollback, self.to.as_deref()))?;
-        self.plugin.output.print(&status, || Ok(reload::decides(&read(&status)?)))?;
+        let status = super::runtime()?.block_on(self.plugin.ask(AdminVerb::Rollback, self.to.as_ref()))?;
+        self.plugin.output.print(&status, || Ok(reload::decides_with(&read(&status)?)))?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -20,6 +20,7 @@ use crate::server::about::About;
 use crate::server::readiness;
 use crate::server::verb::AdminVerb;
 use hotshoe_cluster::lease_status::LeaseStatus;
+use hotshoe_core::model::digest_prefix::DigestPrefix;
 use hotshoe_operator::rollout::dry_run::{Line, NotRun, ShadowPermit};
 use hotshoe_operator::rollout::managed_plugin::AdminCommand;
 use hotshoe_operator::rollout::status::PluginStatus;
@@ -109,16 +110,28 @@ struct Revision {
     digest: Option<String>,
 }
 
+impl Revision {
+    fn named(&self) -> Result<Option<DigestPrefix>, &'static str> {
+        self.digest.as_deref().map(str::parse).transpose()
+    }
+}
+
 async fn reload(about: State<About>, name: Path<String>) -> Response {
     carry_out(about, name, AdminCommand::Reload).await
 }
 
 async fn roll_back(about: State<About>, name: Path<String>, Query(to): Query<Revision>) -> Response {
-    carry_out(about, name, AdminCommand::RollBack(to.digest)).await
+    match to.named() {
+        Ok(to) => carry_out(about, name, AdminCommand::RollBack(to)).await,
+        Err(why) => problem(StatusCode::BAD_REQUEST, why.to_owned()),
+    }
 }
 
 async fn approve(about: State<About>, name: Path<String>, Query(which): Query<Revision>) -> Response {
-    carry_out(about, name, AdminCommand::Approve(which.digest)).await
+    match which.named() {
+        Ok(which) => carry_out(about, name, AdminCommand::Approve(which)).await,
+        Err(why) => problem(StatusCode::BAD_REQUEST, why.to_owned()),
+    }
 }
 
 async fn history(State(about): State<About>, Path(name): Path<String>) -> Response {

@@ -1,5 +1,7 @@
 //! The paths of the admin commands: the server routes them, and the command line requests them.
 
+use hotshoe_core::model::digest_prefix::DigestPrefix;
+
 /// An admin command about one plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdminVerb {
@@ -32,12 +34,8 @@ impl AdminVerb {
     }
 
     /// Returns the path of the command for a plugin, and optionally for one of its revisions.
-    pub fn path(self, plugin: &str, digest: Option<&str>) -> String {
-        let digits = |digest: &str| {
-            let digits = digest.strip_prefix("sha256:").unwrap_or(digest);
-            digits.chars().filter(char::is_ascii_alphanumeric).collect::<String>()
-        };
-        let query = digest.map(|digest| format!("?digest={}", digits(digest))).unwrap_or_default();
+    pub fn path(self, plugin: &str, digest: Option<&DigestPrefix>) -> String {
+        let query = digest.map(|digest| format!("?digest={}", digest.hex())).unwrap_or_default();
         format!("/{}/{plugin}{query}", self.as_str())
     }
 }
@@ -48,9 +46,8 @@ mod tests {
 
     #[test]
     fn the_path_has_only_the_digits_of_a_digest() {
-        let rollback = |digest| AdminVerb::Rollback.path("memcached", Some(digest));
-        assert_eq!(rollback("sha256:3f2a91c0"), "/rollback/memcached?digest=3f2a91c0");
-        assert_eq!(rollback("3f2a&x=1"), "/rollback/memcached?digest=3f2ax1");
+        let digest = "sha256:3F2A91C0".parse().unwrap();
+        assert_eq!(AdminVerb::Rollback.path("memcached", Some(&digest)), "/rollback/memcached?digest=3f2a91c0");
         assert_eq!(AdminVerb::Reload.path("memcached", None), "/reload/memcached");
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn take(spec: &mut PluginSpec) -> anyhow::Result<Wanted> {
             .map_err(|error| anyhow!("spec.rollout.{error}"))?,
     };
     for (key, digest) in [("approve", &wanted.approve), ("revision", &wanted.revision)] {
-        let is_valid = digest.as_ref().is_none_or(DigestPrefix::is_valid);
+        let is_valid = digest.as_ref().is_none_or(DigestPrefix::is_lasting);
         ensure!(is_valid, "spec.{key} is no digest; 8 to 64 hexadecimal digits are wanted, as the status has them");
     }
     Ok(wanted)

@@ -42,7 +42,7 @@ impl Running {
         }
         let plugin = self.plugin.clone();
         let follow = async move {
-            let command = AdminCommand::RollBack(Some(earlier.full()));
+            let command = AdminCommand::RollBack(Some(earlier.into()));
             if let Some(Err(why)) = plugin.carry_out(command).await {
                 tracing::warn!(
                     "the rollback by the host that works for the plugin cannot be followed: {why}; \

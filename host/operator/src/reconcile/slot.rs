@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::sanitize;
+use hotshoe_core::plugin::meant::Refused;
 use hotshoe_sandbox::error::{LoadError, Reason};
 
 /// The maximum length of the message of a refusal, in bytes. The message may contain names that the component chose.
@@ -36,6 +37,13 @@ impl RefusedComponent {
     /// Returns whether `hotshoe approve` can activate the component anyway.
     pub fn can_be_approved(&self) -> bool {
         self.reason.can_be_approved()
+    }
+}
+
+impl From<RefusedComponent> for Refused {
+    fn from(refused: RefusedComponent) -> Self {
+        let can_be_approved = refused.can_be_approved();
+        Self { digest: refused.digest, can_be_approved, why: format!("{}: {}", refused.reason, refused.message) }
     }
 }
 

@@ -200,7 +200,8 @@ impl Driver {
         self.plugin.state.set(|state| &mut state.is_source_unread, true);
         let applied = self.plugin.apply_definition(offered).await;
         let config = self.plugin.plugin();
-        self.plugin.state.set(|state| &mut state.is_source_unread, config.component != before.component);
+        let is_unread = config.component != before.component || applied == Applied::Control;
+        self.plugin.state.set(|state| &mut state.is_source_unread, is_unread);
         match applied {
             Applied::Nothing => {}
             Applied::Control => self.controls_changed(),
@@ -255,7 +256,7 @@ impl Driver {
             Step::FailReturn(why) => {
                 wanted.revision.iter().for_each(|named| self.fail_return(named.clone(), why.clone()))
             }
-            Step::Approve(digest) => self.approve(digest, &wanted).await,
+            Step::Approve(digest) => self.approve(digest).await,
             Step::Share(share) => self.plugin.change_share(share),
             Step::Wait => {}
         }
@@ -280,7 +281,7 @@ impl Driver {
             lacks_source: is_failing && !self.component.path().exists(),
             canary: plugin.canary_seen(),
             waiting: waiting.map(|digest| Waiting { digest, was_approved: plugin.history().was_approved(digest) }),
-            named: named.map(|named| plugin.earlier(Some(&named.hex()))),
+            named: named.map(|named| plugin.meant(|known| known.was_active(named))),
         }
     }
 
@@ -308,13 +309,10 @@ impl Driver {
         }
     }
 
-    async fn approve(&mut self, digest: Digest, wanted: &Wanted) {
-        match self.plugin.approve(Some(&digest.full())).await {
-            Ok(()) => self.component.offer_again(),
-            Err(why) => {
-                wanted.approve.iter().for_each(|approve| self.tried.not_approved(approve.clone(), why.clone()));
-            }
-        }
+    /// Approves the component that waits, which the source offers again.
+    async fn approve(&mut self, digest: Digest) {
+        self.plugin.approve(digest).await;
+        self.component.offer_again();
     }
 
     /// Returns whether the plugin has or had a component of this digest, or may have one once its source was read.
@@ -350,10 +348,10 @@ impl Driver {
         // Callers that have gone must not pile up while a file is being written for ever.
         self.callers.retain(|reply| !reply.is_closed());
         match command {
-            AdminCommand::RollBack(to) => self.roll_back(to.as_deref(), reply),
-            AdminCommand::Approve(digest) => match self.plugin.approve(digest.as_deref()).await {
-                Ok(()) => {
-                    self.component.offer_again();
+            AdminCommand::RollBack(named) => self.roll_back(named.as_ref(), reply),
+            AdminCommand::Approve(named) => match self.plugin.approval(named.as_ref()) {
+                Ok(digest) => {
+                    self.approve(digest).await;
                     self.callers.push(reply);
                 }
                 Err(why) => self.reply(reply, Err(why)),
@@ -382,42 +380,21 @@ impl Driver {
     }
 
     /// Begins a rollback by command. A rollback that is not possible interrupts nothing.
-    fn roll_back(&mut self, to: Option<&str>, reply: Reply) {
-        if self.is_about_canary(to) {
-            return self.roll_back_canary(reply);
-        }
-        let earlier = match self.plugin.earlier(to) {
-            Ok(earlier) => earlier,
+    fn roll_back(&mut self, named: Option<&DigestPrefix>, reply: Reply) {
+        let rollback = match self.plugin.rollback(named) {
+            Ok(rollback) => rollback,
             Err(why) => return self.reply(reply, Err(why)),
         };
-        match self.step(Event::RollbackAsked) {
-            Work::Begins => {
-                let newer = self.stage == Stage::Returning(Interrupted::Activation);
-                let plugin = self.plugin.clone();
-                self.begin(plugin.roll_back_to(earlier, self.component.offered(), newer).boxed());
-                self.rollback_caller = Some(reply);
-            }
-            _ => self.reply(reply, Err("another rollback is under way; try again in a moment".to_owned())),
+        if self.step(Event::RollbackAsked) != Work::Begins {
+            return self.reply(reply, Err("another rollback is under way; try again in a moment".to_owned()));
         }
-    }
-
-    /// Returns whether a rollback concerns the canary alone, and leaves the active revision in place.
-    fn is_about_canary(&self, to: Option<&str>) -> bool {
-        let controller = &self.plugin.controller;
-        let is_active = |to: &str| controller.active().is_some_and(|active| active.revision.digest().begins(to));
-        controller.canary.current().is_some() && to.is_none_or(is_active)
-    }
-
-    fn roll_back_canary(&mut self, reply: Reply) {
-        match self.step(Event::RollbackAsked) {
-            Work::Begins => {
-                let newer = self.stage == Stage::Returning(Interrupted::Activation);
-                let plugin = self.plugin.clone();
-                self.begin(plugin.roll_back_canary_by_command(self.component.offered(), newer).boxed());
-                self.rollback_caller = Some(reply);
-            }
-            _ => self.reply(reply, Err("another rollback is under way; try again in a moment".to_owned())),
-        }
+        let newer = self.stage == Stage::Returning(Interrupted::Activation);
+        let (plugin, offered) = (self.plugin.clone(), self.component.offered());
+        self.begin(match rollback.ended {
+            Some(_) => plugin.roll_back_canary_by_command(offered, newer).boxed(),
+            None => plugin.roll_back_to(rollback.to, offered, newer).boxed(),
+        });
+        self.rollback_caller = Some(reply);
     }
 
     /// Returns whether the component that was offered last is not active: the reason of its refusal may have passed.

@@ -24,6 +24,7 @@ use hotshoe_cluster::pull_secret;
 use hotshoe_core::check::provenance::SignatureRule;
 use hotshoe_core::flow::backoff::doubled;
 use hotshoe_core::model::digest::Digest;
+use hotshoe_core::plugin::meant::NOT_KEPT;
 use hotshoe_platform::candidate::Candidate;
 use hotshoe_platform::safe_file;
 use hotshoe_registry::{Access, Credentials, ImageRef, Pull, RegistryError};
@@ -34,10 +35,6 @@ const FIRST_BACKOFF: Duration = Duration::from_secs(5);
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 /// The pause before a component of a ConfigMap that could not be stored is read again.
 const STORE_RETRY_PAUSE: Duration = Duration::from_secs(30);
-
-/// Why a component that was active cannot be activated again.
-pub(crate) const NOT_KEPT: &str =
-    "it is not kept any more; build it again and reload it (`hotshoe history` shows what is kept)";
 
 /// The reason where a component has no signature.
 const UNSIGNED: &str = "SignatureMissing";

@@ -27,6 +27,7 @@ use hotshoe_cluster::watch::Watches;
 use hotshoe_core::check::grant;
 use hotshoe_core::check::memory_share::Account;
 use hotshoe_core::model::digest::Digest;
+use hotshoe_core::model::digest_prefix::DigestPrefix;
 use hotshoe_platform::spans;
 use hotshoe_registry::Puller;
 use hotshoe_sandbox::compile::Compiler;
@@ -88,9 +89,9 @@ pub enum AdminCommand {
     /// Activate the component that the plugin's file holds now.
     Reload,
     /// Activate an earlier revision: the one whose digest begins with this prefix, or else the last good one.
-    RollBack(Option<String>),
+    RollBack(Option<DigestPrefix>),
     /// Activate the component that requires approval or was rolled back, if its digest begins with this prefix.
-    Approve(Option<String>),
+    Approve(Option<DigestPrefix>),
 }
 
 /// An admin command and the channel for its result.

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tracing::Instrument;
 
 use crate::reconcile::slot::RefusedComponent;
-use crate::rollout::fetch::{NOT_KEPT, image_to_pull_again, pull_again};
-use crate::rollout::history::{Event, History};
+use crate::rollout::fetch::{image_to_pull_again, pull_again};
+use crate::rollout::history::{Entry, Event, History};
 use crate::rollout::install::needs_approval;
 use crate::rollout::managed_plugin::ManagedPlugin;
 use crate::rollout::views::Views;
@@ -19,8 +19,10 @@ use hotshoe_cluster::shared_watch::Viewer;
 use hotshoe_core::flow::circuit::State;
 use hotshoe_core::flow::probation::RollbackVerdict;
 use hotshoe_core::model::digest::Digest;
+use hotshoe_core::model::digest_prefix::DigestPrefix;
 use hotshoe_core::model::kind::Key;
 use hotshoe_core::plugin::earlier::{self, StillRefused};
+use hotshoe_core::plugin::meant::{Approval, Known, Refused, Rollback};
 use hotshoe_core::plugin::takeover::Start;
 use hotshoe_platform::candidate::Candidate;
 use hotshoe_sandbox::code_cache::Purpose;
@@ -161,24 +163,38 @@ impl ManagedPlugin {
         }
     }
 
-    /// Returns the revision whose digest begins with `to`, or else the last good one before the active one.
+    /// Finds out which component an administrator means.
+    pub(crate) fn meant<T>(&self, find: impl FnOnce(&Known<'_, Entry>) -> T) -> T {
+        let (history, active) = (self.history(), self.controller.active());
+        find(&Known {
+            past: history.entries(),
+            active: active.map(|active| active.revision.digest()),
+            canary: self.controller.canary.current().map(|canary| canary.digest()),
+            refused: self.refused().map(Refused::from),
+        })
+    }
+
+    /// Returns the rollback that a command means.
     ///
     /// # Errors
-    /// Why there is no such revision to roll back to.
-    pub(crate) fn earlier(&self, to: Option<&str>) -> Result<Digest, String> {
-        let present = self.controller.active().map(|active| active.revision.digest());
-        let earlier = match to {
-            Some(prefix) => self.history().find_activated(prefix)?,
-            None => {
-                let is_accepted = |digest| self.is_accepted(digest);
-                let before = earlier::before_active(self.history().entries(), present, is_accepted);
-                last_available(&before, |earlier| self.is_available(earlier))?
-            }
-        };
-        if present == Some(earlier) {
-            return Err(format!("{earlier} is active already"));
+    /// Why it is not possible.
+    pub(crate) fn rollback(&self, named: Option<&DigestPrefix>) -> Result<Rollback, String> {
+        let is_accepted = |digest| self.is_accepted(digest);
+        self.meant(|known| match known.rollback(named, is_accepted, |earlier| self.is_available(earlier))? {
+            Rollback { to, ended: None } if known.active == Some(to) => Err(format!("{to} is active already")),
+            rollback => Ok(rollback),
+        })
+    }
+
+    /// Returns the component that a command approves.
+    ///
+    /// # Errors
+    /// When no such component waits for an approval.
+    pub(crate) fn approval(&self, named: Option<&DigestPrefix>) -> Result<Digest, String> {
+        match self.meant(|known| known.approval(named))? {
+            Approval { digest, waits: true } => Ok(digest),
+            Approval { digest, .. } => Err(format!("{digest} waits for no approval; the source has another component")),
         }
-        Ok(earlier)
     }
 
     /// Returns whether a component that was active is kept, on the disk or in memory, or can be pulled again.
@@ -276,38 +292,11 @@ impl ManagedPlugin {
         self.note_refused(still_refused(&self.history(), offered, path, before));
     }
 
-    /// Approves the component that requires approval or was rolled back.
-    ///
-    /// # Errors
-    /// When there is no such component, its digest does not begin with `wanted`, or it was refused for a reason that an
-    /// approval cannot lift.
-    pub(crate) async fn approve(&self, wanted: Option<&str>) -> Result<(), String> {
-        let refused =
-            self.refused().ok_or("nothing waits for an approval; `hotshoe status` shows the active revision")?;
-        let digest = refused.digest.filter(|_| refused.can_be_approved());
-        let digest = digest.ok_or_else(|| {
-            let named = refused.digest.map_or_else(|| "the component".to_owned(), |digest| digest.to_string());
-            format!("{named} cannot be approved: {}: {}", refused.reason, refused.message)
-        })?;
-        let prefix = wanted.map(|wanted| wanted.strip_prefix("sha256:").unwrap_or(wanted).to_ascii_lowercase());
-        if let Some(prefix) = prefix.filter(|prefix| !digest.full().starts_with(prefix)) {
-            return Err(format!("{prefix} is not what waits for an approval; {digest} is"));
-        }
+    /// Approves a component that requires approval or was rolled back.
+    pub(crate) async fn approve(&self, digest: Digest) {
         self.remember(move |history| history.approve(digest)).await;
         tracing::info!(%digest, "the component was approved");
-        Ok(())
     }
-}
-
-/// Returns the first available of the revisions `before` the active one, which are ordered best first.
-fn last_available(before: &[Digest], is_available: impl Fn(Digest) -> bool) -> Result<Digest, String> {
-    let Some(last) = before.first() else {
-        return Err("there is no earlier revision to roll back to that was good; \
-                    `hotshoe history` shows what there was, and `--to DIGEST` rolls back to any that is kept"
-            .to_owned());
-    };
-    let available = before.iter().copied().find(|earlier| is_available(*earlier));
-    available.ok_or_else(|| format!("{last} cannot be activated: {NOT_KEPT}"))
 }
 
 /// Returns what is refused, and why, after a rollback from `left` to `target`.
@@ -378,15 +367,5 @@ mod tests {
         assert_eq!(refused_after(&history, Some("m"), ("c", "b"), lacking()), None, "another component was refused");
         let large = before(None, LoadError::TooLarge { size: 2, limit: 1 });
         assert_eq!(refused_after(&history, None, ("c", "b"), large), Some((None, Reason::ComponentTooLarge)));
-    }
-
-    #[test]
-    fn a_rollback_goes_to_the_last_revision_that_is_available() {
-        let before = ["c", "b", "a"].map(digest);
-        assert_eq!(last_available(&before, |_| true), Ok(digest("c")));
-        assert_eq!(last_available(&before, |earlier| earlier == digest("a")), Ok(digest("a")));
-        let gone = last_available(&before, |_| false).unwrap_err();
-        assert!(gone.contains(&digest("c").to_string()) && gone.contains("not kept any more"), "{gone}");
-        assert!(last_available(&[], |_| true).unwrap_err().contains("no earlier revision"));
     }
 }

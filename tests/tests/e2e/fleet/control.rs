@@ -48,7 +48,8 @@ fn in_shadow_mode_a_component_waits_for_an_approval_with_a_verdict() {
         let approve = |digest: &str| kubectl_hotshoe(&rig.scene, &["approve", &guest.name, short(digest)]);
         let (code, text) = approve(&first);
         assert!(code == Some(1) && text.contains(&format!("{} waits for an approval", short(&second))), "{text}");
-        assert_eq!(approve(&second).0, Some(0));
+        let (code, text) = approve(&second);
+        assert!(code == Some(0) && text.contains(&format!("decides with {}", short(&second))), "{text}");
         rig.until(&guest, "has the approved component", |object| digest(object) == second).await;
         // The next one waits again.
         guest.folder.put(&guests::reworded(guest.folder.original(), "0.1.0", "0.1.2"));
@@ -118,14 +119,50 @@ fn kubectl_hotshoe_shows_plugins_and_rolls_them_back() {
         let second = digest(&rig.until(&guest, "has the second", |object| digest(object) != first).await);
         let (code, text) = kubectl_hotshoe(&rig.scene, &["status", &guest.name]);
         assert!(code == Some(0) && text.contains(short(&second)) && text.contains("Ready"), "{text}");
-        let (code, text) = kubectl_hotshoe(&rig.scene, &["rollback", &guest.name]);
-        assert!(code == Some(0) && text.contains(short(&first)), "{text}");
+        let (code, text) = kubectl_hotshoe(&rig.scene, &["rollback", &guest.name, "--wait=false"]);
+        assert!(code == Some(0) && text.contains(&format!("{} is to be active", short(&first))), "{text}");
         rig.until(&guest, "has the first again", |object| digest(object) == first).await;
-        let (code, text) = kubectl_hotshoe(&rig.scene, &["follow", &guest.name]);
+        let (code, text) = kubectl_hotshoe(&rig.scene, &["follow", &guest.name, "--wait=false"]);
         assert!(code == Some(0), "{text}");
         rig.until(&guest, "has what its source has", |object| digest(object) == second).await;
         let (code, text) = kubectl_hotshoe(&rig.scene, &["status", "nothing-of-this-name"]);
         assert!(code == Some(1) && text.contains("nothing-of-this-name"), "{text}");
+    });
+}
+
+#[test]
+fn kubectl_hotshoe_waits_for_the_outcome_and_fails_with_its_reason() {
+    run(async {
+        let mut rig = Rig::new("outcome").await;
+        let guest = rig.memcached("outcome").await;
+        rig.apply(&guest).await;
+        let first = digest(&rig.until_ready(&guest).await);
+        put_another(&guest);
+        let second = digest(&rig.until(&guest, "has the second", |object| digest(object) != first).await);
+        let name = guest.name.clone();
+        let decides = |digest: &str| format!("{name} decides with {} (version ", short(digest));
+        // As few digits as distinguish the two.
+        let common = first.chars().zip(second.chars()).take_while(|(one, other)| one == other).count();
+        let few = first.get(..=common).expect("digits").to_uppercase();
+        let (code, text) = kubectl_hotshoe(&rig.scene, &["rollback", &guest.name, &few]);
+        assert!(code == Some(0) && text.contains(&decides(&first)), "{text}");
+        let pinned = rig.until(&guest, "has the first", |object| digest(object) == first).await;
+        assert_eq!(pinned["spec"]["revision"], first, "{pinned:#}");
+        let (code, text) = kubectl_hotshoe(&rig.scene, &["follow", &guest.name]);
+        assert!(code == Some(0) && text.contains(&decides(&second)), "{text}");
+        assert!(kubectl_hotshoe(&rig.scene, &["rollback", &guest.name, short(&first)]).1.contains(&decides(&first)));
+        guest.folder.put(b"no component");
+        rig.until(&guest, "sees what it does not activate", |object| {
+            let pending = &object["status"]["pending"];
+            pending["reason"] == "RevisionPinned" && pending["digest"] != second
+        })
+        .await;
+        let (code, text) = kubectl_hotshoe(&rig.scene, &["follow", &guest.name]);
+        assert!(code == Some(1) && text.contains("not activated: ") && text.contains("NotAComponent"), "{text}");
+        assert!(text.contains(&format!("stays on {}", short(&first))), "{text}");
+        rig.host.kill();
+        let (code, text) = kubectl_hotshoe(&rig.scene, &["rollback", &guest.name, &second, "--timeout", "2s"]);
+        assert!(code == Some(1) && text.contains("no host has seen the change yet"), "{text}");
     });
 }
 

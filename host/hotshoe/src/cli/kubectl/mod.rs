@@ -4,6 +4,7 @@
 mod change;
 mod objects;
 mod show;
+mod wait;
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -12,6 +13,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::cli::kubectl::objects::Objects;
+use crate::cli::kubectl::wait::Wait;
 use crate::cli::terminal::{self, Output};
 use hotshoe_cluster::client::{Cluster, ConnectOptions};
 use hotshoe_core::model::digest_prefix::DigestPrefix;
@@ -28,7 +30,8 @@ const NAME: &str = "kubectl-hotshoe";
     max_term_width = 100,
     after_help = "All but `status` change a Plugin object, as `kubectl patch` can as well, \
                   and need the rights to get and patch plugins.hotshoe.dev; `status` needs those to get and list \
-                  them. The host of the plugin then does what the object says, and `status` shows when that is done.\n\
+                  them. The host of the plugin then does what the object says; `approve`, `rollback` and `follow` wait for \
+                  that, unless `--wait=false` is given.\n\
                   \n\
                   Example: kubectl hotshoe status\n\
                   \n\
@@ -66,8 +69,10 @@ enum Verb {
     Approve {
         /// The name of the Plugin
         plugin: String,
-        /// The digest of the component, or its first 8 digits or more [default: the one that waits]
+        /// The beginning of the component's digest [default: the one that waits]
         digest: Option<DigestPrefix>,
+        #[command(flatten)]
+        wait: Wait,
     },
     /// Activate an earlier revision or end the canary, and have no other activated until `follow` (spec.revision)
     #[command(after_help = "Examples:\n  \
@@ -79,9 +84,11 @@ enum Verb {
     Rollback {
         /// The name of the Plugin
         plugin: String,
-        /// The digest of the revision, or its first 8 digits or more [default: with a canary the active one, else the
-        /// one that was active before]
+        /// The beginning of the revision's digest [default: with a canary the active one, else the one that was active
+        /// before]
         digest: Option<DigestPrefix>,
+        #[command(flatten)]
+        wait: Wait,
     },
     /// Activate what the source has, after a rollback (removes spec.revision)
     #[command(after_help = "Example: kubectl hotshoe follow memcached\n\
@@ -91,6 +98,8 @@ enum Verb {
     Follow {
         /// The name of the Plugin
         plugin: String,
+        #[command(flatten)]
+        wait: Wait,
     },
     /// Have nothing reconciled until `resume` (spec.paused)
     #[command(after_help = "Example: kubectl hotshoe pause memcached\n\
@@ -143,9 +152,9 @@ impl KubectlCli {
         match self.verb {
             Verb::Status { plugin: None, output } => show::all(&objects, output).await,
             Verb::Status { plugin: Some(plugin), output } => show::one(&objects, &plugin, output).await,
-            Verb::Approve { plugin, digest } => change::approve(&objects, &plugin, digest).await,
-            Verb::Rollback { plugin, digest } => change::roll_back(&objects, &plugin, digest).await,
-            Verb::Follow { plugin } => change::follow(&objects, &plugin).await,
+            Verb::Approve { plugin, digest, wait } => change::approve(&objects, &plugin, digest, &wait).await,
+            Verb::Rollback { plugin, digest, wait } => change::roll_back(&objects, &plugin, digest, &wait).await,
+            Verb::Follow { plugin, wait } => change::follow(&objects, &plugin, &wait).await,
             Verb::Pause { plugin } => change::pause(&objects, &plugin, true).await,
             Verb::Resume { plugin } => change::pause(&objects, &plugin, false).await,
             Verb::Shadow { plugin, off } => change::shadow(&objects, &plugin, !off).await,
@@ -182,7 +191,7 @@ mod tests {
         for verb in ["approve", "rollback"] {
             let parsed = |digest: &str| KubectlCli::try_parse_from([NAME, verb, "memcached", digest]).map(drop);
             assert!(parsed("sha256:40A26925").is_ok() && parsed(&"4".repeat(64)).is_ok(), "{verb}");
-            for wrong in ["40a2692", "latest", "sha256:", &"4".repeat(65)] {
+            for wrong in ["40a269g", "latest", "sha256:", &"4".repeat(65)] {
                 assert_eq!(parsed(wrong).unwrap_err().exit_code(), 2, "{verb} {wrong}");
             }
         }

@@ -7,12 +7,21 @@ use hotshoe_cluster::client::Cluster;
 use hotshoe_cluster::discovery::Resource;
 use hotshoe_cluster::plugin_object;
 use hotshoe_operator::config::manifest::KIND;
-use hotshoe_operator::config::plugin_resource::{GROUP, PLURAL, VERSION};
+use hotshoe_operator::config::plugin_resource::{GROUP, PLURAL, Pending, VERSION};
+use hotshoe_sandbox::error::Reason;
 
 /// The `Plugin` objects of a cluster.
 pub(super) struct Objects {
     cluster: Cluster,
     resource: Resource,
+}
+
+/// An object that was changed.
+pub(super) struct Patched<'a> {
+    /// Its name.
+    pub(super) plugin: &'a str,
+    /// The generation with the change, from which on the status is about it.
+    pub(super) generation: i64,
 }
 
 impl Objects {
@@ -31,9 +40,17 @@ impl Objects {
         Ok(list.get("items").and_then(Value::as_array).cloned().unwrap_or_default())
     }
 
-    pub(super) async fn patch(&self, name: &str, spec: Value) -> anyhow::Result<()> {
-        let patched = plugin_object::patch_spec(&self.cluster, &self.resource, name, &spec).await;
-        patched.with_context(|| format!("the Plugin {name} cannot be changed"))?;
-        Ok(())
+    /// Changes members of the spec.
+    pub(super) async fn patch<'a>(&self, plugin: &'a str, spec: Value) -> anyhow::Result<Patched<'a>> {
+        let patched = plugin_object::patch_spec(&self.cluster, &self.resource, plugin, &spec).await;
+        let patched = patched.with_context(|| format!("the Plugin {plugin} cannot be changed"))?;
+        let object: Value = serde_json::from_str(&patched).unwrap_or_default();
+        let generation = object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
+        Ok(Patched { plugin, generation })
     }
+}
+
+/// Returns whether an approval activates a component that is not activated.
+pub(super) fn can_be_approved(pending: &Pending) -> bool {
+    serde_json::from_value(pending.reason.as_str().into()).is_ok_and(Reason::can_be_approved)
 }

@@ -135,36 +135,6 @@ impl History {
     pub fn activated(&self) -> Vec<Digest> {
         past::activated(&self.entries)
     }
-
-    /// Returns the component that was active and whose digest begins with this prefix.
-    ///
-    /// # Errors
-    /// When no digest or more than one begins so, or when the component was never active.
-    pub fn find_activated(&self, prefix: &str) -> Result<Digest, String> {
-        let digest = self.find(prefix)?;
-        match self.activated().contains(&digest) {
-            true => Ok(digest),
-            false => Err(format!(
-                "{digest} was never active, so it cannot be rolled back to; `hotshoe approve` activates a component that requires approval"
-            )),
-        }
-    }
-
-    fn find(&self, prefix: &str) -> Result<Digest, String> {
-        let prefix = prefix.strip_prefix("sha256:").unwrap_or(prefix).to_ascii_lowercase();
-        if prefix.is_empty() {
-            return Err("no digest is given, or one without digits; `hotshoe history` lists them".to_owned());
-        }
-        let mut found: Vec<Digest> = self.entries.iter().map(|entry| entry.digest).collect();
-        found.sort_unstable();
-        found.dedup();
-        found.retain(|digest| digest.full().starts_with(&prefix));
-        match *found.as_slice() {
-            [digest] => Ok(digest),
-            [] => Err(format!("no revision's digest begins with {prefix:?}; `hotshoe history` lists them")),
-            _ => Err(format!("more than one revision's digest begins with {prefix:?}; give more of it")),
-        }
-    }
 }
 
 /// Returns whether an entry says that a component was rolled back, or approved since.
@@ -300,29 +270,5 @@ mod tests {
         history.note(digest("a"), "1", Event::RolledBack, "it traps");
         history.refuse(digest("a"), "NotGranted: it asks for Secrets");
         assert!(history.rolled_back(digest("a")).is_some() && history.rollback_targets(None).is_empty());
-    }
-
-    #[test]
-    fn a_component_that_was_never_active_is_not_rolled_back_to() {
-        let mut history = History::default();
-        activate(&mut history, "a");
-        history.require_approval(digest("b"), "2", "it would delete much", false);
-        assert_eq!(history.find_activated(&digest("a").to_string()), Ok(digest("a")));
-        let why = history.find_activated(&digest("b").to_string()).unwrap_err();
-        assert!(why.contains("never active") && why.contains("approve"), "{why}");
-        for empty in ["", "sha256:"] {
-            assert!(history.find_activated(empty).unwrap_err().contains("digits"));
-        }
-    }
-
-    #[test]
-    fn a_revision_is_named_by_the_beginning_of_its_digest() {
-        let mut history = History::default();
-        activate(&mut history, "a");
-        activate(&mut history, "b");
-        assert_eq!(history.find(&digest("a").to_string()), Ok(digest("a")));
-        assert_eq!(history.find(&format!("sha256:{}", digest("b").full())), Ok(digest("b")));
-        assert!(history.find("").is_err());
-        assert!(history.find("zz").unwrap_err().contains("no revision"));
     }
 }
