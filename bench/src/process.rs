@@ -6,11 +6,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use serde::Serialize;
 
 /// Clock ticks a second in `/proc`: the same on every Linux that Rust runs on.
 const TICKS: f64 = 100.0;
 /// The time without use of the processor after which a process is idle.
 const IDLE_TIME: Duration = Duration::from_millis(1500);
+/// The time that an idle process gets to give memory back: a host does so when no plugin was called for ten seconds.
+const REST_TIME: Duration = Duration::from_secs(20);
 /// How often to check whether a process is idle.
 const MAX_CHECKS: u32 = 40;
 
@@ -22,10 +25,14 @@ pub struct Process {
 }
 
 /// Memory in megabytes (10⁶ bytes).
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Memory {
     /// Resident memory with shared pages, as `ps` shows it.
     pub rss: f64,
+    /// What the process alone has of that: its heap and stacks.
+    pub private: f64,
+    /// Pages of files that are mapped: the text of the program, and compiled code of plugins.
+    pub files: f64,
     /// Resident memory with a proportional part of shared pages.
     pub pss: f64,
     /// The maximum of the resident memory so far.
@@ -81,7 +88,14 @@ impl Process {
     pub fn memory(&self) -> Result<Memory> {
         let status = fs::read_to_string(self.proc("status")).context("the subject has ended")?;
         let rollup = fs::read_to_string(self.proc("smaps_rollup"))?;
-        Ok(Memory { rss: field(&status, "VmRSS:")?, pss: field(&rollup, "Pss:")?, peak: field(&status, "VmHWM:")? })
+        let of = |name: &str| field(&status, name);
+        Ok(Memory {
+            rss: of("VmRSS:")?,
+            private: of("RssAnon:")?,
+            files: of("RssFile:")?,
+            pss: field(&rollup, "Pss:")?,
+            peak: of("VmHWM:")?,
+        })
     }
 
     /// Returns its resident memory now, in megabytes; cheap enough to be called often.
@@ -106,6 +120,16 @@ impl Process {
             }
         }
         bail!("the process does not become idle; see {}", self.log.display())
+    }
+
+    /// Waits until the process is idle, and as long again as it takes to give memory back. Returns its memory then.
+    ///
+    /// # Errors
+    /// When it never becomes idle, or ends.
+    pub async fn at_rest(&self) -> Result<Memory> {
+        self.until_idle().await?;
+        tokio::time::sleep(REST_TIME).await;
+        self.memory()
     }
 
     /// Stops the process gracefully.

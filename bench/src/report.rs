@@ -116,19 +116,27 @@ fn size(measured: &Measured) -> Figures {
     let (cold, live) = (&measured.cold, &measured.live);
     let target = |figure: Option<Figure>, target| figure.map(|figure| figure.target(target));
     vec![
-        target(values("rss-idle", "MB", live, host, |o| o.rss_idle), AtMost(20.0)),
-        target(values("rss-with-crs", "MB", live, host, |o| o.rss), AtMost(32.0)),
-        target(values("rss-with-crs-at-start", "MB", cold, host, |o| o.rss), AtMost(32.0)),
+        target(values("rss-idle", "MB", live, host, |o| o.idle.rss), AtMost(20.0)),
+        target(values("rss-with-crs", "MB", live, host, |o| o.with_crs.rss), AtMost(32.0)),
+        target(values("rss-with-crs-at-start", "MB", cold, host, |o| o.with_crs.rss), AtMost(32.0)),
         target(
             measured.steady.and_then(|s| Figure::of("rss-with-crs-after-restart", "MB", &[s.restart_rss])),
             AtMost(32.0),
         ),
-        values("live-native-rss-idle", "MB", live, native, |o| o.rss_idle),
-        values("live-native-rss", "MB", live, native, |o| o.rss),
-        values("live-native-pss", "MB", live, native, |o| o.pss),
-        values("live-host-pss", "MB", live, host, |o| o.pss),
-        values("live-host-rss-peak", "MB", live, host, |o| o.rss_peak),
-        values("cold-native-rss", "MB", cold, native, |o| o.rss),
+        values("live-native-rss-idle", "MB", live, native, |o| o.idle.rss),
+        values("live-native-idle-private", "MB", live, native, |o| o.idle.private),
+        values("live-native-idle-text", "MB", live, native, |o| o.idle.files),
+        values("live-host-idle-private", "MB", live, host, |o| o.idle.private),
+        values("live-host-idle-text", "MB", live, host, |o| o.idle.files),
+        values("live-native-rss", "MB", live, native, |o| o.with_crs.rss),
+        values("live-native-private", "MB", live, native, |o| o.with_crs.private),
+        values("live-native-text", "MB", live, native, |o| o.with_crs.files),
+        values("live-host-private", "MB", live, host, |o| o.with_crs.private),
+        values("live-host-text", "MB", live, host, |o| o.with_crs.files),
+        values("live-native-pss", "MB", live, native, |o| o.with_crs.pss),
+        values("live-host-pss", "MB", live, host, |o| o.with_crs.pss),
+        values("live-host-rss-peak", "MB", live, host, |o| o.with_crs.peak),
+        values("cold-native-rss", "MB", cold, native, |o| o.with_crs.rss),
     ]
 }
 

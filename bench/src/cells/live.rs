@@ -30,8 +30,7 @@ pub async fn run(subject: Subject, setup: &Setup) -> Result<Live> {
     let plane = Plane::up(&setup.manifests).await?;
     let mut audit = audit(&plane, subject)?;
     let process = subject.start(&plane, &setup.programs).await?;
-    process.until_idle().await?;
-    let mut outcome = Outcome { rss_idle: process.memory()?.rss, ..Outcome::default() };
+    let mut outcome = Outcome { idle: process.at_rest().await?, ..Outcome::default() };
     let (cpu, server_cpu) = (process.cpu()?, plane.cpu()?);
     let watcher = Watcher::start(&plane.admin);
     let began = Instant::now();

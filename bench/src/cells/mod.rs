@@ -32,7 +32,7 @@ use serde_json::Value;
 use crate::NAMESPACE;
 use crate::audit::{Audit, Write};
 use crate::plane::{Manifests, Plane};
-use crate::process::Process;
+use crate::process::{Memory, Process};
 use crate::subject::{Programs, Subject, plugin_calls};
 
 /// A run that takes longer is void.
@@ -65,13 +65,9 @@ pub struct Outcome {
     /// Processor time of the API server and etcd meanwhile.
     pub server_cpu: f64,
     /// Memory of the idle process before the CRs.
-    pub rss_idle: f64,
+    pub idle: Memory,
     /// Memory of the idle process with the CRs.
-    pub rss: f64,
-    /// The same with a proportional part of shared pages.
-    pub pss: f64,
-    /// The maximum of the memory.
-    pub rss_peak: f64,
+    pub with_crs: Memory,
     /// Calls of the plugin, where there is one.
     pub plugin_calls: u64,
     /// Writes by verb, resource and code.
@@ -96,8 +92,7 @@ impl Outcome {
     }
 
     async fn record_memory_and_calls(&mut self, subject: Subject, process: &Process) -> Result<()> {
-        let memory = process.memory()?;
-        (self.rss, self.pss, self.rss_peak) = (memory.rss, memory.pss, memory.peak);
+        self.with_crs = process.at_rest().await?;
         if subject == Subject::Host {
             self.plugin_calls = plugin_calls(process).await?;
         }

@@ -57,7 +57,7 @@ pub async fn run(live: Live, setup: &Setup, quiet: bool) -> Result<Steadiness> {
     }
     (steadiness.touch_writes, steadiness.touch_calls) = touched(&plane, &process, setup).await?;
     let (process, writes) = restarted(&plane, process, setup).await?;
-    (steadiness.restart_writes, steadiness.restart_rss) = (writes, process.memory()?.rss);
+    (steadiness.restart_writes, steadiness.restart_rss) = (writes, process.at_rest().await?.rss);
     steadiness.outage = returned(&plane).await?;
     process.stop()?;
     plane.down().await?;
