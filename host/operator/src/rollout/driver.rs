@@ -58,20 +58,26 @@ struct Driver {
     stage: Stage,
     /// The work of the stage; none while the stage is idle.
     work: Option<UnderWay>,
-    /// The caller of the rollback that is in progress.
-    rollback_caller: Option<Reply>,
     /// The callers that wait until the offered component is activated or refused.
     callers: Vec<Reply>,
     /// What was tried for `spec.approve`, `spec.revision` and a missing source.
     tried: Attempts,
-    /// The revision that is being activated because `spec.revision` names it.
-    returning: Option<DigestPrefix>,
 }
 
 /// The work of a stage.
 struct UnderWay {
     since: Instant,
     future: BoxFuture<'static, Result<(), String>>,
+    /// What asked for it; none where that is not to know the outcome.
+    asked_by: Option<AskedBy>,
+}
+
+/// What asked for an earlier revision.
+enum AskedBy {
+    /// A rollback by command, whose caller waits.
+    Command(Reply),
+    /// `spec.revision`, of this value.
+    Spec(DigestPrefix),
 }
 
 /// Drives a plugin's rollout until the host ends. An activation may wait long for a kind that the cluster does not
@@ -91,10 +97,8 @@ pub(crate) async fn run(
             .awaited(config.source.file.is_none()),
         stage: Stage::default(),
         work: None,
-        rollback_caller: None,
         callers: Vec::new(),
         tried: Attempts::default(),
-        returning: None,
         plugin: plugin.clone(),
     };
     // A read of an unchanged file is no event, but may be all that a caller waits for. So the answers are due at
@@ -142,15 +146,15 @@ impl Driver {
             (Work::Stops, _) => self.work = None,
             (Work::Begins, Stage::RollingBack(verdict)) => {
                 let plugin = self.plugin.clone();
-                self.begin(plugin.roll_back_from(verdict.clone(), self.component.offered()).map(Ok).boxed());
+                self.begin(plugin.roll_back_from(verdict.clone(), self.component.offered()).map(Ok), None);
             }
             _ => {}
         }
         next.work
     }
 
-    fn begin(&mut self, future: BoxFuture<'static, Result<(), String>>) {
-        self.work = Some(UnderWay { since: Instant::now(), future });
+    fn begin(&mut self, work: impl Future<Output = Result<(), String>> + Send + 'static, asked_by: Option<AskedBy>) {
+        self.work = Some(UnderWay { since: Instant::now(), future: work.boxed(), asked_by });
     }
 
     fn activate(&mut self, offered: Result<Candidate, FileError>) {
@@ -159,7 +163,7 @@ impl Driver {
         }
         if self.step(Event::Offered) == Work::Begins {
             let offered = offered.map_err(LoadError::from);
-            self.begin(self.plugin.clone().activate(offered).map(Ok).boxed());
+            self.begin(self.plugin.clone().activate(offered).map(Ok), None);
         }
     }
 
@@ -178,15 +182,13 @@ impl Driver {
 
     /// Ends the work of a stage.
     fn end(&mut self, done: Result<(), String>) {
-        self.work = None;
+        let asked_by = self.work.take().and_then(|work| work.asked_by);
         self.step(Event::Ended { succeeded: done.is_ok() });
-        match (self.returning.take(), &done) {
-            (Some(named), Err(why)) => self.fail_return(named, why.clone()),
-            (Some(_), Ok(())) => self.component.offer_again(),
+        match (asked_by, done) {
+            (Some(AskedBy::Command(reply)), done) => self.reply(reply, done),
+            (Some(AskedBy::Spec(_)), Ok(())) => self.component.offer_again(),
+            (Some(AskedBy::Spec(named)), Err(why)) => self.fail_return(named, why),
             (None, _) => {}
-        }
-        if let Some(reply) = self.rollback_caller.take() {
-            self.reply(reply, done);
         }
         self.answer();
     }
@@ -305,7 +307,7 @@ impl Driver {
     /// Begins to activate the last good revision, as it would be without a restart.
     fn activate_without_source(&mut self) {
         if self.step(Event::Offered) == Work::Begins {
-            self.begin(self.plugin.clone().activate_without_source().map(Ok).boxed());
+            self.begin(self.plugin.clone().activate_without_source().map(Ok), None);
         }
     }
 
@@ -332,9 +334,7 @@ impl Driver {
     /// Begins to activate the revision that `spec.revision` names.
     fn return_to(&mut self, digest: Digest, wanted: &Wanted) {
         if self.step(Event::RollbackAsked) == Work::Begins {
-            let plugin = self.plugin.clone();
-            self.begin(plugin.return_to(digest).boxed());
-            self.returning = wanted.revision.clone();
+            self.begin(self.plugin.clone().return_to(digest), wanted.revision.clone().map(AskedBy::Spec));
         }
     }
 
@@ -390,11 +390,11 @@ impl Driver {
         }
         let newer = self.stage == Stage::Returning(Interrupted::Activation);
         let (plugin, offered) = (self.plugin.clone(), self.component.offered());
-        self.begin(match rollback.ended {
+        let rollback = match rollback.ended {
             Some(_) => plugin.roll_back_canary_by_command(offered, newer).boxed(),
             None => plugin.roll_back_to(rollback.to, offered, newer).boxed(),
-        });
-        self.rollback_caller = Some(reply);
+        };
+        self.begin(rollback, Some(AskedBy::Command(reply)));
     }
 
     /// Returns whether the component that was offered last is not active: the reason of its refusal may have passed.
