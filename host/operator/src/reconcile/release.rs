@@ -106,7 +106,7 @@ async fn prune(pass: &Pass<'_>) -> Result<(), Error> {
         adopts: false,
         check_result: &|_, _| Ok(()),
     };
-    for child in controller.writer.write(plan, &active.owned, owner, pass.permit).await {
+    for child in controller.writer.execute(plan, &active.owned, owner, pass.permit).await {
         match child.result {
             Ok(_) => audit_log::log(pass, Change::Deleted(&child.reference)),
             Err(WriteError::Api(error)) if error.is_transient() => return Err(Error::Api(error)),
