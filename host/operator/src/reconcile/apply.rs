@@ -22,7 +22,6 @@ use hotshoe_core::check;
 use hotshoe_core::check::{Denial, Desired};
 use hotshoe_core::diff;
 use hotshoe_core::diff::changed_fields;
-use hotshoe_core::diff::status;
 use hotshoe_core::diff::{Apply, Plan, Unsettled};
 use hotshoe_core::flow::signal::Signal;
 use hotshoe_core::model::decision::{Decision, Event, Severity};
@@ -394,7 +393,7 @@ async fn write_status(
     };
     let Some(desired) = body else {
         pass.state.current_status = Some(fingerprint);
-        return drop_predecessors_status(pass, parent, written).await;
+        return Ok(());
     };
     let mut reply = writer.apply_status(&pass.active.resource(), &parent, desired, pass.permit).await;
     if reply.as_ref().is_err_and(ApiError::has_no_room_for_generation) {
@@ -406,8 +405,7 @@ async fn write_status(
     match writer.store_parent(watch, &pass.active.resource(), &parent, reply).await {
         Ok(parent) => {
             audit_log::log(pass, Change::StatusChanged);
-            written.parent = Some(parent.clone());
-            drop_predecessors_status(pass, parent, written).await?;
+            written.parent = Some(parent);
         }
         Err(error) if error.code == 409 => written.retry_soon = true,
         Err(error) if error.is_gone() => {}
@@ -439,32 +437,6 @@ async fn plan_status_again(
         StatusPlan::of(&decision, &parent, by)
     };
     tokio::task::spawn_blocking(plan).await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
-}
-
-/// Removes the status fields that the predecessors of this plugin applied.
-async fn drop_predecessors_status(
-    pass: &Pass<'_>,
-    mut parent: Arc<Object>,
-    written: &mut WriteOutcome,
-) -> Result<(), Error> {
-    let (writer, active) = (&pass.controller.writer, pass.active);
-    for manager in active.plugin.predecessors.managers() {
-        if !status::owns_any_field(&parent, manager) {
-            continue;
-        }
-        let reply = writer.drop_status_of(manager, &active.resource(), &parent, pass.permit).await;
-        parent = match writer.store_parent(&active.parents.watch, &active.resource(), &parent, reply).await {
-            Ok(parent) => parent,
-            Err(error) if error.code == 409 => {
-                written.retry_soon = true;
-                return Ok(());
-            }
-            Err(error) => return Err(error.into()),
-        };
-        audit_log::log(pass, Change::StatusChanged);
-        written.parent = Some(parent.clone());
-    }
-    Ok(())
 }
 
 fn advice(error: &WriteError, plugin: &str) -> Option<String> {
