@@ -18,9 +18,9 @@ use crate::rate_limit::RateLimit;
 use crate::shared_watch::{Role, SharedWatch};
 use crate::view::View;
 use hotshoe_core::check;
-use hotshoe_core::check::Denial;
 use hotshoe_core::check::fields;
 use hotshoe_core::check::violation::Checked;
+use hotshoe_core::check::{Denial, Desired};
 use hotshoe_core::diff::ownership::{
     NotAChild, Owner, as_observed, claim, is_no_older, lost_its_controller, way_to_take_over,
 };
@@ -160,7 +160,7 @@ impl Writer {
     }
 
     /// Executes a plan. One child's failure does not stop its siblings.
-    pub async fn write(&self, plan: Plan, views: &[View], parent: Parent<'_>, permit: &Permit) -> Vec<ChildWrite> {
+    pub async fn execute(&self, plan: Plan, views: &[View], parent: Parent<'_>, permit: &Permit) -> Vec<ChildWrite> {
         let applies = join_all(plan.apply.into_iter().map(|apply| self.write_child(apply, views, parent, permit)));
         let prunes =
             join_all(plan.prune.into_iter().map(|(kind, child)| self.prune(kind, child, views, parent, permit)));
@@ -177,7 +177,7 @@ impl Writer {
             (Some(view), Some(resource)) => {
                 let Parent { predecessors, check_result, .. } = parent;
                 let target = Target { view, resource: &resource, permit, predecessors, check_result };
-                self.apply(&apply, target, parent).await.map(Some)
+                self.claim_and_write(&apply, target, parent).await.map(Some)
             }
             // The check admits only kinds that are owned and known.
             _ => Err(unknown_kind(&reference).into()),
@@ -185,10 +185,16 @@ impl Writer {
         ChildWrite { reference, digest, result }
     }
 
-    async fn apply(&self, apply: &Apply, target: Target<'_>, parent: Parent<'_>) -> Result<Arc<Object>, WriteError> {
+    /// Writes a child. After a conflict, claims the live object for the parent if it is its child, and writes again.
+    async fn claim_and_write(
+        &self,
+        apply: &Apply,
+        target: Target<'_>,
+        parent: Parent<'_>,
+    ) -> Result<Arc<Object>, WriteError> {
         let key = check::key(&apply.desired.reference);
         let known = target.view.watch.cache.get(&key);
-        let error = match self.apply_and_repair(apply, known.as_deref(), target).await {
+        let error = match self.write_repaired(apply, known.as_deref(), target).await {
             Ok(object) => return Ok(object),
             Err(WriteError::Api(error)) if error.code == 409 || !error.is_definite() => error,
             Err(error) => return Err(error),
@@ -218,14 +224,14 @@ impl Writer {
             return Err(WriteError::Api(error));
         }
         let apply = Apply { precondition, desired: apply.desired.clone() };
-        let applied = self.apply_and_repair(&apply, Some(&live), target).await;
-        if let Err(WriteError::Api(error)) = &applied
+        let written = self.write_repaired(&apply, Some(&live), target).await;
+        if let Err(WriteError::Api(error)) = &written
             && error.unanswered.is_none()
             && live.label(PLUGIN_LABEL).is_none()
         {
             self.label_as_ours(&apply.desired.reference, &live, target).await?;
         }
-        applied
+        written
     }
 
     fn owner<'a>(&'a self, parent: Parent<'a>) -> Owner<'a> {
@@ -282,8 +288,13 @@ impl Writer {
         self.store_reply(target.view, &reply).map_err(|error| unreadable(reference, &error))
     }
 
-    pub(super) async fn try_apply(&self, apply: &Apply, target: Target<'_>) -> Result<Arc<Object>, ApiError> {
-        let reply = self.send_apply(apply, apply_body::query(&self.manager), target).await?;
+    /// Sends an apply, and stores the reply.
+    ///
+    /// # Errors
+    /// The API server's error.
+    pub(super) async fn send_apply(&self, apply: &Apply, target: Target<'_>) -> Result<Arc<Object>, ApiError> {
+        let (call, size) = apply_call(apply, apply_body::query(&self.manager), target.resource);
+        let reply = self.send_limited(call, size, &self.identity, target.permit).await?;
         self.store_reply(target.view, &reply).map_err(|error| unreadable(&apply.desired.reference, &error))
     }
 
@@ -292,26 +303,8 @@ impl Writer {
     /// # Errors
     /// The error with which the API server would refuse the apply.
     pub(super) async fn dry_run(&self, apply: &Apply, target: Target<'_>) -> Result<String, ApiError> {
-        self.send_apply(apply, apply_body::dry_query(&self.manager), target).await
-    }
-
-    async fn send_apply(&self, apply: &Apply, query: String, target: Target<'_>) -> Result<String, ApiError> {
-        let key = check::key(&apply.desired.reference);
-        let call = ApiCall {
-            verb: "apply",
-            target: &apply.desired.reference,
-            method: Method::PATCH,
-            uri: format!("{}?{query}", target.resource.path(&key, None)),
-            content_type: APPLY,
-            body: apply_body::conditional(&apply.desired.body, &apply.precondition),
-        };
-        self.send_limited(
-            call,
-            (key.namespace.as_ref(), fields::count(&apply.desired.body)),
-            &self.identity,
-            target.permit,
-        )
-        .await
+        let (call, size) = apply_call(apply, apply_body::dry_query(&self.manager), target.resource);
+        self.send_limited(call, size, &self.identity, target.permit).await
     }
 
     fn store_reply(&self, view: &View, reply: &str) -> serde_json::Result<Arc<Object>> {
@@ -491,6 +484,24 @@ impl Writer {
     }
 }
 
+/// Returns the request of an apply, and its namespace and number of fields.
+fn apply_call<'a>(
+    apply: &'a Apply,
+    query: String,
+    resource: &Resource,
+) -> (ApiCall<'a>, (Option<&'a Arc<str>>, usize)) {
+    let Desired { reference, body, .. } = &apply.desired;
+    let call = ApiCall {
+        verb: "apply",
+        target: reference,
+        method: Method::PATCH,
+        uri: format!("{}?{query}", resource.path(&check::key(reference), None)),
+        content_type: APPLY,
+        body: apply_body::conditional(body, &apply.precondition),
+    };
+    (call, (reference.namespace.as_ref(), fields::count(body)))
+}
+
 fn unknown_kind(reference: &ObjectRef) -> ApiError {
     let message = "the API server has no such kind".to_owned();
     ApiError::new("write", reference.to_string(), 404, "NotFound", message).unserved()
@@ -509,7 +520,6 @@ pub(super) mod tests {
     use crate::rate_limit::Delays;
     use crate::served;
     use crate::shared_watch::Scope;
-    use hotshoe_core::check::Desired;
     use hotshoe_core::diff::Precondition;
     use hotshoe_core::model::object::KeptFields;
     use hotshoe_core::model::projection::Projection;
@@ -568,7 +578,7 @@ pub(super) mod tests {
         let reference = ObjectRef { name: "parent".into(), ..scene.apply.desired.reference.clone() };
         let Target { predecessors, check_result, .. } = target;
         let parent = Parent { reference: &reference, uid: "p", predecessors, adopts: false, check_result };
-        match scene.writer.apply(&scene.apply, target, parent).await {
+        match scene.writer.claim_and_write(&scene.apply, target, parent).await {
             Err(WriteError::Api(error)) => {
                 assert_eq!((error.verb, error.unanswered.is_some()), ("apply", true), "{error:?}");
             }

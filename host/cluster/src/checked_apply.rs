@@ -23,8 +23,8 @@ use hotshoe_core::model::object::Object;
 const MAX_ATTEMPTS: u32 = 5;
 
 impl Writer {
-    /// Applies a child, and checks the result first where needed; `known` is the newest known version of the child.
-    pub(super) async fn apply_checked(
+    /// Writes a child, and checks the result first where needed; `known` is the newest known version of the child.
+    pub(super) async fn write_checked(
         &self,
         apply: &Apply,
         known: &Object,
@@ -32,35 +32,38 @@ impl Writer {
     ) -> Result<Arc<Object>, WriteError> {
         let uid = match &apply.precondition {
             Precondition::Uid(uid) if result::is_checked(&apply.desired.reference.kind) => uid,
-            _ => return Ok(self.try_apply(apply, target).await?),
+            _ => return Ok(self.send_apply(apply, target).await?),
         };
         let (mut newer, mut tries): (Option<Arc<Object>>, _) = (None, 1);
         loop {
-            match self.apply_to(newer.as_deref().unwrap_or(known), uid, apply, target).await {
+            let written = match self.at_seen_version(newer.as_deref().unwrap_or(known), uid, apply, target).await {
+                Ok(apply) => self.send_apply(&apply, target).await.map_err(WriteError::from),
+                Err(error) => Err(error),
+            };
+            match written {
                 Err(WriteError::Api(error)) if error.code == 409 && tries < MAX_ATTEMPTS => {
                     let live = self.read_live(&known.key, target).await?;
                     newer = Some(live.filter(|live| live.uid == *uid).ok_or(WriteError::Api(error))?);
                     tries += 1;
                 }
-                applied => return applied,
+                written => return written,
             }
         }
     }
 
-    /// Applies a child to the version that was seen, or to the version whose result is checked.
-    async fn apply_to(
+    /// Returns the apply to the version that was seen, or to the version whose result is checked.
+    async fn at_seen_version(
         &self,
         seen: &Object,
         uid: &Arc<str>,
         apply: &Apply,
         target: Target<'_>,
-    ) -> Result<Arc<Object>, WriteError> {
+    ) -> Result<Apply, WriteError> {
         let precondition = match result::may_exceed(&seen.closed, &apply.desired) {
             true => self.check_result(apply, target).await?,
             false => Precondition::Version(uid.clone(), seen.resource_version),
         };
-        let apply = Apply { precondition, desired: apply.desired.clone() };
-        Ok(self.try_apply(&apply, target).await?)
+        Ok(Apply { precondition, desired: apply.desired.clone() })
     }
 
     /// Checks the object that would result from an apply. Returns a precondition for the version of the child that was
@@ -164,7 +167,7 @@ mod tests {
     async fn a_child_that_got_rights_after_it_was_seen_is_checked_and_not_written() {
         let (scene, live) = scene(DEPLOYMENT, 2, "admin").await;
         let known = seen(&scene, "default");
-        let applied = scene.writer.apply_checked(&scene.apply, &known, scene.target(&no_admin)).await;
+        let applied = scene.writer.write_checked(&scene.apply, &known, scene.target(&no_admin)).await;
         assert!(matches!(applied, Err(WriteError::Denied(_))), "{applied:?}");
         assert_eq!(live.lock().requests, ["1 409", "get", "dry"]);
     }
@@ -173,7 +176,7 @@ mod tests {
     async fn a_child_of_which_only_the_status_is_newer_is_read_once_and_written() {
         let (scene, live) = scene(DEPLOYMENT, 2, "default").await;
         let known = seen(&scene, "default");
-        let applied = scene.writer.apply_checked(&scene.apply, &known, scene.target(&no_admin)).await;
+        let applied = scene.writer.write_checked(&scene.apply, &known, scene.target(&no_admin)).await;
         assert_eq!(applied.unwrap().resource_version, 3);
         assert_eq!(live.lock().requests, ["1 409", "get", "2 200"]);
     }
@@ -182,7 +185,7 @@ mod tests {
     async fn a_child_with_rights_is_written_to_the_version_that_was_checked() {
         let (scene, live) = scene(DEPLOYMENT, 2, "granted").await;
         let known = seen(&scene, "granted");
-        let applied = scene.writer.apply_checked(&scene.apply, &known, scene.target(&no_admin)).await;
+        let applied = scene.writer.write_checked(&scene.apply, &known, scene.target(&no_admin)).await;
         assert_eq!(applied.unwrap().resource_version, 3);
         assert_eq!(live.lock().requests, ["dry", "2 200"]);
     }
@@ -191,7 +194,7 @@ mod tests {
     async fn a_child_of_a_kind_that_is_not_checked_is_written_to_any_version() {
         let (scene, live) = scene(CONFIG_MAP, 2, "admin").await;
         let known = seen(&scene, "default");
-        let applied = scene.writer.apply_checked(&scene.apply, &known, scene.target(&no_admin)).await;
+        let applied = scene.writer.write_checked(&scene.apply, &known, scene.target(&no_admin)).await;
         assert_eq!(applied.unwrap().resource_version, 3);
         assert_eq!(live.lock().requests, ["any 200"]);
     }
@@ -199,7 +202,7 @@ mod tests {
     #[tokio::test]
     async fn a_child_that_has_left_the_cache_is_read_and_checked() {
         let (scene, live) = scene(DEPLOYMENT, 2, "admin").await;
-        let applied = scene.writer.apply_and_repair(&scene.apply, None, scene.target(&no_admin)).await;
+        let applied = scene.writer.write_repaired(&scene.apply, None, scene.target(&no_admin)).await;
         assert!(matches!(applied, Err(WriteError::Denied(_))), "{applied:?}");
         assert_eq!(live.lock().requests, ["get", "dry"]);
     }
@@ -210,7 +213,7 @@ mod tests {
             let (scene, live) = scene(DEPLOYMENT, 1, "default").await;
             live.lock().answer = Some(answer);
             let known = seen(&scene, "default");
-            let applied = scene.writer.apply_checked(&scene.apply, &known, scene.target(&no_admin)).await;
+            let applied = scene.writer.write_checked(&scene.apply, &known, scene.target(&no_admin)).await;
             assert!(matches!(applied, Err(WriteError::Api(error)) if error.code == answer.as_u16()), "{answer}");
             let requests = live.lock().requests.clone();
             let count = |is: &dyn Fn(&str) -> bool| requests.iter().filter(|request| is(request)).count();
@@ -239,7 +242,7 @@ mod tests {
         let (scene, live) = scene(DEPLOYMENT, 2, "default").await;
         let apply = Apply { precondition: Precondition::Uid("former".into()), ..scene.apply.clone() };
         let known = Object { uid: "former".into(), ..seen(&scene, "default") };
-        let applied = scene.writer.apply_checked(&apply, &known, scene.target(&no_admin)).await;
+        let applied = scene.writer.write_checked(&apply, &known, scene.target(&no_admin)).await;
         assert!(matches!(applied, Err(WriteError::Api(error)) if error.code == 409));
         assert_eq!(live.lock().requests, ["1 409", "get"]);
     }

@@ -1,4 +1,4 @@
-//! Applies a child, and recovers from a refused apply. An apply never removes what another field manager added, so
+//! Writes a child, and recovers from a refused apply. An apply never removes what another field manager added, so
 //! after an edit of a list key there would be two elements where one is desired, and the API server may refuse the
 //! object. Such an edit is undone by a JSON patch of that place, and the child is applied again.
 //!
@@ -21,9 +21,8 @@ use hotshoe_core::model::object::{FieldManager, Object};
 const MAX_REPAIRS: u32 = 7;
 
 impl Writer {
-    /// Applies a child. If the child is ours and was edited, repairs what an apply alone would duplicate or be refused
-    /// for.
-    pub(super) async fn apply_and_repair(
+    /// Writes a child. If it is ours and was edited, repairs what an apply alone would duplicate or be refused for.
+    pub(super) async fn write_repaired(
         &self,
         apply: &Apply,
         known: Option<&Object>,
@@ -34,10 +33,10 @@ impl Writer {
             Some(_) => None,
         };
         let known = known.or(read.as_deref()).filter(|_| apply.precondition != Precondition::Absent);
-        let Some(known) = known else { return Ok(self.try_apply(apply, target).await?) };
+        let Some(known) = known else { return Ok(self.send_apply(apply, target).await?) };
         let prepared = self.prepare(apply, known, target).await?;
         let known = prepared.child.as_deref().unwrap_or(known);
-        match self.apply_checked(apply, known, target).await {
+        match self.write_checked(apply, known, target).await {
             // A child that was never applied has nothing of ours to restore.
             Err(WriteError::Api(refusal)) if refusal.is_of_fields() && self.has_applied(known) => {
                 self.repair(apply, *refusal, target).await
@@ -79,12 +78,12 @@ impl Writer {
         let mut refusal = refusal;
         for _ in 0..MAX_REPAIRS {
             let Some(repaired) = self.patch_live(apply, find, target).await? else { break };
-            match self.apply_repaired(apply, &repaired, target).await? {
+            match self.write_again(apply, &repaired, target).await? {
                 Ok(applied) => return Ok(applied),
                 Err(again) => refusal = again,
             }
         }
-        self.apply_without_unowned(apply, refusal, target).await
+        self.write_without_unowned(apply, refusal, target).await
     }
 
     /// Removes the fields that make the desired object invalid and that no field manager owns, and applies again: what
@@ -93,7 +92,7 @@ impl Writer {
     ///
     /// # Errors
     /// The refusal, if no such field is found. It names the conflicting field managers.
-    async fn apply_without_unowned(
+    async fn write_without_unowned(
         &self,
         apply: &Apply,
         mut refusal: ApiError,
@@ -117,7 +116,7 @@ impl Writer {
                 Ok(None) | Err(WriteError::Denied(_)) => break,
                 Err(error) => return Err(error),
             };
-            match self.apply_repaired(apply, &repaired, target).await? {
+            match self.write_again(apply, &repaired, target).await? {
                 Ok(applied) => return Ok(applied),
                 Err(again) => refusal = again,
             }
@@ -125,14 +124,14 @@ impl Writer {
         Err(self.name_conflicting_managers(apply, refusal, target).await.into())
     }
 
-    /// Applies a child after a repair. Returns the refusal if it is refused for its fields again.
-    async fn apply_repaired(
+    /// Writes a child after a repair. Returns the refusal if it is refused for its fields again.
+    async fn write_again(
         &self,
         apply: &Apply,
         repaired: &Object,
         target: Target<'_>,
     ) -> Result<Result<Arc<Object>, ApiError>, WriteError> {
-        match self.apply_checked(apply, repaired, target).await {
+        match self.write_checked(apply, repaired, target).await {
             Ok(applied) => {
                 self.drop_update_entries(apply, target).await;
                 Ok(Ok(applied))

@@ -55,6 +55,11 @@ impl Predecessors {
         })
     }
 
+    /// Returns whether the plugin has an earlier name at all.
+    pub fn are_any(&self) -> bool {
+        !self.names.is_empty()
+    }
+
     /// Returns the earlier names.
     pub fn names(&self) -> &[String] {
         &self.names
@@ -88,6 +93,7 @@ mod tests {
     #[test]
     fn earlier_names_are_those_of_plugins_and_never_the_present_one() {
         let earlier = predecessors("nginx", Some("web.example.com/nginx")).unwrap();
+        assert!(earlier.are_any() && !Predecessors::default().are_any());
         assert!(earlier.has("nginx") && !earlier.has("web"));
         assert_eq!(
             (earlier.names(), earlier.managers()),

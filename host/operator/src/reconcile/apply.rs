@@ -22,7 +22,6 @@ use hotshoe_core::check;
 use hotshoe_core::check::{Denial, Desired};
 use hotshoe_core::diff;
 use hotshoe_core::diff::changed_fields;
-use hotshoe_core::diff::status;
 use hotshoe_core::diff::{Apply, Plan, Unsettled};
 use hotshoe_core::flow::signal::Signal;
 use hotshoe_core::model::decision::{Decision, Event, Severity};
@@ -104,34 +103,11 @@ pub fn requeue(decision: &Decision) -> Option<Duration> {
     decision.requeue_after.map(|after| after.clamp(soonest, latest))
 }
 
-/// Applies a checked decision.
+/// Applies a checked decision: its children, its Events, its status.
 ///
 /// # Errors
 /// When the API server does not answer, or refuses a write of the host's own.
 pub async fn apply(pass: &mut Pass<'_>, observed: &Observed, checked: CheckedDecision) -> Result<WriteOutcome, Error> {
-    let written = write(pass, observed, checked).await;
-    let unanswered = match &written {
-        Ok(written) => &written.unanswered[..],
-        Err(Error::Api(error)) => std::slice::from_ref(&**error),
-        Err(_) => &[],
-    };
-    signal_written(pass, unanswered);
-    written
-}
-
-/// Signals what the writes of a decision show about the revision. `unanswered` are the writes that timed out.
-fn signal_written(pass: &mut Pass<'_>, unanswered: &[ApiError]) {
-    let controller = pass.controller;
-    let is_blamed = |error: &&ApiError| error.unanswered.is_some_and(|write| controller.writer.is_to_blame(write));
-    for error in unanswered.iter().filter(is_blamed) {
-        controller.count_unanswered_write(error);
-        pass.signals.push(Signal::Unanswered);
-    }
-    let (tries, is_own_time) = (pass.state.refused.invalid_tries(), pass.is_due);
-    pass.signals.extend([Signal::StaysInvalid { tries, is_own_time }, Signal::Good]);
-}
-
-async fn write(pass: &mut Pass<'_>, observed: &Observed, checked: CheckedDecision) -> Result<WriteOutcome, Error> {
     let CheckedDecision { decision, planned, status, desired_fingerprint, .. } = checked;
     let mut written = WriteOutcome::default();
     pass.state.set_timer(requeue(&decision));
@@ -157,10 +133,30 @@ async fn write(pass: &mut Pass<'_>, observed: &Observed, checked: CheckedDecisio
     report_unwritten_conditions(pass, &decision);
     // Skipped at most once in a row: if children or refusals change in each pass, every second pass writes the status.
     pass.state.skipped_status = !pass.state.skipped_status && is_outdated(pass, observed, &written);
-    if !pass.state.skipped_status {
-        write_status(pass, observed, (&decision, status), &mut written).await?;
+    let stated = match pass.state.skipped_status {
+        true => Ok(()),
+        false => write_status(pass, observed, (&decision, status), &mut written).await,
+    };
+    signal_written(pass, &written, &stated);
+    stated.map(|()| written)
+}
+
+/// Signals what the writes of a decision show about the revision: those of its children, or that of its status if that
+/// had no answer in time.
+fn signal_written(pass: &mut Pass<'_>, written: &WriteOutcome, stated: &Result<(), Error>) {
+    let unanswered = match stated {
+        Ok(()) => &written.unanswered[..],
+        Err(Error::Api(error)) => std::slice::from_ref(&**error),
+        Err(_) => &[],
+    };
+    let controller = pass.controller;
+    let is_blamed = |error: &&ApiError| error.unanswered.is_some_and(|write| controller.writer.is_to_blame(write));
+    for error in unanswered.iter().filter(is_blamed) {
+        controller.count_unanswered_write(error);
+        pass.signals.push(Signal::Unanswered);
     }
-    Ok(written)
+    let (tries, is_own_time) = (pass.state.refused.invalid_tries(), pass.is_due);
+    pass.signals.extend([Signal::StaysInvalid { tries, is_own_time }, Signal::Good]);
 }
 
 /// Reports once that the conditions of a decision are not written, because of the parent's kind.
@@ -206,7 +202,7 @@ async fn write_children(pass: &mut Pass<'_>, observed: &Observed, planned: Plann
         adopts: plugin.adopts,
         check_result: &check_result,
     };
-    let children = pass.controller.writer.write(plan, &pass.active.owned, parent, pass.permit).await;
+    let children = pass.controller.writer.execute(plan, &pass.active.owned, parent, pass.permit).await;
     for child in children {
         let apply = applies.iter().find(|one| one.desired.reference == child.reference);
         note_child(pass, observed, child, apply, written);
@@ -397,7 +393,7 @@ async fn write_status(
     };
     let Some(desired) = body else {
         pass.state.current_status = Some(fingerprint);
-        return drop_predecessors_status(pass, parent, written).await;
+        return Ok(());
     };
     let mut reply = writer.apply_status(&pass.active.resource(), &parent, desired, pass.permit).await;
     if reply.as_ref().is_err_and(ApiError::has_no_room_for_generation) {
@@ -409,8 +405,7 @@ async fn write_status(
     match writer.store_parent(watch, &pass.active.resource(), &parent, reply).await {
         Ok(parent) => {
             audit_log::log(pass, Change::StatusChanged);
-            written.parent = Some(parent.clone());
-            drop_predecessors_status(pass, parent, written).await?;
+            written.parent = Some(parent);
         }
         Err(error) if error.code == 409 => written.retry_soon = true,
         Err(error) if error.is_gone() => {}
@@ -442,32 +437,6 @@ async fn plan_status_again(
         StatusPlan::of(&decision, &parent, by)
     };
     tokio::task::spawn_blocking(plan).await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
-}
-
-/// Removes the status fields that the predecessors of this plugin applied.
-async fn drop_predecessors_status(
-    pass: &Pass<'_>,
-    mut parent: Arc<Object>,
-    written: &mut WriteOutcome,
-) -> Result<(), Error> {
-    let (writer, active) = (&pass.controller.writer, pass.active);
-    for manager in active.plugin.predecessors.managers() {
-        if !status::owns_any_field(&parent, manager) {
-            continue;
-        }
-        let reply = writer.drop_status_of(manager, &active.resource(), &parent, pass.permit).await;
-        parent = match writer.store_parent(&active.parents.watch, &active.resource(), &parent, reply).await {
-            Ok(parent) => parent,
-            Err(error) if error.code == 409 => {
-                written.retry_soon = true;
-                return Ok(());
-            }
-            Err(error) => return Err(error.into()),
-        };
-        audit_log::log(pass, Change::StatusChanged);
-        written.parent = Some(parent.clone());
-    }
-    Ok(())
 }
 
 fn advice(error: &WriteError, plugin: &str) -> Option<String> {

@@ -33,6 +33,7 @@ pub mod rivals;
 pub mod slot;
 pub mod status_plan;
 pub mod survey;
+pub mod takeover;
 pub mod triggers;
 pub mod worker;
 
@@ -81,9 +82,12 @@ pub async fn reconcile(controller: &Controller, active: &ActiveRevision, key: &K
 
 async fn work(pass: &mut Pass<'_>) -> Result<Outcome, Error> {
     complete::complete(pass).await?;
-    match pass.parent.deleting {
-        true => finalize::finalize(pass).await,
-        false => converge(pass).await,
+    if pass.parent.deleting {
+        return finalize::finalize(pass).await;
+    }
+    match converge(pass).await? {
+        Outcome::Settled if pass.active.plugin.predecessors.are_any() => takeover::clear_parent(pass).await,
+        outcome => Ok(outcome),
     }
 }
 
@@ -94,9 +98,6 @@ async fn guarded(work: impl Future<Output = Result<Outcome, Error>>) -> Result<O
 
 async fn converge(pass: &mut Pass<'_>) -> Result<Outcome, Error> {
     let Some(parent) = ensure_finalizer(pass).await? else { return Ok(Outcome::Overtaken) };
-    let Some(parent) = release::drop_predecessors_finalizers(pass, parent).await? else {
-        return Ok(Outcome::Overtaken);
-    };
     let observed = Arc::new(observe::observe_parent(pass, parent)?);
     if is_settled(pass, &observed) {
         return Ok(Outcome::Settled);

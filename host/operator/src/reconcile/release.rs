@@ -27,7 +27,6 @@ use crate::reconcile::requeue::{Reconciled, Requeue};
 use crate::reconcile::triggers::owner_of;
 use hotshoe_cluster::apply::{Parent, WriteError};
 use hotshoe_cluster::identity::Permit;
-use hotshoe_cluster::parent::was_overtaken;
 use hotshoe_cluster::view;
 use hotshoe_cluster::watch::Watches;
 use hotshoe_core::diff::{Plan, status};
@@ -106,7 +105,7 @@ async fn prune(pass: &Pass<'_>) -> Result<(), Error> {
         adopts: false,
         check_result: &|_, _| Ok(()),
     };
-    for child in controller.writer.write(plan, &active.owned, owner, pass.permit).await {
+    for child in controller.writer.execute(plan, &active.owned, owner, pass.permit).await {
         match child.result {
             Ok(_) => audit_log::log(pass, Change::Deleted(&child.reference)),
             Err(WriteError::Api(error)) if error.is_transient() => return Err(Error::Api(error)),
@@ -126,30 +125,6 @@ async fn remove_finalizer(pass: &Pass<'_>, parent: &Object, finalizer: &str) -> 
     let reply = controller.writer.store_parent(&active.parents.watch, &active.resource(), parent, reply).await?;
     audit_log::log(pass, Change::FinalizerRemoved(finalizer));
     Ok(reply)
-}
-
-/// Removes the finalizers of this plugin's predecessors from a parent. Returns `None` if another writer has changed the
-/// finalizers meanwhile.
-///
-/// # Errors
-/// The API server's.
-pub async fn drop_predecessors_finalizers(
-    pass: &Pass<'_>,
-    mut parent: Arc<Object>,
-) -> Result<Option<Arc<Object>>, Error> {
-    let now = pass.active.revision.descriptor().finalizer.as_ref();
-    for finalizer in pass.active.plugin.predecessors.finalizers().iter().filter(|former| Some(*former) != now) {
-        let is_there = parent.finalizers.iter().any(|present| **present == **finalizer);
-        if !is_there || pass.active.set_by_another(&parent, finalizer).is_some() {
-            continue;
-        }
-        parent = match remove_finalizer(pass, &parent, finalizer).await {
-            Ok(parent) => parent,
-            Err(_) if was_overtaken(&pass.active.parents.watch, &parent) => return Ok(None),
-            Err(error) => return Err(error),
-        };
-    }
-    Ok(Some(parent))
 }
 
 /// Requeues the objects that are no longer parents and may still carry what was written while they were. Called after a
