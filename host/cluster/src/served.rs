@@ -10,7 +10,9 @@ use hotshoe_cluster::client::{Cluster, ConnectOptions};
 pub(crate) fn kubeconfig(address: &str) -> NamedTempFile {
     let file = NamedTempFile::new().unwrap();
     let text = format!(
-        "clusters: [{{name: a, cluster: {{server: 'http://{address}'}}}}]\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\nusers: [{{name: a, user: {{}}}}]\n"
+        "clusters: [{{name: a, cluster: {{server: 'http://{address}'}}}}]\n\
+         contexts: [{{name: a, context: {{cluster: a, user: a}}}}]\n\
+         users: [{{name: a, user: {{}}}}]\n"
     );
     std::fs::write(file.path(), text).unwrap();
     file

@@ -4,7 +4,7 @@
 //!
 //! | crate | what lives there | imports |
 //! |---|---|---|
-//! | `hotshoe` | [`cli`]: the command line, one file for each verb; [`server`]: metrics, health, readiness; an administrator's commands on a socket | all below |
+//! | `hotshoe` | [`cli`]: one file for each verb; [`server`]: metrics, health, readiness, an administrator's commands | all below |
 //! | [`hotshoe_operator`] | which plugins run, which revision is active, how objects are reconciled | all below |
 //! | [`hotshoe_cluster`] | all contact with the API server; the only crate with `kube` | platform, core |
 //! | [`hotshoe_registry`] | components in registries, and who signed them | platform, core |

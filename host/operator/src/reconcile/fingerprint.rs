@@ -1,13 +1,13 @@
-//! Fingerprints: each tells in one comparison whether certain things have changed. The table of all of them:
+//! Fingerprints: each shows in one comparison whether certain things have changed. The table of all of them:
 //!
 //! | fingerprint | answers | changes when | but not when |
 //! |---|---|---|---|
 //! | [`fingerprint`] | was exactly this state found settled before? | anything changes that the plugin sees or that our last writes left | only `now` changes |
-//! | [`backoff_basis`] | is a failed parent retried early? | the parent as shown, its finalizers or children, the grant or the revision changes | its status changes |
+//! | [`backoff_basis`] | is a failed parent retried early? | the parent, its children, the grant or the revision changes | its status changes |
 //! | [`try_basis`] | does the count of its tries restart? | the parent but its status, the grant or the revision changes | other objects change |
 //! | [`flapping_basis`] | may the plugin answer differently? | the parent but its status, or the revision changes | what is beside the parent changes |
 //! | [`beside_parent`] | what was an answer about, beside the parent? | children, read objects, refusals or the configuration change | the parent changes |
-//! | the key of [`Admitted`](super::gate::Admitted) | are these the children that were admitted and in sync? | desired children, the ownership of observed ones, the revision or the labels of namespaces change | the parent changes |
+//! | the key of [`Admitted`](super::gate::Admitted) | in sync, and admitted? | children, their owners, the revision or labels of namespaces change | the parent changes |
 //! | of a [`StatusPlan`](super::status_plan::StatusPlan) | is the status still current? | the stated status or the parent's version changes | children change |
 //! | [`refusal_basis`] | is a refused write retried before it is due? | the parent's generation or marks, the child or the revision changes | status changes |
 //! | [`parents_basis`] | is a shadow run outdated? | a parent is created, deleted or changed but in its status | statuses, children or read objects change |
