@@ -119,14 +119,14 @@ pub struct Parent<'a> {
     pub check_result: &'a CheckResult<'a>,
 }
 
-/// What every write of one child needs: the store that learns the reply, how its kind is served, and the permit.
+/// What every write of one child needs: the store that learns the reply, how its kind is served, whose child it is, and
+/// the permit.
 #[derive(Clone, Copy)]
 pub(super) struct Target<'a> {
     pub(super) view: &'a View,
     pub(super) resource: &'a Resource,
     pub(super) permit: &'a Permit,
-    pub(super) predecessors: &'a Predecessors,
-    pub(super) check_result: &'a CheckResult<'a>,
+    pub(super) parent: Parent<'a>,
 }
 
 impl Writer {
@@ -175,9 +175,8 @@ impl Writer {
         let view = views.iter().find(|view| view.watch.scope.kind == reference.kind);
         let result = match (view, self.kinds.get(&reference.kind)) {
             (Some(view), Some(resource)) => {
-                let Parent { predecessors, check_result, .. } = parent;
-                let target = Target { view, resource: &resource, permit, predecessors, check_result };
-                self.claim_and_write(&apply, target, parent).await.map(Some)
+                let target = Target { view, resource: &resource, permit, parent };
+                self.claim_and_write(&apply, target).await.map(Some)
             }
             // The check admits only kinds that are owned and known.
             _ => Err(unknown_kind(&reference).into()),
@@ -186,12 +185,7 @@ impl Writer {
     }
 
     /// Writes a child. After a conflict, claims the live object for the parent if it is its child, and writes again.
-    async fn claim_and_write(
-        &self,
-        apply: &Apply,
-        target: Target<'_>,
-        parent: Parent<'_>,
-    ) -> Result<Arc<Object>, WriteError> {
+    async fn claim_and_write(&self, apply: &Apply, target: Target<'_>) -> Result<Arc<Object>, WriteError> {
         let key = check::key(&apply.desired.reference);
         let known = target.view.watch.cache.get(&key);
         let error = match self.write_repaired(apply, known.as_deref(), target).await {
@@ -207,15 +201,14 @@ impl Writer {
             return Err(WriteError::Api(error));
         }
         let Some(live) = live? else { return Err(WriteError::Api(error)) };
-        let precondition = match claim(&live, &apply.desired.digest, self.owner(parent)) {
+        let precondition = match claim(&live, &apply.desired.digest, self.owner(target.parent)) {
             Err(NotAChild::Conflict { .. })
-                if lost_its_controller(&live, &self.manager)
-                    && self.is_no_older_than_parent(&key, parent, target).await? =>
+                if lost_its_controller(&live, &self.manager) && self.is_no_older_than_parent(&key, target).await? =>
             {
                 as_observed(&live)
             }
             Err(NotAChild::Conflict { holder }) if live.controller.is_none() => {
-                let way = way_to_take_over(&apply.desired.reference, &self.plugin, parent.reference);
+                let way = way_to_take_over(&apply.desired.reference, &self.plugin, target.parent.reference);
                 return Err(WriteError::Conflict { holder: format!("{holder}; {way}") });
             }
             claimed => claimed?,
@@ -240,12 +233,8 @@ impl Writer {
     }
 
     /// Returns whether a child was created while this parent existed.
-    async fn is_no_older_than_parent(
-        &self,
-        child: &Key,
-        parent: Parent<'_>,
-        target: Target<'_>,
-    ) -> Result<bool, ApiError> {
+    async fn is_no_older_than_parent(&self, child: &Key, target: Target<'_>) -> Result<bool, ApiError> {
+        let parent = target.parent;
         let Some(kind) = self.kinds.get(&parent.reference.kind) else { return Ok(false) };
         let parent_key = check::key(parent.reference);
         let child = self.get(target.resource, child, target.permit);
@@ -323,8 +312,7 @@ impl Writer {
         let view = views.iter().find(|view| view.watch.scope.kind == kind);
         let result = match (view, self.kinds.get(&kind)) {
             (Some(view), Some(resource)) => {
-                let Parent { predecessors, check_result, .. } = parent;
-                let target = Target { view, resource: &resource, permit, predecessors, check_result };
+                let target = Target { view, resource: &resource, permit, parent };
                 self.delete(&reference, &child, target).await
             }
             _ => Err(unknown_kind(&reference)),
@@ -531,6 +519,7 @@ pub(super) mod tests {
         pub(crate) apply: Apply,
         resource: Resource,
         permit: Permit,
+        parent: ObjectRef,
         predecessors: Predecessors,
     }
 
@@ -545,6 +534,7 @@ pub(super) mod tests {
                 KeptFields { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
             let watch = SharedWatch::new(Scope::new(kind.clone(), PLUGIN_LABEL), kept_fields.clone(), "system".into());
             let reference = ObjectRef { kind: kind.clone(), namespace: Some("n".into()), name: "web".into() };
+            let parent = ObjectRef { name: "parent".into(), ..reference.clone() };
             let body = json!({ "metadata": { "name": "web" }, "spec": {} }).into();
             let desired =
                 Desired { reference, body, digest: "digest".into(), is_created_once: false, left: Arc::default() };
@@ -560,13 +550,15 @@ pub(super) mod tests {
                     has_scale: false,
                 },
                 permit: Permit::unlimited(),
+                parent,
                 predecessors: Predecessors::default(),
             }
         }
 
         pub(crate) fn target<'a>(&'a self, check_result: &'a CheckResult<'a>) -> Target<'a> {
-            let Self { view, resource, permit, predecessors, .. } = self;
-            Target { view, resource, permit, predecessors, check_result }
+            let Self { view, resource, permit, parent, predecessors, .. } = self;
+            let parent = Parent { reference: parent, uid: "p", predecessors, adopts: false, check_result };
+            Target { view, resource, permit, parent }
         }
     }
 
@@ -575,10 +567,7 @@ pub(super) mod tests {
         let server = Router::new().fallback(async || (StatusCode::GATEWAY_TIMEOUT, "{}"));
         let scene = Scene::new(("", "ConfigMap", "configmaps"), server).await;
         let target = scene.target(&|_, _| Ok(()));
-        let reference = ObjectRef { name: "parent".into(), ..scene.apply.desired.reference.clone() };
-        let Target { predecessors, check_result, .. } = target;
-        let parent = Parent { reference: &reference, uid: "p", predecessors, adopts: false, check_result };
-        match scene.writer.claim_and_write(&scene.apply, target, parent).await {
+        match scene.writer.claim_and_write(&scene.apply, target).await {
             Err(WriteError::Api(error)) => {
                 assert_eq!((error.verb, error.unanswered.is_some()), ("apply", true), "{error:?}");
             }

@@ -71,7 +71,7 @@ impl Writer {
     async fn check_result(&self, apply: &Apply, target: Target<'_>) -> Result<Precondition, WriteError> {
         let reference = &apply.desired.reference;
         let reply = self.dry_run(apply, target).await?;
-        (target.check_result)(reference, &reply)?;
+        (target.parent.check_result)(reference, &reply)?;
         let object = target.view.watch.read(&reply).map_err(|error| unreadable(reference, &error))?;
         Ok(Precondition::Version(object.uid, object.resource_version))
     }
@@ -92,7 +92,7 @@ pub(super) fn check_repairs(
         return Ok(());
     }
     let result = repair::repaired(live, repairs).to_string();
-    Ok((target.check_result)(&apply.desired.reference, &result)?)
+    Ok((target.parent.check_result)(&apply.desired.reference, &result)?)
 }
 
 #[cfg(test)]

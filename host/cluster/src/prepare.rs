@@ -136,7 +136,7 @@ impl Writer {
             desired,
             left: left::paths(&desired.left, target.resource.has_scale, &desired.body),
             manager: &self.manager,
-            predecessors: target.predecessors.managers(),
+            predecessors: target.parent.predecessors.managers(),
         };
         let mut prepared = Prepared::default();
         for step in &STEPS {

@@ -10,13 +10,15 @@
 //!
 //! | folder | what lives there | imports |
 //! |---|---|---|
-//! | [`fleet`] | the plugins of a host, as files or `Plugin` objects name them | rollout and below |
+//! | [`fleet`] | the plugins of a host, as files or `Plugin` objects name them | rollout, reconcile, api, config |
 //! | [`rollout`] | which revision is active, and how another replaces it | shadow and below |
 //! | [`shadow`] | calls two revisions for one parent and compares their answers | reconcile and below |
 //! | [`reconcile`] | observe, decide, check, apply, report | config, telemetry |
+//! | [`api`] | what the host answers to an administrator, as types | config |
 //! | [`config`] | environment, `plugin.yaml` and `Plugin` objects, validated | |
 //! | [`telemetry`] | metrics | |
 
+pub mod api;
 pub mod config;
 pub mod fleet;
 pub mod reconcile;

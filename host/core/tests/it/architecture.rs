@@ -30,11 +30,12 @@ const CRATES: [(&str, &[&str]); 8] = [
 const PROGRAM_LAYERS: [(&str, &[&str]); 2] = [("cli", &["server"]), ("server", &[])];
 
 /// The folders of `host/operator/src`, likewise.
-const OPERATOR_LAYERS: [(&str, &[&str]); 6] = [
-    ("fleet", &["rollout", "shadow", "reconcile", "config"]),
-    ("rollout", &["shadow", "reconcile", "config", "telemetry"]),
-    ("shadow", &["reconcile"]),
-    ("reconcile", &["config", "telemetry"]),
+const OPERATOR_LAYERS: [(&str, &[&str]); 7] = [
+    ("fleet", &["rollout", "reconcile", "api", "config"]),
+    ("rollout", &["shadow", "reconcile", "api", "config", "telemetry"]),
+    ("shadow", &["reconcile", "api"]),
+    ("reconcile", &["api", "config", "telemetry"]),
+    ("api", &["config"]),
     ("config", &[]),
     ("telemetry", &[]),
 ];

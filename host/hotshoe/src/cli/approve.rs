@@ -8,7 +8,7 @@ use crate::cli::target::OnePlugin;
 use crate::server::verb::AdminVerb;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::digest_prefix::DigestPrefix;
-use hotshoe_operator::rollout::status::PluginStatus;
+use hotshoe_operator::api::status::PluginStatus;
 
 /// Activate a component that requires approval, or was rolled back
 #[derive(clap::Args, Debug)]

@@ -6,8 +6,8 @@ use crate::cli::host_client::read;
 use crate::cli::target::OnePlugin;
 use crate::server::verb::AdminVerb;
 use hotshoe_cluster::time;
+use hotshoe_operator::api::history::PluginHistory;
 use hotshoe_operator::rollout::history::{Entry, Event};
-use hotshoe_operator::rollout::status::PluginHistory;
 
 /// Show which components were activated, refused, approved and rolled back
 #[derive(clap::Args, Debug)]

@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-use crate::server::admin::Problem;
+use hotshoe_operator::api::Problem;
 use hotshoe_operator::config::socket;
 
 /// The timeout of a command: a reload waits for a compilation.

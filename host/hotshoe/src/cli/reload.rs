@@ -11,9 +11,9 @@ use crate::cli::terminal;
 use crate::cli::terminal::Output;
 use crate::server::verb::AdminVerb;
 use hotshoe_core::model::digest::Digest;
+use hotshoe_operator::api::status::PluginStatus;
+use hotshoe_operator::api::status::RefusedComponent;
 use hotshoe_operator::config::plugin_resource::CanaryStatus;
-use hotshoe_operator::reconcile::slot::RefusedComponent;
-use hotshoe_operator::rollout::status::PluginStatus;
 
 /// Have a running host activate the component that is there now
 #[derive(clap::Args, Debug)]

@@ -14,9 +14,9 @@ use hotshoe_core::compare::finalizers::FinalizerChange;
 use hotshoe_core::compare::json_diff::Field;
 use hotshoe_core::compare::{Changed, Difference, Failed, Named};
 use hotshoe_core::model::sanitize::clean;
-use hotshoe_operator::reconcile::slot::RefusedComponent;
-use hotshoe_operator::rollout::dry_run::Line;
-use hotshoe_operator::shadow::summary::Summary;
+use hotshoe_operator::api::shadow::Line;
+use hotshoe_operator::api::shadow::Summary;
+use hotshoe_operator::api::status::RefusedComponent;
 
 /// The exit code if something would change.
 const EXIT_CHANGES: u8 = 3;

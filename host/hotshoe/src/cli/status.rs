@@ -5,16 +5,16 @@ use std::process::ExitCode;
 use crate::cli::host_client::{HostOptions, read};
 use crate::cli::target;
 use crate::cli::terminal::Output;
-use crate::server::admin::HostStatus;
 use hotshoe_cluster::error::APPLY_RIGHTS;
 use hotshoe_cluster::lease_status::LeaseStatus;
 use hotshoe_core::flow::circuit::State;
 use hotshoe_core::flow::circuit_breaker::{BreakerStatus, NamespaceCircuit};
 use hotshoe_core::flow::unanswered::UnansweredWritesStatus;
 use hotshoe_core::model::digest::Digest;
-use hotshoe_operator::reconcile::slot::RefusedComponent;
-use hotshoe_operator::reconcile::survey::{Deleting, Stalled, StalledParent};
-use hotshoe_operator::rollout::status::{MemoryStatus, PluginFileStatus, PluginStatus, Trouble};
+use hotshoe_operator::api::HostStatus;
+use hotshoe_operator::api::status::RefusedComponent;
+use hotshoe_operator::api::status::{Deleting, Stalled, StalledParent};
+use hotshoe_operator::api::status::{MemoryStatus, PluginFileStatus, PluginStatus, Trouble};
 
 /// Show the state of a running host and its plugins
 #[derive(clap::Args, Debug)]

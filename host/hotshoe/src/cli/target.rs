@@ -9,12 +9,12 @@ use serde_json::Value;
 use crate::cli::host_client::{HostOptions, read};
 use crate::cli::terminal;
 use crate::cli::terminal::Output;
-use crate::server::admin::HostStatus;
 use crate::server::verb::AdminVerb;
 use hotshoe_core::model::digest_prefix::DigestPrefix;
 use hotshoe_core::model::names;
 use hotshoe_core::model::sanitize::clean;
-use hotshoe_operator::rollout::status::InProgress;
+use hotshoe_operator::api::HostStatus;
+use hotshoe_operator::api::status::InProgress;
 
 /// How often progress is polled.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(1);

@@ -12,18 +12,18 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use futures::StreamExt;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use crate::server::about::About;
 use crate::server::readiness;
 use crate::server::verb::AdminVerb;
-use hotshoe_cluster::lease_status::LeaseStatus;
 use hotshoe_core::model::digest_prefix::DigestPrefix;
-use hotshoe_operator::rollout::dry_run::{Line, NotRun, ShadowPermit};
+use hotshoe_operator::api::shadow::Line;
+use hotshoe_operator::api::{HostStatus, Problem};
+use hotshoe_operator::rollout::dry_run::{NotRun, ShadowPermit};
 use hotshoe_operator::rollout::managed_plugin::AdminCommand;
-use hotshoe_operator::rollout::status::PluginStatus;
 use hotshoe_sandbox::error::LoadError;
 
 /// How much of an unwanted body is read, and for how long.
@@ -33,33 +33,6 @@ const MAX_DRAIN_TIME: Duration = Duration::from_secs(5);
 const UPLOAD_TIME: Duration = Duration::from_secs(60);
 /// How many lines of a shadow run may wait for their reader.
 const QUEUED_LINES: usize = 16;
-
-/// The answer to `/status`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HostStatus {
-    /// The host's version.
-    pub version: String,
-    /// The kubeconfig context.
-    pub context: String,
-    /// Whether the host is ready, as `/readyz` answers.
-    pub ready: bool,
-    /// Why the plugins of the host are not known, if `Plugin` objects describe them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unknown: Option<String>,
-    /// The Leases by which several hosts share the work; none for a single host.
-    #[serde(default)]
-    pub leases: Vec<LeaseStatus>,
-    /// The plugins.
-    pub plugins: Vec<PluginStatus>,
-}
-
-/// The answer to a request that failed.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Problem {
-    /// What happened, to what, and what to do next.
-    pub error: String,
-}
 
 /// Returns the routes of the socket.
 pub(super) fn routes(about: About) -> Router {

@@ -1,11 +1,11 @@
 //! Computes the status of a `Plugin` object from the state of its plugin. Pure.
 
+use crate::api::status;
 use crate::config::plugin_resource::{
     CanaryStatus, Condition, ParentStatus, Pending, PluginStatus, RevisionStatus, ShadowVerdict,
 };
 use crate::rollout::history::{Entry, Event};
 use crate::rollout::state::{Fetched, PluginState};
-use crate::rollout::status;
 use crate::rollout::unaccepted::NONE_ACTIVE;
 use hotshoe_cluster::time;
 use hotshoe_core::flow::circuit::State;

@@ -8,11 +8,11 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::api::shadow::{Line, Summary};
 use crate::config::plugin_resource::ShadowVerdict;
 use crate::reconcile::fingerprint::parents_basis;
-use crate::rollout::dry_run::{Line, NotRun, ShadowPermit};
+use crate::rollout::dry_run::{NotRun, ShadowPermit};
 use crate::rollout::managed_plugin::ManagedPlugin;
-use crate::shadow::summary::Summary;
 use hotshoe_core::compare::{Difference, Named};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::sanitize;

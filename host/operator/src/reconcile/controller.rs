@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, RwLock};
 
+use crate::api::status::{Deleting, Stalled};
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::canary::{Canary, CanarySlot};
 use crate::reconcile::health::Health;
@@ -17,7 +18,7 @@ use crate::reconcile::parent_state::ParentState;
 use crate::reconcile::queue::Queue;
 use crate::reconcile::slot::Slot;
 use crate::reconcile::status_plan::ObservedGeneration;
-use crate::reconcile::survey::{Deleting, LongDeletion, Remembered, Stalled, Survey};
+use crate::reconcile::survey::{LongDeletion, Remembered, Survey};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::swap_timer::FirstDecision;
 use hotshoe_cluster::apply::Writer;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
 
+use crate::api::status::{Deleting, Stalled, StalledParent};
 use hotshoe_cluster::time;
 use hotshoe_core::model::kind::Key;
 use hotshoe_core::model::object::Object;
@@ -57,16 +57,6 @@ pub struct Survey {
     pub deleting: Option<Deleting>,
 }
 
-/// The parents that are not retried before something changes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Stalled {
-    /// How many there are.
-    pub count: usize,
-    /// The first of them, by name.
-    pub parents: Vec<StalledParent>,
-}
-
 impl Stalled {
     /// Summarises parents: the key of each, how often it was tried, and the reason of its last failure.
     pub(super) fn of<'a>(stalled: impl Iterator<Item = (&'a Key, u32, &'a str)>) -> Option<Self> {
@@ -81,18 +71,6 @@ impl Stalled {
         parents.truncate(MAX_STALLED_SHOWN);
         (count > 0).then_some(Self { count, parents })
     }
-}
-
-/// A parent that is not retried before something changes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct StalledParent {
-    /// The namespace and name of the parent.
-    pub object: String,
-    /// How often it was tried.
-    pub tries: u32,
-    /// The reason of the last failure, one PascalCase word.
-    pub reason: String,
 }
 
 /// Which deletions take long at some time.
@@ -111,20 +89,6 @@ impl LongDeletion {
     pub(super) fn has(&self, object: &Object) -> bool {
         object.deleted_at.as_deref().is_some_and(|began| *began <= *self.began)
     }
-}
-
-/// The parents whose deletion takes long.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Deleting {
-    /// How many there are.
-    pub count: usize,
-    /// The one that has been waiting longest.
-    pub oldest: String,
-    /// How long the oldest has been waiting, in seconds.
-    pub seconds: u64,
-    /// What the oldest waits for.
-    pub reason: String,
 }
 
 impl Deleting {

@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use crate::api::status::RefusedComponent;
 use crate::config::PluginConfig;
 use crate::config::plugin_resource::CanaryStatus;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::canary::Canary;
-use crate::reconcile::slot::RefusedComponent;
 use crate::rollout::history::{Activation, Event};
 use crate::rollout::install::remember;
 use crate::rollout::managed_plugin::ManagedPlugin;

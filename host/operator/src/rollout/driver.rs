@@ -23,7 +23,7 @@ use futures::future::BoxFuture;
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use crate::reconcile::slot::RefusedComponent;
+use crate::api::status::RefusedComponent;
 use crate::rollout::config_reload::Applied;
 use crate::rollout::definition::Definition;
 use crate::rollout::managed_plugin::{AdminCommand, ManagedPlugin, Reply, Request};

@@ -17,19 +17,18 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
+use crate::api::shadow::{Counts, Line, Measured, Summary, Times};
+use crate::api::status::RefusedComponent;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::gate::Gate;
-use crate::reconcile::slot::RefusedComponent;
 use crate::rollout::managed_plugin::ManagedPlugin;
 use crate::rollout::verify::{finalizer_change, objection, try_carried_cases};
 use crate::rollout::views;
 use crate::rollout::views::Views;
 use crate::shadow::evaluate::{self, UncheckedAnswer};
 use crate::shadow::impact::{self, Found, OVERDUE, Survey};
-use crate::shadow::summary::{Counts, Measured, Summary, Times};
 use hotshoe_cluster::shared_watch::Viewer;
 use hotshoe_cluster::time::unix_millis;
 use hotshoe_core::compare::{self, Difference};
@@ -45,23 +44,6 @@ use hotshoe_sandbox::revision::{Loaded, Revision};
 const WATCHES_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often the progress of a run is sent.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
-
-/// A line of a run's output.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Line {
-    /// A parent for which something would change, or the new revision would fail.
-    Parent(Box<Difference>),
-    /// The progress of the run.
-    Progress {
-        /// The number of parents that were compared.
-        parents: usize,
-        /// The number of all parents.
-        of: usize,
-    },
-    /// The last line.
-    Summary(Box<Summary>),
-}
 
 /// Why no run was made.
 #[derive(Debug, thiserror::Error)]

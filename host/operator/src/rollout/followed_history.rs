@@ -1,6 +1,6 @@
 //! Follows the history of the host that works for a plugin: what that host rolled back is rolled back here, too.
 
-use crate::reconcile::slot::RefusedComponent;
+use crate::api::status::RefusedComponent;
 use crate::rollout::history::Entry;
 use crate::rollout::managed_plugin::ManagedPlugin;
 use hotshoe_core::model::digest::Digest;

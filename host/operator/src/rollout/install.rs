@@ -20,14 +20,14 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tracing::Instrument;
 
+use crate::api::history::PluginHistory;
+use crate::api::status::RefusedComponent;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::release;
-use crate::reconcile::slot::RefusedComponent;
 use crate::rollout::fetch::pull_again;
 use crate::rollout::history::{Activation, Entry, Event, History};
 use crate::rollout::managed_plugin::ManagedPlugin;
 use crate::rollout::state::Revisions;
-use crate::rollout::status::PluginHistory;
 use crate::rollout::step::Step;
 use crate::rollout::verify::try_carried_cases;
 use crate::rollout::views;

@@ -10,13 +10,13 @@ use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
+use crate::api::status::PluginStatus;
+use crate::api::status::RefusedComponent;
 use crate::config::{HostSettings, PluginConfig};
 use crate::reconcile::controller::Controller;
-use crate::reconcile::slot::RefusedComponent;
 use crate::rollout::history::{DiskSpace, History};
 use crate::rollout::recording::Change;
 use crate::rollout::state::{Fetched, PluginState, Published};
-use crate::rollout::status::PluginStatus;
 use crate::rollout::supervised::supervise;
 use crate::telemetry::metrics::Metrics;
 use hotshoe_cluster::client::Cluster;

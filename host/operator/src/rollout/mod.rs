@@ -19,7 +19,6 @@ mod recording;
 pub mod rollback;
 mod standby;
 pub mod state;
-pub mod status;
 mod step;
 mod supervised;
 pub mod unaccepted;

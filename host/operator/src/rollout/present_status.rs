@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::api::status::{InProgress, MemoryStatus, PluginFileStatus, PluginStatus, Trouble, WatchStatus};
 use crate::reconcile::controller::HostShare;
 use crate::rollout::managed_plugin::ManagedPlugin;
 use crate::rollout::state::PluginState;
-use crate::rollout::status::{InProgress, MemoryStatus, PluginFileStatus, PluginStatus, Trouble, WatchStatus};
 use crate::rollout::unaccepted::Unaccepted;
 use hotshoe_cluster::shared_watch::{Health, SharedWatch, Viewer};
 
@@ -141,7 +141,7 @@ fn waiting(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reconcile::slot::RefusedComponent;
+    use crate::api::status::RefusedComponent;
     use hotshoe_core::model::digest::Digest;
     use hotshoe_sandbox::error::LoadError;
 

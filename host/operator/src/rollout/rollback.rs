@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tracing::Instrument;
 
-use crate::reconcile::slot::RefusedComponent;
+use crate::api::status::RefusedComponent;
 use crate::rollout::fetch::{image_to_pull_again, pull_again};
 use crate::rollout::history::{Entry, Event, History};
 use crate::rollout::install::needs_approval;

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use tokio::sync::watch;
 
+use crate::api::status::RefusedComponent;
 use crate::config::PluginConfig;
-use crate::reconcile::slot::RefusedComponent;
 use crate::rollout::history::History;
 use crate::rollout::step::Underway;
 use crate::rollout::unaccepted::Unaccepted;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use crate::api::status::InProgress;
 use crate::rollout::managed_plugin::ManagedPlugin;
 use crate::rollout::state::{PluginState, Published};
-use crate::rollout::status::InProgress;
 use crate::rollout::step::{Step, Underway};
 use crate::rollout::views;
 use hotshoe_cluster::shared_watch::Viewer;

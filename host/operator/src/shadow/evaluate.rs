@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::api::shadow::Times;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
@@ -9,7 +10,6 @@ use crate::reconcile::gate::{Admission, Admitted};
 use crate::reconcile::observe::{Observed, observe_at};
 use crate::reconcile::parent_state::ParentState;
 use crate::reconcile::{decide, finalize};
-use crate::shadow::summary::Times;
 use hotshoe_cluster::view;
 use hotshoe_core::check::AdmittedDecision;
 use hotshoe_core::compare::{Basis, Failed, Side};

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use futures::StreamExt;
 use futures::stream::FuturesOrdered;
 
+use crate::api::shadow::Times;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
 use crate::reconcile::gate::{Admitted, Gate};
 use crate::reconcile::parent_state::ParentState;
 use crate::shadow::evaluate::{CheckedAnswer, Evaluated, UncheckedAnswer};
-use crate::shadow::summary::Times;
 use hotshoe_cluster::time::unix_millis;
 use hotshoe_cluster::view::reference;
 use hotshoe_core::model::kind::{Key, Kind, ObjectRef};

@@ -2,4 +2,3 @@
 
 pub mod evaluate;
 pub mod impact;
-pub mod summary;

@@ -3,7 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::rollout::history::entry::{Entry, plausible};
+use crate::api::history::Entry;
+use crate::rollout::history::entry::plausible;
 use hotshoe_cluster::time;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::Size;

@@ -12,7 +12,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `entry.rs` | what happened to a component, when and why |
+//! | `entry.rs` | makes entries, and leaves out those that no host can have written |
 //! | `queries.rs` | the state of a component, derived from its entries |
 //! | `eviction.rs` | which entries and components are kept |
 //! | `layout.rs` | where the files lie |
@@ -37,7 +37,8 @@ use hotshoe_core::model::digest::Digest;
 use crate::rollout::history::entry::plausible;
 use hotshoe_cluster::time;
 
-pub use crate::rollout::history::entry::{Activation, Entry};
+pub use crate::api::history::Entry;
+pub use crate::rollout::history::entry::Activation;
 pub use crate::rollout::history::layout::FETCHED;
 pub use crate::rollout::history::room::DiskSpace;
 pub use hotshoe_core::plugin::past::Event;

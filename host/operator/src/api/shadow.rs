@@ -1,14 +1,31 @@
-//! The results of a shadow run, in numbers.
+//! The output of a shadow run: its lines, of which the last has the results in numbers.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::reconcile::slot::RefusedComponent;
+use crate::api::status::RefusedComponent;
 use hotshoe_core::compare::finalizers::FinalizerChange;
 use hotshoe_core::compare::{Difference, Side};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_sandbox::revision::Revision;
+
+/// A line of the output.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Line {
+    /// A parent for which something would change, or the new revision would fail.
+    Parent(Box<Difference>),
+    /// The progress of the run.
+    Progress {
+        /// The number of parents that were compared.
+        parents: usize,
+        /// The number of all parents.
+        of: usize,
+    },
+    /// The last line.
+    Summary(Box<Summary>),
+}
 
 /// The summary of a shadow run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,14 +1,17 @@
-//! The form of the status and the history of a plugin, as the commands `status` and `history` answer and print them.
+//! The form of a plugin's status.
 
 use serde::{Deserialize, Serialize};
 
 use crate::config::plugin_resource::CanaryStatus;
-use crate::reconcile::slot::RefusedComponent;
-use crate::reconcile::survey::{Deleting, Stalled};
-use crate::rollout::history::Entry;
 use hotshoe_core::flow::circuit_breaker::BreakerStatus;
 use hotshoe_core::flow::unanswered::UnansweredWritesStatus;
 use hotshoe_core::model::digest::Digest;
+use hotshoe_core::model::sanitize;
+use hotshoe_core::plugin::meant::Refused;
+use hotshoe_sandbox::error::{LoadError, Reason};
+
+/// The maximum length of the message of a refusal, in bytes. The message may contain names that the component chose.
+const MAX_MESSAGE_BYTES: usize = 4_000;
 
 /// The status of a plugin.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -75,6 +78,73 @@ pub struct PluginStatus {
     pub unanswered: Option<UnansweredWritesStatus>,
     /// The plugin's watches.
     pub watches: Vec<WatchStatus>,
+}
+
+/// A component that was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RefusedComponent {
+    /// The digest of the component; `None` if no bytes could be read.
+    pub digest: Option<Digest>,
+    /// The reason, one PascalCase word.
+    pub reason: Reason,
+    /// What is wrong, and what to do.
+    pub message: String,
+}
+
+impl RefusedComponent {
+    /// Records an error that kept a component from being activated.
+    pub fn new(digest: Option<Digest>, error: &LoadError) -> Self {
+        Self { digest, reason: error.reason(), message: sanitize::clean(error.to_string(), MAX_MESSAGE_BYTES) }
+    }
+
+    /// Returns whether `hotshoe approve` can activate the component anyway.
+    pub fn can_be_approved(&self) -> bool {
+        self.reason.can_be_approved()
+    }
+}
+
+impl From<RefusedComponent> for Refused {
+    fn from(refused: RefusedComponent) -> Self {
+        let can_be_approved = refused.can_be_approved();
+        Self { digest: refused.digest, can_be_approved, why: format!("{}: {}", refused.reason, refused.message) }
+    }
+}
+
+/// The parents that are not retried before something changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Stalled {
+    /// How many there are.
+    pub count: usize,
+    /// The first of them, by name.
+    pub parents: Vec<StalledParent>,
+}
+
+/// A parent that is not retried before something changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StalledParent {
+    /// The namespace and name of the parent.
+    pub object: String,
+    /// How often it was tried.
+    pub tries: u32,
+    /// The reason of the last failure, one PascalCase word.
+    pub reason: String,
+}
+
+/// The parents whose deletion takes long.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Deleting {
+    /// How many there are.
+    pub count: usize,
+    /// The one that has been waiting longest.
+    pub oldest: String,
+    /// How long the oldest has been waiting, in seconds.
+    pub seconds: u64,
+    /// What the oldest waits for.
+    pub reason: String,
 }
 
 /// A revision that is being activated.
@@ -151,13 +221,15 @@ pub struct WatchStatus {
     pub synced: bool,
 }
 
-/// The history of a plugin, as it is shown.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct PluginHistory {
-    /// The active revision.
-    pub current: Option<Digest>,
-    /// The revisions that a rollback can activate, the last active one first.
-    pub kept: Vec<Digest>,
-    /// The entries, the newest last.
-    pub entries: Vec<Entry>,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_that_a_component_chose_is_sanitized_and_truncated() {
+        let name = format!("a\n2026-01-01T00:00:00Z ERROR forged \u{1b}[2J\u{202e}{}", "x".repeat(100_000));
+        let refused = RefusedComponent::new(None, &LoadError::SelfTestFailed(name));
+        assert!(refused.message.contains("a 2026-01-01T00:00:00Z ERROR forged xxx"), "{}", refused.message);
+        assert!(refused.message.len() <= MAX_MESSAGE_BYTES);
+    }
 }
