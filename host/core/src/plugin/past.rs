@@ -115,12 +115,38 @@ pub fn is_approved(entries: &[impl Recorded], digest: Digest) -> bool {
 /// Returns whether a component was approved after it had been rolled back or found to fail: its failures are known, so
 /// it is not rolled back for them.
 pub fn is_approved_despite_failure<E: Recorded>(entries: &[E], digest: Digest) -> bool {
-    let last = |is_it: &dyn Fn(&E) -> bool| entries.iter().rposition(|entry| entry.digest() == digest && is_it(entry));
-    let failed = last(&|entry| entry.event() == Event::RolledBack || entry.fails());
-    failed.is_some() && failed < last(&|entry| entry.event() == Event::Approved)
+    let failed = |entry: &E| entry.digest() == digest && (entry.event() == Event::RolledBack || entry.fails());
+    let since = entries.iter().rposition(failed).and_then(|last| entries.get(last..));
+    since.is_some_and(|since| was_approved(since, digest))
 }
 
 /// Returns whether a component was ever approved.
 pub fn was_approved(entries: &[impl Recorded], digest: Digest) -> bool {
     entries.iter().any(|entry| entry.digest() == digest && entry.event() == Event::Approved)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_known_where_a_component_was_approved_after_it() {
+        use Event::{Activated, Approved, RolledBack};
+        let [a, b] = ["a", "b"].map(|text| Digest::of(text.as_bytes()));
+        for (events, is_approved, is_known) in [
+            (&[][..], false, false),
+            (&[Activated, RolledBack], false, false),
+            (&[Event::ApprovalRequired], false, false),
+            (&[Approved], true, false),
+            (&[RolledBack, Approved], true, true),
+            (&[Event::ApprovalRequired, Approved], true, true),
+            (&[RolledBack, Approved, Activated], true, true),
+            (&[RolledBack, Approved, Activated, RolledBack], true, false),
+        ] {
+            let entries: Vec<Entry> = events.iter().map(|event| Entry("a", *event)).collect();
+            assert_eq!(was_approved(&entries, a), is_approved, "{events:?}");
+            assert_eq!(is_approved_despite_failure(&entries, a), is_known, "{events:?}");
+            assert!(!was_approved(&entries, b) && !is_approved_despite_failure(&entries, b), "{events:?}");
+        }
+    }
 }

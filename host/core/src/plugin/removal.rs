@@ -103,6 +103,13 @@ mod tests {
     }
 
     #[test]
+    fn a_plugin_stays_by_default() {
+        use DeletionPolicy::{Block, Delete, Orphan};
+        assert_eq!(DeletionPolicy::default(), Block);
+        assert_eq!([Block, Orphan, Delete].map(|policy| policy.is_block()), [true, false, false]);
+    }
+
+    #[test]
     fn parents_that_an_older_plugin_has_are_not_deleted() {
         let parents = Parents { hold_finalizer: true, exist: Some(true), are_taken: true };
         assert_eq!(Removal::next(DeletionPolicy::Delete, true, parents), Removal::Wait);

@@ -284,6 +284,12 @@ mod tests {
     }
 
     #[test]
+    fn the_history_records_why_an_earlier_revision_is_active_again_and_nothing_for_a_new_one() {
+        assert_eq!([Start::Swap.why(), RETURN.why()], ["", "by command"]);
+        assert!(Start::Restore.why().contains("when the host ended"));
+    }
+
+    #[test]
     fn a_probation_goes_on_after_a_restart_for_the_revision_that_was_active() {
         let since = (Duration::from_secs(60), CallStats::default());
         let resumed = |entries: &[Entry], start| loaded(entries, start, false).probation(Some(since));

@@ -64,3 +64,13 @@ pub struct Rollout {
     /// How long it decides for these parents alone.
     pub duration: Duration,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_component_takes_over_once_it_is_verified_by_default() {
+        assert!(Mode::default().is_active() && !Mode::Shadow.is_active());
+    }
+}

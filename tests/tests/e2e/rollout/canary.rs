@@ -480,6 +480,28 @@ fn a_component_with_another_finalizer_is_no_canary_and_an_approval_activates_it_
 }
 
 #[test]
+fn a_component_that_waits_beside_a_canary_still_waits_once_the_canary_is_active() {
+    run(async {
+        let mut scene = scene_with_faults("canary-waiting").await;
+        let folder = folder("{canary: {percent: 50}, duration: 5s}");
+        let host = start(&mut scene, &folder).await;
+        parents(&scene, 4, "").await;
+        let (canary, other) = (another(&folder, 1), reworded(folder.original(), WORKS, FREES));
+        let until_refused = async || {
+            host.until_plugin("it is refused", |plugin| plugin["refused"]["reason"] == "ApprovalRequired").await
+        };
+        folder.put(&canary);
+        until_canary(&host, &canary).await;
+        folder.put(&other);
+        until_refused().await;
+        until_digest(&host, &canary).await;
+        until_refused().await;
+        assert!(host.ask(&["approve", "faulty"]).0.success());
+        until_digest(&host, &other).await;
+    });
+}
+
+#[test]
 fn a_canary_by_namespaces_follows_their_labels() {
     run(async {
         const TIER: &str = "canary.example.com/tier";
