@@ -31,16 +31,20 @@ impl Args {
     }
 }
 
-fn table(PluginHistory { current, kept, entries }: &PluginHistory) -> String {
-    let mut table = format!("  {:<20} {:<14} {:<10} {:<16} {:<5} WHY\n", "AT", "DIGEST", "VERSION", "EVENT", "KEPT");
+/// Lists what happened, the newest last. The active revision is marked.
+pub(super) fn table(PluginHistory { current, kept, entries }: &PluginHistory) -> String {
+    let kept_column = |text: &str| kept.as_ref().map(|_| format!("{text:<5} ")).unwrap_or_default();
+    let head = kept_column("KEPT");
+    let mut table = format!("  {:<20} {:<14} {:<10} {:<16} {head}WHY\n", "AT", "DIGEST", "VERSION", "EVENT");
     let is_activation = |entry: &Entry| Some(entry.digest) == *current && entry.event == Event::Activated;
     let active = entries.iter().rposition(is_activation);
     for (index, Entry { digest, version, at, event, message, .. }) in entries.iter().enumerate() {
         let at = time::at(*at).unwrap_or_default();
-        let kept = if kept.contains(digest) { "yes" } else { "" };
+        let is_kept = kept.as_ref().is_some_and(|kept| kept.contains(digest));
+        let kept = kept_column(if is_kept { "yes" } else { "" });
         let (digest, event) = (digest.to_string(), format!("{event:?}"));
         let mark = if active == Some(index) { "*" } else { " " };
-        let row = format!("{mark} {at:<20} {digest:<14} {version:<10} {event:<16} {kept:<5} {message}");
+        let row = format!("{mark} {at:<20} {digest:<14} {version:<10} {event:<16} {kept}{message}");
         table.push_str(row.trim_end());
         table.push('\n');
     }
@@ -63,5 +67,7 @@ mod tests {
         assert!(rows[0].starts_with(' ') && rows[0].ends_with("Activated"), "{table}");
         assert!(rows[1].starts_with(' ') && rows[1].ends_with("Activated        yes"), "{table}");
         assert!(rows[2].starts_with('*') && rows[2].ends_with("Activated"), "{table}");
+        let of_object = super::table(&read(&json!({ "current": c, "entries": [entry(&c)] })).unwrap());
+        assert!(!of_object.contains("KEPT") && of_object.contains("EVENT            WHY\n*"), "{of_object}");
     }
 }

@@ -1,6 +1,9 @@
 //! `hotshoe status`: shows the state of a running host.
 
+use std::fmt::{self, Display, Formatter};
 use std::process::ExitCode;
+
+use anyhow::Context;
 
 use crate::cli::host_client::{HostOptions, read};
 use crate::cli::target;
@@ -18,10 +21,12 @@ use hotshoe_operator::api::status::{MemoryStatus, PluginFileStatus, PluginStatus
 
 /// Show the state of a running host and its plugins
 #[derive(clap::Args, Debug)]
-#[command(
-    after_help = "Example: hotshoe status -o json\n\nExit code 1 means that the host is not ready, or not there."
-)]
+#[command(after_help = "Examples:\n  hotshoe status -o json\n  hotshoe status memcached\n\n\
+                  Exit code 1 means that the host, or the plugin, is not ready or not there.")]
 pub struct Args {
+    /// Which plugin [default: all]
+    #[arg(value_parser = target::plugin_name)]
+    plugin: Option<String>,
     #[command(flatten)]
     host: HostOptions,
     /// How to print
@@ -37,25 +42,37 @@ impl Args {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let answer = super::runtime()?.block_on(self.host.get("/status"))?;
         let status: HostStatus = read(&answer)?;
-        self.output.print(&answer, || Ok(page(&status)))?;
-        Ok(if status.ready { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        let ready = match &self.plugin {
+            None => {
+                self.output.print(&answer, || Ok(page(&status)))?;
+                status.ready
+            }
+            Some(name) => {
+                let plugin = status.plugins.iter().find(|plugin| plugin.name == *name);
+                let plugin =
+                    plugin.with_context(|| format!("this host has no plugin {name}; `hotshoe status` lists all"))?;
+                self.output.print(plugin, || Ok(table([plugin])))?;
+                plugin.ready
+            }
+        };
+        Ok(if ready { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
 
 fn page(status: &HostStatus) -> String {
     let mut page = format!("hotshoe {} on context {}\n", status.version, status.context);
     page.extend(status.leases.iter().map(lease_line));
-    page += &format!(
-        "{:<16} {:<6} {:<10} {:<14} {:>7} {:>6}  NOTE\n",
-        "PLUGIN", "READY", "VERSION", "DIGEST", "PARENTS", "QUEUED"
-    );
-    for plugin in &status.plugins {
-        page += &row(plugin);
-        for note in notes(plugin) {
-            page += &format!("  {note}\n");
-        }
+    page + &table(&status.plugins)
+}
+
+/// Lists plugins, with what needs attention.
+fn table<'a>(plugins: impl IntoIterator<Item = &'a PluginStatus>) -> String {
+    let mut table = Row::HEAD.to_owned();
+    for plugin in plugins {
+        table += &row(plugin).to_string();
+        notes(plugin).iter().for_each(|note| table += &format!("  {note}\n"));
     }
-    page
+    table
 }
 
 /// Returns who holds a Lease, until when, and what is wrong with it.
@@ -71,18 +88,46 @@ fn lease_line(lease: &LeaseStatus) -> String {
     format!("Lease {name}: {held}\n{problem}")
 }
 
-fn row(plugin: &PluginStatus) -> String {
-    let row = format!(
-        "{:<16} {:<6} {:<10} {:<14} {:>7} {:>6}  {}",
-        plugin.name,
-        if plugin.ready { "yes" } else { "no" },
-        plugin.version.as_deref().unwrap_or("-"),
-        or_dash(plugin.digest),
-        plugin.parents,
-        plugin.queued,
-        plugin.waiting.as_deref().unwrap_or_default()
-    );
-    row.trim_end().to_owned() + "\n"
+/// A plugin's line in a table of plugins.
+pub(super) struct Row<'a> {
+    pub(super) name: &'a str,
+    /// Whether it is ready; none if no host says.
+    pub(super) ready: Option<bool>,
+    pub(super) version: Option<&'a str>,
+    pub(super) digest: Option<Digest>,
+    pub(super) parents: String,
+    pub(super) errors: String,
+    pub(super) queued: String,
+    pub(super) note: &'a str,
+}
+
+impl Row<'_> {
+    pub(super) const HEAD: &'static str =
+        "PLUGIN           READY  VERSION    DIGEST         PARENTS ERRORS QUEUED  NOTE\n";
+}
+
+impl Display for Row<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { name, ready, version, digest, parents, errors, queued, note } = self;
+        let (version, digest) = (version.unwrap_or("-"), or_dash(*digest));
+        let ready = ready.map_or("-", |ready| if ready { "yes" } else { "no" });
+        let row =
+            format!("{name:<16} {ready:<6} {version:<10} {digest:<14} {parents:>7} {errors:>6} {queued:>6}  {note}");
+        writeln!(f, "{}", row.trim_end())
+    }
+}
+
+fn row(plugin: &PluginStatus) -> Row<'_> {
+    Row {
+        name: &plugin.name,
+        ready: Some(plugin.ready),
+        version: plugin.version.as_deref(),
+        digest: plugin.digest,
+        parents: plugin.parents.to_string(),
+        errors: (plugin.trouble.failing + plugin.trouble.refused).to_string(),
+        queued: plugin.queued.to_string(),
+        note: plugin.waiting.as_deref().unwrap_or_default(),
+    }
 }
 
 /// Says for which objects a plugin is not called.
@@ -227,9 +272,14 @@ mod tests {
     #[test]
     fn the_number_of_failing_and_refused_objects_is_noted() {
         let trouble = json!({ "failing": 2, "refused": 1 });
-        let noted = notes(&plugin(json!({ "parents": 5, "trouble": trouble })));
+        let noted = notes(&plugin(json!({ "parents": 5, "trouble": trouble.clone() })));
         assert!(noted[0].starts_with("fails on 2 of 5") && noted[1].contains("children of 1 of 5"), "{noted:?}");
         assert!(notes(&plugin(json!({ "parents": 5 }))).is_empty());
+        let columns = Row::HEAD.split("NOTE").next().unwrap().len();
+        let waits = plugin(json!({ "parents": 5, "trouble": trouble, "waiting": "for a CRD" }));
+        let row = row(&waits).to_string();
+        assert_eq!(row.get(columns..), Some("for a CRD\n"), "{row}");
+        assert!(row.contains(" 5      3      0 "), "{row}");
     }
 
     #[test]

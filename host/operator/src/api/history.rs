@@ -13,8 +13,9 @@ use hotshoe_core::plugin::past::Event;
 pub struct PluginHistory {
     /// The active revision.
     pub current: Option<Digest>,
-    /// The revisions that a rollback can activate, the last active one first.
-    pub kept: Vec<Digest>,
+    /// The revisions that a rollback can activate, the last active one first. Only the host itself knows them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<Vec<Digest>>,
     /// The entries, the newest last.
     pub entries: Vec<Entry>,
 }

@@ -355,7 +355,7 @@ impl ManagedPlugin {
         let current = self.controller.active().map(|active| active.revision.digest());
         let mut kept = self.history().activated();
         kept.retain(|earlier| Some(*earlier) != current && self.is_available(*earlier));
-        PluginHistory { current, kept, entries: self.history().entries().to_vec() }
+        PluginHistory { current, kept: Some(kept), entries: self.history().entries().to_vec() }
     }
 
     /// Ends the watches of kinds that are no longer owned, once no child of them is left.

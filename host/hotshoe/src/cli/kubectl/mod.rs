@@ -28,9 +28,8 @@ const NAME: &str = "kubectl-hotshoe";
     bin_name = "kubectl hotshoe",
     version,
     max_term_width = 100,
-    after_help = "All but `status` change a Plugin object, as `kubectl patch` can as well, \
-                  and need the rights to get and patch plugins.hotshoe.dev; `status` needs those to get and list \
-                  them. The host of the plugin then does what the object says; `approve`, `rollback` and `follow` wait for \
+    after_help = "All but `status` and `history` change a Plugin object, as `kubectl patch` can as well, \
+                  and need the rights to get and patch plugins.hotshoe.dev; the two need those to get and list them. The host of the plugin then does what the object says; `approve`, `rollback` and `follow` wait for \
                   that, unless `--wait=false` is given.\n\
                   \n\
                   Example: kubectl hotshoe status\n\
@@ -54,6 +53,17 @@ enum Verb {
     Status {
         /// The name of the Plugin [default: all]
         plugin: Option<String>,
+        /// How to print
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
+    },
+    /// Show which components were activated, refused, approved and rolled back
+    #[command(after_help = "Example: kubectl hotshoe history memcached\n\n\
+                      The active one is marked with *. Which ones a host keeps for a rollback, \
+                      `hotshoe history` on that host shows.")]
+    History {
+        /// The name of the Plugin
+        plugin: String,
         /// How to print
         #[arg(short, long, value_enum, default_value_t)]
         output: Output,
@@ -152,6 +162,7 @@ impl KubectlCli {
         match self.verb {
             Verb::Status { plugin: None, output } => show::all(&objects, output).await,
             Verb::Status { plugin: Some(plugin), output } => show::one(&objects, &plugin, output).await,
+            Verb::History { plugin, output } => show::history(&objects, &plugin, output).await,
             Verb::Approve { plugin, digest, wait } => change::approve(&objects, &plugin, digest, &wait).await,
             Verb::Rollback { plugin, digest, wait } => change::roll_back(&objects, &plugin, digest, &wait).await,
             Verb::Follow { plugin, wait } => change::follow(&objects, &plugin, &wait).await,

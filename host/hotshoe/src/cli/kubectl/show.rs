@@ -4,9 +4,14 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
+use crate::cli::history;
 use crate::cli::kubectl::objects::Objects;
+use crate::cli::status::Row;
 use crate::cli::terminal::Output;
-use hotshoe_operator::config::plugin_resource::{CanaryStatus, Pending, PluginStatus, RevisionStatus, short};
+use hotshoe_core::model::digest::Digest;
+use hotshoe_operator::api::history::PluginHistory;
+use hotshoe_operator::config::plugin_resource::{Pending, PluginStatus, RevisionStatus, short};
+use hotshoe_operator::rollout::history::History;
 
 pub(super) async fn all(objects: &Objects, output: Output) -> anyhow::Result<ExitCode> {
     let items = objects.list().await?;
@@ -20,35 +25,46 @@ pub(super) async fn one(objects: &Objects, name: &str, output: Output) -> anyhow
     Ok(ExitCode::SUCCESS)
 }
 
+pub(super) async fn history(objects: &Objects, name: &str, output: Output) -> anyhow::Result<ExitCode> {
+    let status = PluginStatus::of(&objects.get(name).await?);
+    let (current, entries) = (digest(&status), History::read(&status.history));
+    let history = PluginHistory { current, kept: None, entries };
+    output.print(&history, || Ok(history::table(&history)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn digest(status: &PluginStatus) -> Option<Digest> {
+    status.digest.as_deref().and_then(|digest| digest.parse().ok())
+}
+
 fn table(items: &[Value]) -> String {
-    let mut table = format!(
-        "{:<20} {:<6} {:<10} {:<12} {:>7} {:>6}  NOTE\n",
-        "PLUGIN", "READY", "VERSION", "DIGEST", "PARENTS", "ERRORS"
-    );
+    let mut table = Row::HEAD.to_owned();
     for item in items {
         let status = PluginStatus::of(item);
-        let name = item.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-        let (ready, why) = ready(&status);
-        let row = format!(
-            "{name:<20} {ready:<6} {:<10} {:<12} {:>7} {:>6}  {why}",
-            status.version.as_deref().unwrap_or("-"),
-            status.digest.as_deref().map_or("-", short),
-            status.parents,
-            status.errors,
-        );
-        table.push_str(row.trim_end());
-        table.push('\n');
+        let (ready, note) = ready(&status);
+        let row = Row {
+            name: item.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default(),
+            ready,
+            version: status.version.as_deref(),
+            digest: digest(&status),
+            parents: status.parents.to_string(),
+            errors: status.errors.to_string(),
+            queued: "-".to_owned(),
+            note: &note,
+        };
+        table += &row.to_string();
     }
     table
 }
 
 /// Returns whether a plugin is ready, and if not, why.
-fn ready(status: &PluginStatus) -> (&str, String) {
+fn ready(status: &PluginStatus) -> (Option<bool>, String) {
     let Some(ready) = status.conditions.iter().find(|condition| condition.type_ == "Ready") else {
-        return ("-", "no host follows it yet".to_owned());
+        return (None, "no host follows it yet".to_owned());
     };
-    let why = if ready.status == "True" { String::new() } else { format!("{}: {}", ready.reason, ready.message) };
-    (&ready.status, why)
+    let is_ready = ready.status == "True";
+    let why = if is_ready { String::new() } else { format!("{}: {}", ready.reason, ready.message) };
+    (Some(is_ready), why)
 }
 
 fn page(name: &str, object: &Value) -> String {
@@ -65,7 +81,7 @@ fn page(name: &str, object: &Value) -> String {
         page += &format!("  source       {source}\n");
     }
     if let Some(canary) = &status.canary {
-        page += &canary_line(canary);
+        page += &format!("  canary       {canary}\n");
     }
     if let Some(pending) = &status.pending {
         page += &pending_lines(pending);
@@ -77,12 +93,6 @@ fn page(name: &str, object: &Value) -> String {
         page.push('\n');
     }
     page
-}
-
-fn canary_line(canary: &CanaryStatus) -> String {
-    let CanaryStatus { digest, version, share, parents, until, waits_for, .. } = canary;
-    let end = waits_for.clone().unwrap_or_else(|| format!("until {until}"));
-    format!("  canary       {} {version} for {share}: {parents} parents, {end}\n", short(digest))
 }
 
 fn pending_lines(pending: &Pending) -> String {
@@ -134,14 +144,15 @@ mod tests {
 
     #[test]
     fn a_canary_is_shown_with_its_time_or_with_what_it_waits_for() {
-        let until = "2026-11-25T04:10:00Z";
+        let (since, until) = ("2026-11-25T04:00:00Z", "2026-11-25T04:10:00Z");
         let shown = |waits: Value| {
             let canary = json!({
-                "digest": "c".repeat(64), "version": "2", "share": "10%", "parents": 3, "until": until, "waitsFor": waits
+                "digest": "c".repeat(64), "version": "2", "share": "10%", "parents": 3, "since": since, "until": until,
+                "waitsFor": waits
             });
             page("cache", &json!({ "status": { "canary": canary } }))
         };
-        let of = "canary       cccccccccccc 2 for 10%: 3 parents, ";
+        let of = format!("revision cccccccccccc (2) is the canary for 10%: 3 parents since {since}, ");
         assert!(shown(Value::Null).contains(&format!("{of}until {until}\n")), "{}", shown(Value::Null));
         let waits = shown(json!("its time is over, but the plugin is paused"));
         assert!(waits.contains(&format!("{of}its time is over, but the plugin is paused\n")), "{waits}");

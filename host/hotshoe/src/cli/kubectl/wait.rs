@@ -73,7 +73,7 @@ impl Wait {
         let (status, refused) = outcome.map_err(|_| {
             let limit = self.timeout;
             anyhow!(
-                "{plugin} is not there after {limit}: {waits}; the host keeps trying, and `kubectl hotshoe status {plugin}` shows the outcome"
+                "{plugin}: it is not done after {limit}: {waits}; the host keeps trying, and `kubectl hotshoe status {plugin}` shows the outcome"
             )
         })??;
         let active = status.digest.as_deref().and_then(|digest| digest.parse().ok());
