@@ -36,32 +36,42 @@ pub fn check(kind: &Kind, body: &Value, open: bool) -> Checked {
     if open || pod::makes_pods(kind) {
         return Ok(());
     }
-    let Some(path) = find(body, "") else { return Ok(()) };
+    let mut path = String::new();
+    if !find(body, &mut path) {
+        return Ok(());
+    }
     let message = format!(
-        "{path} describes a container, and the host cannot check the Pods that another component makes of this object"
+        "{} describes a container, and the host cannot check the Pods that another component makes of this object",
+        shortened(&path)
     );
     Err(Violation::new("foreign-pods", message).fixed_by(grant_change("foreignPods", true.into())).into())
 }
 
-/// Returns the path to the first container, at any depth.
-fn find(value: &Value, path: &str) -> Option<String> {
+/// Returns whether there is a container at any depth, and extends `path` to the first one.
+fn find(value: &Value, path: &mut String) -> bool {
+    let start = path.len();
     match value {
-        Value::Object(members) => members.iter().find_map(|(key, below)| {
-            let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-            if may_hold_containers(key) && has_container(below) { Some(shortened(&path)) } else { find(below, &path) }
+        Value::Object(members) => members.iter().any(|(key, below)| {
+            path.truncate(start);
+            path.extend((start > 0).then_some('.'));
+            path.push_str(key);
+            (may_hold_containers(key) && has_container(below)) || find(below, path)
         }),
-        Value::Array(elements) => {
-            elements.iter().enumerate().find_map(|(index, below)| find(below, &format!("{path}[{index}]")))
-        }
-        _ => None,
+        Value::Array(elements) => elements.iter().enumerate().any(|(index, below)| {
+            path.truncate(start);
+            path.push_str(&format!("[{index}]"));
+            find(below, path)
+        }),
+        _ => false,
     }
 }
 
 /// Returns whether a field may hold containers: `containers`, `initContainers`, `sidecarContainers`, or a single one as
 /// `container`.
 fn may_hold_containers(key: &str) -> bool {
-    let key = key.to_ascii_lowercase();
-    key.ends_with("containers") || key.ends_with("container")
+    let key = key.as_bytes();
+    key.last_chunk::<10>().is_some_and(|end| end.eq_ignore_ascii_case(b"containers"))
+        || key.last_chunk::<9>().is_some_and(|end| end.eq_ignore_ascii_case(b"container"))
 }
 
 /// Returns whether a value is a container, or a list with a container.

@@ -43,12 +43,13 @@ pub fn closed(kind: &Kind, json: &str) -> Box<[Box<str>]> {
     if !is_checked(kind) {
         return Box::default();
     }
-    let Ok(object) = serde_json::from_str::<Parts>(json).map(Parts::into_object) else { return more_than_listed() };
-    let Err(denial) = check_without_grant(kind, &object) else { return Box::default() };
-    let Some(denial) = without_defaults(denial, json, &object, |manager| !manager.starts_with("hotshoe/")) else {
+    let Ok(object) = Parts::read(json) else { return more_than_listed() };
+    let checked = checked_part(kind, object);
+    let Err(denial) = check_without_grant(kind, &checked) else { return Box::default() };
+    let Some(denial) = without_defaults(denial, json, |manager| !manager.starts_with("hotshoe/")) else {
         return Box::default();
     };
-    let mut found = items(kind, &object, &denial);
+    let mut found = items(kind, &checked, &denial);
     if denial.count() > denial.violations().len() {
         found.extend(more_than_listed());
     }
@@ -64,13 +65,14 @@ fn more_than_listed() -> Box<[Box<str>]> {
 /// object has an item of `closed` that the answer has not, or the answer adds a volume of the node's files, which a
 /// container that others have added may mount already.
 pub fn may_exceed(closed: &[Box<str>], desired: &Desired) -> bool {
-    let (kind, body) = (&desired.reference.kind, &*desired.body);
+    let kind = &desired.reference.kind;
     if !is_checked(kind) {
         return false;
     }
-    let asked = match check_without_grant(kind, body) {
+    let checked = checked_part(kind, Value::clone(&desired.body));
+    let asked = match check_without_grant(kind, &checked) {
         Ok(()) => Vec::new(),
-        Err(denial) => items(kind, body, &denial),
+        Err(denial) => items(kind, &checked, &denial),
     };
     let is_new_volume =
         |item: &str| item.starts_with(NODE_VOLUME_PREFIX) && closed.iter().all(|known| **known != *item);
@@ -85,36 +87,34 @@ pub fn may_exceed(closed: &[Box<str>], desired: &Desired) -> bool {
 pub fn check(object: &ObjectRef, json: &str, context: &Context<'_>) -> Checked {
     let whole: Value = serde_json::from_str(json)
         .map_err(|error| Violation::new("json", format!("{object}: the resulting object cannot be read: {error}")))?;
-    let checked = checked_part(&object.kind, &whole);
+    let checked = checked_part(&object.kind, whole);
     let namespaced = object.namespace.is_some();
     let request = Request { parent: context.parent, object, namespaced, access: Access::Result(&checked) };
     let Err(denial) = context.grant.authorise(&request, &*context.label_of) else { return Ok(()) };
     let own = plugin_manager(context.plugin);
-    match without_defaults(denial, json, &whole, |manager| manager != own) {
-        Some(denial) => Err(denial.map(|violation| with_owner(violation, object, json, &whole, &own))),
-        None => Ok(()),
-    }
+    let Some(denial) = without_defaults(denial, json, |manager| manager != own) else { return Ok(()) };
+    let owners = Owners::read(json).unwrap_or_default();
+    Err(denial.map(|violation| with_owner(violation, object, &owners, &own)))
 }
 
-/// Checks an object against a grant without any item.
-fn check_without_grant(kind: &Kind, object: &Value) -> Checked {
-    let (checked, reference) =
-        (checked_part(kind, object), ObjectRef { kind: kind.clone(), namespace: None, name: "".into() });
-    let access = Access::Result(&checked);
+/// Checks the [checked part](checked_part) of an object against a grant without any item.
+fn check_without_grant(kind: &Kind, checked: &Value) -> Checked {
+    let reference = ObjectRef { kind: kind.clone(), namespace: None, name: "".into() };
+    let access = Access::Result(checked);
     let request = Request { parent: &reference, object: &reference, namespaced: true, access };
-    Rule::new(kind).check_body(&request, &checked)
+    Rule::new(kind).check_body(&request, checked)
 }
 
 /// Lists the items that a grant needs for an object. Items of a grant apply to all containers, so it does not matter
 /// where in the object they are needed. The exception are the node's files, where each mount is checked by the name of
 /// its volume.
-fn items(kind: &Kind, object: &Value, denial: &Denial) -> Vec<Box<str>> {
+fn items(kind: &Kind, checked: &Value, denial: &Denial) -> Vec<Box<str>> {
     let item = |violation: &Violation| match &violation.fix {
         Some(Fix::Grant(change)) => format!("{} {:?}", violation.rule, change.items).into(),
         _ => format!("{} {}", violation.rule, violation.message).into(),
     };
     let spec =
-        pod::template_of(kind).and_then(|path| object.pointer(&pointer_to(path))).and_then(|pod| pod.get("spec"));
+        pod::template_of(kind).and_then(|path| checked.pointer(&pointer_to(path))).and_then(|pod| pod.get("spec"));
     let node_volumes = spec.and_then(|spec| names_of_node_paths(&Cursor::root(spec)).ok()).unwrap_or_default();
     let node_volumes = node_volumes.into_iter().map(|name| format!("{NODE_VOLUME_PREFIX}{name}").into());
     denial.violations().iter().map(item).chain(node_volumes).collect()
@@ -122,25 +122,23 @@ fn items(kind: &Kind, object: &Value, denial: &Denial) -> Vec<Box<str>> {
 
 /// Drops the violations for unknown fields that no field manager selected by `counts` has set: a newer API server has
 /// filled these fields in.
-fn without_defaults(denial: Denial, json: &str, object: &Value, counts: impl Fn(&str) -> bool) -> Option<Denial> {
+fn without_defaults(denial: Denial, json: &str, counts: impl Fn(&str) -> bool) -> Option<Denial> {
     let listed = denial.violations();
     if listed.len() < denial.count() || listed.iter().all(|violation| violation.rule != UNKNOWN_FIELD) {
         return Some(denial);
     }
-    let Ok(managers) = FieldManager::all_of(json) else { return Some(denial) };
+    let Ok(owners) = Owners::read(json) else { return Some(denial) };
     denial.retain(|violation| {
         let pointer = violation.pointer.as_deref();
-        violation.rule != UNKNOWN_FIELD
-            || pointer.is_none_or(|pointer| owners(&managers, object, pointer).any(|owner| counts(&owner.manager)))
+        violation.rule != UNKNOWN_FIELD || pointer.is_none_or(|pointer| owners.of(pointer).any(&counts))
     })
 }
 
 /// Adds to the message of a violation who set the field. What another field manager set may be a user's choice, so it
 /// is not to be granted but removed.
-fn with_owner(violation: Violation, object: &ObjectRef, json: &str, whole: &Value, own: &str) -> Violation {
-    let managers = FieldManager::all_of(json).unwrap_or_default();
-    let found = violation.pointer.as_deref().into_iter().flat_map(|pointer| owners(&managers, whole, pointer));
-    let mut names: Vec<&str> = found.map(|owner| owner.manager.as_str()).filter(|name| *name != own).collect();
+fn with_owner(violation: Violation, object: &ObjectRef, owners: &Owners, own: &str) -> Violation {
+    let found = violation.pointer.as_deref().into_iter().flat_map(|pointer| owners.of(pointer));
+    let mut names: Vec<&str> = found.filter(|name| *name != own).collect();
     names.dedup();
     let (who, fix) = match names.is_empty() {
         true => ("a mutating webhook or another writer that owns no fields".to_owned(), violation.fix),
@@ -160,10 +158,24 @@ fn removal(object: &ObjectRef) -> String {
     format!("remove the field there: {}", object.kubectl("edit"))
 }
 
-/// Returns the field managers that own a field of an object, or an atomic value that contains the field.
-fn owners<'m>(managers: &'m [FieldManager], object: &Value, pointer: &str) -> impl Iterator<Item = &'m FieldManager> {
-    let owns = |one: &&FieldManager| FieldSet::read(&one.fields).is_ok_and(|fields| fields.has(object, pointer));
-    managers.iter().filter(owns).collect::<Vec<_>>().into_iter()
+/// An object with its field managers. Read only for a denial, because nearly every object passes.
+#[derive(Default)]
+struct Owners {
+    managers: Vec<FieldManager>,
+    object: Value,
+}
+
+impl Owners {
+    fn read(json: &str) -> serde_json::Result<Self> {
+        Ok(Self { managers: FieldManager::all_of(json)?, object: Parts::read(json)? })
+    }
+
+    /// Returns the field managers that own a field, or an atomic value that contains the field.
+    fn of(&self, pointer: &str) -> impl Iterator<Item = &str> {
+        let has = |fields: FieldSet<'_>| fields.has(&self.object, pointer);
+        let owns = move |one: &&FieldManager| FieldSet::read(&one.fields).is_ok_and(has);
+        self.managers.iter().filter(owns).map(|one| one.manager.as_str())
+    }
 }
 
 /// The parts of an object that are checked; the rest is not parsed.
@@ -180,13 +192,19 @@ struct Annotations {
 }
 
 impl Parts {
-    fn into_object(self) -> Value {
-        let annotations = self.metadata.and_then(|metadata| metadata.annotations);
-        let metadata = annotations.map(|annotations| json!({ "annotations": annotations }));
-        let parts = [("metadata", metadata), ("spec", self.spec), ("template", self.template)];
+    fn read(json: &str) -> serde_json::Result<Value> {
+        let Self { metadata, spec, template } = serde_json::from_str(json)?;
+        let annotations = metadata.and_then(|metadata| metadata.annotations);
+        let metadata = annotations.map(|annotations| with_key("annotations", annotations));
+        let parts = [("metadata", metadata), ("spec", spec), ("template", template)];
         let parts = parts.into_iter().filter_map(|(name, part)| Some((name.to_owned(), part?)));
-        Value::Object(parts.collect())
+        Ok(Value::Object(parts.collect()))
     }
+}
+
+/// Wraps a value without a copy, which `json!` would make.
+fn with_key(key: &str, value: Value) -> Value {
+    Value::Object(Map::from_iter([(key.to_owned(), value)]))
 }
 
 fn pointer_to(path: &[&str]) -> String {
@@ -194,63 +212,64 @@ fn pointer_to(path: &[&str]) -> String {
 }
 
 /// Returns the part of an object that is checked, each field at its original path.
-fn checked_part(kind: &Kind, object: &Value) -> Value {
+fn checked_part(kind: &Kind, mut object: Value) -> Value {
     if service::is_service(kind) {
-        return checked_part_of_service(object);
+        return checked_part_of_service(&mut object);
     }
-    let Some(path) = pod::template_of(kind) else { return checked_part_of_claim(object) };
-    let template =
-        object.pointer(&pointer_to(path)).map(|template| checked_part_of_template(template, path.is_empty()));
-    let mut checked = template.unwrap_or_else(|| json!({}));
+    let Some(path) = pod::template_of(kind) else { return checked_part_of_claim(&mut object) };
+    let retention = object.pointer("/spec/persistentVolumeClaimRetentionPolicy").cloned();
+    let template = object.pointer_mut(&pointer_to(path));
+    let mut checked =
+        template.map_or_else(|| json!({}), |template| checked_part_of_template(template, path.is_empty()));
     for key in path.iter().rev() {
-        checked = json!({ *key: checked });
+        checked = with_key(key, checked);
     }
-    let retention = object.pointer("/spec/persistentVolumeClaimRetentionPolicy");
     if let (Some(retention), Some(Value::Object(spec))) = (retention, checked.get_mut("spec")) {
-        spec.insert("persistentVolumeClaimRetentionPolicy".into(), retention.clone());
+        spec.insert("persistentVolumeClaimRetentionPolicy".into(), retention);
     }
     checked
 }
 
 /// Returns the data sources of a claim. Its `volumeName` is left out, because controllers set it.
-fn checked_part_of_claim(object: &Value) -> Value {
+fn checked_part_of_claim(object: &mut Value) -> Value {
     let spec =
-        object.get("spec").map(|spec| with_members(spec, |field| ["dataSource", "dataSourceRef"].contains(&field)));
-    json!({ "spec": spec.unwrap_or_else(|| json!({})) })
+        object.get_mut("spec").map(|spec| take_members(spec, |field| ["dataSource", "dataSourceRef"].contains(&field)));
+    with_key("spec", spec.unwrap_or_else(|| json!({})))
 }
 
 /// Returns the spec of a Service without what the API server allocates, and without the class of its load balancer,
 /// which is immutable once set.
-fn checked_part_of_service(object: &Value) -> Value {
+fn checked_part_of_service(object: &mut Value) -> Value {
     let filled_in = ["clusterIP", "clusterIPs", "loadBalancerClass"];
-    let spec = object.get("spec").map(|spec| with_members(spec, |field| !filled_in.contains(&field)));
-    json!({ "spec": spec.unwrap_or_else(|| json!({})) })
+    let spec = object.get_mut("spec").map(|spec| take_members(spec, |field| !filled_in.contains(&field)));
+    with_key("spec", spec.unwrap_or_else(|| json!({})))
 }
 
-fn checked_part_of_template(template: &Value, is_pod: bool) -> Value {
+fn checked_part_of_template(template: &mut Value, is_pod: bool) -> Value {
     let mut checked = Map::new();
-    if let Some(annotations) = template.pointer("/metadata/annotations") {
-        checked
-            .insert("metadata".into(), json!({ "annotations": with_members(annotations, pod::addresses_the_runtime) }));
+    if let Some(annotations) = template.pointer_mut("/metadata/annotations") {
+        let annotations = take_members(annotations, pod::addresses_the_runtime);
+        checked.insert("metadata".into(), with_key("annotations", annotations));
     }
-    if let Some(spec) = template.get("spec") {
+    if let Some(spec) = template.get_mut("spec") {
         // Admission and the scheduler set these in a Pod, and an apply cannot change them.
         let filled_in: &[&str] = if is_pod { &["nodeName", "priorityClassName"] } else { &[] };
         // The kubelet pulls images with the Secrets and shows them to no container; an apply cannot change the
         // ephemeral containers, in which users debug.
         let not_checked = ["imagePullSecrets", "ephemeralContainers"];
-        let mut spec = with_members(spec, |field| !not_checked.contains(&field) && !filled_in.contains(&field));
+        let mut spec = take_members(spec, |field| !not_checked.contains(&field) && !filled_in.contains(&field));
         normalise_defaults(&mut spec);
         checked.insert("spec".into(), spec);
     }
     Value::Object(checked)
 }
 
-/// Returns an object with those of its members that `keep` selects; any other value unchanged.
-fn with_members(value: &Value, keep: impl Fn(&str) -> bool) -> Value {
-    let Value::Object(members) = value else { return value.clone() };
-    let kept = members.iter().filter(|(key, _)| keep(key));
-    Value::Object(kept.map(|(key, value)| (key.clone(), value.clone())).collect())
+/// Takes an object with those of its members that `keep` selects; any other value unchanged.
+fn take_members(value: &mut Value, keep: impl Fn(&str) -> bool) -> Value {
+    if let Value::Object(members) = value {
+        members.retain(|key, _| keep(key));
+    }
+    value.take()
 }
 
 /// Adds the settings that the rules demand of answers but not of containers that others have added, and removes what
