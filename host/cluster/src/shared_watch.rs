@@ -39,8 +39,8 @@ impl Scope {
         Self { kind, selector: selector.to_owned(), labels: LabelSelector::default(), namespaces: None }
     }
 
-    /// Creates the scope of the objects of a kind with these labels. An object that has lost them is left out also if a
-    /// reply to a request shows it.
+    /// Creates the scope of the objects of a kind with these labels. An object that has lost the labels is left out,
+    /// even if the reply to a write contains it.
     pub fn labelled(kind: Kind, labels: &LabelSelector) -> Self {
         Self { kind, selector: labels.to_string(), labels: labels.clone(), namespaces: None }
     }

@@ -190,7 +190,7 @@ impl Default for SharedMemory {
 }
 
 impl SharedMemory {
-    /// Builds a memory of which all plugins together may hold `most` bytes.
+    /// Creates the memory of a host whose plugins together may hold `most` bytes.
     pub fn new(most: usize) -> Self {
         Self { most, held: RwLock::default() }
     }
@@ -304,8 +304,8 @@ impl Account {
         Err(NoShare { more, held, may, most: self.shared.most, by_plugin: self.shared.by_plugin() })
     }
 
-    /// Returns whether the plugin may hold so many more bytes for these namespaces if of each other one no more counts
-    /// than its part.
+    /// Returns whether the plugin may hold `more` additional bytes for these namespaces. Of each other namespace, no
+    /// more than its part counts as held.
     fn fits_without_excess(&self, rule: Rule, more: usize, namespaces: &[Namespace]) -> bool {
         let own = self.held.counted_for(namespaces);
         let may = self.limit_beside(rule, own, self.shared.most, |other| other.counted_for(namespaces));

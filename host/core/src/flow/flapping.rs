@@ -3,7 +3,7 @@
 //! it.
 //!
 //! Used by *decide*; pure. A rollout in steps changes the desired state many times as well, but not forever at full
-//! speed. A budget tells the two apart. A reversal, a change back to the previous state, is no step of a rollout and
+//! speed. A budget distinguishes the two. A reversal, a change back to the previous state, is no step of a rollout and
 //! costs more.
 
 use std::time::{Duration, Instant};

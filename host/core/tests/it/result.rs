@@ -9,10 +9,11 @@ use proptest::prelude::*;
 use proptest::sample::subsequence;
 use serde_json::{Map, Value, json};
 
-/// Opened by nothing, and by no need of it.
+/// Marks a fragment that no item of a grant allows.
 const NEVER: &str = "never";
+/// Marks a fragment that needs no item of a grant.
 const NOTHING: &str = "";
-/// Opened as the node's files are, and where they are written.
+/// The item that allows volumes with files of the node, and the one that allows a container to write to them.
 const NODE: &str = "hostPath";
 const WRITES: &str = "hostPathWritable";
 

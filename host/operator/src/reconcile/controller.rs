@@ -87,7 +87,7 @@ pub struct Controller {
     paused: AtomicBool,
     /// The unanswered writes that count against the plugin.
     pub unanswered: Mutex<UnansweredWrites>,
-    /// Keys the fingerprints with a random value, so that nobody can craft objects whose fingerprints collide.
+    /// Keys the fingerprints with a random value, so that no user can craft objects whose fingerprints collide.
     pub hasher: RandomState,
     /// Whether `status.conditions` of the parents is an atomic list, which has a single owner. Then the host cannot add
     /// its own conditions beside those of others.

@@ -4,7 +4,7 @@
 //! The digest is a label of unbounded cardinality, because every reload may bring another one. So at most two revisions
 //! of a plugin have series here: the active one, and its canary or the one before it. The series of older ones are
 //! removed. Their calls and failures are still in the totals of [`metrics`](crate::telemetry::metrics). The totals have
-//! no digest for the same reason and for another one: a rate must not break off at a swap. `hotshoe_plugin_info` tells
+//! no digest for the same reason and for another one: a rate must not break off at a swap. `hotshoe_plugin_info` shows
 //! which revision is active:
 //!
 //! ```text

@@ -109,7 +109,7 @@ impl History {
     }
 }
 
-/// Creates a plugin's directory and its parent, which all plugins share. Both are closed to other users: whoever could
+/// Creates a plugin's directory and its parent, which all plugins share. Both are closed to other users: a user who may
 /// write to the parent could replace the directory. Called before each write, because either may be removed at any
 /// time.
 fn make_private_dirs(dir: &Path) -> io::Result<()> {
