@@ -307,9 +307,9 @@ impl SharedWatch {
         }
     }
 
-    /// Returns what is kept of an object: all that the kept_fields shows, or without its content if it has a plugin's label
-    /// and is no child of a known parent, or if there is no room. Nothing is kept of one that is no child of a known
-    /// parent where there is no room for its metadata either: anyone may label any number of objects.
+    /// Returns what is kept of an object. If it has a plugin's label and is not a child of a known parent, or if there
+    /// is no room for its content, only its metadata is kept. If it is not a child of a known parent and there is no
+    /// room for its metadata either, nothing is kept (`None`), because any account may label any number of objects.
     fn kept(&self, object: &Arc<Object>) -> Option<Arc<Object>> {
         if !self.may_be_child(object) {
             let kept = Object::clone(object).without_content(Reduced::NoParent);

@@ -129,7 +129,7 @@ struct Queues {
 /// The threads for calls of one pace.
 #[derive(Default)]
 struct Threads {
-    /// How many there are, or are being started.
+    /// The number of threads that run or are being started.
     count: usize,
     /// The idle ones. The last one is woken first, because its processor's caches are still warm.
     idle: Vec<Thread>,

@@ -79,7 +79,7 @@ pub fn may_hold_beside(own: usize, others: &[usize], most: usize) -> usize {
     may_hold(own, &counted(others, most), most)
 }
 
-/// The part of the memory that is not divided between namespaces.
+/// The memory during a count: one half is divided equally between namespaces, the other half is common to them.
 struct Common {
     /// The part of each namespace in what is divided.
     share: usize,

@@ -89,8 +89,8 @@ pub const PAGE_BYTES: Size = Size(MIB);
 /// How many bytes of one page are read. A larger page is asked for again with fewer objects. While it is parsed, the host
 /// holds it twice.
 pub const PAGE_BYTES_MAX: Size = Size(4 * MIB);
-/// The same for a page of a single object. An API server stores 1.5 MiB of each, of which JSON may make six times as
-/// much: each `<` is escaped.
+/// How many bytes of a page are read if the page has a single object. An API server stores 1.5 MiB of each, of which
+/// JSON may make six times as much: each `<` is escaped.
 pub const SINGLE_OBJECT_BYTES: Size = Size(16 * MIB);
 /// Writes of children and status in a second, for all parents together. Further writes wait. A small API server
 /// takes about 700 in a second from all its clients.

@@ -52,7 +52,7 @@ pub(super) struct Context {
     /// Wakes the loop that shows the objects to their tasks.
     pub(super) woken: Arc<Notify>,
     pub(super) removals: Semaphore,
-    /// By which this host claims objects, if it keeps a Lease.
+    /// The namespace and name of the Leases by which this host claims objects, if it keeps Leases.
     pub(super) claim: Option<String>,
 }
 

@@ -349,8 +349,8 @@ impl Controller {
         decided.revision.forget_waiting();
     }
 
-    /// Returns what the status of a parent of this kind says of the generation that a pass decided about and carried
-    /// out.
+    /// Returns what the status of a parent of this kind shows as the observed generation after a pass that wrote all
+    /// children.
     pub fn observed_generation(&self, parents: &Kind) -> ObservedGeneration {
         match self.kinds.statuses.has_no_room(parents) {
             true => ObservedGeneration::Absent,

@@ -130,7 +130,7 @@ fn read(dir: &Path) -> Vec<Entry> {
             tracing::warn!(
                 file = %path.display(), %error,
                 "the history of revisions cannot be read and begins anew; it is put aside as {UNREADABLE_FILE}, \
-                 and while it is there no component is removed but for want of room"
+                 and while that file exists, components are removed only to make room"
             );
             // If the file cannot be moved, the new history overwrites it.
             let _ = fs::rename(&path, dir.join(UNREADABLE_FILE));
