@@ -437,8 +437,8 @@ impl SharedWatch {
         key.namespace.as_ref() == Some(&self.closed) || (is_namespace && key.name == self.closed)
     }
 
-    /// Returns whether an object would be a parent if it were in another namespace than that of the host. A user does
-    /// not see why it is not reconciled, unlike the host's Namespace, or an object that is only read.
+    /// Returns whether an object is not a parent only because it is in the host's namespace. A warning is due, because
+    /// its user does not see why it is not reconciled.
     fn is_misplaced_parent(&self, key: &Key) -> bool {
         let has_parents = || self.subscribers.lock().keys().any(|(_, role)| *role == Role::Parent);
         key.namespace.as_ref() == Some(&self.closed) && has_parents()
