@@ -200,8 +200,8 @@ impl SharedMemory {
         (self.most < usize::MAX).then_some(self.most)
     }
 
-    /// Returns whether all plugins together may hold so many more bytes, with all that namespaces hold beyond their
-    /// parts. For that there is a reserve beside the memory that is shared.
+    /// Returns whether all plugins together may hold `more` additional bytes, with all that namespaces hold beyond
+    /// their parts. For that there is a reserve beside the memory that is shared.
     fn has_reserve(&self, more: usize) -> bool {
         let held = self.held.read().values().map(|held| held.sum()).fold(more, usize::saturating_add);
         held <= self.most.saturating_add(self.most / RESERVE)
@@ -274,7 +274,7 @@ impl Account {
         Charge { account: self.clone(), part, bytes: 0 }
     }
 
-    /// Checks that the plugin may hold so many more bytes.
+    /// Checks that the plugin may hold `more` additional bytes.
     ///
     /// # Errors
     /// When it may not.
@@ -282,8 +282,8 @@ impl Account {
         self.admit_by(may_hold, more, None)
     }
 
-    /// Checks that the plugin may hold so many more bytes for the objects of these namespaces. What others hold beyond
-    /// their parts does not count.
+    /// Checks that the plugin may hold `more` additional bytes for the objects of these namespaces. What others hold
+    /// beyond their parts does not count.
     ///
     /// # Errors
     /// When it may not.
@@ -314,13 +314,13 @@ impl Account {
 }
 
 impl Charge {
-    /// Holds so many more bytes.
+    /// Adds `more` bytes to the charge.
     pub fn raise(&mut self, more: usize) {
         self.bytes = self.bytes.saturating_add(more);
         self.account.held.of(self.part).fetch_add(more, Ordering::Relaxed);
     }
 
-    /// Checks that the charge's account may hold so many more bytes.
+    /// Checks that the charge's account may hold `more` additional bytes.
     ///
     /// # Errors
     /// When it may not.

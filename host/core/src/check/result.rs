@@ -212,7 +212,8 @@ fn checked_part(kind: &Kind, object: &Value) -> Value {
     checked
 }
 
-/// Returns the data sources of a claim. Its `volumeName` is left out, because controllers set it.
+/// Returns the part of a PersistentVolumeClaim that is checked: its data sources. `volumeName` is not checked, because
+/// controllers set it.
 fn checked_part_of_claim(object: &Value) -> Value {
     let spec =
         object.get("spec").map(|spec| with_members(spec, |field| ["dataSource", "dataSourceRef"].contains(&field)));

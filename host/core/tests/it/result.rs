@@ -128,7 +128,7 @@ fn fragment(index: usize) -> Value {
     }
 }
 
-/// A template with these fragments, and with the field manager `other` for what no API server fills in.
+/// Returns a template with these fragments, and with the field manager `other` for what no API server fills in.
 fn object(path: &[&str], name: &str, fragments: &[usize]) -> Value {
     let mut template = json!({ "spec": { "automountServiceAccountToken": false, "containers": [{
         "name": "main", "image": "i", "securityContext": { "allowPrivilegeEscalation": false },

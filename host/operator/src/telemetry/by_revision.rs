@@ -78,7 +78,7 @@ pub struct RevisionMetrics {
 struct Shown {
     digest: Digest,
     version: String,
-    /// Its series by [`End`], kept here because each call needs one.
+    /// The histograms of its calls, one for each [`End`]. They are kept here because each call adds to one.
     calls: [Histogram; 2],
     /// The reasons for which it has failed so far.
     reasons: BTreeSet<&'static str>,
