@@ -68,14 +68,14 @@ pub enum WriteError {
     /// An object of this name exists that is not a child of this parent, or is one of another plugin. It was not
     /// changed.
     Conflict {
-        /// Who the object belongs to instead.
+        /// Why the object does not belong to this parent, with its owner if it has one.
         holder: String,
     },
     /// The child of a former parent of this name is not garbage-collected yet.
     Collecting,
-    /// The write would put fields into the plugin's hands that others set and that are closed to plugins. None of its
-    /// fields were written; repairs that were allowed by themselves, and the ownership of a predecessor's fields, may
-    /// have been.
+    /// The object that would result has fields that others set and that the grant does not allow. None of the desired
+    /// fields were written. Repairs that were allowed by themselves may have been written, and so may the ownership of
+    /// a predecessor's fields.
     Denied(Denial),
 }
 

@@ -52,7 +52,8 @@ pub struct EventRecord {
     pub event: Event,
     /// Whether an Event that exists already is left as it is. Otherwise its count is raised.
     pub once: bool,
-    /// The right to write the Event. If it ends first, the host that takes over the object records the Event.
+    /// The permit to write the Event. If it ends before the write, the host that takes over the object records the
+    /// Event.
     pub permit: Permit,
 }
 

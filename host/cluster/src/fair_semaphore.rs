@@ -32,7 +32,7 @@ struct Places<G: Group> {
     /// The number of places that each group may have in any case.
     guaranteed: usize,
     taken: usize,
-    /// Taken places by group; groups without any are absent.
+    /// The number of places that each group holds. A group that holds none is absent.
     by_group: HashMap<G, usize>,
 }
 

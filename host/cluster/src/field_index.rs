@@ -66,7 +66,7 @@ impl FieldIndex {
         }
     }
 
-    /// Returns the keys of the objects that name another, sorted.
+    /// Returns the sorted keys of the objects whose field names this other object.
     pub(super) fn naming(&self, other: &Key) -> Vec<Key> {
         let named = (other.namespace.clone(), other.name.clone());
         self.naming.get(&named).into_iter().flatten().cloned().collect()

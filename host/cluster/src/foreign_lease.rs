@@ -2,8 +2,8 @@
 //!
 //! As everywhere, no clock of another machine is read: a Lease has expired when it has not changed for its duration.
 //!
-//! Who may write the status of a `Plugin` object chooses which Leases it names. So only those count that a host keeps:
-//! with a name and the marks that a host gives its Leases.
+//! An account that may write the status of a `Plugin` object chooses which Leases it names. So only Leases that a host
+//! keeps count: they have a name and the marks that a host gives its Leases.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -66,7 +66,8 @@ impl ForeignLeases {
         self.name.split_once('/').filter(|(namespace, name)| is_label(namespace) && is_subdomain(name))
     }
 
-    /// Returns whether a Lease with this name is one of these: it is theirs, or theirs and the number of a shard.
+    /// Returns whether a Lease with this name is one of these: its name is the common one, alone or with the number of
+    /// a shard after it.
     fn is_kept_as(&self, lease: &str) -> bool {
         let rest = self.parts().and_then(|(_, name)| lease.strip_prefix(name));
         rest.is_some_and(|rest| {

@@ -149,7 +149,7 @@ pub(super) fn released(before: &Object, holder: &Holder, to: Option<&str>) -> Ob
     object
 }
 
-/// Returns a Lease of another host with the request of this host for it.
+/// Returns a Lease of another host, with the annotation by which this host asks for it.
 pub(super) fn wanted(before: &Object, holder: &Holder) -> Object {
     let mut object = before.clone();
     object.metadata.managed_fields = None;

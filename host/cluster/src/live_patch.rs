@@ -40,10 +40,11 @@ impl Writer {
         }
     }
 
-    /// The same, for what must precede the apply.
+    /// Replaces parts of the live child as [`Self::patch_live`] does, where the apply depends on it: a refusal is an
+    /// error.
     ///
     /// # Errors
-    /// The API server's refusal, too.
+    /// The API server's error, or a denial of the object that would result.
     pub(super) async fn must_patch_live(
         &self,
         apply: &Apply,

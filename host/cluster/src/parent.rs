@@ -242,8 +242,8 @@ impl Writer {
     }
 }
 
-/// Returns whether a conflict is only about conditions with names of the host's and the observed generation, which the
-/// host states anew. One about the whole list of conditions is not.
+/// Returns whether a conflict is only about single conditions of the host or the observed generation, which the host
+/// may overwrite, and not about the whole list of conditions.
 fn is_of_own_fields(error: &ApiError) -> bool {
     let is_of_list = error.fields.iter().any(|field| field == ".status.conditions");
     let is_of_fields = [".status.conditions[", ".status.observedGeneration"];

@@ -39,8 +39,8 @@ impl Scope {
         Self { kind, selector: selector.to_owned(), labels: LabelSelector::default(), namespaces: None }
     }
 
-    /// Creates the scope of the objects of a kind with these labels. An object that has lost them is left out also if a
-    /// reply to a request shows it.
+    /// Creates the scope of the objects of a kind with these labels. An object that has lost the labels is left out,
+    /// even if the reply to a write contains it.
     pub fn labelled(kind: Kind, labels: &LabelSelector) -> Self {
         Self { kind, selector: labels.to_string(), labels: labels.clone(), namespaces: None }
     }
@@ -307,9 +307,9 @@ impl SharedWatch {
         }
     }
 
-    /// Returns what is kept of an object: all that the kept_fields shows, or without its content if it has a plugin's label
-    /// and is no child of a known parent, or if there is no room. Nothing is kept of one that is no child of a known
-    /// parent where there is no room for its metadata either: anyone may label any number of objects.
+    /// Returns what is kept of an object. If it has a plugin's label and is not a child of a known parent, or if there
+    /// is no room for its content, only its metadata is kept. If it is not a child of a known parent and there is no
+    /// room for its metadata either, nothing is kept (`None`), because any account may label any number of objects.
     fn kept(&self, object: &Arc<Object>) -> Option<Arc<Object>> {
         if !self.may_be_child(object) {
             let kept = Object::clone(object).without_content(Reduced::NoParent);
@@ -437,8 +437,8 @@ impl SharedWatch {
         key.namespace.as_ref() == Some(&self.closed) || (is_namespace && key.name == self.closed)
     }
 
-    /// Returns whether an object would be a parent if it were in another namespace than that of the host. A user does
-    /// not see why it is not reconciled, unlike the host's Namespace, or an object that is only read.
+    /// Returns whether an object is not a parent only because it is in the host's namespace. A warning is due, because
+    /// its user does not see why it is not reconciled.
     fn is_misplaced_parent(&self, key: &Key) -> bool {
         let has_parents = || self.subscribers.lock().keys().any(|(_, role)| *role == Role::Parent);
         key.namespace.as_ref() == Some(&self.closed) && has_parents()

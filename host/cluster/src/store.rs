@@ -68,9 +68,9 @@ struct Held {
 /// How many objects are kept without their content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReducedCount {
-    /// Those that are no children of a known parent.
+    /// The number of objects that are not children of a known parent.
     pub no_parent: usize,
-    /// Those for which there is no room.
+    /// The number of objects for whose content there is no room.
     pub no_room: usize,
 }
 

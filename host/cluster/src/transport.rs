@@ -70,7 +70,8 @@ impl Transport {
         kube::Client::new(self.0.clone(), NAMESPACE)
     }
 
-    /// Returns a client for one list after the other, and for watches: of whole objects, or only of their metadata.
+    /// Returns a client for watches, and for lists that are sent one after the other. It asks for whole objects, or
+    /// only for their metadata.
     pub(super) fn lister(&self, of_metadata_only: bool) -> kube::Client {
         let (transport, pages) = (self.0.clone(), Pages::default());
         let send = move |request: Request<Body>| {

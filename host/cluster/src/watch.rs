@@ -173,7 +173,7 @@ impl Watches {
         self.kinds.find_anew(&self.cluster, kind).await
     }
 
-    /// Reads what the status of a kind of parents has room for, unless that is known.
+    /// Reads the schema of the status of a kind of parents, unless it is known.
     pub async fn learn_status_schema(&self, resource: &Resource) {
         // Without the subresource, the status is not written.
         if resource.has_status {

@@ -63,7 +63,7 @@ fn copy_missing(schema: &mut Map<String, Value>, from: Map<String, Value>) {
     }
 }
 
-/// The values of an enum without data, some of whose variants may have a comment.
+/// Returns the values of an enum whose variants have no data; `None` for other enums. Variants may have comments.
 fn texts(list: &[Map<String, Value>]) -> Option<Vec<Value>> {
     let values = list.iter().map(|schema| match (schema.get("type"), schema.get("enum")) {
         (Some(Value::String(type_)), Some(Value::Array(values))) if type_ == "string" => Some(values.clone()),

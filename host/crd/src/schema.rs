@@ -164,7 +164,7 @@ fn make_subschemas_structural(schema: &mut Map<String, Value>, path: &str) -> Re
     Ok(())
 }
 
-/// Gives a schema without a type one: an object where it has fields; else any value is allowed and kept.
+/// Sets the type of a schema that has none: `object` if it has fields; otherwise any value is allowed and kept.
 fn give_type(schema: &mut Map<String, Value>) {
     let has_one = ["type", "x-kubernetes-int-or-string", PRESERVE].iter().any(|keyword| schema.contains_key(*keyword));
     let is_object = schema.contains_key("properties") || schema.contains_key("additionalProperties");
@@ -192,7 +192,7 @@ pub(super) fn at<'a>(schema: &'a mut Value, path: &str) -> Result<&'a mut Value,
     Ok(found)
 }
 
-/// Merges one JSON value into another, whose members it replaces.
+/// Merges `over` into `base`: objects are merged member by member, and any other value is replaced.
 pub(super) fn lay_over(base: &mut Value, over: Value) {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => {

@@ -171,7 +171,8 @@ pub const NEEDED: &[i64] = &[
     libc::SYS_exit_group,
 ];
 
-/// The system calls that the C library, the allocator and the standard library make, and whose failure they tolerate.
+/// The system calls that fail, where others end the process: the C library, the allocator and the standard library make
+/// them, and tolerate their failure.
 const REFUSED: &[i64] = &[
     libc::SYS_openat,
     libc::SYS_openat2,

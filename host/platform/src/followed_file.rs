@@ -54,7 +54,7 @@ struct Seen {
     error: Option<ReturnedError>,
 }
 
-/// An error that was returned.
+/// An error that was already returned, and the file's state at that time.
 #[derive(Debug)]
 struct ReturnedError {
     message: String,

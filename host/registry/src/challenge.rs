@@ -25,7 +25,7 @@ pub(super) enum Challenge {
 }
 
 impl Challenge {
-    /// Reads the headers of an answer. Of several ways, a token is taken first.
+    /// Reads the challenges in the headers of a response. A challenge for a token is preferred to one for a password.
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
         let values = || headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
         let challenges = || values().flat_map(|value| http_auth::parse_challenges(value).unwrap_or_default());

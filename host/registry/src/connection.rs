@@ -152,8 +152,9 @@ impl Connection {
         }
     }
 
-    /// Builds the error of an answer about an image. What the answer says beside its code is not read: the registry may
-    /// have sent the request on to where its author cannot read himself.
+    /// Builds the error of a failed response about an image, from its status code only. The body is not shown: the
+    /// registry may have redirected the request to a server that the host can reach and the readers of the error
+    /// cannot.
     pub(super) fn refused(&self, image: &ImageRef, status: StatusCode) -> RegistryError {
         let registry = image.registry().to_owned();
         match status {

@@ -1,4 +1,5 @@
-//! From a reference to a component. A tag is resolved to a digest once, and everything is pulled by that digest.
+//! Pulls the component to which a reference points. A tag is resolved to a digest once, and everything is pulled by
+//! that digest.
 
 use std::sync::Arc;
 

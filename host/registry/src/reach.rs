@@ -10,7 +10,8 @@ pub(super) enum Reach {
     Public,
     /// From an organisation's own networks.
     Private,
-    /// From the same network segment, or no address of one machine at all.
+    /// From the same network segment. Multicast and reserved addresses, which belong to no single machine, count as
+    /// such.
     LinkLocal,
     /// From the same machine.
     Loopback,

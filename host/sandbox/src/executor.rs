@@ -1,19 +1,22 @@
-//! The threads that plugins run on: never those of watches and writes, and fair between plugins.
+//! Runs the calls of plugins, on threads of their own: watches and writes do not wait for them, and plugins share them
+//! fairly.
 //!
-//! Each plugin has a *lane*. A lane runs one call at a time and lanes take turns (`lanes.rs`), so a plugin that always
-//! uses its whole time delays only itself.
+//! Each plugin has a *lane*, a queue of its calls. A lane runs one call at a time and lanes take turns (`lanes.rs`), so
+//! a plugin whose calls always use their whole time delays only itself.
 //!
-//! There are threads for quick calls, and others with a low priority for slow ones. A call that turns out to be slow on
-//! a thread for quick ones is put off: it is dropped, and made again by a thread for slow ones, with its whole time. The
-//! next calls of its lane are made there at once, until one is not slow. While other plugins are called, a slow call
-//! runs for a part of the time only. So `THREADS` threads are always left for quick calls, however many plugins are slow.
+//! Quick and slow calls have different threads; those for slow calls have a low priority. A call that turns out to be
+//! slow on a thread for quick calls is put off: it is aborted there, and begins again on a thread for slow calls, with
+//! its whole time limit. The next calls of its lane begin on these threads, until one of them is quick. While other
+//! plugins are called, a slow call runs only for a part of the time. So `THREADS` threads are always left for quick
+//! calls, however many plugins are slow.
 //!
 //! An idle thread ends after a while, and another is started when there is work, because a thread keeps the memory that
-//! its calls have touched for as long as it runs. When the last thread ends for idleness, other memory that only calls
-//! need is released as well.
+//! its calls have touched for as long as it runs. When the last thread ends because it was idle, other memory that only
+//! calls need is released as well.
 //!
-//! The target, by `bench hostile`: beside plugins that loop, trap, flood the log or are hard to compile, the p99 of the
-//! other plugins' decisions is at most 1.2 times what it is alone. Threads that end give back up to 9 MB.
+//! The target, measured by `bench hostile`: while plugins loop, trap, flood the log or are hard to compile, the p99
+//! latency of the other plugins' decisions is at most 1.2 times the latency without such plugins. Threads that end
+//! release up to 9 MB.
 
 use std::cell::{Cell, OnceCell};
 use std::io;
@@ -126,7 +129,7 @@ struct Queues {
 /// The threads for calls of one pace.
 #[derive(Default)]
 struct Threads {
-    /// How many there are, or are being started.
+    /// The number of threads that run or are being started.
     count: usize,
     /// The idle ones. The last one is woken first, because its processor's caches are still warm.
     idle: Vec<Thread>,
@@ -314,7 +317,7 @@ impl Pool {
         }
     }
 
-    /// Waits for the next call of a pace; none if the thread should end.
+    /// Waits for the next call, quick or slow as the pace says. Returns `None` if the thread should end.
     fn next(&self, pace: Pace) -> Option<(Lane, Job)> {
         let this = thread::current();
         let mut idle_since = None;

@@ -162,8 +162,9 @@ fn unmap_pages(mapped: &Component) {
 #[cfg(not(target_os = "linux"))]
 fn unmap_pages(_: &Component) {}
 
-/// Unmaps the pages of this program's own code. To be called when no plugin was called for a while: three quarters of
-/// what a start executes, a quiet host never executes again. What it does execute is mapped again from the page cache.
+/// Unmaps the pages of this program's own code, and so releases memory. To be called when no plugin was called for a
+/// while: an idle host never executes again three quarters of the code that it executed at its start. A page that is
+/// executed again is mapped again from the page cache.
 #[cfg(target_os = "linux")]
 pub(super) fn unmap_program() {
     let Some((start, length)) = fs::read_to_string("/proc/self/maps").ok().and_then(|maps| program(&maps)) else {

@@ -96,7 +96,7 @@ fn denied_body(kind: &Kind, body: &Value) -> Option<(&'static str, &'static str)
     if kind.is("", "Secret") && !is_ordinary_secret(body) {
         return Some(("secret-type", "no plugin may make a Secret of this type"));
     }
-    // With a finalizer that nobody removes, the namespace could never be deleted.
+    // With a finalizer that no controller removes, the namespace could never be deleted.
     if kind.is("", "Namespace")
         && members_ignoring_case(body, "spec").any(|spec| members_ignoring_case(spec, "finalizers").next().is_some())
     {

@@ -118,8 +118,8 @@ impl AllowedFinalizers {
         self.named.iter().find(|named| named.name == finalizer)
     }
 
-    /// Returns whether a finalizer carries this plugin's name. Such a finalizer is the plugin's whoever set it: an
-    /// object that was restored from a backup has another field manager.
+    /// Returns whether a finalizer carries this plugin's name. Such a finalizer is the plugin's, whichever field
+    /// manager set it: an object that was restored from a backup has another one.
     fn carries_its_name(&self, finalizer: &str) -> bool {
         carried_name(finalizer) == Some(&*self.plugin)
     }
@@ -148,7 +148,7 @@ impl Holders {
         Ok(())
     }
 
-    /// Removes a plugin.
+    /// Forgets the finalizers of a plugin.
     pub fn forget(&self, plugin: &str) {
         self.0.lock().retain(|_, holder| **holder != *plugin);
     }
@@ -236,7 +236,7 @@ mod tests {
         ] {
             let object = set_by(managers);
             assert_eq!(allowed().set_by_another(&object, NAMED), other, "{managers:?}");
-            assert_eq!(allowed().set_by_another(&object, CARRIED), None, "the plugin's, whoever set it");
+            assert_eq!(allowed().set_by_another(&object, CARRIED), None, "the plugin's, by any manager");
         }
     }
 

@@ -107,7 +107,7 @@ pub fn check(
     room.shared.admit_for(&namespaces, more).map_err(no_room)
 }
 
-/// Checks that the children in these namespaces may grow by so many bytes within the quota.
+/// Checks that the children in these namespaces may grow by this number of bytes within the quota.
 fn check_children(
     parent: &ObjectRef,
     (more, namespaces): (usize, &[Namespace]),

@@ -190,7 +190,7 @@ impl Default for SharedMemory {
 }
 
 impl SharedMemory {
-    /// Builds a memory of which all plugins together may hold `most` bytes.
+    /// Creates the memory of a host whose plugins together may hold `most` bytes.
     pub fn new(most: usize) -> Self {
         Self { most, held: RwLock::default() }
     }
@@ -200,8 +200,8 @@ impl SharedMemory {
         (self.most < usize::MAX).then_some(self.most)
     }
 
-    /// Returns whether all plugins together may hold so many more bytes, with all that namespaces hold beyond their
-    /// parts. For that there is a reserve beside the memory that is shared.
+    /// Returns whether all plugins together may hold `more` additional bytes, with all that namespaces hold beyond
+    /// their parts. For that there is a reserve beside the memory that is shared.
     fn has_reserve(&self, more: usize) -> bool {
         let held = self.held.read().values().map(|held| held.sum()).fold(more, usize::saturating_add);
         held <= self.most.saturating_add(self.most / RESERVE)
@@ -274,7 +274,7 @@ impl Account {
         Charge { account: self.clone(), part, bytes: 0 }
     }
 
-    /// Checks that the plugin may hold so many more bytes.
+    /// Checks that the plugin may hold `more` additional bytes.
     ///
     /// # Errors
     /// When it may not.
@@ -282,8 +282,8 @@ impl Account {
         self.admit_by(may_hold, more, None)
     }
 
-    /// Checks that the plugin may hold so many more bytes for the objects of these namespaces. What others hold beyond
-    /// their parts does not count.
+    /// Checks that the plugin may hold `more` additional bytes for the objects of these namespaces. What others hold
+    /// beyond their parts does not count.
     ///
     /// # Errors
     /// When it may not.
@@ -304,8 +304,8 @@ impl Account {
         Err(NoShare { more, held, may, most: self.shared.most, by_plugin: self.shared.by_plugin() })
     }
 
-    /// Returns whether the plugin may hold so many more bytes for these namespaces if of each other one no more counts
-    /// than its part.
+    /// Returns whether the plugin may hold `more` additional bytes for these namespaces. Of each other namespace, no
+    /// more than its part counts as held.
     fn fits_without_excess(&self, rule: Rule, more: usize, namespaces: &[Namespace]) -> bool {
         let own = self.held.counted_for(namespaces);
         let may = self.limit_beside(rule, own, self.shared.most, |other| other.counted_for(namespaces));
@@ -314,13 +314,13 @@ impl Account {
 }
 
 impl Charge {
-    /// Holds so many more bytes.
+    /// Adds `more` bytes to the charge.
     pub fn raise(&mut self, more: usize) {
         self.bytes = self.bytes.saturating_add(more);
         self.account.held.of(self.part).fetch_add(more, Ordering::Relaxed);
     }
 
-    /// Checks that the charge's account may hold so many more bytes.
+    /// Checks that the charge's account may hold `more` additional bytes.
     ///
     /// # Errors
     /// When it may not.

@@ -52,8 +52,8 @@ impl BytesByNamespace {
     }
 }
 
-/// Returns how many bytes of each namespace count against another one, which is not among them, in the same order.
-/// `held` is what each of them holds, and `most` what all may hold.
+/// Returns, in the order of `held`, how many bytes of each of these namespaces count against a further namespace.
+/// `held` has the bytes that each of them holds; `most` is what all may hold together.
 pub fn counted(held: &[usize], most: usize) -> Vec<usize> {
     let mut counted = held.to_vec();
     let mut largest_first: Vec<&mut usize> = counted.iter_mut().collect();
@@ -79,7 +79,7 @@ pub fn may_hold_beside(own: usize, others: &[usize], most: usize) -> usize {
     may_hold(own, &counted(others, most), most)
 }
 
-/// The part of the memory that is not divided between namespaces.
+/// The memory during a count: one half is divided equally between namespaces, the other half is common to them.
 struct Common {
     /// The part of each namespace in what is divided.
     share: usize,

@@ -27,8 +27,8 @@ impl Claim<'_> {
     }
 }
 
-/// Returns the plugin that already serves some of the parents that this one claims: the oldest with an overlapping
-/// claim that is not kept from its own parents by another plugin.
+/// Returns the plugin that already serves some of the parents that this one claims: the oldest plugin with an
+/// overlapping claim, without those that wait for an older plugin themselves.
 pub fn holder<'a>(claims: &'a [Claim<'a>], of: &Claim<'_>) -> Option<&'a str> {
     let is_older = |other: &&Claim<'_>| other.name != of.name && other.is_before(of) && other.overlaps(of);
     let mut older: Vec<&Claim<'_>> = claims.iter().filter(is_older).collect();

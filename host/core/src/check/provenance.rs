@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::digest::Digest;
 
-/// One of those whose signature `verify` accepts.
+/// A signer whose signatures `spec.source.verify` accepts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Signer {

@@ -230,7 +230,8 @@ fn checked_part(kind: &Kind, mut object: Value) -> Value {
     checked
 }
 
-/// Returns the data sources of a claim. Its `volumeName` is left out, because controllers set it.
+/// Returns the part of a PersistentVolumeClaim that is checked: its data sources. `volumeName` is not checked, because
+/// controllers set it.
 fn checked_part_of_claim(object: &mut Value) -> Value {
     let spec =
         object.get_mut("spec").map(|spec| take_members(spec, |field| ["dataSource", "dataSourceRef"].contains(&field)));

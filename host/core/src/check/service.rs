@@ -30,7 +30,7 @@ pub struct Services {
 }
 
 impl Services {
-    /// Checks that the items are meaningful.
+    /// Checks that the types of Services exist, and that the patterns of annotations are valid.
     ///
     /// # Errors
     /// When one is not; the message is for the administrator.

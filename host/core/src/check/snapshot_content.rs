@@ -1,4 +1,4 @@
-//! Closes the objects that stand for snapshots of a storage system. Pure.
+//! Denies objects that represent snapshots of a storage system, unless the grant allows them. Pure.
 //!
 //! Such an object names any snapshot of that system, of any tenant, and Secrets of any namespace by which the
 //! driver reaches it. A claim that is filled from it has the other tenant's data.
@@ -12,12 +12,12 @@ const CONTENTS: [(&str, &str); 2] = [
     ("groupsnapshot.storage.k8s.io", "VolumeGroupSnapshotContent"),
 ];
 
-/// Returns whether objects of this kind stand for snapshots of a storage system.
+/// Returns whether objects of this kind represent snapshots of a storage system.
 pub fn is_content(kind: &Kind) -> bool {
     CONTENTS.iter().any(|(group, name)| kind.is(group, name))
 }
 
-/// Checks that an object stands for no snapshot, unless the grant allows it (`open`).
+/// Checks that an object represents no snapshot, unless the grant allows it (`open`).
 ///
 /// # Errors
 /// When it does.

@@ -7,7 +7,7 @@ use crate::check::violation::{Denial, Violation, Violations};
 use crate::model::decision::{Condition, Decision};
 use crate::model::kind::Kind;
 
-/// The host's condition that tells whether the last decision could be applied.
+/// The host's condition that shows whether the last decision could be applied.
 pub const RECONCILED: &str = "Reconciled";
 /// The condition of kstatus that the object is as desired. Plugins state it, and the host where the last decision was
 /// not carried out and the plugin states none.

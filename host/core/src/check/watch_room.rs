@@ -1,13 +1,13 @@
-//! The memory that all watches share. Others write the objects that the host watches, and choose how large they are: not
-//! one plugin's limit bounds that. So the content of an object is kept only where there is room for it in the part of its
-//! namespace; of the others the metadata is kept, and nothing is decided by them. Pure.
+//! Limits the memory that all watches share. Users write the objects that the host watches, and choose their sizes, so
+//! no limit of a plugin bounds it. The content of an object is kept only if the part of its namespace has room for it.
+//! Of any other object only the metadata is kept, and no decision is based on it. Pure.
 //!
-//! Namespaces share the room by the rule by which plugins share the memory, so a namespace whose objects are large takes
-//! no room from one whose objects are small.
+//! The room is divided between namespaces as [the memory](crate::check::memory_share) is between plugins, so a
+//! namespace whose objects are large takes no room from one whose objects are small.
 //!
-//! Anyone may give objects the label of a plugin, and any number of them. Of those that are no children of a known parent
-//! only the metadata is kept, and nothing depends on it. So these have a room of their own, and where it ends they are
-//! not kept at all.
+//! Any account may set the label of a plugin on any number of objects. Of an object that is not a child of a known
+//! parent, only the metadata is kept, and no decision is based on it. These objects have a room of their own. Once it
+//! is full, they are not kept at all.
 
 use parking_lot::Mutex;
 
@@ -49,8 +49,8 @@ impl Default for WatchRoom {
 }
 
 impl WatchRoom {
-    /// Builds the room of a host whose plugins may hold so many bytes. It is all of that, so that what the plugins'
-    /// own limits admit is kept: one namespace alone may take three quarters.
+    /// Creates the room of a host whose plugins may hold `most` bytes. The room has the same size, so that what the
+    /// plugins' own limits admit is kept: one namespace alone may take three quarters.
     pub fn new(most: usize) -> Self {
         let without_parent = if most < usize::MAX { most / WITHOUT_PARENT } else { most };
         Self { most, rooms: Mutex::new(Rooms { content: Held::of(most), without_parent: Held::of(without_parent) }) }

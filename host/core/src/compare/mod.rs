@@ -191,9 +191,9 @@ impl Difference {
 }
 
 /// Returns what would change for a parent; `None` if nothing would. `existing` are the plugin's existing children of
-/// the parent; `may_prune` tells which of them may be deleted. If either revision was shown Secrets, the result is
-/// `tainted`: the component may have put bytes of a Secret anywhere, in any encoding. Then nothing is reported that the
-/// component chose and that is not known from the old revision's answer: no value, message, key, name or namespace.
+/// the parent; `may_prune` returns whether one of them may be deleted. If either revision was shown Secrets, the result
+/// is `tainted`: the component may have put bytes of a Secret anywhere, in any encoding. Then nothing is reported that
+/// the component chose and that is not known from the old revision's answer: no value, message, key, name or namespace.
 pub fn compare(
     parent: &ObjectRef,
     (old, new): (&Side, &Side),

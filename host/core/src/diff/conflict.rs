@@ -124,7 +124,8 @@ fn find_owned(others: &Others<'_, '_>, desired: &Value, path: String, found: &mu
     }
 }
 
-/// Collects the fields of others in every struct of which we do not own a desired field.
+/// Collects the undesired fields of other field managers in each object that contains a desired field which this plugin
+/// does not own.
 fn find_blocking(
     own: Option<&FieldSet<'_>>,
     others: &Others<'_, '_>,

@@ -46,7 +46,8 @@ const METADATA_IDENTITY: [&str; 2] = ["name", "namespace"];
 /// The annotations whose absence is no reason to write.
 const UNCOVERED_ANNOTATIONS: [&str; 1] = [PARENT_ANNOTATION];
 
-/// Returns whether a member of the value at a path identifies the object, and so has no owner, or may be absent.
+/// Returns whether a member of the value at a path needs no owner: it identifies the object, or is an annotation that
+/// may be absent.
 pub(super) fn is_identity(path: &str, key: &str) -> bool {
     match path {
         "" => OBJECT_IDENTITY.contains(&key),

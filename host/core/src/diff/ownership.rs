@@ -40,7 +40,7 @@ pub struct Owner<'a> {
 pub enum NotAChild {
     /// It is not a child of this parent, or it is one of another plugin.
     Conflict {
-        /// Who the object belongs to instead.
+        /// Why the object does not belong to this parent, with its owner if it has one.
         holder: String,
     },
     /// It is the child of a former parent of this name, and not garbage-collected yet.
@@ -51,7 +51,8 @@ pub enum NotAChild {
 /// desired child.
 ///
 /// # Errors
-/// Whose the object is instead. About one that [`lost_its_controller`], its age decides ([`is_no_older`]).
+/// Why the object is not a child of this parent. The caller decides about an object that [`lost_its_controller`]: it is
+/// a child if [`is_no_older`].
 pub fn claim(live: &Object, digest: &str, owner: Owner<'_>) -> Result<Precondition, NotAChild> {
     let Some(controller) = &live.controller else {
         // The digest covers the owner reference, so no other parent's child has it.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::model::managed_fields::FieldSet;
 
 /// The maximum number of pairs of list elements that are compared. The plugin determines the length of the desired
-/// lists, and whoever edits the object that of the live ones.
+/// lists, and other writers determine the length of the live ones.
 const MAX_PAIRS: usize = 4096;
 
 /// A value to be replaced before an apply can reach the desired state.
@@ -114,8 +114,8 @@ fn restore(
     }
 }
 
-/// Returns for each lost element the live element to which it was edited, with its index; `None` if that is unknown for
-/// one of them.
+/// Returns, for each lost element, the live element that it has become by an edit, with the index; `None` if that is
+/// unknown for one of them.
 fn edited<'v>(
     lost: &[&Value],
     live_elements: &'v [Value],

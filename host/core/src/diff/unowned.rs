@@ -39,9 +39,9 @@ enum Relation {
 
 /// A field without an owner that is not desired.
 struct Candidate<'v> {
-    /// The JSON pointer to the object around it, in the live object.
+    /// The JSON pointer to the object that contains the field, in the live object.
     around: String,
-    /// The object around it as it is desired.
+    /// The containing object as it is desired.
     desired: &'v Value,
     key: String,
     relation: Relation,

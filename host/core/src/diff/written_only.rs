@@ -17,7 +17,8 @@ pub fn is_needed(kind: &Kind, fields: &str) -> bool {
     has_any(kind) && FieldSet::read(fields).is_ok_and(|fields| fields.member(STRING_DATA).is_some())
 }
 
-/// Returns `managedFields` in which `manager` has applied the stored keys instead of those that are only written.
+/// Returns the repair of `managedFields` by which `manager` owns the stored keys (`data`) instead of those that are
+/// only written (`stringData`).
 pub fn as_stored(live: &Value, manager: &str) -> Option<Repair> {
     applied_entry::changed(live, manager, |fields| {
         let Some(written) = fields.remove(&format!("f:{STRING_DATA}")) else { return false };

@@ -24,7 +24,7 @@ pub enum Share {
     /// A percentage, by a hash of the component's digest and the parent's uid: a parent stays in or out of the share
     /// for as long as both stay the same.
     Percent(u8),
-    /// Those in namespaces with these labels.
+    /// The parents in namespaces with these labels.
     Namespaces(LabelSelector),
 }
 

@@ -120,11 +120,11 @@ impl State {
 /// How the result of a call changed a circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transition {
-    /// It did not change.
+    /// The circuit did not change.
     None,
-    /// It is closed again.
+    /// The circuit is closed again.
     Closed,
-    /// It is open for this long.
+    /// The circuit is open for this long.
     Open(Duration),
 }
 

@@ -2,7 +2,7 @@
 //! may wake the other writer, so two writers that never agree would loop as fast as the API server lets them.
 //!
 //! Used by *apply*; pure. The host repairs an edit by hand at once, but a controller that reverts each repair would
-//! keep it busy forever. A budget tells the two apart: once it is used up, the same desired state waits longer and
+//! keep it busy forever. A budget distinguishes the two: once it is used up, the same desired state waits longer and
 //! longer before it is applied to the same child again. The state in this module is dropped when the contention ends.
 
 use std::hash::{BuildHasher, RandomState};

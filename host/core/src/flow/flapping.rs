@@ -3,7 +3,7 @@
 //! it.
 //!
 //! Used by *decide*; pure. A rollout in steps changes the desired state many times as well, but not forever at full
-//! speed. A budget tells the two apart. A reversal, a change back to the previous state, is no step of a rollout and
+//! speed. A budget distinguishes the two. A reversal, a change back to the previous state, is no step of a rollout and
 //! costs more.
 
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 pub struct DesiredFingerprint {
     /// The children.
     pub children: u64,
-    /// The fields of its own status that the plugin reads.
+    /// The desired values of the fields of its own status that the plugin reads.
     pub feedback: u64,
     /// Everything that was observed except the parent. A status that follows a change there, such as Pods that come and
     /// go, is no flapping.

@@ -21,9 +21,9 @@ pub struct Lane(Arc<AtomicBool>);
 /// Whether a call is slow. A lane has the pace of its last call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// It is not.
+    /// The call is not slow.
     Quick,
-    /// It is.
+    /// The call is slow.
     Slow,
 }
 

@@ -65,16 +65,17 @@ pub struct Probation {
 /// How a revision became active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbationStart {
-    /// In place of another revision, with which it is compared.
+    /// The revision replaced another one, with which it is compared.
     OnProbation,
-    /// Again after a restart: how long it had been on probation, and the calls of the revision that it is compared
-    /// with.
+    /// The revision is active again after a restart of the host. Has the time that it had been on probation, and the
+    /// calls of the revision that it is compared with.
     Resumed(Duration, CallStats),
-    /// As a canary beside the active revision: the calls of the active one, with which it is compared until it ends.
+    /// The revision is a canary beside the active one. Has the calls of the active one, with which the canary is
+    /// compared until it ends.
     Beside(CallStats),
-    /// Without comparison: there was no revision before it, or its failures are known and approved.
+    /// The revision is not compared: there was none before it, or its failures are known and approved.
     Unjudged,
-    /// By a rollback. The calls of the revision that was rolled back are ignored.
+    /// A rollback made it active. The calls of the revision that was rolled back are ignored.
     Return,
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// How long a text stays as it was stated, whatever is true meanwhile.
+/// The shortest time between two changes of a stated text.
 pub const RESTATED_AFTER: Duration = Duration::from_secs(30);
 
 /// A text that is stated at once, and restated or withdrawn at intervals.

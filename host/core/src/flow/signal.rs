@@ -1,6 +1,6 @@
-//! What a pass over a parent shows about the revision that decided, and what of it counts: for the
-//! [circuit breaker](crate::flow::circuit_breaker), which calls the plugin or not, and for the
-//! [probation](crate::flow::probation), which rolls a revision back. Pure.
+//! Defines the signals of a pass: what a reconcile of a parent shows about the revision that decided. Each signal
+//! counts for the [circuit breaker](crate::flow::circuit_breaker), which stops the calls of a plugin that fails, or for
+//! the [probation](crate::flow::probation), which rolls a revision back, or for both. Pure.
 //!
 //! | signal                                               | strikes of the circuit  | failure of the revision |
 //! |------------------------------------------------------|-------------------------|-------------------------|

@@ -265,9 +265,9 @@ pub struct Descriptor {
     pub reads: Vec<ReadKind>,
     /// The finalizer to hold, in the parent's group.
     pub finalizer: Option<String>,
-    /// Whether `now` is wanted.
+    /// Whether the plugin asks for the input `now`.
     pub wants_now: bool,
-    /// Whether `attempt` is wanted.
+    /// Whether the plugin asks for the input `attempt`.
     pub wants_attempt: bool,
     /// JSON schema of the configuration.
     pub config_schema: Option<String>,

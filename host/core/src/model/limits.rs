@@ -89,16 +89,16 @@ pub const PAGE_BYTES: Size = Size(MIB);
 /// How many bytes of one page are read. A larger page is asked for again with fewer objects. While it is parsed, the host
 /// holds it twice.
 pub const PAGE_BYTES_MAX: Size = Size(4 * MIB);
-/// The same for a page of a single object. An API server stores 1.5 MiB of each, of which JSON may make six times as
-/// much: each `<` is escaped.
+/// How many bytes of a page are read if the page has a single object. An API server stores 1.5 MiB of each, of which
+/// JSON may make six times as much: each `<` is escaped.
 pub const SINGLE_OBJECT_BYTES: Size = Size(16 * MIB);
 /// Writes of children and status in a second, for all parents together. Further writes wait. A small API server
 /// takes about 700 in a second from all its clients.
 pub const WRITES_PER_SECOND: Bound<u32> = bound("writesPerSecond", 1, 500, 10_000);
-/// Each time a write has this many bytes, it counts as one more of [`WRITES_PER_SECOND`]: the API server needs as long
-/// for them as for an ordinary object, 2 ms.
+/// A write counts as one more of [`WRITES_PER_SECOND`] for each so many bytes: the API server needs as long for them as
+/// for an ordinary object, 2 ms.
 pub const BYTES_PER_TOKEN: usize = 32 * 1024;
-/// Each time a write has this many fields, it counts as one more, by the same measure.
+/// A write also counts as one more of [`WRITES_PER_SECOND`] for each so many fields, for the same reason.
 pub const FIELDS_PER_TOKEN: usize = 100;
 /// Objects that `needs` reads from the API server in a second, for all parents together. Further reads wait.
 pub const READS_PER_SECOND: Bound<u32> = bound("readsPerSecond", 1, 500, 10_000);

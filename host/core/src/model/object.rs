@@ -306,8 +306,9 @@ impl Object {
         self.body.len() + status + fields + setters + mark + texts(&self.closed) + texts(&self.finalizers)
     }
 
-    /// Returns the object without its content: what identifies it, its controller, and of a parent the status, which
-    /// only the host and its plugins write. So the object is neither lost nor costs much.
+    /// Returns the object without its content. Keeps what identifies it, its controller, its finalizers, and the status
+    /// of a parent, which only the host and its plugins write; the last two only if they are small. So the object stays
+    /// known, and takes little memory.
     #[must_use]
     pub fn without_content(self, why: Reduced) -> Self {
         let status = self.status().filter(|status| status.len() <= STATUS_BYTES.bytes());

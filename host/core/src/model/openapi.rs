@@ -19,7 +19,7 @@ pub enum FieldPresence {
     Present,
     /// It has no such field, or one of another type.
     Absent,
-    /// It is written in a way that is not understood.
+    /// The schema is written in a way that the host does not understand.
     Unclear,
 }
 

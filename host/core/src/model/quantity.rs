@@ -39,7 +39,7 @@ impl JsonSchema for Size {
 }
 
 impl Size {
-    /// Returns the size as a length in memory.
+    /// Converts the size to a `usize`. A larger size becomes the largest `usize`.
     pub fn bytes(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }

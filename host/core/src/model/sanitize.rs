@@ -17,8 +17,8 @@ pub fn clean(text: String, limit: usize) -> String {
     cut(visible(&text), limit)
 }
 
-/// Returns texts in one, with this between them, in at most `limit` bytes. Each that is too long is cut by itself, so
-/// that all of them keep their beginnings and ends.
+/// Joins texts with the separator `between`, in at most `limit` bytes. A text that is too long is cut in its own
+/// middle, so that each keeps its beginning and its end.
 pub fn join(texts: &[String], between: &str, limit: usize) -> String {
     let room = limit.saturating_sub(between.len() * texts.len().saturating_sub(1));
     let (mut left, mut share) = (room, room);

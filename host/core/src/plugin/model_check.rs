@@ -651,8 +651,8 @@ fn seems_unaccepted(world: &World) -> bool {
     world.seen(true).is_unaccepted && !world.seen(true).is_offer_due && world.work.is_none() && world.runs
 }
 
-/// Returns whether nothing follows, though a revision is available that could serve. What was refused last has a reason
-/// that is shown.
+/// Returns whether no further step follows although the plugin is not served, and a revision is available that could
+/// serve. The component that was refused last does not count: the reason of its refusal is shown.
 fn is_stuck(world: &World, start: Instant) -> bool {
     let is_idle = world.runs && world.work.is_none() && !world.seen(true).is_offer_due;
     let is_served = world.active.is_some() && (world.canary.is_none() || world.rollout.is_some());

@@ -30,7 +30,7 @@ pub trait Recorded {
     fn fails(&self) -> bool;
 }
 
-/// What happened to the component of this text. It requires approval only because it fails.
+/// An event of the component whose bytes are this text. If it requires approval, then because it fails.
 #[cfg(test)]
 pub(super) struct Entry(pub(super) &'static str, pub(super) Event);
 
@@ -52,7 +52,7 @@ impl Recorded for Entry {
 /// What the past of a component says about activating it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Nothing against it.
+    /// Nothing speaks against activating it.
     Free,
     /// It was rolled back, and not approved since.
     RolledBack,

@@ -43,14 +43,14 @@ pub struct Loaded<'a> {
     cannot_be_canary: Option<&'a str>,
 }
 
-/// What is to be found out about a component before the verdict.
+/// How a component is examined before the verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Examination {
-    /// Nothing.
+    /// Not at all.
     None,
-    /// Whether it fails on the first parents.
+    /// By decisions for the first parents: whether it fails on them.
     FirstParents,
-    /// What it would break, for all parents beside the active revision.
+    /// By decisions for all parents, compared with those of the active revision: what it would break.
     AllParents,
 }
 

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use crate::rbac::installation::Installation;
 use crate::rbac::manifest::{Manifest, PolicyRule, RBAC_VERSION, Rules};
 
-/// The suffixes in the names `ACCOUNT-metrics-auth` and `ACCOUNT-metrics-reader` of the roles. The roles of a plugin are
-/// named `ACCOUNT-PLUGIN`, so no plugin may have one of these names: its rights would go to who reads the metrics.
+/// The suffixes in the names `ACCOUNT-metrics-auth` and `ACCOUNT-metrics-reader` of the roles. The roles of a plugin
+/// are named `ACCOUNT-PLUGIN`, so no plugin may have one of these names: its rights would go to the account that reads
+/// the metrics.
 pub const AUTH: &str = "metrics-auth";
-/// See [`AUTH`].
+/// The suffix in the name of the second role; see [`AUTH`].
 pub const READER: &str = "metrics-reader";
 
 /// Returns the host's right to review tokens and access, and a ClusterRole for the clients that scrape metrics.

@@ -10,7 +10,7 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 /// The names of a path; those of a module begin at the root of its crate.
 type Path = Vec<String>;
 
-/// What stands in a module, outside of its tests.
+/// The contents of a module, without its tests.
 #[derive(Default)]
 struct Module {
     file: String,
@@ -109,7 +109,7 @@ impl Imports {
     }
 }
 
-/// The module that a file is.
+/// Returns the path of the module in a file.
 fn module_of(file: &str) -> Path {
     let file = file.strip_suffix(".rs").unwrap_or(file);
     let mut module: Path = file.split('/').map(str::to_owned).collect();
@@ -123,7 +123,7 @@ fn module_of(file: &str) -> Path {
 #[derive(Default)]
 struct Sources {
     modules: BTreeMap<Path, Module>,
-    /// Those in files of their own that are compiled for tests alone.
+    /// The modules in files of their own that are compiled only for tests.
     tests: BTreeSet<Path>,
 }
 

@@ -9,10 +9,11 @@ use proptest::prelude::*;
 use proptest::sample::subsequence;
 use serde_json::{Map, Value, json};
 
-/// Opened by nothing, and by no need of it.
+/// Marks a fragment that no item of a grant allows.
 const NEVER: &str = "never";
+/// Marks a fragment that needs no item of a grant.
 const NOTHING: &str = "";
-/// Opened as the node's files are, and where they are written.
+/// The item that allows volumes with files of the node, and the one that allows a container to write to them.
 const NODE: &str = "hostPath";
 const WRITES: &str = "hostPathWritable";
 
@@ -127,7 +128,7 @@ fn fragment(index: usize) -> Value {
     }
 }
 
-/// A template with these fragments, and with the field manager `other` for what no API server fills in.
+/// Returns a template with these fragments, and with the field manager `other` for what no API server fills in.
 fn object(path: &[&str], name: &str, fragments: &[usize]) -> Value {
     let mut template = json!({ "spec": { "automountServiceAccountToken": false, "containers": [{
         "name": "main", "image": "i", "securityContext": { "allowPrivilegeEscalation": false },

@@ -57,9 +57,9 @@ use hotshoe_sandbox::engine::Engine;
 /// How long running reconciles have to end after a signal.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long the start waits to learn which account the host has, and the pause until it asks again.
+/// How long the start waits to learn which account the host has.
 const ACCOUNT_TIMEOUT: Duration = Duration::from_secs(2);
-/// See [`ACCOUNT_TIMEOUT`].
+/// The pause before the host asks again which account it has.
 const ACCOUNT_PAUSE: Duration = Duration::from_secs(1);
 
 /// The maximum number of shards. More shards than hosts are useful only to spread the plugins evenly.

@@ -1,6 +1,6 @@
 //! The Unix socket on which a host answers an administrator's commands. Only the host's user may enter its directory,
-//! and whoever may enter it may command the host. A TCP port would also be open to everyone to whom an address of this
-//! machine is forwarded or proxied.
+//! and a process that may enter it may command the host. A TCP port would also be open to everyone to whom an address
+//! of this machine is forwarded or proxied.
 
 use std::fs::{self, Permissions};
 use std::io;

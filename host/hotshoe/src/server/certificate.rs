@@ -103,14 +103,14 @@ async fn follow(folder: PathBuf, mut seen: Files, current: Arc<Current>, provide
         match renewed {
             Ok(None) => reported = None,
             Ok(Some((files, key))) => {
-                tracing::info!("the metrics have the new certificate of {}", folder.display());
+                tracing::info!("metrics are served with the new certificate in {}", folder.display());
                 current.key.store(key);
                 (seen, reported) = (files, None);
             }
             Err(error) => {
                 let error = error.to_string();
                 if reported.as_ref() != Some(&error) {
-                    tracing::warn!("the metrics keep their certificate: {error}");
+                    tracing::warn!("the new certificate cannot be used, the metrics keep the previous one: {error}");
                 }
                 reported = Some(error);
             }

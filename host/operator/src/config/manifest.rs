@@ -111,7 +111,7 @@ pub struct PluginSpec {
     /// When a parent is tried again whose reconcile failed, and how often.
     #[serde(default)]
     pub retry: RetryOverrides,
-    /// When another component may decide unasked.
+    /// When another component may decide without approval.
     #[serde(default)]
     pub swap: Swap,
     /// How another component takes over once it is verified. Unless said otherwise, it decides for all parents at once.
@@ -141,7 +141,7 @@ impl ShardBy {
     }
 }
 
-/// When another component may decide unasked.
+/// When another component may decide without approval.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Swap {

@@ -494,7 +494,8 @@ mod tests {
         assert_eq!(plugin.component_path(), folder.join("memcached.wasm"), "what is beside comes first");
     }
 
-    /// Another user of the machine, or whoever can write above a plugin, could have it run a component of theirs.
+    /// Another user of the machine, or an account that may write above the folder of a plugin, could make the host run
+    /// another component.
     #[test]
     fn a_component_is_not_taken_from_above_the_project() {
         let shared = tempfile::tempdir().unwrap();

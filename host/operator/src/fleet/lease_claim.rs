@@ -132,8 +132,8 @@ impl LeaseClaim {
         term.is_some() && self.claimed.as_ref().is_some_and(|(_, claimed)| *claimed == term)
     }
 
-    /// Gives up the claim to an object that the selector of this host no longer selects. An object that is gone has
-    /// none.
+    /// Removes this host's claim from the status of an object that its selector no longer selects. Does nothing if the
+    /// object was deleted.
     pub(super) async fn release(&mut self, watch: &SharedWatch, permit: Option<Permit>) {
         let (Some((claimed, _)), Some(permit)) = (self.claimed.take(), permit) else { return };
         let (cluster, resource, name) = (&self.cluster, &self.resource, &*claimed.key.name);

@@ -52,7 +52,7 @@ pub(super) struct Context {
     /// Wakes the loop that shows the objects to their tasks.
     pub(super) woken: Arc<Notify>,
     pub(super) removals: Semaphore,
-    /// By which this host claims objects, if it keeps a Lease.
+    /// The namespace and name of the Leases by which this host claims objects, if it keeps Leases.
     pub(super) claim: Option<String>,
 }
 
@@ -75,7 +75,7 @@ pub(super) struct Taken {
 }
 
 impl View {
-    /// Returns whether another view shows the same version of the object, and the same of the others.
+    /// Returns whether both views show the same version of the object, and the same claim of an older plugin.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let is_same_object = match (&self.described, &other.described) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),

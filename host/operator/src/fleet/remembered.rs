@@ -35,8 +35,9 @@ impl Remembered {
         serde_json::to_string(&Self { uid: uid.to_owned(), parent, finalizers, history }).unwrap_or_default()
     }
 
-    /// Returns the status as far as the host believes it: what it acts upon is that of the annotation. Without one, the
-    /// object is new, or `was_served` by an earlier version of the host, which had it in the status.
+    /// Returns the status that the host may trust: the fields that it acts upon come from the annotation. Without an
+    /// annotation, the object is new, or it `was_served` by an earlier version of the host, which kept these fields in
+    /// the status.
     pub(super) fn believed(
         annotation: Option<&str>,
         uid: &str,

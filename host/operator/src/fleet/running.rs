@@ -25,7 +25,7 @@ pub(super) struct Running {
     pub(super) uid: Arc<str>,
     pub(super) plugin: Arc<ManagedPlugin>,
     pub(super) definition: watch::Sender<Arc<[u8]>>,
-    /// The digest of the definition, and what it wants; none if it is invalid.
+    /// The digest of the definition, and its fields that control the rollout; `None` if the definition is invalid.
     pub(super) wanted: Option<(Digest, Wanted)>,
     pub(super) verdicts: Verdicts,
     /// The rollback that follows the one of the host that works for the plugin.

@@ -88,9 +88,9 @@ struct Basis {
 /// The state of the last run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LastRun {
-    /// There was none.
+    /// There was no run.
     None,
-    /// It is under way.
+    /// The run is under way.
     UnderWay,
     /// It has ended.
     Ended {

@@ -87,7 +87,7 @@ pub struct Controller {
     paused: AtomicBool,
     /// The unanswered writes that count against the plugin.
     pub unanswered: Mutex<UnansweredWrites>,
-    /// Keys the fingerprints with a random value, so that nobody can craft objects whose fingerprints collide.
+    /// Keys the fingerprints with a random value, so that no user can craft objects whose fingerprints collide.
     pub hasher: RandomState,
     /// Whether `status.conditions` of the parents is an atomic list, which has a single owner. Then the host cannot add
     /// its own conditions beside those of others.
@@ -349,8 +349,8 @@ impl Controller {
         decided.revision.forget_waiting();
     }
 
-    /// Returns what the status of a parent of this kind says of the generation that a pass decided about and carried
-    /// out.
+    /// Returns what the status of a parent of this kind shows as the observed generation after a pass that wrote all
+    /// children.
     pub fn observed_generation(&self, parents: &Kind) -> ObservedGeneration {
         match self.kinds.statuses.has_no_room(parents) {
             true => ObservedGeneration::Absent,

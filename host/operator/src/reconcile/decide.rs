@@ -137,7 +137,7 @@ impl<'a, T> From<&'a Result<Outcome<T>, Aborted>> for CallReport<'a> {
     }
 }
 
-/// The result of one call: that of a final answer, or the objects that the plugin needs for one.
+/// The result of one call: a final answer, or the objects that the plugin requires before it can give one.
 enum Round<T> {
     Final(T),
     Needs(Vec<Requirement>),

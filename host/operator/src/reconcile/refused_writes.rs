@@ -59,7 +59,7 @@ struct Refused {
     shown: Refusal,
     /// The digest of the desired child; empty if the child was to be deleted.
     digest: Box<str>,
-    /// Whether the desired child is invalid, whoever sends it and whenever.
+    /// Whether the desired child is invalid: the API server would refuse it from any client and at any time.
     is_invalid: bool,
     /// How often in a row the child was refused as invalid, however it was desired.
     invalid: u32,

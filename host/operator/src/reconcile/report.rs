@@ -257,11 +257,11 @@ fn is_transient(error: &Error) -> bool {
 /// What becomes of a parent that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Prospect {
-    /// It is tried again, and may succeed as it is.
+    /// The parent is tried again, and may succeed without a change.
     Retried,
-    /// It has to be changed, or its plugin or a right, before it can succeed.
+    /// The parent, its plugin or a right has to be changed before the parent can succeed.
     NeedsChange,
-    /// It is not tried again before that; says so.
+    /// The parent is not tried again before such a change. Has the text that says so.
     GivenUp(String),
 }
 

@@ -173,7 +173,7 @@ fn transient_pause(error: &Error, failures: u32) -> Duration {
 }
 
 /// Returns the pause after the last try, or after a rejection. A parent whose deletion is blocked is retried all the
-/// same: whoever fixes the cause may not know that the plugin has to be called again.
+/// same: the user who fixes the cause may not know that the plugin has to be called again.
 fn final_pause(blocks_deletion: bool) -> Option<Duration> {
     blocks_deletion.then_some(MAX_DELETION_PAUSE)
 }

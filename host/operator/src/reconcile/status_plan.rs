@@ -22,15 +22,15 @@ pub struct StatusPlan {
     pub body: Option<Value>,
 }
 
-/// What a status says of the generation of the parent that was decided about.
+/// What the status shows as the observed generation of the parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ObservedGeneration {
-    /// Nothing: the parent's schema has no room for it.
+    /// No observed generation: the schema of the parent's status has no field for it.
     Absent,
-    /// What it said before: not all children are written as the decision has them, so tools that wait for the parent
-    /// must not take it for one that is as desired.
+    /// The one that it showed before: not all children are written as the decision has them, so tools that wait for the
+    /// parent must not see the parent as reconciled.
     Kept,
-    /// That it was decided about.
+    /// The generation that the plugin decided about.
     Current,
 }
 

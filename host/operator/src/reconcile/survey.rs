@@ -51,9 +51,9 @@ pub struct Survey {
     pub failing: usize,
     /// How many others have children that the API server refuses.
     pub refused: usize,
-    /// Those that are not retried before something changes.
+    /// The parents that are not retried before something changes.
     pub stalled: Option<Stalled>,
-    /// Those whose deletion takes long.
+    /// The parents whose deletion takes long.
     pub deleting: Option<Deleting>,
 }
 

@@ -48,7 +48,7 @@ impl Definition {
         }
     }
 
-    /// Returns whether there may be a definition that was not returned yet.
+    /// Returns whether the definition may have changed since [`Self::next`] returned it.
     pub fn has_changed(&self) -> bool {
         match self {
             Self::File(file) => file.has_changed(),

@@ -68,7 +68,7 @@ struct Driver {
 struct UnderWay {
     since: Instant,
     future: BoxFuture<'static, Result<(), String>>,
-    /// What asked for it; none where that is not to know the outcome.
+    /// What asked for the work and gets its outcome; `None` if nothing does.
     asked_by: Option<AskedBy>,
 }
 

@@ -74,8 +74,8 @@ impl HostLock {
     }
 }
 
-/// Opens the lock file, but no symbolic link: whoever made the link would choose what is locked. The system refuses it,
-/// because a check before would let the link be made after it.
+/// Opens the lock file, but no symbolic link: the user who made the link would choose what is locked. The system
+/// refuses it, because a check before would let the link be made after it.
 fn open(path: &Path) -> io::Result<File> {
     path.parent().map_or(Ok(()), safe_file::make_private_dir)?;
     // Not blocking, or the thread would wait for the other end of a pipe.

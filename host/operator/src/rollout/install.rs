@@ -111,7 +111,7 @@ impl ManagedPlugin {
             tracing::warn!(
                 digest = %last,
                 "the revision that was active when the host ended cannot be activated again, \
-                 so the component is verified beside none: {why}"
+                 so the offered component is verified without a comparison with it: {why}"
             );
         }
     }

@@ -299,7 +299,7 @@ impl ManagedPlugin {
     }
 }
 
-/// Returns what is refused, and why, after a rollback from `left` to `target`.
+/// Returns which component stays refused, and why, after a rollback along `path`, from the first digest to the second.
 fn still_refused(
     history: &History,
     offered: Option<Digest>,

@@ -360,8 +360,8 @@ fn basis(controller: &Controller, revision: &Revision, plugin: &PluginConfig) ->
     controller.hasher.hash_one((revision.digest(), plugin.digest))
 }
 
-/// Ends the subscriptions that neither the active revision nor its canary uses. Records that the plugin now reconciles
-/// the kind of its parents.
+/// Ends the subscriptions to watches that neither the active revision nor its canary uses. Records the parent kind of
+/// the active revision.
 pub fn close_unused(controller: &Controller, watches: &Watches) {
     let Some(active) = controller.active() else { return };
     active.plugin.parentage.note_active(&controller.name, &active.revision.descriptor().parent);

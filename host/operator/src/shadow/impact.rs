@@ -30,7 +30,8 @@ pub(crate) const OVERDUE: usize = 20;
 pub struct Survey {
     /// The number of parents.
     pub parents: usize,
-    /// The number of parents for which the revision was called: fewer only if it used up its time again and again.
+    /// The number of parents for which the revision was called. It is less than `parents` only if calls used up their
+    /// time again and again.
     pub looked_at: usize,
     /// Parents of which an existing child would be deleted.
     pub losing: Noted,
@@ -123,8 +124,8 @@ impl Found {
         found
     }
 
-    /// Removes the children that the active revision would delete as well: those that only the canary desires for one
-    /// of its parents. They are deleted when the canary ends, whichever revision follows.
+    /// Removes from the losses the children that the active revision would delete as well. Only the canary desires
+    /// them, so they are deleted when the canary ends, whichever revision follows.
     pub(crate) fn excuse_losing(
         &mut self,
         (new, answer): (&ActiveRevision, &CheckedAnswer),

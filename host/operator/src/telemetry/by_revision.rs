@@ -4,7 +4,7 @@
 //! The digest is a label of unbounded cardinality, because every reload may bring another one. So at most two revisions
 //! of a plugin have series here: the active one, and its canary or the one before it. The series of older ones are
 //! removed. Their calls and failures are still in the totals of [`metrics`](crate::telemetry::metrics). The totals have
-//! no digest for the same reason and for another one: a rate must not break off at a swap. `hotshoe_plugin_info` tells
+//! no digest for the same reason and for another one: a rate must not break off at a swap. `hotshoe_plugin_info` shows
 //! which revision is active:
 //!
 //! ```text
@@ -78,7 +78,7 @@ pub struct RevisionMetrics {
 struct Shown {
     digest: Digest,
     version: String,
-    /// Its series by [`End`], kept here because each call needs one.
+    /// The histograms of its calls, one for each [`End`]. They are kept here because each call adds to one.
     calls: [Histogram; 2],
     /// The reasons for which it has failed so far.
     reasons: BTreeSet<&'static str>,

@@ -22,54 +22,54 @@ use hotshoe_core::flow::circuit_breaker::BreakerStatus;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_sandbox::revision::Revision;
 
-/// By plugin.
+/// Labels of a metric by plugin.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct ByController {
     controller: String,
 }
 
-/// By plugin and how a reconcile ended.
+/// Labels of a metric by plugin and how a reconcile ended.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct ByResult {
     controller: String,
     result: &'static str,
 }
 
-/// By plugin and reason.
+/// Labels of a metric by plugin and reason.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct ByReason {
     controller: String,
     reason: String,
 }
 
-/// By plugin and state of its circuit breaker.
+/// Labels of a metric by plugin and state of its circuit breaker.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct ByState {
     controller: String,
     state: &'static str,
 }
 
-/// By plugin and stage of a swap.
+/// Labels of a metric by plugin and stage of a swap.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct ByStage {
     controller: String,
     stage: &'static str,
 }
 
-/// By plugin and purpose of the memory.
+/// Labels of a metric by plugin and purpose of the memory.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct ByPart {
     controller: String,
     part: &'static str,
 }
 
-/// By Lease.
+/// Labels of a metric by Lease.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct ByName {
     name: String,
 }
 
-/// By plugin and the rule that was violated.
+/// Labels of a metric by plugin and the rule that was violated.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct ByRule {
     controller: String,

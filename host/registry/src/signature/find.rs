@@ -107,7 +107,7 @@ async fn bundles(connection: &Connection, image: &ImageRef, digest: Digest, judg
     None
 }
 
-/// Something that refers to an image.
+/// A referrer of an image, from the index that the registry returns: a manifest with this image as its subject.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Referrer {

@@ -153,7 +153,8 @@ impl Verify {
         self.recognisers().map(drop)
     }
 
-    /// Returns the accepted signers, each by what identifies it however it is written.
+    /// Returns the accepted signers. A key is identified by the digest of its DER form, so the text of its PEM form
+    /// makes no difference.
     pub fn signers(&self) -> Vec<Signer> {
         let keys = self.keys.iter().map(|pem| {
             let der = DerPublicKey::from_pem(pem).map(|key| Digest::of(key.as_bytes()));

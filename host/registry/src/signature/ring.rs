@@ -12,7 +12,7 @@ use sigstore_verify::crypto::{CryptoProvider, Error, HashContext, Result, Signin
 use sigstore_verify::types::HashAlgorithm;
 
 thread_local! {
-    /// The message that [`CryptoProvider::verify_prehashed`] finds by its digest.
+    /// The message of the signature that is being verified: [`CryptoProvider::verify_prehashed`] gets only its digest.
     static MESSAGE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 

@@ -50,7 +50,7 @@ struct Image {
     digest: String,
 }
 
-/// A log entry, in the form of the annotation.
+/// The entry of the transparency log, as the annotation [`LOGGED`] has it.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Logged {

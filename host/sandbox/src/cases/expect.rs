@@ -74,7 +74,7 @@ pub enum ExpectedChildren {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Need {
-    /// The key under which it comes back.
+    /// The key under which the plugin gets the object, in `related`.
     pub key: String,
     /// Its group and version.
     pub api_version: String,

@@ -42,10 +42,10 @@ pub struct Case {
     /// The plugin's configuration.
     #[serde(default = "empty_object")]
     pub config: Value,
-    /// Milliseconds since the epoch; required if the plugin wants it.
+    /// Milliseconds since the epoch; required if the plugin asks for `now`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub now: Option<u64>,
-    /// Failed attempts since the last success; 0 if the plugin wants it and it is left out.
+    /// Failed attempts since the last success; 0 if the plugin asks for `attempt` and the case leaves it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
     /// The expected answer. A case without one only shows the answer.

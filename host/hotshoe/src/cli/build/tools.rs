@@ -12,7 +12,7 @@ const INSTALLED: &str = "installed";
 pub(in crate::cli) struct Tools {
     /// Their folder, below the root of the project.
     pub(super) folder: &'static str,
-    /// A text that differs between versions.
+    /// The version, as any text that differs between versions.
     pub(super) version: &'static str,
 }
 

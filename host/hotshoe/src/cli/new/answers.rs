@@ -11,7 +11,7 @@ const MAX_LINE_BYTES: u64 = 4096;
 
 /// Who answers questions.
 pub(super) enum Answerer<'a> {
-    /// Nobody: there is no terminal, so the defaults are used.
+    /// The defaults, because there is no terminal.
     Defaults,
     /// A user at a terminal, with its input and output.
     Terminal { input: &'a mut dyn BufRead, output: &'a mut dyn Write },

@@ -109,7 +109,7 @@ impl History {
     }
 }
 
-/// Creates a plugin's directory and its parent, which all plugins share. Both are closed to other users: whoever could
+/// Creates a plugin's directory and its parent, which all plugins share. Both are closed to other users: a user who may
 /// write to the parent could replace the directory. Called before each write, because either may be removed at any
 /// time.
 fn make_private_dirs(dir: &Path) -> io::Result<()> {
@@ -130,7 +130,7 @@ fn read(dir: &Path) -> Vec<Entry> {
             tracing::warn!(
                 file = %path.display(), %error,
                 "the history of revisions cannot be read and begins anew; it is put aside as {UNREADABLE_FILE}, \
-                 and while it is there no component is removed but for want of room"
+                 and while that file exists, components are removed only to make room"
             );
             // If the file cannot be moved, the new history overwrites it.
             let _ = fs::rename(&path, dir.join(UNREADABLE_FILE));

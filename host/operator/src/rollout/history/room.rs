@@ -88,7 +88,8 @@ impl DiskSpace {
         }
     }
 
-    /// Evicts older components below `base` for one of this length at `path`, which replaces some files.
+    /// Evicts older components below `base`, to make room for one of `length` bytes at `path`. The files that it
+    /// replaces are left out.
     fn make_room(&self, base: &Path, path: &Path, length: u64, is_replaced: impl Fn(&Path) -> bool) -> io::Result<()> {
         let (mut stored, volume, more) = (all_components(base, path), volume::of(base), volume::on_disk(length));
         let held = stored.iter().map(|stored| stored.bytes).sum();
