@@ -29,8 +29,9 @@ const NAME: &str = "kubectl-hotshoe";
     version,
     max_term_width = 100,
     after_help = "All but `status` and `history` change a Plugin object, as `kubectl patch` can as well, \
-                  and need the rights to get and patch plugins.hotshoe.dev; the two need those to get and list them. The host of the plugin then does what the object says; `approve`, `rollback` and `follow` wait for \
-                  that, unless `--wait=false` is given.\n\
+                  and need the rights to get and patch plugins.hotshoe.dev; those two need the rights to get and list \
+                  them. The host of the plugin then does what the object says; `approve`, `rollback` and `follow` \
+                  wait for that, unless `--wait=false` is given.\n\
                   \n\
                   Example: kubectl hotshoe status\n\
                   \n\
