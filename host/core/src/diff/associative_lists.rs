@@ -16,6 +16,15 @@ use crate::model::kind::Kind;
 /// number of lists. The type of a list that is not remembered is learned again by an apply that changes nothing.
 const MAX_KNOWN_LISTS: usize = 4096;
 
+/// Returns whether a value has an empty list at any depth.
+fn has_empty_list(value: &Value) -> bool {
+    match value {
+        Value::Array(elements) => elements.is_empty() || elements.iter().any(has_empty_list),
+        Value::Object(members) => members.values().any(has_empty_list),
+        _ => false,
+    }
+}
+
 /// The known associative lists of all kinds.
 #[derive(Debug, Default)]
 pub struct AssociativeLists {
@@ -28,6 +37,9 @@ impl AssociativeLists {
     /// Learns from the reply to an apply of `desired` which of its empty lists have no owner; `fields` are the fields
     /// that we own according to the reply.
     pub fn learn(&mut self, kind: &Kind, desired: &Value, fields: &str) {
+        if !has_empty_list(desired) {
+            return;
+        }
         let known = std::cell::RefCell::new(std::mem::take(&mut self.known));
         walk_covered(fields, desired, &|path, is_owned| {
             let (list, mut known) = (self.hasher.hash_one((kind, path)), known.borrow_mut());

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::check::Desired;
 use crate::diff::coverage::is_identity;
-use crate::model::field_path::member;
+use crate::model::field_path::{member, push_member};
 use crate::model::managed_fields::FieldSet;
 
 /// The maximum number of fields of a child that are named.
@@ -37,9 +37,7 @@ impl DesiredBefore {
             match before.get(&child) {
                 Some(known) if known.digest == digest => (DesiredChild::clone(known), Some(Vec::new())),
                 known => {
-                    let leaves = leaves(&one.body, hasher);
-                    let differ = known.map(|known| differing(&known.leaves, &leaves));
-                    let leaves = leaves.into_iter().map(|(leaf, _)| leaf).collect();
+                    let (leaves, differ) = compared(known.map(|known| &*known.leaves), &one.body, hasher);
                     (DesiredChild { child, digest, leaves }, differ)
                 }
             }
@@ -88,7 +86,7 @@ fn walk_owned(node: &FieldSet<'_>, desired: &Value, path: &str, taken: &mut Take
         }
         Value::Array(elements) => {
             for (index, element) in elements.iter().enumerate() {
-                let below = element_path(path, index, element);
+                let below = format!("{path}{}", element_step(index, element));
                 match node.element(element) {
                     Some(node) => walk_owned(node, element, &below, taken),
                     None => taken.leaves.push(below),
@@ -109,17 +107,21 @@ fn name_members(value: &Value, path: String, taken: &mut Taken) {
     }
 }
 
-/// Returns the leaves that are new or have another value. Removed leaves cannot be named, because only their hashes are
-/// known.
-fn differing(before: &[u64], now: &[(u64, String)]) -> Vec<String> {
+/// Returns the hashes of the leaves, and which of them are new or have another value than `before`, if that is known.
+/// Removed leaves cannot be named, because only their hashes are known.
+fn compared(before: Option<&[u64]>, body: &Value, hasher: &RandomState) -> (Arc<[u64]>, Option<Vec<String>>) {
     // A set, because a plugin determines the number of leaves.
-    let before: HashSet<&u64> = before.iter().collect();
-    let differ: Vec<String> =
-        now.iter().filter(|(leaf, _)| !before.contains(leaf)).map(|(_, path)| path.clone()).collect();
-    if differ.is_empty() {
-        return vec!["fewer fields".to_owned()];
-    }
-    named(differ)
+    let before: Option<HashSet<&u64>> = before.map(|before| before.iter().collect());
+    let (mut leaves, mut differ) = (Vec::new(), Vec::new());
+    walk_leaves(body, &mut String::new(), &mut |leaf, path| {
+        let leaf = hasher.hash_one((path, leaf));
+        if before.as_ref().is_some_and(|before| !before.contains(&leaf)) {
+            differ.push(path.to_owned());
+        }
+        leaves.push(leaf);
+    });
+    let differ = if differ.is_empty() { vec!["fewer fields".to_owned()] } else { named(differ) };
+    (leaves.into(), before.map(|_| differ))
 }
 
 fn named(mut fields: Vec<String>) -> Vec<String> {
@@ -131,32 +133,31 @@ fn named(mut fields: Vec<String>) -> Vec<String> {
     fields
 }
 
-fn leaves(body: &Value, hasher: &RandomState) -> Vec<(u64, String)> {
-    let mut leaves = Vec::new();
-    collect(body, String::new(), hasher, &mut leaves);
-    // The digest over everything is the host's and not a desired field.
-    leaves.retain(|(_, path)| !path.ends_with("annotations.hotshoe.dev/applied"));
-    leaves
-}
-
-fn collect(value: &Value, path: String, hasher: &RandomState, leaves: &mut Vec<(u64, String)>) {
+fn walk_leaves(value: &Value, path: &mut String, visit: &mut impl FnMut(&Value, &str)) {
+    let end = path.len();
     match value {
         Value::Object(members) if !members.is_empty() => {
-            members.iter().for_each(|(key, value)| collect(value, member(&path, key), hasher, leaves));
+            for (key, value) in members {
+                push_member(path, key);
+                walk_leaves(value, path, visit);
+                path.truncate(end);
+            }
         }
         Value::Array(elements) if !elements.is_empty() => {
             for (index, element) in elements.iter().enumerate() {
-                collect(element, element_path(&path, index, element), hasher, leaves);
+                path.push_str(&element_step(index, element));
+                walk_leaves(element, path, visit);
+                path.truncate(end);
             }
         }
-        leaf => leaves.push((hasher.hash_one((&path, leaf)), path)),
+        leaf => visit(leaf, path),
     }
 }
 
-fn element_path(path: &str, index: usize, element: &Value) -> String {
+fn element_step(index: usize, element: &Value) -> String {
     match element.get("name").and_then(Value::as_str) {
-        Some(name) => format!("{path}[{name}]"),
-        None => format!("{path}[{index}]"),
+        Some(name) => format!("[{name}]"),
+        None => format!("[{index}]"),
     }
 }
 

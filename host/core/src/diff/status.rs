@@ -11,6 +11,7 @@ use crate::check::ignored::CHILDREN_IGNORED;
 use crate::check::status::{READY, RECONCILED, RECONCILING, STALLED, check};
 use crate::diff;
 use crate::model::decision::Condition;
+use crate::model::managed_fields::FieldSet;
 use crate::model::object::{HOST_MANAGER, Object};
 
 /// Returns the body of a server-side apply of the status: `{"status": {…}}`.
@@ -99,8 +100,8 @@ pub fn has_conditions_of_others(parent: &Object) -> bool {
 
 /// Returns the fields of the status that a field manager owns.
 fn owned(parent: &Object, manager: &str) -> Option<Value> {
-    let fields: Value = serde_json::from_str(parent.owned_fields(manager, true)?).ok()?;
-    fields.get("f:status").filter(|fields| fields.is_object()).cloned()
+    let mut fields: Value = serde_json::from_str(parent.owned_fields(manager, true)?).ok()?;
+    fields.get_mut("f:status").filter(|fields| fields.is_object()).map(Value::take)
 }
 
 /// Returns what a field manager owns of the live status, without the conditions.
@@ -154,15 +155,17 @@ pub fn observe(desired: &mut Value, generation: i64) {
     }
 }
 
-/// Returns whether a plugin's status names the generation itself.
-pub fn names_generation(status: Option<&str>) -> bool {
-    let members = |status| serde_json::from_str::<Map<String, Value>>(status).ok();
-    status.and_then(members).is_some_and(|status| status.contains_key(OBSERVED_GENERATION))
+/// Returns whether a desired status names the generation already.
+pub fn names_generation(desired: &Value) -> bool {
+    desired.get("status").is_some_and(|status| status.get(OBSERVED_GENERATION).is_some())
 }
 
 /// Returns whether a field manager owns the observed generation. If it does not, another may remove it.
 pub fn owns_generation(parent: &Object, manager: &str) -> bool {
-    owned(parent, manager).is_some_and(|fields| fields.get("f:observedGeneration").is_some())
+    let fields = parent.owned_fields(manager, true).and_then(|fields| FieldSet::read(fields).ok());
+    fields.is_some_and(|fields| {
+        fields.member("status").is_some_and(|status| status.member(OBSERVED_GENERATION).is_some())
+    })
 }
 
 /// Returns the generation that the status is about so far; 0, which is before the first, if it says none.
@@ -224,19 +227,17 @@ fn live_conditions(parent: &Object) -> Vec<Value> {
 }
 
 fn stamp(condition: &Condition, live: &[Value], generation: i64, now: &str) -> Value {
-    let text = |value: &Value, field: &str| value.get(field).and_then(Value::as_str).map(str::to_owned);
-    let unchanged = live.iter().find(|other| {
-        text(other, "type").as_ref() == Some(&condition.name)
-            && text(other, "status").as_deref() == Some(condition.status.as_str())
-    });
-    let since = unchanged.and_then(|other| text(other, "lastTransitionTime"));
+    let is = |other: &Value, field: &str, text: &str| other.get(field).and_then(Value::as_str) == Some(text);
+    let unchanged =
+        live.iter().find(|other| is(other, "type", &condition.name) && is(other, "status", condition.status.as_str()));
+    let since = unchanged.and_then(|other| other.get("lastTransitionTime")?.as_str());
     json!({
         "type": condition.name,
         "status": condition.status.as_str(),
         "reason": condition.reason,
         "message": condition.message,
         "observedGeneration": generation,
-        "lastTransitionTime": since.unwrap_or_else(|| now.to_owned()),
+        "lastTransitionTime": since.unwrap_or(now),
     })
 }
 
@@ -447,11 +448,7 @@ mod tests {
         let mut desired = json!({ "status": {} });
         observe(&mut desired, 2);
         assert_eq!(desired, json!({ "status": { "observedGeneration": 2 } }));
-        assert!(
-            names_generation(Some(r#"{"observedGeneration":1}"#))
-                && !names_generation(Some("{}"))
-                && !names_generation(None)
-        );
+        assert!(names_generation(&desired) && !names_generation(&json!({ "status": {} })));
     }
 
     #[test]

@@ -53,10 +53,17 @@ pub fn keys(path: &str) -> Result<Vec<&str>, WrongPath> {
 /// Returns the path of a member of the object at a path; a key that is not plain is quoted. The empty path is the whole
 /// object.
 pub fn member(path: &str, key: &str) -> String {
+    let mut member = path.to_owned();
+    push_member(&mut member, key);
+    member
+}
+
+/// Extends the path of an object to one of its members, as [`member`] does.
+pub fn push_member(path: &mut String, key: &str) {
     match is_plain(key) {
-        true if path.is_empty() => key.to_owned(),
-        true => format!("{path}.{key}"),
-        false => format!("{path}['{key}']"),
+        true if path.is_empty() => path.push_str(key),
+        true => path.extend([".", key]),
+        false => path.extend(["['", key, "']"]),
     }
 }
 

@@ -79,8 +79,9 @@ pub enum StatusText {
 
 impl StatusText {
     fn new(status: &str, body: &str) -> Self {
-        // Any occurrence will do: it is the same text.
-        match body.find(status) {
+        // Any occurrence will do: it is the same text. Mostly it is the last member.
+        let last = body.strip_suffix('}').and_then(|members| members.strip_suffix(status)).map(str::len);
+        match last.or_else(|| body.find(status)) {
             Some(start) => Self::InBody(start..start + status.len()),
             None => Self::Own(status.into()),
         }

@@ -63,7 +63,8 @@ impl StatusPlan {
         let (stated, conditions) = (decision.status.as_deref(), &decision.conditions);
         let mut desired = status::desired(stated, conditions, parent, by.manager, by.generation, &time::now())?;
         let is_silent = stated.is_none() && conditions.is_empty();
-        let is_anothers = || status::names_generation(stated) || (is_silent && status::has_foreign_generation(parent));
+        let is_named = stated.is_some() && status::names_generation(&desired);
+        let is_anothers = || is_named || (is_silent && status::has_foreign_generation(parent));
         let is_owned = match by.observed {
             ObservedGeneration::Absent => true,
             _ if is_anothers() => true,
