@@ -13,6 +13,8 @@ use crate::diff::coverage::is_identity;
 use crate::model::field_path::{member, push_member};
 use crate::model::managed_fields::FieldSet;
 
+/// The digest over all that is desired. It changes with every field, and the plugin did not ask for it.
+const APPLIED_PATH: &str = "metadata.annotations['hotshoe.dev/applied']";
 /// The maximum number of fields of a child that are named.
 const MAX_NAMED_FIELDS: usize = 10;
 
@@ -114,6 +116,9 @@ fn compared(before: Option<&[u64]>, body: &Value, hasher: &RandomState) -> (Arc<
     let before: Option<HashSet<&u64>> = before.map(|before| before.iter().collect());
     let (mut leaves, mut differ) = (Vec::new(), Vec::new());
     walk_leaves(body, &mut String::new(), &mut |leaf, path| {
+        if path == APPLIED_PATH {
+            return;
+        }
         let leaf = hasher.hash_one((path, leaf));
         if before.as_ref().is_some_and(|before| !before.contains(&leaf)) {
             differ.push(path.to_owned());
@@ -167,6 +172,7 @@ mod tests {
 
     use super::*;
     use crate::model::kind::{Kind, ObjectRef};
+    use crate::model::object::APPLIED_ANNOTATION;
 
     fn desired(body: Value) -> Desired {
         let kind = Kind::new("apps", "v1", "Deployment");
@@ -200,6 +206,18 @@ mod tests {
         let many: serde_json::Map<_, _> = (0..100).map(|n| (n.to_string(), json!(n))).collect();
         let named = changed(desired(json!({ "data": many }))).unwrap();
         assert_eq!((named.len(), named.last().map(String::as_str)), (11, Some("and 90 more")));
+    }
+
+    #[test]
+    fn the_digest_over_all_that_is_desired_is_not_named() {
+        let (before, hasher) = (DesiredBefore::default(), RandomState::new());
+        let child = |digest: &str, replicas: u32| {
+            let annotations = json!({ APPLIED_ANNOTATION: digest, "other": "kept" });
+            desired(json!({ "metadata": { "annotations": annotations }, "spec": { "replicas": replicas } }))
+        };
+        let (before, _) = before.next(&[child("one", 1)], &hasher);
+        let (_, changed) = before.next(&[child("two", 2)], &hasher);
+        assert_eq!(changed, [Some(vec!["spec.replicas".to_owned()])]);
     }
 
     #[test]
