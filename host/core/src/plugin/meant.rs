@@ -151,23 +151,7 @@ fn last_available(before: &[Digest], is_available: impl Fn(Digest) -> bool) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plugin::past::Event;
-
-    struct Entry(&'static str, Event);
-
-    impl Recorded for Entry {
-        fn digest(&self) -> Digest {
-            digest(self.0)
-        }
-
-        fn event(&self) -> Event {
-            self.1
-        }
-
-        fn fails(&self) -> bool {
-            false
-        }
-    }
+    use crate::plugin::past::{Entry, Event};
 
     /// Three components that were active, of which `b` was rolled back, and one that never was.
     const PAST: [Entry; 5] = [

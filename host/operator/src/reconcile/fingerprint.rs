@@ -7,7 +7,7 @@
 //! | [`try_basis`] | does the count of its tries restart? | the parent but its status, the grant or the revision changes | other objects change |
 //! | [`flapping_basis`] | may the plugin answer differently? | the parent but its status, or the revision changes | what is beside the parent changes |
 //! | [`beside_parent`] | what was an answer about, beside the parent? | children, read objects, refusals or the configuration change | the parent changes |
-//! | the key of [`Admitted`](super::gate::Admitted) | in sync, and admitted? | children, their owners, the revision or labels of namespaces change | the parent changes |
+//! | the key of [`Admitted`](super::gate::Admitted) | still admitted? | children, owners, the revision or namespaces' labels change | the parent changes |
 //! | of a [`StatusPlan`](super::status_plan::StatusPlan) | is the status still current? | the stated status or the parent's version changes | children change |
 //! | [`refusal_basis`] | is a refused write retried before it is due? | the parent's generation or marks, the child or the revision changes | status changes |
 //! | [`parents_basis`] | is a shadow run outdated? | a parent is created, deleted or changed but in its status | statuses, children or read objects change |
