@@ -60,7 +60,7 @@ pub struct ConnectOptions {
 pub struct Cluster {
     /// For single objects that are followed.
     pub(super) client: kube::Client,
-    transport: Transport,
+    pub(super) transport: Transport,
     /// The kubeconfig context, or `in-cluster`.
     pub context: String,
     /// The API server's address.
@@ -139,7 +139,7 @@ impl Cluster {
             return Err(call.unanswered(PERMIT_EXPIRED, "the permit to write has ended".into()));
         };
         let sent = Instant::now();
-        let exchanged = while_permitted(permit, self.exchange(&mut call, identity));
+        let exchanged = while_permitted(permit, self.exchange(&mut call, identity, permit));
         let result = match tokio::time::timeout(timeout, exchanged).await {
             Ok(Some(result)) => result,
             Ok(None) => {
@@ -157,7 +157,9 @@ impl Cluster {
     /// # Errors
     /// The API server's error, or that it did not answer in time.
     pub(super) async fn send_for_lease(&self, mut call: ApiCall<'_>, timeout: Duration) -> Result<String, ApiError> {
-        let result = match tokio::time::timeout(timeout, self.exchange(&mut call, &Identity::Host)).await {
+        let permit = Permit::unlimited();
+        let exchanged = self.exchange(&mut call, &Identity::Host, &permit);
+        let result = match tokio::time::timeout(timeout, exchanged).await {
             Ok(result) => result,
             Err(_) => Err(call.unanswered("Timeout", format!("no answer within {timeout:?}"))),
         };
@@ -176,8 +178,8 @@ impl Cluster {
         }
     }
 
-    async fn exchange(&self, call: &mut ApiCall<'_>, identity: &Identity) -> Result<String, ApiError> {
-        let request = call.request(identity);
+    async fn exchange(&self, call: &mut ApiCall<'_>, identity: &Identity, permit: &Permit) -> Result<String, ApiError> {
+        let request = call.request(identity, permit);
         let unreachable = |error: &dyn std::error::Error| call.unanswered("Unreachable", chain(error));
         let request = request.map_err(|error| unreachable(&error))?;
         let response = self.transport.send(request).await.map_err(|error| unreachable(&*error))?;
@@ -284,9 +286,10 @@ impl<'a> ApiCall<'a> {
 }
 
 impl ApiCall<'_> {
-    /// Builds the request, and moves the body into it.
-    fn request(&mut self, identity: &Identity) -> http::Result<Request<Body>> {
+    /// Builds the request, moves the body into it, and attaches the permit, which is checked again on the connection.
+    pub(super) fn request(&mut self, identity: &Identity, permit: &Permit) -> http::Result<Request<Body>> {
         let mut request = Request::builder()
+            .extension(permit.clone())
             .method(self.method.clone())
             .uri(&self.uri)
             .header(header::ACCEPT, "application/json")

@@ -30,6 +30,7 @@ pub mod namespace;
 pub mod outage;
 mod pages;
 pub mod parent;
+mod permitted_body;
 pub mod plugin_object;
 mod prepare;
 pub mod pull_secret;

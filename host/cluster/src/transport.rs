@@ -18,6 +18,7 @@ use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
 
 use crate::credentials::Credentials;
 use crate::pages::Pages;
+use crate::permitted_body;
 use crate::time_limit::{self, LimitedService, SILENCE, TimeLimits};
 
 /// The timeout for establishing a connection, including TLS.
@@ -59,6 +60,7 @@ impl Transport {
             .layer(config.base_uri_layer())
             .option_layer(config.auth_layer()?)
             .layer(config.extra_headers_layer()?)
+            .map_request(permitted_body::of)
             .map_err(BoxError::from)
             .service(client);
         let limited = move |request| time_limit::send(service.clone(), request, answers.clone(), limits);
