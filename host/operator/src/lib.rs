@@ -12,6 +12,7 @@
 //! |---|---|---|
 //! | [`fleet`] | the plugins of a host, as files or `Plugin` objects name them | rollout, reconcile, api, config |
 //! | [`rollout`] | which revision is active, and how another replaces it | shadow and below |
+//! | [`webhooks`] | answers the API server about a proposed parent | shadow and below |
 //! | [`shadow`] | calls two revisions for one parent and compares their answers | reconcile and below |
 //! | [`reconcile`] | observe, decide, check, apply, report | config, telemetry |
 //! | [`api`] | what the host answers to an administrator, as types | config |
@@ -25,6 +26,7 @@ pub mod reconcile;
 pub mod rollout;
 pub mod shadow;
 pub mod telemetry;
+pub mod webhooks;
 
 #[cfg(test)]
 #[path = "../../cluster/src/served.rs"]

@@ -33,6 +33,7 @@ const PROGRAM_LAYERS: [(&str, &[&str]); 2] = [("cli", &["server"]), ("server", &
 const OPERATOR_LAYERS: [(&str, &[&str]); 7] = [
     ("fleet", &["rollout", "reconcile", "api", "config"]),
     ("rollout", &["shadow", "reconcile", "api", "config", "telemetry"]),
+    ("webhooks", &["shadow", "reconcile", "api", "config"]),
     ("shadow", &["reconcile", "api"]),
     ("reconcile", &["api", "config", "telemetry"]),
     ("api", &["config"]),

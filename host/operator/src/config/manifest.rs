@@ -117,6 +117,9 @@ pub struct PluginSpec {
     /// How another component takes over once it is verified. Unless said otherwise, it decides for all parents at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<Rollout>,
+    /// What the host's webhook answers to the API server about a proposed parent, which `hotshoe webhooks` sets up.
+    #[serde(default, skip_serializing_if = "Admission::is_off")]
+    pub admission: Admission,
     /// Limits other than the defaults, within the host's caps.
     #[serde(default)]
     pub limits: Overrides,
@@ -138,6 +141,24 @@ pub enum ShardBy {
 impl ShardBy {
     fn is_default(&self) -> bool {
         *self == Self::default()
+    }
+}
+
+/// What the host's webhook answers to the API server about a proposed parent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Admission {
+    /// Every parent is admitted.
+    #[default]
+    Off,
+    /// Every parent is admitted; one that the plugin rejects, or whose children are denied, with a warning.
+    Warn,
+    /// A parent that the plugin rejects, or whose children are denied, is refused.
+    Enforce,
+}
+
+impl Admission {
+    fn is_off(&self) -> bool {
+        *self == Self::Off
     }
 }
 

@@ -21,7 +21,7 @@ use anyhow::{Context, anyhow, bail, ensure};
 use serde_json::{Map, Value};
 
 pub use crate::config::host_settings::{ALLOW_ENV, HOST_NAMESPACE, HostSettings, Origin};
-use crate::config::manifest::{ShardBy, Source};
+use crate::config::manifest::{Admission, ShardBy, Source};
 use hotshoe_core::check::finalizer;
 use hotshoe_core::check::finalizer::{AllowedFinalizers, Holders};
 use hotshoe_core::check::glob;
@@ -100,6 +100,8 @@ pub struct PluginConfig {
     pub predecessors: Predecessors,
     /// Whether it takes over children of its parents that no plugin made.
     pub adopts: bool,
+    /// What the host's webhook answers about a proposed parent.
+    pub admission: Admission,
     /// Its limits.
     pub limits: Limits,
     /// The account of the memory that the host holds for it.
@@ -225,6 +227,7 @@ impl PluginConfig {
             grant: Grant { rules: spec.grants, prune_all: spec.prune_all, host_namespace: host.namespace.clone() },
             predecessors,
             adopts: spec.adopt,
+            admission: spec.admission,
             limits: Limits::with(&spec.limits)?,
             retry: RetryPolicy::with(&spec.retry).map_err(|error| anyhow!("spec.{error}"))?,
             max_losing,
@@ -308,6 +311,12 @@ impl PluginConfig {
     /// Returns whether only some objects of the parents' kind are parents.
     pub fn selects_parents(&self) -> bool {
         !self.parent_selector().is_empty() || self.parent_namespaces().is_some()
+    }
+
+    /// Returns the names in the plugin label of its children: its own, and those of the plugins whose children it takes
+    /// over.
+    pub fn makers(&self) -> Vec<&str> {
+        std::iter::once(&*self.name).chain(self.predecessors.names().iter().map(String::as_str)).collect()
     }
 
     /// Returns whether a child with this value of the plugin label belongs to this plugin: the plugin made it, or takes

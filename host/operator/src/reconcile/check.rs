@@ -110,9 +110,7 @@ impl Check {
     fn plan(&self, desired: Vec<Desired>) -> Planned {
         let (known, changed) = self.before.next(&desired, &self.admitted.hasher);
         let changed = desired.iter().map(|one| one.reference.clone()).zip(changed).collect();
-        let plugin = &self.plugin;
-        let makers: Vec<&str> =
-            std::iter::once(&*plugin.name).chain(plugin.predecessors.names().iter().map(String::as_str)).collect();
+        let makers = self.plugin.makers();
         let lists = self.associative_lists.read();
         let plan = diff::plan(desired, &self.observed.children, &makers, &self.admitted.manager, &lists);
         Planned { plan, changed, desired: Arc::new(known), admitted: self.admitted.clone() }

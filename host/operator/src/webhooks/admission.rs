@@ -1,0 +1,138 @@
+//! Asks the active revision about a proposed parent, as the next reconcile would.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::value::RawValue;
+
+use crate::api::shadow::Times;
+use crate::config::manifest::Admission;
+use crate::reconcile::active_revision::ActiveRevision;
+use crate::reconcile::controller::Controller;
+use crate::reconcile::error::Error;
+use crate::reconcile::observe::shown_parent;
+use crate::shadow::evaluate::{Evaluated, UncheckedAnswer};
+use crate::webhooks::dry_run;
+use crate::webhooks::review::{Refusal, Request, Verdict};
+use hotshoe_cluster::time::unix_millis;
+use hotshoe_core::flow::circuit::State;
+use hotshoe_core::model::decision::Failure;
+use hotshoe_core::model::object::Object;
+
+/// How long a decision may take. A slower one admits the object: the API server and its users wait for the answer.
+const DECISION_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// Returns whether a proposed parent is admitted.
+pub async fn review(controller: &Controller, request: &Request) -> Verdict {
+    match tokio::time::timeout(DECISION_TIMEOUT, decide(controller, request)).await {
+        Ok(verdict) => verdict,
+        Err(_) => Verdict::warn(format!("{} did not decide within {DECISION_TIMEOUT:?}", controller.name)),
+    }
+}
+
+async fn decide(controller: &Controller, request: &Request) -> Verdict {
+    let Some(active) = controller.active() else {
+        return Verdict::warn(format!("{} has no active revision yet, so it does not decide", controller.name));
+    };
+    let mode = active.plugin.admission;
+    let asked = request.kind();
+    if mode == Admission::Off || active.plugin.wanted.paused {
+        return Verdict::default();
+    }
+    if asked != *active.parent_kind() {
+        return Verdict::warn(format!("{} decides about {}, not about {asked}", controller.name, active.parent_kind()));
+    }
+    let read = |object: Option<&RawValue>| active.parents.watch.read(object?.get()).ok();
+    let Some(proposed) = read(request.object.as_deref()) else { return Verdict::default() };
+    let stored = read(request.old_object.as_deref());
+    if !is_to_be_decided(&active, &proposed, stored.as_ref()) {
+        return Verdict::default();
+    }
+    if controller.health_of(active.revision.digest()).breaker.state(Instant::now()) != State::Closed {
+        return Verdict::warn(format!("{} is not called, because it keeps failing", controller.name));
+    }
+    let verdict = ask(controller, &active, proposed, request.dry_run).await;
+    match verdict {
+        Verdict { refusal: Some(refusal), mut warnings } if mode == Admission::Warn => {
+            let field = refusal.field.map(|field| format!("{field}: ")).unwrap_or_default();
+            warnings.insert(0, format!("{}: {field}{}", refusal.reason, refusal.message));
+            Verdict { refusal: None, warnings }
+        }
+        verdict => verdict,
+    }
+}
+
+/// Returns whether the next reconcile would decide about an object that it does not know yet. One that changes nothing of
+/// what the plugin is shown may be stored as it is, however the plugin has changed meanwhile: its metadata must stay
+/// editable, and a finalizer removable.
+fn is_to_be_decided(active: &ActiveRevision, proposed: &Object, stored: Option<&Object>) -> bool {
+    let is_parent = active.parents.watch.selects(proposed);
+    let changes = || stored.is_none_or(|stored| shown_parent(active, stored) != shown_parent(active, proposed));
+    is_parent && !proposed.deleting && changes()
+}
+
+async fn ask(controller: &Controller, active: &ActiveRevision, proposed: Object, is_dry_run: bool) -> Verdict {
+    let (parent, mut times) = (Arc::new(proposed), Times::default());
+    let state = controller.recall(&parent);
+    let now = state.now_to_show(unix_millis());
+    let answer = UncheckedAnswer::ask(controller, active, Some(parent), &state, now, &mut times).await;
+    let Some(Evaluated { observed, answer, tainted }) = answer.checked(active, None).await else {
+        return Verdict::default();
+    };
+    match answer {
+        Err(error) => Verdict { refusal: refusal(&error, tainted), warnings: Vec::new() },
+        // Whoever may edit the parent need not be allowed to read the Secrets that the plugin was shown.
+        Ok(_) if tainted || !is_dry_run => Verdict::default(),
+        Ok((decision, _)) => {
+            let desired = decision.desired.unwrap_or_default();
+            Verdict {
+                refusal: None,
+                warnings: dry_run::changes(controller, active, &observed, &state.desired, desired),
+            }
+        }
+    }
+}
+
+/// Returns the refusal of an object for which a reconcile would end with this error; `None` if the error may pass
+/// without a change of the object, so that it is admitted.
+fn refusal(error: &Error, tainted: bool) -> Option<Refusal> {
+    let (message, field) = match error {
+        Error::Plugin(Failure::Reject { message, field }) if !tainted => (message.clone(), field.clone()),
+        Error::Plugin(Failure::Reject { .. }) | Error::Denied(_) => (error.message(tainted), None),
+        _ => return None,
+    };
+    Some(Refusal { reason: error.reason(), message, field })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hotshoe_sandbox::error::CallError;
+
+    #[test]
+    fn only_what_the_plugin_rejects_or_the_gate_denies_is_refused() {
+        let reject = Failure::Reject { message: "too small".into(), field: Some("spec.size".into()) };
+        let refused = refusal(&Error::Plugin(reject.clone()), false).unwrap();
+        assert_eq!(
+            (refused.reason, &*refused.message, refused.field.as_deref()),
+            ("Rejected", "too small", Some("spec.size"))
+        );
+        let passing = [
+            Error::Plugin(Failure::Retry { message: "later".into(), after: None }),
+            Error::Plugin(Failure::Other("no".into())),
+            Error::Call(CallError::Stopped),
+            Error::NotGranted("no".into()),
+            Error::Panicked,
+        ];
+        for error in passing {
+            assert_eq!(refusal(&error, false), None, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_quotes_nothing_of_a_plugin_that_was_shown_secrets() {
+        let reject = Failure::Reject { message: "hunter2".into(), field: Some("spec.hunter2".into()) };
+        let refused = refusal(&Error::Plugin(reject), true).unwrap();
+        assert!(!format!("{refused:?}").contains("hunter2"), "{refused:?}");
+    }
+}

@@ -1,0 +1,267 @@
+//! `AdmissionReview` of `admission.k8s.io/v1`: the request of the API server, and its response.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use hotshoe_core::model::kind::Kind;
+
+/// `apiVersion` of a review.
+const API_VERSION: &str = "admission.k8s.io/v1";
+/// `kind` of a review.
+const KIND: &str = "AdmissionReview";
+/// The status code of a refusal, as for an object that violates its schema.
+const UNPROCESSABLE: u16 = 422;
+/// The maximum length of one warning, in characters: the API server cuts longer ones off.
+const MAX_WARNING_CHARS: usize = 120;
+/// How many warnings a response has at most. With the maximum length, they stay within the 4,096 characters that the
+/// API server passes on.
+const MAX_WARNINGS: usize = 30;
+
+/// Why a request is no review.
+#[derive(Debug, thiserror::Error)]
+pub enum NoReview {
+    /// It is not JSON, or has another shape.
+    #[error("the request is no AdmissionReview: {0}")]
+    Malformed(#[from] serde_json::Error),
+    /// It is another object, or a review of another version.
+    #[error("the request is a {kind} of {api_version}; send an {KIND} of {API_VERSION}")]
+    Other {
+        /// Its `apiVersion`.
+        api_version: String,
+        /// Its `kind`.
+        kind: String,
+    },
+    /// It asks for nothing.
+    #[error("the AdmissionReview has no request")]
+    Empty,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Review {
+    api_version: String,
+    kind: String,
+    request: Option<Request>,
+}
+
+/// A proposed change of an object.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Request {
+    /// Identifies the request in the response.
+    pub uid: String,
+    /// The kind of the objects below.
+    kind: GroupVersionKind,
+    /// The object as it would be stored; absent for a deletion.
+    pub object: Option<Box<RawValue>>,
+    /// The object that is stored; absent for a creation.
+    pub old_object: Option<Box<RawValue>>,
+    /// Whether the change will not be stored in any case.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+#[derive(Debug, Deserialize)]
+struct GroupVersionKind {
+    group: String,
+    version: String,
+    kind: String,
+}
+
+impl Request {
+    /// Reads a review.
+    ///
+    /// # Errors
+    /// When the text is no review.
+    pub fn read(json: &[u8]) -> Result<Self, NoReview> {
+        let Review { api_version, kind, request } = serde_json::from_slice(json)?;
+        if api_version != API_VERSION || kind != KIND {
+            return Err(NoReview::Other { api_version, kind });
+        }
+        request.ok_or(NoReview::Empty)
+    }
+
+    /// Returns the kind of the object.
+    pub fn kind(&self) -> Kind {
+        let GroupVersionKind { group, version, kind } = &self.kind;
+        Kind::new(group, version, kind)
+    }
+}
+
+/// Why an object is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// One PascalCase word: the reason of the condition that a reconcile would write.
+    pub reason: &'static str,
+    /// What is wrong, and what to do.
+    pub message: String,
+    /// The field of the object that is at fault.
+    pub field: Option<String>,
+}
+
+/// Whether an object is admitted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Why it is refused; `None` if it is admitted.
+    pub refusal: Option<Refusal>,
+    /// What `kubectl` prints as warnings.
+    pub warnings: Vec<String>,
+}
+
+impl Verdict {
+    /// Admits an object, and warns.
+    pub fn warn(warning: impl Into<String>) -> Self {
+        Self { refusal: None, warnings: vec![warning.into()] }
+    }
+
+    /// Returns the review that answers the request of this uid, as JSON.
+    pub fn into_json(self, uid: &str) -> Vec<u8> {
+        let response = Response {
+            uid,
+            allowed: self.refusal.is_none(),
+            status: self.refusal.map(Status::of),
+            warnings: limited(self.warnings),
+        };
+        let review = Answered { api_version: API_VERSION, kind: KIND, response };
+        serde_json::to_vec(&review).unwrap_or_default()
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Answered<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    response: Response<'a>,
+}
+
+#[derive(Serialize)]
+struct Response<'a> {
+    uid: &'a str,
+    allowed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<Status>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+}
+
+/// The part of `metav1.Status` that clients show.
+#[derive(Serialize)]
+struct Status {
+    status: &'static str,
+    code: u16,
+    reason: &'static str,
+    message: String,
+    details: Details,
+}
+
+#[derive(Serialize)]
+struct Details {
+    causes: Vec<Cause>,
+}
+
+#[derive(Serialize)]
+struct Cause {
+    reason: &'static str,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<String>,
+}
+
+impl Status {
+    fn of(refusal: Refusal) -> Self {
+        let Refusal { reason, message, field } = refusal;
+        let cause = Cause { reason, message: message.clone(), field: field.clone() };
+        let message = match field {
+            Some(field) => format!("{field}: {message}"),
+            None => message,
+        };
+        let details = Details { causes: vec![cause] };
+        Self { status: "Failure", code: UNPROCESSABLE, reason: "Invalid", message, details }
+    }
+}
+
+/// Returns the warnings within the limits of the API server; the last one says how many more there are.
+fn limited(mut warnings: Vec<String>) -> Vec<String> {
+    let more = warnings.len().saturating_sub(MAX_WARNINGS);
+    if more > 0 {
+        warnings.truncate(MAX_WARNINGS - 1);
+        warnings.push(format!("and {} more", more + 1));
+    }
+    warnings.into_iter().map(|warning| cut(&warning)).collect()
+}
+
+/// Returns one line of at most [`MAX_WARNING_CHARS`] characters.
+fn cut(warning: &str) -> String {
+    let line = warning.chars().map(|one| if one.is_control() { ' ' } else { one });
+    if warning.chars().count() <= MAX_WARNING_CHARS {
+        return line.collect();
+    }
+    line.take(MAX_WARNING_CHARS - 1).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn review(request: &Value) -> Vec<u8> {
+        json!({ "apiVersion": API_VERSION, "kind": KIND, "request": request }).to_string().into_bytes()
+    }
+
+    fn answer(verdict: Verdict) -> Value {
+        serde_json::from_slice(&verdict.into_json("u1")).unwrap()
+    }
+
+    #[test]
+    fn a_review_has_its_objects_as_they_were_sent() {
+        let kind = json!({ "group": "g.example.com", "version": "v1", "kind": "Thing" });
+        let object = json!({ "spec": { "size": 1 } });
+        let request =
+            json!({ "uid": "u1", "kind": kind, "object": object, "oldObject": null, "dryRun": true, "userInfo": {} });
+        let request = Request::read(&review(&request)).unwrap();
+        assert_eq!((&*request.uid, request.dry_run), ("u1", true));
+        assert_eq!(request.kind(), Kind::new("g.example.com", "v1", "Thing"));
+        assert_eq!(request.object.unwrap().get(), r#"{"spec":{"size":1}}"#);
+        assert!(request.old_object.is_none());
+    }
+
+    #[test]
+    fn what_is_no_review_is_named() {
+        let read = |text: &[u8]| Request::read(text).unwrap_err().to_string();
+        assert!(read(b"{").contains("no AdmissionReview"));
+        assert!(read(b"[]").contains("no AdmissionReview"));
+        assert_eq!(
+            read(br#"{"apiVersion":"v1","kind":"Pod"}"#),
+            "the request is a Pod of v1; send an AdmissionReview of admission.k8s.io/v1"
+        );
+        assert_eq!(read(&review(&Value::Null)), "the AdmissionReview has no request");
+    }
+
+    #[test]
+    fn a_refusal_names_the_field_in_the_message_and_as_a_cause() {
+        let refusal =
+            Refusal { reason: "Rejected", message: "it is 0; give 1".into(), field: Some("spec.size".into()) };
+        let refused = answer(Verdict { refusal: Some(refusal), warnings: Vec::new() });
+        let response = &refused["response"];
+        assert_eq!((&response["uid"], &response["allowed"]), (&json!("u1"), &json!(false)));
+        let status = &response["status"];
+        assert_eq!((&status["code"], &status["message"]), (&json!(422), &json!("spec.size: it is 0; give 1")));
+        let cause = json!({ "reason": "Rejected", "message": "it is 0; give 1", "field": "spec.size" });
+        assert_eq!(status["details"]["causes"], json!([cause]));
+    }
+
+    #[test]
+    fn warnings_are_short_lines_and_few() {
+        let many: Vec<String> = (0..100).map(|number| format!("{number}\n{}", "x".repeat(200))).collect();
+        let verdict = answer(Verdict { refusal: None, warnings: many });
+        assert_eq!(verdict["response"]["allowed"], true);
+        let warnings: Vec<&str> =
+            verdict["response"]["warnings"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        assert_eq!(warnings.len(), MAX_WARNINGS);
+        assert!(warnings.iter().all(|one| one.chars().count() <= MAX_WARNING_CHARS && !one.contains('\n')));
+        assert_eq!(warnings.last(), Some(&"and 71 more"));
+        assert!(warnings.iter().map(|one| one.chars().count()).sum::<usize>() <= 4096);
+    }
+}
