@@ -103,7 +103,7 @@ impl Args {
     /// When a plugin cannot be loaded, asks for more than it is granted, or the host could not be started like that.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         ensure!(
-            self.rights.watched.len() <= 1,
+            self.rights.installed.watched.len() <= 1,
             "a host watches one namespace or all; give --watch-namespace once, or print a host for each"
         );
         if self.objects {
@@ -114,7 +114,7 @@ impl Args {
                 &documents,
             );
         }
-        let plugins = self.rights.load(&self.plugins).await?;
+        let plugins = self.rights.installed.load(&self.plugins).await?;
         let host = self.host(&plugins)?;
         let rights = self.rights.rights(&plugins).await;
         rbac::print_notes(&rights);
@@ -129,8 +129,8 @@ impl Args {
         let host = Host {
             objects: self.objects,
             image: scalar(&self.image),
-            namespace: scalar(&self.rights.namespace),
-            account: scalar(&self.rights.host_account),
+            namespace: scalar(&self.rights.installed.namespace),
+            account: scalar(&self.rights.installed.host_account),
             arguments: arguments.iter().map(|argument| scalar(argument)).collect(),
             env: self.env.iter().map(Variable::new).collect(),
         };
@@ -142,7 +142,8 @@ impl Args {
         // Components that an object names by `file` are those of the image.
         let source = if self.objects { vec!["--files-dir".into(), PLUGINS.into()] } else { folders };
         let follow = if self.objects { None } else { Some("--follow".to_owned()) };
-        let watched = self.rights.watched.iter().flat_map(|namespace| ["--namespace".to_owned(), namespace.clone()]);
+        let watched =
+            self.rights.installed.watched.iter().flat_map(|namespace| ["--namespace".to_owned(), namespace.clone()]);
         let secure = self.rights.metrics_secure.then(|| "--metrics-secure".to_owned());
         let run = ["run".to_owned()].into_iter().chain(source).chain(follow).chain(LISTEN.map(str::to_owned));
         run.chain(watched).chain(secure).chain(self.run_options.iter().cloned()).collect()

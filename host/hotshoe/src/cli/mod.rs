@@ -39,6 +39,7 @@ pub mod terminal;
 pub mod test;
 pub mod verify_image;
 pub mod version;
+pub mod webhooks;
 mod wit;
 
 use std::io::Write;
@@ -69,6 +70,7 @@ enum Verb {
     Grants(grants::Args),
     Rbac(rbac::Args),
     Manifests(manifests::Args),
+    Webhooks(webhooks::Args),
     Reload(reload::Args),
     Rollback(rollback::Args),
     Approve(approve::Args),
@@ -120,6 +122,7 @@ impl Cli {
             Verb::Grants(args) => runtime()?.block_on(args.run()),
             Verb::Rbac(args) => runtime()?.block_on(args.run()),
             Verb::Manifests(args) => runtime()?.block_on(args.run()),
+            Verb::Webhooks(args) => runtime()?.block_on(args.run()),
             Verb::Reload(args) => args.run(),
             Verb::Rollback(args) => args.run(),
             Verb::Approve(args) => args.run(),

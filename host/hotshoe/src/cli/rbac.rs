@@ -51,6 +51,16 @@ pub struct Args {
 /// The options that rights depend on.
 #[derive(clap::Args, Debug)]
 pub(super) struct Options {
+    #[command(flatten)]
+    pub(super) installed: Installed,
+    /// Also print the rights for `hotshoe run --metrics-secure`
+    #[arg(long)]
+    pub(super) metrics_secure: bool,
+}
+
+/// Where plugins are, and how their host is installed.
+#[derive(clap::Args, Debug)]
+pub(super) struct Installed {
     /// Read the components from this folder instead of where a host looks for them
     #[arg(long, value_name = "DIR")]
     components: Option<PathBuf>,
@@ -63,9 +73,6 @@ pub(super) struct Options {
     /// A namespace that the host watches; Roles in it replace ClusterRoles [default: all]
     #[arg(long = "watch-namespace", value_name = "NAMESPACE", value_parser = namespace)]
     pub(super) watched: Vec<String>,
-    /// Also print the rights for `hotshoe run --metrics-secure`
-    #[arg(long)]
-    pub(super) metrics_secure: bool,
     /// Derive plural names and scopes by rule instead of asking a cluster
     #[arg(long)]
     offline: bool,
@@ -96,7 +103,7 @@ impl Args {
         let rights = if self.host_only {
             self.options.rights_of_host()
         } else {
-            let plugins = self.options.load(&self.plugins).await?;
+            let plugins = self.options.installed.load(&self.plugins).await?;
             if self.plugin_only {
                 self.options.rights_of_plugins(&plugins).await
             } else {
@@ -116,6 +123,39 @@ impl Args {
 }
 
 impl Options {
+    /// Returns the rights of a host of these plugins.
+    pub(super) async fn rights(&self, plugins: &[LoadedPlugin]) -> Rights {
+        let served = self.installed.served(plugins).await;
+        let plugins: Vec<_> = plugins.iter().map(LoadedPlugin::as_plugin).collect();
+        self.with_metrics(rbac::rights(&plugins, &self.installed.installation(), &served))
+    }
+
+    /// Returns the rights of a host that follows `Plugin` objects, without those that each plugin adds.
+    pub(super) fn rights_of_host(&self) -> Rights {
+        self.with_metrics(rbac::rights_of_host(&self.installed.installation()))
+    }
+
+    /// Returns what these plugins add to the rights of such a host.
+    async fn rights_of_plugins(&self, plugins: &[LoadedPlugin]) -> Rights {
+        let (served, installation) = (self.installed.served(plugins).await, self.installed.installation());
+        let mut rights = Rights { manifests: Vec::new(), notes: Vec::new() };
+        for plugin in plugins.iter().map(LoadedPlugin::as_plugin) {
+            let plugin = rbac::rights_of_plugin(plugin, &installation, &served);
+            rights.manifests.extend(plugin.manifests);
+            rights.notes.extend(plugin.notes);
+        }
+        rights
+    }
+
+    fn with_metrics(&self, mut rights: Rights) -> Rights {
+        if self.metrics_secure {
+            rights.manifests.extend(rbac::metrics::manifests(&self.installed.installation()));
+        }
+        rights
+    }
+}
+
+impl Installed {
     /// Loads plugins whose rights can be printed.
     ///
     /// # Errors
@@ -129,44 +169,14 @@ impl Options {
         Ok(plugins)
     }
 
-    /// Returns the rights of a host of these plugins.
-    pub(super) async fn rights(&self, plugins: &[LoadedPlugin]) -> Rights {
-        let served = self.served(plugins).await;
-        let plugins: Vec<_> = plugins.iter().map(LoadedPlugin::as_plugin).collect();
-        self.with_metrics(rbac::rights(&plugins, &self.installation(), &served))
-    }
-
-    /// Returns the rights of a host that follows `Plugin` objects, without those that each plugin adds.
-    pub(super) fn rights_of_host(&self) -> Rights {
-        self.with_metrics(rbac::rights_of_host(&self.installation()))
-    }
-
-    /// Returns what these plugins add to the rights of such a host.
-    async fn rights_of_plugins(&self, plugins: &[LoadedPlugin]) -> Rights {
-        let (served, installation) = (self.served(plugins).await, self.installation());
-        let mut rights = Rights { manifests: Vec::new(), notes: Vec::new() };
-        for plugin in plugins.iter().map(LoadedPlugin::as_plugin) {
-            let plugin = rbac::rights_of_plugin(plugin, &installation, &served);
-            rights.manifests.extend(plugin.manifests);
-            rights.notes.extend(plugin.notes);
-        }
-        rights
-    }
-
-    fn with_metrics(&self, mut rights: Rights) -> Rights {
-        if self.metrics_secure {
-            rights.manifests.extend(rbac::metrics::manifests(&self.installation()));
-        }
-        rights
-    }
-
-    fn installation(&self) -> Installation {
+    /// Returns where the host is installed.
+    pub(super) fn installation(&self) -> Installation {
         let (namespace, account) = (self.namespace.clone(), self.host_account.clone());
         Installation { namespace, account, watched: self.watched.clone() }
     }
 
     /// Returns how to find the plural and the scope of a kind.
-    async fn served(&self, plugins: &[LoadedPlugin]) -> impl Fn(&Kind) -> Served {
+    pub(super) async fn served(&self, plugins: &[LoadedPlugin]) -> impl Fn(&Kind) -> Served {
         let known = self.ask(plugins).await;
         move |kind| known.get(kind).cloned().unwrap_or_else(|| discovery::conventional(kind))
     }

@@ -118,6 +118,14 @@ pub struct Args {
     /// certificate]
     #[arg(long, value_name = "DIR", requires = "metrics_secure")]
     metrics_cert_dir: Option<PathBuf>,
+    /// The address of the webhooks, which answer the API server about proposed parents; `hotshoe webhooks` prints what
+    /// makes it ask. Needs --webhooks-cert-dir
+    #[arg(long, env = "HOTSHOE_WEBHOOKS", value_name = "HOST:PORT", value_parser = listen, requires = "webhooks_cert_dir")]
+    webhooks: Option<SocketAddr>,
+    /// The folder with tls.crt and tls.key for --webhooks, such as a mounted Secret of cert-manager, read again when
+    /// they change
+    #[arg(long, env = "HOTSHOE_WEBHOOKS_CERT_DIR", value_name = "DIR")]
+    webhooks_cert_dir: Option<PathBuf>,
     /// The socket on which an administrator's commands reach this host, in a directory that is closed to other users
     /// [default: named after the port, in $XDG_RUNTIME_DIR/hotshoe, or else in the cache directory]
     #[arg(long, env = "HOTSHOE_SOCKET", value_name = "PATH")]
@@ -189,7 +197,7 @@ impl Args {
         if let Some(warning) = memory.and_then(|limit| memory_warning(limit, &plugins)) {
             tracing::warn!("{warning}");
         }
-        let ports = Ports::bind(self.listen, self.probes).await?;
+        let ports = Ports::bind(self.listen, self.probes, self.webhooks.zip(self.webhooks_cert_dir.as_deref())).await?;
         let socket = self.admin_socket(ports.address()?.port())?;
         let cluster = Cluster::connect(&self.connect).await?;
         tracing::info!("hotshoe {} on context {} ({})", env!("CARGO_PKG_VERSION"), cluster.context, cluster.server);

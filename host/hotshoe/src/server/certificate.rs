@@ -1,5 +1,6 @@
-//! The certificate of the metrics: either from files, which are read again when they change, or a self-signed one. A
-//! self-signed certificate only encrypts: as with controller-runtime, scrapers do not verify it.
+//! The certificates of the metrics and of the webhooks: either from files, which are read again when they change, or,
+//! for the metrics, a self-signed one. A self-signed certificate only encrypts: as with controller-runtime, scrapers do
+//! not verify it.
 
 use std::fmt;
 use std::io;
@@ -31,7 +32,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// A file cannot be read.
-    #[error("cannot read {path}: {source}; --metrics-cert-dir names a folder with tls.crt and tls.key", path = .path.display())]
+    #[error("cannot read {path}: {source}; the folder of a certificate has tls.crt and tls.key", path = .path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -103,14 +104,14 @@ async fn follow(folder: PathBuf, mut seen: Files, current: Arc<Current>, provide
         match renewed {
             Ok(None) => reported = None,
             Ok(Some((files, key))) => {
-                tracing::info!("metrics are served with the new certificate in {}", folder.display());
+                tracing::info!("the new certificate in {} is used", folder.display());
                 current.key.store(key);
                 (seen, reported) = (files, None);
             }
             Err(error) => {
                 let error = error.to_string();
                 if reported.as_ref() != Some(&error) {
-                    tracing::warn!("the new certificate cannot be used, the metrics keep the previous one: {error}");
+                    tracing::warn!("the new certificate cannot be used, the previous one stays in use: {error}");
                 }
                 reported = Some(error);
             }

@@ -19,29 +19,42 @@ use crate::server::misdirected::{Misdirected, Scheme};
 
 /// The bounds of the connections to one port.
 #[derive(Clone, Copy)]
-struct Bounds {
+pub(super) struct Bounds {
     /// How many connections are served at once.
     connections: usize,
-    /// How long the headers of a request may take to arrive.
+    /// How long a client may take for its first bytes, and for the handshake of TLS.
+    handshake: Duration,
+    /// How long the headers of a request may take to arrive. On a connection for several requests, that includes the
+    /// pause before them.
     headers: Duration,
     /// How long a connection may last in all. The answer is short, but the client may stop reading.
     total: Duration,
+    /// Whether a connection is kept for further requests. An idle connection occupies a place.
+    keep_alive: bool,
 }
 
-/// A scrape takes milliseconds, a probe less.
-const BOUNDS: Bounds = Bounds { connections: 128, headers: Duration::from_secs(5), total: Duration::from_secs(30) };
+/// The bounds for metrics and probes: a scrape takes milliseconds, a probe less.
+pub(super) const SHORT: Bounds = Bounds {
+    connections: 128,
+    handshake: Duration::from_secs(5),
+    headers: Duration::from_secs(5),
+    total: Duration::from_secs(30),
+    keep_alive: false,
+};
+/// The bounds for webhooks. The API server sends many reviews on each connection, and closes one that was idle for 90
+/// seconds itself.
+pub(super) const WEBHOOKS: Bounds =
+    Bounds { headers: Duration::from_secs(120), total: Duration::from_secs(3600), keep_alive: true, ..SHORT };
 /// The maximum size of a request's headers, in bytes.
 const MAX_HEADER_BYTES: usize = 16 * 1024;
 
 /// Serves until the process ends, in plain text or by TLS.
-pub(super) async fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, routes: Router) {
-    serve_within(BOUNDS, listener, tls, routes).await;
-}
-
-async fn serve_within(bounds: Bounds, mut listener: TcpListener, tls: Option<TlsAcceptor>, routes: Router) {
+pub(super) async fn serve(bounds: Bounds, mut listener: TcpListener, tls: Option<TlsAcceptor>, routes: Router) {
     let mut http = Builder::new();
-    // One request for each connection, so that no idle connection occupies a place.
-    http.keep_alive(false).max_buf_size(MAX_HEADER_BYTES).timer(TokioTimer::new()).header_read_timeout(bounds.headers);
+    http.keep_alive(bounds.keep_alive)
+        .max_buf_size(MAX_HEADER_BYTES)
+        .timer(TokioTimer::new())
+        .header_read_timeout(bounds.headers);
     let misdirected = Misdirected::default();
     let mut places = Places { most: bounds.connections, taken: VecDeque::new() };
     loop {
@@ -52,11 +65,13 @@ async fn serve_within(bounds: Bounds, mut listener: TcpListener, tls: Option<Tls
         // A client that disconnects, or is too slow, needs no answer.
         let connection = async move {
             let scheme = if tls.is_some() { Scheme::Https } else { Scheme::Http };
-            let Ok(Some(stream)) = timeout(bounds.headers, misdirected.turn_away(stream, scheme)).await else { return };
+            let Ok(Some(stream)) = timeout(bounds.handshake, misdirected.turn_away(stream, scheme)).await else {
+                return;
+            };
             match tls {
                 None => drop(http.serve_connection(TokioIo::new(stream), service).await),
                 Some(tls) => {
-                    let Ok(Ok(stream)) = timeout(bounds.headers, tls.accept(stream)).await else { return };
+                    let Ok(Ok(stream)) = timeout(bounds.handshake, tls.accept(stream)).await else { return };
                     drop(http.serve_connection(TokioIo::new(stream), service).await);
                 }
             }
@@ -98,7 +113,7 @@ mod tests {
     const UNFINISHED: &str = "GET / HTTP/1.1\r\nHost: localhost\r\n";
     /// Longer than any test takes.
     const LONG: Duration = Duration::from_secs(60);
-    const PATIENT: Bounds = Bounds { connections: 2, headers: LONG, total: LONG };
+    const PATIENT: Bounds = Bounds { connections: 2, handshake: LONG, headers: LONG, total: LONG, keep_alive: false };
 
     async fn server(bounds: Bounds) -> SocketAddr {
         server_with(bounds, None).await
@@ -108,7 +123,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let routes = Router::new().route("/", get(|| async { "ok" }));
-        tokio::spawn(serve_within(bounds, listener, tls, routes));
+        tokio::spawn(serve(bounds, listener, tls, routes));
         address
     }
 

@@ -1,4 +1,5 @@
-//! Serves the host's metrics, health and readiness on TCP ports, and an administrator's commands on a Unix socket.
+//! Serves the host's metrics, health, readiness and webhooks on TCP ports, and an administrator's commands on a Unix
+//! socket.
 //!
 //! | file | contents |
 //! |---|---|
@@ -8,6 +9,7 @@
 //! | `connections.rs` | bounds the connections to the ports |
 //! | `misdirected.rs` | answers TLS on a plain port, and plain HTTP on one with TLS |
 //! | `authorization.rs`, `certificate.rs` | who may read the metrics, and TLS, if configured |
+//! | `webhooks.rs` | the reviews of the API server |
 //! | `admin.rs` | the commands, which change which revision is active and show the content of objects |
 //! | `admin_socket.rs` | the socket, in a directory that only the host's user may enter |
 //! | `verb.rs` | the paths of the commands, for server and command line |
@@ -22,22 +24,25 @@ mod misdirected;
 pub mod public;
 mod readiness;
 pub mod verb;
+mod webhooks;
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
 use axum::Router;
 use futures::future::join_all;
 use tokio::net::TcpListener;
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Handle};
 use tokio_rustls::TlsAcceptor;
 
 pub use crate::server::about::About;
 use crate::server::admin_socket::AdminSocket;
+use crate::server::connections::{Bounds, SHORT, WEBHOOKS};
 use crate::server::readiness::Readiness;
+use crate::server::webhooks::Webhooks;
 use hotshoe_cluster::client::Cluster;
 
 /// How metrics are served only to clients that the API server authorizes.
@@ -54,6 +59,8 @@ pub struct Ports {
     /// The port of the probes, if they have one of their own. Then a client that fills the other port keeps no probe
     /// waiting.
     probes: Option<TcpListener>,
+    /// The port of the webhooks, with the folder of their certificate.
+    webhooks: Option<(TcpListener, PathBuf)>,
 }
 
 impl Ports {
@@ -61,13 +68,21 @@ impl Ports {
     ///
     /// # Errors
     /// When an address cannot be bound.
-    pub async fn bind(listen: SocketAddr, probes: Option<SocketAddr>) -> anyhow::Result<Self> {
+    pub async fn bind(
+        listen: SocketAddr,
+        probes: Option<SocketAddr>,
+        webhooks: Option<(SocketAddr, &Path)>,
+    ) -> anyhow::Result<Self> {
         let listener = bind(listen, "--listen").await?;
         let probes = match probes {
             Some(address) => Some(bind(address, "--probes").await?),
             None => None,
         };
-        Ok(Self { listener, probes })
+        let webhooks = match webhooks {
+            Some((address, folder)) => Some((bind(address, "--webhooks").await?, folder.to_owned())),
+            None => None,
+        };
+        Ok(Self { listener, probes, webhooks })
     }
 
     /// Returns the address at which metrics are served.
@@ -87,11 +102,12 @@ impl Ports {
     pub fn serve(self, secure: Option<SecureMetrics>, about: About) -> anyhow::Result<()> {
         let readiness = Arc::new(Readiness::new(readiness::unready(&about)));
         tokio::spawn(readiness::keep(about.clone(), readiness.clone()));
+        let host = Handle::current();
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let served = {
             // What is spawned for the ports, such as the task that follows a certificate, is on their thread, too.
             let _entered = runtime.enter();
-            self.services(secure, about, readiness)
+            self.services(secure, about, readiness, host)
         };
         let services = match served {
             Ok(services) => services,
@@ -110,8 +126,15 @@ impl Ports {
         secure: Option<SecureMetrics>,
         about: About,
         readiness: Arc<Readiness>,
+        host: Handle,
     ) -> anyhow::Result<Vec<Service>> {
         let (address, mut served, mut services) = (self.address()?, "/metrics", Vec::new());
+        if let Some((listener, folder)) = self.webhooks {
+            tracing::info!("serving webhooks on https://{}", listener.local_addr()?);
+            let tls = certificate::acceptor(Some(&folder))?;
+            let routes = webhooks::routes(Webhooks::new(about.fleet.clone(), host));
+            services.push(Service { bounds: WEBHOOKS, ..Service::of(listener, Some(tls), routes)? });
+        }
         let mut routes = public::metrics(about);
         match self.probes {
             Some(listener) => {
@@ -142,17 +165,18 @@ struct Service {
     listener: std::net::TcpListener,
     tls: Option<TlsAcceptor>,
     routes: Router,
+    bounds: Bounds,
 }
 
 impl Service {
     /// Detaches a listener from the thread on which it was bound.
     fn of(listener: TcpListener, tls: Option<TlsAcceptor>, routes: Router) -> io::Result<Self> {
-        Ok(Self { listener: listener.into_std()?, tls, routes })
+        Ok(Self { listener: listener.into_std()?, tls, routes, bounds: SHORT })
     }
 
     async fn serve(self) {
         match TcpListener::from_std(self.listener) {
-            Ok(listener) => connections::serve(listener, self.tls, self.routes).await,
+            Ok(listener) => connections::serve(self.bounds, listener, self.tls, self.routes).await,
             Err(error) => tracing::error!(%error, "a port cannot be served"),
         }
     }
@@ -198,7 +222,7 @@ mod tests {
     async fn probes_and_metrics_are_answered_while_the_hosts_thread_is_busy() {
         let any: SocketAddr = ([127, 0, 0, 1], 0).into();
         for probes in [None, Some(any)] {
-            let ports = Ports::bind(any, probes).await.unwrap();
+            let ports = Ports::bind(any, probes, None).await.unwrap();
             let metrics = ports.address().unwrap();
             let probes = ports.probes.as_ref().map_or(metrics, |probes| probes.local_addr().unwrap());
             let about = About {

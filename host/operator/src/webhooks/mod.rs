@@ -15,7 +15,9 @@
 //! | `review.rs` | the request of the API server and its response |
 //! | `admission.rs` | asks the active revision about a proposed parent |
 //! | `dry_run.rs` | which children a decision would write |
+//! | `configuration.rs` | the objects that make the API server ask |
 
 pub mod admission;
+pub mod configuration;
 mod dry_run;
 pub mod review;

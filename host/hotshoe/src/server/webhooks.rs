@@ -1,0 +1,155 @@
+//! Serves `/validate/PLUGIN` to the API server, which asks there whether a proposed parent is admitted.
+//!
+//! Clients are not authenticated, as with webhooks in general, so what waits for an answer is bounded in bytes and in
+//! time. Whatever goes wrong admits the object: the next reconcile shows it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use hotshoe_operator::fleet::Fleet;
+use hotshoe_operator::webhooks::admission;
+use hotshoe_operator::webhooks::review::{Request, Verdict};
+
+/// The maximum size of a review, in bytes. It has the object twice, of which the API server accepts 3 MiB from a client
+/// and stores 1.5 MiB.
+const MAX_REVIEW_BYTES: usize = 6 << 20;
+/// The memory for reviews that are received or answered at once, in KiB.
+const BUDGET_KIB: u32 = 32 << 10;
+/// How long a review may take to arrive. An API server sends it at once.
+const RECEIVE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What answers reviews.
+pub(super) struct Webhooks {
+    fleet: Arc<Fleet>,
+    /// The host's thread, where plugins are called.
+    host: Handle,
+    budget: Semaphore,
+}
+
+impl Webhooks {
+    /// Creates a server for the plugins of a host, whose tasks run on the thread of this handle.
+    pub(super) fn new(fleet: Arc<Fleet>, host: Handle) -> Arc<Self> {
+        Arc::new(Self { fleet, host, budget: Semaphore::new(BUDGET_KIB as usize) })
+    }
+
+    /// Reads a body, and occupies memory for it until the permit is dropped.
+    async fn receive(&self, headers: &HeaderMap, body: Body) -> Result<(Vec<u8>, SemaphorePermit<'_>), StatusCode> {
+        let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        let length = length.unwrap_or(MAX_REVIEW_BYTES);
+        if length > MAX_REVIEW_BYTES {
+            return Err(StatusCode::PAYLOAD_TOO_LARGE);
+        }
+        let kib = u32::try_from(length / 1024 + 1).map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?;
+        let permit = self.budget.acquire_many(kib).await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
+        // A body without a length may be of any.
+        let bytes = to_bytes(body, length).await.map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?;
+        Ok((bytes.into(), permit))
+    }
+}
+
+/// Returns the routes of the webhooks.
+pub(super) fn routes(webhooks: Arc<Webhooks>) -> Router {
+    Router::new().route("/validate/{plugin}", post(validate)).with_state(webhooks)
+}
+
+async fn validate(
+    State(webhooks): State<Arc<Webhooks>>,
+    Path(plugin): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let received = tokio::time::timeout(RECEIVE_TIMEOUT, webhooks.receive(&headers, body)).await;
+    let (review, _permit) = match received.unwrap_or(Err(StatusCode::REQUEST_TIMEOUT)) {
+        Ok(received) => received,
+        Err(status) => return status.into_response(),
+    };
+    let request = match Request::read(&review) {
+        Ok(request) => request,
+        Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
+    };
+    drop(review);
+    let uid = request.uid.clone();
+    let verdict = webhooks.verdict(&plugin, request).await;
+    ([(header::CONTENT_TYPE, "application/json")], verdict.into_json(&uid)).into_response()
+}
+
+impl Webhooks {
+    async fn verdict(&self, name: &str, request: Request) -> Verdict {
+        // The configuration of a plugin that was removed must not keep its objects from being changed.
+        let Ok(plugin) = self.fleet.find(name) else {
+            return Verdict::warn(format!(
+                "this host has no plugin {name}; delete its ValidatingWebhookConfiguration, or run the plugin"
+            ));
+        };
+        let controller = plugin.controller.clone();
+        let decided = self.host.spawn(async move { admission::review(&controller, &request).await }).await;
+        decided.unwrap_or_else(|_| Verdict::warn(format!("the host failed while it asked {name}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Bytes;
+    use axum::http;
+    use futures::stream;
+    use serde_json::{Value, json};
+    use tower::ServiceExt;
+
+    use super::*;
+
+    async fn answer(body: Body, length: Option<usize>) -> (StatusCode, Vec<u8>) {
+        let webhooks = Webhooks::new(Arc::new(Fleet::of([])), Handle::current());
+        let mut request = http::Request::post("/validate/gone");
+        if let Some(length) = length {
+            request = request.header(header::CONTENT_LENGTH, length);
+        }
+        let response = routes(webhooks.clone()).oneshot(request.body(body).unwrap()).await.unwrap();
+        assert_eq!(webhooks.budget.available_permits(), BUDGET_KIB as usize, "the memory is free again");
+        let status = response.status();
+        (status, to_bytes(response.into_body(), MAX_REVIEW_BYTES).await.unwrap().to_vec())
+    }
+
+    #[tokio::test]
+    async fn a_plugin_that_is_not_there_refuses_nothing() {
+        let kind = json!({ "group": "g", "version": "v1", "kind": "K" });
+        let review = json!({
+            "apiVersion": "admission.k8s.io/v1",
+            "kind": "AdmissionReview",
+            "request": { "uid": "u", "kind": kind, "object": {} },
+        });
+        let (status, body) = answer(review.to_string().into(), None).await;
+        let response: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!((status, &response["response"]["allowed"]), (StatusCode::OK, &json!(true)));
+        assert!(response["response"]["warnings"][0].as_str().unwrap().contains("no plugin gone"), "{response}");
+    }
+
+    #[tokio::test]
+    async fn what_is_no_review_is_refused_in_plain_words() {
+        let (status, body) = answer("{}".into(), None).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST);
+        assert!(String::from_utf8(body).unwrap().starts_with("the request is no AdmissionReview"));
+    }
+
+    #[tokio::test]
+    async fn a_review_that_is_too_large_is_refused_whether_it_says_so_or_not() {
+        let large = vec![b' '; MAX_REVIEW_BYTES + 1];
+        assert_eq!(answer(large.clone().into(), Some(large.len())).await.0, StatusCode::PAYLOAD_TOO_LARGE);
+        assert_eq!(answer(large.clone().into(), None).await.0, StatusCode::PAYLOAD_TOO_LARGE);
+        assert_eq!(answer(large.into(), Some(10)).await.0, StatusCode::PAYLOAD_TOO_LARGE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_review_that_never_ends_is_not_waited_for() {
+        let endless = Body::from_stream(stream::pending::<Result<Bytes, std::io::Error>>());
+        assert_eq!(answer(endless, Some(10)).await.0, StatusCode::REQUEST_TIMEOUT);
+    }
+}
