@@ -332,7 +332,7 @@ mod tests {
             parent: &reference("c", "Shop"),
             uid: "u",
             plugin: "demo",
-            grant: &Grant { rules, prune_all: false, host_namespace: "host".into() },
+            grant: &Grant { rules, prune_all: false, finalize: Vec::new(), host_namespace: "host".into() },
             descriptor: &Descriptor::default(),
             most_children: 10,
             most_fields: 1_000,

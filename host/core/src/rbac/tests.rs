@@ -27,6 +27,7 @@ fn world(rules: Value) -> World {
         grant: Grant {
             rules: serde_json::from_value(rules).unwrap(),
             prune_all: false,
+            finalize: Vec::new(),
             host_namespace: "system".into(),
         },
         descriptor: Descriptor {

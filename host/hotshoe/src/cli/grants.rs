@@ -191,7 +191,12 @@ mod tests {
     }
 
     fn grant(rules: serde_json::Value) -> Grant {
-        Grant { rules: serde_json::from_value(rules).unwrap(), prune_all: false, host_namespace: "host".into() }
+        Grant {
+            rules: serde_json::from_value(rules).unwrap(),
+            prune_all: false,
+            finalize: Vec::new(),
+            host_namespace: "host".into(),
+        }
     }
 
     #[test]
