@@ -210,7 +210,7 @@ proptest! {
             namespaced: Box::new(|_| Some(true)),
             label_of: Box::new(|_, _| None),
         };
-        let looks = result::may_exceed(&result::closed(&kind, &live.to_string()), &desired);
+        let looks = result::may_exceed(&result::needs_grant(&kind, &live.to_string()), &desired);
         let passes = result::check(&child, &result.to_string(), &context);
         let all: Vec<usize> = (0..FRAGMENTS.len()).filter(|index| theirs.contains(index) || ours.contains(index)).collect();
         prop_assert_eq!(passes.is_ok(), is_open(&all, &items), "{:?}", passes);
