@@ -192,7 +192,7 @@ export function warning(reason: string, message: string): Event;
 /** Answer to `reconcile`: call again with these. The host fetches what the grant allows, five rounds at most. */
 export function needs(...requirements: (Requirement | Requirement[])[]): Needs;
 
-/** Answer to `finalize`: not finished. The decision may change and delete children, but creates none. */
+/** Answer to `finalize`: not finished. The decision may change and delete children, and creates only those of kinds in `spec.finalize`. */
 export function waiting(decision: Decision): Waiting;
 
 /** Answer to `finalize`: finished. */

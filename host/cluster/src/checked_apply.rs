@@ -2,7 +2,7 @@
 //!
 //! A plugin chooses the image of any container by the container's name. What others set for that container, or for the
 //! whole Pod, would then be in the hands of the plugin: a ServiceAccount, a Secret, the node's files. So if a live
-//! child has fields that are closed to plugins and that the answer does not set itself, the host first asks the API
+//! child has fields that are denied unless granted and that the answer does not set itself, the host first asks the API
 //! server by a dry run what would result. In either case it writes only to exactly the version of the child that it
 //! looked at: another field manager may add fields while the write waits for its turn. Children of kinds whose results
 //! are not checked are written to any version.
@@ -59,7 +59,7 @@ impl Writer {
         apply: &Apply,
         target: Target<'_>,
     ) -> Result<Apply, WriteError> {
-        let precondition = match result::may_exceed(&seen.closed, &apply.desired) {
+        let precondition = match result::may_exceed(&seen.needs_grant, &apply.desired) {
             true => self.check_result(apply, target).await?,
             false => Precondition::Version(uid.clone(), seen.resource_version),
         };
@@ -77,18 +77,18 @@ impl Writer {
     }
 }
 
-/// Checks the object that results from replacing parts of a live child, which has the `closed` fields.
+/// Checks the object that results from replacing parts of a live child, of which these fields are denied unless granted.
 ///
 /// # Errors
-/// A denial, if the result has closed fields that the grant does not open.
+/// A denial, if the result has such fields that the grant does not have.
 pub(super) fn check_repairs(
     apply: &Apply,
-    closed: &[Box<str>],
+    needs_grant: &[Box<str>],
     live: &Value,
     repairs: &[Repair],
     target: Target<'_>,
 ) -> Result<(), WriteError> {
-    if !repair::change_content(repairs) || !result::may_exceed(closed, &apply.desired) {
+    if !repair::change_content(repairs) || !result::may_exceed(needs_grant, &apply.desired) {
         return Ok(());
     }
     let result = repair::repaired(live, repairs).to_string();
@@ -225,16 +225,16 @@ mod tests {
     async fn repairs_are_checked_where_they_change_the_content_of_a_child_with_closed_fields() {
         let (scene, _live) = scene(DEPLOYMENT, 1, "admin").await;
         let live = Live { version: 1, account: "admin", answer: None, requests: Vec::new() }.object();
-        let closed = seen(&scene, "admin").closed;
-        assert!(!closed.is_empty());
+        let needs_grant = seen(&scene, "admin").needs_grant;
+        assert!(!needs_grant.is_empty());
         let repair = |pointer: &str| [Repair { pointer: pointer.to_owned(), value: json!("other") }];
-        let check = |closed: &[Box<str>], pointer: &str| {
-            check_repairs(&scene.apply, closed, &live, &repair(pointer), scene.target(&no_admin))
+        let check = |needs_grant: &[Box<str>], pointer: &str| {
+            check_repairs(&scene.apply, needs_grant, &live, &repair(pointer), scene.target(&no_admin))
         };
         let elsewhere = "/spec/template/spec/schedulerName";
-        assert!(matches!(check(&closed, elsewhere), Err(WriteError::Denied(_))));
-        assert!(check(&closed, "/spec/template/spec/serviceAccountName").is_ok(), "the admin is gone");
-        assert!(check(&closed, "/metadata/managedFields").is_ok() && check(&[], elsewhere).is_ok());
+        assert!(matches!(check(&needs_grant, elsewhere), Err(WriteError::Denied(_))));
+        assert!(check(&needs_grant, "/spec/template/spec/serviceAccountName").is_ok(), "the admin is gone");
+        assert!(check(&needs_grant, "/metadata/managedFields").is_ok() && check(&[], elsewhere).is_ok());
     }
 
     #[tokio::test]

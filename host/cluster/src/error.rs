@@ -21,6 +21,9 @@ const MAX_REASON_BYTES: usize = 128;
 /// The longest pause that the API server, or a webhook behind it, may ask for.
 const LONGEST_ASKED_PAUSE: Duration = Duration::from_secs(300);
 
+/// The API server's cause for a creation in a namespace that is being deleted.
+const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
+
 /// The API server's cause for a conflict with another field manager.
 const FIELD_CONFLICT: &str = "FieldManagerConflict";
 
@@ -128,7 +131,13 @@ impl ApiError {
 
     /// Returns whether the namespace of the object is being deleted, which is no fault of the plugin.
     pub fn is_namespace_terminating(&self) -> bool {
-        self.code == 403 && self.cause.as_deref() == Some("NamespaceTerminating")
+        self.code == 403 && self.cause.as_deref() == Some(NAMESPACE_TERMINATING)
+    }
+
+    /// Returns the reason that plugins are shown: `NamespaceTerminating` where the namespace is being deleted, which
+    /// `Forbidden` would not say.
+    pub fn shown_reason(&self) -> &str {
+        if self.is_namespace_terminating() { NAMESPACE_TERMINATING } else { &self.reason }
     }
 
     /// Returns whether there is no such object, or its kind is not served.

@@ -78,7 +78,7 @@ impl Writer {
         if repairs.is_empty() || Precondition::Uid(object.uid.clone()) != apply.precondition {
             return Ok(None);
         }
-        check_repairs(apply, &object.closed, &live, &repairs, target)?;
+        check_repairs(apply, &object.needs_grant, &live, &repairs, target)?;
         Ok(Some(self.replace(reference, &object, repairs, target).await?))
     }
 

@@ -112,7 +112,7 @@ impl Writer {
             let repaired = match self.patch_live(apply, find, target).await {
                 Ok(Some(repaired)) => repaired,
                 Ok(None) if tried + 1 < all => continue,
-                // Where the object would have closed fields of others, the refusal names who set them.
+                // Where the object would have fields of others that are not granted, the refusal names who set them.
                 Ok(None) | Err(WriteError::Denied(_)) => break,
                 Err(error) => return Err(error),
             };

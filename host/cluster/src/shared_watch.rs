@@ -239,28 +239,28 @@ impl SharedWatch {
         Ok(object)
     }
 
-    /// Reads an object of this kind from the API server's JSON. For a child, also records its fields that are closed to
-    /// plugins, for the next write of the child.
+    /// Reads an object of this kind from the API server's JSON. For a child, also records its fields that are denied
+    /// unless granted, for the next write of the child.
     ///
     /// # Errors
     /// If the text is no Kubernetes object.
     pub fn read(&self, json: &str) -> serde_json::Result<Object> {
         let object = Object::read(json, &self.kept_fields())?;
-        match self.records_closed() {
-            true => Ok(Object { closed: result::closed(&self.scope.kind, json), ..object }),
+        match self.records_needs_grant() {
+            true => Ok(Object { needs_grant: result::needs_grant(&self.scope.kind, json), ..object }),
             false => Ok(object),
         }
     }
 
-    /// Returns whether fields that are closed to plugins are recorded: for children whose writes are checked by their
-    /// result.
-    fn records_closed(&self) -> bool {
+    /// Returns whether fields that are denied unless granted are recorded: for children whose writes are checked by
+    /// their result.
+    fn records_needs_grant(&self) -> bool {
         self.scope.selector == PLUGIN_LABEL && result::is_checked(&self.scope.kind)
     }
 
     /// Returns whether only the metadata of the objects is needed.
     pub(super) fn is_of_metadata(&self) -> bool {
-        self.kept_fields().is_of_metadata() && !self.records_closed()
+        self.kept_fields().is_of_metadata() && !self.records_needs_grant()
     }
 
     /// Returns whether an object has the labels of the scope, and is in one of its namespaces.

@@ -34,6 +34,8 @@ pub struct Metadata {
     pub generation: i64,
     /// When it was created: the first run is due at once.
     pub creation_timestamp: Time,
+    /// When its deletion began: the time of the last run.
+    pub deletion_timestamp: Option<Time>,
 }
 
 /// The desired state of a Backup.
@@ -48,6 +50,10 @@ pub struct BackupSpec {
 
     /// Whether no run begins. One that is under way goes on.
     pub suspend: bool,
+
+    /// Whether a last run is made when the Backup is deleted: it goes once that run has ended, well or not. Not while
+    /// it is suspended, and not in a namespace that is being deleted.
+    pub final_run: bool,
 
     /// The image that a run's container runs.
     #[cfg_attr(feature = "crd", schemars(length(min = 1, max = 1024)))]
@@ -86,6 +92,7 @@ impl Default for BackupSpec {
         Self {
             interval_seconds: 3600,
             suspend: false,
+            final_run: false,
             image: "busybox:1.37".to_owned(),
             command: Vec::new(),
             source: None,
@@ -175,6 +182,11 @@ pub struct BackupStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "crd", schemars(with = "String"))]
     pub active: Option<String>,
+
+    /// The Job of the run that was made because the Backup is being deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "crd", schemars(with = "String"))]
+    pub final_job: Option<String>,
 
     /// The time for which the last run was scheduled.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -5,10 +5,13 @@ use hotshoe_sdk::{Descriptor, ResourceKind, Verb};
 
 use crate::{api, runs};
 
+const FINALIZER: &str = "batch.example.com/backup";
+
 /// The status fields that the plugin itself writes. Conditions are not among them, since the host writes some, too.
-const STATUS_FIELDS: [&str; 6] = [
+const STATUS_FIELDS: [&str; 7] = [
     "status.observedGeneration",
     "status.active",
+    "status.finalJob",
     "status.lastRunTime",
     "status.lastSuccessfulTime",
     "status.nextRunTime",
@@ -22,5 +25,6 @@ pub(crate) fn describe() -> Descriptor {
         .parent_fields(&STATUS_FIELDS)
         // Without `Verb::Update`: a Job cannot be changed.
         .owns::<Job>(&[Verb::Create, Verb::Delete], runs::JOB_FIELDS)
+        .finalizer(FINALIZER)
         .wants_now()
 }

@@ -13,6 +13,7 @@
 //! | `api.rs` | the `Backup` resource |
 //! | `descriptor.rs` | what the plugin asks the host for |
 //! | `reconcile.rs` | from an observation to a decision: begin here |
+//! | `finalize.rs` | the last run before a Backup goes |
 //! | `validate.rs` | which Backups cannot be served, and the messages |
 //! | `runs.rs` | the existing runs, read from their Jobs |
 //! | `schedule.rs` | when the next run is due, whatever the clock does |
@@ -25,6 +26,7 @@ pub mod api;
 #[cfg(feature = "crd")]
 pub mod crd;
 mod descriptor;
+mod finalize;
 mod history;
 mod job;
 mod reconcile;
@@ -33,7 +35,7 @@ mod schedule;
 mod status;
 mod validate;
 
-use hotshoe_sdk::{Answer, Descriptor, Failure, Reconciler, Request};
+use hotshoe_sdk::{Answer, Cleanup, Descriptor, Failure, Reconciler, Request};
 
 /// The plugin.
 pub struct Backup;
@@ -48,6 +50,10 @@ impl Reconciler for Backup {
 
     fn reconcile(request: &Request<Self>) -> Result<Answer, Failure> {
         reconcile::reconcile(request)
+    }
+
+    fn finalize(request: &Request<Self>) -> Result<Cleanup, Failure> {
+        finalize::finalize(request)
     }
 }
 

@@ -39,6 +39,8 @@ pub(crate) enum Phase<'a> {
     Suspended,
     /// Begin no run before the spec changes: too many runs failed.
     Stalled,
+    /// Begin no run any more: the Backup is being deleted, and its last run has ended or cannot begin.
+    Ended,
 }
 
 /// Runs that failed in a row.
@@ -84,7 +86,7 @@ impl Schedule {
             Phase::Starts(time) => Some(time.plus_seconds(self.interval)),
             Phase::Runs(_) => Some(self.regular()),
             Phase::Waits(due) => Some(due),
-            Phase::Suspended | Phase::Stalled => None,
+            Phase::Suspended | Phase::Stalled | Phase::Ended => None,
         }
     }
 

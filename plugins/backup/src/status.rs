@@ -31,11 +31,19 @@ pub(crate) fn status(view: &View<'_>) -> BackupStatus {
             Phase::Runs(run) => Some(run.name(view.request.name())),
             _ => None,
         },
+        final_job: final_job(view).or_else(|| said.final_job.clone()),
         last_run_time: view.schedule.last.or(said.last_run_time),
         last_successful_time: view.runs.iter().filter_map(succeeded).chain(said.last_successful_time).max(),
         next_run_time: view.next,
         failed_tries: Some(failed_tries(view)),
     }
+}
+
+/// Returns the Job of the last run, scheduled for the time of the deletion, if it is there.
+fn final_job(view: &View<'_>) -> Option<String> {
+    let deleted = view.request.parent.metadata.deletion_timestamp?;
+    let last = view.runs.iter().find(|run| run.time == deleted)?;
+    Some(last.name(view.request.name()))
 }
 
 fn succeeded(run: &Run) -> Option<Time> {
@@ -119,6 +127,7 @@ fn running(view: &View<'_>) -> Condition {
         Phase::Starts(_) => not("Starting", "a run is about to begin"),
         Phase::Waits(_) => not("Waiting", "the next run is not due yet"),
         Phase::Suspended => not("Suspended", "no run begins while spec.suspend is true"),
+        Phase::Ended => not("Deleted", "no run begins any more, for the Backup is being deleted"),
         Phase::Stalled => not("TriesExhausted", "no run begins until the spec changes"),
     }
 }

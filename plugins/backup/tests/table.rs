@@ -262,7 +262,7 @@ fn a_job_that_is_there_is_never_applied_again_whatever_becomes_of_the_spec() {
 #[test]
 fn what_the_api_server_refuses_is_stated_and_desired_again() {
     let mut cluster = Cluster::new();
-    cluster.refuse("exceeded quota: jobs");
+    cluster.refuse("Forbidden", "exceeded quota: jobs");
     cluster.settle();
     assert_eq!(cluster.made, 0);
     assert_eq!(cluster.condition("Ready"), (Status::False, "JobRefused".to_owned()));
@@ -326,6 +326,84 @@ fn what_cannot_be_served_is_rejected_by_its_field() {
     cluster.name = "a".repeat(52);
     cluster.settle();
     assert!(cluster.jobs.keys().all(|name| name.len() == 63));
+}
+
+/// Returns a cluster whose Backup with `finalRun` is being deleted, after one run that succeeded.
+fn deleted() -> Cluster {
+    let mut cluster = Cluster::new();
+    cluster.spec["finalRun"] = json!(true);
+    cluster.run_once(true);
+    cluster.settle();
+    cluster.pass_time(60);
+    cluster.delete();
+    cluster
+}
+
+#[test]
+fn a_backup_with_a_final_run_goes_once_that_has_ended_well_or_not() {
+    for (succeeds, reason, events) in [(true, "RunSucceeded", 0), (false, "RunFailed", 1)] {
+        let mut cluster = deleted();
+        for _ in 0..3 {
+            assert!(!cluster.clean_up());
+            cluster.pass_time(1);
+        }
+        assert_eq!(names(&cluster), [job_at(60)], "it is named after the deletion, and those that are finished went");
+        assert_eq!(cluster.status["finalJob"], json!(job_at(60)));
+        cluster.finish_all(succeeds);
+        assert!(cluster.clean_up());
+        assert_eq!((cluster.made, cluster.events.len()), (2, events));
+        assert_eq!(cluster.condition("Ready").1, reason);
+        assert_eq!(cluster.condition("Running"), (Status::False, "Deleted".to_owned()));
+    }
+}
+
+#[test]
+fn a_run_that_is_under_way_ends_before_the_final_one_begins() {
+    let mut cluster = Cluster::new();
+    cluster.spec["finalRun"] = json!(true);
+    cluster.settle();
+    cluster.pass_time(60);
+    cluster.delete();
+    assert!(!cluster.clean_up());
+    assert_eq!(names(&cluster), [job_at(0)]);
+    cluster.finish_all(true);
+    assert!(!cluster.clean_up());
+    assert_eq!(names(&cluster), [job_at(60)]);
+}
+
+#[test]
+fn a_final_run_that_was_seen_is_not_made_again_where_its_job_is_deleted() {
+    let mut cluster = deleted();
+    assert!(!cluster.clean_up());
+    assert!(!cluster.clean_up(), "it is seen");
+    cluster.jobs.clear();
+    assert!(cluster.clean_up());
+    assert_eq!(cluster.made, 2);
+}
+
+#[test]
+fn in_a_namespace_that_is_being_deleted_a_backup_goes_without_a_final_run_and_a_quota_holds_it() {
+    let mut cluster = deleted();
+    cluster.refuse("Forbidden", "exceeded quota: jobs");
+    for _ in 0..3 {
+        assert!(!cluster.clean_up());
+    }
+    assert_eq!(cluster.condition("Ready"), (Status::False, "JobRefused".to_owned()));
+    cluster.refuse("NamespaceTerminating", "it is being terminated");
+    assert!(!cluster.clean_up());
+    assert!(cluster.clean_up());
+    assert_eq!(cluster.made, 1);
+}
+
+#[test]
+fn without_a_final_run_and_while_it_is_suspended_a_deleted_backup_goes_at_once() {
+    for change in [json!({ "finalRun": false }), json!({ "suspend": true }), json!({ "finalRun": false, "image": "" })]
+    {
+        let mut cluster = deleted();
+        cluster.change(&change);
+        assert!(cluster.clean_up(), "{change}");
+        assert_eq!(names(&cluster), [job_at(0)], "the garbage collector deletes it");
+    }
 }
 
 proptest! {

@@ -61,7 +61,10 @@ class Done(Decision):
 
 @dataclass
 class Waiting(Decision):
-    """The answer of a clean-up that is not finished. It may change and delete children, but creates none."""
+    """The answer of a clean-up that is not finished.
+
+    It may change and delete children, and creates only those of kinds in `spec.finalize` of `plugin.yaml`.
+    """
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,10 @@ pub enum Answer {
 /// The answer to `finalize`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cleanup {
-    /// Not finished. The decision may change and delete children, but not create any.
+    /// Not finished. The decision may change and delete children, and create few of the kinds that `plugin.yaml` lists
+    /// in `spec.finalize`.
     Waiting(Decision),
-    /// Finished.
+    /// Finished. The decision creates no child.
     Done(Decision),
 }
 

@@ -57,7 +57,7 @@ pub enum How {
     AtTheEnd(&'static str),
     /// The fixture desires these objects as its children.
     Forged(fn(&Place<'_>) -> Vec<Forged>),
-    /// The fixture desires a harmless child, in which others have set fields that are closed to plugins.
+    /// The fixture desires a harmless child, in which others have set fields that are denied unless granted.
     Beside,
     /// The fixture requires these objects to be shown to it.
     Read(fn(&Place<'_>) -> Vec<Forged>),

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use futures::StreamExt;
+use hotshoe_tests::audit::Entry;
 use hotshoe_tests::guests;
-use hotshoe_tests::kinds::{BACKUP, CLAIM, JOB, POD};
+use hotshoe_tests::guests::Folder;
+use hotshoe_tests::kinds::{BACKUP, CLAIM, JOB, NAMESPACE, POD};
 use hotshoe_tests::scene::{condition, condition_parts};
 use hotshoe_tests::{ControlPlane, Host, Scene, repository, run};
 use serde_json::{Value, json};
@@ -29,7 +32,7 @@ async fn install(plane: &ControlPlane) {
         { "apiGroups": group, "resources": ["backups/finalizers"], "verbs": ["update"] },
     ]);
     let of_host = json!([
-        { "apiGroups": group, "resources": ["backups"], "verbs": ["get", "list", "watch"] },
+        { "apiGroups": group, "resources": ["backups"], "verbs": ["get", "list", "watch", "patch"] },
         { "apiGroups": group, "resources": ["backups/status"], "verbs": ["patch"] },
         { "apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "list", "watch"] },
     ]);
@@ -192,6 +195,86 @@ fn while_it_is_suspended_no_run_begins() {
         scene.merge(&BACKUP, "shop", json!({ "spec": { "suspend": false } })).await;
         let after = until_runs(&scene, before.len() + 1).await;
         assert!(is_in_step(&after), "{before:?} {after:?}");
+    });
+}
+
+/// A Backup whose first run begins at once, the next one never in a test, and a last one when it is deleted.
+fn with_final_run() -> Value {
+    backup(json!({ "command": ["true"], "finalRun": true }))
+}
+
+#[test]
+fn a_deleted_backup_makes_a_last_run_and_goes_once_that_has_ended() {
+    run(async {
+        let mut scene = scene("backup-final").await;
+        let _host = start(&mut scene).await;
+        scene.create(with_final_run()).await;
+        ready(&scene).await;
+        let mut changes = scene.watch(&BACKUP).await;
+        scene.delete(&BACKUP, "shop").await;
+        let mut last = Value::Null;
+        while let Some((what, object)) = changes.next().await {
+            if what == "DELETED" {
+                break;
+            }
+            last = object;
+        }
+        assert!(last["metadata"]["deletionTimestamp"].is_string(), "{last:#}");
+        let job = last["status"]["finalJob"].as_str().expect("the last run was seen");
+        assert_eq!(condition_parts(&last, "Running").1, "Deleted", "{last:#}");
+        let (_, reason, message) = condition_parts(&last, "Ready");
+        assert_eq!((reason, message), ("RunSucceeded", &*format!("the run {job} succeeded")), "{last:#}");
+        assert_eq!(times(&scene).len(), 2, "one run before the deletion, and one after it");
+        scene
+            .until("the garbage collector deletes the last Job", async || match scene.list(&JOB).await {
+                left if left.is_empty() => Ok(()),
+                left => Err(format!("{} are left", left.len())),
+            })
+            .await;
+    });
+}
+
+#[test]
+fn in_a_namespace_that_is_being_deleted_a_backup_goes_though_its_last_run_is_refused() {
+    run(async {
+        let mut scene = scene("backup-going").await;
+        let host = start(&mut scene).await;
+        let mut object = with_final_run();
+        // The first run waits for a claim, and the last one for the first: it is wanted only once Jobs are refused.
+        object["spec"]["source"] = json!({ "claimName": "missing" });
+        scene.create(object).await;
+        scene.until_condition_of(&BACKUP, "shop", "Running", "True", "Running").await;
+        scene.admin.delete(&NAMESPACE, "", &scene.namespace).await.expect("a deletion");
+        scene.gone_namespace().await;
+        let is_refused = |write: &Entry| write.is_about("jobs") && write.verb == "patch" && write.code == 403;
+        let refused = scene.writes().into_iter().filter(is_refused).count();
+        assert!((1..=5).contains(&refused), "it is no loop: {refused} times");
+        let log = host.log();
+        let of_namespace =
+            |line: &&str| line.contains(&scene.namespace) && (line.contains("WARN") || line.contains("ERROR"));
+        let said: Vec<_> = log.lines().filter(of_namespace).collect();
+        assert!(said.is_empty(), "{said:#?}");
+    });
+}
+
+#[test]
+fn a_last_run_of_a_kind_that_spec_finalize_does_not_have_is_denied_until_it_has_it() {
+    run(async {
+        let mut scene = scene("backup-denied").await;
+        let folder = Folder::of_plugin("backup");
+        folder.edit("  finalize:\n    - group: batch\n      kind: Job\n", "");
+        let host = scene.start().await.plugins(&[folder.path()]).ready().await;
+        scene.watch_log(&host);
+        scene.create(with_final_run()).await;
+        ready(&scene).await;
+        scene.delete(&BACKUP, "shop").await;
+        let object = scene.until_condition_of(&BACKUP, "shop", "Reconciled", "False", "Denied").await;
+        let (_, _, message) = condition_parts(&object, "Reconciled");
+        assert!(message.contains("finalize: [{group: batch, kind: Job}]"), "{message}");
+        assert_eq!(times(&scene).len(), 1, "no last run begins");
+        folder.edit("  grants:\n", "  finalize: [{group: batch, kind: Job}]\n  grants:\n");
+        scene.gone(&BACKUP, "shop").await;
+        assert_eq!(times(&scene).len(), 2);
     });
 }
 

@@ -3,12 +3,19 @@
 //!
 //! All or nothing: one broken rule denies the whole decision, including its status.
 
+use serde_json::json;
+
+use crate::check::fix::Fix;
+use crate::check::grant::CleanUpKind;
 use crate::check::memory_quota::{self, DecisionMemory, NoRoom};
 use crate::check::status;
 use crate::check::violation::{Denial, Violation, Violations};
 use crate::check::{Context, Desired, check, unversioned_identity};
 use crate::model::decision::{Answer, Call, Decision};
 use crate::model::kind::ObjectRef;
+
+/// How many children of the kinds in `spec.finalize` a clean-up that creates one may have, those that it keeps included.
+pub const CLEAN_UP_CHILDREN: usize = 8;
 
 /// The observed state that an answer is checked against.
 #[derive(Clone, Copy)]
@@ -85,7 +92,7 @@ pub fn admit(
         violations.extend(denial);
     }
     violations.note(status::check_owner(&decision, &context.parent.kind).map_err(Denial::from));
-    let desired = match check_children(call, &decision, observed, context) {
+    let desired = match check_children(stage, &decision, observed, context) {
         Ok(desired) => desired,
         Err(denial) => {
             violations.extend(denial);
@@ -110,42 +117,67 @@ fn staged(call: Call, answer: Answer) -> Result<(Stage, Decision), Inadmissible>
 }
 
 fn check_children(
-    call: Call,
+    stage: Stage,
     decision: &Decision,
     observed: ObservedState<'_>,
     context: &Context<'_>,
 ) -> Result<Option<Vec<Desired>>, Denial> {
     let Some(children) = observed.children else { return Ok(None) };
-    match call {
-        Call::Reconcile => check(decision, children, context),
-        Call::Finalize => check_cleanup(decision, children, context),
+    match stage {
+        Stage::Decided => check(decision, children, context),
+        Stage::Waiting | Stage::Done => check_cleanup(stage, decision, children, context),
     }
 }
 
-/// Checks the children of a clean-up. A clean-up may change and delete children; a child that it created would outlive
-/// the parent. Deleting all children is the purpose of a clean-up, so it does not need `pruneAll`.
+/// Checks the children of a clean-up. Deleting all children is the purpose of a clean-up, so it does not need
+/// `pruneAll`. It creates children only of the kinds in `spec.finalize`, and few: they are deleted with the parent.
 fn check_cleanup(
+    stage: Stage,
     decision: &Decision,
     children: &[ObjectRef],
     context: &Context<'_>,
 ) -> Result<Option<Vec<Desired>>, Denial> {
-    let desired = check(decision, &[], context)?;
-    let mut violations = Violations::default();
+    let Some(desired) = check(decision, &[], context)? else { return Ok(None) };
+    let allowed = &context.grant.finalize;
+    let is_allowed = |one: &&Desired| allowed.contains(&CleanUpKind::of(&one.reference.kind));
     let is_there = |one: &Desired| {
         children.iter().any(|child| unversioned_identity(child) == unversioned_identity(&one.reference))
     };
-    for one in desired.iter().flatten().filter(|one| !is_there(one)) {
-        let message = format!("{}: clean-up may not create a child", one.reference);
-        violations
-            .add(Violation::new("create-while-deleting", message).answer("leave it out of what finalize answers"));
+    let count = desired.iter().filter(is_allowed).count();
+    let mut violations = Violations::default();
+    for one in desired.iter().filter(|one| !is_there(one)) {
+        let child = &one.reference;
+        match stage {
+            Stage::Done => violations.add(created_when_done(child)),
+            _ if !is_allowed(&one) => violations.add(not_allowed(child, allowed)),
+            _ if count > CLEAN_UP_CHILDREN => violations.add(too_many(child, count)),
+            _ => {}
+        }
     }
-    violations.finish(desired)
+    violations.finish(Some(desired))
+}
+
+/// Denies a child that would be deleted at once, with the parent.
+fn created_when_done(child: &ObjectRef) -> Violation {
+    let message = format!("{child}: clean-up may not create a child once it is done");
+    Violation::new("create-while-deleting", message).answer("answer `waiting` until the child has served its purpose")
+}
+
+fn not_allowed(child: &ObjectRef, allowed: &[CleanUpKind]) -> Violation {
+    let message = format!("{child}: clean-up may not create a child of a kind that spec.finalize does not have");
+    let kinds: Vec<_> = allowed.iter().cloned().chain([CleanUpKind::of(&child.kind)]).collect();
+    Violation::new("create-while-deleting", message).fixed_by(Fix::Spec("finalize", json!(kinds)))
+}
+
+fn too_many(child: &ObjectRef, count: usize) -> Violation {
+    let message = format!(
+        "{child}: clean-up would have {count} children of the kinds in spec.finalize, and creates none beyond {CLEAN_UP_CHILDREN}"
+    );
+    Violation::new("too-many-children", message).answer("leave out those that have served their purpose")
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::check::grant::Grant;
     use crate::check::memory_quota::{ByNamespace, Quota};
@@ -171,18 +203,20 @@ mod tests {
 
     /// Checks an answer for a parent that has one child, the ConfigMap `old`.
     fn admitted(call: Call, answer: Answer, room: Option<Quota>) -> Result<AdmittedDecision, Inadmissible> {
-        admitted_beside(Some(&[reference("ConfigMap", "old")]), call, answer, room)
+        admitted_beside(Some(&[reference("ConfigMap", "old")]), &[], call, answer, room)
     }
 
     fn admitted_beside(
         children: Option<&[ObjectRef]>,
+        finalize: &[&str],
         call: Call,
         answer: Answer,
         room: Option<Quota>,
     ) -> Result<AdmittedDecision, Inadmissible> {
         let rules = json!([{ "kind": "ConfigMap", "verbs": ["create", "update", "delete"] }]);
         let rules = serde_json::from_value(rules).unwrap();
-        let grant = Grant { rules, prune_all: false, host_namespace: "host".into() };
+        let finalize = finalize.iter().map(|kind| CleanUpKind::of(&Kind::new("", "v1", kind))).collect();
+        let grant = Grant { rules, prune_all: false, finalize, host_namespace: "host".into() };
         let kind = Kind::new("", "v1", "ConfigMap");
         let descriptor = Descriptor {
             name: "demo".into(),
@@ -306,13 +340,53 @@ mod tests {
         }
     }
 
+    /// Checks a clean-up that may create ConfigMaps, for a parent that has these already.
+    fn creating(answer: Answer, children: &[String]) -> Result<AdmittedDecision, Denial> {
+        let children: Vec<_> = children.iter().map(|name| reference("ConfigMap", name)).collect();
+        admitted_beside(Some(&children), &["ConfigMap"], Call::Finalize, answer, None).map_err(|error| match error {
+            Inadmissible::Denied(denial) => denial,
+            other => panic!("{other}"),
+        })
+    }
+
     #[test]
-    fn clean_up_may_change_and_delete_children_and_creates_none() {
+    fn clean_up_may_create_a_few_children_of_the_kinds_that_the_grant_has_for_it_until_it_is_done() {
+        let names = |count: usize| (0..count).map(|number| format!("n-{number}")).collect::<Vec<_>>();
+        let desired = |count| exactly(&names(count).iter().map(|name| child(name, "{}")).collect::<Vec<_>>());
+        for (is_there, desires, rule) in [
+            (0, CLEAN_UP_CHILDREN, None),
+            (CLEAN_UP_CHILDREN - 1, CLEAN_UP_CHILDREN, None),
+            (0, CLEAN_UP_CHILDREN + 1, Some(("too-many-children", CLEAN_UP_CHILDREN + 1))),
+            (CLEAN_UP_CHILDREN, CLEAN_UP_CHILDREN + 1, Some(("too-many-children", 1))),
+            (CLEAN_UP_CHILDREN + 1, CLEAN_UP_CHILDREN + 1, None),
+            // Those that it leaves out are deleted.
+            (CLEAN_UP_CHILDREN + 1, 1, None),
+        ] {
+            let denied = creating(Answer::Waiting(desired(desires)), &names(is_there)).err();
+            let denied = denied.map(|denial| (denial.rule(), denial.count()));
+            assert_eq!(denied, rule, "{is_there} are there, {desires} are desired");
+        }
+        let done = creating(Answer::Done(desired(1)), &[]).unwrap_err();
+        assert_eq!((done.rule(), done.count()), ("create-while-deleting", 1));
+        assert!(creating(Answer::Done(desired(1)), &names(1)).is_ok());
+    }
+
+    #[test]
+    fn what_clean_up_may_create_is_checked_as_any_other_child() {
+        let broken = creating(Answer::Waiting(exactly(&[child("new", r#"{"status":{}}"#)])), &[]).unwrap_err();
+        assert_eq!(broken.rule(), "status");
+    }
+
+    #[test]
+    fn clean_up_may_change_and_delete_children_and_creates_none_unless_the_grant_has_their_kind() {
         assert!(admitted(Call::Finalize, Answer::Done(exactly(&[])), None).is_ok());
         assert_eq!(denial(Call::Reconcile, Answer::Decided(exactly(&[]))).rule(), "prune-all");
         let created =
             denial(Call::Finalize, Answer::Waiting(exactly(&["a", "old", "b"].map(|name| child(name, "{}")))));
         assert_eq!((created.rule(), created.count()), ("create-while-deleting", 2));
+        assert!(created.reasons().contains("finalize: [{kind: ConfigMap}]"), "{created}");
+        let done = denial(Call::Finalize, Answer::Done(exactly(&[child("a", "{}")])));
+        assert!(done.reasons().contains("once it is done"), "{done}");
     }
 
     #[test]
@@ -325,7 +399,7 @@ mod tests {
 
     #[test]
     fn of_children_that_the_gate_remembers_nothing_is_written_and_the_rest_of_the_answer_is_checked() {
-        let remembered = |call, answer, room| admitted_beside(None, call, answer, room);
+        let remembered = |call, answer, room| admitted_beside(None, &[], call, answer, room);
         let decision = exactly(&[child("old", "{}")]);
         let again = remembered(Call::Reconcile, Answer::Decided(decision.clone()), None).unwrap();
         assert_eq!((again.stage, again.desired, &again.decision), (Stage::Decided, None, &decision));

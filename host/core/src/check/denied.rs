@@ -81,9 +81,9 @@ pub fn reason(kind: &Kind) -> Option<(&'static str, &'static str)> {
     if !(is_safe_in_path(&kind.group) && is_safe_in_path(&kind.version) && is_safe_in_path(&kind.kind)) {
         return Some(("kind-subresource", "that is no kind, or a subresource, which no plugin may use"));
     }
-    let closed =
+    let is_denied =
         DENIED_KINDS.iter().any(|(group, name)| *group == &*kind.group && (name.is_empty() || *name == &*kind.kind));
-    closed.then_some(("kind-never", "this kind is closed to plugins"))
+    is_denied.then_some(("kind-never", "this kind is denied to plugins"))
 }
 
 /// Returns whether plugins may only read objects of a kind.

@@ -1,4 +1,4 @@
-//! Closes the Secrets and ConfigMaps in which Helm keeps its releases. Pure.
+//! Denies the Secrets and ConfigMaps in which Helm keeps its releases. Pure.
 //!
 //! A release has the manifests that `helm rollback` and `helm upgrade` start from. A person who runs one of them applies
 //! what a plugin wrote there with that person's rights. Helm finds a release by the object's name or by the label

@@ -448,7 +448,7 @@ mod tests {
                 namespace: Some("n".into()),
                 name: "parent".into(),
             },
-            grant: Grant { rules, prune_all: false, host_namespace: "host".into() },
+            grant: Grant { rules, prune_all: false, finalize: Vec::new(), host_namespace: "host".into() },
             descriptor: Descriptor {
                 name: "d".into(),
                 version: "1".into(),

@@ -254,7 +254,7 @@ mod tests {
         let role = kind("rbac.authorization.k8s.io", "Role");
         let given = named("rbac.authorization.k8s.io", "Role");
         assert!(ParentKinds::default().lacking("a", Some(&given), &role).unwrap().contains("no plugin may have"));
-        assert!(given.validate().unwrap_err().contains("closed to plugins"));
+        assert!(given.validate().unwrap_err().contains("denied to plugins"));
         assert!(named("hotshoe.dev", "Plugin").validate().is_err());
         assert!(named("", "Pod/exec").validate().unwrap_err().contains("subresource"));
         assert!(named("example.com", "").validate().unwrap_err().contains("no kind"));

@@ -1,9 +1,9 @@
 //! Checks the object that results from a write: the plugin's answer together with what others have set in the live
 //! object. A Pod runs the plugin's code with all of it, so the same rules apply to the result as to an answer. Pure.
 //!
-//! The check has two steps, so that ordinary writes cost nothing. [`closed`] lists what a live child has that a plugin
-//! may set only with an item of its grant. If the answer has all of that itself, the result cannot have anything that
-//! was not checked with the answer. Otherwise ([`may_exceed`]) the host asks the API server what would result, and
+//! The check has two steps, so that ordinary writes cost nothing. [`needs_grant`] lists what a live child has that a
+//! plugin may set only with an item of its grant. If the answer has all of that itself, the result cannot have anything
+//! that was not checked with the answer. Otherwise ([`may_exceed`]) the host asks the API server what would result, and
 //! [`check`] checks it. The whole live object counts, and not only what other field managers own, because what a
 //! mutating webhook adds has no owner.
 //!
@@ -39,7 +39,7 @@ pub fn is_checked(kind: &Kind) -> bool {
 
 /// Lists what a live object has that a plugin may set only with an item of its grant. The items are texts that are only
 /// compared with each other.
-pub fn closed(kind: &Kind, json: &str) -> Box<[Box<str>]> {
+pub fn needs_grant(kind: &Kind, json: &str) -> Box<[Box<str>]> {
     if !is_checked(kind) {
         return Box::default();
     }
@@ -62,9 +62,9 @@ fn more_than_listed() -> Box<[Box<str>]> {
 }
 
 /// Returns whether the result of applying `desired` may have something that was not checked with the answer: the live
-/// object has an item of `closed` that the answer has not, or the answer adds a volume of the node's files, which a
+/// object has an item of `needs_grant` that the answer has not, or the answer adds a volume of the node's files, which a
 /// container that others have added may mount already.
-pub fn may_exceed(closed: &[Box<str>], desired: &Desired) -> bool {
+pub fn may_exceed(needs_grant: &[Box<str>], desired: &Desired) -> bool {
     let kind = &desired.reference.kind;
     if !is_checked(kind) {
         return false;
@@ -75,8 +75,8 @@ pub fn may_exceed(closed: &[Box<str>], desired: &Desired) -> bool {
         Err(denial) => items(kind, &checked, &denial),
     };
     let is_new_volume =
-        |item: &str| item.starts_with(NODE_VOLUME_PREFIX) && closed.iter().all(|known| **known != *item);
-    closed.iter().any(|item| !asked.contains(item)) || asked.iter().any(|item| is_new_volume(item))
+        |item: &str| item.starts_with(NODE_VOLUME_PREFIX) && needs_grant.iter().all(|known| **known != *item);
+    needs_grant.iter().any(|item| !asked.contains(item)) || asked.iter().any(|item| is_new_volume(item))
 }
 
 /// Checks that the grant allows the result of a write; `json` is the object as the API server would store it.
@@ -332,7 +332,7 @@ mod tests {
             parent: &reference("c", "Shop"),
             uid: "u",
             plugin: "demo",
-            grant: &Grant { rules, prune_all: false, host_namespace: "host".into() },
+            grant: &Grant { rules, prune_all: false, finalize: Vec::new(), host_namespace: "host".into() },
             descriptor: &Descriptor::default(),
             most_children: 10,
             most_fields: 1_000,
@@ -451,10 +451,10 @@ mod tests {
         let newer = template(json!({ "newDefault": 1 }));
         let fields = json!({ "f:spec": { "f:template": { "f:spec": { "f:newDefault": {} } } } });
         assert_eq!(broken(&deployment, &newer, json!({})), None);
-        assert!(closed(&deployment.kind, &newer.to_string()).is_empty());
+        assert!(needs_grant(&deployment.kind, &newer.to_string()).is_empty());
         let set = owned_by("someone", fields, newer);
         assert_eq!(broken(&deployment, &set, json!({})), Some(UNKNOWN_FIELD));
-        assert!(!closed(&deployment.kind, &set.to_string()).is_empty());
+        assert!(!needs_grant(&deployment.kind, &set.to_string()).is_empty());
     }
 
     #[test]
@@ -468,7 +468,7 @@ mod tests {
         let mut open_to_all = allocated;
         open_to_all["spec"]["externalIPs"] = json!(["192.0.2.1"]);
         assert_eq!(broken(&service, &open_to_all, json!({})), Some("service-external-ips"));
-        let live = closed(&service.kind, &open_to_all.to_string());
+        let live = needs_grant(&service.kind, &open_to_all.to_string());
         assert!(may_exceed(&live, &desired(&service, json!({ "spec": { "selector": { "app": "web" } } }))));
         assert!(!may_exceed(&live, &desired(&service, json!({ "spec": { "externalIPs": ["192.0.2.1"] } }))));
         assert_eq!(broken(&service, &open_to_all, json!({ "services": { "externalIPs": true } })), None);
@@ -496,11 +496,11 @@ mod tests {
     fn ordinary_objects_and_other_kinds_need_no_check() {
         let secretive = template(json!({ "volumes": [{ "name": "v", "secret": { "secretName": "s" } }] }));
         let map = reference("", "ConfigMap");
-        assert!(closed(&map.kind, &secretive.to_string()).is_empty() && !is_checked(&map.kind));
+        assert!(needs_grant(&map.kind, &secretive.to_string()).is_empty() && !is_checked(&map.kind));
         assert!(!may_exceed(&["anything".into()], &desired(&map, secretive.clone())));
         assert_eq!(broken(&map, &secretive, json!({})), None);
         let deployment = reference("apps", "Deployment");
-        let live = closed(&deployment.kind, &secretive.to_string());
+        let live = needs_grant(&deployment.kind, &secretive.to_string());
         assert!(may_exceed(&live, &desired(&deployment, template(json!({})))));
         assert!(!may_exceed(&live, &desired(&deployment, secretive)));
         assert!(!may_exceed(&[], &desired(&deployment, template(json!({})))));
@@ -510,7 +510,7 @@ mod tests {
     fn what_an_answer_asks_for_itself_is_no_excess_wherever_it_is_but_for_a_new_volume_of_the_nodes_files() {
         let deployment = reference("apps", "Deployment");
         let exceeds = |live: &Value, answer: &Value| {
-            may_exceed(&closed(&deployment.kind, &live.to_string()), &desired(&deployment, answer.clone()))
+            may_exceed(&needs_grant(&deployment.kind, &live.to_string()), &desired(&deployment, answer.clone()))
         };
         let nothing = template(json!({}));
         // The gate has checked the answer, and nothing else is there.
@@ -550,9 +550,9 @@ mod tests {
         let volume =
             |number: u32| json!({ "name": number.to_string(), "secret": { "secretName": number.to_string() } });
         let many = template(json!({ "volumes": (0..30).map(volume).collect::<Vec<_>>() }));
-        let live = closed(&deployment.kind, &many.to_string());
+        let live = needs_grant(&deployment.kind, &many.to_string());
         assert!(may_exceed(&live, &desired(&deployment, many)));
-        assert!(may_exceed(&closed(&deployment.kind, "{"), &desired(&deployment, json!({}))));
+        assert!(may_exceed(&needs_grant(&deployment.kind, "{"), &desired(&deployment, json!({}))));
         assert_eq!(checked(&deployment, &json!({}), json!({})), Ok(()));
     }
 }

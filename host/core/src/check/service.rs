@@ -25,7 +25,7 @@ pub struct Services {
     #[serde(rename = "clusterIP")]
     pub cluster_ip: bool,
     /// Annotations whose key has a dot or a slash, such as `service.beta.kubernetes.io/*`: those mean something to
-    /// another component, which may do for them what is closed here. One `*` in each.
+    /// another component, which may do for them what is denied here. One `*` in each.
     pub annotations: Vec<String>,
 }
 

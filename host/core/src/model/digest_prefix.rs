@@ -52,7 +52,7 @@ impl FromStr for DigestPrefix {
     /// Parses 1 to 64 digits. Who names a component by them is answered if they are of several.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let prefix = Self(text.to_owned());
-        let error = "a digest, or its beginning, has 1 to 64 hexadecimal digits; `hotshoe history` lists them";
+        let error = "a digest, or its beginning, has 1 to 64 hexadecimal digits; the command `history` lists them";
         if prefix.has_digits(1) { Ok(prefix) } else { Err(error) }
     }
 }

@@ -132,7 +132,7 @@ pub struct Object {
     pub marks: u64,
     /// For children, what the object has that a plugin may only set with an item of its grant (see
     /// [`check::result`](crate::check::result)).
-    pub closed: Box<[Box<str>]>,
+    pub needs_grant: Box<[Box<str>]>,
     /// What plugins see: a JSON object.
     pub body: Arc<str>,
     /// Why the object is kept [without its content](Self::without_content); none if it is whole.
@@ -277,7 +277,7 @@ impl Object {
             setters: metadata.setters(),
             status: status.map(|status| StatusText::new(status, &body)),
             marks: if kept_fields.status { metadata.marks() } else { 0 },
-            closed: Box::default(),
+            needs_grant: Box::default(),
             reduced: None,
             body,
             finalizers: metadata.finalizers.into(),
@@ -304,7 +304,7 @@ impl Object {
             Some(StatusText::InBody(_)) | None => 0,
         };
         let mark = self.orphan_of.as_ref().map_or(0, |mark| mark.len());
-        self.body.len() + status + fields + setters + mark + texts(&self.closed) + texts(&self.finalizers)
+        self.body.len() + status + fields + setters + mark + texts(&self.needs_grant) + texts(&self.finalizers)
     }
 
     /// Returns the object without its content. Keeps what identifies it, its controller, its finalizers, and the status
@@ -320,7 +320,7 @@ impl Object {
             finalizers,
             ownership: Box::default(),
             setters: Box::default(),
-            closed: Box::default(),
+            needs_grant: Box::default(),
             body: "{}".into(),
             reduced: Some(why),
             ..self

@@ -7,12 +7,13 @@ use crate::plugin::earlier;
 use crate::plugin::past::{self, Recorded, Standing};
 
 /// Why a component that was active cannot be activated again.
-pub const NOT_KEPT: &str =
-    "it is not kept any more; build it again and reload it (`hotshoe history` shows what is kept)";
+pub const NOT_KEPT: &str = "it is not kept any more; build it again, and have the source offer it";
 
 /// What is known of a plugin's components.
 #[derive(Clone, Debug)]
 pub struct Known<'a, E> {
+    /// The program whose commands an error advises: `hotshoe` or `kubectl hotshoe`.
+    pub program: &'static str,
     /// What has happened to them.
     pub past: &'a [E],
     /// The active one.
@@ -76,7 +77,7 @@ impl<E: Recorded> Known<'_, E> {
     /// Returns the component that waits for an approval.
     fn waiting(&self) -> Result<Digest, String> {
         match &self.refused {
-            None => Err("nothing waits for an approval; `hotshoe status` shows the active revision".to_owned()),
+            None => Err(format!("nothing waits for an approval; `{} status` shows the active revision", self.program)),
             Some(Refused { digest: Some(digest), can_be_approved: true, .. }) => Ok(*digest),
             Some(Refused { digest, why, .. }) => {
                 let named = digest.map_or_else(|| "the component".to_owned(), |digest| digest.to_string());
@@ -99,7 +100,9 @@ impl<E: Recorded> Known<'_, E> {
         let to = match (named, self.canary, self.active) {
             (Some(named), ..) => self.was_active(named)?,
             (None, Some(_), Some(active)) => active,
-            (None, ..) => last_available(&earlier::before_active(self.past, self.active, is_accepted), is_available)?,
+            (None, ..) => {
+                self.last_available(&earlier::before_active(self.past, self.active, is_accepted), is_available)?
+            }
         };
         Ok(Rollback { to, ended: self.canary.filter(|_| self.active == Some(to)) })
     }
@@ -111,14 +114,28 @@ impl<E: Recorded> Known<'_, E> {
     pub fn was_active(&self, named: &DigestPrefix) -> Result<Digest, String> {
         let known = self.past.iter().map(Recorded::digest).chain(self.active);
         let found = one_of(named, known)?.ok_or_else(|| {
-            format!("no revision has a digest that begins with {}; `hotshoe history` lists them", named.hex())
+            format!("no revision has a digest that begins with {}; `{} history` lists them", named.hex(), self.program)
         })?;
         match self.active == Some(found) || past::activated(self.past).contains(&found) {
             true => Ok(found),
             false => Err(format!(
-                "{found} was never active, so it cannot be rolled back to; `hotshoe approve` activates a component that requires approval"
+                "{found} was never active, so it cannot be rolled back to; `{} approve` activates a component that requires approval",
+                self.program
             )),
         }
+    }
+
+    /// Returns the first available of the revisions `before` the active one, which are ordered best first.
+    fn last_available(&self, before: &[Digest], is_available: impl Fn(Digest) -> bool) -> Result<Digest, String> {
+        let history = format!("`{} history` shows what there was", self.program);
+        let last = before.first().ok_or_else(|| {
+            format!(
+                "there is no earlier revision to roll back to that was good; {history}, \
+                 and a rollback that names a digest goes to any that is kept"
+            )
+        })?;
+        let available = before.iter().copied().find(|earlier| is_available(*earlier));
+        available.ok_or_else(|| format!("{last} cannot be activated: {NOT_KEPT}; {history}"))
     }
 }
 
@@ -136,16 +153,6 @@ fn one_of(named: &DigestPrefix, known: impl Iterator<Item = Digest>) -> Result<O
             Err(format!("{} names several: {}; give more digits", named.hex(), found.join(", ")))
         }
     }
-}
-
-/// Returns the first available of the revisions `before` the active one, which are ordered best first.
-fn last_available(before: &[Digest], is_available: impl Fn(Digest) -> bool) -> Result<Digest, String> {
-    let last = before.first().ok_or(
-        "there is no earlier revision to roll back to that was good; \
-         `hotshoe history` shows what there was, and a rollback that names a digest goes to any that is kept",
-    )?;
-    let available = before.iter().copied().find(|earlier| is_available(*earlier));
-    available.ok_or_else(|| format!("{last} cannot be activated: {NOT_KEPT}"))
 }
 
 #[cfg(test)]
@@ -171,7 +178,8 @@ mod tests {
     }
 
     fn known(canary: Option<&str>) -> Known<'static, Entry> {
-        Known { past: &PAST, active: Some(digest("c")), canary: canary.map(digest), refused: None }
+        let (active, canary) = (Some(digest("c")), canary.map(digest));
+        Known { program: "kubectl hotshoe", past: &PAST, active, canary, refused: None }
     }
 
     fn refusing(text: &str, can_be_approved: bool) -> Known<'static, Entry> {
@@ -214,7 +222,10 @@ mod tests {
         let why = rollback(&known(None), Some(&digest("n").full())).unwrap_err();
         assert!(why.contains("never active") && why.contains("approve"), "{why}");
         let why = rollback(&known(None), Some(&digest("unknown").full())).unwrap_err();
-        assert!(why.contains("no revision has a digest that begins with") && why.contains("hotshoe history"), "{why}");
+        assert!(
+            why.contains("no revision has a digest that begins with") && why.contains("`kubectl hotshoe history`"),
+            "{why}"
+        );
     }
 
     #[test]

@@ -307,11 +307,11 @@ impl World {
         Self { is_offer_due: true, runs, stage, tried, offered, work, active, canary, refused, ..self }
     }
 
-    /// Changes what the administrator wants. What was refused is offered again.
+    /// Changes what the administrator wants. What was refused is offered again, and so is what is being activated.
     fn control(&mut self, change: impl FnOnce(&mut Self)) {
         change(self);
-        if self.work.is_none() {
-            self.offer_again();
+        if self.offered.is_some() && self.offered != self.active {
+            self.step(stage::Event::FileChanged);
         }
     }
 
@@ -616,6 +616,7 @@ fn broken(before: &World, happens: Happens, after: &World, start: Instant) -> Op
     };
     let has_ended = matches!(happens, Happens::Ends(_)) && after.work.is_none();
     let replaced = Some(Work::Activate(after.source));
+    let is_control = matches!(happens, Happens::Approve(_) | Happens::Name(_) | Happens::Rollout(_) | Happens::Mode(_));
     [
         (before.active.is_some() && after.active.is_none() && !ends_by(), "the last good one stays"),
         (
@@ -636,6 +637,7 @@ fn broken(before: &World, happens: Happens, after: &World, start: Instant) -> Op
         (begins(&|name| before.refused_by_verify == Some(name)), "what verify refuses does not decide"),
         (late && seems_unaccepted(after), "an active revision that verify refuses is retired"),
         (happens == Happens::SourceIsRead && after.work != replaced, "a newer component replaces an activation"),
+        (is_control && is_activating_another(after), "a component is verified by what is wanted now"),
         (has_ended && after.stage != Stage::Idle, "work ends"),
         ((after.stage == Stage::Idle) != after.work.is_none(), "a stage has work"),
         (canary(after).is_some() && [None, canary(after)].contains(&after.active), "a canary is beside another"),
@@ -645,6 +647,10 @@ fn broken(before: &World, happens: Happens, after: &World, start: Instant) -> Op
     ]
     .into_iter()
     .find_map(|(is_broken, promise)| is_broken.then_some(promise))
+}
+
+fn is_activating_another(world: &World) -> bool {
+    matches!(world.work, Some(Work::Activate(name)) if world.active != Some(name))
 }
 
 fn seems_unaccepted(world: &World) -> bool {

@@ -34,7 +34,7 @@ pub enum Interrupted {
 pub enum Event {
     /// The component's file holds another component, or its component is to be offered again.
     Offered,
-    /// `plugin.yaml` has changed.
+    /// `plugin.yaml` has changed, or what is wanted has, while what the source has is not active.
     FileChanged,
     /// The active revision does worse than the one before it.
     RollbackNeeded(RollbackVerdict),

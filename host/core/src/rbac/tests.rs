@@ -27,6 +27,7 @@ fn world(rules: Value) -> World {
         grant: Grant {
             rules: serde_json::from_value(rules).unwrap(),
             prune_all: false,
+            finalize: Vec::new(),
             host_namespace: "system".into(),
         },
         descriptor: Descriptor {
@@ -332,7 +333,7 @@ fn rights_that_no_grant_can_give_are_not_printed() {
     let world = world(json!([{ "group": "rbac.authorization.k8s.io", "kind": "Role", "verbs": ["create"] }]));
     let (manifests, notes) = world.rights();
     assert!(!manifests.iter().any(|one| one["rules"].to_string().contains("rbac.authorization")));
-    assert!(notes[0].contains("closed to plugins"), "{notes:?}");
+    assert!(notes[0].contains("denied to plugins"), "{notes:?}");
 }
 
 #[test]

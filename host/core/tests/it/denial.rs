@@ -7,7 +7,12 @@ use hotshoe_core::model::kind::{Kind, ObjectRef};
 use serde_json::{Value, json};
 
 fn grant(rules: Value, prune_all: bool) -> Grant {
-    Grant { rules: serde_json::from_value(rules).unwrap(), prune_all, host_namespace: "host".into() }
+    Grant {
+        rules: serde_json::from_value(rules).unwrap(),
+        prune_all,
+        finalize: Vec::new(),
+        host_namespace: "host".into(),
+    }
 }
 
 fn child(group: &str, kind: &str, name: &str, body: &Value) -> Document {

@@ -24,7 +24,7 @@ use hotshoe_operator::config::{HOST_NAMESPACE, PluginConfig};
 pub struct Args {
     #[command(flatten)]
     inspected: inspect::Inspected,
-    /// The namespace of the host, which is closed to plugins
+    /// The namespace of the host, which is denied to plugins
     #[arg(short, long, default_value = HOST_NAMESPACE, env = "HOTSHOE_SERVICE_ACCOUNT_NAMESPACE")]
     namespace: String,
     /// How to print
@@ -122,7 +122,7 @@ fn note(grant: &Grant, verb: Verb, kind: &Kind, asked: bool, given: bool) -> Str
     let mut notes = Vec::new();
     let may_open = rules.iter().any(|rule| rule.can_grant(verb));
     match (asked, given) {
-        (_, false) if may_open => notes.push("missing: the namespace of the host is closed to plugins".to_owned()),
+        (_, false) if may_open => notes.push("missing: the namespace of the host is denied to plugins".to_owned()),
         (_, false) if !rules.is_empty() => notes.push("missing: Secrets are read by name only; add `names`".to_owned()),
         (_, false) => notes.push("missing: add it to spec.grants".to_owned()),
         (false, true) if verb == Verb::Get => notes.push("not asked for; open to what a decision needs".to_owned()),
@@ -191,7 +191,12 @@ mod tests {
     }
 
     fn grant(rules: serde_json::Value) -> Grant {
-        Grant { rules: serde_json::from_value(rules).unwrap(), prune_all: false, host_namespace: "host".into() }
+        Grant {
+            rules: serde_json::from_value(rules).unwrap(),
+            prune_all: false,
+            finalize: Vec::new(),
+            host_namespace: "host".into(),
+        }
     }
 
     #[test]
@@ -203,7 +208,7 @@ mod tests {
             let pod = lines.into_iter().find(|line| line.kind == "Pod").unwrap();
             (pod.given, pod.note)
         };
-        let missing = "missing: the namespace of the host is closed to plugins; in namespaces host";
+        let missing = "missing: the namespace of the host is denied to plugins; in namespaces host";
         assert_eq!(named(&["host"]), (false, missing.to_owned()));
         assert_eq!(named(&["host", "a"]), (true, "in namespaces host, a".to_owned()));
     }
@@ -232,7 +237,7 @@ demo    Secret                          get     yes    no     missing: Secrets a
 demo    Secret                          list    yes    no     missing: Secrets are read by name only; add `names`
 demo    Secret                          watch   yes    no     missing: add it to spec.grants
 demo    ConfigMap                       get     no     yes    not asked for; open to what a decision needs; in namespaces a, b; named x
-demo    Role.rbac.authorization.k8s.io  create  no     no     never: this kind is closed to plugins
+demo    Role.rbac.authorization.k8s.io  create  no     no     never: this kind is denied to plugins
 ";
         assert_eq!(text, expected);
     }

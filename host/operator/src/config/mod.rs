@@ -200,6 +200,9 @@ impl PluginConfig {
         for (index, rule) in spec.grants.iter().enumerate() {
             rule.validate().map_err(|error| anyhow!("spec.grants[{index}] ({}): {error}", rule.kind.escape_debug()))?;
         }
+        for (index, kind) in spec.finalize.iter().enumerate() {
+            kind.validate(&spec.grants).map_err(|error| anyhow!("spec.finalize[{index}]: {error}"))?;
+        }
         if let Some(parent) = &spec.parent {
             parent.validate().map_err(|error| anyhow!("spec.parent: {error}"))?;
         }
@@ -224,7 +227,12 @@ impl PluginConfig {
             parentage: host.parentage.clone(),
             finalizers,
             holders: host.holders.clone(),
-            grant: Grant { rules: spec.grants, prune_all: spec.prune_all, host_namespace: host.namespace.clone() },
+            grant: Grant {
+                rules: spec.grants,
+                prune_all: spec.prune_all,
+                finalize: spec.finalize,
+                host_namespace: host.namespace.clone(),
+            },
             predecessors,
             adopts: spec.adopt,
             admission: spec.admission,
@@ -421,7 +429,7 @@ fn unset(config: &manifest::Config, env: &dyn Fn(&str) -> Option<String>) -> Vec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hotshoe_core::check::grant::{Keyword, Namespaces, Selector};
+    use hotshoe_core::check::grant::{CleanUpKind, Keyword, Namespaces, Selector};
     use hotshoe_core::check::pod::grant::Pods;
     use hotshoe_core::flow::canary::{self, Share};
 
@@ -818,6 +826,22 @@ mod tests {
         ] {
             let text = PLUGIN.replace("  grants:", &format!("  finalizers: {bad}\n  grants:"));
             let error = format!("{:#}", parse(&text).unwrap_err());
+            assert!(error.contains(says), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_clean_up_may_create_only_children_of_kinds_on_which_a_grant_has_create() {
+        let with = |finalize: &str| parse(&PLUGIN.replace("  grants:", &format!("  finalize: {finalize}\n  grants:")));
+        assert!(parse(PLUGIN).unwrap().grant.finalize.is_empty());
+        let kinds = with("[{group: apps, kind: Deployment}]").unwrap().grant.finalize;
+        assert_eq!(kinds, [CleanUpKind::of(&Kind::new("apps", "", "Deployment"))]);
+        for (bad, says) in [
+            ("[{kind: Deployment}]", "spec.finalize[0]: no grant has `create` on Deployment; add it"),
+            ("[{group: apps, kind: Deployment}, {group: batch, kind: Job}]", "spec.finalize[1]: no grant has `create`"),
+            ("[Job]", "expected"),
+        ] {
+            let error = format!("{:#}", with(bad).unwrap_err());
             assert!(error.contains(says), "{bad}: {error}");
         }
     }

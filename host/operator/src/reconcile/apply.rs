@@ -72,11 +72,14 @@ enum RefusedBy {
     Check,
     /// The host, because the existing object of this name is not this parent's child.
     Holder,
+    /// The API server, because the namespace is being deleted.
+    Namespace,
 }
 
 impl RefusedBy {
     fn of(error: &WriteError) -> Self {
         match error {
+            WriteError::Api(error) if error.is_namespace_terminating() => Self::Namespace,
             WriteError::Api(_) => Self::ApiServer,
             WriteError::Denied(_) => Self::Check,
             WriteError::Conflict { .. } | WriteError::Collecting => Self::Holder,
@@ -298,7 +301,10 @@ fn note_child(
         Err(WriteError::Collecting) if state.stalls < MAX_COLLECTION_WAITS && !state.refused.has(&reference) => {
             written.retry_soon = true;
         }
-        Err(WriteError::Api(error)) if error.is_namespace_terminating() => written.terminating = true,
+        // A clean-up is shown it as a refusal: it may have nothing left to wait for.
+        Err(WriteError::Api(error)) if error.is_namespace_terminating() && !observed.parent.deleting => {
+            written.terminating = true;
+        }
         Err(WriteError::Api(error)) if state.refused.passes(&reference, &error) => written.retry_soon = true,
         Err(error) => {
             signal_invalid(pass, &error);
@@ -361,6 +367,10 @@ fn note_refused(pass: &mut Pass<'_>, observed: &Observed, child: &ObjectRef, dig
     let Some(refusal) = pass.state.refused.add(child, digest, error, basis) else { return };
     let (code, message) = (refusal.code, &refusal.message);
     let message = match refused_by {
+        RefusedBy::Namespace => {
+            tracing::debug!(%child, "a child is not created, because its namespace is being deleted");
+            return;
+        }
         RefusedBy::Check => {
             tracing::warn!(%child, "a child is not written, because the object that would result is denied: {message}");
             // Reported in Event and condition as any other denial.
@@ -455,8 +465,10 @@ mod tests {
     fn only_what_the_api_server_refused_is_said_to_be_refused_by_it() {
         let denied = WriteError::Denied(Denial::from(Violation::new("host-path", String::new())));
         let refused = ApiError::new("apply", "a Service".into(), 403, "Conflict", String::new());
+        let terminating = ApiError { cause: Some("NamespaceTerminating".to_owned()), ..refused.clone() };
         for (error, by) in [
             (refused.into(), RefusedBy::ApiServer),
+            (terminating.into(), RefusedBy::Namespace),
             (denied, RefusedBy::Check),
             (WriteError::Collecting, RefusedBy::Holder),
             (WriteError::Conflict { holder: "another".to_owned() }, RefusedBy::Holder),

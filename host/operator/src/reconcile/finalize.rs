@@ -111,7 +111,9 @@ async fn wait(pass: &mut Pass<'_>, observed: &Observed, cleanup: CheckedDecision
     let written = apply::apply(pass, observed, cleanup).await?;
     pass.state.count_stall(written.retry_soon);
     let Some(parent) = pass.live() else { return Ok(Outcome::Released) };
-    let has_changed = parent.resource_version != observed.parent.resource_version;
+    // The plugin may be done once it is shown the first refusal. A later one is shown to it when it is asked again.
+    let is_first_refusal = observed.shown.refusals.is_empty() && !pass.state.refused.is_empty();
+    let has_changed = parent.resource_version != observed.parent.resource_version || is_first_refusal;
     Ok(match has_changed && !written.retry_soon {
         true => Outcome::Changed,
         false => Outcome::CleaningUp(plugin_waits(&pass.state.refused.shown(), written.retry_soon)),

@@ -97,7 +97,7 @@ pub fn beside_parent(hasher: &RandomState, shown: &Observation) -> u64 {
 
 /// Returns the fingerprint whose change retries a refused write before it is due: the parent, the plugin and the child.
 pub fn refusal_basis(pass: &Pass<'_>, observed: &Observed, child: &ObjectRef) -> u64 {
-    let live = observed.child(child).map(|live| (&live.uid, &live.applied, live.generation, &live.closed));
+    let live = observed.child(child).map(|live| (&live.uid, &live.applied, live.generation, &live.needs_grant));
     let parent = &observed.parent;
     pass.controller.hasher.hash_one((parent.generation, parent.marks, pass.active.basis, live))
 }

@@ -75,7 +75,7 @@ impl Refused {
     /// Returns whether it has lasted, or will: a user has to know.
     fn is_lasting(&self) -> bool {
         match self.cause {
-            Cause::Denied => false,
+            Cause::Denied | Cause::Namespace => false,
             Cause::Lasting => true,
             Cause::Transient => self.tries >= REPORTED_TRIES || self.since.elapsed() >= REPORTED_AFTER,
         }
@@ -87,6 +87,8 @@ impl Refused {
 enum Cause {
     /// The host denies the object that would result.
     Denied,
+    /// The namespace is being deleted, and accepts no new objects: nothing is wrong.
+    Namespace,
     /// It stays refused until an object, a right or the plugin changes.
     Lasting,
     /// It passes by itself.
@@ -98,6 +100,7 @@ impl Cause {
         match error {
             WriteError::Denied(_) => Self::Denied,
             WriteError::Conflict { .. } => Self::Lasting,
+            WriteError::Api(error) if error.is_namespace_terminating() => Self::Namespace,
             WriteError::Api(error) if !error.is_transient() => Self::Lasting,
             WriteError::Api(_) | WriteError::Collecting => Self::Transient,
         }
@@ -295,7 +298,7 @@ fn classify(child: &ObjectRef, error: WriteError, tries: u32) -> (Refusal, Durat
                 true => jittered(error.pause(tries.saturating_add(1)), random()),
                 false => doubled(REFUSAL_PAUSE, tries, MAX_REFUSAL_PAUSE).max(error.retry_after.unwrap_or_default()),
             };
-            (error.code, error.reason, error.message, pause)
+            (error.code, error.shown_reason().to_owned(), error.message, pause)
         }
         WriteError::Conflict { holder } => {
             let message = format!("{child} exists and is not this object's child: {holder}");
@@ -406,6 +409,22 @@ mod tests {
         refusals.lift(&named("a"));
         refusals.lift(&named("b"));
         assert_eq!(refusals.lasting(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_creation_in_a_namespace_that_is_being_deleted_is_shown_to_the_plugin_and_is_no_trouble() {
+        let (mut refusals, child) = (Refusals::default(), child());
+        let forbidden = ApiError::new("apply", "a Service".into(), 403, "Forbidden", "it is being terminated".into());
+        let cause = Some("NamespaceTerminating".to_owned());
+        let error = ApiError { cause, ..forbidden };
+        assert!(!refusals.passes(&child, &error), "a retry soon would change nothing");
+        for _ in 0..REPORTED_TRIES {
+            refusals.add(&child, "digest".into(), WriteError::Api(Box::new(error.clone())), 1);
+            tokio::time::advance(MAX_REFUSAL_PAUSE).await;
+        }
+        let shown = refusals.shown();
+        assert_eq!((shown[0].code, &*shown[0].reason), (403, "NamespaceTerminating"));
+        assert_eq!((refusals.lasting(), refusals.denied(), refusals.invalid_tries()), (None, None, 0));
     }
 
     #[tokio::test(start_paused = true)]

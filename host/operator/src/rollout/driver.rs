@@ -5,7 +5,8 @@
 //! ```text
 //! component file  read on a reload, and with `--follow` whenever it changes; a newer component replaces
 //!                 the one that is being activated, but not in the first seconds of that activation
-//! plugin.yaml     always followed; after a change, the component is verified again under the new plugin.yaml
+//! plugin.yaml     always followed; after a change, the component is verified again under the new plugin.yaml; if only
+//!                 what is wanted has changed, not if the component is active
 //! a canary        checked every second: activated when its time is over, or at once when spec.rollout is removed
 //! a verdict       a rollback takes precedence; the component that was being activated is offered again afterwards
 //! administrator   a rollback by command takes precedence, too; if it fails, the work that it interrupted starts again
@@ -202,8 +203,6 @@ impl Driver {
         self.plugin.state.set(|state| &mut state.is_source_unread, true);
         let applied = self.plugin.apply_definition(offered).await;
         let config = self.plugin.plugin();
-        let is_unread = config.component != before.component || applied == Applied::Control;
-        self.plugin.state.set(|state| &mut state.is_source_unread, is_unread);
         match applied {
             Applied::Nothing => {}
             Applied::Control => self.controls_changed(),
@@ -227,13 +226,17 @@ impl Driver {
                 }
             }
         }
+        let is_offered_again = applied == Applied::Control && self.component.has_changed();
+        let is_unread = config.component != before.component || is_offered_again;
+        self.plugin.state.set(|state| &mut state.is_source_unread, is_unread);
     }
 
-    /// Offers the component again: it may have been refused for want of an approval, or because `spec.revision` named
-    /// another one.
+    /// Offers the component again, unless it is active: it may have been refused for want of an approval, or because
+    /// `spec.revision` named another one. If that is just being decided, it starts again, by what is wanted now.
     fn controls_changed(&mut self) {
-        if self.work.is_none() {
-            self.component.offer_again();
+        let active = self.plugin.controller.active().map(|active| active.revision.digest());
+        if self.component.offered().is_some_and(|offered| active != Some(offered)) {
+            self.step(Event::FileChanged);
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use backup::Backup;
 use hotshoe_sdk::{
-    Answer, Children, Decision, Failure, Object, ObjectRef, Observation, Refusal, ResourceKind, Status, Time,
+    Answer, Children, Cleanup, Decision, Failure, Object, ObjectRef, Observation, Refusal, ResourceKind, Status, Time,
 };
 use serde_json::{Value, json};
 
@@ -21,11 +21,13 @@ pub struct Cluster {
     pub spec: Value,
     pub generation: i64,
     pub status: Value,
+    /// When the deletion of the Backup began.
+    pub deleted: Option<i64>,
     pub jobs: BTreeMap<String, Value>,
     /// How many Jobs were made.
     pub made: usize,
-    /// The words of an API server that refuses to make any.
-    pub refusal: Option<String>,
+    /// Reason and words of an API server that refuses to make any.
+    pub refusal: Option<(String, String)>,
     refusals: Vec<Refusal>,
     last: Option<Decision>,
     /// The reasons of all Events.
@@ -41,6 +43,7 @@ impl Cluster {
             spec: json!({ "command": ["true"] }),
             generation: 1,
             status: json!({}),
+            deleted: None,
             jobs: BTreeMap::new(),
             made: 0,
             refusal: None,
@@ -60,18 +63,23 @@ impl Cluster {
         self.now += seconds;
     }
 
-    pub fn refuse(&mut self, words: &str) {
-        self.refusal = Some(words.to_owned());
+    pub fn refuse(&mut self, reason: &str, words: &str) {
+        self.refusal = Some((reason.to_owned(), words.to_owned()));
     }
 
     /// What the plugin says of what is there.
     pub fn ask(&self) -> Result<Answer, Failure> {
+        hotshoe_sdk::reconcile::<Backup>(self.observation())
+    }
+
+    fn observation(&self) -> Observation {
         let metadata = json!({
             "name": self.name, "namespace": "ns", "generation": self.generation,
             "creationTimestamp": Time::from_unix(START).to_string(),
+            "deletionTimestamp": self.deleted.map(|at| Time::from_unix(at).to_string()),
         });
         let parent = json!({ "metadata": metadata, "spec": self.spec, "status": self.status });
-        hotshoe_sdk::reconcile::<Backup>(Observation {
+        Observation {
             parent: object("batch.example.com", "v1alpha1", "Backup", &self.name, &parent),
             children: self.jobs.iter().map(|(name, job)| object("batch", "v1", "Job", name, job)).collect(),
             related: Vec::new(),
@@ -79,20 +87,47 @@ impl Cluster {
             config: "{}".to_owned(),
             now: Some(u64::try_from(self.now).unwrap() * 1000 + self.millis),
             attempt: None,
-        })
+        }
+    }
+
+    pub fn delete(&mut self) {
+        self.deleted = Some(self.now);
+        self.generation += 1;
+    }
+
+    /// Cleans up once, as the plugin says. Returns whether it is done.
+    pub fn clean_up(&mut self) -> bool {
+        match hotshoe_sdk::finalize::<Backup>(self.observation()).unwrap() {
+            Cleanup::Waiting(decision) => {
+                self.carry_out(decision);
+                false
+            }
+            Cleanup::Done(decision) => {
+                let may_create = children(&decision).iter().any(|child| !self.jobs.contains_key(&child.reference.name));
+                assert!(!may_create, "a clean-up that is done creates nothing: {decision:?}");
+                if decision.status.is_some() {
+                    self.carry_out(decision);
+                }
+                true
+            }
+        }
     }
 
     /// Decides once, and does as the decision says.
     pub fn decide(&mut self) -> Decision {
         let Ok(Answer::Decided(decision)) = self.ask() else { panic!("{:?}", self.ask()) };
+        self.carry_out(decision.clone());
+        decision
+    }
+
+    fn carry_out(&mut self, decision: Decision) {
         if let Children::Exactly(children) = &decision.children {
             self.jobs.retain(|name, _| children.iter().any(|child| child.reference.name == *name));
             children.iter().for_each(|child| self.make(child));
         }
         self.status = serde_json::from_str(decision.status.as_deref().unwrap()).unwrap();
         self.events.extend(decision.events.iter().map(|event| event.reason.clone()));
-        self.last = Some(decision.clone());
-        decision
+        self.last = Some(decision);
     }
 
     /// A Job that is there is left alone.
@@ -102,9 +137,8 @@ impl Cluster {
             return;
         }
         assert_ne!(child.json, "{}", "a Job that is not there cannot be kept");
-        if let Some(words) = &self.refusal {
-            let (reference, message) = (child.reference.clone(), words.clone());
-            self.refusals = vec![Refusal { reference, code: 403, reason: "Forbidden".to_owned(), message }];
+        if let Some((reason, message)) = self.refusal.clone() {
+            self.refusals = vec![Refusal { reference: child.reference.clone(), code: 403, reason, message }];
             return;
         }
         self.refusals.clear();

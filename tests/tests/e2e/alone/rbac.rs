@@ -150,7 +150,7 @@ async fn rights(plane: &ControlPlane, folder: &Path, options: &[&str]) -> String
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
     assert!(!said.contains("by rule"), "a cluster was there to ask: {said}");
-    assert!(said.contains("Role.rbac.authorization.k8s.io: this kind is closed to plugins"), "{said}");
+    assert!(said.contains("Role.rbac.authorization.k8s.io: this kind is denied to plugins"), "{said}");
     String::from_utf8(output.stdout).expect("text")
 }
 

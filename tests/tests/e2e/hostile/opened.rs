@@ -1,4 +1,4 @@
-//! What is closed until it is opened by name: the denial names the lines, and with these lines it is written.
+//! What is denied unless granted by name: the denial names the lines, and with these lines it is written.
 
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::DEPLOYMENT;

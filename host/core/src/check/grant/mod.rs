@@ -7,6 +7,7 @@
 //! [`service`](crate::check::service).
 
 mod authorise;
+mod clean_up_kind;
 mod rule;
 
 use std::collections::BTreeSet;
@@ -18,6 +19,7 @@ use crate::model::decision::Descriptor;
 use crate::model::kind::Kind;
 
 pub use crate::check::grant::authorise::NAMESPACE_NOT_GRANTED;
+pub use crate::check::grant::clean_up_kind::CleanUpKind;
 pub use crate::check::grant::rule::{Keyword, Namespaces, Rule, Selector};
 
 /// Everything that a plugin may do.
@@ -27,6 +29,8 @@ pub struct Grant {
     pub rules: Vec<Rule>,
     /// Whether an answer without any child may delete all existing children.
     pub prune_all: bool,
+    /// The kinds of which a clean-up may create children, as far as the rules allow it.
+    pub finalize: Vec<CleanUpKind>,
     /// The namespace of the host and of the plugins' accounts, to which no plugin has access.
     pub host_namespace: Arc<str>,
 }

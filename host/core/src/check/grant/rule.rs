@@ -46,7 +46,7 @@ pub struct Rule {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub foreign_pods: bool,
     /// Labels with a prefix on Pods, on what Pods are made of, and on Namespaces, such as `istio.io/rev`: those mean
-    /// something to another component, which may do for them what is closed here. `app.kubernetes.io/*`, `helm.sh/*` and
+    /// something to another component, which may do for them what is denied here. `app.kubernetes.io/*`, `helm.sh/*` and
     /// the group of the parents need no item. One `*` in each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,

@@ -17,7 +17,7 @@ fn object(group: &str, kind: &str, place: &str) -> ObjectRef {
 fn grant(rules: Value) -> Grant {
     let rules: Vec<Rule> = serde_json::from_value(rules).unwrap();
     assert_eq!(rules.iter().try_for_each(Rule::validate), Ok(()));
-    Grant { rules, prune_all: false, host_namespace: "hotshoe-system".into() }
+    Grant { rules, prune_all: false, finalize: Vec::new(), host_namespace: "hotshoe-system".into() }
 }
 
 const ALL: [&str; 6] = ["get", "list", "watch", "create", "update", "delete"];
@@ -280,7 +280,7 @@ fn kinds_that_contain_data_are_deleted_only_by_explicit_grant() {
                 json!({ "group": group, "kind": kind, "verbs": ALL, "namespaces": "cluster", "pruneData": prune_data });
             // Not validated: `pruneData` is invalid for kinds without data, and must have no effect there.
             let rules = serde_json::from_value(json!([rule])).unwrap();
-            Grant { rules, prune_all: false, host_namespace: "hotshoe-system".into() }
+            Grant { rules, prune_all: false, finalize: Vec::new(), host_namespace: "hotshoe-system".into() }
         };
         assert_eq!(broken_for(&with(false), parent, Access::Delete, &child), data.then_some("prune-data"));
         assert_eq!(broken_for(&with(true), parent, Access::Delete, &child), None);

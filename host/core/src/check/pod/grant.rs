@@ -39,7 +39,7 @@ pub struct Pods {
     /// mount any path.
     pub host_path_writable: bool,
     /// Annotations whose key has a dot or a slash, such as `prometheus.io/scrape`, on Pods and claims and in what those
-    /// are made of: they mean something to another component, which may do for them what is closed here.
+    /// are made of: they mean something to another component, which may do for them what is denied here.
     pub annotations: Vec<String>,
     /// Other types of volumes, by their field: `csi`, `nfs`, `ephemeral`, `image`…, and the
     /// projected `clusterTrustBundle` and `podCertificate`.

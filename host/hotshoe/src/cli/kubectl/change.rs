@@ -42,6 +42,7 @@ fn meant<T>(status: &PluginStatus, find: impl FnOnce(&Known<'_, Entry>) -> T) ->
         why: format!("{}: {}", pending.reason, pending.message),
     });
     find(&Known {
+        program: "kubectl hotshoe",
         past: &History::read(&status.history),
         active: status.digest.as_deref().and_then(digest),
         canary: status.canary.as_ref().and_then(|canary| digest(&canary.digest)),
