@@ -23,6 +23,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 const SERVING: &str = "on http://";
 const SERVING_BY_TLS: &str = "on https://";
 const PROBED: &str = "at http://";
+const WEBHOOKS: &str = "serving webhooks at ";
 const COMMANDED: &str = "commands reach this host on ";
 /// The folder of the tests' hosts' sockets, each named after its port.
 const SOCKETS: &str = "target/tests/run";
@@ -325,6 +326,14 @@ impl Host {
     /// When the log does not have it yet, or the host has no such port.
     pub fn probed(&self) -> Result<String, String> {
         self.place(PROBED)
+    }
+
+    /// Returns the URL of the webhooks, from the host's log.
+    ///
+    /// # Errors
+    /// When the log does not have it yet, or the host serves none.
+    pub fn webhooks(&self) -> Result<String, String> {
+        self.place(WEBHOOKS)
     }
 
     /// Returns the socket on which the host takes commands, from its log.

@@ -103,6 +103,24 @@ impl Kube {
         self.request(Method::POST, &kind.path(namespace, None), JSON, object).await
     }
 
+    /// Creates an object in a dry run, which stores nothing, and returns the warnings.
+    ///
+    /// # Errors
+    /// The API server's error response.
+    pub async fn warnings_of(&self, object: &Value) -> Result<Vec<String>, Refused> {
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+        let path = format!("{}?dryRun=All", kind_of(object).path(namespace, None));
+        let request = Request::post(path).header(header::CONTENT_TYPE, JSON);
+        let request = request.body(Body::from(object.to_string().into_bytes())).expect("a valid request");
+        let response = self.client.send(request).await.expect("an answer");
+        let warnings = response.headers().get_all(header::WARNING).iter();
+        let warnings = warnings.filter_map(|warning| Some(warning.to_str().ok()?.to_owned())).collect();
+        let (code, reason) = (response.status().as_u16(), String::new());
+        let body = response.into_body().collect().await.expect("a body").to_bytes();
+        let message = String::from_utf8_lossy(&body).into_owned();
+        if code < 300 { Ok(warnings) } else { Err(Refused { code, reason, message }) }
+    }
+
     /// Gets one object.
     ///
     /// # Errors

@@ -27,6 +27,7 @@
 //! | `status/` | what a parent shows |
 //! | `waiting/` | an API server that keeps the host waiting |
 
+mod admission;
 mod alone;
 mod backup;
 mod chosen_cluster;

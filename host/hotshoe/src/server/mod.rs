@@ -130,7 +130,7 @@ impl Ports {
     ) -> anyhow::Result<Vec<Service>> {
         let (address, mut served, mut services) = (self.address()?, "/metrics", Vec::new());
         if let Some((listener, folder)) = self.webhooks {
-            tracing::info!("serving webhooks on https://{}", listener.local_addr()?);
+            tracing::info!("serving webhooks at https://{}", listener.local_addr()?);
             let tls = certificate::acceptor(Some(&folder))?;
             let routes = webhooks::routes(Webhooks::new(about.fleet.clone(), host));
             services.push(Service { bounds: WEBHOOKS, ..Service::of(listener, Some(tls), routes)? });

@@ -1,0 +1,240 @@
+//! The webhook by which the API server asks a host before it stores a parent.
+
+use std::process::Command;
+use std::time::Duration;
+
+use hotshoe_tests::faulty::{another, fault, scene_with_faults, until_digest};
+use hotshoe_tests::guests::Folder;
+use hotshoe_tests::host::program;
+use hotshoe_tests::kinds::{CONFIG_MAP, FAULT, VALIDATING_WEBHOOK};
+use hotshoe_tests::kube::documents;
+use hotshoe_tests::{Host, Scene, run};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A host that the API server asks about the Faults of a namespace, until it is removed.
+struct Asked {
+    scene: Scene,
+    folder: Folder,
+    certificate: TempDir,
+    host: Host,
+    /// The name of the registration.
+    name: String,
+}
+
+impl Asked {
+    /// Starts a host whose plugin.yaml says this about admission, and registers its webhook.
+    async fn start(name: &str, admission: &str) -> Self {
+        let mut scene = scene_with_faults(name).await;
+        let folder = Folder::of_faulty();
+        folder.edit("  grants:\n", &format!("  admission: {admission}\n  grants:\n"));
+        let certificate = TempDir::new().expect("a folder");
+        renew(&certificate);
+        let mut command = scene.start().await.plugins(&[folder.path()]).command();
+        command.args(["--webhooks", "127.0.0.1:0", "--webhooks-cert-dir"]).arg(certificate.path());
+        let host = Host::spawn(command);
+        scene.watch_log(&host);
+        host.ready().await;
+        let registered = format!("admission-{}", scene.namespace);
+        Self { scene, folder, certificate, host, name: registered }
+    }
+
+    /// Starts a host that the API server asks already, and that refuses or warns.
+    async fn in_force(name: &str, admission: &str) -> Self {
+        let asked = Self::start(name, admission).await;
+        asked.register(&[]).await;
+        asked.until_asked().await;
+        asked
+    }
+
+    /// Registers what `hotshoe webhooks` prints, for the namespace of the scene.
+    async fn register(&self, more: &[&str]) {
+        let url = self.host.webhooks().expect("the host serves webhooks");
+        let mut print = Command::new(program());
+        print.arg("webhooks").arg(self.folder.path()).args(["--offline", "--url", &url, "--ca-file"]);
+        print
+            .arg(self.certificate.path().join("tls.crt"))
+            .args(["--watch-namespace", &self.scene.namespace])
+            .args(more);
+        let output = print.output().expect("the program runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        for mut object in documents(&String::from_utf8_lossy(&output.stdout)) {
+            object["metadata"]["name"] = self.name.clone().into();
+            self.scene.admin.apply("tests", &object).await.expect("a registration");
+        }
+    }
+
+    /// Waits until the API server asks the host: it learns of a registration a moment later.
+    async fn until_asked(&self) {
+        self.scene
+            .until("the API server asks the host", async || match self.dry_run("").await {
+                warnings if warnings.is_empty() => Err("no warning".to_owned()),
+                _ => Ok(()),
+            })
+            .await;
+    }
+
+    /// Returns the warnings of a dry run with this fault.
+    async fn dry_run(&self, asked: &str) -> Vec<String> {
+        let warned = self.scene.admin.warnings_of(&self.parent("dry", asked)).await;
+        warned.unwrap_or_else(|refused| panic!("the dry run is refused: {}", refused.message))
+    }
+
+    fn parent(&self, name: &str, asked: &str) -> Value {
+        let mut parent = fault(name, asked);
+        parent["metadata"]["namespace"] = self.scene.namespace.clone().into();
+        parent
+    }
+
+    async fn end(self) {
+        self.scene.admin.delete(&VALIDATING_WEBHOOK, "", &self.name).await.expect("the registration goes");
+    }
+}
+
+/// Puts a new certificate of 127.0.0.1 into a folder.
+fn renew(folder: &TempDir) {
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
+    std::fs::write(folder.path().join("tls.key"), made.signing_key.serialize_pem()).expect("a key");
+    std::fs::write(folder.path().join("tls.crt"), made.cert.pem()).expect("a certificate");
+}
+
+#[test]
+fn a_parent_that_the_plugin_rejects_or_whose_children_are_denied_is_not_stored() {
+    run(async {
+        let asked = Asked::in_force("admission-enforce", "Enforce").await;
+        let scene = &asked.scene;
+        let rejected = scene.try_create(fault("bad", "reject")).await.expect_err("it is refused");
+        assert_eq!(rejected.code, 422, "{rejected:?}");
+        assert!(rejected.message.contains("spec.fault: no plugin can serve this"), "{rejected:?}");
+        let denied = scene.try_create(fault("bad", "not granted")).await.expect_err("it is refused");
+        assert!(denied.message.contains("Secret"), "{denied:?}");
+        assert!(scene.find(&FAULT, "bad").await.is_none());
+        // What may pass without a change of the object is admitted.
+        for (name, passing) in [("trap", "trap"), ("other", "other"), ("slow", "loop")] {
+            scene.create(fault(name, passing)).await;
+        }
+        let good = scene.create(fault("good", "")).await;
+        assert_eq!(good["metadata"]["name"], "good");
+        let patch = json!({ "spec": { "fault": "reject" } });
+        let edited = scene.admin.merge(&FAULT, &scene.namespace, "good", &patch).await;
+        assert!(edited.is_err_and(|refused| refused.message.contains("spec.fault")));
+        asked.end().await;
+    });
+}
+
+#[test]
+fn a_stored_parent_that_would_be_refused_today_can_be_labelled_and_deleted() {
+    run(async {
+        let asked = Asked::start("admission-stored", "Off").await;
+        asked.register(&[]).await;
+        let scene = &asked.scene;
+        scene.create(fault("bad", "reject")).await;
+        scene.until_condition_of(&FAULT, "bad", "Reconciled", "False", "Rejected").await;
+        asked.folder.edit("admission: Off", "admission: Enforce");
+        scene
+            .until("new ones are refused", async || match scene.try_create(fault("worse", "reject")).await {
+                Err(_) => Ok(()),
+                Ok(_) => {
+                    scene.delete(&FAULT, "worse").await;
+                    scene.gone(&FAULT, "worse").await;
+                    Err("it was stored".to_owned())
+                }
+            })
+            .await;
+        scene.merge(&FAULT, "bad", json!({ "metadata": { "labels": { "a": "b" } } })).await;
+        scene.delete(&FAULT, "bad").await;
+        scene.gone(&FAULT, "bad").await;
+        asked.end().await;
+    });
+}
+
+#[test]
+fn a_dry_run_names_what_would_be_written_and_no_value() {
+    run(async {
+        let asked = Asked::in_force("admission-dry-run", "Enforce").await;
+        let warnings = asked.dry_run("").await.join("\n");
+        assert!(warnings.contains(&format!("would create ConfigMap {}/dry", asked.scene.namespace)), "{warnings}");
+        assert!(asked.scene.find(&CONFIG_MAP, "dry").await.is_none());
+        let slow = asked.dry_run("loop").await.join("\n");
+        assert!(slow.contains("did not decide within 100ms"), "{slow}");
+        let refused = asked.scene.admin.warnings_of(&asked.parent("dry", "reject")).await;
+        assert!(refused.is_err_and(|refused| refused.code == 422), "it says what a creation would say");
+        asked.end().await;
+    });
+}
+
+#[test]
+fn with_warn_a_parent_is_stored_and_the_author_is_warned() {
+    run(async {
+        let asked = Asked::in_force("admission-warn", "Warn").await;
+        let warnings = asked.dry_run("reject").await.join("\n");
+        assert!(warnings.contains("Rejected: spec.fault: no plugin can serve this"), "{warnings}");
+        asked.scene.create(fault("bad", "reject")).await;
+        asked.end().await;
+    });
+}
+
+#[test]
+fn while_components_are_swapped_no_parent_is_refused_for_it() {
+    run(async {
+        let asked = Asked::start("admission-swap", "Enforce").await;
+        asked.register(&["--failure-policy", "fail"]).await;
+        asked.until_asked().await;
+        let scene = &asked.scene;
+        for number in 0..20 {
+            let component = another(&asked.folder, number);
+            asked.folder.put(&component);
+            for object in 0..5 {
+                scene.create(fault(&format!("swap-{number}-{object}"), "")).await;
+            }
+            until_digest(&asked.host, &component).await;
+        }
+        let refused = scene.try_create(fault("bad", "reject")).await.expect_err("the last one decides");
+        assert_eq!(refused.code, 422, "{refused:?}");
+        asked.end().await;
+    });
+}
+
+#[test]
+fn while_the_host_is_away_parents_are_admitted_unless_the_administrator_says_fail() {
+    run(async {
+        let mut asked = Asked::in_force("admission-away", "Enforce").await;
+        asked.host.kill();
+        asked.scene.create(fault("unasked", "reject")).await;
+        asked.register(&["--failure-policy", "fail"]).await;
+        let scene = &asked.scene;
+        scene
+            .until("every change is refused", async || {
+                let patch = json!({ "metadata": { "labels": { "a": "b" } } });
+                match scene.admin.merge(&FAULT, &scene.namespace, "unasked", &patch).await {
+                    Err(refused) if refused.message.contains("failed calling webhook") => Ok(()),
+                    other => Err(format!("{other:?}")),
+                }
+            })
+            .await;
+        scene.delete(&FAULT, "unasked").await;
+        scene.gone(&FAULT, "unasked").await;
+        let Asked { scene, name, .. } = &asked;
+        scene.admin.delete(&VALIDATING_WEBHOOK, "", name).await.expect("the way out is open");
+        scene
+            .until("parents are admitted again", async || {
+                let created = scene.try_create(fault("later", "")).await;
+                created.map(drop).map_err(|refused| refused.message)
+            })
+            .await;
+    });
+}
+
+#[test]
+fn another_certificate_is_used_without_a_restart() {
+    run(async {
+        let asked = Asked::in_force("admission-certificate", "Enforce").await;
+        renew(&asked.certificate);
+        asked.host.until_logged(&["INFO", "the new certificate", "is used"]).await;
+        // The API server trusts the authority of the registration alone, which is still the old one.
+        asked.scene.create(fault("unasked", "reject")).await;
+        asked.register(&[]).await;
+        asked.until_asked().await;
+        asked.end().await;
+    });
+}
