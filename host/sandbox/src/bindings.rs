@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use wasmtime::Store;
-use wasmtime::component::{self, Component, ComponentExportIndex, HasSelf, Lift, Linker};
+use wasmtime::component::{self, Component, ComponentExportIndex, ComponentNamedList, HasSelf, Lift, Linker, Lower};
 
 use crate::bindings::generated::hotshoe::reconciler::{log, types as wit};
 use crate::store::{Level, Sandbox};
@@ -25,11 +25,14 @@ mod generated {
     });
 }
 
-/// The version of the contract that this host speaks, which is that of the package in `wit/`.
-pub const CONTRACT: &str = "0.1.0";
+/// The versions of the contract that this host offers, which are those of the packages in `wit/`. The later one adds
+/// interfaces to those of the one before, and uses its types.
+pub const CONTRACTS: [&str; 2] = ["0.1.0", "0.2.0"];
 
 /// The interface that a plugin exports.
 const INTERFACE: &str = "hotshoe:reconciler/reconciler@0.1.0";
+/// The interface that a plugin exports if it converts.
+const CONVERSION: &str = "hotshoe:reconciler/conversion@0.2.0";
 
 /// Creates a linker with all that a plugin may import: `log`.
 pub(super) fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<Sandbox>> {
@@ -43,6 +46,7 @@ pub(super) struct Linked {
     pre: generated::PluginPre<Sandbox>,
     reconcile: ComponentExportIndex,
     finalize: ComponentExportIndex,
+    convert: Option<ComponentExportIndex>,
 }
 
 impl Linked {
@@ -50,12 +54,23 @@ impl Linked {
     /// If the component does not fit the contract.
     pub(super) fn new(linker: &Linker<Sandbox>, component: &Component) -> wasmtime::Result<Self> {
         let pre = generated::PluginPre::new(linker.instantiate_pre(component)?)?;
-        let interface = component.get_export_index(None, INTERFACE);
-        let find = |name: &str| {
-            let found = interface.and_then(|interface| component.get_export_index(Some(&interface), name));
-            found.ok_or_else(|| wasmtime::Error::msg(format!("{INTERFACE} has no {name}")))
+        let find = |interface: &str, name: &str| {
+            let found = component.get_export_index(None, interface);
+            let found = found.and_then(|found| component.get_export_index(Some(&found), name));
+            found.ok_or_else(|| wasmtime::Error::msg(format!("{interface} has no {name}")))
         };
-        Ok(Self { reconcile: find("reconcile")?, finalize: find("finalize")?, pre })
+        let converts = component.get_export_index(None, CONVERSION).is_some();
+        Ok(Self {
+            reconcile: find(INTERFACE, "reconcile")?,
+            finalize: find(INTERFACE, "finalize")?,
+            convert: converts.then(|| find(CONVERSION, "convert")).transpose()?,
+            pre,
+        })
+    }
+
+    /// Returns whether the component converts objects between versions of their kind.
+    pub(super) fn converts(&self) -> bool {
+        self.convert.is_some()
     }
 
     pub(super) fn component(&self) -> &Component {
@@ -69,6 +84,10 @@ impl Linked {
     }
 }
 
+/// The parameters of `convert`, and its result.
+type Convert<'a> = (&'a [wit::ObjectParam<'a>], &'a str);
+type Converted = (Result<Vec<wit::ObjectResult>, wit::Failure>,);
+
 /// One instance of a plugin.
 pub(super) struct Instance<'a> {
     linked: &'a Linked,
@@ -79,6 +98,9 @@ impl Instance<'_> {
     /// Calls `describe`, and checks the types of all functions.
     pub(super) fn describe(&self, store: &mut Store<Sandbox>) -> wasmtime::Result<Descriptor> {
         let plugin = generated::Plugin::new(&mut *store, &self.instance)?;
+        if let Some(convert) = &self.linked.convert {
+            self.instance.get_typed_func::<Convert<'_>, Converted>(&mut *store, convert)?;
+        }
         let descriptor = plugin.hotshoe_reconciler_reconciler().call_describe(store)?;
         Ok(descriptor.into())
     }
@@ -103,22 +125,34 @@ impl Instance<'_> {
             attempt: observation.attempt,
         };
         Ok(match call {
-            Call::Reconcile => self.ask::<wit::Answer>(store, &self.linked.reconcile, request)?.map(Answer::from),
-            Call::Finalize => self.ask::<wit::Cleanup>(store, &self.linked.finalize, request)?.map(Answer::from),
+            Call::Reconcile => self.ask::<wit::Answer, _>(store, &self.linked.reconcile, (request,))?.map(Answer::from),
+            Call::Finalize => self.ask::<wit::Cleanup, _>(store, &self.linked.finalize, (request,))?.map(Answer::from),
         }
         .map_err(Failure::from))
     }
 
+    pub(super) fn convert(
+        &self,
+        store: &mut Store<Sandbox>,
+        given: &[Document],
+        to_version: &str,
+    ) -> wasmtime::Result<Result<Vec<Document>, Failure>> {
+        let missing = || wasmtime::Error::msg(format!("the component does not export {CONVERSION}"));
+        let function = self.linked.convert.as_ref().ok_or_else(missing)?;
+        let converted = self.ask::<Vec<wit::ObjectResult>, _>(store, function, (&*objects(given), to_version))?;
+        Ok(converted.map(convert).map_err(Failure::from))
+    }
+
     /// Calls one function and checks the type of that function only: checking all of them takes a measurable part of a
     /// call.
-    fn ask<T: Lift + 'static>(
+    fn ask<T: Lift + 'static, P: ComponentNamedList + Lower>(
         &self,
         store: &mut Store<Sandbox>,
         function: &ComponentExportIndex,
-        request: wit::Request<'_>,
+        parameters: P,
     ) -> wasmtime::Result<Result<T, wit::Failure>> {
-        let function = self.instance.get_typed_func::<_, (Result<T, wit::Failure>,)>(&mut *store, function)?;
-        Ok(function.call(store, (request,))?.0)
+        let function = self.instance.get_typed_func::<P, (Result<T, wit::Failure>,)>(&mut *store, function)?;
+        Ok(function.call(store, parameters)?.0)
     }
 }
 

@@ -127,10 +127,10 @@ impl<T> FinishedCall<T> {
     }
 
     /// Checks the size of the answer and processes it with `then`, as a part of the call.
-    pub(super) fn finish<R>(
+    pub(super) fn finish<A, R>(
         self,
-        measure: impl FnOnce(T) -> Result<Result<Answer, Failure>, CallError>,
-        then: impl FnOnce(Answer) -> R,
+        measure: impl FnOnce(T) -> Result<Result<A, Failure>, CallError>,
+        then: impl FnOnce(A) -> R,
     ) -> Result<Outcome<R>, Aborted> {
         let Self { result, mut sandbox, start } = self;
         let time = sandbox.call_time();

@@ -9,7 +9,7 @@ use wasmparser::component_types::{ComponentEntityType, ComponentInstanceTypeId};
 use wasmparser::types::{Types, TypesRef};
 use wasmparser::{Encoding, Parser, Payload, Validator, WasmFeatures};
 
-use crate::bindings::CONTRACT;
+use crate::bindings::CONTRACTS;
 use crate::error::LoadError;
 use hotshoe_core::model::limits::{Limits, Size};
 use hotshoe_platform::candidate::{NotAComponent, begins_like_a_component};
@@ -181,13 +181,13 @@ fn check_versions(outside: &Outside<'_>) -> Result<(), LoadError> {
         None => Ok(()),
         Some((_, version)) => Err(LoadError::ContractMismatch {
             needs: clean(&format!("{PACKAGE}@{version}")),
-            offers: CONTRACT.to_owned(),
+            offers: CONTRACTS.join(" and "),
         }),
     }
 }
 
-/// Returns whether the linker treats a version as the one of this host: with the same major version, or below 1.0 with
-/// the same minor version.
+/// Returns whether the linker treats a version as one that this host offers: with the same major version, or below 1.0
+/// with the same minor version.
 fn is_compatible(version: &str) -> bool {
     let track = |version: &str| {
         let mut parts = version.split('.').map(str::to_owned);
@@ -196,7 +196,7 @@ fn is_compatible(version: &str) -> bool {
             major => (major.unwrap_or_default(), None),
         }
     };
-    track(version) == track(CONTRACT)
+    CONTRACTS.iter().any(|offered| track(version) == track(offered))
 }
 
 fn unversioned(name: &str) -> &str {
@@ -329,13 +329,13 @@ mod tests {
         let error = inspected(r#"(component (import "hotshoe:reconciler/log@2.0.0" (instance)))"#).unwrap_err();
         assert_eq!(
             error,
-            "plugin needs hotshoe:reconciler@2.0.0, this host offers 0.1.0; rebuild it with that version of the contract"
+            "plugin needs hotshoe:reconciler@2.0.0, this host offers 0.1.0 and 0.2.0; rebuild it with that version of the contract"
         );
     }
 
     #[test]
     fn versions_are_compatible_as_the_linker_sees_them() {
-        assert!(is_compatible("0.1.0") && is_compatible("0.1.7"));
-        assert!(!is_compatible("0.2.0") && !is_compatible("1.1.0") && !is_compatible(""));
+        assert!(["0.1.0", "0.1.7", "0.2.0", "0.2.1"].into_iter().all(is_compatible));
+        assert!(!["0.3.0", "0.20.0", "1.1.0", ""].into_iter().any(is_compatible));
     }
 }

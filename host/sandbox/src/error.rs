@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use hotshoe_core::check::answer::AnswerError;
+use hotshoe_core::check::conversion::Denied;
 use hotshoe_platform::candidate::NotAComponent;
 use hotshoe_platform::followed_file::FileError;
 
@@ -24,6 +25,9 @@ pub enum CallError {
     /// The plugin's answer is too large or cannot be read.
     #[error(transparent)]
     Answer(#[from] AnswerError),
+    /// The plugin's answer to `convert` is denied.
+    #[error(transparent)]
+    Conversion(#[from] Denied),
     /// The plugin required more objects in every round.
     #[error("the plugin still needs more objects after {0} rounds")]
     TooManyRounds(usize),
@@ -169,6 +173,7 @@ impl CallError {
             CallError::LimitExceeded(_) => "LimitExceeded",
             CallError::Trapped(_) => "Trapped",
             CallError::Answer(error) => error.reason(),
+            CallError::Conversion(denied) => denied.reason(),
             CallError::TooManyRounds(_) => "TooManyRounds",
             CallError::CircuitOpen(_) => "CircuitOpen",
             CallError::Stopped => "Stopped",

@@ -26,5 +26,5 @@ pub mod yaml;
 #[path = "../../platform/src/test_disk.rs"]
 mod test_disk;
 
-pub use bindings::CONTRACT;
+pub use bindings::CONTRACTS;
 pub use store::{Level, LogLine};

@@ -13,6 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use wasmtime::Store;
 use wasmtime::component::Component;
 
@@ -28,9 +29,10 @@ use crate::error::{CallError, LoadError};
 use crate::load::{Code, Native};
 use crate::store::Sandbox;
 use hotshoe_core::check::answer;
+use hotshoe_core::check::conversion;
 use hotshoe_core::check::memory_share::{Account, Charge, Part};
 use hotshoe_core::flow::lanes::Lane;
-use hotshoe_core::model::decision::{Answer, Call, Descriptor, Observation};
+use hotshoe_core::model::decision::{Answer, Call, Descriptor, Document, Observation};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::Limits;
 use hotshoe_core::model::projection::Projection;
@@ -191,6 +193,39 @@ impl Revision {
                     Err(failure) => Ok(Err(answer::sanitize_failure(failure))),
                 },
                 &then,
+            )
+        };
+        call::on_thread(&self.engine, &self.lane, work).await
+    }
+
+    /// Returns whether the component converts objects between versions of its parents' kind.
+    pub fn converts(&self) -> bool {
+        self.linked.converts()
+    }
+
+    /// Calls `convert` in a fresh instance on a decision thread, and checks the answer there, within the time limit of the
+    /// call. Returns the objects complete with `apiVersion` and `kind`.
+    ///
+    /// # Errors
+    /// As [`Self::decide`], and if the answer is denied.
+    pub async fn convert(
+        self: &Arc<Self>,
+        objects: Vec<Document>,
+        to_version: String,
+    ) -> Result<Outcome<Vec<Value>>, Aborted> {
+        let revision = Arc::clone(self);
+        let work = move || {
+            let limits = revision.limits();
+            let convert =
+                |store: &mut Store<Sandbox>, instance: Instance<'_>| instance.convert(store, &objects, &to_version);
+            let run = FinishedCall::of(&revision.engine, &revision.linked, limits, &revision.memory, convert);
+            let admit = |converted: Vec<Document>| conversion::admit(&objects, &to_version, &converted, limits);
+            run.finish(
+                |answered| match answered {
+                    Ok(converted) => Ok(Ok(admit(converted)?)),
+                    Err(failure) => Ok(Err(answer::sanitize_failure(failure))),
+                },
+                |converted| converted,
             )
         };
         call::on_thread(&self.engine, &self.lane, work).await

@@ -3,11 +3,12 @@
 use std::{marker::PhantomData, time::Duration};
 
 use crate::{
-    Answer, Children, Cleanup, Condition, Decision, Descriptor, Event, Failure, MatchRule, Object, ObjectRef,
-    Observation, Owned, Read, Reconciler, Refusal, Related, Requirement, ResourceKind, Severity, Status, Verb,
-    log::Level,
+    Answer, Children, Cleanup, Condition, Converter, Decision, Descriptor, Event, Failure, MatchRule, Object,
+    ObjectRef, Observation, Owned, Read, Reconciler, Refusal, Related, Requirement, ResourceKind, Severity, Status,
+    Verb, log::Level,
 };
 
+use self::converting::exports::hotshoe::reconciler0_2_0::conversion;
 use self::generated::exports::hotshoe::reconciler::reconciler as export;
 use self::generated::hotshoe::reconciler::{log as import, types as wit};
 
@@ -29,6 +30,27 @@ pub mod generated {
     });
 }
 
+/// Written by `wit-bindgen` from what 0.2.0 of the contract adds, over the types of the first version. Public only for
+/// [`crate::export!`].
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    unsafe_code,
+    clippy::all,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "generated code, which speaks the canonical ABI"
+)]
+pub mod converting {
+    wit_bindgen::generate!({
+        path: ["wit", "wit/0.2.0"],
+        inline: "package hotshoe:sdk; world converting { export hotshoe:reconciler/conversion@0.2.0; }",
+        world: "hotshoe:sdk/converting",
+        with: { "hotshoe:reconciler/types@0.1.0": crate::guest::generated::hotshoe::reconciler::types },
+        pub_export_macro: true,
+    });
+}
+
 /// Exports a [`Reconciler`] in the form that the contract requires.
 pub struct Guest<R>(PhantomData<R>);
 
@@ -46,6 +68,13 @@ impl<R: Reconciler> export::Guest for Guest<R> {
     fn finalize(request: wit::Request) -> Result<wit::Cleanup, wit::Failure> {
         log_panics();
         crate::finalize::<R>(request.into()).map(Into::into).map_err(Into::into)
+    }
+}
+
+impl<C: Converter> conversion::Guest for Guest<C> {
+    fn convert(objects: Vec<wit::Object>, to_version: String) -> Result<Vec<wit::Object>, wit::Failure> {
+        log_panics();
+        crate::convert::<C>(each(objects), &to_version).map(each).map_err(Into::into)
     }
 }
 

@@ -60,6 +60,7 @@
 //! |---|---|
 //! | `reconciler.rs` | the trait that a plugin implements, and how it is called |
 //! | `request.rs` | what a plugin is shown, and typed access to it |
+//! | `conversion.rs` | objects in another version of their kind |
 //! | `decision.rs` | what a plugin answers: children, status, conditions, events |
 //! | `answer.rs` | the possible results of a call |
 //! | `descriptor.rs` | what a plugin is and what it asks for |
@@ -83,6 +84,11 @@ struct WriteAPlugin;
 #[doc = include_str!("../../../docs/src/write-a-plugin/kinds-of-parents.md")]
 struct KindsOfParents;
 
+/// Compiles the conversion of the book.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/write-a-plugin/versions-of-a-kind.md")]
+struct VersionsOfAKind;
+
 /// Compiles the answers of the book.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/src/write-a-plugin/how-do-i.md")]
@@ -92,6 +98,7 @@ mod answer;
 pub mod apply;
 #[cfg(target_family = "wasm")]
 mod bump;
+mod conversion;
 mod decision;
 mod descriptor;
 #[cfg(target_family = "wasm")]
@@ -107,6 +114,7 @@ pub mod testing;
 mod time;
 
 pub use answer::{Answer, Cleanup, Failure, Requirement};
+pub use conversion::{Annotations, Conversions, Converter, convert};
 pub use decision::{Children, Condition, Decision, Event, Severity, Status};
 pub use descriptor::{Descriptor, MatchRule, Owned, Read, Verb};
 #[cfg(feature = "crd")]
@@ -117,7 +125,8 @@ pub use reconciler::{Reconciler, finalize, reconcile};
 pub use request::{Observation, Refusal, Related, Request};
 pub use time::Time;
 
-/// Exports a [`Reconciler`] as the plugin of this crate. Does nothing when compiled natively.
+/// Exports a [`Reconciler`] as the plugin of this crate, and with the word `conversion` a [`Converter`]. Does nothing when
+/// compiled natively.
 #[macro_export]
 macro_rules! export {
     ($plugin:ty) => {
@@ -125,6 +134,14 @@ macro_rules! export {
         const _: () = {
             type Plugin = $crate::guest::Guest<$plugin>;
     $crate::guest::generated::export!(Plugin with_types_in $crate::guest::generated);
+        };
+    };
+    ($plugin:ty, conversion) => {
+        $crate::export!($plugin);
+        #[cfg(target_family = "wasm")]
+        const _: () = {
+            type Converting = $crate::guest::Guest<$plugin>;
+    $crate::guest::converting::export!(Converting with_types_in $crate::guest::converting);
         };
     };
 }

@@ -26,6 +26,9 @@ pub struct Guest {
     pub reconcile: String,
     /// Instructions of `describe`, which leave the address of the descriptor on the stack.
     pub describe: String,
+    /// Instructions of `convert`, if the plugin converts; they leave the address of the answer on the stack. Parameters:
+    /// `$objects`, `$count`, `$version`, `$length`; local: `$at`.
+    pub convert: Option<String>,
     /// Instructions of the allocator, which leave an address on the stack. Locals: `$old`, `$size`, `$align`, `$new`.
     pub realloc: String,
     /// Further fields of the core module.
@@ -40,6 +43,7 @@ impl Default for Guest {
             parent: ["example.com", "v1", "Test"].map(str::to_owned),
             reconcile: "(i32.const 256)".into(),
             describe: "(i32.const 16)".into(),
+            convert: None,
             realloc: "(global.set $top (i32.and (i32.add (global.get $top) (i32.add (local.get $new) (i32.const 15))) (i32.const -16)))
                       (i32.sub (global.get $top) (i32.and (i32.add (local.get $new) (i32.const 15)) (i32.const -16)))".into(),
             fields: String::new(),
@@ -51,6 +55,36 @@ impl Default for Guest {
 /// A plugin whose `reconcile` has these instructions.
 pub fn reconcile(body: &str) -> Guest {
     Guest { reconcile: body.into(), ..Guest::default() }
+}
+
+/// A plugin that writes another version into the reference of each object, and then does this with the object at `$at`.
+pub fn converting(each: &str) -> Guest {
+    let convert = format!(
+        r#"(local.set $at (local.get $objects))
+        (block $end (loop $next
+            (br_if $end (i32.eq (local.get $at)
+                (i32.add (local.get $objects) (i32.mul (local.get $count) (i32.const 52)))))
+            (i32.store offset=8 (local.get $at) (local.get $version))
+            (i32.store offset=12 (local.get $at) (local.get $length))
+            {each}
+            (local.set $at (i32.add (local.get $at) (i32.const 52)))
+            (br $next)))
+        ;; ok(objects)
+        (i32.store (i32.const 0x708) (local.get $objects)) (i32.store (i32.const 0x70c) (local.get $count))
+        (i32.const 0x700)"#
+    );
+    Guest { convert: Some(convert), ..Guest::default() }
+}
+
+/// A plugin that converts each object to one that is named `a` and has nothing but its name.
+pub fn forgetting() -> Guest {
+    let json = r#"{"metadata":{"name":"a"}}"#;
+    let each = format!(
+        "(i32.store offset=44 (local.get $at) (i32.const 0x720)) (i32.store offset=48 (local.get $at) (i32.const {}))",
+        json.len()
+    );
+    let fields = format!("(data (i32.const 0x720) \"{}\")", json.replace('"', "\\22"));
+    Guest { fields, ..converting(&each) }
 }
 
 /// A plugin that asks to own ConfigMaps, with the verbs create and update.
@@ -73,7 +107,14 @@ impl Guest {
     }
 
     fn module(&self) -> String {
-        let Guest { parent: [group, version, kind], reconcile, describe, realloc, fields, pages } = self;
+        let Guest { parent: [group, version, kind], reconcile, describe, convert, realloc, fields, pages } = self;
+        let convert = convert.as_ref().map_or(String::new(), |convert| {
+            format!(
+                r#"(func (export "hotshoe:reconciler/conversion@0.2.0#convert")
+                    (param $objects i32) (param $count i32) (param $version i32) (param $length i32) (result i32)
+                    (local $at i32) {convert})"#
+            )
+        });
         let (group_length, version_length, kind_length) = (group.len(), version.len(), kind.len());
         format!(
             r#"(module
@@ -89,6 +130,7 @@ impl Guest {
             (func (export "hotshoe:reconciler/reconciler@0.1.0#describe") (result i32) {describe})
             (func (export "hotshoe:reconciler/reconciler@0.1.0#reconcile") (param $request i32) (result i32) {reconcile})
             (func (export "hotshoe:reconciler/reconciler@0.1.0#finalize") (param i32) (result i32) (i32.const 256))
+            {convert}
             (func (export "cabi_realloc") (param $old i32) (param $size i32) (param $align i32) (param $new i32) (result i32)
                 {realloc})
             {fields})"#
@@ -101,8 +143,13 @@ impl Guest {
         let mut core = wat::parse_str(&module).unwrap_or_else(|error| panic!("{error}\n{module}"));
         let mut resolve = Resolve::default();
         let wit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit");
-        let (package, _) = resolve.push_dir(wit).expect("the contract");
-        let world = resolve.select_world(&[package], Some("plugin")).expect("the world");
+        let (first, _) = resolve.push_dir(&wit).expect("the contract");
+        let (second, _) = resolve.push_dir(wit.join("0.2.0")).expect("its second version");
+        let (package, world) = match self.convert {
+            Some(_) => (second, "converting-plugin"),
+            None => (first, "plugin"),
+        };
+        let world = resolve.select_world(&[package], Some(world)).expect("the world");
         embed_component_metadata(&mut core, &resolve, world, StringEncoding::UTF8).expect("a core module");
         core
     }

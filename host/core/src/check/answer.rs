@@ -97,10 +97,20 @@ fn check_children(children: &[Document], limits: &Limits) -> Result<(), AnswerEr
 
 fn check_child(child: &Document, limits: &Limits) -> Result<(), AnswerError> {
     check_has_name(child)?;
-    check_reference(&child.reference)?;
-    let what = child.reference.to_string();
-    check_size(&what, child.json.len(), limits.object_bytes.bytes())?;
-    check_json(&what, &child.json, limits)
+    check_object(child, limits)
+}
+
+/// Checks the reference, the size and the JSON of an object.
+pub(super) fn check_object(object: &Document, limits: &Limits) -> Result<(), AnswerError> {
+    check_reference(&object.reference)?;
+    let what = object.reference.to_string();
+    check_size(&what, object.json.len(), limits.object_bytes.bytes())?;
+    check_json(&what, &object.json, limits)
+}
+
+/// Returns a text that a plugin chose, as a message may show it.
+pub(super) fn shown_text(text: String) -> String {
+    sanitize::clean(text, MAX_NAME_BYTES)
 }
 
 /// Refuses a child without a name by itself, because some authors expect that `metadata.generateName` replaces the name.

@@ -6,6 +6,7 @@
 pub mod access_request;
 pub mod admission;
 pub mod answer;
+pub mod conversion;
 pub mod denied;
 pub mod fields;
 pub mod finalizer;

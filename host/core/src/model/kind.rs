@@ -4,6 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::model::sanitize;
 
 /// A kind of Kubernetes object. `group` is empty for the core group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -103,6 +106,24 @@ pub struct ObjectRef {
 }
 
 impl ObjectRef {
+    /// Returns the reference to an object that is written as the API server returns it.
+    ///
+    /// # Errors
+    /// If it lacks `apiVersion`, `kind` or a name.
+    pub fn of(object: &Value) -> Result<Self, String> {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+        let missing = |what: &str| format!("an object has no {what}: {}", sanitize::clean(object.to_string(), 120));
+        let api_version = text("/apiVersion").ok_or_else(|| missing("apiVersion"))?;
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let kind = text("/kind").ok_or_else(|| missing("kind"))?;
+        let name = text("/metadata/name").ok_or_else(|| missing("metadata.name"))?;
+        Ok(Self {
+            kind: Kind::new(group, version, kind),
+            namespace: text("/metadata/namespace").map(Into::into),
+            name: name.into(),
+        })
+    }
+
     /// Returns the namespace that the object is in, or, for a Namespace, its own name.
     pub fn own_namespace(&self) -> Option<&Arc<str>> {
         let is_one = self.namespace.is_none() && self.kind.is("", "Namespace");

@@ -29,6 +29,7 @@ pub mod rbac;
 mod registry_access;
 pub mod reload;
 pub mod rollback;
+mod round_trip;
 pub mod run;
 pub mod runtime;
 pub mod shadow;

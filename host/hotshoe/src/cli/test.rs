@@ -14,6 +14,7 @@ use similar::{ChangeTag, TextDiff};
 use crate::cli::inspect::{load_component, note_names, note_options};
 use crate::cli::project;
 use crate::cli::project::{CaseFile, Folder, shown};
+use crate::cli::round_trip::{self, RoundTrip};
 use crate::cli::terminal::Output;
 use crate::cli::{admit, sources, terminal};
 use hotshoe_sandbox::cases::expect::Expect;
@@ -69,6 +70,10 @@ impl Args {
         config.ensure_parent(&revision.descriptor().parent)?;
         note_options(folder.manifest());
         note_names(&config, &revision);
+        let trips = match self.filter {
+            Some(_) => Vec::new(),
+            None => round_trip::all(&folder, &cases, &revision).await,
+        };
         let mut results = Vec::new();
         let mut accepted = Vec::new();
         for mut file in cases {
@@ -93,7 +98,10 @@ impl Args {
                 "accepted: {accepted}{failures}; the component carries them once it is built again: `{command}`"
             ));
         }
-        self.conclude(&results)
+        if self.output == Output::Text {
+            trips.iter().try_for_each(|trip| terminal::print(trip.text()))?;
+        }
+        self.conclude(&results, &trips)
     }
 
     /// Writes the answer into the case file as the expected one. A failure is accepted only if the user asks for that
@@ -149,10 +157,12 @@ impl Args {
         Ok(cases)
     }
 
-    fn conclude(&self, results: &[(CaseFile, Report)]) -> anyhow::Result<ExitCode> {
-        let failed = results.iter().filter(|(_, report)| !passed(report)).count();
-        let records: Value = results.iter().map(|(file, report)| record(file, report)).collect();
-        self.output.print(&records, || Ok(format!("{} passed, {failed} failed\n", results.len() - failed)))?;
+    fn conclude(&self, results: &[(CaseFile, Report)], trips: &[RoundTrip]) -> anyhow::Result<ExitCode> {
+        let passed = results.iter().map(|(_, report)| passed(report)).chain(trips.iter().map(RoundTrip::passed));
+        let (all, failed) = (results.len() + trips.len(), passed.filter(|passed| !passed).count());
+        let records = results.iter().map(|(file, report)| record(file, report));
+        let records: Value = records.chain(trips.iter().map(RoundTrip::record)).collect();
+        self.output.print(&records, || Ok(format!("{} passed, {failed} failed\n", all - failed)))?;
         Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use crate::cli::terminal::Output;
-use hotshoe_sandbox::CONTRACT;
+use hotshoe_sandbox::CONTRACTS;
 
 /// Print version, commit, contract and platform
 #[derive(clap::Args, Debug)]
@@ -20,7 +20,7 @@ pub struct Args {
 struct Version<'a> {
     version: &'static str,
     commit: &'a str,
-    contract: &'static str,
+    contract: String,
     platform: String,
 }
 
@@ -33,7 +33,7 @@ impl Args {
         let version = Version {
             version: env!("CARGO_PKG_VERSION"),
             commit,
-            contract: CONTRACT,
+            contract: CONTRACTS.join(", "),
             platform: format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
         };
         let Version { version: number, contract, platform, .. } = &version;

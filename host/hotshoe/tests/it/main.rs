@@ -4,6 +4,7 @@
 #![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod confinement;
+mod conversion;
 mod disk;
 mod image;
 mod new;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::plugin_support::{Guest, HOTSHOE, folder, reconcile};
-use hotshoe_components::owner_of_config_maps;
+use hotshoe_components::{converting, forgetting, owner_of_config_maps};
 use tempfile::TempDir;
 
 const MANIFEST: &str =
@@ -96,6 +96,58 @@ fn a_difference_is_shown_and_fails() {
     assert!(text.contains("FAIL an empty answer"), "{text}");
     assert!(text.contains("-   children: keep") && text.contains("+     exactly: []"), "{text}");
     assert!(text.ends_with("0 passed, 1 failed\n") && !text.contains('\u{1b}'), "{text}");
+}
+
+/// A plugin's folder with a case of a parent in v1 and a sample in v2.
+fn versions(guest: &Guest) -> TempDir {
+    let dir = plugin(guest, &format!("{CASE}  spec: {{size: 1}}\n{EXPECTED}"));
+    fs::create_dir_all(dir.path().join("crds/samples")).unwrap();
+    let sample = "apiVersion: example.com/v2\nkind: Test\nmetadata: {name: a}\nspec: {replicas: 1}\n";
+    fs::write(dir.path().join("crds/samples/test.yaml"), sample).unwrap();
+    dir
+}
+
+#[test]
+fn what_a_plugin_converts_is_converted_back_and_has_lost_nothing() {
+    let dir = versions(&converting(""));
+    let output = hotshoe(dir.path(), &["test", "."]);
+    let text = stdout(&output);
+    assert!(output.status.success() && stderr(&output).is_empty(), "{text}{}", stderr(&output));
+    assert!(text.contains("\nok   v1 → v2 → v1: cases/empty.yaml\n"), "{text}");
+    assert!(text.contains("\nok   v2 → v1 → v2: crds/samples/test.yaml\n"), "{text}");
+    assert!(text.ends_with("\n3 passed, 0 failed\n"), "{text}");
+    fs::remove_dir_all(dir.path().join("crds")).unwrap();
+    let output = hotshoe(dir.path(), &["test", "."]);
+    assert!(output.status.success() && stderr(&output).contains("no round trip was tried"), "{}", stderr(&output));
+    let crd = "spec: {group: example.com, names: {kind: Test}, versions: [{name: v1}, {name: v3}]}\n";
+    fs::create_dir(dir.path().join("crds")).unwrap();
+    fs::write(dir.path().join("crds/tests.yaml"), crd).unwrap();
+    let text = stdout(&hotshoe(dir.path(), &["test", "."]));
+    assert!(text.contains("\nok   v1 → v3 → v1: cases/empty.yaml\n2 passed, 0 failed\n"), "{text}");
+}
+
+#[test]
+fn a_field_that_a_round_trip_loses_is_named_with_its_object_and_fails() {
+    let dir = versions(&forgetting());
+    let output = hotshoe(dir.path(), &["test", "."]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text.contains("FAIL v1 → v2 → v1: cases/empty.yaml\n     spec: {\"size\":1} is lost\n"), "{text}");
+    assert!(text.contains("     the object: {\"apiVersion\":\"example.com/v1\",\"kind\":\"Test\""), "{text}");
+    assert!(text.ends_with("\n1 passed, 2 failed\n"), "{text}");
+    let records = stdout(&hotshoe(dir.path(), &["test", ".", "-o", "json"]));
+    let records: serde_json::Value = serde_json::from_str(&records).unwrap();
+    assert_eq!(records[1]["error"], "spec: {\"size\":1} is lost");
+    assert_eq!(records[1]["object"]["spec"]["size"], 1);
+}
+
+#[test]
+fn a_conversion_that_a_host_denies_fails_with_its_reason() {
+    let dir = versions(&Guest { convert: Some("unreachable".into()), ..Guest::default() });
+    let output = hotshoe(dir.path(), &["test", "."]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text.contains("     to v2: Trapped: the plugin trapped"), "{text}");
 }
 
 #[test]

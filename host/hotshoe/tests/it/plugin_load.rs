@@ -192,7 +192,10 @@ async fn another_contract_version_is_named() {
         (export "hotshoe:reconciler/reconciler@2.0.0" (instance $i)))"#;
     let (reason, message) = refusal(wat::parse_str(text).unwrap()).await;
     assert_eq!(reason, "ContractMismatch");
-    assert!(message.starts_with("plugin needs hotshoe:reconciler@2.0.0, this host offers 0.1.0;"), "{message}");
+    assert!(
+        message.starts_with("plugin needs hotshoe:reconciler@2.0.0, this host offers 0.1.0 and 0.2.0;"),
+        "{message}"
+    );
 }
 
 #[tokio::test]

@@ -39,7 +39,7 @@ pub struct PluginStatus {
     /// The version in its descriptor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The version of the contract that the host offers.
+    /// The versions of the contract that the host offers.
     pub contract: String,
     /// Where the active component was fetched from, exactly; none if its source is a file.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -14,7 +14,7 @@ use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::digest_prefix::DigestPrefix;
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::sanitize;
-use hotshoe_sandbox::CONTRACT;
+use hotshoe_sandbox::CONTRACTS;
 use hotshoe_sandbox::error::Reason;
 
 /// The maximum number of revisions in the status.
@@ -71,7 +71,8 @@ pub(crate) fn of(
     obstacle: Option<&Obstacle>,
     now: &str,
 ) -> PluginStatus {
-    let mut next = PluginStatus { contract: format!("hotshoe:reconciler@{CONTRACT}"), ..PluginStatus::default() };
+    let contract = CONTRACTS.map(|version| format!("hotshoe:reconciler@{version}")).join(", ");
+    let mut next = PluginStatus { contract, ..PluginStatus::default() };
     let is_seen = known.is_none_or(|known| known.is_current || known.status.plugin_file.refused.is_some());
     next.observed_generation = if is_seen { generation } else { before.observed_generation };
     match known {

@@ -140,7 +140,7 @@ impl Case {
 
     fn children(&self, descriptor: &Descriptor) -> Result<Vec<Document>, String> {
         let child = |object: &Value| {
-            let kind = reference(object)?.kind;
+            let kind = ObjectRef::of(object)?.kind;
             let owned = descriptor.owns.iter().find(|owned| owned.kind == kind);
             let owned = owned.ok_or_else(|| format!("a child is a {kind}, which the plugin does not own"))?;
             document(object, Some(&Projection::new(&owned.fields)))
@@ -190,25 +190,7 @@ fn document(object: &Value, fields: Option<&Projection>) -> Result<Document, Str
         Some(fields) => fields.project(&text).map_err(|error| error.to_string())?,
         None => text,
     };
-    Ok(Document { reference: reference(object)?, json: json.into() })
-}
-
-fn reference(object: &Value) -> Result<ObjectRef, String> {
-    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
-    let missing = |what: &str| format!("an object has no {what}: {}", abbreviated(object));
-    let api_version = text("/apiVersion").ok_or_else(|| missing("apiVersion"))?;
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let kind = text("/kind").ok_or_else(|| missing("kind"))?;
-    let name = text("/metadata/name").ok_or_else(|| missing("metadata.name"))?;
-    Ok(ObjectRef {
-        kind: Kind::new(group, version, kind),
-        namespace: text("/metadata/namespace").map(Into::into),
-        name: name.into(),
-    })
-}
-
-fn abbreviated(object: &Value) -> String {
-    hotshoe_core::model::sanitize::clean(object.to_string(), 120)
+    Ok(Document { reference: ObjectRef::of(object)?, json: json.into() })
 }
 
 #[cfg(test)]

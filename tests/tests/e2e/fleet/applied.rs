@@ -17,7 +17,7 @@ fn a_plugin_that_is_applied_serves_and_goes_when_its_object_is_deleted() {
         let status = &object["status"];
         assert_eq!(status["digest"].as_str().map(str::len), Some(64), "{status:#}");
         assert_eq!(status["observedGeneration"], object["metadata"]["generation"], "{status:#}");
-        assert_eq!(status["contract"], "hotshoe:reconciler@0.1.0");
+        assert_eq!(status["contract"], "hotshoe:reconciler@0.1.0, hotshoe:reconciler@0.2.0");
         assert_eq!(status["revisions"][0]["state"], "Active", "{status:#}");
         assert_eq!(
             (condition_parts(&object, "Reconciling").0, condition_parts(&object, "Stalled").0),

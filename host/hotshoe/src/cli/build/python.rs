@@ -168,7 +168,7 @@ impl Work {
     fn of(folder: &Folder) -> anyhow::Result<Self> {
         let dir = folder.root().join(WORK).join(&folder.name);
         let cannot_write = || format!("cannot write {}", dir.display());
-        fs::create_dir_all(dir.join("wit")).with_context(cannot_write)?;
+        fs::create_dir_all(dir.join("wit/0.2.0")).with_context(cannot_write)?;
         fs::create_dir_all(dir.join("entry")).with_context(cannot_write)?;
         let lock = File::create(dir.join("lock")).with_context(cannot_write)?;
         lock.lock().with_context(cannot_write)?;

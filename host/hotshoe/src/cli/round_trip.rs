@@ -1,0 +1,210 @@
+//! The round trip of a plugin that converts: an object that is converted to another version and back has lost nothing.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::cli::project::{CaseFile, Folder, shown};
+use crate::cli::terminal;
+use hotshoe_core::check::conversion;
+use hotshoe_core::compare::json_diff::{self, Field, Rules};
+use hotshoe_core::model::kind::{Kind, ObjectRef};
+use hotshoe_core::model::sanitize::clean;
+use hotshoe_sandbox::revision::Revision;
+
+/// The folder of CRDs in a project, and of samples.
+const CRDS: [&str; 2] = ["crds", "crds/samples"];
+/// The maximum number of lost fields that are printed.
+const MAX_LOST: usize = 10;
+/// The maximum length of a printed object, in bytes.
+const MAX_OBJECT_BYTES: usize = 8_000;
+
+/// One object, converted to another version and back.
+pub(super) struct RoundTrip {
+    name: String,
+    file: PathBuf,
+    object: Value,
+    /// What was lost, or why it could not be converted; nothing if all is there.
+    failure: Option<String>,
+}
+
+impl RoundTrip {
+    pub(super) fn passed(&self) -> bool {
+        self.failure.is_none()
+    }
+
+    pub(super) fn text(&self) -> String {
+        let Some(failure) = &self.failure else { return format!("ok   {}\n", self.name) };
+        let mut text = format!("FAIL {}\n", self.name);
+        for line in failure.lines() {
+            let _ = writeln!(text, "     {line}");
+        }
+        let _ = writeln!(text, "     the object: {}", clean(self.object.to_string(), MAX_OBJECT_BYTES));
+        text
+    }
+
+    pub(super) fn record(&self) -> Value {
+        json!({
+            "name": self.name,
+            "file": self.file,
+            "passed": self.passed(),
+            "error": self.failure,
+            "object": self.failure.is_some().then_some(&self.object),
+        })
+    }
+}
+
+/// Converts the parents of the cases and the samples of the project to each other version and back.
+pub(super) async fn all(folder: &Folder, cases: &[CaseFile], revision: &Arc<Revision>) -> Vec<RoundTrip> {
+    if !revision.converts() {
+        return Vec::new();
+    }
+    let kind = &revision.descriptor().parent;
+    let of_cases = cases.iter().map(|file| (file.path.clone(), file.case.parent.clone()));
+    let documents: Vec<_> = CRDS.iter().flat_map(|crds| documents(&folder.root().join(crds))).collect();
+    let mut versions = BTreeSet::from([kind.version.to_string()]);
+    versions.extend(documents.iter().flat_map(|(_, document)| versions_of(document, kind)));
+    let mut objects: Vec<(PathBuf, Value)> = Vec::new();
+    for (file, object) in of_cases.chain(documents) {
+        let Ok(reference) = ObjectRef::of(&object) else { continue };
+        if reference.kind.is_served_as(kind) && objects.iter().all(|(_, other)| *other != object) {
+            versions.insert(reference.kind.version.to_string());
+            objects.push((file, object));
+        }
+    }
+    if versions.len() == 1 {
+        terminal::note(format_args!(
+            "warning: the component converts, but no case, sample or CRD has a version of {kind} other than {}, so no round \
+             trip was tried",
+            kind.version
+        ));
+    }
+    let mut trips = Vec::new();
+    for (file, object) in objects {
+        for version in &versions {
+            trips.extend(round_trip(&file, &object, version, revision).await);
+        }
+    }
+    trips
+}
+
+/// Converts an object to this version and back; none if it is of this version.
+async fn round_trip(file: &Path, object: &Value, version: &str, revision: &Arc<Revision>) -> Option<RoundTrip> {
+    let own = ObjectRef::of(object).ok()?.kind.version;
+    if *own == *version {
+        return None;
+    }
+    let failure = match there_and_back(object, &own, version, revision).await {
+        Ok(back) => lost(object, &back),
+        Err(failure) => Some(failure),
+    };
+    let name = format!("{own} → {version} → {own}: {}", shown(file).display());
+    Some(RoundTrip { name, file: file.to_owned(), object: object.clone(), failure })
+}
+
+async fn there_and_back(object: &Value, own: &str, other: &str, revision: &Arc<Revision>) -> Result<Value, String> {
+    let there = converted(object.clone(), other, revision).await?;
+    converted(there, own, revision).await
+}
+
+async fn converted(object: Value, version: &str, revision: &Arc<Revision>) -> Result<Value, String> {
+    let outcome = revision.convert(vec![conversion::shown(object)?], version.to_owned()).await;
+    let outcome = outcome.map_err(|aborted| format!("to {version}: {}: {aborted}", aborted.error.reason()))?;
+    let objects = outcome.result.map_err(|failure| format!("to {version}: {failure:?}"))?;
+    objects.into_iter().next().ok_or_else(|| format!("to {version}: nothing was returned"))
+}
+
+/// Returns the fields that are lost or differ, a line for each.
+fn lost(before: &Value, after: &Value) -> Option<String> {
+    let fields = json_diff::compare(Some(before), Some(after), usize::MAX, Rules::default()).listed;
+    let lost: Vec<String> = fields.iter().filter(|field| is_lost(field)).map(line).collect();
+    let more = lost.len().saturating_sub(MAX_LOST);
+    let mut lines = lost.into_iter().take(MAX_LOST).collect::<Vec<_>>();
+    lines.extend((more > 0).then(|| format!("and {more} more")));
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+/// Returns whether a field shows a loss: a field may be added, as defaults are, but no element of a list. A `null` is as
+/// if left out.
+fn is_lost(field: &Field) -> bool {
+    let is_element = field.path.ends_with(']') && !field.path.ends_with("']");
+    field.old.as_deref().map_or(is_element, |old| old != "null" || field.new.is_some())
+}
+
+fn line(field: &Field) -> String {
+    let path = &field.path;
+    match (&field.old, &field.new) {
+        (Some(old), None) => format!("{path}: {old} is lost"),
+        (Some(old), Some(new)) => format!("{path}: {old} became {new}"),
+        (None, new) => format!("{path}: {} was added", new.as_deref().unwrap_or_default()),
+    }
+}
+
+/// Returns the documents in the YAML files of a folder; files that cannot be read are left out, because other commands
+/// report them.
+fn documents(folder: &Path) -> Vec<(PathBuf, Value)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml"));
+    paths.sort();
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap_or_default();
+        documents.into_iter().map(move |document| (path.clone(), document))
+    };
+    paths.into_iter().flat_map(read).collect()
+}
+
+/// Returns the versions that a CRD of this kind has.
+fn versions_of(document: &Value, kind: &Kind) -> Vec<String> {
+    let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str);
+    if (text("/spec/group"), text("/spec/names/kind")) != (Some(&kind.group), Some(&kind.kind)) {
+        return Vec::new();
+    }
+    let versions = document.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
+    versions.filter_map(|version| version.get("name")?.as_str().map(str::to_owned)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_lost_or_differs_is_named_and_what_is_added_is_not() {
+        let before = json!({
+            "metadata": { "name": "a" },
+            "spec": { "size": 1, "port": 11211, "names": ["a", "b"], "gone": null, "empty": [] },
+        });
+        assert_eq!(lost(&before, &before), None);
+        let added = json!({
+            "metadata": { "name": "a", "annotations": { "example.com/kept": "x" } },
+            "spec": { "size": 1, "port": 11211, "names": ["a", "b"], "empty": [], "default": 1 },
+            "status": {},
+        });
+        assert_eq!(lost(&before, &added), None);
+        let after = json!({ "metadata": { "name": "a" }, "spec": { "size": 2, "names": ["a", "b", "c"], "gone": 1 } });
+        assert_eq!(
+            lost(&before, &after).unwrap(),
+            "spec.empty: [] is lost\nspec.gone: null became 1\nspec.names[2]: \"c\" was added\nspec.port: 11211 is lost\n\
+             spec.size: 1 became 2"
+        );
+        let many = json!((0..12).collect::<Vec<_>>());
+        let text = lost(&many, &json!([])).unwrap();
+        assert!(text.contains("[9]: 9 is lost\nand 2 more"), "{text}");
+    }
+
+    #[test]
+    fn the_versions_of_a_kind_are_those_of_its_crd() {
+        let crd = json!({ "spec": {
+            "group": "example.com",
+            "names": { "kind": "Test" },
+            "versions": [{ "name": "v1" }, { "name": "v2" }],
+        } });
+        assert_eq!(versions_of(&crd, &Kind::new("example.com", "v1", "Test")), ["v1", "v2"]);
+        assert!(versions_of(&crd, &Kind::new("example.com", "v1", "Other")).is_empty());
+    }
+}
