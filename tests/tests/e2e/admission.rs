@@ -1,7 +1,6 @@
 //! The webhook by which the API server asks a host before it stores a parent.
 
 use std::process::Command;
-use std::time::Duration;
 
 use hotshoe_tests::faulty::{another, fault, scene_with_faults, until_digest};
 use hotshoe_tests::guests::Folder;
