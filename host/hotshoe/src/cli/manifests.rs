@@ -15,6 +15,7 @@ use crate::cli::inspect::LoadedPlugin;
 use crate::cli::rbac;
 use crate::cli::run;
 use crate::cli::terminal;
+use hotshoe_core::model::names;
 
 /// The Deployment and the NetworkPolicy, but for what differs between installations.
 const HOST: &str = include_str!("../../../../deploy/host.yaml.j2");
@@ -24,6 +25,8 @@ const IMAGE: &str = concat!("hotshoe:", env!("CARGO_PKG_VERSION"));
 const PLUGINS: &str = "/plugins";
 /// Where the ports of the template are open.
 const LISTEN: [&str; 6] = ["--listen", "0.0.0.0:8080", "--probes", "0.0.0.0:8081", "--log-format", "json"];
+/// Where the webhooks are open, and the folder in which the template mounts their certificate.
+const WEBHOOKS: [&str; 4] = ["--webhooks", "0.0.0.0:9443", "--webhooks-cert-dir", "/webhooks"];
 
 /// Print everything that a cluster needs to run a host: its namespace, accounts, rights and Deployment
 #[derive(clap::Args, Debug)]
@@ -47,6 +50,9 @@ pub struct Args {
     /// A variable in the environment of the host, for the plugins; repeat it for several
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
+    /// Serve the webhooks of `hotshoe webhooks`, with the tls.crt and tls.key of this Secret in the host's namespace
+    #[arg(long, value_name = "SECRET", value_parser = secret)]
+    webhooks_secret: Option<String>,
     #[command(flatten)]
     rights: rbac::Options,
     /// More options of `hotshoe run`, after `--`
@@ -58,6 +64,12 @@ pub struct Args {
 fn image(text: &str) -> Result<String, &'static str> {
     let is_valid = !text.is_empty() && text.chars().all(|letter| letter.is_ascii_graphic());
     is_valid.then(|| text.to_owned()).ok_or("name an image, such as registry.example.com/hotshoe:1")
+}
+
+/// Checks the name of a Secret.
+fn secret(text: &str) -> Result<String, &'static str> {
+    let is_valid = names::is_subdomain(text);
+    is_valid.then(|| text.to_owned()).ok_or("a Secret's name has lower-case letters, digits, `-` and `.`")
 }
 
 /// Reads a variable of the environment.
@@ -80,6 +92,8 @@ struct Host {
     account: String,
     arguments: Vec<String>,
     env: Vec<Variable>,
+    /// The Secret with the certificate of the webhooks.
+    webhooks: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -133,6 +147,7 @@ impl Args {
             account: scalar(&self.rights.installed.host_account),
             arguments: arguments.iter().map(|argument| scalar(argument)).collect(),
             env: self.env.iter().map(Variable::new).collect(),
+            webhooks: self.webhooks_secret.as_deref().map(scalar),
         };
         host.render()
     }
@@ -145,8 +160,9 @@ impl Args {
         let watched =
             self.rights.installed.watched.iter().flat_map(|namespace| ["--namespace".to_owned(), namespace.clone()]);
         let secure = self.rights.metrics_secure.then(|| "--metrics-secure".to_owned());
+        let webhooks = self.webhooks_secret.iter().flat_map(|_| WEBHOOKS.map(str::to_owned));
         let run = ["run".to_owned()].into_iter().chain(source).chain(follow).chain(LISTEN.map(str::to_owned));
-        run.chain(watched).chain(secure).chain(self.run_options.iter().cloned()).collect()
+        run.chain(watched).chain(secure).chain(webhooks).chain(self.run_options.iter().cloned()).collect()
     }
 }
 
@@ -204,6 +220,7 @@ impl Host {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use hotshoe_operator::webhooks::configuration;
     use serde_json::{Value, json};
 
     use super::*;
@@ -238,6 +255,23 @@ mod tests {
             json!(["run", "--files-dir", "/plugins"].iter().chain(&LISTEN).collect::<Vec<_>>())
         );
         assert_eq!(container["image"], IMAGE);
+    }
+
+    #[test]
+    fn webhooks_are_served_with_the_certificate_of_the_named_secret() {
+        let deployment = deployment(&["--objects", "--webhooks-secret", "webhooks-tls"]);
+        let container = container(&deployment);
+        let arguments: Vec<String> = serde_json::from_value(container["args"].clone()).unwrap();
+        assert!(arguments.ends_with(&WEBHOOKS.map(str::to_owned)), "{arguments:?}");
+        let port = configuration::PORT;
+        let ports = container["ports"].as_array().unwrap();
+        assert!(ports.contains(&json!({ "name": "webhooks", "containerPort": port })), "{ports:?}");
+        assert!(WEBHOOKS.contains(&&*format!("0.0.0.0:{port}")));
+        let volumes = deployment["spec"]["template"]["spec"]["volumes"].as_array().unwrap();
+        assert!(
+            volumes.contains(&json!({ "name": "webhooks", "secret": { "secretName": "webhooks-tls" } })),
+            "{volumes:?}"
+        );
     }
 
     #[test]
