@@ -33,7 +33,7 @@ impl Args {
         let version = Version {
             version: env!("CARGO_PKG_VERSION"),
             commit,
-            contract: CONTRACTS.join(", "),
+            contract: CONTRACTS.join(" and "),
             platform: format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
         };
         let Version { version: number, contract, platform, .. } = &version;
