@@ -167,7 +167,7 @@ impl ManagedPlugin {
     pub(crate) fn meant<T>(&self, find: impl FnOnce(&Known<'_, Entry>) -> T) -> T {
         let (history, active) = (self.history(), self.controller.active());
         find(&Known {
-            program: if self.plugin().origin.file().is_some() { "hotshoe" } else { "kubectl hotshoe" },
+            program: "hotshoe",
             past: history.entries(),
             active: active.map(|active| active.revision.digest()),
             canary: self.controller.canary.current().map(|canary| canary.digest()),
