@@ -125,9 +125,9 @@ fn note(grant: &Grant, verb: Verb, kind: &Kind, asked: bool, given: bool) -> Str
         (_, false) if may_open => notes.push("missing: the namespace of the host is denied to plugins".to_owned()),
         (_, false) if !rules.is_empty() => notes.push("missing: Secrets are read by name only; add `names`".to_owned()),
         (_, false) => notes.push("missing: add it to spec.grants".to_owned()),
-        (false, true) if verb == Verb::Get => notes.push("not asked for; open to what a decision needs".to_owned()),
+        (false, true) if verb == Verb::Get => notes.push("not asked for; used for what a decision `needs`".to_owned()),
         // The children that a plugin no longer desires are pruned, whether it asks for the verb or not.
-        (false, true) if verb == Verb::Delete => notes.push("not asked for; open to pruning".to_owned()),
+        (false, true) if verb == Verb::Delete => notes.push("not asked for; used to prune children".to_owned()),
         (false, true) => notes.push("unused".to_owned()),
         (true, true) => {}
     }
@@ -229,14 +229,14 @@ demo    Deployment.apps                 list    yes    yes
 demo    Deployment.apps                 watch   yes    yes
 demo    Deployment.apps                 create  yes    yes
 demo    Deployment.apps                 update  no     yes    unused
-demo    Deployment.apps                 delete  no     yes    not asked for; open to pruning
+demo    Deployment.apps                 delete  no     yes    not asked for; used to prune children
 demo    Pod                             get     yes    no     missing: add it to spec.grants
 demo    Pod                             list    yes    no     missing: add it to spec.grants
 demo    Pod                             watch   yes    no     missing: add it to spec.grants
 demo    Secret                          get     yes    no     missing: Secrets are read by name only; add `names`
 demo    Secret                          list    yes    no     missing: Secrets are read by name only; add `names`
 demo    Secret                          watch   yes    no     missing: add it to spec.grants
-demo    ConfigMap                       get     no     yes    not asked for; open to what a decision needs; in namespaces a, b; named x
+demo    ConfigMap                       get     no     yes    not asked for; used for what a decision `needs`; in namespaces a, b; named x
 demo    Role.rbac.authorization.k8s.io  create  no     no     never: this kind is denied to plugins
 ";
         assert_eq!(text, expected);

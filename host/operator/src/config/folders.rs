@@ -85,10 +85,10 @@ pub fn only_plugin(here: &Path) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// Returns a message that names the plugins beside a folder that is no plugin.
+/// Returns a message that names the plugins beside a folder that is no plugin, or those in `plugins` beside it.
 pub fn beside(missing: &Path) -> String {
     let dir = missing.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let found = plugins_in(dir);
+    let found = [plugins_in(dir), plugins_in(&dir.join(PLUGINS))].concat();
     match found.is_empty() {
         true => format!("name a plugin's folder or its {}", PLUGIN_FILE),
         false => format!("there are {}", listed(&found)),
@@ -194,8 +194,10 @@ mod tests {
     #[test]
     fn for_a_folder_that_is_no_plugin_the_plugins_beside_it_are_named() {
         let dir = place(&["redis", "nginx"]);
-        let found = beside(&dir.path().join("plugins/ngnix"));
-        assert!(found.starts_with("there are ") && found.contains("plugins/nginx, "), "{found}");
-        assert!(beside(&dir.path().join("a")).contains("name a plugin's folder"));
+        for missing in ["plugins/ngnix", "nginx"] {
+            let found = beside(&dir.path().join(missing));
+            assert!(found.starts_with("there are ") && found.contains("plugins/nginx, "), "{found}");
+        }
+        assert!(beside(&dir.path().join("plugins/redis/a")).contains("name a plugin's folder"));
     }
 }

@@ -148,7 +148,7 @@ fn with_cases(folder: &Folder, config: &PluginConfig, made: Vec<u8>) -> anyhow::
     if left_out.is_empty() {
         return Ok((all, cases.len()));
     }
-    terminal::note(warning(&left_out, cases.len()));
+    terminal::note(warning(&folder.dir, &left_out, cases.len()));
     cases.retain(|case| left_out.iter().all(|left_out| left_out.name != case.name));
     Ok((component(made, &cases, &folder.limits)?, cases.len()))
 }
@@ -159,7 +159,7 @@ struct LeftOut {
     why: String,
 }
 
-fn warning(left_out: &[LeftOut], all: usize) -> String {
+fn warning(plugin: &Path, left_out: &[LeftOut], all: usize) -> String {
     let line = |LeftOut { name, why }: &LeftOut| format!("\n  - {name}: {}", why.lines().next().unwrap_or_default());
     let named: String = left_out.iter().take(MAX_NAMED_CASES).map(line).collect();
     let more = match left_out.len().saturating_sub(MAX_NAMED_CASES) {
@@ -167,9 +167,10 @@ fn warning(left_out: &[LeftOut], all: usize) -> String {
         more => format!("\n  - and {more} more"),
     };
     format!(
-        "warning: {} of {all} cases do not pass, so the component does not carry them; `hotshoe test` shows why, and \
-         `hotshoe test --accept` writes down what the plugin answers now{named}{more}",
-        left_out.len()
+        "warning: {} of {all} cases do not pass, so the component does not carry them; `hotshoe test {plugin}` shows \
+         why, and with --accept writes down what the plugin answers now{named}{more}",
+        left_out.len(),
+        plugin = shown(plugin).display()
     )
 }
 
@@ -202,10 +203,11 @@ mod tests {
     fn a_warning_names_the_first_failing_cases_with_their_reasons_and_counts_the_others() {
         let case = |number| LeftOut { name: format!("case {number}"), why: "it expects nothing yet\nmore".to_owned() };
         let left_out: Vec<LeftOut> = (0..MAX_NAMED_CASES + 3).map(case).collect();
-        let all = warning(&left_out, 16);
+        let warning = |left_out| warning(Path::new("plugins/demo"), left_out, 16);
+        let all = warning(&left_out);
         assert!(all.contains("7 of 16 cases") && all.contains("- case 3: it expects nothing yet\n"), "{all}");
-        assert!(all.ends_with("\n  - and 3 more"), "{all}");
-        let one = warning(&left_out[..1], 16);
+        assert!(all.contains("`hotshoe test plugins/demo`") && all.ends_with("\n  - and 3 more"), "{all}");
+        let one = warning(&left_out[..1]);
         assert!(one.contains("1 of 16 cases") && one.ends_with("- case 0: it expects nothing yet"), "{one}");
     }
 }
