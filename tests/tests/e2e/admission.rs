@@ -6,8 +6,10 @@ use hotshoe_tests::faulty::{another, fault, scene_with_faults, until_digest};
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::host::program;
 use hotshoe_tests::kinds::{CONFIG_MAP, FAULT, VALIDATING_WEBHOOK};
-use hotshoe_tests::kube::documents;
+use hotshoe_tests::kube::{Refused, documents};
 use hotshoe_tests::{Host, Scene, run};
+use http::{Request, StatusCode};
+use kube::client::Body;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -79,6 +81,21 @@ impl Asked {
         warned.unwrap_or_else(|refused| panic!("the dry run is refused: {}", refused.message))
     }
 
+    /// Creates parents with this fault until one is refused, which may take some: a decision that takes long admits.
+    async fn refused(&self, asked: &str) -> Refused {
+        let scene = &self.scene;
+        scene
+            .until("it is refused", async || match scene.try_create(fault("bad", asked)).await {
+                Err(refused) if refused.code != 409 => Ok(refused),
+                _ => {
+                    scene.delete(&FAULT, "bad").await;
+                    scene.gone(&FAULT, "bad").await;
+                    Err("it was stored".to_owned())
+                }
+            })
+            .await
+    }
+
     fn parent(&self, name: &str, asked: &str) -> Value {
         let mut parent = fault(name, asked);
         parent["metadata"]["namespace"] = self.scene.namespace.clone().into();
@@ -90,11 +107,12 @@ impl Asked {
     }
 }
 
-/// Puts a new certificate of 127.0.0.1 into a folder.
-fn renew(folder: &TempDir) {
+/// Puts a new certificate of 127.0.0.1 into a folder, and returns it.
+fn renew(folder: &TempDir) -> Vec<u8> {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
     std::fs::write(folder.path().join("tls.key"), made.signing_key.serialize_pem()).expect("a key");
     std::fs::write(folder.path().join("tls.crt"), made.cert.pem()).expect("a certificate");
+    made.cert.der().to_vec()
 }
 
 #[test]
@@ -102,21 +120,26 @@ fn a_parent_that_the_plugin_rejects_or_whose_children_are_denied_is_not_stored()
     run(async {
         let asked = Asked::in_force("admission-enforce", "Enforce").await;
         let scene = &asked.scene;
-        let rejected = scene.try_create(fault("bad", "reject")).await.expect_err("it is refused");
+        let rejected = asked.refused("reject").await;
         assert_eq!(rejected.code, 422, "{rejected:?}");
         assert!(rejected.message.contains("spec.fault: no plugin can serve this"), "{rejected:?}");
-        let denied = scene.try_create(fault("bad", "not granted")).await.expect_err("it is refused");
+        let denied = asked.refused("not granted").await;
         assert!(denied.message.contains("Secret"), "{denied:?}");
-        assert!(scene.find(&FAULT, "bad").await.is_none());
+        let good = scene.create(fault("good", "")).await;
+        assert_eq!(good["metadata"]["name"], "good");
+        let patch = json!({ "spec": { "fault": "reject" } });
+        scene
+            .until("the edit is refused", async || {
+                match scene.admin.merge(&FAULT, &scene.namespace, "good", &patch).await {
+                    Err(refused) if refused.message.contains("spec.fault") => Ok(()),
+                    other => Err(format!("{other:?}")),
+                }
+            })
+            .await;
         // What may pass without a change of the object is admitted.
         for (name, passing) in [("trap", "trap"), ("other", "other"), ("slow", "loop")] {
             scene.create(fault(name, passing)).await;
         }
-        let good = scene.create(fault("good", "")).await;
-        assert_eq!(good["metadata"]["name"], "good");
-        let patch = json!({ "spec": { "fault": "reject" } });
-        let edited = scene.admin.merge(&FAULT, &scene.namespace, "good", &patch).await;
-        assert!(edited.is_err_and(|refused| refused.message.contains("spec.fault")));
         asked.end().await;
     });
 }
@@ -131,12 +154,11 @@ fn a_stored_parent_that_would_be_refused_today_can_be_labelled_and_deleted() {
         scene.until_condition_of(&FAULT, "bad", "Reconciled", "False", "Rejected").await;
         asked.folder.edit("admission: Off", "admission: Enforce");
         scene
-            .until("new ones are refused", async || match scene.try_create(fault("worse", "reject")).await {
-                Err(_) => Ok(()),
-                Ok(_) => {
-                    scene.delete(&FAULT, "worse").await;
-                    scene.gone(&FAULT, "worse").await;
-                    Err("it was stored".to_owned())
+            .until("it is in force", async || {
+                let patch = json!({ "spec": { "fault": "not granted" } });
+                match scene.admin.merge(&FAULT, &scene.namespace, "bad", &patch).await {
+                    Err(refused) if refused.code == 422 => Ok(()),
+                    other => Err(format!("{other:?}")),
                 }
             })
             .await;
@@ -156,8 +178,15 @@ fn a_dry_run_names_what_would_be_written_and_no_value() {
         assert!(asked.scene.find(&CONFIG_MAP, "dry").await.is_none());
         let slow = asked.dry_run("loop").await.join("\n");
         assert!(slow.contains("did not decide within 100ms"), "{slow}");
-        let refused = asked.scene.admin.warnings_of(&asked.parent("dry", "reject")).await;
-        assert!(refused.is_err_and(|refused| refused.code == 422), "it says what a creation would say");
+        let scene = &asked.scene;
+        scene
+            .until("a dry run is refused as a creation is", async || {
+                match scene.admin.warnings_of(&asked.parent("dry", "reject")).await {
+                    Err(refused) if refused.code == 422 => Ok(()),
+                    other => Err(format!("{other:?}")),
+                }
+            })
+            .await;
         asked.end().await;
     });
 }
@@ -188,8 +217,7 @@ fn while_components_are_swapped_no_parent_is_refused_for_it() {
             }
             until_digest(&asked.host, &component).await;
         }
-        let refused = scene.try_create(fault("bad", "reject")).await.expect_err("the last one decides");
-        assert_eq!(refused.code, 422, "{refused:?}");
+        assert_eq!(asked.refused("reject").await.code, 422, "the last one decides");
         asked.end().await;
     });
 }
@@ -228,10 +256,20 @@ fn while_the_host_is_away_parents_are_admitted_unless_the_administrator_says_fai
 fn another_certificate_is_used_without_a_restart() {
     run(async {
         let asked = Asked::in_force("admission-certificate", "Enforce").await;
-        renew(&asked.certificate);
-        asked.host.until_logged(&["INFO", "the new certificate", "is used"]).await;
-        // The API server trusts the authority of the registration alone, which is still the old one.
-        asked.scene.create(fault("unasked", "reject")).await;
+        let renewed = renew(&asked.certificate);
+        // The API server keeps the connections that it has, so another client looks at the certificate.
+        let mut config = kube::Config::new(asked.host.webhooks().expect("a URL").parse().expect("a URL"));
+        config.root_cert = Some(vec![renewed]);
+        let client = kube::Client::try_from(config).expect("a client");
+        asked
+            .host
+            .until("the new certificate is used", async || {
+                let request = Request::post("/validate/faulty").body(Body::from(b"{}".to_vec())).expect("a request");
+                let answer = client.send(request).await.map_err(|error| format!("{error:?}"))?;
+                assert_eq!(answer.status(), StatusCode::BAD_REQUEST, "it is no review");
+                Ok(())
+            })
+            .await;
         asked.register(&[]).await;
         asked.until_asked().await;
         asked.end().await;

@@ -27,25 +27,18 @@ const BUDGET_KIB: u32 = 32 << 10;
 /// How long a review may take to arrive. An API server sends it at once.
 const RECEIVE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How many plugins are called for reviews at once, so that reviews leave time for reconciles.
-const MAX_DECISIONS: usize = 8;
-/// How long a review may wait for others.
-const MAX_WAIT: Duration = Duration::from_millis(100);
-
 /// What answers reviews.
 pub(super) struct Webhooks {
     fleet: Arc<Fleet>,
     /// The host's thread, where plugins are called.
     host: Handle,
     budget: Semaphore,
-    decisions: Semaphore,
 }
 
 impl Webhooks {
     /// Creates a server for the plugins of a host, whose tasks run on the thread of this handle.
     pub(super) fn new(fleet: Arc<Fleet>, host: Handle) -> Arc<Self> {
-        let (budget, decisions) = (Semaphore::new(BUDGET_KIB as usize), Semaphore::new(MAX_DECISIONS));
-        Arc::new(Self { fleet, host, budget, decisions })
+        Arc::new(Self { fleet, host, budget: Semaphore::new(BUDGET_KIB as usize) })
     }
 
     /// Reads a body, and occupies memory for it until the permit is dropped.
@@ -97,11 +90,7 @@ impl Webhooks {
                 "this host has no plugin {name}; delete its ValidatingWebhookConfiguration, or run the plugin"
             ));
         };
-        let Ok(Ok(_permit)) = tokio::time::timeout(MAX_WAIT, self.decisions.acquire()).await else {
-            return Verdict::warn(format!("{name} was not asked, because too many requests wait for an answer"));
-        };
-        let controller = plugin.controller.clone();
-        let decided = self.host.spawn(async move { admission::review(&controller, &request).await }).await;
+        let decided = self.host.spawn(admission::review(plugin.controller.clone(), request)).await;
         decided.unwrap_or_else(|_| Verdict::warn(format!("the host failed while it asked {name}")))
     }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, RwLock};
+use tokio::sync::Semaphore;
 
 use crate::api::status::{Deleting, Stalled};
 use crate::reconcile::active_revision::ActiveRevision;
@@ -38,6 +39,9 @@ use hotshoe_core::model::kind::{Key, Kind, Namespace};
 use hotshoe_core::model::limits::{EVENTS_AT_ONCE, EVENTS_PER_SECOND};
 use hotshoe_core::model::object::Object;
 use hotshoe_sandbox::revision::Revision;
+
+/// How many proposed parents of a plugin are decided about at once, so that they leave time for reconciles.
+const REVIEWS: usize = 4;
 
 /// The share of a plugin's parents that this host reconciles.
 pub struct HostShare {
@@ -98,6 +102,8 @@ pub struct Controller {
     pub relabelled: AtomicU64,
     states: Mutex<HashMap<Key, ParentState>>,
     survey: Remembered<Survey>,
+    /// The places of proposed parents that are being decided about.
+    pub reviews: Arc<Semaphore>,
     /// Objects that may no longer be parents, until it is known that nothing written for them is left.
     deselected: Mutex<HashSet<Key>>,
 }
@@ -137,6 +143,7 @@ impl Controller {
             relabelled: AtomicU64::new(0),
             states: Mutex::default(),
             survey: Remembered::default(),
+            reviews: Arc::new(Semaphore::new(REVIEWS)),
             deselected: Mutex::default(),
         }
     }

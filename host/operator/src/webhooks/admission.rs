@@ -23,11 +23,25 @@ use hotshoe_core::model::object::Object;
 const DECISION_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Returns whether a proposed parent is admitted.
-pub async fn review(controller: &Controller, request: &Request) -> Verdict {
-    match tokio::time::timeout(DECISION_TIMEOUT, decide(controller, request)).await {
-        Ok(verdict) => verdict,
-        Err(_) => Verdict::warn(format!("{} did not decide within {DECISION_TIMEOUT:?}", controller.name)),
+pub async fn review(controller: Arc<Controller>, request: Request) -> Verdict {
+    let name = controller.name.clone();
+    match tokio::time::timeout(DECISION_TIMEOUT, in_turn(controller, request)).await {
+        Ok(Some(verdict)) => verdict,
+        Ok(None) => Verdict::warn(format!("the host failed while it asked {name}")),
+        Err(_) => Verdict::warn(format!("{name} did not decide within {DECISION_TIMEOUT:?}")),
     }
+}
+
+/// Decides when fewer reviews of the plugin are being decided. A review that is no longer waited for keeps its place
+/// until its call has ended: otherwise the objects of one user could occupy the plugin with slow calls.
+async fn in_turn(controller: Arc<Controller>, request: Request) -> Option<Verdict> {
+    let place = controller.reviews.clone().acquire_owned().await.ok()?;
+    let deciding = tokio::spawn(async move {
+        let verdict = decide(&controller, &request).await;
+        drop(place);
+        verdict
+    });
+    deciding.await.ok()
 }
 
 async fn decide(controller: &Controller, request: &Request) -> Verdict {
