@@ -1,6 +1,7 @@
 //! The webhook by which the API server asks a host before it stores a parent.
 
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hotshoe_tests::faulty::{another, fault, scene_with_faults, until_digest};
 use hotshoe_tests::guests::Folder;
@@ -153,9 +154,12 @@ fn a_stored_parent_that_would_be_refused_today_can_be_labelled_and_deleted() {
         scene.create(fault("bad", "reject")).await;
         scene.until_condition_of(&FAULT, "bad", "Reconciled", "False", "Rejected").await;
         asked.folder.edit("admission: Off", "admission: Enforce");
+        // Each attempt changes what the plugin is shown.
+        let attempts = AtomicUsize::new(0);
         scene
             .until("it is in force", async || {
-                let patch = json!({ "spec": { "fault": "not granted" } });
+                let is_odd = attempts.fetch_add(1, Ordering::Relaxed) % 2 == 1;
+                let patch = json!({ "spec": { "fault": if is_odd { "reject" } else { "not granted" } } });
                 match scene.admin.merge(&FAULT, &scene.namespace, "bad", &patch).await {
                     Err(refused) if refused.code == 422 => Ok(()),
                     other => Err(format!("{other:?}")),

@@ -30,7 +30,7 @@ const CRATES: [(&str, &[&str]); 8] = [
 const PROGRAM_LAYERS: [(&str, &[&str]); 2] = [("cli", &["server"]), ("server", &[])];
 
 /// The folders of `host/operator/src`, likewise.
-const OPERATOR_LAYERS: [(&str, &[&str]); 7] = [
+const OPERATOR_LAYERS: [(&str, &[&str]); 8] = [
     ("fleet", &["rollout", "reconcile", "api", "config"]),
     ("rollout", &["shadow", "reconcile", "api", "config", "telemetry"]),
     ("webhooks", &["shadow", "reconcile", "api", "config"]),

@@ -19,8 +19,8 @@ const MAX_FILE_SIZE: Size = Size(1 << 20);
 /// Print what makes the API server ask the host before it stores a parent of these plugins
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    hotshoe webhooks plugins/backup --cert-manager hotshoe-system/webhooks | kubectl apply -f -\n  \
-    hotshoe webhooks plugins/backup --url https://192.0.2.1:9443 --ca-file ca.crt\n\n\
+    hotshoe webhooks plugins/a --cert-manager system/webhooks | kubectl apply -f -\n  \
+    hotshoe webhooks plugins/a --url https://192.0.2.1:9443 --ca-file ca.crt\n\n\
     The host serves them with --webhooks and --webhooks-cert-dir. What it answers is said in plugin.yaml by \
     spec.admission: Warn or Enforce. To switch it off: kubectl delete validatingwebhookconfiguration hotshoe-NAME.")]
 pub struct Args {

@@ -1,10 +1,14 @@
 //! The contract, embedded in the binary for new projects and for the tools of other languages.
 
-/// The files of `wit/`: their names and texts.
-pub(super) const FILES: [(&str, &str); 5] = [
-    ("0.2.0/conversion.wit", include_str!("../../../../wit/0.2.0/conversion.wit")),
+/// The files in `wit/` itself, of the contract without its optional interfaces: their names and texts. Components in
+/// Python and JavaScript have no more.
+pub(super) const BASE: [(&str, &str); 4] = [
     ("log.wit", include_str!("../../../../wit/log.wit")),
     ("reconciler.wit", include_str!("../../../../wit/reconciler.wit")),
     ("types.wit", include_str!("../../../../wit/types.wit")),
     ("world.wit", include_str!("../../../../wit/world.wit")),
 ];
+
+/// The file of the optional interface for conversion.
+pub(super) const CONVERSION: (&str, &str) =
+    ("0.2.0/conversion.wit", include_str!("../../../../wit/0.2.0/conversion.wit"));

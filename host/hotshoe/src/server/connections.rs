@@ -143,9 +143,20 @@ mod tests {
 
     #[tokio::test]
     async fn headers_that_never_end_are_not_waited_for() {
-        let server = server(Bounds { headers: Duration::from_millis(20), ..PATIENT }).await;
+        let short = Duration::from_millis(20);
+        let server = server(Bounds { handshake: short, headers: short, ..PATIENT }).await;
         for text in [UNFINISHED, ""] {
             assert!(!answer(sent(server, text).await).await.contains("200"));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_kept_for_more_requests_only_where_that_is_wanted() {
+        for (keep_alive, answers) in [(false, 1), (true, 2)] {
+            let headers = Duration::from_millis(200);
+            let server = server(Bounds { headers, keep_alive, ..PATIENT }).await;
+            let said = answer(sent(server, &REQUEST.repeat(2)).await).await;
+            assert_eq!(said.matches("HTTP/1.1 200").count(), answers, "{said}");
         }
     }
 

@@ -52,7 +52,9 @@ impl Scheme {
             Self::Http => {
                 "it speaks TLS to a port that serves plain HTTP: have it use http://, or serve the metrics over TLS with --metrics-secure"
             }
-            Self::Https => "it speaks plain HTTP to a port that serves TLS (--metrics-secure): have it use https://",
+            Self::Https => {
+                "it speaks plain HTTP to a port that serves TLS (--metrics-secure, --webhooks): have it use https://"
+            }
         }
     }
 }

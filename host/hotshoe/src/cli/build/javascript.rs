@@ -73,10 +73,10 @@ fn major(version: &str) -> Option<u32> {
 fn install_tools(root: &Path) -> anyhow::Result<PathBuf> {
     let tools = root.join(TOOLS.folder);
     let cannot_write = || format!("cannot write {}", shown(&tools).display());
-    fs::create_dir_all(tools.join("wit/0.2.0")).with_context(cannot_write)?;
+    fs::create_dir_all(tools.join("wit")).with_context(cannot_write)?;
     let lock = File::create(tools.join("lock")).with_context(cannot_write)?;
     lock.lock().with_context(cannot_write)?;
-    let contract = wit::FILES.map(|(name, text)| (tools.join("wit").join(name), text));
+    let contract = wit::BASE.map(|(name, text)| (tools.join("wit").join(name), text));
     for (path, text) in FILES.map(|(name, text)| (tools.join(name), text)).into_iter().chain(contract) {
         if fs::read_to_string(&path).is_ok_and(|there| there == text) {
             continue;

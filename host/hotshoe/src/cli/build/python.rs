@@ -143,7 +143,7 @@ struct Staged {
 impl Staged {
     /// Returns a text that changes whenever any input of the component does.
     fn inputs(&self) -> String {
-        let contract = wit::FILES.map(|(_, text)| text).concat();
+        let contract = wit::BASE.map(|(_, text)| text).concat();
         let contract = Digest::of(contract.as_bytes());
         let requires = self.requires.join("\n");
         format!("{COMPONENTIZE_PY}\n{contract}\n{}\n{requires}\n{}\n", entry(&self.module), self.digest)
@@ -168,7 +168,7 @@ impl Work {
     fn of(folder: &Folder) -> anyhow::Result<Self> {
         let dir = folder.root().join(WORK).join(&folder.name);
         let cannot_write = || format!("cannot write {}", dir.display());
-        fs::create_dir_all(dir.join("wit/0.2.0")).with_context(cannot_write)?;
+        fs::create_dir_all(dir.join("wit")).with_context(cannot_write)?;
         fs::create_dir_all(dir.join("entry")).with_context(cannot_write)?;
         let lock = File::create(dir.join("lock")).with_context(cannot_write)?;
         lock.lock().with_context(cannot_write)?;
@@ -222,7 +222,7 @@ impl Work {
 
     /// Makes the component by componentize-py, without WASI.
     fn componentize(&self, tools: &Path, module: &str, component: &Path) -> anyhow::Result<()> {
-        for (name, text) in wit::FILES {
+        for (name, text) in wit::BASE {
             self.write(&format!("wit/{name}"), text)?;
         }
         self.write(&format!("entry/{ENTRY}.py"), &entry(module))?;
