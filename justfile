@@ -132,7 +132,7 @@ undeploy *arguments:
 check: (_stages "fmt-check" "test-core" "fuzz-short" "test-logic" "test-logic-js" "test-logic-python" "lint")
 
 # Everything that CI runs
-test: (_stages "fmt-check" "test-core" "fuzz-short" "test-logic" "test-logic-js" "test-logic-python" "apply-types-check" "lint" "docs" "build" "recipes-check" "crds-check" "test-plugin" "control-plane" "test-e2e" "test-unit" "demo")
+test: (_stages "fmt-check" "test-core" "fuzz-short" "test-logic" "test-logic-js" "test-logic-python" "apply-types-check" "lint" "docs" "build" "recipes-check" "test-unit" "crds-check" "test-plugin" "control-plane" "test-e2e" "demo")
 
 # The pure half of the host: what a plugin may do and what must be written, in seconds
 test-core *arguments: _toolchain
