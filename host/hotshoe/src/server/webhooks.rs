@@ -77,9 +77,9 @@ async fn validate(
         Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
     };
     drop(review);
-    let uid = request.uid.clone();
+    let subject = request.subject();
     let verdict = webhooks.verdict(&plugin, request).await;
-    ([(header::CONTENT_TYPE, "application/json")], verdict.into_json(&uid)).into_response()
+    ([(header::CONTENT_TYPE, "application/json")], verdict.into_json(&subject)).into_response()
 }
 
 impl Webhooks {

@@ -49,9 +49,12 @@ struct Review {
 #[serde(rename_all = "camelCase")]
 pub struct Request {
     /// Identifies the request in the response.
-    pub uid: String,
+    uid: String,
     /// The kind of the objects below.
     kind: GroupVersionKind,
+    /// The name of the object; empty if the API server makes one.
+    #[serde(default)]
+    name: String,
     /// The object as it would be stored; absent for a deletion.
     pub object: Option<Box<RawValue>>,
     /// The object that is stored; absent for a creation.
@@ -61,7 +64,7 @@ pub struct Request {
     pub dry_run: bool,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 struct GroupVersionKind {
     group: String,
     version: String,
@@ -81,11 +84,26 @@ impl Request {
         request.ok_or(NoReview::Empty)
     }
 
+    /// Returns what a response is about.
+    pub fn subject(&self) -> Subject {
+        let GroupVersionKind { group, kind, .. } = self.kind.clone();
+        Subject { uid: self.uid.clone(), name: self.name.clone(), group, kind }
+    }
+
     /// Returns the kind of the object.
     pub fn kind(&self) -> Kind {
         let GroupVersionKind { group, version, kind } = &self.kind;
         Kind::new(group, version, kind)
     }
+}
+
+/// What a response is about.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    uid: String,
+    name: String,
+    group: String,
+    kind: String,
 }
 
 /// Why an object is refused.
@@ -114,12 +132,12 @@ impl Verdict {
         Self { refusal: None, warnings: vec![warning.into()] }
     }
 
-    /// Returns the review that answers the request of this uid, as JSON.
-    pub fn into_json(self, uid: &str) -> Vec<u8> {
+    /// Returns the review that answers a request, as JSON.
+    pub fn into_json(self, subject: &Subject) -> Vec<u8> {
         let response = Response {
-            uid,
+            uid: &subject.uid,
             allowed: self.refusal.is_none(),
-            status: self.refusal.map(Status::of),
+            status: self.refusal.map(|refusal| Status::of(refusal, subject)),
             warnings: limited(self.warnings),
         };
         let review = Answered { api_version: API_VERSION, kind: KIND, response };
@@ -140,23 +158,26 @@ struct Response<'a> {
     uid: &'a str,
     allowed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<Status>,
+    status: Option<Status<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
 }
 
 /// The part of `metav1.Status` that clients show.
 #[derive(Serialize)]
-struct Status {
+struct Status<'a> {
     status: &'static str,
     code: u16,
     reason: &'static str,
     message: String,
-    details: Details,
+    details: Details<'a>,
 }
 
 #[derive(Serialize)]
-struct Details {
+struct Details<'a> {
+    name: &'a str,
+    group: &'a str,
+    kind: &'a str,
     causes: Vec<Cause>,
 }
 
@@ -168,15 +189,16 @@ struct Cause {
     field: Option<String>,
 }
 
-impl Status {
-    fn of(refusal: Refusal) -> Self {
+impl<'a> Status<'a> {
+    fn of(refusal: Refusal, subject: &'a Subject) -> Self {
         let Refusal { reason, message, field } = refusal;
         let cause = Cause { reason, message: message.clone(), field: field.clone() };
         let message = match field {
             Some(field) => format!("{field}: {message}"),
             None => message,
         };
-        let details = Details { causes: vec![cause] };
+        let Subject { name, group, kind, .. } = subject;
+        let details = Details { name, group, kind, causes: vec![cause] };
         Self { status: "Failure", code: UNPROCESSABLE, reason: "Invalid", message, details }
     }
 }
@@ -211,7 +233,8 @@ mod tests {
     }
 
     fn answer(verdict: Verdict) -> Value {
-        serde_json::from_slice(&verdict.into_json("u1")).unwrap()
+        let [uid, name, group, kind] = ["u1", "web", "g.example.com", "Thing"].map(str::to_owned);
+        serde_json::from_slice(&verdict.into_json(&Subject { uid, name, group, kind })).unwrap()
     }
 
     #[test]
@@ -221,7 +244,7 @@ mod tests {
         let request =
             json!({ "uid": "u1", "kind": kind, "object": object, "oldObject": null, "dryRun": true, "userInfo": {} });
         let request = Request::read(&review(&request)).unwrap();
-        assert_eq!((&*request.uid, request.dry_run), ("u1", true));
+        assert_eq!((&*request.subject().uid, request.dry_run), ("u1", true));
         assert_eq!(request.kind(), Kind::new("g.example.com", "v1", "Thing"));
         assert_eq!(request.object.unwrap().get(), r#"{"spec":{"size":1}}"#);
         assert!(request.old_object.is_none());
@@ -248,8 +271,10 @@ mod tests {
         assert_eq!((&response["uid"], &response["allowed"]), (&json!("u1"), &json!(false)));
         let status = &response["status"];
         assert_eq!((&status["code"], &status["message"]), (&json!(422), &json!("spec.size: it is 0; give 1")));
+        let details = &status["details"];
+        assert_eq!((&details["kind"], &details["name"]), (&json!("Thing"), &json!("web")), "as kubectl prints it");
         let cause = json!({ "reason": "Rejected", "message": "it is 0; give 1", "field": "spec.size" });
-        assert_eq!(status["details"]["causes"], json!([cause]));
+        assert_eq!(details["causes"], json!([cause]));
     }
 
     #[test]
