@@ -95,7 +95,7 @@ async fn ask(controller: &Controller, active: &ActiveRevision, proposed: Object,
     };
     match answer {
         Err(error) => Verdict { refusal: refusal(&error, tainted), warnings: Vec::new() },
-        // Whoever may edit the parent need not be allowed to read the Secrets that the plugin was shown.
+        // A user who may edit the parent need not be allowed to read the Secrets that the plugin was shown.
         Ok(_) if tainted || !is_dry_run => Verdict::default(),
         Ok((decision, _)) => {
             let desired = decision.desired.unwrap_or_default();
