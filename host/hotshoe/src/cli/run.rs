@@ -124,7 +124,7 @@ pub struct Args {
     webhooks: Option<SocketAddr>,
     /// The folder with tls.crt and tls.key for --webhooks, such as a mounted Secret of cert-manager, read again when
     /// they change
-    #[arg(long, env = "HOTSHOE_WEBHOOKS_CERT_DIR", value_name = "DIR")]
+    #[arg(long, env = "HOTSHOE_WEBHOOKS_CERT_DIR", value_name = "DIR", requires = "webhooks")]
     webhooks_cert_dir: Option<PathBuf>,
     /// The socket on which an administrator's commands reach this host, in a directory that is closed to other users
     /// [default: named after the port, in $XDG_RUNTIME_DIR/hotshoe, or else in the cache directory]
