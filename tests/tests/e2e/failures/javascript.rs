@@ -1,6 +1,8 @@
 //! Errors of a plugin in JavaScript: condition and Event report them with their line.
 
-use std::process::Command;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 
 use hotshoe_tests::faulty::fault;
 use hotshoe_tests::host::{Host, program};
@@ -73,14 +75,40 @@ fn the_console_is_the_log_of_the_host() {
 }
 
 #[test]
-fn a_build_of_the_same_source_makes_the_same_component() {
+fn builds_of_the_same_source_make_the_same_component_also_at_the_same_time() {
+    let folder = copy_of_fixture();
     let out = tempfile::TempDir::new().expect("a folder");
-    let build = || {
+    let build = |number: usize| {
+        let to = out.path().join(format!("{number}.wasm"));
         let mut command = Command::new(program());
-        command.arg("build").arg(repository("tests/fixtures/faulty-js")).arg("--out").arg(out.path().join("a.wasm"));
-        let output = command.output().expect("the program runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        std::fs::read(out.path().join("a.wasm")).expect("it is built")
+        command.arg("build").arg(&folder).arg("--out").arg(&to).stderr(Stdio::piped());
+        (command.spawn().expect("the program runs"), to)
     };
-    assert!(build() == build());
+    let built = |(child, to): (Child, PathBuf)| {
+        let output = child.wait_with_output().expect("the program ends");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        fs::read(to).expect("it is built")
+    };
+    let [first, beside] = [1, 2].map(build).map(built);
+    let later = built(build(3));
+    assert!(first == beside, "builds at the same time differ");
+    assert!(first == later, "a later build differs");
+}
+
+/// Copies the plugin to a folder where nothing has been built, as deep below the root of the repository as the fixture,
+/// because its packages have relative paths.
+fn copy_of_fixture() -> PathBuf {
+    let name = "built-thrice";
+    let folder = repository("target/tests").join(name);
+    for old in [folder.clone(), repository("target/guests/js").join(format!("{name}.wasm.made-of"))] {
+        let removed = if old.is_dir() { fs::remove_dir_all(&old) } else { fs::remove_file(&old) };
+        assert!(removed.is_ok() || !old.exists(), "{} cannot be removed", old.display());
+    }
+    fs::create_dir_all(&folder).expect("the folder is made");
+    for file in ["owner.js", "plugin.js", "package.json", "package-lock.json"] {
+        fs::copy(repository("tests/fixtures/faulty-js").join(file), folder.join(file)).expect("the file is copied");
+    }
+    let declared = fs::read_to_string(repository("tests/fixtures/faulty-js/plugin.yaml")).expect("plugin.yaml is there");
+    fs::write(folder.join("plugin.yaml"), declared.replace("faulty-js", name)).expect("plugin.yaml is written");
+    folder
 }

@@ -38,9 +38,14 @@ const FILES: [(&str, &str); 3] = [
 pub(super) fn componentize(folder: &Folder) -> anyhow::Result<PathBuf> {
     ensure_node()?;
     let tools = install_tools(folder.root())?;
-    install_dependencies(&folder.dir, &folder.name)?;
     let components = folder.root().join(COMPONENTS);
-    fs::create_dir_all(&components).with_context(|| format!("cannot write {}", components.display()))?;
+    let cannot_write = || format!("cannot write {}", components.display());
+    fs::create_dir_all(&components).with_context(cannot_write)?;
+    // No two components of the same modules are equal. Of concurrent builds, the later ones keep the component of the
+    // first.
+    let lock = File::create(components.join(format!("{}.lock", folder.name))).with_context(cannot_write)?;
+    lock.lock().with_context(cannot_write)?;
+    install_dependencies(&folder.dir, &folder.name)?;
     let component = components.join(format!("{}.wasm", folder.name));
     let built = Command::new("node")
         .arg(tools.join("componentize.mjs"))
