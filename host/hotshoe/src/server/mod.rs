@@ -9,7 +9,7 @@
 //! | `connections.rs` | bounds the connections to the ports |
 //! | `misdirected.rs` | answers TLS on a plain port, and plain HTTP on one with TLS |
 //! | `authorization.rs`, `certificate.rs` | who may read the metrics, and TLS, if configured |
-//! | `webhooks.rs` | the reviews of the API server |
+//! | `webhooks/` | the reviews of the API server |
 //! | `admin.rs` | the commands, which change which revision is active and show the content of objects |
 //! | `admin_socket.rs` | the socket, in a directory that only the host's user may enter |
 //! | `verb.rs` | the paths of the commands, for server and command line |

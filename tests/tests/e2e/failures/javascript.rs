@@ -108,7 +108,8 @@ fn copy_of_fixture() -> PathBuf {
     for file in ["owner.js", "plugin.js", "package.json", "package-lock.json"] {
         fs::copy(repository("tests/fixtures/faulty-js").join(file), folder.join(file)).expect("the file is copied");
     }
-    let declared = fs::read_to_string(repository("tests/fixtures/faulty-js/plugin.yaml")).expect("plugin.yaml is there");
+    let declared =
+        fs::read_to_string(repository("tests/fixtures/faulty-js/plugin.yaml")).expect("plugin.yaml is there");
     fs::write(folder.join("plugin.yaml"), declared.replace("faulty-js", name)).expect("plugin.yaml is written");
     folder
 }

@@ -1,14 +1,19 @@
-//! Serves `/validate/PLUGIN` to the API server, which asks there whether a proposed parent is admitted.
+//! Serves the webhooks, which the API server calls about parents.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `validate.rs` | `/validate/PLUGIN`: whether a proposed parent is admitted |
 //!
 //! Clients are not authenticated, as with webhooks in general, so what waits for an answer is bounded in bytes and in
-//! time. Whatever goes wrong admits the object: the next reconcile shows it.
+//! time.
+
+mod validate;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
@@ -16,15 +21,10 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use hotshoe_operator::fleet::Fleet;
-use hotshoe_operator::webhooks::admission;
-use hotshoe_operator::webhooks::review::{Request, Verdict};
 
-/// The maximum size of a review, in bytes. It has the object twice, of which the API server accepts 3 MiB from a client
-/// and stores 1.5 MiB.
-const MAX_REVIEW_BYTES: usize = 6 << 20;
-/// The memory for reviews that are received or answered at once, in KiB.
+/// The memory for bodies that are received or answered at once, in KiB.
 const BUDGET_KIB: u32 = 32 << 10;
-/// How long a review may take to arrive. An API server sends it at once.
+/// How long a body may take to arrive. An API server sends it at once.
 const RECEIVE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What answers reviews.
@@ -41,11 +41,29 @@ impl Webhooks {
         Arc::new(Self { fleet, host, budget: Semaphore::new(BUDGET_KIB as usize) })
     }
 
-    /// Reads a body, and occupies memory for it until the permit is dropped.
-    async fn receive(&self, headers: &HeaderMap, body: Body) -> Result<(Vec<u8>, SemaphorePermit<'_>), StatusCode> {
+    /// Reads a body of at most `max` bytes, and occupies memory for it until the permit is dropped.
+    ///
+    /// # Errors
+    /// When the body is larger, or takes too long.
+    async fn receive(
+        &self,
+        headers: &HeaderMap,
+        body: Body,
+        max: usize,
+    ) -> Result<(Vec<u8>, SemaphorePermit<'_>), StatusCode> {
+        let received = tokio::time::timeout(RECEIVE_TIMEOUT, self.read(headers, body, max)).await;
+        received.unwrap_or(Err(StatusCode::REQUEST_TIMEOUT))
+    }
+
+    async fn read(
+        &self,
+        headers: &HeaderMap,
+        body: Body,
+        max: usize,
+    ) -> Result<(Vec<u8>, SemaphorePermit<'_>), StatusCode> {
         let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-        let length = length.unwrap_or(MAX_REVIEW_BYTES);
-        if length > MAX_REVIEW_BYTES {
+        let length = length.unwrap_or(max);
+        if length > max {
             return Err(StatusCode::PAYLOAD_TOO_LARGE);
         }
         let kib = u32::try_from(length / 1024 + 1).map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?;
@@ -58,41 +76,17 @@ impl Webhooks {
 
 /// Returns the routes of the webhooks.
 pub(super) fn routes(webhooks: Arc<Webhooks>) -> Router {
-    Router::new().route("/validate/{plugin}", post(validate)).with_state(webhooks)
+    Router::new().route("/validate/{plugin}", post(validate::validate)).with_state(webhooks)
 }
 
-async fn validate(
-    State(webhooks): State<Arc<Webhooks>>,
-    Path(plugin): Path<String>,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
-    let received = tokio::time::timeout(RECEIVE_TIMEOUT, webhooks.receive(&headers, body)).await;
-    let (review, _permit) = match received.unwrap_or(Err(StatusCode::REQUEST_TIMEOUT)) {
-        Ok(received) => received,
-        Err(status) => return status.into_response(),
-    };
-    let request = match Request::read(&review) {
-        Ok(request) => request,
-        Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
-    };
-    drop(review);
-    let subject = request.subject();
-    let verdict = webhooks.verdict(&plugin, request).await;
-    ([(header::CONTENT_TYPE, "application/json")], verdict.into_json(&subject)).into_response()
+/// Returns the answer to what is no review.
+fn bad_request(error: impl std::fmt::Display) -> Response {
+    (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response()
 }
 
-impl Webhooks {
-    async fn verdict(&self, name: &str, request: Request) -> Verdict {
-        // The configuration of a plugin that was removed must not keep its objects from being changed.
-        let Ok(plugin) = self.fleet.find(name) else {
-            return Verdict::warn(format!(
-                "this host has no plugin {name}; delete its ValidatingWebhookConfiguration, or run the plugin"
-            ));
-        };
-        let decided = self.host.spawn(admission::review(plugin.controller.clone(), request)).await;
-        decided.unwrap_or_else(|_| Verdict::warn(format!("the host failed while it asked {name}")))
-    }
+/// Returns a review as the answer.
+fn json(review: Vec<u8>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], review).into_response()
 }
 
 #[cfg(test)]
@@ -103,6 +97,7 @@ mod tests {
     use serde_json::{Value, json};
     use tower::ServiceExt;
 
+    use super::validate::MAX_REVIEW_BYTES;
     use super::*;
 
     async fn answer(body: Body, length: Option<usize>) -> (StatusCode, Vec<u8>) {
