@@ -132,7 +132,7 @@ impl Ports {
         if let Some((listener, folder)) = self.webhooks {
             tracing::info!("serving webhooks at https://{}", listener.local_addr()?);
             let tls = certificate::acceptor(Some(&folder))?;
-            let routes = webhooks::routes(Webhooks::new(about.fleet.clone(), host));
+            let routes = webhooks::routes(Webhooks::new(about.fleet.clone(), about.metrics.clone(), host));
             services.push(Service { bounds: WEBHOOKS, ..Service::of(listener, Some(tls), routes)? });
         }
         let mut routes = public::metrics(about);

@@ -15,6 +15,7 @@ use prometheus_client::registry::Registry;
 
 use crate::telemetry::by_revision::{End, RevisionMetrics};
 use crate::telemetry::swap_timer::Stopwatch;
+use crate::telemetry::webhook_metrics::WebhookMetrics;
 use hotshoe_cluster::rate_limit::Delays;
 use hotshoe_core::check::memory_share::{Account, PARTS};
 use hotshoe_core::flow::circuit::State;
@@ -112,6 +113,8 @@ pub struct Metrics {
     leases_held: Family<ByName, Gauge>,
     lease_seconds: Family<ByName, Gauge>,
     revisions: RevisionMetrics,
+    /// The requests of webhooks.
+    pub webhooks: WebhookMetrics,
 }
 
 impl Default for Metrics {
@@ -119,6 +122,8 @@ impl Default for Metrics {
         let mut registry = Registry::default();
         let revisions = RevisionMetrics::default();
         revisions.register(&mut registry);
+        let webhooks = WebhookMetrics::default();
+        webhooks.register(&mut registry);
         let table = &mut registry;
         Self {
             reconciles: counter(table, "controller_runtime_reconcile", "Reconciles by how they ended"),
@@ -235,6 +240,7 @@ impl Default for Metrics {
                 "Seconds until another host may take the Lease, unless its holder renews it",
             ),
             revisions,
+            webhooks,
             registry,
         }
     }

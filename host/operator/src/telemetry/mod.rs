@@ -4,3 +4,4 @@ pub mod by_revision;
 pub mod log_format;
 pub mod metrics;
 pub mod swap_timer;
+pub mod webhook_metrics;

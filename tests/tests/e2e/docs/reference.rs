@@ -60,8 +60,8 @@ fn metrics_in_table(source: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// Returns the same for each metric that `by_revision.rs` registers.
-fn metrics_by_revision(source: &str) -> impl Iterator<Item = String> {
+/// Returns the same for each metric that a file registers one by one.
+fn registered_metrics(source: &str) -> impl Iterator<Item = String> {
     source.split("registry.register(").skip(1).map(move |rest| {
         let words: Vec<&str> = rest.split('"').collect();
         let [_, name, _, help, field, ..] = words[..] else { panic!("no name and help in {rest}") };
@@ -80,10 +80,11 @@ fn metrics_by_revision(source: &str) -> impl Iterator<Item = String> {
 
 #[test]
 fn the_page_on_metrics_has_every_metric() {
-    let [table, by_revision] =
-        ["metrics.rs", "by_revision.rs"].map(|file| read(&Path::new("host/operator/src/telemetry").join(file)));
-    let rows: BTreeSet<String> = metrics_in_table(&table).chain(metrics_by_revision(&by_revision)).collect();
-    assert_eq!(rows.len(), 33, "{rows:?}");
+    let [table, by_revision, webhooks] = ["metrics.rs", "by_revision.rs", "webhook_metrics.rs"]
+        .map(|file| read(&Path::new("host/operator/src/telemetry").join(file)));
+    let registered = [&by_revision, &webhooks].into_iter().flat_map(|source| registered_metrics(source));
+    let rows: BTreeSet<String> = metrics_in_table(&table).chain(registered).collect();
+    assert_eq!(rows.len(), 36, "{rows:?}");
     is_generated(
         "docs/src/reference/metrics.md",
         &format!("| metric | type | what it counts |\n|---|---|---|\n{}", rows.into_iter().collect::<String>()),

@@ -14,13 +14,16 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
+use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use hotshoe_operator::fleet::Fleet;
+use hotshoe_operator::telemetry::metrics::Metrics;
 
 /// The memory for bodies that are received or answered at once, in KiB.
 const BUDGET_KIB: u32 = 32 << 10;
@@ -30,6 +33,7 @@ const RECEIVE_TIMEOUT: Duration = Duration::from_secs(2);
 /// What answers reviews.
 pub(super) struct Webhooks {
     fleet: Arc<Fleet>,
+    metrics: Arc<Metrics>,
     /// The host's thread, where plugins are called.
     host: Handle,
     budget: Semaphore,
@@ -37,8 +41,8 @@ pub(super) struct Webhooks {
 
 impl Webhooks {
     /// Creates a server for the plugins of a host, whose tasks run on the thread of this handle.
-    pub(super) fn new(fleet: Arc<Fleet>, host: Handle) -> Arc<Self> {
-        Arc::new(Self { fleet, host, budget: Semaphore::new(BUDGET_KIB as usize) })
+    pub(super) fn new(fleet: Arc<Fleet>, metrics: Arc<Metrics>, host: Handle) -> Arc<Self> {
+        Arc::new(Self { fleet, metrics, host, budget: Semaphore::new(BUDGET_KIB as usize) })
     }
 
     /// Reads a body of at most `max` bytes, and occupies memory for it until the permit is dropped.
@@ -76,7 +80,29 @@ impl Webhooks {
 
 /// Returns the routes of the webhooks.
 pub(super) fn routes(webhooks: Arc<Webhooks>) -> Router {
-    Router::new().route("/validate/{plugin}", post(validate::validate)).with_state(webhooks)
+    Router::new()
+        .route("/validate/{plugin}", post(validate::validate))
+        .route_layer(middleware::from_fn_with_state(webhooks.clone(), count))
+        .with_state(webhooks)
+}
+
+/// Counts a request and its answer.
+async fn count(
+    State(webhooks): State<Arc<Webhooks>>,
+    Path(plugin): Path<String>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let path = request.uri().path();
+    // A client may ask for any name, and each would add a time series.
+    let webhook = match webhooks.fleet.find(&plugin) {
+        Ok(_) => path.to_owned(),
+        Err(_) => format!("{}/*", path.rsplit_once('/').map_or("", |(webhook, _)| webhook)),
+    };
+    let answering = webhooks.metrics.webhooks.begin(webhook);
+    let response = next.run(request).await;
+    answering.end(response.status().as_u16());
+    response
 }
 
 /// Returns the answer to what is no review.
@@ -101,7 +127,7 @@ mod tests {
     use super::*;
 
     async fn answer(body: Body, length: Option<usize>) -> (StatusCode, Vec<u8>) {
-        let webhooks = Webhooks::new(Arc::new(Fleet::of([])), Handle::current());
+        let webhooks = Webhooks::new(Arc::new(Fleet::of([])), Arc::default(), Handle::current());
         let mut request = http::Request::post("/validate/gone");
         if let Some(length) = length {
             request = request.header(header::CONTENT_LENGTH, length);
@@ -109,6 +135,10 @@ mod tests {
         let response = routes(webhooks.clone()).oneshot(request.body(body).unwrap()).await.unwrap();
         assert_eq!(webhooks.budget.available_permits(), BUDGET_KIB as usize, "the memory is free again");
         let status = response.status();
+        let code = status.as_u16();
+        let counted =
+            format!("controller_runtime_webhook_requests_total{{code=\"{code}\",webhook=\"/validate/*\"}} 1\n");
+        assert!(webhooks.metrics.encode().contains(&counted), "the names of unknown plugins are no time series");
         (status, to_bytes(response.into_body(), MAX_REVIEW_BYTES).await.unwrap().to_vec())
     }
 
