@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 pub use hotshoe_components::reworded;
 use tempfile::TempDir;
@@ -69,7 +69,8 @@ pub fn hostile() -> PathBuf {
 /// Builds the plugin in `plugins/NAME` once, and returns its folder.
 pub fn plugin(name: &'static str) -> PathBuf {
     static BUILT: Mutex<BTreeMap<&str, PathBuf>> = Mutex::new(BTreeMap::new());
-    let mut built = BUILT.lock().expect("no build has panicked");
+    // After a build that failed, the next test builds again, and fails with the cause.
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     built.entry(name).or_insert_with(|| build(&format!("plugins/{name}"), name)).clone()
 }
 
