@@ -18,6 +18,7 @@
 //! | `failover.rs` | a separate run: two hosts of which one is killed again and again |
 //! | `shards.rs` | a separate run: two hosts with a shard each beside one that has all |
 //! | `kopf.rs` | a separate run: the nginx plugin in Python beside kopf |
+//! | `admission.rs` | a separate run: creations that a webhook is asked about, beside one of controller-runtime (`webhook/`) |
 //! | `decisions.rs` | a separate run: one decision of the plugins in each language |
 //! | `rig.rs` | the host with converged CRs, to which components are offered |
 //! | `trickle.rs` | CRs changed steadily, and how long each change takes |
@@ -33,6 +34,7 @@
 //! | `watcher.rs`, `audit.rs`, `process.rs` | observations from outside: objects, requests, processor time and memory |
 //! | `figure.rs`, `report.rs` | a figure with its target, and the report of all |
 
+pub mod admission;
 pub mod audit;
 pub mod behaviour;
 pub mod cells;

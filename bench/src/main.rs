@@ -19,6 +19,7 @@ enum Args {
     Fleet(hotshoe_bench::fleet::Args),
     Failover(hotshoe_bench::failover::Args),
     Shards(hotshoe_bench::shards::Args),
+    Admission(hotshoe_bench::admission::Args),
 }
 
 /// Runs a benchmark. A figure that misses its target is no failure; a run without a result is one.
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
             Args::Fleet(fleet) => fleet.run().await,
             Args::Failover(failover) => failover.run().await,
             Args::Shards(shards) => shards.run().await,
+            Args::Admission(admission) => admission.run().await,
         }
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -125,12 +125,25 @@ impl Subject {
 /// # Errors
 /// When it cannot be started.
 pub async fn start_host(plane: &Plane, programs: &Programs, plugins: &[&Path], log: &str) -> Result<Process> {
+    start(plane, command_of_host(programs, plugins), log).await
+}
+
+/// Starts a host with more options.
+///
+/// # Errors
+/// When it cannot be started.
+pub async fn start(plane: &Plane, command: Command, log: &str) -> Result<Process> {
+    Subject::Host.run(plane, command, log).await
+}
+
+/// Returns the command that runs a host with the plugins in these folders.
+pub fn command_of_host(programs: &Programs, plugins: &[&Path]) -> Command {
     let mut command = Command::new(&programs.host);
     command.arg("run").args(plugins).args(["--no-lease", "--follow", "--listen", "127.0.0.1:0", "--cache"]);
     // The cache is kept between runs, so that a component is compiled only once.
     command.arg(repository("target/bench/cache")).env_remove("HOTSHOE_SOCKET");
     command.env("XDG_RUNTIME_DIR", repository("target/bench/run"));
-    Subject::Host.run(plane, command, log).await
+    command
 }
 
 /// Returns how often the host has called its plugin.
@@ -181,7 +194,10 @@ pub fn socket(host: &Process) -> Result<String> {
 }
 
 /// Returns the address after these words in a host's log.
-fn place(host: &Process, words: &str) -> Result<String> {
+///
+/// # Errors
+/// When the log does not have it.
+pub fn place(host: &Process, words: &str) -> Result<String> {
     let said = host.output();
     let place = said.lines().find_map(|line| line.split_once(words)).context("the host does not serve")?.1;
     Ok(place.trim().to_owned())

@@ -1,0 +1,372 @@
+//! What a webhook costs a user: the latency of a creation that the API server asks about, at a fixed rate, beside a
+//! webhook of controller-runtime and beside none; and whether swaps of the component delay or fail any.
+//!
+//! Creations are dry runs: nothing is stored, so neither etcd nor the reconciles of what was created before are measured
+//! too. For the host that is the longer way, because in a dry run it also compares what would be written.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use hotshoe_tests::guests::Folder;
+use http::{Method, Request, header};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::client::{APPLY, JSON};
+use crate::figure::Target::{AtMost, Exactly};
+use crate::figure::{Figure, quantile};
+use crate::plane::Plane;
+use crate::process::Process;
+use crate::resource::API_VERSION;
+use crate::subject::{UnderTest, command_of_host, decides, place, start};
+use crate::{report, repository};
+
+/// The longest time until a webhook is in force, and until a component is active.
+const TIMEOUT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// A slower answer is a delay.
+const DELAYED: Duration = Duration::from_millis(100);
+/// The time between two swaps.
+const SWAP_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Measure what a validating webhook adds to a creation, beside one of controller-runtime
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example: just bench admission --runs 3 --swaps 20\n\n\
+    The report is on standard output. It needs Go, which builds the other webhook.")]
+pub struct Args {
+    /// How many creations a second
+    #[arg(long, default_value_t = 200)]
+    rate: u32,
+    /// How long each subject is measured in a round
+    #[arg(long, default_value_t = 5)]
+    seconds: u64,
+    /// How many rounds, each with all subjects
+    #[arg(long, default_value_t = 6)]
+    runs: usize,
+    /// How many swaps under load
+    #[arg(long, default_value_t = 200)]
+    swaps: u8,
+    #[command(flatten)]
+    under_test: UnderTest,
+}
+
+/// Who is asked about the creations in a namespace.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Asked {
+    /// No webhook.
+    None,
+    /// The webhook of controller-runtime.
+    Native,
+    /// The host, which decides as the next reconcile would.
+    Host,
+}
+
+const SUBJECTS: [Asked; 3] = [Asked::None, Asked::Native, Asked::Host];
+
+impl Asked {
+    fn namespace(self) -> &'static str {
+        match self {
+            Self::None => "asked-none",
+            Self::Native => "asked-native",
+            Self::Host => "asked-host",
+        }
+    }
+}
+
+/// The answers to the creations of one run.
+#[derive(Debug, Default)]
+struct Answers {
+    /// From the time at which each was due, sorted.
+    times: Vec<Duration>,
+    failed: usize,
+    /// How many were admitted without a decision.
+    undecided: usize,
+}
+
+impl Answers {
+    fn percentile(&self, share: f64) -> f64 {
+        quantile(&self.times, share).as_secs_f64()
+    }
+
+    fn delayed(&self) -> usize {
+        self.times.iter().filter(|time| **time > DELAYED).count()
+    }
+}
+
+impl Args {
+    /// Measures and prints the figures.
+    ///
+    /// # Errors
+    /// When a run is void. A figure that misses its target is no error.
+    pub async fn run(self) -> Result<()> {
+        ensure!(
+            self.runs > 0 && self.seconds > 0 && self.rate > 0,
+            "nothing is measured with 0 runs, seconds or creations"
+        );
+        println!("{}", report::on(self.rate as usize, self.runs));
+        let bench = Bench::up(&self.under_test).await?;
+        let mut rounds = Vec::new();
+        // The first round warms up.
+        for round in 0..=self.runs {
+            let mut answers = Vec::new();
+            for subject in SUBJECTS {
+                answers.push(bench.create(subject, self.rate, Duration::from_secs(self.seconds)).await?);
+            }
+            if round > 0 {
+                rounds.push(answers);
+            }
+        }
+        print(latency(&rounds));
+        if self.swaps > 0 {
+            print(bench.swap(self.swaps, self.rate).await?);
+        }
+        bench.down().await
+    }
+}
+
+fn print(figures: Vec<Option<Figure>>) {
+    figures.into_iter().flatten().for_each(|figure| println!("{figure} ({})", figure.range()));
+}
+
+fn latency(rounds: &[Vec<Answers>]) -> Vec<Option<Figure>> {
+    let each = |value: &dyn Fn(&[Answers]) -> f64| rounds.iter().map(|round| value(round)).collect::<Vec<_>>();
+    let ratio = |share| each(&|round| round[2].percentile(share) / round[1].percentile(share));
+    let mut figures = vec![
+        Figure::of("admission-decision-p50", "ratio", &ratio(0.5)).map(|figure| figure.target(AtMost(1.2))),
+        Figure::of("admission-decision-p99", "ratio", &ratio(0.99)).map(|figure| figure.target(AtMost(1.2))),
+    ];
+    for (number, name) in ["none", "native", "host"].into_iter().enumerate() {
+        for (percentile, share) in [("p50", 0.5), ("p99", 0.99)] {
+            let times = each(&|round| round[number].percentile(share) * 1000.0);
+            figures.push(Figure::of(&format!("admission-{name}-{percentile}"), "ms", &times));
+        }
+    }
+    let sum = |of: &dyn Fn(&Answers) -> usize| rounds.iter().flatten().map(of).sum::<usize>() as f64;
+    figures.push(Figure::of("admission-failed", "creations", &[sum(&|one| one.failed)]));
+    figures.push(Figure::of("admission-undecided", "creations", &[sum(&|one| one.undecided)]));
+    figures
+}
+
+/// A control plane, both webhooks, and what they need.
+struct Bench {
+    plane: Plane,
+    host: Process,
+    folder: Folder,
+    native: Process,
+    /// Certificate and key of both.
+    _certificate: TempDir,
+}
+
+impl Bench {
+    async fn up(under_test: &UnderTest) -> Result<Self> {
+        let setup = under_test.setup(0, "bench admission")?;
+        let built = build_native()?;
+        let plane = Plane::up(&setup.manifests).await?;
+        for subject in SUBJECTS {
+            let namespace = json!({ "metadata": { "name": subject.namespace() } });
+            plane.admin.send(Method::POST, "/api/v1/namespaces", JSON, namespace.to_string().into_bytes()).await?;
+        }
+        let certificate = TempDir::new()?;
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
+        std::fs::write(certificate.path().join("tls.key"), made.signing_key.serialize_pem())?;
+        std::fs::write(certificate.path().join("tls.crt"), made.cert.pem())?;
+        let (native, native_url) = start_native(&built, certificate.path())?;
+        let folder = Folder::of_memcached();
+        folder.edit("  grants:\n", "  admission: Enforce\n  grants:\n");
+        let mut command = command_of_host(&setup.programs, &[folder.path()]);
+        command.args(["--webhooks", "127.0.0.1:0", "--webhooks-cert-dir"]).arg(certificate.path());
+        let host = start(&plane, command, "admission-host").await?;
+        let url = until("the host serves webhooks", async || Ok(place(&host, "serving webhooks at ").ok())).await?;
+        let bench = Self { plane, host, folder, native, _certificate: certificate };
+        let printed = bench.printed(&setup.programs.host, &url)?;
+        bench.register(printed.clone(), Asked::Host, None).await?;
+        bench.register(printed, Asked::Native, Some(&native_url)).await?;
+        for subject in [Asked::Native, Asked::Host] {
+            bench.until_in_force(subject).await?;
+        }
+        Ok(bench)
+    }
+
+    /// Returns the registration that `hotshoe webhooks` prints.
+    fn printed(&self, program: &Path, url: &str) -> Result<Value> {
+        let mut command = Command::new(program);
+        command.arg("webhooks").arg(self.folder.path()).args(["--offline", "--url", url, "--ca-file"]);
+        let output = command.arg(self._certificate.path().join("tls.crt")).output()?;
+        ensure!(output.status.success(), "hotshoe webhooks: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(serde_saphyr::from_slice(&output.stdout)?)
+    }
+
+    /// Registers a webhook for the namespace of a subject, so that both are asked in the same way.
+    async fn register(&self, mut printed: Value, subject: Asked, url: Option<&str>) -> Result<()> {
+        let name = subject.namespace();
+        printed["metadata"]["name"] = name.into();
+        let webhook = &mut printed["webhooks"][0];
+        webhook["namespaceSelector"] = json!({ "matchLabels": { "kubernetes.io/metadata.name": name } });
+        if let Some(url) = url {
+            webhook["clientConfig"]["url"] = url.into();
+        }
+        let path = format!(
+            "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/{name}?fieldManager=bench&force=true"
+        );
+        self.plane.admin.send(Method::PATCH, &path, APPLY, printed.to_string().into_bytes()).await
+    }
+
+    /// Waits until the API server asks: it learns of a registration a moment later.
+    async fn until_in_force(&self, subject: Asked) -> Result<()> {
+        let nonsense = object(subject, "Not_A_Name_Of_A_Service");
+        until(&format!("{subject:?} is asked"), async || {
+            let answer = self.send(subject, &nonsense).await;
+            Ok(answer.is_err().then_some(()))
+        })
+        .await
+    }
+
+    /// Sends creations at this rate for this time, also while earlier ones are not answered.
+    async fn create(&self, subject: Asked, rate: u32, lasts: Duration) -> Result<Answers> {
+        let ends = tokio::time::Instant::now() + lasts;
+        let mut pace = interval(Duration::from_secs(1) / rate);
+        pace.set_missed_tick_behavior(MissedTickBehavior::Burst);
+        let (mut sending, mut answers, mut number) = (FuturesUnordered::new(), Answers::default(), 0);
+        loop {
+            tokio::select! {
+                due = pace.tick() => {
+                    if due > ends {
+                        break;
+                    }
+                    number += 1;
+                    let object = object(subject, &format!("m{number}"));
+                    sending.push(async move { (self.send(subject, &object).await, due.elapsed()) });
+                }
+                Some(answered) = sending.next() => answers.add(answered),
+            }
+        }
+        while let Some(answered) = sending.next().await {
+            answers.add(answered);
+        }
+        answers.times.sort_unstable();
+        ensure!(!answers.times.is_empty(), "void: nothing was created; {:?}", answers);
+        Ok(answers)
+    }
+
+    /// Creates an object in a dry run, and returns whether it was decided about.
+    async fn send(&self, subject: Asked, object: &Value) -> Result<bool> {
+        let namespace = subject.namespace();
+        let path = format!("/apis/{API_VERSION}/namespaces/{namespace}/memcacheds?dryRun=All");
+        let request =
+            Request::post(path).header(header::CONTENT_TYPE, JSON).body(Body::from(object.to_string().into_bytes()))?;
+        let response = self.plane.user.kube.send(request).await?;
+        let undecided =
+            |warning: &header::HeaderValue| warning.to_str().is_ok_and(|text| text.contains("did not decide"));
+        let decided = !response.headers().get_all(header::WARNING).iter().any(undecided);
+        let status = response.status();
+        let body = response.into_body().collect().await?.to_bytes();
+        ensure!(status.is_success(), "{status}: {}", String::from_utf8_lossy(&body));
+        Ok(decided)
+    }
+
+    /// Swaps the component while creations go on, and compares with as many creations without a swap.
+    async fn swap(&self, swaps: u8, rate: u32) -> Result<Vec<Option<Figure>>> {
+        let lasts = SWAP_INTERVAL * u32::from(swaps);
+        let quiet = self.create(Asked::Host, rate, lasts).await?;
+        let swapping = async {
+            for number in 0..swaps {
+                let began = Instant::now();
+                // A custom section of the name `n` with one byte in it.
+                let component = [self.folder.original(), &[0, 3, 1, b'n', number]].concat();
+                self.folder.put(&component);
+                until("a component is active", async || Ok(decides(&self.host, &component).await?.then_some(())))
+                    .await?;
+                tokio::time::sleep(SWAP_INTERVAL.saturating_sub(began.elapsed())).await;
+            }
+            anyhow::Ok(())
+        };
+        let creating = async {
+            let mut all = Vec::new();
+            for _ in 0..swaps {
+                all.push(self.create(Asked::Host, rate, SWAP_INTERVAL).await?);
+            }
+            anyhow::Ok(all)
+        };
+        let (swapped, all) = tokio::join!(swapping, creating);
+        swapped?;
+        let all = all?;
+        let sum = |of: &dyn Fn(&Answers) -> usize| all.iter().map(of).sum::<usize>() as f64;
+        let one = |name: &str, value: f64| Figure::of(name, "creations", &[value]);
+        Ok(vec![
+            one("admission-swap-failed", sum(&|one| one.failed)).map(|figure| figure.target(Exactly(0.0))),
+            one("admission-swap-delayed", sum(&|one| one.delayed())).map(|figure| figure.target(Exactly(0.0))),
+            one("admission-swap-undecided", sum(&|one| one.undecided)),
+            one("admission-without-swap-delayed", quiet.delayed() as f64),
+            one("admission-swap-creations", sum(&|one| one.times.len())),
+        ])
+    }
+
+    async fn down(self) -> Result<()> {
+        self.host.stop()?;
+        self.native.stop()?;
+        self.plane.down().await
+    }
+}
+
+impl Answers {
+    fn add(&mut self, (answer, time): (Result<bool>, Duration)) {
+        self.times.push(time);
+        match answer {
+            Ok(true) => {}
+            Ok(false) => self.undecided += 1,
+            Err(error) => {
+                eprintln!("a creation failed: {error:#}");
+                self.failed += 1;
+            }
+        }
+    }
+}
+
+fn object(subject: Asked, name: &str) -> Value {
+    json!({
+        "apiVersion": API_VERSION,
+        "kind": "Memcached",
+        "metadata": { "name": name, "namespace": subject.namespace() },
+        "spec": { "size": 2 },
+    })
+}
+
+/// Builds the webhook of controller-runtime, and returns its program.
+fn build_native() -> Result<PathBuf> {
+    let program = repository("target/bench/webhook");
+    println!("building the webhook of controller-runtime (two minutes, the first time)");
+    let mut go = Command::new("go");
+    go.args(["build", "-o"]).arg(&program).arg(".").current_dir(repository("bench/webhook"));
+    let built = go.status().context("Go is needed to build bench/webhook: https://go.dev/dl")?;
+    ensure!(built.success(), "bench/webhook is not built; the output above says why");
+    Ok(program)
+}
+
+/// Starts the webhook of controller-runtime on a free port, and returns its URL.
+fn start_native(program: &Path, certificates: &Path) -> Result<(Process, String)> {
+    let free = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let mut command = Command::new(program);
+    command.arg(certificates).arg(free.to_string());
+    let process = Process::start(command, repository("target/bench/log/admission-native.log"))?;
+    Ok((process, format!("https://127.0.0.1:{free}/validate")))
+}
+
+async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = ask().await? {
+            return Ok(found);
+        }
+        if began.elapsed() > TIMEOUT {
+            bail!("void: not within {TIMEOUT:?}: {what}");
+        }
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+}
