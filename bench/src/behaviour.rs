@@ -123,7 +123,7 @@ fn observe(parent: &Memcached, children: Seen<'_>, config: &str) -> Result<Obser
 }
 
 fn parent_kind() -> ResourceKind {
-    ResourceKind::new("cache.example.com", "v1alpha1", "Memcached")
+    ResourceKind::new("cache.example.com", "v1", "Memcached")
 }
 
 fn reference<K: k8s_openapi::Resource>(object: &impl ResourceExt) -> ObjectRef {

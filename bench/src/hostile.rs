@@ -84,7 +84,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a host serves parents of both plugins before its memory is measured.
 const WARM_UP: Duration = Duration::from_secs(3);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-const HEALTHY: &str = "/apis/cache.example.com/v1alpha1/namespaces/bench/memcacheds";
+const HEALTHY: &str = "/apis/cache.example.com/v1/namespaces/bench/memcacheds";
 const LIST: &str = "/apis/fixtures.example.com/v1/namespaces/bench/attacks";
 
 /// Measure what a plugin that attacks costs the others
@@ -443,7 +443,7 @@ impl Bench {
 fn forged(name: &str, parent: &Value) -> Vec<u8> {
     let of_parent = |field: &str| parent.pointer(&format!("/metadata/{field}")).cloned().unwrap_or_default();
     let controller = json!({
-        "apiVersion": "cache.example.com/v1alpha1", "kind": "Memcached", "name": of_parent("name"),
+        "apiVersion": "cache.example.com/v1", "kind": "Memcached", "name": of_parent("name"),
         "uid": of_parent("uid"), "controller": true,
     });
     let labels = json!({ "hotshoe.dev/plugin": "memcached" });

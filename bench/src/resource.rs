@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// The finalizer that every subject holds.
 pub const FINALIZER: &str = "cache.example.com/finalizer";
 /// `apiVersion` of a `Memcached`.
-pub const API_VERSION: &str = "cache.example.com/v1alpha1";
+pub const API_VERSION: &str = "cache.example.com/v1";
 
 /// A set of Memcached servers.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -78,7 +78,7 @@ impl Resource for Memcached {
     }
 
     fn version(&(): &()) -> Cow<'_, str> {
-        "v1alpha1".into()
+        "v1".into()
     }
 
     fn plural(&(): &()) -> Cow<'_, str> {

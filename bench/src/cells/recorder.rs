@@ -169,7 +169,7 @@ fn broken(rig: &Rig) -> Vec<Broken> {
     let good = rig.folder.original();
     let half = good.get(..good.len() / 2).unwrap_or_default().to_vec();
     let mut broken = vec![
-        Broken::Renamed(traps("cache.example.com", "v1alpha1", "Memcached")),
+        Broken::Renamed(traps("cache.example.com", "v1", "Memcached")),
         Broken::Renamed(rig.unlike_its_cases("broken")),
         Broken::Overwritten(half),
     ];

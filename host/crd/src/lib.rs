@@ -66,6 +66,10 @@ pub use columns::Column;
 pub use error::Error;
 pub use version::{Rule, Scale, Version};
 
+/// The annotation of a definition that names the versions which are served as soon as a host converts them, separated by
+/// commas.
+pub const SERVED_BY_CONVERSION: &str = "hotshoe.dev/served-by-conversion";
+
 /// A custom resource, from which its definition is made.
 #[derive(Clone, Debug)]
 #[must_use]
@@ -148,22 +152,30 @@ impl CustomResource {
     pub fn definition(&self) -> Result<Value, Error> {
         self.check_names()?;
         let stored = self.storage_version()?;
+        self.check_converted(stored)?;
         let describe = |version: &Version| version.definition(&self.kind, self.description.as_deref(), stored);
         let versions = self.versions.iter().map(describe).collect::<Result<Vec<_>, _>>()?;
         let scope = if self.is_namespaced { "Namespaced" } else { "Cluster" };
-        Ok(json!({
+        let mut definition = json!({
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",
             "metadata": { "name": format!("{}.{}", self.plural, self.group) },
-            "spec": {
-                "group": self.group,
-                "names": self.names(),
-                "scope": scope,
-                // All versions have the same fields, so that the API server converts nothing but `apiVersion`.
-                "conversion": { "strategy": "None" },
-                "versions": versions,
-            },
-        }))
+            "spec": { "group": self.group, "names": self.names(), "scope": scope, "versions": versions },
+        });
+        self.say_who_converts(&mut definition);
+        Ok(definition)
+    }
+
+    fn say_who_converts(&self, definition: &mut Value) {
+        let converted: Vec<_> = self.versions.iter().filter(|version| version.is_converted).collect();
+        if converted.is_empty() {
+            // All versions have the same fields, so that the API server converts nothing but `apiVersion`.
+            insert(&mut definition["spec"], "conversion", json!({ "strategy": "None" }));
+        } else {
+            // Without `conversion`, so that another apply of the definition leaves it as a host has set it.
+            let names: Vec<_> = converted.iter().map(|version| version.name.as_str()).collect();
+            insert(&mut definition["metadata"], "annotations", json!({ SERVED_BY_CONVERSION: names.join(",") }));
+        }
     }
 
     fn names(&self) -> Value {
@@ -198,6 +210,15 @@ impl CustomResource {
         match names.into_iter().chain(short).chain(categories).find(|(_, name)| !is_label(name)) {
             Some((what, name)) => Err(Error::name(what, name, "lower-case letters, digits and `-` between them")),
             None => Ok(()),
+        }
+    }
+
+    fn check_converted(&self, stored: &str) -> Result<(), Error> {
+        match self.versions.iter().any(|version| version.is_converted && version.name == stored) {
+            true => Err(Error::Versions(format!(
+                "the version {stored} is stored, so it is the one that others are converted to; mark those as converted"
+            ))),
+            false => Ok(()),
         }
     }
 

@@ -148,6 +148,20 @@ fn the_first_version_is_stored_unless_another_is() {
 }
 
 #[test]
+fn a_version_that_the_plugin_converts_is_not_served_before_a_host_is_there() {
+    let version = |name| Version::of::<CacheSpec, ()>(name);
+    let same = caches(version("v1")).version(version("v1alpha1")).definition().unwrap();
+    assert_eq!(same["spec"]["conversion"], json!({ "strategy": "None" }));
+    assert_eq!(same["metadata"]["annotations"], Value::Null);
+    let others = caches(version("v1")).version(version("v2").converted()).version(version("v3").converted());
+    let others = others.definition().unwrap();
+    assert_eq!(others["metadata"]["annotations"], json!({ "hotshoe.dev/served-by-conversion": "v2,v3" }));
+    assert_eq!(others["spec"]["conversion"], Value::Null, "an apply leaves what a host has set");
+    let served: Vec<_> = others["spec"]["versions"].as_array().unwrap().iter().map(|one| &one["served"]).collect();
+    assert_eq!(served, [&json!(true), &json!(false), &json!(false)]);
+}
+
+#[test]
 fn names_and_versions_that_the_api_server_would_refuse_are_named() {
     let version = || Version::of::<CacheSpec, ()>("v1");
     let resource = |group: &str, kind: &str| CustomResource::new(group, kind).version(version());
@@ -162,6 +176,7 @@ fn names_and_versions_that_the_api_server_would_refuse_are_named() {
         (resource("example.com", "Cache").version(version()), "the version v1 is there twice"),
         (caches(Version::of::<CacheSpec, ()>("V1")), "the version name"),
         (caches(version().stored()).version(Version::of::<CacheSpec, ()>("v2").stored()), "both stored"),
+        (caches(version().converted()), "the version v1 is stored"),
     ] {
         let error = resource.definition().unwrap_err().to_string();
         assert!(error.contains(words), "{error}");

@@ -14,6 +14,7 @@ pub struct Version {
     pub(super) name: String,
     pub(super) is_stored: bool,
     is_served: bool,
+    pub(super) is_converted: bool,
     deprecation: Option<String>,
     spec: Value,
     status: Value,
@@ -39,6 +40,7 @@ impl Version {
             name: name.to_owned(),
             is_stored: false,
             is_served: true,
+            is_converted: false,
             deprecation: None,
             spec: schema::of::<Spec>(Contract::Deserialize),
             status: schema::of::<Status>(Contract::Serialize),
@@ -58,6 +60,14 @@ impl Version {
     /// Makes the API server no longer serve this version.
     pub fn not_served(mut self) -> Self {
         self.is_served = false;
+        self
+    }
+
+    /// Says that the fields of this version differ from those of the stored one, so that the plugin converts it. The
+    /// definition does not have it served: as long as no host is registered for the conversion, the API server would
+    /// drop each field that the stored version does not have, and say nothing. A host has it served once it converts.
+    pub fn converted(mut self) -> Self {
+        self.is_converted = true;
         self
     }
 
@@ -102,7 +112,7 @@ impl Version {
     pub(super) fn definition(&self, kind: &str, description: Option<&str>, stored: &str) -> Result<Value, Error> {
         let mut version = json!({
             "name": self.name,
-            "served": self.is_served,
+            "served": self.is_served && !self.is_converted,
             "storage": self.name == stored,
             "schema": { "openAPIV3Schema": self.schema(kind, description)? },
             "subresources": self.subresources(),

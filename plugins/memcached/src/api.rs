@@ -1,13 +1,24 @@
 //! The `Memcached` resource and the plugin's configuration. The CRD is printed from these types,
 //! so their comments are what `kubectl explain` shows.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+
+#[cfg(feature = "crd")]
+use crate::ports::Port;
 
 /// The group of the resource.
 pub const GROUP: &str = "cache.example.com";
 
 /// The version that is stored and watched.
-pub const VERSION: &str = "v1alpha1";
+pub const VERSION: &str = "v1";
+
+/// The version of the Go tutorials, with the fields of [`VERSION`].
+pub const V1ALPHA1: &str = "v1alpha1";
+
+/// The version with other fields, which the plugin converts.
+pub const V1BETA1: &str = "v1beta1";
 
 /// The kind of the resource.
 pub const KIND: &str = "Memcached";
@@ -15,6 +26,9 @@ pub const KIND: &str = "Memcached";
 /// A set of Memcached servers.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Memcached {
+    /// What of the metadata the plugin reads itself.
+    #[serde(default)]
+    pub metadata: Annotated,
     /// The desired state.
     #[serde(default)]
     pub spec: MemcachedSpec,
@@ -23,6 +37,15 @@ pub struct Memcached {
     pub status: Said,
 }
 
+/// The annotations of a Memcached.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Annotated {
+    /// Only [`crate::ports::ANNOTATION`] is shown.
+    pub annotations: BTreeMap<String, String>,
+}
+
+// In v1 and v1alpha1.
 /// The desired state of a Memcached.
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema, Serialize))]
@@ -42,6 +65,32 @@ pub struct MemcachedSpec {
 impl Default for MemcachedSpec {
     fn default() -> Self {
         Self { size: 1, container_port: 11211 }
+    }
+}
+
+// In v1beta1.
+/// The desired state of a Memcached.
+#[cfg(feature = "crd")]
+#[derive(Clone, Debug, Deserialize, schemars::JsonSchema, Serialize)]
+#[serde(default)]
+pub struct MemcachedV1beta1Spec {
+    /// The number of Memcached servers.
+    #[schemars(range(min = 0))]
+    pub replicas: i32,
+
+    /// The ports of the container of each server. The Service leads to the one named memcached, or
+    /// else to the first, and is always reached on port 11211.
+    #[schemars(length(min = 1, max = 16))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub ports: Vec<Port>,
+}
+
+/// The same defaults as those of the other versions.
+#[cfg(feature = "crd")]
+impl Default for MemcachedV1beta1Spec {
+    fn default() -> Self {
+        let MemcachedSpec { size, container_port } = MemcachedSpec::default();
+        Self { replicas: size, ports: vec![Port::memcached(container_port)] }
     }
 }
 

@@ -1,6 +1,8 @@
 //! The desired children. They set only the fields that the operator is responsible for: other field
 //! managers may set the rest, which is left alone.
 
+use std::collections::BTreeSet;
+
 use hotshoe_sdk::Object;
 use hotshoe_sdk::apply::apps_v1::{Deployment, DeploymentSpec};
 use hotshoe_sdk::apply::core_v1::{
@@ -10,9 +12,10 @@ use hotshoe_sdk::apply::core_v1::{
 use hotshoe_sdk::apply::meta_v1::{LabelSelector, ObjectMeta};
 
 use crate::{
-    api::MemcachedSpec,
+    api::{Memcached, MemcachedSpec},
     image,
     names::{self, Labels},
+    ports,
 };
 
 /// The port of every Service, and Memcached's own.
@@ -26,36 +29,50 @@ const CONTAINER: &str = "memcached";
 
 const COMMAND: [&str; 5] = ["memcached", "-m=64", "-o", "modern", "-v"];
 
-pub(crate) fn desired(name: &str, spec: &MemcachedSpec, image: &str) -> [Object; 2] {
+pub(crate) fn desired(name: &str, parent: &Memcached, image: &str) -> [Object; 2] {
+    let spec = &parent.spec;
     let (labels, selector) = (names::all(name, &image::version(image)), names::selector(name));
     let deployment = Deployment::new(name).labels(&labels).spec(
         DeploymentSpec::new()
             .replicas(spec.size)
             .selector(LabelSelector::new().match_labels(&selector))
-            .template(pods(&labels, spec, image)),
+            .template(pods(&labels, parent, image)),
     );
     let service = Service::new(names::service(name)).labels(&labels).spec(service(&selector, spec));
     [deployment.into(), service.into()]
 }
 
-fn pods(labels: &Labels, spec: &MemcachedSpec, image: &str) -> PodTemplateSpec {
+fn pods(labels: &Labels, parent: &Memcached, image: &str) -> PodTemplateSpec {
     let pod = PodSpec::new()
         // Memcached never calls the API server.
         .automount_service_account_token(false)
-        .containers([container(spec, image)])
+        .containers([container(parent, image)])
         .security_context(pod_security());
     PodTemplateSpec::new().metadata(ObjectMeta::new().labels(labels)).spec(pod)
 }
 
-fn container(spec: &MemcachedSpec, image: &str) -> Container {
-    let port = ContainerPort::new().name(CONTAINER).container_port(spec.container_port).protocol(PROTOCOL);
+fn container(parent: &Memcached, image: &str) -> Container {
     Container::new()
         .name(CONTAINER)
         .image(image)
         .image_pull_policy("IfNotPresent")
         .command(COMMAND)
-        .ports([port])
+        .ports(container_ports(parent))
         .security_context(container_security())
+}
+
+/// Builds the ports of the container. Of two with the same number only the first is there, because the number is the key
+/// of a port.
+fn container_ports(parent: &Memcached) -> Vec<ContainerPort> {
+    let kept = parent.metadata.annotations.get(ports::ANNOTATION);
+    let ports = ports::of_stored(Some(parent.spec.container_port), kept.map(String::as_str));
+    let mut numbers = BTreeSet::new();
+    let new = |port: &ports::Port| port.container_port.is_some_and(|number| numbers.insert(number));
+    let named = |port: ports::Port| {
+        let number = port.container_port.unwrap_or_default();
+        ContainerPort::new().name(port.name).container_port(number).protocol(PROTOCOL)
+    };
+    ports.unwrap_or_default().into_iter().filter(new).map(named).collect()
 }
 
 /// Builds the Pod's security context, which, with [`container_security`], fulfils the Pod Security level `restricted`.

@@ -13,8 +13,8 @@ const FINALIZER: &str = "cache.example.com/finalizer";
 pub(crate) fn describe() -> Descriptor {
     let parent = ResourceKind::new(api::GROUP, api::VERSION, api::KIND);
     Descriptor::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"), parent)
-        // Shows whether a status was written before. A field that changes more often would cause more calls.
-        .parent_fields(&["status.nodes"])
+        // The second shows whether a status was written before. A field that changes more often would cause more calls.
+        .parent_fields(&["metadata.annotations['cache.example.com/ports']", "status.nodes"])
         .owns::<Deployment>(&[Verb::Create, Verb::Update], observed::DEPLOYMENT_FIELDS)
         // No fields: the plugin only needs to know whether the Service exists.
         .owns::<Service>(&[Verb::Create, Verb::Update], &[])

@@ -19,11 +19,14 @@
 //! | `trouble.rs` | problems, with their reasons and messages |
 //! | `status.rs` | status and conditions |
 //! | `names.rs` | labels, names, and which names are invalid |
+//! | `ports.rs` | the ports of a server, in `v1beta1` and in `v1` |
+//! | `conversion.rs` | the versions of a `Memcached`, converted into one another |
 //! | `image.rs` | image references and the versions in them |
 //! | `crd.rs` | the CRD, printed by the binary `crd` (feature `crd`) |
 
 pub mod api;
 mod children;
+mod conversion;
 #[cfg(feature = "crd")]
 pub mod crd;
 mod descriptor;
@@ -31,11 +34,12 @@ mod finalize;
 mod image;
 mod names;
 mod observed;
+pub mod ports;
 mod reconcile;
 mod status;
 mod trouble;
 
-use hotshoe_sdk::{Answer, Cleanup, Descriptor, Failure, Reconciler, Request};
+use hotshoe_sdk::{Answer, Cleanup, Conversions, Converter, Descriptor, Failure, Reconciler, Request};
 
 /// The plugin.
 pub struct Memcached;
@@ -57,4 +61,10 @@ impl Reconciler for Memcached {
     }
 }
 
-hotshoe_sdk::export!(Memcached);
+impl Converter for Memcached {
+    fn conversions() -> Conversions {
+        conversion::conversions()
+    }
+}
+
+hotshoe_sdk::export!(Memcached, conversion);

@@ -36,6 +36,6 @@ fn decide(request: &Request<Memcached>, observed: &Observed) -> Result<(Decision
     if let Some(trouble) = trouble::immutable_selector(name, observed) {
         return Ok((Decision::keep(), Some(trouble)));
     }
-    let children = children::desired(name, &request.parent.spec, image);
+    let children = children::desired(name, &request.parent, image);
     Ok((Decision::exactly(children), trouble::refused(request, observed)))
 }

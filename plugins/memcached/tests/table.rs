@@ -15,6 +15,7 @@ const FORBIDDEN: &str = "exceeded quota: none, requested: pods=1, used: pods=0, 
 /// A world in which `cache` of size 3 lives in the namespace `shop`, to be changed by each test.
 struct World {
     name: String,
+    annotations: Value,
     spec: Value,
     /// What was written last.
     said: Value,
@@ -28,6 +29,7 @@ impl World {
     fn new() -> Self {
         Self {
             name: "cache".to_owned(),
+            annotations: json!({}),
             spec: json!({ "size": 3, "containerPort": 11211 }),
             said: json!({ "nodes": [] }),
             children: Vec::new(),
@@ -94,12 +96,12 @@ impl World {
 
     fn observation(self) -> Observation {
         let parent = json!({
-            "metadata": { "name": self.name, "namespace": "shop" },
+            "metadata": { "name": self.name, "namespace": "shop", "annotations": self.annotations },
             "spec": self.spec,
             "status": self.said,
         });
         Observation {
-            parent: object("cache.example.com", "v1alpha1", "Memcached", &self.name, &parent),
+            parent: object("cache.example.com", "v1", "Memcached", &self.name, &parent),
             children: self.children,
             related: vec![Related { key: "pods".to_owned(), objects: self.pods }],
             refusals: self.refusals,
@@ -266,6 +268,22 @@ fn the_service_leads_to_the_container_port() {
     );
     let deployment = child(&decision, "Deployment");
     assert_eq!(deployment.pointer("/spec/template/spec/containers/0/ports/0/containerPort"), Some(&json!(12000)));
+}
+
+#[test]
+fn further_ports_are_ports_of_the_container() {
+    let kept = r#"[{"name":"cache"},{"containerPort":9150,"name":"metrics"},{"containerPort":9150,"name":"again"}]"#;
+    let mut world = World::new();
+    world.annotations = json!({ "cache.example.com/ports": kept });
+    let decision = world.decide();
+    let ports = json!([
+        { "name": "cache", "containerPort": 11211, "protocol": "TCP" },
+        { "name": "metrics", "containerPort": 9150, "protocol": "TCP" },
+    ]);
+    let deployment = child(&decision, "Deployment");
+    assert_eq!(deployment.pointer("/spec/template/spec/containers/0/ports"), Some(&ports));
+    let service = child(&decision, "Service");
+    assert_eq!(service.pointer("/spec/ports/0/targetPort"), Some(&json!(11211)));
 }
 
 #[test]

@@ -284,7 +284,7 @@ pub fn parent_is_a_pod(_: &[u8]) -> Offered {
 
 /// Has the parents of another plugin: both would decide about the same objects.
 pub fn parent_of_another(_: &[u8]) -> Offered {
-    with_parent("cache.example.com", "v1alpha1", "Memcached")
+    with_parent("cache.example.com", "v1", "Memcached")
 }
 
 /// Asks for RoleBindings, by which it could grant itself anything.

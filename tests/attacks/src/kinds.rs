@@ -28,8 +28,9 @@ macro_rules! kinds {
 }
 
 kinds! {
-    MEMCACHED = "cache.example.com" / "v1alpha1" "Memcached" "memcacheds";
-    MEMCACHED_V1 = "cache.example.com" / "v1" "Memcached" "memcacheds";
+    MEMCACHED = "cache.example.com" / "v1" "Memcached" "memcacheds";
+    MEMCACHED_V1ALPHA1 = "cache.example.com" / "v1alpha1" "Memcached" "memcacheds";
+    MEMCACHED_V1BETA1 = "cache.example.com" / "v1beta1" "Memcached" "memcacheds";
     NGINX_SERVER = "web.example.com" / "v1" "NginxServer" "nginxservers";
     REDIS = "cache.example.com" / "v1alpha1" "Redis" "redises";
     FAULT = "fixtures.example.com" / "v1" "Fault" "faults";

@@ -16,6 +16,7 @@
 //! | `hostile/` | a plugin that attacks, beside a healthy one |
 //! | `lease/` | several hosts share the work |
 //! | `memcached/` | what the Memcached plugin does, row by row |
+//! | `memcached_versions.rs` | objects of each version of Memcached, and a host that comes after one of another version |
 //! | `new.rs` | projects of `hotshoe new`, from nothing to Pods that run |
 //! | `nginx.rs` | what the plugins of `NginxServer` do |
 //! | `ownership/` | children of others, of a former parent and of a former plugin |
@@ -40,6 +41,7 @@ mod host;
 mod hostile;
 mod lease;
 mod memcached;
+mod memcached_versions;
 mod new;
 mod nginx;
 mod ownership;

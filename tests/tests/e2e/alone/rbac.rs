@@ -77,7 +77,7 @@ fn body(kind: &Kind, namespace: &str, name: &str) -> Value {
 /// Whether the gate allows a request for a parent in this namespace.
 fn gate_allows(grant: &Grant, parent: &str, kind: &Kind, (_, namespace, name, access): Sample) -> bool {
     let parent = ObjectRef {
-        kind: HostKind::new("cache.example.com", "v1alpha1", "Memcached"),
+        kind: HostKind::new("cache.example.com", "v1", "Memcached"),
         namespace: Some(parent.into()),
         name: "parent".into(),
     };

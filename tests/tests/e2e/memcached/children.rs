@@ -30,7 +30,7 @@ fn assert_has(object: &Value, pointer: &str, desired: &Value) {
 
 fn assert_owned(child: &Value, parent: &Value) {
     let owner = json!([{
-        "apiVersion": "cache.example.com/v1alpha1",
+        "apiVersion": "cache.example.com/v1",
         "kind": "Memcached",
         "name": parent["metadata"]["name"],
         "uid": parent["metadata"]["uid"],

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use hotshoe_tests::kinds::{MEMCACHED, MEMCACHED_V1, POD};
+use hotshoe_tests::kinds::{MEMCACHED, MEMCACHED_V1ALPHA1, POD};
 use hotshoe_tests::{Scene, memcached, repository, run};
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn kubectl_scale_sets_the_size_and_autoscalers_find_the_pods() {
         assert!(scaled.status.success(), "{}", String::from_utf8_lossy(&scaled.stderr));
         let object = scene.available("cache").await;
         assert_eq!((&object["spec"]["size"], &object["status"]["replicas"]), (&json!(5), &json!(5)));
-        for kind in [MEMCACHED, MEMCACHED_V1] {
+        for kind in [MEMCACHED, MEMCACHED_V1ALPHA1] {
             let path = format!("{}/scale", kind.path(&scene.namespace, Some("cache")));
             let scale = scene.admin.request(http::Method::GET, &path, "application/json", &Value::Null).await;
             let scale = scale.expect("a scale");

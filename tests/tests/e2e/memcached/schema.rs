@@ -1,6 +1,6 @@
 //! What the API server accepts and shows, by the CRD.
 
-use hotshoe_tests::kinds::{Kind, MEMCACHED, MEMCACHED_V1};
+use hotshoe_tests::kinds::{Kind, MEMCACHED, MEMCACHED_V1ALPHA1};
 use hotshoe_tests::{memcached, repository, run};
 use serde_json::{Value, json};
 
@@ -18,26 +18,30 @@ fn a_spec_that_the_schema_does_not_allow_is_rejected_with_a_message() {
     run(async {
         let scene = scene("schema").await;
         for (kind, spec, words) in [
-            (MEMCACHED, json!({ "size": 0 }), "spec.size in body should be greater than or equal to 1"),
-            (MEMCACHED, json!({ "size": -1 }), "spec.size in body should be greater than or equal to 1"),
-            (MEMCACHED, json!({ "size": 4 }), "spec.size in body should be less than or equal to 3"),
+            (MEMCACHED_V1ALPHA1, json!({ "size": 0 }), "spec.size in body should be greater than or equal to 1"),
+            (MEMCACHED_V1ALPHA1, json!({ "size": -1 }), "spec.size in body should be greater than or equal to 1"),
+            (MEMCACHED_V1ALPHA1, json!({ "size": 4 }), "spec.size in body should be less than or equal to 3"),
             // The value of other tutorials; the error names the version to write.
-            (MEMCACHED, json!({ "size": 5 }), "write apiVersion: cache.example.com/v1, which takes sizes up to 10"),
-            (MEMCACHED, json!({ "size": "2" }), "spec.size in body must be of type integer"),
-            (MEMCACHED, json!({ "size": 1.5 }), "spec.size in body must be of type int32"),
             (
-                MEMCACHED,
+                MEMCACHED_V1ALPHA1,
+                json!({ "size": 5 }),
+                "write apiVersion: cache.example.com/v1, which takes sizes up to 10",
+            ),
+            (MEMCACHED_V1ALPHA1, json!({ "size": "2" }), "spec.size in body must be of type integer"),
+            (MEMCACHED_V1ALPHA1, json!({ "size": 1.5 }), "spec.size in body must be of type int32"),
+            (
+                MEMCACHED_V1ALPHA1,
                 json!({ "containerPort": 0 }),
                 "spec.containerPort in body should be greater than or equal to 1",
             ),
             (
-                MEMCACHED,
+                MEMCACHED_V1ALPHA1,
                 json!({ "containerPort": 65536 }),
                 "spec.containerPort in body should be less than or equal to 65535",
             ),
-            (MEMCACHED_V1, json!({ "size": 0 }), "Size must be between 1 and 10."),
-            (MEMCACHED_V1, json!({ "size": 11 }), "Size must be between 1 and 10."),
-            (MEMCACHED_V1, json!({ "containerPort": 65536 }), "should be less than or equal to 65535"),
+            (MEMCACHED, json!({ "size": 0 }), "Size must be between 1 and 10."),
+            (MEMCACHED, json!({ "size": 11 }), "Size must be between 1 and 10."),
+            (MEMCACHED, json!({ "containerPort": 65536 }), "should be less than or equal to 65535"),
         ] {
             let refused = scene.try_create(in_version(&kind, &spec)).await.expect_err(&spec.to_string());
             assert_eq!(refused.code, 422, "{}", refused.message);
@@ -50,11 +54,11 @@ fn a_spec_that_the_schema_does_not_allow_is_rejected_with_a_message() {
 fn a_size_that_only_v1_allows_is_served() {
     run(async {
         let scene = scene("size-ten").await;
-        scene.create(in_version(&MEMCACHED_V1, &json!({ "size": 10 }))).await;
+        scene.create(in_version(&MEMCACHED, &json!({ "size": 10 }))).await;
         let object = scene.available("cache").await;
         assert_eq!(object["status"]["nodes"].as_array().map(Vec::len), Some(10));
         // An edit without a version uses the preferred one, v1.
-        scene.merge(&MEMCACHED_V1, "cache", json!({ "spec": { "size": 9 } })).await;
+        scene.merge(&MEMCACHED, "cache", json!({ "spec": { "size": 9 } })).await;
         let is_nine = |object: &Value| object["status"]["readyReplicas"] == 9;
         scene.until_object(&MEMCACHED, "cache", "has nine servers", is_nine).await;
     });
@@ -66,7 +70,7 @@ fn kubectl_shows_size_ready_available_and_age_in_both_versions() {
         let scene = scene("columns").await;
         scene.create(memcached("cache", 2)).await;
         scene.available("cache").await;
-        for kind in [MEMCACHED, MEMCACHED_V1] {
+        for kind in [MEMCACHED, MEMCACHED_V1ALPHA1] {
             let accept = ("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
             let path = kind.path(&scene.namespace, None);
             let table =

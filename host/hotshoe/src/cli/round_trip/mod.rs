@@ -1,4 +1,23 @@
 //! The round trip of a plugin that converts: an object that is converted to another version and back has lost nothing.
+//! Tried with the parents of the cases, with the samples, and with objects that are made from the schemas of the CRD.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `made.rs` | the search for a counter-example among objects that are made |
+//! | `generate.rs` | objects made from a schema |
+//! | `smaller.rs` | objects that are smaller than another one |
+//! | `fits.rs` | whether a value fits a schema |
+//! | `schema.rs` | what a schema says |
+//! | `pattern.rs` | texts that match a pattern |
+//! | `choices.rs` | choices that are the same in every run |
+
+mod choices;
+mod fits;
+mod generate;
+mod made;
+mod pattern;
+mod schema;
+mod smaller;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -7,6 +26,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+
+use self::made::{Found, Version};
+use self::schema::Schema;
 
 use crate::cli::project::{CaseFile, Folder, shown};
 use crate::cli::terminal;
@@ -59,7 +81,8 @@ impl RoundTrip {
     }
 }
 
-/// Converts the parents of the cases and the samples of the project to each other version and back.
+/// Converts the parents of the cases, the samples of the project and objects made from the schemas of its CRD to each
+/// other version and back.
 pub(super) async fn all(folder: &Folder, cases: &[CaseFile], revision: &Arc<Revision>) -> Vec<RoundTrip> {
     if !revision.converts() {
         return Vec::new();
@@ -70,9 +93,11 @@ pub(super) async fn all(folder: &Folder, cases: &[CaseFile], revision: &Arc<Revi
     let of_cases = of_cases.map(|file| (file.path.clone(), file.case.parent.clone()));
     let documents: Vec<_> = CRDS.iter().flat_map(|crds| documents(&folder.root().join(crds))).collect();
     let mut versions = BTreeSet::from([kind.version.to_string()]);
-    versions.extend(documents.iter().flat_map(|(_, document)| versions_of(document, kind)));
+    let defined = documents.iter().flat_map(|(file, document)| versions_of(document, kind).map(move |one| (file, one)));
+    let defined: Vec<(&PathBuf, Version<'_>)> = defined.collect();
+    versions.extend(defined.iter().map(|(_, version)| version.kind.version.to_string()));
     let mut objects: Vec<(PathBuf, Value)> = Vec::new();
-    for (file, object) in of_cases.chain(documents) {
+    for (file, object) in of_cases.chain(documents.iter().cloned()) {
         let Ok(reference) = ObjectRef::of(&object) else { continue };
         if reference.kind.is_served_as(kind) && objects.iter().all(|(_, other)| *other != object) {
             versions.insert(reference.kind.version.to_string());
@@ -92,6 +117,11 @@ pub(super) async fn all(folder: &Folder, cases: &[CaseFile], revision: &Arc<Revi
             trips.extend(round_trip(&file, &object, version, revision).await);
         }
     }
+    for (file, own) in &defined {
+        for version in versions.iter().filter(|version| **version != *own.kind.version) {
+            trips.push(made_round_trip(file, own, version, revision).await);
+        }
+    }
     trips
 }
 
@@ -101,12 +131,34 @@ async fn round_trip(file: &Path, object: &Value, version: &str, revision: &Arc<R
     if *own == *version {
         return None;
     }
-    let failure = match there_and_back(object, &own, version, revision).await {
-        Ok(back) => lost(object, &back),
-        Err(failure) => Some(failure),
-    };
+    let failure = failure(object, &own, version, revision).await;
     let name = format!("{own} → {version} → {own}: {}", shown(file).display());
     Some(RoundTrip { name, file: file.to_owned(), object: object.clone(), failure })
+}
+
+/// Converts objects made from the schema of a version to another one and back. The object of the result is the smallest
+/// one that was found to lose something.
+async fn made_round_trip(file: &Path, own: &Version<'_>, version: &str, revision: &Arc<Revision>) -> RoundTrip {
+    let name = &*own.kind.version;
+    let Found { tried, failed } =
+        made::search(own, async |object: &Value| failure(object, name, version, revision).await).await;
+    if tried == 0 {
+        terminal::note(format_args!(
+            "warning: no object could be made from the schema of {name}, because it must have what only rules (CEL) or a \
+             pattern describe, so only cases and samples of {name} were tried"
+        ));
+    }
+    let name = format!("{name} → {version} → {name}: {tried} objects made from {}", shown(file).display());
+    let (object, failure) = failed.unzip();
+    RoundTrip { name, file: file.to_owned(), object: object.unwrap_or_default(), failure }
+}
+
+/// Returns what an object loses on the way to another version and back, or why it cannot be converted.
+async fn failure(object: &Value, own: &str, other: &str, revision: &Arc<Revision>) -> Option<String> {
+    match there_and_back(object, own, other, revision).await {
+        Ok(back) => lost(object, &back),
+        Err(failure) => Some(failure),
+    }
 }
 
 async fn there_and_back(object: &Value, own: &str, other: &str, revision: &Arc<Revision>) -> Result<Value, String> {
@@ -163,13 +215,16 @@ fn documents(folder: &Path) -> Vec<(PathBuf, Value)> {
 }
 
 /// Returns the versions that a CRD of this kind has.
-fn versions_of(document: &Value, kind: &Kind) -> Vec<String> {
+fn versions_of<'a>(document: &'a Value, kind: &Kind) -> impl Iterator<Item = Version<'a>> {
     let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str);
-    if (text("/spec/group"), text("/spec/names/kind")) != (Some(&kind.group), Some(&kind.kind)) {
-        return Vec::new();
-    }
-    let versions = document.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
-    versions.filter_map(|version| version.get("name")?.as_str().map(str::to_owned)).collect()
+    let is_its_crd = (text("/spec/group"), text("/spec/names/kind")) == (Some(&kind.group), Some(&kind.kind));
+    let versions = document.pointer("/spec/versions").and_then(Value::as_array).filter(|_| is_its_crd);
+    let is_namespaced = text("/spec/scope") != Some("Cluster");
+    versions.into_iter().flatten().filter_map(move |version| {
+        let schema = Schema::new(version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null));
+        let kind = Kind::new(&kind.group, version.get("name")?.as_str()?, &kind.kind);
+        Some(Version { kind, is_namespaced, schema })
+    })
 }
 
 #[cfg(test)]
@@ -207,7 +262,11 @@ mod tests {
             "names": { "kind": "Test" },
             "versions": [{ "name": "v1" }, { "name": "v2" }],
         } });
-        assert_eq!(versions_of(&crd, &Kind::new("example.com", "v1", "Test")), ["v1", "v2"]);
-        assert!(versions_of(&crd, &Kind::new("example.com", "v1", "Other")).is_empty());
+        let names = |kind: &str| -> Vec<String> {
+            let kind = Kind::new("example.com", "v1", kind);
+            versions_of(&crd, &kind).map(|version| version.kind.version.to_string()).collect()
+        };
+        assert_eq!(names("Test"), ["v1", "v2"]);
+        assert!(names("Other").is_empty());
     }
 }
