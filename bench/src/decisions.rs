@@ -84,12 +84,13 @@ impl Subject {
         let loaded =
             Revision::load(engine, compiler, component, Limits::default(), Purpose::Trial, &Account::default()).await?;
         let (revision, cases) = (loaded.revision, loaded.cases.map_err(|error| anyhow!("{name}: {error}"))?);
-        let request = |case: &Case| {
+        let decisions = cases.iter().filter_map(|case| Some((case.call.decision()?, case)));
+        let request = |(call, case): (Call, &Case)| {
             let observation = case.observation(revision.descriptor());
             let observation = observation.map_err(|error| anyhow!("{name}, case {:?}: {error}", case.name))?;
-            Ok((case.call, Arc::new(observation)))
+            Ok((call, Arc::new(observation)))
         };
-        let requests = cases.iter().map(request).collect::<Result<Vec<_>>>()?;
+        let requests = decisions.map(request).collect::<Result<Vec<_>>>()?;
         ensure!(!requests.is_empty(), "the component of {name} carries no case");
         Ok(Self { name, target, revision, requests, decisions: Vec::new(), floors: Vec::new() })
     }

@@ -6,10 +6,13 @@
 use std::time::Duration;
 
 use wasmtime::Store;
-use wasmtime::component::{self, Component, ComponentExportIndex, ComponentNamedList, HasSelf, Lift, Linker, Lower};
+use wasmtime::component::{
+    self, Component, ComponentExportIndex, ComponentNamedList, ComponentType, HasSelf, Lift, Linker, Lower,
+};
 
 use crate::bindings::generated::hotshoe::reconciler::{log, types as wit};
 use crate::store::{Level, Sandbox};
+use hotshoe_core::model::admission::{ErrorReason, FieldError, Proposal, Verdict};
 use hotshoe_core::model::decision::{
     Answer, Call, Children, Condition, Decision, Descriptor, Document, Event, Failure, MatchRule, Observation,
     OwnedKind, ReadKind, Refusal, Related, Requirement, Severity, Truth, WriteVerb,
@@ -33,6 +36,10 @@ pub const CONTRACTS: [&str; 2] = ["0.1.0", "0.2.0"];
 const INTERFACE: &str = "hotshoe:reconciler/reconciler@0.1.0";
 /// The interface that a plugin exports if it converts.
 const CONVERSION: &str = "hotshoe:reconciler/conversion@0.2.0";
+/// The interface that a plugin exports if it validates.
+const VALIDATION: &str = "hotshoe:reconciler/validation@0.2.0";
+/// The interface that a plugin exports if it fills in defaults.
+const DEFAULTING: &str = "hotshoe:reconciler/defaulting@0.2.0";
 
 /// Creates a linker with all that a plugin may import: `log`.
 pub(super) fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<Sandbox>> {
@@ -47,6 +54,8 @@ pub(super) struct Linked {
     reconcile: ComponentExportIndex,
     finalize: ComponentExportIndex,
     convert: Option<ComponentExportIndex>,
+    validate: Option<ComponentExportIndex>,
+    default: Option<ComponentExportIndex>,
 }
 
 impl Linked {
@@ -59,11 +68,16 @@ impl Linked {
             let found = found.and_then(|found| component.get_export_index(Some(&found), name));
             found.ok_or_else(|| wasmtime::Error::msg(format!("{interface} has no {name}")))
         };
-        let converts = component.get_export_index(None, CONVERSION).is_some();
+        let optional = |interface: &str, name: &str| {
+            let is_exported = component.get_export_index(None, interface).is_some();
+            is_exported.then(|| find(interface, name)).transpose()
+        };
         Ok(Self {
             reconcile: find(INTERFACE, "reconcile")?,
             finalize: find(INTERFACE, "finalize")?,
-            convert: converts.then(|| find(CONVERSION, "convert")).transpose()?,
+            convert: optional(CONVERSION, "convert")?,
+            validate: optional(VALIDATION, "validate")?,
+            default: optional(DEFAULTING, "default")?,
             pre,
         })
     }
@@ -71,6 +85,16 @@ impl Linked {
     /// Returns whether the component converts objects between versions of their kind.
     pub(super) fn converts(&self) -> bool {
         self.convert.is_some()
+    }
+
+    /// Returns whether the component validates proposed parents.
+    pub(super) fn validates(&self) -> bool {
+        self.validate.is_some()
+    }
+
+    /// Returns whether the component fills defaults into proposed parents.
+    pub(super) fn defaults(&self) -> bool {
+        self.default.is_some()
     }
 
     pub(super) fn component(&self) -> &Component {
@@ -88,6 +112,79 @@ impl Linked {
 type Convert<'a> = (&'a [wit::ObjectParam<'a>], &'a str);
 type Converted = (Result<Vec<wit::ObjectResult>, wit::Failure>,);
 
+/// The parameters of `validate`, and its result.
+type Validate<'a> = (wit::ObjectParam<'a>, Option<wit::ObjectParam<'a>>, AdmissionContext<'a>);
+type Validated = (Result<ValidationVerdict, wit::Failure>,);
+
+/// The parameters of `default`, and its result.
+type FillDefaults<'a> = (wit::ObjectParam<'a>, AdmissionContext<'a>);
+type Defaulted = (Result<wit::ObjectResult, wit::Failure>,);
+
+/// `operation` of the interface `admission`. It and what follows are written by hand, because the optional interfaces are
+/// in a package of their own, and one that no component has to have.
+#[derive(Clone, Copy, ComponentType, Lower)]
+#[component(enum)]
+#[repr(u8)]
+enum Operation {
+    #[component(name = "create")]
+    Create,
+    #[component(name = "update")]
+    Update,
+}
+
+/// `context` of the interface `admission`.
+#[derive(Clone, Copy, ComponentType, Lower)]
+#[component(record)]
+struct AdmissionContext<'a> {
+    operation: Operation,
+    config: &'a str,
+    #[component(name = "dry-run")]
+    dry_run: bool,
+}
+
+/// `error-reason` of the interface `validation`.
+#[derive(Clone, Copy, ComponentType, Lift)]
+#[component(enum)]
+#[repr(u8)]
+#[expect(dead_code, reason = "wasmtime makes the variants of the bytes that a plugin answers")]
+enum ValidationReason {
+    #[component(name = "invalid")]
+    Invalid,
+    #[component(name = "required")]
+    Required,
+    #[component(name = "forbidden")]
+    Forbidden,
+    #[component(name = "not-supported")]
+    NotSupported,
+    #[component(name = "duplicate")]
+    Duplicate,
+    #[component(name = "not-found")]
+    NotFound,
+    #[component(name = "too-long")]
+    TooLong,
+    #[component(name = "too-many")]
+    TooMany,
+    #[component(name = "type-invalid")]
+    TypeInvalid,
+}
+
+/// `field-error` of the interface `validation`.
+#[derive(ComponentType, Lift)]
+#[component(record)]
+struct ValidationError {
+    field: String,
+    reason: ValidationReason,
+    message: String,
+}
+
+/// `verdict` of the interface `validation`.
+#[derive(ComponentType, Lift)]
+#[component(record)]
+struct ValidationVerdict {
+    errors: Vec<ValidationError>,
+    warnings: Vec<String>,
+}
+
 /// One instance of a plugin.
 pub(super) struct Instance<'a> {
     linked: &'a Linked,
@@ -100,6 +197,12 @@ impl Instance<'_> {
         let plugin = generated::Plugin::new(&mut *store, &self.instance)?;
         if let Some(convert) = &self.linked.convert {
             self.instance.get_typed_func::<Convert<'_>, Converted>(&mut *store, convert)?;
+        }
+        if let Some(validate) = &self.linked.validate {
+            self.instance.get_typed_func::<Validate<'_>, Validated>(&mut *store, validate)?;
+        }
+        if let Some(default) = &self.linked.default {
+            self.instance.get_typed_func::<FillDefaults<'_>, Defaulted>(&mut *store, default)?;
         }
         let descriptor = plugin.hotshoe_reconciler_reconciler().call_describe(store)?;
         Ok(descriptor.into())
@@ -137,10 +240,31 @@ impl Instance<'_> {
         given: &[Document],
         to_version: &str,
     ) -> wasmtime::Result<Result<Vec<Document>, Failure>> {
-        let missing = || wasmtime::Error::msg(format!("the component does not export {CONVERSION}"));
-        let function = self.linked.convert.as_ref().ok_or_else(missing)?;
+        let function = exported(&self.linked.convert, CONVERSION)?;
         let converted = self.ask::<Vec<wit::ObjectResult>, _>(store, function, (&*objects(given), to_version))?;
         Ok(converted.map(convert).map_err(Failure::from))
+    }
+
+    pub(super) fn validate(
+        &self,
+        store: &mut Store<Sandbox>,
+        proposal: &Proposal,
+    ) -> wasmtime::Result<Result<Verdict, Failure>> {
+        let function = exported(&self.linked.validate, VALIDATION)?;
+        let parameters = (object(&proposal.new), proposal.old.as_ref().map(object), context(proposal));
+        let verdict = self.ask::<ValidationVerdict, _>(store, function, parameters)?;
+        Ok(verdict.map(Verdict::from).map_err(Failure::from))
+    }
+
+    pub(super) fn default(
+        &self,
+        store: &mut Store<Sandbox>,
+        proposal: &Proposal,
+    ) -> wasmtime::Result<Result<Document, Failure>> {
+        let function = exported(&self.linked.default, DEFAULTING)?;
+        let parameters = (object(&proposal.new), context(proposal));
+        let defaulted = self.ask::<wit::ObjectResult, _>(store, function, parameters)?;
+        Ok(defaulted.map(Document::from).map_err(Failure::from))
     }
 
     /// Calls one function and checks the type of that function only: checking all of them takes a measurable part of a
@@ -154,6 +278,17 @@ impl Instance<'_> {
         let function = self.instance.get_typed_func::<P, (Result<T, wit::Failure>,)>(&mut *store, function)?;
         Ok(function.call(store, parameters)?.0)
     }
+}
+
+/// Returns the function of an optional interface.
+///
+/// # Errors
+/// If the component does not export the interface.
+fn exported<'a>(
+    function: &'a Option<ComponentExportIndex>,
+    interface: &str,
+) -> wasmtime::Result<&'a ComponentExportIndex> {
+    function.as_ref().ok_or_else(|| wasmtime::Error::msg(format!("the component does not export {interface}")))
 }
 
 // === what a plugin may call ===
@@ -208,7 +343,40 @@ fn refusal(refusal: &Refusal) -> wit::Refusal<'_> {
     }
 }
 
+fn context(proposal: &Proposal) -> AdmissionContext<'_> {
+    let operation = if proposal.old.is_some() { Operation::Update } else { Operation::Create };
+    AdmissionContext { operation, config: &proposal.config, dry_run: proposal.dry_run }
+}
+
 // === out of the plugin ===
+
+impl From<ValidationVerdict> for Verdict {
+    fn from(verdict: ValidationVerdict) -> Self {
+        Verdict { errors: convert(verdict.errors), warnings: verdict.warnings }
+    }
+}
+
+impl From<ValidationError> for FieldError {
+    fn from(error: ValidationError) -> Self {
+        FieldError { field: error.field, reason: error.reason.into(), message: error.message }
+    }
+}
+
+impl From<ValidationReason> for ErrorReason {
+    fn from(reason: ValidationReason) -> Self {
+        match reason {
+            ValidationReason::Invalid => ErrorReason::Invalid,
+            ValidationReason::Required => ErrorReason::Required,
+            ValidationReason::Forbidden => ErrorReason::Forbidden,
+            ValidationReason::NotSupported => ErrorReason::NotSupported,
+            ValidationReason::Duplicate => ErrorReason::Duplicate,
+            ValidationReason::NotFound => ErrorReason::NotFound,
+            ValidationReason::TooLong => ErrorReason::TooLong,
+            ValidationReason::TooMany => ErrorReason::TooMany,
+            ValidationReason::TypeInvalid => ErrorReason::TypeInvalid,
+        }
+    }
+}
 
 impl From<wit::ResourceKindResult> for Kind {
     fn from(kind: wit::ResourceKindResult) -> Self {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use hotshoe_core::check::answer::AnswerError;
 use hotshoe_core::check::conversion::Denied;
+use hotshoe_core::check::defaulting;
 use hotshoe_platform::candidate::NotAComponent;
 use hotshoe_platform::followed_file::FileError;
 
@@ -28,6 +29,9 @@ pub enum CallError {
     /// The plugin's answer to `convert` is denied.
     #[error(transparent)]
     Conversion(#[from] Denied),
+    /// The plugin's answer to `default` is denied.
+    #[error(transparent)]
+    Defaulting(#[from] defaulting::Denied),
     /// The plugin required more objects in every round.
     #[error("the plugin still needs more objects after {0} rounds")]
     TooManyRounds(usize),
@@ -174,6 +178,7 @@ impl CallError {
             CallError::Trapped(_) => "Trapped",
             CallError::Answer(error) => error.reason(),
             CallError::Conversion(denied) => denied.reason(),
+            CallError::Defaulting(denied) => denied.reason(),
             CallError::TooManyRounds(_) => "TooManyRounds",
             CallError::CircuitOpen(_) => "CircuitOpen",
             CallError::Stopped => "Stopped",

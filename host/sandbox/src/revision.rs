@@ -30,8 +30,11 @@ use crate::load::{Code, Native};
 use crate::store::Sandbox;
 use hotshoe_core::check::answer;
 use hotshoe_core::check::conversion;
+use hotshoe_core::check::defaulting::{self, Defaulted};
 use hotshoe_core::check::memory_share::{Account, Charge, Part};
+use hotshoe_core::check::validation;
 use hotshoe_core::flow::lanes::Lane;
+use hotshoe_core::model::admission::{Proposal, Verdict};
 use hotshoe_core::model::decision::{Answer, Call, Descriptor, Document, Observation};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::limits::Limits;
@@ -226,6 +229,53 @@ impl Revision {
                     Err(failure) => Ok(Err(answer::sanitize_failure(failure))),
                 },
                 |converted| converted,
+            )
+        };
+        call::on_thread(&self.engine, &self.lane, work).await
+    }
+
+    /// Returns whether the component validates proposed parents.
+    pub fn validates(&self) -> bool {
+        self.linked.validates()
+    }
+
+    /// Calls `validate` in a fresh instance on a decision thread. Returns the verdict within its limits.
+    ///
+    /// # Errors
+    /// As [`Self::decide`].
+    pub async fn validate(self: &Arc<Self>, proposal: Arc<Proposal>) -> Result<Outcome<Verdict>, Aborted> {
+        let revision = Arc::clone(self);
+        let work = move || {
+            let limits = revision.limits();
+            let validate = |store: &mut Store<Sandbox>, instance: Instance<'_>| instance.validate(store, &proposal);
+            let run = FinishedCall::of(&revision.engine, &revision.linked, limits, &revision.memory, validate);
+            run.finish(|answered| Ok(answered.map_err(answer::sanitize_failure)), validation::limited)
+        };
+        call::on_thread(&self.engine, &self.lane, work).await
+    }
+
+    /// Returns whether the component fills defaults into proposed parents.
+    pub fn defaults(&self) -> bool {
+        self.linked.defaults()
+    }
+
+    /// Calls `default` in a fresh instance on a decision thread, and checks the answer there, within the time limit of the
+    /// call.
+    ///
+    /// # Errors
+    /// As [`Self::decide`], and if the answer is denied.
+    pub async fn default(self: &Arc<Self>, proposal: Arc<Proposal>) -> Result<Outcome<Defaulted>, Aborted> {
+        let revision = Arc::clone(self);
+        let work = move || {
+            let limits = revision.limits();
+            let default = |store: &mut Store<Sandbox>, instance: Instance<'_>| instance.default(store, &proposal);
+            let run = FinishedCall::of(&revision.engine, &revision.linked, limits, &revision.memory, default);
+            run.finish(
+                |answered| match answered {
+                    Ok(returned) => Ok(Ok(defaulting::admit(&proposal.new, &returned, limits)?)),
+                    Err(failure) => Ok(Err(answer::sanitize_failure(failure))),
+                },
+                |defaulted| defaulted,
             )
         };
         call::on_thread(&self.engine, &self.lane, work).await

@@ -141,6 +141,20 @@ pub struct SaidCondition {
 pub struct Config {
     /// The image that the servers run. There is no default: without one the plugin says so.
     pub image: Option<String>,
+    /// What is refused beyond the bounds of the versions.
+    pub validation: Vec<Rule>,
+    /// Whether a missing size is filled in.
+    pub defaulting: bool,
+}
+
+/// A rule for a Memcached that is created or changed.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub enum Rule {
+    /// The size is an odd number, as in the tutorial of the Operator SDK.
+    OddSize,
+    /// The size is between 1 and 10, as in the tutorial of the Java Operator SDK.
+    SizeUpTo10,
 }
 
 /// The JSON schema of [`Config`].
@@ -151,6 +165,15 @@ pub const CONFIG_SCHEMA: &str = r#"{
     "image": {
       "type": ["string", "null"],
       "description": "The image that the servers run, for example memcached:1.6-alpine."
+    },
+    "validation": {
+      "type": "array",
+      "items": { "enum": ["oddSize", "sizeUpTo10"] },
+      "description": "What is refused when a Memcached is created or changed."
+    },
+    "defaulting": {
+      "type": "boolean",
+      "description": "Whether a missing size is filled in."
     }
   }
 }"#;

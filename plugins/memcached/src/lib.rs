@@ -21,9 +21,11 @@
 //! | `names.rs` | labels, names, and which names are invalid |
 //! | `ports.rs` | the ports of a server, in `v1beta1` and in `v1` |
 //! | `conversion.rs` | the versions of a `Memcached`, converted into one another |
+//! | `admission.rs` | what is refused and filled in before a `Memcached` is stored |
 //! | `image.rs` | image references and the versions in them |
 //! | `crd.rs` | the CRD, printed by the binary `crd` (feature `crd`) |
 
+pub mod admission;
 pub mod api;
 mod children;
 mod conversion;
@@ -39,7 +41,10 @@ mod reconcile;
 mod status;
 mod trouble;
 
-use hotshoe_sdk::{Answer, Cleanup, Conversions, Converter, Descriptor, Failure, Reconciler, Request};
+use hotshoe_sdk::{
+    AdmissionContext, Answer, Cleanup, Conversions, Converter, Defaulter, Descriptor, Failure, Reconciler, Request,
+    Validator, Verdict,
+};
 
 /// The plugin.
 pub struct Memcached;
@@ -67,4 +72,22 @@ impl Converter for Memcached {
     }
 }
 
-hotshoe_sdk::export!(Memcached, conversion);
+impl Validator for Memcached {
+    fn validate(
+        new: &api::Memcached,
+        _: Option<&api::Memcached>,
+        context: &AdmissionContext<api::Config>,
+    ) -> Result<Verdict, Failure> {
+        admission::validate(new, context)
+    }
+}
+
+impl Defaulter for Memcached {
+    type Object = admission::Sparse;
+
+    fn default(object: &mut Self::Object, context: &AdmissionContext<api::Config>) -> Result<(), Failure> {
+        admission::default(object, context)
+    }
+}
+
+hotshoe_sdk::export!(Memcached, conversion, validation, defaulting);

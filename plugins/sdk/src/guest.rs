@@ -3,14 +3,17 @@
 use std::{marker::PhantomData, time::Duration};
 
 use crate::{
-    Answer, Children, Cleanup, Condition, Converter, Decision, Descriptor, Event, Failure, MatchRule, Object,
-    ObjectRef, Observation, Owned, Read, Reconciler, Refusal, Related, Requirement, ResourceKind, Severity, Status,
-    Verb, log::Level,
+    AdmissionContext, Answer, Children, Cleanup, Condition, Converter, Decision, Defaulter, Descriptor, ErrorReason,
+    Event, Failure, FieldError, MatchRule, Object, ObjectRef, Observation, Operation, Owned, Read, Reconciler, Refusal,
+    Related, Requirement, ResourceKind, Severity, Status, Validator, Verb, Verdict, log::Level,
 };
 
 use self::converting::exports::hotshoe::reconciler0_2_0::conversion;
+use self::defaulting::exports::hotshoe::reconciler0_2_0::defaulting as defaults;
 use self::generated::exports::hotshoe::reconciler::reconciler as export;
 use self::generated::hotshoe::reconciler::{log as import, types as wit};
+use self::validating::exports::hotshoe::reconciler0_2_0::validation;
+use self::validating::hotshoe::reconciler0_2_0::admission;
 
 /// Written by `wit-bindgen` from the contract. Public only for [`crate::export!`].
 #[allow(
@@ -51,6 +54,52 @@ pub mod converting {
     });
 }
 
+/// As [`converting`], for plugins that validate.
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    unsafe_code,
+    clippy::all,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "generated code, which speaks the canonical ABI"
+)]
+pub mod validating {
+    wit_bindgen::generate!({
+        path: ["wit", "wit/0.2.0"],
+        inline: "package hotshoe:sdk; world validating { export hotshoe:reconciler/validation@0.2.0; }",
+        world: "hotshoe:sdk/validating",
+        with: {
+            "hotshoe:reconciler/types@0.1.0": crate::guest::generated::hotshoe::reconciler::types,
+            "hotshoe:reconciler/admission@0.2.0": generate,
+        },
+        pub_export_macro: true,
+    });
+}
+
+/// As [`converting`], for plugins that fill in defaults.
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    unsafe_code,
+    clippy::all,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "generated code, which speaks the canonical ABI"
+)]
+pub mod defaulting {
+    wit_bindgen::generate!({
+        path: ["wit", "wit/0.2.0"],
+        inline: "package hotshoe:sdk; world defaulting { export hotshoe:reconciler/defaulting@0.2.0; }",
+        world: "hotshoe:sdk/defaulting",
+        with: {
+            "hotshoe:reconciler/types@0.1.0": crate::guest::generated::hotshoe::reconciler::types,
+            "hotshoe:reconciler/admission@0.2.0": crate::guest::validating::hotshoe::reconciler0_2_0::admission,
+        },
+        pub_export_macro: true,
+    });
+}
+
 /// Exports a [`Reconciler`] in the form that the contract requires.
 pub struct Guest<R>(PhantomData<R>);
 
@@ -75,6 +124,25 @@ impl<C: Converter> conversion::Guest for Guest<C> {
     fn convert(objects: Vec<wit::Object>, to_version: String) -> Result<Vec<wit::Object>, wit::Failure> {
         log_panics();
         crate::convert::<C>(each(objects), &to_version).map(each).map_err(Into::into)
+    }
+}
+
+impl<V: Validator> validation::Guest for Guest<V> {
+    fn validate(
+        new: wit::Object,
+        old: Option<wit::Object>,
+        context: admission::Context,
+    ) -> Result<validation::Verdict, wit::Failure> {
+        log_panics();
+        let old: Option<Object> = old.map(Into::into);
+        crate::validate::<V>(&new.into(), old.as_ref(), context.into()).map(Into::into).map_err(Into::into)
+    }
+}
+
+impl<D: Defaulter> defaults::Guest for Guest<D> {
+    fn default(object: wit::Object, context: admission::Context) -> Result<wit::Object, wit::Failure> {
+        log_panics();
+        crate::default::<D>(object.into(), context.into()).map(Into::into).map_err(Into::into)
     }
 }
 
@@ -148,7 +216,40 @@ impl From<wit::ResourceKind> for ResourceKind {
     }
 }
 
+impl From<admission::Context> for AdmissionContext {
+    fn from(context: admission::Context) -> Self {
+        let operation = match context.operation {
+            admission::Operation::Create => Operation::Create,
+            admission::Operation::Update => Operation::Update,
+        };
+        Self { operation, config: context.config, dry_run: context.dry_run }
+    }
+}
+
 // To the host.
+
+impl From<Verdict> for validation::Verdict {
+    fn from(verdict: Verdict) -> Self {
+        Self { errors: each(verdict.errors), warnings: verdict.warnings }
+    }
+}
+
+impl From<FieldError> for validation::FieldError {
+    fn from(error: FieldError) -> Self {
+        let reason = match error.reason {
+            ErrorReason::Invalid => validation::ErrorReason::Invalid,
+            ErrorReason::Required => validation::ErrorReason::Required,
+            ErrorReason::Forbidden => validation::ErrorReason::Forbidden,
+            ErrorReason::NotSupported => validation::ErrorReason::NotSupported,
+            ErrorReason::Duplicate => validation::ErrorReason::Duplicate,
+            ErrorReason::NotFound => validation::ErrorReason::NotFound,
+            ErrorReason::TooLong => validation::ErrorReason::TooLong,
+            ErrorReason::TooMany => validation::ErrorReason::TooMany,
+            ErrorReason::TypeInvalid => validation::ErrorReason::TypeInvalid,
+        };
+        Self { field: error.field, reason, message: error.message }
+    }
+}
 
 impl From<Object> for wit::Object {
     fn from(object: Object) -> Self {

@@ -61,6 +61,7 @@
 //! | `reconciler.rs` | the trait that a plugin implements, and how it is called |
 //! | `request.rs` | what a plugin is shown, and typed access to it |
 //! | `conversion.rs` | objects in another version of their kind |
+//! | `admission.rs` | parents that are checked, and completed, before they are stored |
 //! | `decision.rs` | what a plugin answers: children, status, conditions, events |
 //! | `answer.rs` | the possible results of a call |
 //! | `descriptor.rs` | what a plugin is and what it asks for |
@@ -94,6 +95,7 @@ struct VersionsOfAKind;
 #[doc = include_str!("../../../docs/src/write-a-plugin/how-do-i.md")]
 struct HowDoI;
 
+mod admission;
 mod answer;
 pub mod apply;
 #[cfg(target_family = "wasm")]
@@ -113,6 +115,9 @@ mod request;
 pub mod testing;
 mod time;
 
+pub use admission::{
+    AdmissionContext, Defaulter, ErrorReason, FieldError, Operation, Validator, Verdict, default, validate,
+};
 pub use answer::{Answer, Cleanup, Failure, Requirement};
 pub use conversion::{Annotations, Conversions, Converter, convert};
 pub use decision::{Children, Condition, Decision, Event, Severity, Status};
@@ -125,23 +130,44 @@ pub use reconciler::{Reconciler, finalize, reconcile};
 pub use request::{Observation, Refusal, Related, Request};
 pub use time::Time;
 
-/// Exports a [`Reconciler`] as the plugin of this crate, and with the word `conversion` a [`Converter`]. Does nothing when
-/// compiled natively.
+/// Exports a [`Reconciler`] as the plugin of this crate. With further words it is exported as more: `conversion` for a
+/// [`Converter`], `validation` for a [`Validator`], `defaulting` for a [`Defaulter`], as in
+/// `export!(Plugin, validation, defaulting)`. Does nothing when compiled natively.
 #[macro_export]
 macro_rules! export {
-    ($plugin:ty) => {
+    ($plugin:ty $(, $interface:ident)* $(,)?) => {
         #[cfg(target_family = "wasm")]
         const _: () = {
             type Plugin = $crate::guest::Guest<$plugin>;
     $crate::guest::generated::export!(Plugin with_types_in $crate::guest::generated);
         };
+        $($crate::export_interface!($plugin, $interface);)*
     };
+}
+
+/// Exports one of the optional interfaces, for [`export!`].
+#[doc(hidden)]
+#[macro_export]
+macro_rules! export_interface {
     ($plugin:ty, conversion) => {
-        $crate::export!($plugin);
         #[cfg(target_family = "wasm")]
         const _: () = {
             type Converting = $crate::guest::Guest<$plugin>;
     $crate::guest::converting::export!(Converting with_types_in $crate::guest::converting);
+        };
+    };
+    ($plugin:ty, validation) => {
+        #[cfg(target_family = "wasm")]
+        const _: () = {
+            type Validating = $crate::guest::Guest<$plugin>;
+    $crate::guest::validating::export!(Validating with_types_in $crate::guest::validating);
+        };
+    };
+    ($plugin:ty, defaulting) => {
+        #[cfg(target_family = "wasm")]
+        const _: () = {
+            type Defaulting = $crate::guest::Guest<$plugin>;
+    $crate::guest::defaulting::export!(Defaulting with_types_in $crate::guest::defaulting);
         };
     };
 }

@@ -73,8 +73,22 @@ pub struct Request<R: Reconciler> {
     related: Vec<Related>,
 }
 
-/// Reads the configuration. That of a plugin without one is `{}`, which `()` reads as `null`.
-fn read_config<C: DeserializeOwned>(config: &str) -> Result<C, serde_json::Error> {
+/// Reads the configuration.
+///
+/// # Errors
+///
+/// `Failure::Reject` where it does not parse as the plugin's type: a retry would not help.
+pub(crate) fn read_config<C: DeserializeOwned>(config: &str) -> Result<C, Failure> {
+    parse_config(config).map_err(|cause| {
+        Failure::reject(format!(
+            "the plugin's configuration is not what this plugin reads: {}; correct it",
+            object::without_position(&cause)
+        ))
+    })
+}
+
+/// Parses the configuration. That of a plugin without one is `{}`, which `()` reads as `null`.
+fn parse_config<C: DeserializeOwned>(config: &str) -> Result<C, serde_json::Error> {
     serde_json::from_str(config).or_else(|cause| match config.trim() {
         "{}" => serde_json::from_str("null").map_err(|_| cause),
         _ => Err(cause),
@@ -90,12 +104,7 @@ impl<R: Reconciler> Request<R> {
     /// a retry would not help.
     pub fn read(observation: Observation) -> Result<Self, Failure> {
         let parent = read_parent(&observation.parent)?;
-        let config = read_config(&observation.config).map_err(|cause| {
-            Failure::reject(format!(
-                "the plugin's configuration is not what this plugin reads: {}; correct it",
-                object::without_position(&cause)
-            ))
-        })?;
+        let config = read_config(&observation.config)?;
         Ok(Self {
             parent,
             config,
@@ -217,7 +226,12 @@ impl<R: Reconciler> fmt::Debug for Request<R> {
     }
 }
 
-fn read_parent<T: DeserializeOwned>(parent: &Object) -> Result<T, Failure> {
+/// Reads a parent.
+///
+/// # Errors
+///
+/// `Failure::Reject` where it does not parse as the plugin's type, with the field at fault.
+pub(crate) fn read_parent<T: DeserializeOwned>(parent: &Object) -> Result<T, Failure> {
     serde_json::from_str(&parent.json).map_err(|cause| Failure::Reject {
         message: format!(
             "{} {} is not what this plugin reads: {}; correct it, or use a plugin that reads it",
@@ -247,9 +261,9 @@ mod tests {
         struct Image {
             image: String,
         }
-        assert!(read_config::<()>("{}").is_ok() && read_config::<()>(r#"{"image":"a"}"#).is_err());
-        assert_eq!(read_config::<Image>(r#"{"image":"a"}"#).unwrap().image, "a");
-        let error = read_config::<Image>("{}").map(|config| config.image).unwrap_err();
+        assert!(parse_config::<()>("{}").is_ok() && parse_config::<()>(r#"{"image":"a"}"#).is_err());
+        assert_eq!(parse_config::<Image>(r#"{"image":"a"}"#).unwrap().image, "a");
+        let error = parse_config::<Image>("{}").map(|config| config.image).unwrap_err();
         assert!(error.to_string().contains("missing field `image`"), "{error}");
     }
 }

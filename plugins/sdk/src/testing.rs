@@ -9,20 +9,62 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    Answer, Children, Cleanup, Decision, Failure, Object, ObjectRef, Observation, Reconciler, Refusal, Related,
-    Requirement, ResourceKind, Severity, Status,
+    AdmissionContext, Answer, Children, Cleanup, Decision, Defaulter, Failure, FieldError, Object, ObjectRef,
+    Observation, Operation, Reconciler, Refusal, Related, Requirement, ResourceKind, Severity, Status, Validator,
+    Verdict,
 };
 
-/// Runs every case in `cases/` of the plugin in `folder`, which is `env!("CARGO_MANIFEST_DIR")` in a test.
+/// Runs every case of `reconcile` and `finalize` in `cases/` of the plugin in `folder`, which is
+/// `env!("CARGO_MANIFEST_DIR")` in a test.
 ///
 /// # Panics
 ///
 /// Where an answer differs from the expected one: the message has all such answers in the format of a case file. Also
-/// where a file is not a case, and where there are no files.
+/// where a file is not a case, and where there is no such case.
 pub fn run_cases<R: Reconciler>(folder: impl AsRef<Path>) {
-    let files = files(&folder.as_ref().join("cases"));
-    assert!(!files.is_empty(), "{} has no cases", folder.as_ref().display());
-    let wrong: Vec<String> = files.iter().filter_map(|file| wrong_answer::<R>(file)).collect();
+    run(folder.as_ref(), |case| match case.call {
+        Call::Reconcile => Some(reconciled::<R>(case)),
+        Call::Finalize => Some(finalized::<R>(case)),
+        Call::Validate | Call::Default => None,
+    });
+}
+
+/// Runs every case of `validate` in `cases/`, as [`run_cases`] those of the other functions.
+///
+/// # Panics
+///
+/// As [`run_cases`].
+pub fn run_validation_cases<V: Validator>(folder: impl AsRef<Path>) {
+    run(folder.as_ref(), |case| match case.call {
+        Call::Validate => {
+            let (new, old) = (object(&case.parent), case.old.as_ref().map(object));
+            Some(
+                crate::validate::<V>(&new, old.as_ref(), context(&case)).map_or_else(failed, |answer| verdict(&answer)),
+            )
+        }
+        _ => None,
+    });
+}
+
+/// Runs every case of `default` in `cases/`, as [`run_cases`] those of the other functions.
+///
+/// # Panics
+///
+/// As [`run_cases`].
+pub fn run_defaulting_cases<D: Defaulter>(folder: impl AsRef<Path>) {
+    run(folder.as_ref(), |case| match case.call {
+        Call::Default => Some(
+            crate::default::<D>(object(&case.parent), context(&case)).map_or_else(failed, |answer| defaulted(&answer)),
+        ),
+        _ => None,
+    });
+}
+
+/// Runs the cases that `answer` answers.
+fn run(folder: &Path, answer: impl Fn(Case) -> Option<Value>) {
+    let answered: Vec<_> = files(&folder.join("cases")).iter().filter_map(|file| wrong_answer(file, &answer)).collect();
+    assert!(!answered.is_empty(), "{} has no such cases", folder.display());
+    let wrong: Vec<String> = answered.into_iter().flatten().collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -76,6 +118,7 @@ struct Case {
     #[serde(default)]
     call: Call,
     parent: Value,
+    old: Option<Value>,
     #[serde(default)]
     children: Vec<Value>,
     #[serde(default)]
@@ -96,6 +139,8 @@ enum Call {
     #[default]
     Reconcile,
     Finalize,
+    Validate,
+    Default,
 }
 
 #[derive(Deserialize)]
@@ -124,30 +169,66 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn wrong_answer<R: Reconciler>(file: &Path) -> Option<String> {
+/// Returns the answer to a case if it differs from the expected one; none at all if `answer` does not answer the case.
+fn wrong_answer(file: &Path, answer: impl Fn(Case) -> Option<Value>) -> Option<Option<String>> {
     let text = fs::read_to_string(file).unwrap_or_else(|cause| unusable(&format!("{}: {cause}", file.display())));
     let options = serde_saphyr::options! { strict_booleans: true };
     let case: Case = serde_saphyr::from_str_with_options(&text, options)
         .unwrap_or_else(|cause| unusable(&format!("{}: {cause}", file.display())));
     let (name, expected) = (case.name.clone(), sorted(case.expect.clone()));
-    let answered = sorted(answer::<R>(case));
+    let answered = sorted(answer(case)?);
     let as_yaml = || serde_saphyr::to_string(&json!({ "expect": answered })).unwrap_or_default();
-    (answered != expected).then(|| format!("--- {}: {name}: the answer is\n{}", file.display(), as_yaml()))
+    Some((answered != expected).then(|| format!("--- {}: {name}: the answer is\n{}", file.display(), as_yaml())))
 }
 
-fn answer<R: Reconciler>(case: Case) -> Value {
-    match case.call {
-        Call::Reconcile => match crate::reconcile::<R>(observation::<R>(case)) {
-            Ok(Answer::Decided(decided)) => json!({ "decided": decision(&decided) }),
-            Ok(Answer::Needs(needs)) => json!({ "needs": needs.iter().map(need).collect::<Value>() }),
-            Err(failure) => failed(failure),
-        },
-        Call::Finalize => match crate::finalize::<R>(observation::<R>(case)) {
-            Ok(Cleanup::Waiting(waiting)) => json!({ "waiting": decision(&waiting) }),
-            Ok(Cleanup::Done(done)) => json!({ "done": decision(&done) }),
-            Err(failure) => failed(failure),
-        },
+fn reconciled<R: Reconciler>(case: Case) -> Value {
+    match crate::reconcile::<R>(observation::<R>(case)) {
+        Ok(Answer::Decided(decided)) => json!({ "decided": decision(&decided) }),
+        Ok(Answer::Needs(needs)) => json!({ "needs": needs.iter().map(need).collect::<Value>() }),
+        Err(failure) => failed(failure),
     }
+}
+
+fn finalized<R: Reconciler>(case: Case) -> Value {
+    match crate::finalize::<R>(observation::<R>(case)) {
+        Ok(Cleanup::Waiting(waiting)) => json!({ "waiting": decision(&waiting) }),
+        Ok(Cleanup::Done(done)) => json!({ "done": decision(&done) }),
+        Err(failure) => failed(failure),
+    }
+}
+
+fn context(case: &Case) -> AdmissionContext {
+    let operation = if case.old.is_some() { Operation::Update } else { Operation::Create };
+    AdmissionContext { operation, config: case.config.to_string(), dry_run: false }
+}
+
+fn verdict(verdict: &Verdict) -> Value {
+    let error = |error: &FieldError| {
+        let reason = format!("FieldValue{:?}", error.reason);
+        json!({ "field": error.field, "reason": reason, "message": error.message })
+    };
+    let mut written = json!({});
+    set(&mut written, "errors", verdict.errors.iter().map(error).collect());
+    set(&mut written, "warnings", json!(verdict.warnings));
+    json!({ "verdict": written })
+}
+
+fn defaulted(object: &Object) -> Value {
+    let whole = object.whole().unwrap_or_else(|cause| unusable(&format!("an object is no JSON: {cause}")));
+    json!({ "defaulted": without_nulls(whole.into()) })
+}
+
+/// Leaves out members that are null, as a host does.
+fn without_nulls(mut value: Value) -> Value {
+    match &mut value {
+        Value::Object(members) => {
+            members.retain(|_, value| !value.is_null());
+            members.values_mut().for_each(|value| *value = without_nulls(value.take()));
+        }
+        Value::Array(elements) => elements.iter_mut().for_each(|value| *value = without_nulls(value.take())),
+        _ => {}
+    }
+    value
 }
 
 /// Builds the observation of a case, with objects in the order in which a host shows them. A declared read that the

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use hotshoe_tests::faulty::{another, fault, scene_with_faults, until_digest};
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::host::program;
-use hotshoe_tests::kinds::{CONFIG_MAP, FAULT, VALIDATING_WEBHOOK};
+use hotshoe_tests::kinds::{CONFIG_MAP, FAULT, MUTATING_WEBHOOK, VALIDATING_WEBHOOK};
 use hotshoe_tests::kube::{Refused, documents};
 use hotshoe_tests::{Host, Scene, run};
 use http::{Request, StatusCode};
@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// A host that the API server asks about the Faults of a namespace, until it is removed.
-struct Asked {
-    scene: Scene,
-    folder: Folder,
+pub(crate) struct Asked {
+    pub(crate) scene: Scene,
+    pub(crate) folder: Folder,
     certificate: TempDir,
-    host: Host,
+    pub(crate) host: Host,
     /// The name of the registration.
     name: String,
 }
@@ -42,7 +42,7 @@ impl Asked {
     }
 
     /// Starts a host that the API server asks already, and that refuses or warns.
-    async fn in_force(name: &str, admission: &str) -> Self {
+    pub(crate) async fn in_force(name: &str, admission: &str) -> Self {
         let asked = Self::start(name, admission).await;
         asked.register(&[]).await;
         asked.until_asked().await;
@@ -75,7 +75,7 @@ impl Asked {
 
     /// Tries a dry run with this fault until a warning has these words, which may take some: on a busy machine, a
     /// decision may take longer than the host waits for it.
-    async fn until_warned(&self, asked: &str, words: &str) {
+    pub(crate) async fn until_warned(&self, asked: &str, words: &str) {
         self.scene
             .until(&format!("a dry run warns {words:?}"), async || {
                 let warned = self.scene.admin.warnings_of(&self.parent("dry", asked)).await;
@@ -89,7 +89,7 @@ impl Asked {
     }
 
     /// Creates parents with this fault until one is refused, which may take some: a decision that takes long admits.
-    async fn refused(&self, asked: &str) -> Refused {
+    pub(crate) async fn refused(&self, asked: &str) -> Refused {
         let scene = &self.scene;
         scene
             .until("it is refused", async || match scene.try_create(fault("bad", asked)).await {
@@ -103,14 +103,20 @@ impl Asked {
             .await
     }
 
-    fn parent(&self, name: &str, asked: &str) -> Value {
+    pub(crate) fn parent(&self, name: &str, asked: &str) -> Value {
         let mut parent = fault(name, asked);
         parent["metadata"]["namespace"] = self.scene.namespace.clone().into();
         parent
     }
 
-    async fn end(self) {
-        self.scene.admin.delete(&VALIDATING_WEBHOOK, "", &self.name).await.expect("the registration goes");
+    pub(crate) async fn end(self) {
+        self.deregister().await;
+    }
+
+    async fn deregister(&self) {
+        for kind in [&MUTATING_WEBHOOK, &VALIDATING_WEBHOOK] {
+            self.scene.admin.delete(kind, "", &self.name).await.expect("the registration goes");
+        }
     }
 }
 
@@ -248,8 +254,8 @@ fn while_the_host_is_away_parents_are_admitted_unless_the_administrator_says_fai
             .await;
         scene.delete(&FAULT, "unasked").await;
         scene.gone(&FAULT, "unasked").await;
-        let Asked { scene, name, .. } = &asked;
-        scene.admin.delete(&VALIDATING_WEBHOOK, "", name).await.expect("the way out is open");
+        asked.deregister().await;
+        let scene = &asked.scene;
         scene
             .until("parents are admitted again", async || {
                 let created = scene.try_create(fault("later", "")).await;

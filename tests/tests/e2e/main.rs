@@ -29,6 +29,7 @@
 //! | `waiting/` | an API server that keeps the host waiting |
 
 mod admission;
+mod admission_by_code;
 mod alone;
 mod backup;
 mod chosen_cluster;

@@ -15,7 +15,7 @@ use crate::model::names;
 use crate::model::{json_guard, sanitize};
 
 /// The maximum length of a Kubernetes object's name, in bytes.
-const MAX_NAME_BYTES: usize = 253;
+pub(super) const MAX_NAME_BYTES: usize = 253;
 
 /// Why an answer is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -103,6 +103,11 @@ fn check_child(child: &Document, limits: &Limits) -> Result<(), AnswerError> {
 /// Checks the reference, the size and the JSON of an object.
 pub(super) fn check_object(object: &Document, limits: &Limits) -> Result<(), AnswerError> {
     check_reference(&object.reference)?;
+    check_body(object, limits)
+}
+
+/// Checks the size and the JSON of an object, whose reference can be shown.
+pub(super) fn check_body(object: &Document, limits: &Limits) -> Result<(), AnswerError> {
     let what = object.reference.to_string();
     check_size(&what, object.json.len(), limits.object_bytes.bytes())?;
     check_json(&what, &object.json, limits)

@@ -7,6 +7,7 @@ pub mod access_request;
 pub mod admission;
 pub mod answer;
 pub mod conversion;
+pub mod defaulting;
 pub mod denied;
 pub mod fields;
 pub mod finalizer;
@@ -33,6 +34,7 @@ pub mod selector;
 pub mod service;
 pub mod snapshot_content;
 pub mod status;
+pub mod validation;
 pub mod violation;
 pub mod watch_room;
 pub mod write_only;
@@ -352,12 +354,15 @@ fn check_string_map(field: &str, value: &Value, reference: &ObjectRef) -> Checke
     let Some(texts) = value.as_object() else {
         return Err(violation("metadata", format!("{reference}: metadata.{field} is no object")).into());
     };
-    let reserved =
-        |key: &str| key.starts_with(HOST_PREFIX) || key == "kubectl.kubernetes.io/last-applied-configuration";
-    all(texts.iter().filter(|(key, value)| reserved(key) || !value.is_string()).map(|(key, value)| {
+    all(texts.iter().filter(|(key, value)| is_reserved(key) || !value.is_string()).map(|(key, value)| {
         let change = if value.is_string() { "leave it out" } else { "its value must be a text" };
         Err(violation("metadata", format!("{reference}: metadata.{field} may not set {key}")).answer(change).into())
     }))
+}
+
+/// Returns whether the label or annotation of this key is that of the host, or of kubectl.
+pub(crate) fn is_reserved(key: &str) -> bool {
+    key.starts_with(HOST_PREFIX) || key == "kubectl.kubernetes.io/last-applied-configuration"
 }
 
 /// Completes an admitted child with what only the host sets.

@@ -182,6 +182,12 @@ pub const WALL_TIME: u32 = 2 * (PAUSE_FACTOR + 1);
 pub const WASM_STACK: usize = 512 * 1024;
 /// Conditions of one decision; more would not make a readable status.
 pub const CONDITIONS: usize = 32;
+/// Field errors of one verdict; further ones are left out. A refusal is printed whole.
+pub const FIELD_ERRORS: usize = 32;
+/// Warnings of one verdict; further ones are left out. API servers pass on 4,096 characters of all webhooks.
+pub const WARNINGS: usize = 32;
+/// The maximum length of the message of a field error, and of a warning, in bytes.
+pub const VERDICT_MESSAGE: usize = 1_000;
 /// Requirements of one `needs`.
 pub const REQUIREMENTS: usize = 100;
 /// Children that one pass prunes. Users of a namespace may make thousands of objects that look like children, which are

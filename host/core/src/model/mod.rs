@@ -1,5 +1,6 @@
 //! The data types of the host: objects, kinds, decisions, names, limits. This module depends on no other.
 
+pub mod admission;
 pub mod child;
 pub mod decision;
 pub mod digest;

@@ -193,7 +193,8 @@ pub fn plugin_manager(plugin: &str) -> String {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Metadata<'a> {
-    #[serde(borrow)]
+    /// Empty as long as the API server has not made one of `generateName`.
+    #[serde(borrow, default)]
     name: Cow<'a, str>,
     #[serde(borrow, default)]
     namespace: Cow<'a, str>,

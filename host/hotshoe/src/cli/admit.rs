@@ -32,9 +32,10 @@ pub(super) fn config(path: &Path) -> anyhow::Result<PluginConfig> {
 
 /// Returns why a host would deny the answer to a case, as far as this is certain without a cluster.
 pub(super) async fn denial(case: &Case, revision: &Arc<Revision>, config: &PluginConfig) -> Option<String> {
+    let call = case.call.decision()?;
     let observation = Arc::new(case.observation(revision.descriptor()).ok()?);
-    let answer = revision.decide(case.call, observation.clone()).await.ok()?.result.ok()?;
-    let denied = admit(case.call, answer, &observation, revision.descriptor(), config).err()?;
+    let answer = revision.decide(call, observation.clone()).await.ok()?.result.ok()?;
+    let denied = admit(call, answer, &observation, revision.descriptor(), config).err()?;
     Some(clean(denied.to_string(), MAX_DENIAL_BYTES) + &missing_rules(&denied, config).unwrap_or_default())
 }
 

@@ -18,6 +18,7 @@ pub mod fetch_component;
 pub mod grants;
 pub mod history;
 pub mod host_client;
+mod idempotence;
 pub mod inspect;
 pub mod kubectl;
 pub mod manifests;

@@ -16,7 +16,7 @@ use crate::cli::project;
 use crate::cli::project::{CaseFile, Folder, shown};
 use crate::cli::round_trip::{self, RoundTrip};
 use crate::cli::terminal::Output;
-use crate::cli::{admit, sources, terminal};
+use crate::cli::{admit, idempotence, sources, terminal};
 use hotshoe_sandbox::cases::expect::Expect;
 use hotshoe_sandbox::cases::{Case, CaseOutcome, Report};
 use hotshoe_sandbox::revision::Revision;
@@ -72,7 +72,10 @@ impl Args {
         note_names(&config, &revision);
         let trips = match self.filter {
             Some(_) => Vec::new(),
-            None => round_trip::all(&folder, &cases, &revision).await,
+            None => {
+                let trips = round_trip::all(&folder, &cases, &revision).await;
+                [trips, idempotence::all(&folder, &cases, &revision).await].into_iter().flatten().collect()
+            }
         };
         let mut results = Vec::new();
         let mut accepted = Vec::new();
@@ -302,13 +305,14 @@ async fn bench(revision: &Arc<Revision>, cases: &[CaseFile], calls: usize) -> an
         }
     }
     terminal::line(format_args!("floor, `describe`, which looks at no input: call {}", quantiles(floor)))?;
-    for file in cases {
+    let decisions = cases.iter().filter_map(|file| Some((file.case.call.decision()?, file)));
+    for (function, file) in decisions {
         let observation = file.case.observation(revision.descriptor()).map_err(anyhow::Error::msg)?;
         let observation = Arc::new(observation);
         let (mut inside, mut outside) = (Vec::new(), Vec::new());
         for call in 0..calls + calls / 10 {
             let start = std::time::Instant::now();
-            let outcome = revision.decide(file.case.call, Arc::clone(&observation)).await?;
+            let outcome = revision.decide(function, Arc::clone(&observation)).await?;
             if call >= calls / 10 {
                 outside.push(start.elapsed());
                 inside.push(outcome.elapsed);

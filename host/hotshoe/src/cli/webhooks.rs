@@ -22,7 +22,8 @@ const MAX_FILE_SIZE: Size = Size(1 << 20);
     hotshoe webhooks plugins/a --cert-manager system/webhooks | kubectl apply -f -\n  \
     hotshoe webhooks plugins/a --url https://192.0.2.1:9443 --ca-file ca.crt\n\n\
     The host serves them with --webhooks and --webhooks-cert-dir. What it answers is said in plugin.yaml by \
-    spec.admission: Warn or Enforce. To switch it off: kubectl delete validatingwebhookconfiguration hotshoe-NAME.")]
+    spec.admission: Warn or Enforce. To switch it off: kubectl delete \
+    validatingwebhookconfiguration,mutatingwebhookconfiguration hotshoe-NAME.")]
 pub struct Args {
     /// Plugins: folders with a plugin.yaml, or such files
     #[arg(value_name = "PLUGIN", required = true)]
@@ -95,7 +96,11 @@ impl Args {
                     "note: the host admits all parents of {name}: its plugin.yaml does not say `admission: Warn` or `Enforce`"
                 ));
             }
-            objects.push(configuration::validating(name, parent, &served(parent), &access, &installation)?);
+            let served = served(parent);
+            objects.push(configuration::validating(name, parent, &served, &access, &installation)?);
+            if plugin.revision.defaults() {
+                objects.extend(configuration::mutating(name, parent, &served, &access, &installation));
+            }
         }
         if access.authorities.is_none() && access.certificate.is_none() {
             terminal::note(format_args!(

@@ -9,6 +9,8 @@ pub(super) const BASE: [(&str, &str); 4] = [
     ("world.wit", include_str!("../../../../wit/world.wit")),
 ];
 
-/// The file of the optional interface for conversion.
-pub(super) const CONVERSION: (&str, &str) =
-    ("0.2.0/conversion.wit", include_str!("../../../../wit/0.2.0/conversion.wit"));
+/// The files of the optional interfaces.
+pub(super) const OPTIONAL: [(&str, &str); 2] = [
+    ("0.2.0/admission.wit", include_str!("../../../../wit/0.2.0/admission.wit")),
+    ("0.2.0/conversion.wit", include_str!("../../../../wit/0.2.0/conversion.wit")),
+];

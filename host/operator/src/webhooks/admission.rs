@@ -1,4 +1,5 @@
-//! Asks the active revision about a proposed parent, as the next reconcile would.
+//! Asks the active revision about a proposed parent: first its code for that, if it has some, and then `reconcile`, as the
+//! next reconcile would.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,9 +13,10 @@ use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
 use crate::reconcile::observe::shown_parent;
 use crate::shadow::evaluate::{Evaluated, UncheckedAnswer};
-use crate::webhooks::dry_run;
-use crate::webhooks::review::{Refusal, Request, Verdict};
+use crate::webhooks::review::{Cause, Refusal, Request, Verdict};
+use crate::webhooks::{code, dry_run};
 use hotshoe_cluster::time::unix_millis;
+use hotshoe_core::check::defaulting::fields;
 use hotshoe_core::flow::circuit::State;
 use hotshoe_core::model::decision::Failure;
 use hotshoe_core::model::object::Object;
@@ -22,10 +24,19 @@ use hotshoe_core::model::object::Object;
 /// How long a decision may take. A slower one admits the object: the API server and its users wait for the answer.
 const DECISION_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Returns whether a proposed parent is admitted.
-pub async fn review(controller: Arc<Controller>, request: Request) -> Verdict {
+/// What the API server asks about a proposed parent.
+#[derive(Clone, Copy, Debug)]
+pub enum Question {
+    /// Whether it is admitted.
+    Admits,
+    /// What is filled into it.
+    Defaults,
+}
+
+/// Returns the answer about a proposed parent.
+pub async fn review(controller: Arc<Controller>, question: Question, request: Request) -> Verdict {
     let name = controller.name.clone();
-    match tokio::time::timeout(DECISION_TIMEOUT, in_turn(controller, request)).await {
+    match tokio::time::timeout(DECISION_TIMEOUT, in_turn(controller, question, request)).await {
         Ok(Some(verdict)) => verdict,
         Ok(None) => Verdict::warn(format!("the host failed while it asked {name}")),
         Err(_) => Verdict::warn(format!("{name} did not decide within {DECISION_TIMEOUT:?}")),
@@ -34,17 +45,17 @@ pub async fn review(controller: Arc<Controller>, request: Request) -> Verdict {
 
 /// Decides when fewer reviews of the plugin are being decided. A review that is no longer waited for keeps its place
 /// until its call has ended: otherwise the objects of one user could occupy the plugin with slow calls.
-async fn in_turn(controller: Arc<Controller>, request: Request) -> Option<Verdict> {
+async fn in_turn(controller: Arc<Controller>, question: Question, request: Request) -> Option<Verdict> {
     let place = controller.reviews.clone().acquire_owned().await.ok()?;
     let deciding = tokio::spawn(async move {
-        let verdict = decide(&controller, &request).await;
+        let verdict = decide(&controller, question, &request).await;
         drop(place);
         verdict
     });
     deciding.await.ok()
 }
 
-async fn decide(controller: &Controller, request: &Request) -> Verdict {
+async fn decide(controller: &Controller, question: Question, request: &Request) -> Verdict {
     let Some(active) = controller.active() else {
         return Verdict::warn(format!("{} has no active revision yet, so it does not decide", controller.name));
     };
@@ -65,14 +76,13 @@ async fn decide(controller: &Controller, request: &Request) -> Verdict {
     if controller.health_of(active.revision.digest()).breaker.state(Instant::now()) != State::Closed {
         return Verdict::warn(format!("{} is not called, because it keeps failing", controller.name));
     }
-    let verdict = ask(controller, &active, proposed, request.dry_run).await;
-    match verdict {
-        Verdict { refusal: Some(refusal), mut warnings } if mode == Admission::Warn => {
-            let field = refusal.field.map(|field| format!("{field}: ")).unwrap_or_default();
-            warnings.insert(0, format!("{}: {field}{}", refusal.reason, refusal.message));
-            Verdict { refusal: None, warnings }
-        }
-        verdict => verdict,
+    let verdict = match question {
+        Question::Admits => admit(controller, &active, proposed, request).await,
+        Question::Defaults => code::fill_in(&active, request).await,
+    };
+    match mode {
+        Admission::Enforce => verdict,
+        Admission::Off | Admission::Warn => warned(verdict),
     }
 }
 
@@ -85,6 +95,25 @@ fn is_to_be_decided(active: &ActiveRevision, proposed: &Object, stored: Option<&
     is_parent && !proposed.deleting && changes()
 }
 
+/// Asks the code of the revision, and then for a decision.
+async fn admit(controller: &Controller, active: &ActiveRevision, proposed: Object, request: &Request) -> Verdict {
+    let valid = code::validate(active, request).await;
+    if valid.refusal.is_some() {
+        return valid;
+    }
+    let decided = ask(controller, active, proposed, request.dry_run).await;
+    Verdict { warnings: [valid.warnings, decided.warnings].concat(), ..decided }
+}
+
+/// Makes warnings of a verdict: the object is stored as it came.
+fn warned(verdict: Verdict) -> Verdict {
+    let Verdict { refusal, patch, warnings } = verdict;
+    let causes = refusal.map(|Refusal(causes)| causes).unwrap_or_default();
+    let refused = causes.iter().map(|cause| format!("{}: {}", cause.reason, cause.text()));
+    let filled = patch.map(|patch| format!("would fill in {}", fields(&patch).join(", ")));
+    Verdict { warnings: refused.chain(filled).chain(warnings).collect(), ..Verdict::default() }
+}
+
 async fn ask(controller: &Controller, active: &ActiveRevision, proposed: Object, is_dry_run: bool) -> Verdict {
     let (parent, mut times) = (Arc::new(proposed), Times::default());
     let state = controller.recall(&parent);
@@ -94,15 +123,13 @@ async fn ask(controller: &Controller, active: &ActiveRevision, proposed: Object,
         return Verdict::default();
     };
     match answer {
-        Err(error) => Verdict { refusal: refusal(&error, tainted), warnings: Vec::new() },
+        Err(error) => Verdict { refusal: refusal(&error, tainted), ..Verdict::default() },
         // A user who may edit the parent need not be allowed to read the Secrets that the plugin was shown.
         Ok(_) if tainted || !is_dry_run => Verdict::default(),
         Ok((decision, _)) => {
             let desired = decision.desired.unwrap_or_default();
-            Verdict {
-                refusal: None,
-                warnings: dry_run::changes(controller, active, &observed, &state.desired, desired),
-            }
+            let warnings = dry_run::changes(controller, active, &observed, &state.desired, desired);
+            Verdict { warnings, ..Verdict::default() }
         }
     }
 }
@@ -115,7 +142,7 @@ fn refusal(error: &Error, tainted: bool) -> Option<Refusal> {
         Error::Plugin(Failure::Reject { .. }) | Error::Denied(_) => (error.message(tainted), None),
         _ => return None,
     };
-    Some(Refusal { reason: error.reason(), message, field })
+    Some(Cause { reason: error.reason(), message, field }.into())
 }
 
 #[cfg(test)]
@@ -127,10 +154,8 @@ mod tests {
     fn only_what_the_plugin_rejects_or_the_gate_denies_is_refused() {
         let reject = Failure::Reject { message: "too small".into(), field: Some("spec.size".into()) };
         let refused = refusal(&Error::Plugin(reject.clone()), false).unwrap();
-        assert_eq!(
-            (refused.reason, &*refused.message, refused.field.as_deref()),
-            ("Rejected", "too small", Some("spec.size"))
-        );
+        let cause = Cause { reason: "Rejected", message: "too small".into(), field: Some("spec.size".into()) };
+        assert_eq!(refused, cause.into());
         let passing = [
             Error::Plugin(Failure::Retry { message: "later".into(), after: None }),
             Error::Plugin(Failure::Other("no".into())),
@@ -148,5 +173,18 @@ mod tests {
         let reject = Failure::Reject { message: "hunter2".into(), field: Some("spec.hunter2".into()) };
         let refused = refusal(&Error::Plugin(reject), true).unwrap();
         assert!(!format!("{refused:?}").contains("hunter2"), "{refused:?}");
+    }
+
+    #[test]
+    fn with_warn_an_object_is_stored_as_it_came() {
+        let cause =
+            |field: &str| Cause { reason: "FieldValueInvalid", message: "no".into(), field: Some(field.into()) };
+        let refusal = Some(Refusal(vec![cause("spec.a"), cause("spec.b")]));
+        let operations = serde_json::json!([{ "op": "add", "path": "/spec/size", "value": 1 }]);
+        let patch = Some(serde_json::from_value(operations).unwrap());
+        let warned = warned(Verdict { refusal, patch, warnings: vec!["small".into()] });
+        let warnings =
+            ["FieldValueInvalid: spec.a: no", "FieldValueInvalid: spec.b: no", "would fill in spec.size", "small"];
+        assert_eq!(warned, Verdict { warnings: warnings.map(str::to_owned).into(), ..Verdict::default() });
     }
 }

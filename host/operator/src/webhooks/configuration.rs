@@ -88,10 +88,56 @@ pub fn validating(
     if access.failure_policy == FailurePolicy::Fail && parent.is_builtin() {
         return Err(BuiltinFails(parent.clone()));
     }
+    let webhook = webhook("validate", plugin, (parent, served), access, installation);
+    Ok(configuration("ValidatingWebhookConfiguration", plugin, webhook, access, installation))
+}
+
+/// Returns the MutatingWebhookConfiguration by which the API server asks for the defaults of a plugin's parents; none for
+/// kinds of Kubernetes, of which a plugin sets only what it is granted. It asks once for each change: the answer depends
+/// on nothing that later webhooks fill in.
+pub fn mutating(
+    plugin: &str,
+    parent: &Kind,
+    served: &Served,
+    access: &Access,
+    installation: &Installation,
+) -> Option<Value> {
+    if parent.is_builtin() {
+        return None;
+    }
+    let webhook = webhook("mutate", plugin, (parent, served), access, installation);
+    let webhook = with(webhook, "reinvocationPolicy", Some("Never".into()));
+    Some(configuration("MutatingWebhookConfiguration", plugin, webhook, access, installation))
+}
+
+/// Returns a configuration with one webhook.
+fn configuration(kind: &str, plugin: &str, webhook: Value, access: &Access, installation: &Installation) -> Value {
+    let annotations =
+        access.certificate.as_ref().map(|certificate| json!({ "cert-manager.io/inject-ca-from": certificate }));
+    let metadata = json!({
+        "name": format!("{}-{plugin}", installation.account),
+        "labels": { "app.kubernetes.io/managed-by": "hotshoe", "hotshoe.dev/plugin": plugin },
+    });
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": with(metadata, "annotations", annotations),
+        "webhooks": [webhook],
+    })
+}
+
+/// Returns the webhook of a plugin at this path of the host.
+fn webhook(
+    path: &str,
+    plugin: &str,
+    (parent, served): (&Kind, &Served),
+    access: &Access,
+    installation: &Installation,
+) -> Value {
     let webhook = json!({
         "name": format!("{plugin}.admission.hotshoe.dev"),
         "admissionReviewVersions": ["v1"],
-        "clientConfig": client(plugin, access, installation),
+        "clientConfig": client(path, plugin, access, installation),
         "rules": [{
             "apiGroups": [&*parent.group],
             "apiVersions": [&*parent.version],
@@ -106,18 +152,7 @@ pub fn validating(
         "timeoutSeconds": TIMEOUT_SECONDS,
     });
     let selector = served.namespaced.then(|| json!({ "matchExpressions": namespaces(installation) }));
-    let annotations =
-        access.certificate.as_ref().map(|certificate| json!({ "cert-manager.io/inject-ca-from": certificate }));
-    let metadata = json!({
-        "name": format!("{}-{plugin}", installation.account),
-        "labels": { "app.kubernetes.io/managed-by": "hotshoe", "hotshoe.dev/plugin": plugin },
-    });
-    Ok(json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingWebhookConfiguration",
-        "metadata": with(metadata, "annotations", annotations),
-        "webhooks": [with(webhook, "namespaceSelector", selector)],
-    }))
+    with(webhook, "namespaceSelector", selector)
 }
 
 /// Returns the object with one more member, if there is one.
@@ -128,8 +163,8 @@ fn with(mut object: Value, key: &str, value: Option<Value>) -> Value {
     object
 }
 
-fn client(plugin: &str, access: &Access, installation: &Installation) -> Value {
-    let path = format!("/validate/{plugin}");
+fn client(path: &str, plugin: &str, access: &Access, installation: &Installation) -> Value {
+    let path = format!("/{path}/{plugin}");
     let mut client = Map::new();
     match &access.target {
         Target::Url(url) => client.insert("url".into(), format!("{}{path}", url.trim_end_matches('/')).into()),
@@ -230,5 +265,20 @@ mod tests {
         let ignoring = access(Target::Service);
         let printed = validating("demo", &namespace, &served, &ignoring, &installation()).unwrap();
         assert!(printed["webhooks"][0].get("namespaceSelector").is_none(), "{printed}");
+    }
+
+    #[test]
+    fn defaults_are_asked_for_as_validation_is_and_never_for_a_kind_of_kubernetes() {
+        let served = Served { plural: "things".into(), namespaced: true };
+        let (kind, access) = (Kind::new("g.example.com", "v1", "Thing"), access(Target::Service));
+        let mutating = |kind: &Kind| mutating("demo", kind, &served, &access, &installation());
+        let mut mutated = mutating(&kind).unwrap();
+        let webhook = mutated["webhooks"][0].as_object_mut().unwrap();
+        assert_eq!(webhook.remove("reinvocationPolicy"), Some("Never".into()));
+        assert_eq!(webhook["clientConfig"]["service"]["path"], "/mutate/demo");
+        webhook["clientConfig"]["service"]["path"] = "/validate/demo".into();
+        mutated["kind"] = "ValidatingWebhookConfiguration".into();
+        assert_eq!(mutated, things(&access, &installation()));
+        assert_eq!(mutating(&Kind::new("apps", "v1", "Deployment")), None);
     }
 }

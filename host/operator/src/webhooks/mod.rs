@@ -1,23 +1,28 @@
-//! Admission by decision: the API server asks about a proposed parent before it stores it, and the answer is what the
-//! next reconcile would say.
+//! Admission: the API server asks about a proposed parent before it stores it. First the plugin fills in what is left out,
+//! if it has code for that. Then its code for validation is asked, and then the answer is what the next reconcile would
+//! say.
 //!
 //! ```text
-//! proposed parent ─▶ observe ─▶ decide ─▶ check ─▶ refuse what the plugin rejects or the gate denies
+//! proposed parent ─▶ default ─▶ check ─▶ patch
+//!
+//! proposed parent ─▶ validate ─▶ refuse what has errors
+//!                 ─▶ observe ─▶ decide ─▶ check ─▶ refuse what the plugin rejects or the gate denies
 //!                                                └▶ in a dry run: warn what would be written
 //! ```
 //!
 //! Nothing is written, and nothing of a call is logged, counted against the revision or seen by the circuit breaker.
-//! Whatever prevents a decision admits the object: the reconcile that follows says the same a second later. So
-//! admission is never stricter than the operator.
+//! Whatever prevents an answer admits the object as it came, so that a plugin that fails stops no user.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `review.rs` | the request of the API server and its response |
 //! | `admission.rs` | asks the active revision about a proposed parent |
+//! | `code.rs` | asks the code that a revision has for admission |
 //! | `dry_run.rs` | which children a decision would write |
 //! | `configuration.rs` | the objects that make the API server ask |
 
 pub mod admission;
+mod code;
 pub mod configuration;
 mod dry_run;
 pub mod review;

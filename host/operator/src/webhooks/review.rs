@@ -1,8 +1,11 @@
 //! `AdmissionReview` of `admission.k8s.io/v1`: the request of the API server, and its response.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use hotshoe_core::check::defaulting::Patch;
 use hotshoe_core::model::kind::Kind;
 
 /// `apiVersion` of a review.
@@ -106,22 +109,43 @@ pub struct Subject {
     kind: String,
 }
 
-/// Why an object is refused.
+/// Why an object is refused: at least one cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// One PascalCase word: the reason of the condition that a reconcile would write.
+pub struct Refusal(pub Vec<Cause>);
+
+impl From<Cause> for Refusal {
+    fn from(cause: Cause) -> Self {
+        Self(vec![cause])
+    }
+}
+
+/// One thing that is wrong with an object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Cause {
+    /// One PascalCase word: the reason of the condition that a reconcile would write, or one of `metav1.CauseType`.
     pub reason: &'static str,
     /// What is wrong, and what to do.
     pub message: String,
     /// The field of the object that is at fault.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
 }
 
-/// Whether an object is admitted.
+impl Cause {
+    /// Returns the field and what is wrong with it.
+    pub fn text(&self) -> String {
+        let field = self.field.as_ref().map(|field| format!("{field}: ")).unwrap_or_default();
+        format!("{field}{}", self.message)
+    }
+}
+
+/// Whether an object is admitted, and how it is changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Why it is refused; `None` if it is admitted.
     pub refusal: Option<Refusal>,
+    /// What is changed in it, as in RFC 6902; `None` if it is stored as it came.
+    pub patch: Option<Patch>,
     /// What `kubectl` prints as warnings.
     pub warnings: Vec<String>,
 }
@@ -129,7 +153,7 @@ pub struct Verdict {
 impl Verdict {
     /// Admits an object, and warns.
     pub fn warn(warning: impl Into<String>) -> Self {
-        Self { refusal: None, warnings: vec![warning.into()] }
+        Self { warnings: vec![warning.into()], ..Self::default() }
     }
 
     /// Returns the review that answers a request, as JSON.
@@ -138,6 +162,8 @@ impl Verdict {
             uid: &subject.uid,
             allowed: self.refusal.is_none(),
             status: self.refusal.map(|refusal| Status::of(refusal, subject)),
+            patch_type: self.patch.as_ref().map(|_| "JSONPatch"),
+            patch: self.patch.map(|patch| STANDARD.encode(serde_json::to_vec(&patch).unwrap_or_default())),
             warnings: limited(self.warnings),
         };
         let review = Answered { api_version: API_VERSION, kind: KIND, response };
@@ -154,11 +180,16 @@ struct Answered<'a> {
 }
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Response<'a> {
     uid: &'a str,
     allowed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<Status<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
 }
@@ -181,24 +212,11 @@ struct Details<'a> {
     causes: Vec<Cause>,
 }
 
-#[derive(Serialize)]
-struct Cause {
-    reason: &'static str,
-    message: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    field: Option<String>,
-}
-
 impl<'a> Status<'a> {
-    fn of(refusal: Refusal, subject: &'a Subject) -> Self {
-        let Refusal { reason, message, field } = refusal;
-        let cause = Cause { reason, message: message.clone(), field: field.clone() };
-        let message = match field {
-            Some(field) => format!("{field}: {message}"),
-            None => message,
-        };
+    fn of(Refusal(causes): Refusal, subject: &'a Subject) -> Self {
+        let message = causes.iter().map(Cause::text).collect::<Vec<_>>().join("; ");
         let Subject { name, group, kind, .. } = subject;
-        let details = Details { name, group, kind, causes: vec![cause] };
+        let details = Details { name, group, kind, causes };
         Self { status: "Failure", code: UNPROCESSABLE, reason: "Invalid", message, details }
     }
 }
@@ -264,9 +282,8 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_field_in_the_message_and_as_a_cause() {
-        let refusal =
-            Refusal { reason: "Rejected", message: "it is 0; give 1".into(), field: Some("spec.size".into()) };
-        let refused = answer(Verdict { refusal: Some(refusal), warnings: Vec::new() });
+        let cause = Cause { reason: "Rejected", message: "it is 0; give 1".into(), field: Some("spec.size".into()) };
+        let refused = answer(Verdict { refusal: Some(cause.into()), ..Verdict::default() });
         let response = &refused["response"];
         assert_eq!((&response["uid"], &response["allowed"]), (&json!("u1"), &json!(false)));
         let status = &response["status"];
@@ -278,9 +295,36 @@ mod tests {
     }
 
     #[test]
+    fn each_of_several_causes_is_named() {
+        let cause =
+            |reason, field: Option<&str>| Cause { reason, message: "no".into(), field: field.map(str::to_owned) };
+        let causes = vec![cause("FieldValueInvalid", Some("spec.size")), cause("FieldValueRequired", None)];
+        let refused = answer(Verdict { refusal: Some(Refusal(causes)), ..Verdict::default() });
+        let status = &refused["response"]["status"];
+        assert_eq!(status["message"], "spec.size: no; no");
+        let expected = json!([
+            { "reason": "FieldValueInvalid", "message": "no", "field": "spec.size" },
+            { "reason": "FieldValueRequired", "message": "no" },
+        ]);
+        assert_eq!(status["details"]["causes"], expected);
+    }
+
+    #[test]
+    fn a_change_is_a_patch_in_base64() {
+        let operations = json!([{ "op": "add", "path": "/spec/size", "value": 1 }]);
+        let patch = serde_json::from_value(operations.clone()).unwrap();
+        let changed = &answer(Verdict { patch: Some(patch), ..Verdict::default() })["response"];
+        assert_eq!((&changed["allowed"], &changed["patchType"]), (&json!(true), &json!("JSONPatch")));
+        let patch = STANDARD.decode(changed["patch"].as_str().unwrap()).unwrap();
+        assert_eq!(serde_json::from_slice::<Value>(&patch).unwrap(), operations);
+        let unchanged = &answer(Verdict::default())["response"];
+        assert_eq!((unchanged.get("patch"), unchanged.get("patchType")), (None, None));
+    }
+
+    #[test]
     fn warnings_are_short_lines_and_few() {
         let many: Vec<String> = (0..100).map(|number| format!("{number}\n{}", "x".repeat(200))).collect();
-        let verdict = answer(Verdict { refusal: None, warnings: many });
+        let verdict = answer(Verdict { warnings: many, ..Verdict::default() });
         assert_eq!(verdict["response"]["allowed"], true);
         let warnings: Vec<&str> =
             verdict["response"]["warnings"].as_array().unwrap().iter().filter_map(Value::as_str).collect();

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use hotshoe_core::model::admission::Verdict;
 use hotshoe_core::model::decision::{Answer, Children, Condition, Decision, Document, Event, Failure, Requirement};
 
 /// The answer that a call should return.
@@ -19,6 +20,10 @@ pub enum Expect {
     Done(ExpectedDecision),
     /// `reconcile`: call again with these objects.
     Needs(Vec<Need>),
+    /// `validate`: what is wrong, and what to warn of.
+    Verdict(Verdict),
+    /// `default`: the whole object with its defaults.
+    Defaulted(Value),
     /// Try again.
     #[serde(rename_all = "camelCase")]
     Retry {
@@ -122,13 +127,19 @@ impl From<&Result<Answer, Failure>> for Expect {
             Ok(Answer::Waiting(decision)) => Expect::Waiting(decision.into()),
             Ok(Answer::Done(decision)) => Expect::Done(decision.into()),
             Ok(Answer::Needs(needs)) => Expect::Needs(needs.iter().map(Need::from).collect()),
-            Err(Failure::Retry { message, after }) => {
+            Err(failure) => failure.into(),
+        }
+    }
+}
+
+impl From<&Failure> for Expect {
+    fn from(failure: &Failure) -> Self {
+        match failure {
+            Failure::Retry { message, after } => {
                 Expect::Retry { message: message.clone(), after_ms: after.map(millis) }
             }
-            Err(Failure::Reject { message, field }) => {
-                Expect::Reject { message: message.clone(), field: field.clone() }
-            }
-            Err(Failure::Other(message)) => Expect::Other(message.clone()),
+            Failure::Reject { message, field } => Expect::Reject { message: message.clone(), field: field.clone() },
+            Failure::Other(message) => Expect::Other(message.clone()),
         }
     }
 }

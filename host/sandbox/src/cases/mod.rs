@@ -4,6 +4,7 @@
 //! host can run them before it activates the component. Objects in a case are written as the API server returns them,
 //! and are reduced to the fields that `describe` asks for, as in production.
 
+mod admission;
 pub mod expect;
 mod run;
 
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+pub use crate::cases::admission::shown as shown_for_admission;
 use crate::cases::expect::Expect;
 pub use crate::cases::run::{CaseOutcome, Report};
 use crate::yaml;
@@ -26,10 +28,13 @@ pub struct Case {
     /// A sentence about behaviour.
     pub name: String,
     /// The function that is called.
-    #[serde(default = "reconcile")]
-    pub call: Call,
+    #[serde(default)]
+    pub call: Function,
     /// The parent.
     pub parent: Value,
+    /// The parent as it is stored, for a `validate` of a change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub old: Option<Value>,
     /// Its children, as observed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<Value>,
@@ -70,8 +75,27 @@ pub struct RefusedChild {
     pub message: String,
 }
 
-fn reconcile() -> Call {
-    Call::Reconcile
+/// The function that a case calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the functions of the contract")]
+pub enum Function {
+    #[default]
+    Reconcile,
+    Finalize,
+    Validate,
+    Default,
+}
+
+impl Function {
+    /// Returns the call, if the function answers with a decision.
+    pub fn decision(self) -> Option<Call> {
+        match self {
+            Self::Reconcile => Some(Call::Reconcile),
+            Self::Finalize => Some(Call::Finalize),
+            Self::Validate | Self::Default => None,
+        }
+    }
 }
 
 fn empty_object() -> Value {
@@ -105,7 +129,7 @@ impl Case {
         })
     }
 
-    /// Returns what a host with the case's objects would show the plugin.
+    /// Returns what a host with the case's objects would show the plugin for a decision.
     ///
     /// # Errors
     /// If an object is incomplete or of a kind that the plugin did not ask for.
@@ -127,7 +151,7 @@ impl Case {
     fn parent(&self, descriptor: &Descriptor) -> Result<Document, String> {
         let mut fields: Vec<&str> = descriptor.parent_fields.iter().map(String::as_str).collect();
         fields.push("spec");
-        if self.call == Call::Finalize {
+        if self.call == Function::Finalize {
             fields.push("status.conditions");
         }
         let parent = document(&self.parent, Some(&Projection::new(&fields)))?;
@@ -273,7 +297,7 @@ mod tests {
         for key in ["name", "call", "parent", "children", "refusals", "related", "config", "now", "attempt", "expect"] {
             assert!(written.get(key).is_some(), "{key}");
         }
-        for short in ["needs: ", "retry: ", "reject: ", "other: "] {
+        for short in ["needs: ", "retry: ", "reject: ", "other: ", "verdict: ", "defaulted: "] {
             let (_, answer) = page.split_once(&format!("| `{short}")).unwrap();
             let yaml = format!("expect: {{{short}{}}}", answer.split('`').next().unwrap());
             assert!(case(&yaml).expect.is_some(), "{yaml}");
@@ -291,6 +315,9 @@ mod tests {
             "retry: {message: later, afterMs: 100}",
             "reject: {message: no, field: spec.size}",
             "other: something",
+            "verdict: {}",
+            "verdict: {errors: [{field: spec.size, reason: FieldValueInvalid, message: no}], warnings: [small]}",
+            "defaulted: {apiVersion: example.com/v1, kind: Test, metadata: {name: a}, spec: {size: 1}}",
         ] {
             let case = case(&format!("expect: {{{expect}}}"));
             let json = serde_json::to_string(&vec![case.clone()]).unwrap();

@@ -9,7 +9,7 @@ use crate::cases::Case;
 use crate::cases::expect::Expect;
 use crate::revision::Revision;
 use crate::store::LogLine;
-use hotshoe_core::model::decision::{Answer, Observation};
+use hotshoe_core::model::decision::{Answer, Call, Failure, Observation};
 
 /// The report on one run of a case.
 #[derive(Debug)]
@@ -41,23 +41,31 @@ pub enum CaseOutcome {
 impl Case {
     /// Calls the plugin with the case's observation and compares its answer.
     pub async fn run(&self, revision: &Arc<Revision>) -> Report {
+        let Some(call) = self.call.decision() else { return self.run_admission(revision).await };
         let observation = match self.observation(revision.descriptor()) {
             Ok(observation) => Arc::new(observation),
             Err(message) => return Report::unusable(message),
         };
-        if let Err(message) = self.check_keys(revision, &observation).await {
+        if let Err(message) = self.check_keys(revision, call, &observation).await {
             return Report::unusable(message);
         }
-        match revision.decide(self.call, observation).await {
-            Ok(outcome) => self.judge(outcome),
-            Err(Aborted { error, logs, elapsed, memory, .. }) => {
-                Report { verdict: CaseOutcome::Failed(error.to_string()), logs, elapsed, memory }
-            }
-        }
+        let called = revision.decide(call, observation).await;
+        self.judge(called, |result| Expect::from(&result).sorted())
     }
 
-    fn judge(&self, outcome: Outcome) -> Report {
-        let actual = Expect::from(&outcome.result).sorted();
+    /// Compares the answer to a call, in the form of cases, with the expected one.
+    pub(super) fn judge<T>(
+        &self,
+        called: Result<Outcome<T>, Aborted>,
+        written: impl FnOnce(Result<T, Failure>) -> Expect,
+    ) -> Report {
+        let outcome = match called {
+            Ok(outcome) => outcome,
+            Err(Aborted { error, logs, elapsed, memory, .. }) => {
+                return Report { verdict: CaseOutcome::Failed(error.to_string()), logs, elapsed, memory };
+            }
+        };
+        let actual = written(outcome.result);
         let passed = self.expect.clone().map(Expect::sorted).as_ref() == Some(&actual);
         let verdict = if passed { CaseOutcome::Passed } else { CaseOutcome::Differs { actual: Box::new(actual) } };
         Report { verdict, logs: outcome.logs, elapsed: outcome.elapsed, memory: outcome.memory }
@@ -65,14 +73,14 @@ impl Case {
 
     /// Checks that the plugin reads all related objects of the case: under a declared key, or under one that it asks
     /// for in a requirement. Any other key is a typing error, and its objects would never be seen.
-    async fn check_keys(&self, revision: &Arc<Revision>, all: &Observation) -> Result<(), String> {
+    async fn check_keys(&self, revision: &Arc<Revision>, call: Call, all: &Observation) -> Result<(), String> {
         let declared: Vec<&str> = revision.descriptor().reads.iter().map(|read| read.key.as_str()).collect();
         let mut unread: BTreeSet<&str> = self.related.keys().map(String::as_str).collect();
         unread.retain(|key| !declared.contains(key));
         while let Some(key) = unread.first() {
             let mut shown = all.clone();
             shown.related.retain(|related| !unread.contains(related.key.as_str()));
-            let answer = revision.decide(self.call, Arc::new(shown)).await.map(|outcome| outcome.result);
+            let answer = revision.decide(call, Arc::new(shown)).await.map(|outcome| outcome.result);
             let needs = match answer {
                 Ok(Ok(Answer::Needs(needs))) => needs,
                 _ => Vec::new(),
@@ -109,7 +117,7 @@ impl Report {
         }
     }
 
-    fn unusable(message: String) -> Self {
+    pub(super) fn unusable(message: String) -> Self {
         let verdict = CaseOutcome::Failed(format!("the case cannot be used: {message}"));
         Self { verdict, logs: Vec::new(), elapsed: Duration::ZERO, memory: 0 }
     }

@@ -46,7 +46,7 @@ impl Plan {
             for (path, text) in templates::PROJECT {
                 plan.files.add(path, text);
             }
-            for (name, text) in wit::BASE.into_iter().chain([wit::CONVERSION]) {
+            for (name, text) in wit::BASE.into_iter().chain(wit::OPTIONAL) {
                 plan.files.add(Path::new("wit").join(name), text);
             }
             plan.files.add("README.md", plan.context.render(templates::README)?);

@@ -40,7 +40,7 @@ use hotshoe_sandbox::cases::expect::Expect;
 use hotshoe_sandbox::revision::Revision;
 
 /// The folder of CRDs in a project, and of samples.
-const CRDS: [&str; 2] = ["crds", "crds/samples"];
+pub(super) const CRDS: [&str; 2] = ["crds", "crds/samples"];
 /// The maximum number of lost fields that are printed.
 const MAX_LOST: usize = 10;
 /// The maximum length of a printed object, in bytes.
@@ -56,6 +56,10 @@ pub(super) struct RoundTrip {
 }
 
 impl RoundTrip {
+    pub(super) fn new(name: String, file: PathBuf, object: Value, failure: Option<String>) -> Self {
+        Self { name, file, object, failure }
+    }
+
     pub(super) fn passed(&self) -> bool {
         self.failure.is_none()
     }
@@ -201,7 +205,7 @@ fn line(field: &Field) -> String {
 
 /// Returns the documents in the YAML files of a folder; files that cannot be read are left out, because other commands
 /// report them.
-fn documents(folder: &Path) -> Vec<(PathBuf, Value)> {
+pub(super) fn documents(folder: &Path) -> Vec<(PathBuf, Value)> {
     let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml"));

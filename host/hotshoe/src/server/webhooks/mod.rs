@@ -2,12 +2,12 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `validate.rs` | `/validate/PLUGIN`: whether a proposed parent is admitted |
+//! | `admission.rs` | `/validate/PLUGIN`: whether a proposed parent is admitted; `/mutate/PLUGIN`: what is filled into it |
 //!
 //! Clients are not authenticated, as with webhooks in general, so what waits for an answer is bounded in bytes and in
 //! time.
 
-mod validate;
+mod admission;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,7 +81,8 @@ impl Webhooks {
 /// Returns the routes of the webhooks.
 pub(super) fn routes(webhooks: Arc<Webhooks>) -> Router {
     Router::new()
-        .route("/validate/{plugin}", post(validate::validate))
+        .route("/mutate/{plugin}", post(admission::mutate))
+        .route("/validate/{plugin}", post(admission::validate))
         .route_layer(middleware::from_fn_with_state(webhooks.clone(), count))
         .with_state(webhooks)
 }
@@ -123,7 +124,7 @@ mod tests {
     use serde_json::{Value, json};
     use tower::ServiceExt;
 
-    use super::validate::MAX_REVIEW_BYTES;
+    use super::admission::MAX_REVIEW_BYTES;
     use super::*;
 
     async fn answer(body: Body, length: Option<usize>) -> (StatusCode, Vec<u8>) {

@@ -1,0 +1,129 @@
+//! What a plugin is shown of a proposed parent, and what it may say about it.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::model::decision::Document;
+use crate::model::kind::{Kind, ObjectRef};
+
+/// A parent that is to be stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proposal {
+    /// The object as it would be stored.
+    pub new: Document,
+    /// The object that is stored; absent if this is a creation.
+    pub old: Option<Document>,
+    /// The plugin's configuration, a JSON object.
+    pub config: Arc<str>,
+    /// Whether nothing will be stored in any case.
+    pub dry_run: bool,
+}
+
+/// The answer to `validate`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Verdict {
+    /// What is wrong; the object is refused if there is anything.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<FieldError>,
+    /// What its author should know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// A field that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FieldError {
+    /// Its path, such as `spec.ports[0].name`.
+    pub field: String,
+    /// Why it is wrong.
+    pub reason: ErrorReason,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+/// Why a field is wrong, in the words of `metav1.CauseType`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the words of metav1")]
+pub enum ErrorReason {
+    #[serde(rename = "FieldValueInvalid")]
+    Invalid,
+    #[serde(rename = "FieldValueRequired")]
+    Required,
+    #[serde(rename = "FieldValueForbidden")]
+    Forbidden,
+    #[serde(rename = "FieldValueNotSupported")]
+    NotSupported,
+    #[serde(rename = "FieldValueDuplicate")]
+    Duplicate,
+    #[serde(rename = "FieldValueNotFound")]
+    NotFound,
+    #[serde(rename = "FieldValueTooLong")]
+    TooLong,
+    #[serde(rename = "FieldValueTooMany")]
+    TooMany,
+    #[serde(rename = "FieldValueTypeInvalid")]
+    TypeInvalid,
+}
+
+impl ErrorReason {
+    /// Returns the word of `metav1.CauseType`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Invalid => "FieldValueInvalid",
+            Self::Required => "FieldValueRequired",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::NotFound => "FieldValueNotFound",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
+        }
+    }
+}
+
+/// Returns a parent of this kind as a plugin is given it for admission: complete but for `apiVersion` and `kind`, which
+/// the reference has, and for the fields that API servers keep for themselves. It may have no name yet.
+pub fn shown(kind: &Kind, mut object: Value) -> Document {
+    if let Value::Object(members) = &mut object {
+        members.remove("apiVersion");
+        members.remove("kind");
+    }
+    if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+        metadata.remove("managedFields");
+    }
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+    let namespace = text("/metadata/namespace").filter(|namespace| !namespace.is_empty());
+    let name = text("/metadata/name").unwrap_or_default();
+    let reference = ObjectRef { kind: kind.clone(), namespace: namespace.map(Into::into), name: name.into() };
+    Document { reference, json: object.to_string().into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_object_is_shown_without_what_its_reference_says_and_may_have_no_name_yet() {
+        let kind = Kind::new("example.com", "v1", "Cache");
+        let metadata =
+            json!({ "generateName": "web-", "namespace": "shop", "managedFields": [{ "manager": "kubectl" }] });
+        let object = json!({ "apiVersion": "example.com/v1", "kind": "Cache", "metadata": metadata, "spec": {} });
+        let shown = shown(&kind, object);
+        assert_eq!((shown.reference.namespace.as_deref(), &*shown.reference.name), (Some("shop"), ""));
+        assert_eq!(&*shown.json, r#"{"metadata":{"generateName":"web-","namespace":"shop"},"spec":{}}"#);
+    }
+
+    #[test]
+    fn a_reason_is_written_as_it_is_said() {
+        for reason in [ErrorReason::Invalid, ErrorReason::TypeInvalid, ErrorReason::NotSupported] {
+            assert_eq!(serde_json::to_value(reason).unwrap(), reason.as_str());
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Idempotent defaulting: the defaults of an object that has its defaults are that object. The API server may ask twice,
+//! and asks again at each change.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::cli::project::{CaseFile, Folder, shown};
+use crate::cli::round_trip::{CRDS, RoundTrip as Trial, documents};
+use hotshoe_core::check::defaulting::{Defaulted, fields};
+use hotshoe_core::model::admission::{self, Proposal};
+use hotshoe_core::model::decision::Document;
+use hotshoe_sandbox::cases::shown_for_admission;
+use hotshoe_sandbox::revision::Revision;
+
+/// An object that defaults are filled into, twice.
+struct Subject {
+    file: PathBuf,
+    object: Value,
+    shown: Document,
+    config: Value,
+}
+
+/// Fills defaults into the parents of the cases and the samples of the project, and again into what comes of it.
+pub(super) async fn all(folder: &Folder, cases: &[CaseFile], revision: &Arc<Revision>) -> Vec<Trial> {
+    if !revision.defaults() {
+        return Vec::new();
+    }
+    let of_cases = cases.iter().map(|file| (file.path.clone(), file.case.parent.clone(), file.case.config.clone()));
+    let samples = CRDS.iter().flat_map(|crds| documents(&folder.root().join(crds)));
+    // A sample is applied where any configuration may be, and that of the first case is one with which the plugin works.
+    let config = cases.first().map_or_else(|| Value::Object(serde_json::Map::new()), |file| file.case.config.clone());
+    let samples = samples.map(|(file, object)| (file, object, config.clone()));
+    let mut subjects: Vec<Subject> = Vec::new();
+    for (file, object, config) in of_cases.chain(samples) {
+        let Ok(shown) = shown_for_admission(&object, revision.descriptor()) else { continue };
+        if subjects.iter().all(|known| (&known.object, &known.config) != (&object, &config)) {
+            subjects.push(Subject { file, object, shown, config });
+        }
+    }
+    let mut trials = Vec::new();
+    for subject in subjects {
+        trials.extend(subject.try_twice(revision).await);
+    }
+    trials
+}
+
+impl Subject {
+    /// Fills in the defaults twice; none if they cannot be filled in once, which leaves the object as it is.
+    async fn try_twice(self, revision: &Arc<Revision>) -> Option<Trial> {
+        let kind = &revision.descriptor().parent;
+        let once = self.defaulted(self.shown.clone(), revision).await.ok()?;
+        let twice = self.defaulted(admission::shown(kind, once.object), revision).await;
+        let failure = match twice {
+            Ok(twice) if twice.patch.is_empty() => None,
+            Ok(twice) => Some(format!("the second time changed {}", fields(&twice.patch).join(", "))),
+            Err(failure) => Some(format!("the second time failed: {failure}")),
+        };
+        let name = format!("defaults filled in twice: {}", shown(&self.file).display());
+        Some(Trial::new(name, self.file, self.object, failure))
+    }
+
+    async fn defaulted(&self, new: Document, revision: &Arc<Revision>) -> Result<Defaulted, String> {
+        let proposal = Proposal { new, old: None, config: self.config.to_string().into(), dry_run: false };
+        let outcome = revision.default(Arc::new(proposal)).await.map_err(|aborted| aborted.to_string())?;
+        outcome.result.map_err(|failure| format!("{failure:?}"))
+    }
+}

@@ -1,0 +1,182 @@
+//! What a plugin's own code says of a parent before it is stored, and what it fills in.
+
+use hotshoe_tests::faulty::{WORKS, fault, until_digest};
+use hotshoe_tests::guests::reworded;
+use hotshoe_tests::kinds::FAULT;
+use hotshoe_tests::run;
+use serde_json::{Value, json};
+
+use crate::admission::Asked;
+
+impl Asked {
+    /// Creates a parent with this fault until it is stored with a size, which may take some: defaults that take long are
+    /// not filled in.
+    async fn filled_in(&self, name: &str, asked: &str) -> Value {
+        let scene = &self.scene;
+        scene
+            .until("a size is filled in", async || {
+                let stored = scene.create(fault(name, asked)).await;
+                match stored["spec"]["size"].is_null() {
+                    false => Ok(stored),
+                    true => {
+                        scene.delete(&FAULT, name).await;
+                        scene.gone(&FAULT, name).await;
+                        Err("it has no size".to_owned())
+                    }
+                }
+            })
+            .await
+    }
+}
+
+#[test]
+fn each_field_that_the_code_finds_wrong_is_a_cause_of_the_refusal() {
+    run(async {
+        let asked = Asked::in_force("by-code-invalid", "Enforce").await;
+        let refused = asked
+            .scene
+            .until("a dry run is refused", async || {
+                match asked.scene.admin.warnings_of(&asked.parent("dry", "invalid")).await {
+                    Err(refused) if refused.code == 422 => Ok(refused),
+                    other => Err(format!("{other:?}")),
+                }
+            })
+            .await;
+        let status: Value = serde_json::from_str(&refused.message).expect("a Status");
+        let causes = json!([
+            { "reason": "FieldValueNotSupported", "message": "no such fault", "field": "spec.fault" },
+            { "reason": "FieldValueRequired", "message": "it is missing", "field": "spec.size" },
+        ]);
+        assert_eq!(status["details"]["causes"], causes, "{status:#}");
+        assert_eq!(asked.refused("invalid").await.code, 422);
+        let rejected = asked.refused("validate: reject").await;
+        assert!(rejected.message.contains("spec.fault: not this one"), "{rejected:?}");
+        asked.end().await;
+    });
+}
+
+#[test]
+fn an_update_is_checked_against_the_stored_object() {
+    run(async {
+        let asked = Asked::in_force("by-code-update", "Enforce").await;
+        let scene = &asked.scene;
+        let mut large = fault("large", "shrinks");
+        large["spec"]["size"] = json!(5);
+        scene.create(large).await;
+        scene
+            .until("it may not shrink", async || {
+                match scene.admin.merge(&FAULT, &scene.namespace, "large", &json!({ "spec": { "size": 3 } })).await {
+                    Err(refused) if refused.message.contains("spec.size: it may not shrink") => Ok(()),
+                    other => {
+                        scene.merge(&FAULT, "large", json!({ "spec": { "size": 5 } })).await;
+                        Err(format!("{other:?}"))
+                    }
+                }
+            })
+            .await;
+        scene.merge(&FAULT, "large", json!({ "spec": { "size": 6 } })).await;
+        asked.end().await;
+    });
+}
+
+#[test]
+fn code_that_fails_or_warns_admits_the_object_with_a_warning() {
+    run(async {
+        let asked = Asked::in_force("by-code-fails", "Enforce").await;
+        asked.until_warned("warns", "there are better faults").await;
+        let failing = [
+            ("validate: other", "faulty did not validate this, so it is admitted: no idea"),
+            ("validate: trap", "faulty did not validate this, so it is admitted: Trapped"),
+            ("validate: much", "faulty did not validate this, so it is admitted: OutputTooLarge"),
+            ("validate: loop", "faulty did not decide within 100ms"),
+        ];
+        for (number, (word, warning)) in failing.into_iter().enumerate() {
+            asked.until_warned(word, warning).await;
+            asked.scene.create(fault(&format!("stored-{number}"), word)).await;
+        }
+        asked.end().await;
+    });
+}
+
+#[test]
+fn what_the_author_left_out_is_stored_with_its_default_and_stays_as_it_is() {
+    run(async {
+        let asked = Asked::in_force("by-code-default", "Enforce").await;
+        let stored = asked.filled_in("small", "").await;
+        assert_eq!(stored["spec"], json!({ "fault": "", "size": 1 }));
+        let scene = &asked.scene;
+        let labelled = scene.merge(&FAULT, "small", json!({ "metadata": { "labels": { "a": "b" } } })).await;
+        assert_eq!(labelled["metadata"]["generation"], stored["metadata"]["generation"], "no field changes");
+        let mut large = fault("large", "");
+        large["spec"]["size"] = json!(3);
+        assert_eq!(scene.create(large).await["spec"]["size"], 3);
+        let mut generated = fault("", "");
+        generated["metadata"] = json!({ "generateName": "some-" });
+        scene
+            .until("an object without a name has it, too", async || match scene.create(generated.clone()).await["spec"]
+                ["size"]
+                .is_null()
+            {
+                false => Ok(()),
+                true => Err("it has no size".to_owned()),
+            })
+            .await;
+        asked.end().await;
+    });
+}
+
+#[test]
+fn defaults_that_fail_or_change_what_they_may_not_leave_the_object_as_it_came() {
+    run(async {
+        let asked = Asked::in_force("by-code-denied", "Enforce").await;
+        let failing = [
+            ("default: other", "faulty filled in no defaults: no idea"),
+            ("default: trap", "faulty filled in no defaults: Trapped"),
+            ("default: loop", "faulty did not decide within 100ms"),
+            ("default: finalizer", "faulty filled in no defaults: MetadataChanged"),
+            ("default: rename", "faulty filled in no defaults: MetadataChanged"),
+            ("default: no metadata", "faulty filled in no defaults: MetadataChanged"),
+        ];
+        for (number, (word, warning)) in failing.into_iter().enumerate() {
+            asked.until_warned(word, warning).await;
+            let name = format!("stored-{number}");
+            let stored = asked.scene.create(fault(&name, word)).await;
+            assert_eq!(stored["spec"], json!({ "fault": word }), "{word}");
+            assert_eq!(stored["metadata"]["name"], name);
+            let finalizers = stored["metadata"]["finalizers"].to_string();
+            assert!(!finalizers.contains("theirs"), "{finalizers}");
+        }
+        asked.end().await;
+    });
+}
+
+#[test]
+fn with_warn_the_object_is_stored_as_it_came_and_the_author_is_warned() {
+    run(async {
+        let asked = Asked::in_force("by-code-warn", "Warn").await;
+        asked.until_warned("", "would fill in spec.size").await;
+        asked.until_warned("invalid", "FieldValueRequired: spec.size: it is missing").await;
+        let stored = asked.scene.create(fault("bad", "invalid")).await;
+        assert_eq!(stored["spec"], json!({ "fault": "invalid" }));
+        asked.end().await;
+    });
+}
+
+#[test]
+fn another_component_validates_the_next_parent() {
+    run(async {
+        let asked = Asked::in_force("by-code-swap", "Enforce").await;
+        let scene = &asked.scene;
+        scene.create(fault("before", "slip")).await;
+        let caring = reworded(asked.folder.original(), WORKS, "this revision cares");
+        asked.folder.put(&caring);
+        until_digest(&asked.host, &caring).await;
+        let refused = asked.refused("slip").await;
+        assert!(refused.message.contains("spec.fault: it slips"), "{refused:?}");
+        let patch = json!({ "metadata": { "labels": { "a": "b" } } });
+        scene.merge(&FAULT, "before", patch).await;
+        scene.delete(&FAULT, "before").await;
+        scene.gone(&FAULT, "before").await;
+        asked.end().await;
+    });
+}
