@@ -19,6 +19,7 @@ mod fair_semaphore;
 mod field_index;
 pub mod foreign_lease;
 pub mod holders;
+pub mod host_object;
 pub mod identity;
 pub mod impersonation;
 pub mod lease;

@@ -10,7 +10,7 @@
 //!
 //! | folder | what lives there | imports |
 //! |---|---|---|
-//! | [`fleet`] | the plugins of a host, as files or `Plugin` objects name them | rollout, reconcile, api, config |
+//! | [`fleet`] | the plugins of a host, as files or `Plugin` objects name them | rollout, webhooks, reconcile, api, config |
 //! | [`rollout`] | which revision is active, and how another replaces it | shadow and below |
 //! | [`webhooks`] | answers the API server about a proposed parent | shadow and below |
 //! | [`shadow`] | calls two revisions for one parent and compares their answers | reconcile and below |

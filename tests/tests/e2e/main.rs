@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `alone/` | tests that change the whole control plane: outages, another set of rights, a host for all namespaces in its image |
 //! | `backup.rs` | what the backup plugin does, seen by a plain client |
+//! | `certificates.rs` | the host's own CA of its webhooks, and their registration by the host |
 //! | `chosen_cluster.rs` | which cluster the recipes act on |
 //! | `deletion/` | finalizers, clean-ups, deletions that take long |
 //! | `docs/` | what the README and the book say |
@@ -32,6 +33,7 @@ mod admission;
 mod admission_by_code;
 mod alone;
 mod backup;
+mod certificates;
 mod chosen_cluster;
 mod deletion;
 mod docs;

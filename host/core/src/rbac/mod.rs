@@ -9,6 +9,7 @@ pub mod admission_policy;
 mod installation;
 pub mod manifest;
 pub mod metrics;
+pub mod webhooks;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,6 +38,8 @@ pub struct Plugin<'a> {
     pub pull_secret: Option<&'a str>,
     /// Whether canaries of the plugin select namespaces by their labels.
     pub selects_namespaces: bool,
+    /// Whether the plugin converts its parents between their versions.
+    pub converts: bool,
 }
 
 /// A kind as an API server serves it.

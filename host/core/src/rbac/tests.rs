@@ -59,6 +59,7 @@ impl World {
             removes_finalizers: false,
             deletes_parents: false,
             selects_namespaces: false,
+            converts: false,
             pull_secret: None,
         }
     }
@@ -449,4 +450,24 @@ fn a_host_that_follows_objects_in_some_namespaces_records_events_about_plugins_i
     let namespaces: Vec<_> =
         rights.manifests.iter().filter(of_events).map(|manifest| manifest.metadata.namespace.as_deref()).collect();
     assert_eq!(namespaces, [Some("a"), Some("default")]);
+}
+
+#[test]
+fn webhooks_are_registered_by_name_and_definitions_are_changed_only_for_plugins_that_convert() {
+    let world = world(json!([]));
+    let installation = Installation { watched: vec!["team-a".into()], ..world.installation.clone() };
+    let printed = |plugin| -> String {
+        let manifests = webhooks::manifests(&[plugin], &installation, &served);
+        manifests.iter().map(|manifest| manifest.to_yaml().unwrap()).collect()
+    };
+    let plain = printed(world.plugin());
+    for words in ["resourceNames:\n  - host-demo.team-a\n", "resourceNames:\n  - hotshoe-webhooks-ca\n"] {
+        assert!(plain.contains(words), "{words}: {plain}");
+    }
+    assert!(!plain.contains("customresourcedefinitions"), "{plain}");
+    let converting = printed(Plugin { converts: true, ..world.plugin() });
+    assert!(converting.contains("resourceNames:\n  - caches.c.example.com\n"), "{converting}");
+    let of_plugin = webhooks::manifests_of_plugin(world.plugin(), &world.installation, &served);
+    let of_plugin: String = of_plugin.iter().map(|manifest| manifest.to_yaml().unwrap()).collect();
+    assert!(of_plugin.contains("- host-demo\n") && !of_plugin.contains("secrets"), "{of_plugin}");
 }

@@ -31,7 +31,7 @@ const PROGRAM_LAYERS: [(&str, &[&str]); 2] = [("cli", &["server"]), ("server", &
 
 /// The folders of `host/operator/src`, likewise.
 const OPERATOR_LAYERS: [(&str, &[&str]); 8] = [
-    ("fleet", &["rollout", "reconcile", "api", "config"]),
+    ("fleet", &["rollout", "webhooks", "reconcile", "api", "config"]),
     ("rollout", &["shadow", "reconcile", "api", "config", "telemetry"]),
     ("webhooks", &["shadow", "reconcile", "api", "config"]),
     ("shadow", &["reconcile", "api"]),

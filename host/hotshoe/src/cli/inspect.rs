@@ -54,6 +54,7 @@ impl LoadedPlugin {
             descriptor: self.revision.descriptor(),
             removes_finalizers: !self.config.predecessors.finalizers().is_empty(),
             deletes_parents: self.config.deletion_policy == DeletionPolicy::Delete,
+            converts: self.revision.converts(),
             pull_secret: self.config.source.pull_secret.as_deref(),
             selects_namespaces: self
                 .config

@@ -16,6 +16,7 @@ use crate::cli::rbac;
 use crate::cli::run;
 use crate::cli::terminal;
 use hotshoe_core::model::names;
+use hotshoe_operator::webhooks::configuration;
 
 /// The Deployment and the NetworkPolicy, but for what differs between installations.
 const HOST: &str = include_str!("../../../../deploy/host.yaml.j2");
@@ -25,8 +26,10 @@ const IMAGE: &str = concat!("hotshoe:", env!("CARGO_PKG_VERSION"));
 const PLUGINS: &str = "/plugins";
 /// Where the ports of the template are open.
 const LISTEN: [&str; 6] = ["--listen", "0.0.0.0:8080", "--probes", "0.0.0.0:8081", "--log-format", "json"];
-/// Where the webhooks are open, and the folder in which the template mounts their certificate.
-const WEBHOOKS: [&str; 4] = ["--webhooks", "0.0.0.0:9443", "--webhooks-cert-dir", "/webhooks"];
+/// Where the webhooks are open.
+const WEBHOOKS: [&str; 2] = ["--webhooks", "0.0.0.0:9443"];
+/// The folder in which the template mounts the certificate of the webhooks.
+const WEBHOOKS_SECRET: [&str; 2] = ["--webhooks-cert-dir", "/webhooks"];
 
 /// Print everything that a cluster needs to run a host: its namespace, accounts, rights and Deployment
 #[derive(clap::Args, Debug)]
@@ -50,8 +53,9 @@ pub struct Args {
     /// A variable in the environment of the host, for the plugins; repeat it for several
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
-    /// Serve the webhooks of `hotshoe webhooks`, with the tls.crt and tls.key of this Secret in the host's namespace
-    #[arg(long, value_name = "SECRET", value_parser = secret)]
+    /// Serve webhooks with the tls.crt and tls.key of this Secret in the host's namespace, instead of --webhooks; then
+    /// `hotshoe webhooks` prints what makes the API server ask
+    #[arg(long, value_name = "SECRET", value_parser = secret, conflicts_with = "webhooks")]
     webhooks_secret: Option<String>,
     #[command(flatten)]
     rights: rbac::Options,
@@ -92,8 +96,10 @@ struct Host {
     account: String,
     arguments: Vec<String>,
     env: Vec<Variable>,
-    /// The Secret with the certificate of the webhooks.
-    webhooks: Option<String>,
+    /// Whether the port of the webhooks is open.
+    webhooks: bool,
+    /// The Secret with the certificate of the webhooks; `None` if the host keeps it itself.
+    webhooks_secret: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -121,8 +127,9 @@ impl Args {
             "a host watches one namespace or all; give --watch-namespace once, or print a host for each"
         );
         if self.objects {
-            let documents =
-                [crd::definition_of_plugin()?, rbac::to_yaml(&self.rights.rights_of_host())?, self.host(&[])?];
+            let mut documents =
+                vec![crd::definition_of_plugin()?, rbac::to_yaml(&self.rights.rights_of_host())?, self.host(&[])?];
+            documents.extend(self.service()?);
             return print(
                 "# A host that follows Plugin objects, printed by `hotshoe manifests --objects`.",
                 &documents,
@@ -132,7 +139,16 @@ impl Args {
         let host = self.host(&plugins)?;
         let rights = self.rights.rights(&plugins).await;
         rbac::print_notes(&rights);
-        print("# A host and its plugins, printed by `hotshoe manifests`.", &[rbac::to_yaml(&rights)?, host])
+        let mut documents = vec![rbac::to_yaml(&rights)?, host];
+        documents.extend(self.service()?);
+        print("# A host and its plugins, printed by `hotshoe manifests`.", &documents)
+    }
+
+    /// Returns the Service of the webhooks, if the host registers them itself.
+    fn service(&self) -> anyhow::Result<Option<String>> {
+        let service = self.rights.webhooks.then(|| configuration::service(&self.rights.installed.installation()));
+        let service = service.map(|service| serde_saphyr::to_string(&service)).transpose();
+        service.context("the Service cannot be written as YAML")
     }
 
     /// Returns the Deployment and what belongs to it.
@@ -147,9 +163,14 @@ impl Args {
             account: scalar(&self.rights.installed.host_account),
             arguments: arguments.iter().map(|argument| scalar(argument)).collect(),
             env: self.env.iter().map(Variable::new).collect(),
-            webhooks: self.webhooks_secret.as_deref().map(scalar),
+            webhooks: self.serves_webhooks(),
+            webhooks_secret: self.webhooks_secret.as_deref().map(scalar),
         };
         host.render()
+    }
+
+    fn serves_webhooks(&self) -> bool {
+        self.rights.webhooks || self.webhooks_secret.is_some()
     }
 
     /// Returns the arguments of the host's container.
@@ -160,7 +181,9 @@ impl Args {
         let watched =
             self.rights.installed.watched.iter().flat_map(|namespace| ["--namespace".to_owned(), namespace.clone()]);
         let secure = self.rights.metrics_secure.then(|| "--metrics-secure".to_owned());
-        let webhooks = self.webhooks_secret.iter().flat_map(|_| WEBHOOKS.map(str::to_owned));
+        let secret = self.webhooks_secret.iter().flat_map(|_| WEBHOOKS_SECRET.map(str::to_owned));
+        let webhooks =
+            self.serves_webhooks().then_some(WEBHOOKS).into_iter().flatten().map(str::to_owned).chain(secret);
         let run = ["run".to_owned()].into_iter().chain(source).chain(follow).chain(LISTEN.map(str::to_owned));
         run.chain(watched).chain(secure).chain(webhooks).chain(self.run_options.iter().cloned()).collect()
     }
@@ -220,7 +243,6 @@ impl Host {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use hotshoe_operator::webhooks::configuration;
     use serde_json::{Value, json};
 
     use super::*;
@@ -262,7 +284,8 @@ mod tests {
         let deployment = deployment(&["--objects", "--webhooks-secret", "webhooks-tls"]);
         let container = container(&deployment);
         let arguments: Vec<String> = serde_json::from_value(container["args"].clone()).unwrap();
-        assert!(arguments.ends_with(&WEBHOOKS.map(str::to_owned)), "{arguments:?}");
+        let expected: Vec<String> = WEBHOOKS.iter().chain(&WEBHOOKS_SECRET).map(|word| (*word).to_owned()).collect();
+        assert!(arguments.ends_with(&expected), "{arguments:?}");
         let port = configuration::PORT;
         let ports = container["ports"].as_array().unwrap();
         assert!(ports.contains(&json!({ "name": "webhooks", "containerPort": port })), "{ports:?}");
@@ -272,6 +295,20 @@ mod tests {
             volumes.contains(&json!({ "name": "webhooks", "secret": { "secretName": "webhooks-tls" } })),
             "{volumes:?}"
         );
+    }
+
+    #[test]
+    fn a_host_that_keeps_its_own_ca_mounts_no_certificate_and_is_found_by_the_service() {
+        let args = args(&["--objects", "--webhooks"]);
+        let deployment = deployment(&["--objects", "--webhooks"]);
+        let container = container(&deployment);
+        let arguments: Vec<String> = serde_json::from_value(container["args"].clone()).unwrap();
+        assert!(arguments.ends_with(&WEBHOOKS.map(str::to_owned)), "{arguments:?}");
+        assert!(container["ports"].to_string().contains("9443"), "{container:#}");
+        assert!(!deployment.to_string().contains("secretName"), "{deployment:#}");
+        assert!(args.service().unwrap().unwrap().contains("name: hotshoe-webhooks\n"));
+        let parsed = Command::try_parse_from(["hotshoe", "--objects", "--webhooks", "--webhooks-secret", "a"]);
+        assert!(parsed.is_err());
     }
 
     #[test]

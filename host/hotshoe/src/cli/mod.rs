@@ -42,6 +42,7 @@ pub mod test;
 pub mod verify_image;
 pub mod version;
 pub mod webhooks;
+mod webhooks_url;
 mod wit;
 
 use std::io::Write;

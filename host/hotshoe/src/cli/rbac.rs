@@ -17,7 +17,7 @@ use hotshoe_cluster::discovery::Kinds;
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::names;
 use hotshoe_core::rbac;
-use hotshoe_core::rbac::{Installation, Rights, Served};
+use hotshoe_core::rbac::{Installation, Plugin, Rights, Served};
 use hotshoe_operator::config::HOST_NAMESPACE;
 
 /// Print the accounts and rights that a host needs for these plugins
@@ -56,6 +56,10 @@ pub(super) struct Options {
     /// Also print the rights for `hotshoe run --metrics-secure`
     #[arg(long)]
     pub(super) metrics_secure: bool,
+    /// Also print the rights for `hotshoe run --webhooks` without --webhooks-cert-dir: to keep the CA of the webhooks,
+    /// and to register them
+    #[arg(long)]
+    pub(super) webhooks: bool,
 }
 
 /// Where plugins are, and how their host is installed.
@@ -127,12 +131,14 @@ impl Options {
     pub(super) async fn rights(&self, plugins: &[LoadedPlugin]) -> Rights {
         let served = self.installed.served(plugins).await;
         let plugins: Vec<_> = plugins.iter().map(LoadedPlugin::as_plugin).collect();
-        self.with_metrics(rbac::rights(&plugins, &self.installed.installation(), &served))
+        let rights = rbac::rights(&plugins, &self.installed.installation(), &served);
+        self.with_options(rights, &plugins, &served)
     }
 
     /// Returns the rights of a host that follows `Plugin` objects, without those that each plugin adds.
     pub(super) fn rights_of_host(&self) -> Rights {
-        self.with_metrics(rbac::rights_of_host(&self.installed.installation()))
+        let rights = rbac::rights_of_host(&self.installed.installation());
+        self.with_options(rights, &[], &discovery::conventional)
     }
 
     /// Returns what these plugins add to the rights of such a host.
@@ -144,12 +150,22 @@ impl Options {
             rights.manifests.extend(plugin.manifests);
             rights.notes.extend(plugin.notes);
         }
+        if self.webhooks {
+            let plugins = plugins.iter().map(LoadedPlugin::as_plugin);
+            let of = |plugin| rbac::webhooks::manifests_of_plugin(plugin, &installation, &served);
+            rights.manifests.extend(plugins.flat_map(of));
+        }
         rights
     }
 
-    fn with_metrics(&self, mut rights: Rights) -> Rights {
+    /// Adds the rights for options of the host.
+    fn with_options(&self, mut rights: Rights, plugins: &[Plugin<'_>], served: &dyn Fn(&Kind) -> Served) -> Rights {
+        let installation = self.installed.installation();
         if self.metrics_secure {
-            rights.manifests.extend(rbac::metrics::manifests(&self.installed.installation()));
+            rights.manifests.extend(rbac::metrics::manifests(&installation));
+        }
+        if self.webhooks {
+            rights.manifests.extend(rbac::webhooks::manifests(plugins, &installation, served));
         }
         rights
     }

@@ -18,9 +18,11 @@ use tracing_subscriber::prelude::*;
 use crate::cli::confinement;
 use crate::cli::runtime;
 use crate::cli::terminal;
+use crate::cli::webhooks_url;
+use crate::cli::webhooks_url::WebhooksUrl;
 use crate::server;
 use crate::server::admin_socket::AdminSocket;
-use crate::server::{About, Ports, SecureMetrics};
+use crate::server::{About, Ports, SecureMetrics, WebhookCertificate};
 use hotshoe_cluster::access_review;
 use hotshoe_cluster::client::{Cluster, ConnectOptions};
 use hotshoe_cluster::discovery::Kinds;
@@ -39,6 +41,7 @@ use hotshoe_operator::config::socket;
 use hotshoe_operator::config::{ALLOW_ENV, HOST_NAMESPACE, HostSettings, LISTEN, PluginConfig};
 use hotshoe_operator::fleet::Fleet;
 use hotshoe_operator::fleet::objects::Objects;
+use hotshoe_operator::fleet::registration::Registration;
 use hotshoe_operator::rollout;
 use hotshoe_operator::rollout::definition::Definition;
 use hotshoe_operator::rollout::history::{DiskSpace, FETCHED};
@@ -46,6 +49,7 @@ use hotshoe_operator::rollout::managed_plugin::Shared;
 use hotshoe_operator::telemetry::log_format;
 use hotshoe_operator::telemetry::log_format::LineFormat;
 use hotshoe_operator::telemetry::metrics::Metrics;
+use hotshoe_operator::webhooks::own_certificates;
 use hotshoe_platform::child::Children;
 use hotshoe_platform::safe_file;
 use hotshoe_platform::spans;
@@ -118,12 +122,23 @@ pub struct Args {
     /// certificate]
     #[arg(long, value_name = "DIR", requires = "metrics_secure")]
     metrics_cert_dir: Option<PathBuf>,
-    /// The address of the webhooks, which answer the API server about proposed parents; `hotshoe webhooks` prints what
-    /// makes it ask. Needs --webhooks-cert-dir
-    #[arg(long, env = "HOTSHOE_WEBHOOKS", value_name = "HOST:PORT", value_parser = listen, requires = "webhooks_cert_dir")]
+    /// The address of the webhooks, which answer the API server about proposed parents. The host keeps a CA for them in
+    /// the Secret hotshoe-webhooks-ca of its namespace, and registers them; `hotshoe rbac --webhooks` prints the rights
+    /// for that
+    #[arg(long, env = "HOTSHOE_WEBHOOKS", value_name = "HOST:PORT", value_parser = listen)]
     webhooks: Option<SocketAddr>,
-    /// The folder with tls.crt and tls.key for --webhooks, such as a mounted Secret of cert-manager, read again when
-    /// they change
+    /// How the API server reaches --webhooks of a host outside of the cluster, as https://HOST:PORT; without the port, it
+    /// is that of --webhooks [default: by the Service hotshoe-webhooks in the host's namespace]
+    #[arg(
+        long,
+        env = "HOTSHOE_WEBHOOKS_URL",
+        value_name = "URL",
+        requires = "webhooks",
+        conflicts_with = "webhooks_cert_dir"
+    )]
+    webhooks_url: Option<WebhooksUrl>,
+    /// A folder with tls.crt and tls.key for --webhooks, such as a mounted Secret of cert-manager, read again when they
+    /// change. Then the host keeps no CA and registers nothing: `hotshoe webhooks` prints what makes the API server ask
     #[arg(long, env = "HOTSHOE_WEBHOOKS_CERT_DIR", value_name = "DIR", requires = "webhooks")]
     webhooks_cert_dir: Option<PathBuf>,
     /// The socket on which an administrator's commands reach this host, in a directory that is closed to other users
@@ -197,7 +212,7 @@ impl Args {
         if let Some(warning) = memory.and_then(|limit| memory_warning(limit, &plugins)) {
             tracing::warn!("{warning}");
         }
-        let ports = Ports::bind(self.listen, self.probes, self.webhooks.zip(self.webhooks_cert_dir.as_deref())).await?;
+        let ports = Ports::bind(self.listen, self.probes, self.webhooks).await?;
         let socket = self.admin_socket(ports.address()?.port())?;
         let cluster = Cluster::connect(&self.connect).await?;
         tracing::info!("hotshoe {} on context {} ({})", env!("CARGO_PKG_VERSION"), cluster.context, cluster.server);
@@ -245,8 +260,9 @@ impl Args {
         });
         tokio::spawn(warn_of_missing_confinement(children));
         let fleet = self.start(plugins, &shared).await;
+        let webhooks = ports.webhooks_port()?.map(|port| self.certify_webhooks(port, &shared, &fleet));
         let about = About { fleet: fleet.clone(), metrics, leases: leases.clone(), credentials, context };
-        ports.serve(secure, about.clone())?;
+        ports.serve(secure, webhooks, about.clone())?;
         server::serve_commands(socket, about);
         tokio::select! {
             stopped = stop_signal() => stopped?,
@@ -275,6 +291,19 @@ impl Args {
             started.push(rollout::start(plugin, definition, Vec::new(), shared.clone()).instrument(span).await);
         }
         Arc::new(Fleet::of(started))
+    }
+
+    /// Returns the certificate of webhooks at a port. Unless it comes from a folder, begins to keep it, and to register
+    /// the webhooks.
+    fn certify_webhooks(&self, port: u16, shared: &Arc<Shared>, fleet: &Arc<Fleet>) -> WebhookCertificate {
+        if let Some(folder) = &self.webhooks_cert_dir {
+            return WebhookCertificate::Folder(folder.clone());
+        }
+        let namespace = &shared.host.namespace;
+        let (target, names) = webhooks_url::target(self.webhooks_url.as_ref(), port, namespace);
+        let certified = own_certificates::keep(shared.cluster.clone(), namespace, names);
+        tokio::spawn(Registration::new(shared.clone(), fleet.clone(), certified.clone(), target).run());
+        WebhookCertificate::Own(certified)
     }
 
     /// Begins to hold or wait for the Leases of the shards, unless this host is to be the only one.

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cli::rbac::Installed;
 use crate::cli::terminal;
 use hotshoe_core::model::limits::Size;
+use hotshoe_core::rbac::webhooks;
 use hotshoe_operator::config::manifest::Admission;
 use hotshoe_operator::webhooks::configuration::{self, Access, FailurePolicy, Target};
 use hotshoe_platform::safe_file;
@@ -21,8 +22,8 @@ const MAX_FILE_SIZE: Size = Size(1 << 20);
 #[command(after_help = "Examples:\n  \
     hotshoe webhooks plugins/a --cert-manager system/webhooks | kubectl apply -f -\n  \
     hotshoe webhooks plugins/a --url https://192.0.2.1:9443 --ca-file ca.crt\n\n\
-    The host serves them with --webhooks and --webhooks-cert-dir. What it answers is said in plugin.yaml by \
-    spec.admission: Warn or Enforce. To switch it off: kubectl delete \
+    For a host with --webhooks and --webhooks-cert-dir; one without the latter registers its webhooks itself. What it \
+    answers is said in plugin.yaml by spec.admission: Warn or Enforce. To switch it off: kubectl delete \
     validatingwebhookconfiguration,mutatingwebhookconfiguration hotshoe-NAME.")]
 pub struct Args {
     /// Plugins: folders with a plugin.yaml, or such files
@@ -101,6 +102,15 @@ impl Args {
             if plugin.revision.defaults() {
                 objects.extend(configuration::mutating(name, parent, &served, &access, &installation));
             }
+            if plugin.revision.converts() {
+                let conversion = configuration::conversion(name, &access, &installation);
+                objects.push(conversion_of(&webhooks::definition(parent, &served), &conversion));
+                terminal::note(format_args!(
+                    "note: {name} converts {parent}: what is printed of the CustomResourceDefinition is only its \
+                     spec.conversion, for `kubectl apply --server-side`, and is refused without it; if the definition \
+                     has versions that are not served yet, serve them then"
+                ));
+            }
         }
         if access.authorities.is_none() && access.certificate.is_none() {
             terminal::note(format_args!(
@@ -125,6 +135,16 @@ impl Args {
         let (certificate, failure_policy) = (self.cert_manager.clone(), self.failure_policy.into());
         Ok(Access { target, authorities, certificate, failure_policy })
     }
+}
+
+/// Returns the part of a definition by which the API server has a plugin convert, for a server-side apply.
+fn conversion_of(definition: &str, conversion: &Value) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": { "name": definition },
+        "spec": { "conversion": conversion },
+    })
 }
 
 fn to_yaml(objects: &[Value]) -> anyhow::Result<String> {

@@ -1,6 +1,6 @@
-//! The certificates of the metrics and of the webhooks: either from files, which are read again when they change, or,
-//! for the metrics, a self-signed one. A self-signed certificate only encrypts: as with controller-runtime, scrapers do
-//! not verify it.
+//! The certificates of the metrics and of the webhooks: either from files, which are read again when they change, or
+//! made by the host. For the webhooks, the API server trusts the CA that signs them. For the metrics, one that is
+//! self-signed only encrypts: as with controller-runtime, scrapers do not verify it.
 
 use std::fmt;
 use std::io;
@@ -8,16 +8,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::ArcSwapOption;
 use rustls::ServerConfig;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, pem};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use hotshoe_core::model::limits::Size;
+use hotshoe_operator::webhooks::own_certificates::Certified;
 use hotshoe_platform::safe_file;
 
 /// The names of the files, as cert-manager and `kubectl create secret tls` have them.
@@ -55,9 +57,15 @@ pub enum CertificateError {
     NotMade(#[from] rcgen::Error),
 }
 
-/// The certificate that is in use.
+/// The certificate that is in use; while there is none, every client is refused.
 struct Current {
-    key: ArcSwap<CertifiedKey>,
+    key: ArcSwapOption<CertifiedKey>,
+}
+
+impl Current {
+    fn new(key: Option<Arc<CertifiedKey>>) -> Arc<Self> {
+        Arc::new(Self { key: key.into() })
+    }
 }
 
 /// The bytes of both files.
@@ -75,18 +83,49 @@ struct Files {
 pub(super) fn acceptor(folder: Option<&Path>) -> Result<TlsAcceptor, CertificateError> {
     let provider = Arc::new(ring::default_provider());
     let current = match folder {
-        None => Arc::new(Current { key: self_signed(&provider)?.into() }),
+        None => Current::new(Some(self_signed(&provider)?)),
         Some(folder) => {
             let files = Files::read(folder)?;
-            let current = Arc::new(Current { key: files.parse(folder, &provider)?.into() });
+            let current = Current::new(Some(files.parse(folder, &provider)?));
             tokio::spawn(follow(folder.to_owned(), files, current.clone(), provider.clone()));
             current
         }
     };
+    accept_with(current, provider)
+}
+
+/// Returns a TLS acceptor that uses the certificate that the host keeps itself, from when there is one.
+///
+/// # Errors
+/// When TLS cannot be used at all.
+pub(super) fn own(certified: watch::Receiver<Certified>) -> Result<TlsAcceptor, CertificateError> {
+    let (provider, current) = (Arc::new(ring::default_provider()), Current::new(None));
+    tokio::spawn(follow_own(certified, current.clone(), provider.clone()));
+    accept_with(current, provider)
+}
+
+fn accept_with(current: Arc<Current>, provider: Arc<CryptoProvider>) -> Result<TlsAcceptor, CertificateError> {
     let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let mut config = config.with_no_client_auth().with_cert_resolver(current);
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config).into())
+}
+
+/// Uses the certificate that the host keeps whenever it is another one.
+async fn follow_own(mut certified: watch::Receiver<Certified>, current: Arc<Current>, provider: Arc<CryptoProvider>) {
+    loop {
+        let certificates = certified.borrow_and_update().certificates.clone();
+        if let Some(leaf) = certificates.map(|certificates| certificates.leaf) {
+            let key = PrivateKeyDer::Pkcs8(leaf.key.clone_key());
+            match CertifiedKey::from_der(vec![leaf.certificate.clone()], key, &provider) {
+                Ok(key) => current.key.store(Some(Arc::new(key))),
+                Err(error) => tracing::error!("the certificate of the webhooks cannot be used: {error}"),
+            }
+        }
+        if certified.changed().await.is_err() {
+            return;
+        }
+    }
 }
 
 /// Uses the certificate in the files whenever they change. A certificate that cannot be used is reported once, and the
@@ -105,7 +144,7 @@ async fn follow(folder: PathBuf, mut seen: Files, current: Arc<Current>, provide
             Ok(None) => reported = None,
             Ok(Some((files, key))) => {
                 tracing::info!("the new certificate in {} is used", folder.display());
-                current.key.store(key);
+                current.key.store(Some(key));
                 (seen, reported) = (files, None);
             }
             Err(error) => {
@@ -150,7 +189,7 @@ fn self_signed(provider: &CryptoProvider) -> Result<Arc<CertifiedKey>, Certifica
 
 impl ResolvesServerCert for Current {
     fn resolve(&self, _client_hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.key.load_full())
+        self.key.load_full()
     }
 }
 
@@ -182,8 +221,8 @@ mod tests {
         let [first, second] = [made(), made()];
         put(dir.path(), &first[0], &first[1]);
         let files = Files::read(dir.path()).unwrap();
-        let current = Arc::new(Current { key: files.parse(dir.path(), &provider).unwrap().into() });
-        let used = || current.key.load().cert.clone();
+        let current = Current::new(Some(files.parse(dir.path(), &provider).unwrap()));
+        let used = || current.key.load_full().unwrap().cert.clone();
         let before = used();
         tokio::spawn(follow(dir.path().to_owned(), files, current.clone(), provider.clone()));
         // The key of another certificate.

@@ -28,7 +28,7 @@ mod webhooks;
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
@@ -36,6 +36,7 @@ use axum::Router;
 use futures::future::join_all;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle};
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 pub use crate::server::about::About;
@@ -44,6 +45,7 @@ use crate::server::connections::{Bounds, SHORT, WEBHOOKS};
 use crate::server::readiness::Readiness;
 use crate::server::webhooks::Webhooks;
 use hotshoe_cluster::client::Cluster;
+use hotshoe_operator::webhooks::own_certificates::Certified;
 
 /// How metrics are served only to clients that the API server authorizes.
 pub struct SecureMetrics {
@@ -53,14 +55,22 @@ pub struct SecureMetrics {
     pub certificate: Option<PathBuf>,
 }
 
+/// The certificate of the webhooks.
+pub enum WebhookCertificate {
+    /// The one in this folder, with `tls.crt` and `tls.key`.
+    Folder(PathBuf),
+    /// The one that the host keeps itself.
+    Own(watch::Receiver<Certified>),
+}
+
 /// The ports of a host.
 pub struct Ports {
     listener: TcpListener,
     /// The port of the probes, if they have one of their own. Then a client that fills the other port keeps no probe
     /// waiting.
     probes: Option<TcpListener>,
-    /// The port of the webhooks, with the folder of their certificate.
-    webhooks: Option<(TcpListener, PathBuf)>,
+    /// The port of the webhooks.
+    webhooks: Option<TcpListener>,
 }
 
 impl Ports {
@@ -71,7 +81,7 @@ impl Ports {
     pub async fn bind(
         listen: SocketAddr,
         probes: Option<SocketAddr>,
-        webhooks: Option<(SocketAddr, &Path)>,
+        webhooks: Option<SocketAddr>,
     ) -> anyhow::Result<Self> {
         let listener = bind(listen, "--listen").await?;
         let probes = match probes {
@@ -79,7 +89,7 @@ impl Ports {
             None => None,
         };
         let webhooks = match webhooks {
-            Some((address, folder)) => Some((bind(address, "--webhooks").await?, folder.to_owned())),
+            Some(address) => Some(bind(address, "--webhooks").await?),
             None => None,
         };
         Ok(Self { listener, probes, webhooks })
@@ -93,13 +103,27 @@ impl Ports {
         self.listener.local_addr()
     }
 
+    /// Returns the port of the webhooks, if they are served.
+    ///
+    /// # Errors
+    /// When the operating system does not report the address.
+    pub fn webhooks_port(&self) -> io::Result<Option<u16>> {
+        let address = self.webhooks.as_ref().map(TcpListener::local_addr).transpose()?;
+        Ok(address.map(|address| address.port()))
+    }
+
     /// Serves until the process ends, on a thread of its own: neither does work on the host's thread keep a kubelet
     /// waiting, nor do clients keep that thread from its work, however many there are. With `secure` metrics every
     /// client needs a token. A kubelet has none, so the probes then need a port of their own.
     ///
     /// # Errors
     /// When there is no certificate, the operating system does not report an address, or it refuses the thread.
-    pub fn serve(self, secure: Option<SecureMetrics>, about: About) -> anyhow::Result<()> {
+    pub fn serve(
+        self,
+        secure: Option<SecureMetrics>,
+        webhooks: Option<WebhookCertificate>,
+        about: About,
+    ) -> anyhow::Result<()> {
         let readiness = Arc::new(Readiness::new(readiness::unready(&about)));
         tokio::spawn(readiness::keep(about.clone(), readiness.clone()));
         let host = Handle::current();
@@ -107,7 +131,7 @@ impl Ports {
         let served = {
             // What is spawned for the ports, such as the task that follows a certificate, is on their thread, too.
             let _entered = runtime.enter();
-            self.services(secure, about, readiness, host)
+            self.services(secure, webhooks, about, readiness, host)
         };
         let services = match served {
             Ok(services) => services,
@@ -124,14 +148,18 @@ impl Ports {
     fn services(
         self,
         secure: Option<SecureMetrics>,
+        webhooks: Option<WebhookCertificate>,
         about: About,
         readiness: Arc<Readiness>,
         host: Handle,
     ) -> anyhow::Result<Vec<Service>> {
         let (address, mut served, mut services) = (self.address()?, "/metrics", Vec::new());
-        if let Some((listener, folder)) = self.webhooks {
+        if let (Some(listener), Some(certificate)) = (self.webhooks, webhooks) {
             tracing::info!("serving webhooks at https://{}", listener.local_addr()?);
-            let tls = certificate::acceptor(Some(&folder))?;
+            let tls = match certificate {
+                WebhookCertificate::Folder(folder) => certificate::acceptor(Some(&folder))?,
+                WebhookCertificate::Own(certified) => certificate::own(certified)?,
+            };
             let routes = webhooks::routes(Webhooks::new(about.fleet.clone(), about.metrics.clone(), host));
             services.push(Service { bounds: WEBHOOKS, ..Service::of(listener, Some(tls), routes)? });
         }
@@ -232,7 +260,7 @@ mod tests {
                 credentials: Arc::default(),
                 context: String::new(),
             };
-            ports.serve(None, about).unwrap();
+            ports.serve(None, None, about).unwrap();
             // From here on this thread, which is that of the host, runs no task: it only waits for the answers.
             for (address, path) in [(probes, "/readyz"), (probes, "/healthz"), (metrics, "/metrics")] {
                 let answer = ask(address, path);

@@ -12,6 +12,7 @@
 //! | `removal.rs` | what happens to parents before a plugin is removed |
 //! | `status.rs` | the status of an object, from the state of its plugin |
 //! | `events.rs` | the Events about an object, from the changes of its status |
+//! | `registration.rs` | registers the webhooks of all plugins with the API server |
 //! | `verdict.rs` | runs a component that waits for approval in the shadow of the active one |
 
 mod events;
@@ -19,6 +20,7 @@ mod lease_claim;
 mod object_task;
 pub mod objects;
 mod parsed_plugin;
+pub mod registration;
 mod remembered;
 mod removal;
 mod running;

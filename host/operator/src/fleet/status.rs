@@ -180,7 +180,7 @@ fn ready(known: Option<&Known<'_>>, obstacle: Option<&Obstacle>) -> ConditionCon
         return no("Paused", "spec.paused is true: no parent is reconciled until it is false");
     }
     if status.ready {
-        return serves(status);
+        return serves(status, state.unregistered.as_deref());
     }
     let fails = state.fetched().and_then(|fetched| fetched.failing.as_ref());
     match (status.digest, fails, &state.unaccepted, &status.waiting) {
@@ -195,7 +195,7 @@ fn ready(known: Option<&Known<'_>>, obstacle: Option<&Obstacle>) -> ConditionCon
 }
 
 /// Returns whether a plugin that is ready may be called and may write.
-fn serves(status: &status::PluginStatus) -> ConditionContent {
+fn serves(status: &status::PluginStatus, unregistered: Option<&str>) -> ConditionContent {
     let no = |reason, message| (false, reason, message);
     if let Some(why) = &status.unable {
         return no(ACCOUNT_UNUSABLE, account_unusable(why));
@@ -210,7 +210,8 @@ fn serves(status: &status::PluginStatus) -> ConditionContent {
         format!("; the API server did not answer {count} of its writes in the last ten minutes, the last one of {last}")
     });
     let unanswered = unanswered.unwrap_or_default();
-    (true, "Active", format!("revision {digest} ({version}) serves its parents{unanswered}"))
+    let unregistered = unregistered.map(|why| format!("; its webhooks are not registered: {why}")).unwrap_or_default();
+    (true, "Active", format!("revision {digest} ({version}) serves its parents{unanswered}{unregistered}"))
 }
 
 /// Returns whether a component cannot be fetched because of who signed its image.

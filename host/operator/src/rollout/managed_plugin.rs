@@ -197,6 +197,19 @@ impl ManagedPlugin {
         self.state.set(|state| &mut state.removal, Some(why));
     }
 
+    /// Notes why the API server does not ask the host about the parents of the plugin, and logs it if that is news;
+    /// `None` if it asks as it should.
+    pub(crate) fn note_unregistered(&self, why: Option<String>) {
+        if self.state.read(|state| state.unregistered == why) {
+            return;
+        }
+        match &why {
+            Some(why) => tracing::warn!("the webhooks of the plugin are not registered: {why}; it is tried again"),
+            None => tracing::info!("the webhooks of the plugin are registered again"),
+        }
+        self.state.set(|state| &mut state.unregistered, why);
+    }
+
     /// Returns whether the history does not have yet what has happened to the revisions.
     pub fn is_recording(&self) -> bool {
         self.state.read(|state| state.unwritten > 0)

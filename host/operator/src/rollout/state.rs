@@ -44,6 +44,8 @@ pub(crate) struct PluginState {
     pub(crate) standby: Option<String>,
     /// Why its `Plugin` object, which is being deleted, is still there.
     pub(crate) removal: Option<String>,
+    /// Why the API server does not ask the host about the parents of the plugin, as it should.
+    pub(crate) unregistered: Option<String>,
     /// The tasks that panicked lately, and why.
     pub(crate) panics: BTreeMap<&'static str, String>,
 }
@@ -99,6 +101,7 @@ impl PluginState {
             control_failing: None,
             standby: None,
             removal: None,
+            unregistered: None,
             panics: BTreeMap::new(),
         }
     }

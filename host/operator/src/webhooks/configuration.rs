@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use hotshoe_core::model::kind::Kind;
-use hotshoe_core::rbac::{Installation, Served};
+use hotshoe_core::rbac::{Installation, Served, webhooks};
 
 /// The port of the host's container for webhooks.
 pub const PORT: u16 = 9443;
@@ -115,7 +115,7 @@ fn configuration(kind: &str, plugin: &str, webhook: Value, access: &Access, inst
     let annotations =
         access.certificate.as_ref().map(|certificate| json!({ "cert-manager.io/inject-ca-from": certificate }));
     let metadata = json!({
-        "name": format!("{}-{plugin}", installation.account),
+        "name": webhooks::registration(plugin, installation),
         "labels": { "app.kubernetes.io/managed-by": "hotshoe", "hotshoe.dev/plugin": plugin },
     });
     json!({
@@ -137,7 +137,7 @@ fn webhook(
     let webhook = json!({
         "name": format!("{plugin}.admission.hotshoe.dev"),
         "admissionReviewVersions": ["v1"],
-        "clientConfig": client(path, plugin, access, installation),
+        "clientConfig": client(&format!("/{path}/{plugin}"), access, installation),
         "rules": [{
             "apiGroups": [&*parent.group],
             "apiVersions": [&*parent.version],
@@ -155,6 +155,22 @@ fn webhook(
     with(webhook, "namespaceSelector", selector)
 }
 
+/// Returns the `spec.conversion` of the definition of a plugin's parents, by which the API server has it convert them.
+pub fn conversion(plugin: &str, access: &Access, installation: &Installation) -> Value {
+    json!({
+        "strategy": "Webhook",
+        "webhook": {
+            "conversionReviewVersions": ["v1"],
+            "clientConfig": client(&conversion_path(plugin), access, installation),
+        },
+    })
+}
+
+/// Returns the path at which a plugin converts.
+pub fn conversion_path(plugin: &str) -> String {
+    format!("/convert/{plugin}")
+}
+
 /// Returns the object with one more member, if there is one.
 fn with(mut object: Value, key: &str, value: Option<Value>) -> Value {
     if let (Some(members), Some(value)) = (object.as_object_mut(), value) {
@@ -163,8 +179,7 @@ fn with(mut object: Value, key: &str, value: Option<Value>) -> Value {
     object
 }
 
-fn client(path: &str, plugin: &str, access: &Access, installation: &Installation) -> Value {
-    let path = format!("/{path}/{plugin}");
+fn client(path: &str, access: &Access, installation: &Installation) -> Value {
     let mut client = Map::new();
     match &access.target {
         Target::Url(url) => client.insert("url".into(), format!("{}{path}", url.trim_end_matches('/')).into()),

@@ -20,9 +20,15 @@
 //! | `code.rs` | asks the code that a revision has for admission |
 //! | `dry_run.rs` | which children a decision would write |
 //! | `configuration.rs` | the objects that make the API server ask |
+//! | `own_certificates.rs` | keeps the certificates by which the API server trusts the host |
+//! | `authorities.rs` | the CAs that sign them, as the content of a Secret |
+//! | `conversion_patch.rs` | what makes the API server have a plugin convert its parents |
 
 pub mod admission;
+pub mod authorities;
 mod code;
 pub mod configuration;
+pub mod conversion_patch;
 mod dry_run;
+pub mod own_certificates;
 pub mod review;

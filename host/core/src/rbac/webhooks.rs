@@ -1,0 +1,76 @@
+//! The rights of a host that keeps the certificates of its webhooks itself, and registers them.
+//!
+//! Every right is for names. That holds for creations, too: the host creates by server-side apply, for which the API
+//! server knows the name when it asks whether the account may `create`. With a POST it would not.
+
+use crate::model::kind::Kind;
+use crate::rbac::installation::Installation;
+use crate::rbac::manifest::{Manifest, Rules};
+use crate::rbac::{Plugin, Served};
+
+/// The Secret of the CAs, in the namespace of the host.
+pub const CA_SECRET: &str = "hotshoe-webhooks-ca";
+
+/// The suffix in the names of the roles. With a dot, so that they cannot be those of a plugin.
+const SUFFIX: &str = ".webhooks";
+
+/// Returns the name of the registration of a plugin's webhooks. Hosts that watch different namespaces may have the same
+/// account and plugins.
+pub fn registration(plugin: &str, installation: &Installation) -> String {
+    let Installation { account, watched, .. } = installation;
+    match watched.as_slice() {
+        [namespace] => format!("{account}-{plugin}.{namespace}"),
+        _ => format!("{account}-{plugin}"),
+    }
+}
+
+/// Returns the name of the CustomResourceDefinition of a kind.
+pub fn definition(kind: &Kind, served: &Served) -> String {
+    format!("{}.{}", served.plural, kind.group)
+}
+
+/// Returns the right to keep the CAs, and to register the webhooks of these plugins.
+pub fn manifests(
+    plugins: &[Plugin<'_>],
+    installation: &Installation,
+    served: &dyn Fn(&Kind) -> Served,
+) -> Vec<Manifest> {
+    let mut rules = registrations(plugins, installation, served);
+    let own = Some(installation.namespace.clone());
+    let secret = Kind::new("", "v1", "Secret");
+    rules.add(&own, &secret, "secrets", &[CA_SECRET.to_owned()], &["get", "create", "patch"]);
+    let comment = "The host keeps the CA of its webhooks in one Secret, and registers them with it.";
+    named(rules, &format!("{}{SUFFIX}", installation.account), comment, installation)
+}
+
+/// Returns the right to register the webhooks of one more plugin.
+pub fn manifests_of_plugin(
+    plugin: Plugin<'_>,
+    installation: &Installation,
+    served: &dyn Fn(&Kind) -> Served,
+) -> Vec<Manifest> {
+    let name = format!("{}-{}{SUFFIX}", installation.account, plugin.name);
+    let comment = format!("The host registers its webhooks for the plugin {}.", plugin.name);
+    named(registrations(&[plugin], installation, served), &name, &comment, installation)
+}
+
+fn named(rules: Rules, name: &str, comment: &str, installation: &Installation) -> Vec<Manifest> {
+    rules.into_manifests(name, &installation.account, comment, installation)
+}
+
+fn registrations(plugins: &[Plugin<'_>], installation: &Installation, served: &dyn Fn(&Kind) -> Served) -> Rules {
+    let mut rules = Rules::default();
+    let configuration = Kind::new("admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration");
+    let crd = Kind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+    for plugin in plugins {
+        let name = registration(plugin.name, installation);
+        let verbs = ["get", "create", "patch", "delete"];
+        rules.add(&None, &configuration, "validatingwebhookconfigurations", &[name], &verbs);
+        let parent = &plugin.descriptor.parent;
+        if plugin.converts {
+            let name = definition(parent, &served(parent));
+            rules.add(&None, &crd, "customresourcedefinitions", &[name], &["get", "patch"]);
+        }
+    }
+    rules
+}

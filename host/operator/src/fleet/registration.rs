@@ -1,0 +1,326 @@
+//! Registers the webhooks of the plugins with the API server, if the host keeps its own certificates: whom to ask, and
+//! which CAs to trust.
+//!
+//! Level-triggered: every few seconds, each registration is compared with what it should be. So one that was lost, or
+//! changed by others, is put back. Of several hosts, the one that holds the Lease of the plugin writes; all answer. The
+//! registration of a plugin that a `Plugin` object describes is owned by that object, and goes with it even if no host
+//! is there.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tracing::Instrument;
+
+use crate::config::Origin;
+use crate::config::manifest::{Admission, KIND};
+use crate::config::plugin_resource::{GROUP, VERSION};
+use crate::fleet::Fleet;
+use crate::reconcile::active_revision::ActiveRevision;
+use crate::rollout::managed_plugin::{ManagedPlugin, Shared};
+use crate::webhooks::configuration::{self, Access, BuiltinFails, FailurePolicy, Target};
+use crate::webhooks::conversion_patch::{self, ForeignConversion};
+use crate::webhooks::own_certificates::{Certified, MANAGED_BY};
+use hotshoe_cluster::discovery::Resource;
+use hotshoe_cluster::error::ApiError;
+use hotshoe_cluster::host_object::HostObject;
+use hotshoe_cluster::identity::Permit;
+use hotshoe_core::model::kind::{Key, Kind};
+use hotshoe_core::rbac::{Installation, Served, webhooks};
+use hotshoe_platform::spans;
+
+/// How often the registrations are looked at. A read of one object by its name costs an API server next to nothing, and
+/// a watch of each would keep a connection busy.
+const POLL_INTERVAL: Duration = Duration::from_secs(3);
+/// How many plugins are looked at at once.
+const AT_ONCE: usize = 8;
+/// The name of a host's account where the API server does not say which it is: the host is outside of the cluster.
+const DEFAULT_ACCOUNT: &str = "hotshoe";
+/// The label with the name of the plugin.
+const PLUGIN_LABEL: &str = "hotshoe.dev/plugin";
+
+/// Why a registration is not as it should be.
+#[derive(Debug, thiserror::Error)]
+enum Problem {
+    #[error("{0}")]
+    Api(#[from] ApiError),
+    #[error(
+        "{0}; apply what `hotshoe rbac --webhooks` prints (with --plugin-only for one more plugin of a host that follows Plugin objects)"
+    )]
+    Right(ApiError),
+    #[error("{0}")]
+    Builtin(#[from] BuiltinFails),
+    #[error("{0}")]
+    Conversion(#[from] ForeignConversion),
+    #[error("there is no CustomResourceDefinition {0}; create it")]
+    NoDefinition(String),
+    #[error(
+        "the {kind} {name} is not of this plugin: it has not the labels {label}={value} and {PLUGIN_LABEL}; delete it, \
+         and the host makes its own",
+        label = MANAGED_BY.0, value = MANAGED_BY.1
+    )]
+    Foreign { kind: Arc<str>, name: String },
+    #[error("the host has no certificate: {0}")]
+    Uncertified(String),
+}
+
+impl Problem {
+    fn of(error: ApiError) -> Self {
+        if error.code == 403 { Self::Right(error) } else { Self::Api(error) }
+    }
+}
+
+/// Registers the webhooks of a host's plugins.
+pub struct Registration {
+    shared: Arc<Shared>,
+    fleet: Arc<Fleet>,
+    certified: watch::Receiver<Certified>,
+    target: Target,
+    /// What is known of the plugins for which this host writes.
+    known: BTreeMap<Arc<str>, Known>,
+}
+
+/// What is known of a plugin's registration.
+struct Known {
+    /// Whether there may be one.
+    is_registered: bool,
+    /// Why the registration of a plugin that is gone could not be deleted.
+    failing: Option<String>,
+}
+
+impl Registration {
+    /// Creates the task of a host that serves its webhooks at this target.
+    pub fn new(shared: Arc<Shared>, fleet: Arc<Fleet>, certified: watch::Receiver<Certified>, target: Target) -> Self {
+        Self { shared, fleet, certified, target, known: BTreeMap::new() }
+    }
+
+    /// Keeps the registrations until the process ends. They stay then: another host may answer.
+    pub async fn run(mut self) {
+        loop {
+            let pass = self.pass();
+            self.keep(&pass).await;
+            self.remove_left(&pass).await;
+            tokio::select! {
+                Ok(()) = self.certified.changed() => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
+            }
+        }
+    }
+
+    fn pass(&mut self) -> Pass {
+        let certified = self.certified.borrow_and_update().clone();
+        let host = &self.shared.host;
+        let account = host.account.get().cloned().unwrap_or_else(|| DEFAULT_ACCOUNT.to_owned());
+        let watched = self.shared.watches.namespace().map(str::to_owned).into_iter().collect();
+        let installation = Installation { namespace: host.namespace.to_string(), account, watched };
+        let access = match certified.certificates {
+            Some(certificates) => Ok(Access {
+                target: self.target.clone(),
+                authorities: Some(certificates.bundle.as_bytes().to_vec()),
+                certificate: None,
+                failure_policy: FailurePolicy::Ignore,
+            }),
+            None => Err(certified.problem.unwrap_or_else(|| "it is being made".to_owned())),
+        };
+        Pass { shared: self.shared.clone(), installation, access }
+    }
+
+    /// Looks at the registrations of the plugins that run, as far as this host writes for them.
+    async fn keep(&mut self, pass: &Pass) {
+        let plugins = self.fleet.all().into_iter().filter_map(|plugin| {
+            let permit = self.permit(&plugin.controller.name)?;
+            let is_registered = self.known.get(&plugin.controller.name).is_none_or(|known| known.is_registered);
+            Some((plugin, permit, is_registered))
+        });
+        let looked_at = futures::stream::iter(plugins).map(async |(plugin, permit, is_registered)| {
+            let span = spans::plugin(&plugin.controller.name);
+            let done = pass.keep(&plugin, is_registered, &permit).instrument(span.clone()).await;
+            let is_registered = done.as_ref().map_or(true, |is_registered| *is_registered);
+            span.in_scope(|| plugin.note_unregistered(done.err().map(|problem| problem.to_string())));
+            (plugin.controller.name.clone(), Known { is_registered, failing: None })
+        });
+        let looked_at: Vec<_> = looked_at.buffer_unordered(AT_ONCE).collect().await;
+        self.known.extend(looked_at);
+    }
+
+    /// Deletes the registrations of plugins that do not run any more.
+    async fn remove_left(&mut self, pass: &Pass) {
+        let mut known = std::mem::take(&mut self.known);
+        for (name, known) in &mut known {
+            // Of what another host writes, nothing is known.
+            let Some(permit) = self.permit(name) else {
+                known.is_registered = false;
+                continue;
+            };
+            if self.fleet.find(name).is_ok() || !known.is_registered {
+                continue;
+            }
+            let span = spans::plugin(name);
+            let failing = match pass.remove(name, &permit).instrument(span.clone()).await {
+                Ok(()) => {
+                    known.is_registered = false;
+                    None
+                }
+                Err(problem) => Some(problem.to_string()),
+            };
+            if let Some(why) = failing.as_ref().filter(|why| known.failing.as_ref() != Some(why)) {
+                span.in_scope(|| tracing::warn!("the registration of a plugin that is gone cannot be deleted: {why}"));
+            }
+            known.failing = failing;
+        }
+        known.retain(|name, known| {
+            known.is_registered || (self.fleet.find(name).is_ok() && self.permit(name).is_some())
+        });
+        self.known = known;
+    }
+
+    /// Returns the permit to write for a plugin, if this host holds its Lease.
+    fn permit(&self, plugin: &str) -> Option<Permit> {
+        let shards = self.shared.leases.shards();
+        shards.permit(shards.of_plugin(plugin))
+    }
+}
+
+/// One look at all registrations.
+struct Pass {
+    shared: Arc<Shared>,
+    installation: Installation,
+    /// How the API server is to reach and trust the host, or why it cannot.
+    access: Result<Access, String>,
+}
+
+impl Pass {
+    /// Makes the registration of a plugin what it should be. Returns whether there is one.
+    async fn keep(&self, plugin: &ManagedPlugin, is_registered: bool, permit: &Permit) -> Result<bool, Problem> {
+        let name = &*plugin.controller.name;
+        // Without an active revision, it is not known what to ask about.
+        let Some(active) = plugin.controller.active() else { return Ok(is_registered) };
+        let config = plugin.plugin();
+        let is_wanted = config.admission != Admission::Off;
+        if !is_wanted && is_registered {
+            match self.remove(name, permit).await {
+                // A host that may not read it has not written it either.
+                Ok(()) | Err(Problem::Right(_)) => {}
+                Err(problem) => return Err(problem),
+            }
+        }
+        if is_wanted || active.revision.converts() {
+            let access = self.access.as_ref().map_err(|why| Problem::Uncertified(why.clone()))?;
+            let kinds = &self.shared.watches.kinds;
+            let found = kinds.find(&self.shared.cluster, active.parent_kind()).await?;
+            let served = Served { plural: found.plural.clone(), namespaced: found.namespaced };
+            if is_wanted {
+                self.validate(name, &active, &config.origin, (access, &served), permit).await?;
+            }
+            if active.revision.converts() {
+                self.convert(name, &active, (access, &served), permit).await?;
+            }
+        }
+        Ok(is_wanted)
+    }
+
+    /// Has the API server ask about proposed parents.
+    async fn validate(
+        &self,
+        plugin: &str,
+        active: &ActiveRevision,
+        origin: &Origin,
+        (access, served): (&Access, &Served),
+        permit: &Permit,
+    ) -> Result<(), Problem> {
+        let wanted = configuration::validating(plugin, active.parent_kind(), served, access, &self.installation)?;
+        let wanted = owned(wanted, origin);
+        let (resource, key) = (validating(), self.key(plugin));
+        let object = self.object(&resource, &key);
+        let live = object.read().await.map_err(Problem::of)?;
+        if let Some(live) = &live {
+            ensure_own(live, plugin, &resource)?;
+        }
+        if live.is_some_and(|live| conversion_patch::covers(&live, &wanted)) {
+            return Ok(());
+        }
+        object.apply(&wanted, permit).await.map_err(Problem::of)?;
+        tracing::info!("the ValidatingWebhookConfiguration {} is written: the API server asks about parents", key.name);
+        Ok(())
+    }
+
+    /// Has the API server convert parents by the plugin.
+    async fn convert(
+        &self,
+        plugin: &str,
+        active: &ActiveRevision,
+        (access, served): (&Access, &Served),
+        permit: &Permit,
+    ) -> Result<(), Problem> {
+        let key = Key::new(None, &webhooks::definition(active.parent_kind(), served));
+        let resource = resource("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions");
+        let object = self.object(&resource, &key);
+        let live = object.read().await.map_err(Problem::of)?;
+        let live = live.ok_or_else(|| Problem::NoDefinition(key.name.to_string()))?;
+        let wanted = configuration::conversion(plugin, access, &self.installation);
+        let Some(patch) = conversion_patch::of(&live, &wanted, &configuration::conversion_path(plugin))? else {
+            return Ok(());
+        };
+        match object.patch(&patch, permit).await {
+            // The next look sees what the other writer wrote.
+            Err(error) if error.is_failed_test() => return Ok(()),
+            patched => patched.map_err(Problem::of)?,
+        };
+        tracing::info!("the CustomResourceDefinition {} is patched: the plugin converts its objects", key.name);
+        Ok(())
+    }
+
+    /// Deletes the registration of a plugin, if there is one.
+    async fn remove(&self, plugin: &str, permit: &Permit) -> Result<(), Problem> {
+        let (resource, key) = (validating(), self.key(plugin));
+        let object = self.object(&resource, &key);
+        let Some(live) = object.read().await.map_err(Problem::of)? else { return Ok(()) };
+        if ensure_own(&live, plugin, &resource).is_err() {
+            return Ok(());
+        }
+        let uid = live["metadata"]["uid"].as_str().unwrap_or_default();
+        object.delete(uid, permit).await.map_err(Problem::of)?;
+        tracing::info!("the ValidatingWebhookConfiguration {} is deleted", key.name);
+        Ok(())
+    }
+
+    fn key(&self, plugin: &str) -> Key {
+        Key::new(None, &webhooks::registration(plugin, &self.installation))
+    }
+
+    fn object<'a>(&'a self, resource: &'a Resource, key: &'a Key) -> HostObject<'a> {
+        HostObject { cluster: &self.shared.cluster, resource, key }
+    }
+}
+
+/// Returns the object, owned by the `Plugin` object that describes the plugin, if one does.
+fn owned(mut object: Value, origin: &Origin) -> Value {
+    if let Origin::Object { name, uid } = origin {
+        let owner = json!({ "apiVersion": format!("{GROUP}/{VERSION}"), "kind": KIND, "name": name, "uid": uid });
+        object["metadata"]["ownerReferences"] = json!([owner]);
+    }
+    object
+}
+
+/// Fails if a registration is not the plugin's.
+fn ensure_own(live: &Value, plugin: &str, resource: &Resource) -> Result<(), Problem> {
+    let labels = &live["metadata"]["labels"];
+    if labels[MANAGED_BY.0] == MANAGED_BY.1 && labels[PLUGIN_LABEL] == plugin {
+        return Ok(());
+    }
+    let name = live["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    Err(Problem::Foreign { kind: resource.kind.kind.clone(), name })
+}
+
+fn validating() -> Resource {
+    resource("admissionregistration.k8s.io", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations")
+}
+
+/// Returns the resource of a kind without namespaces.
+fn resource(group: &str, kind: &str, plural: &str) -> Resource {
+    let kind = Kind::new(group, "v1", kind);
+    Resource { kind, plural: plural.to_owned(), namespaced: false, has_status: false, has_scale: false }
+}

@@ -1,0 +1,155 @@
+//! What makes the API server have a plugin convert its parents: a patch of their CustomResourceDefinition. Pure.
+//!
+//! Conversion is only ever added. Without it, objects that are stored in another version could not be read rightly, so
+//! it is an administrator who removes it.
+
+use serde_json::{Value, json};
+
+/// The annotation of a definition with the versions, separated by commas, that are served as soon as a plugin converts
+/// them. Such a version is delivered unserved: without conversion the API server would drop what only it has.
+pub const SERVED_BY_CONVERSION: &str = "hotshoe.dev/served-by-conversion";
+
+/// Why a definition is not changed.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the CustomResourceDefinition {0} has conversion by another webhook; if the plugin is to convert, remove that: \
+     `kubectl patch crd {0} --type=merge -p '{{\"spec\":{{\"conversion\":{{\"strategy\":\"None\",\"webhook\":null}}}}}}'`"
+)]
+pub struct ForeignConversion(String);
+
+/// Returns the JSON patch after which a definition has this conversion, at this path, and serves the versions that need
+/// it; `None` if it does already. The patch fails for another version of the definition.
+///
+/// # Errors
+/// When the definition has conversion by another webhook.
+pub fn of(definition: &Value, conversion: &Value, path: &str) -> Result<Option<Value>, ForeignConversion> {
+    let (spec, metadata) = (&definition["spec"], &definition["metadata"]);
+    if is_foreign(&spec["conversion"], path) {
+        return Err(ForeignConversion(metadata["name"].as_str().unwrap_or_default().to_owned()));
+    }
+    let mut patch = Vec::new();
+    if !covers(&spec["conversion"], conversion) {
+        patch.push(json!({ "op": "add", "path": "/spec/conversion", "value": conversion }));
+    }
+    let listed = metadata["annotations"][SERVED_BY_CONVERSION].as_str().unwrap_or_default();
+    let listed: Vec<&str> = listed.split(',').map(str::trim).collect();
+    let versions = spec["versions"].as_array().into_iter().flatten().enumerate();
+    let unserved = versions.filter(|(_, version)| {
+        version["served"] == false && version["name"].as_str().is_some_and(|name| listed.contains(&name))
+    });
+    patch.extend(
+        unserved.map(
+            |(index, _)| json!({ "op": "replace", "path": format!("/spec/versions/{index}/served"), "value": true }),
+        ),
+    );
+    if patch.is_empty() {
+        return Ok(None);
+    }
+    let version = &metadata["resourceVersion"];
+    patch.insert(0, json!({ "op": "test", "path": "/metadata/resourceVersion", "value": version }));
+    Ok(Some(patch.into()))
+}
+
+/// Returns whether a conversion asks another webhook than the one with this path. A host may have been elsewhere before.
+fn is_foreign(conversion: &Value, path: &str) -> bool {
+    let client = &conversion["webhook"]["clientConfig"];
+    let url = client["url"].as_str().or(client["service"]["path"].as_str()).unwrap_or_default();
+    conversion["strategy"] == "Webhook" && !url.ends_with(path)
+}
+
+/// Returns whether a live object has everything that is desired. The API server adds defaults to what was written, and
+/// others may add members and webhooks of their own, which are to be found by name.
+pub fn covers(live: &Value, desired: &Value) -> bool {
+    match (live, desired) {
+        (Value::Object(live), Value::Object(desired)) => {
+            desired.iter().all(|(key, desired)| live.get(key).is_some_and(|live| covers(live, desired)))
+        }
+        (Value::Array(live), Value::Array(desired)) if desired.iter().all(|desired| desired["name"].is_string()) => {
+            let named = |name: &Value| live.iter().find(|live| live["name"] == *name);
+            desired.iter().all(|desired| named(&desired["name"]).is_some_and(|live| covers(live, desired)))
+        }
+        (Value::Array(live), Value::Array(desired)) => {
+            live.len() == desired.len() && live.iter().zip(desired).all(|(live, desired)| covers(live, desired))
+        }
+        (live, desired) => live == desired,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATH: &str = "/convert/demo";
+
+    fn conversion(bundle: &str) -> Value {
+        let client = json!({ "url": format!("https://127.0.0.1:9{PATH}"), "caBundle": bundle });
+        json!({ "strategy": "Webhook", "webhook": { "conversionReviewVersions": ["v1"], "clientConfig": client } })
+    }
+
+    fn definition(conversion: &Value) -> Value {
+        let version = |name: &str, served: bool| json!({ "name": name, "served": served });
+        json!({
+            "metadata": {
+                "name": "things.g",
+                "resourceVersion": "7",
+                "annotations": { SERVED_BY_CONVERSION: "v1beta1, v1" },
+            },
+            "spec": {
+                "conversion": conversion,
+                "versions": [version("v1alpha1", true), version("v1beta1", false), version("v2", false), version("v1", true)],
+            },
+        })
+    }
+
+    #[test]
+    fn conversion_is_added_and_the_versions_that_need_it_are_served() {
+        let patch = of(&definition(&json!({ "strategy": "None" })), &conversion("a"), PATH).unwrap().unwrap();
+        let expected = json!([
+            { "op": "test", "path": "/metadata/resourceVersion", "value": "7" },
+            { "op": "add", "path": "/spec/conversion", "value": conversion("a") },
+            { "op": "replace", "path": "/spec/versions/1/served", "value": true },
+        ]);
+        assert_eq!(patch, expected);
+    }
+
+    #[test]
+    fn what_is_as_desired_is_not_patched_and_another_bundle_is() {
+        let mut present = definition(&conversion("a"));
+        present["spec"]["versions"][1]["served"] = true.into();
+        assert!(of(&present, &conversion("a"), PATH).unwrap().is_none());
+        let patch = of(&present, &conversion("b"), PATH).unwrap().unwrap();
+        assert_eq!((patch.as_array().unwrap().len(), &patch[1]["path"]), (2, &json!("/spec/conversion")));
+    }
+
+    #[test]
+    fn the_conversion_of_another_webhook_stays_and_is_named() {
+        for path in ["/convert/other", ""] {
+            let error = of(&definition(&conversion("a")), &conversion("a"), &format!("{path}/x")).unwrap_err();
+            assert!(error.to_string().contains("things.g has conversion by another webhook"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_others_add_is_not_missed_and_what_they_change_is() {
+        let desired = json!({ "webhooks": [{ "name": "a", "rules": [{ "scope": "Cluster" }], "caBundle": "x" }] });
+        let mut live = json!({
+            "metadata": { "uid": "u" },
+            "webhooks": [
+                { "name": "theirs" },
+                { "name": "a", "rules": [{ "scope": "Cluster" }], "caBundle": "x", "objectSelector": {} },
+            ],
+        });
+        assert!(covers(&live, &desired));
+        for (pointer, changed) in [
+            ("/webhooks/1/caBundle", json!("")),
+            ("/webhooks/1/rules", json!([])),
+            ("/webhooks/1/rules", json!([{ "scope": "Cluster" }, { "scope": "Namespaced" }])),
+            ("/webhooks/1/name", json!("b")),
+            ("/webhooks", json!([])),
+        ] {
+            let before = std::mem::replace(live.pointer_mut(pointer).unwrap(), changed);
+            assert!(!covers(&live, &desired), "{pointer}");
+            *live.pointer_mut(pointer).unwrap() = before;
+        }
+    }
+}
