@@ -66,6 +66,12 @@ pub fn hostile() -> PathBuf {
     BUILT.get_or_init(|| build("tests/fixtures/hostile", "hostile")).clone()
 }
 
+/// Builds the plugin that converts, and returns its folder.
+pub fn converting() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| build("tests/fixtures/converting", "converting")).clone()
+}
+
 /// Builds the plugin in `plugins/NAME` once, and returns its folder.
 pub fn plugin(name: &'static str) -> PathBuf {
     static BUILT: Mutex<BTreeMap<&str, PathBuf>> = Mutex::new(BTreeMap::new());
@@ -163,6 +169,11 @@ impl Folder {
     /// The plugin whose parents are ConfigMaps with a label.
     pub fn of_marked() -> Self {
         Self::of(&marked(), "marked")
+    }
+
+    /// The plugin that converts.
+    pub fn of_converting() -> Self {
+        Self::of(&converting(), "converting")
     }
 
     /// A plugin in `plugins`. It is built on each call, so only one test should use it.

@@ -209,6 +209,11 @@ impl Host {
         .await;
     }
 
+    /// Returns whether the host is ready.
+    pub fn ready_now(&self) -> bool {
+        self.ask_port("GET", "/readyz").is_ok_and(|(code, _)| code == 200)
+    }
+
     /// Waits for a condition of this host; a failure shows the end of its log.
     pub async fn until<T>(&self, what: &str, probe: impl AsyncFn() -> Result<T, String>) -> T {
         match wait::attempt(wait::TIMEOUT, probe).await {

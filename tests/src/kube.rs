@@ -114,7 +114,7 @@ impl Kube {
         let request = request.body(Body::from(object.to_string().into_bytes())).expect("a valid request");
         let response = self.client.send(request).await.expect("an answer");
         let warnings = response.headers().get_all(header::WARNING).iter();
-        let warnings = warnings.filter_map(|warning| Some(warning.to_str().ok()?.to_owned())).collect();
+        let warnings = warnings.map(|warning| String::from_utf8_lossy(warning.as_bytes()).into_owned()).collect();
         let (code, reason) = (response.status().as_u16(), String::new());
         let body = response.into_body().collect().await.expect("a body").to_bytes();
         let message = String::from_utf8_lossy(&body).into_owned();

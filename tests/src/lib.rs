@@ -8,6 +8,7 @@
 //! | `only_host.rs` | a host for one plugin in all namespaces, with exactly the rights that it needs |
 //! | `scene.rs` | a namespace with a running host: where a test begins |
 //! | `faulty.rs` | the plugin that fails as its parent asks for, and namespaces in which it runs |
+//! | `crews.rs` | the plugin that converts, and its kind in a group for each test |
 //! | `dictated.rs` | the plugin that desires the children in its parent's spec |
 //! | `guests.rs` | components: built, changed in a word, broken |
 //! | `kstatus.rs` | what tools that wait for objects make of one |
@@ -23,6 +24,7 @@
 
 pub mod audit;
 pub mod control_plane;
+pub mod crews;
 pub mod dictated;
 pub mod faulty;
 pub mod guests;

@@ -548,6 +548,7 @@ pub(super) mod tests {
                     namespaced: true,
                     has_status: false,
                     has_scale: false,
+                    is_converted: false,
                 },
                 permit: Permit::unlimited(),
                 parent,

@@ -12,6 +12,7 @@ use crate::client::{ApiCall, Cluster};
 use crate::error::ApiError;
 use crate::identity::{Identity, Permit};
 use crate::status_schema::StatusSchemas;
+use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::{Key, Kind, ObjectRef};
 use hotshoe_core::rbac::Served;
 
@@ -55,6 +56,8 @@ pub struct Resource {
     pub has_status: bool,
     /// Whether the kind has a `scale` subresource, by which others set the number of replicas.
     pub has_scale: bool,
+    /// Whether objects are stored in another version of the kind, so that the API server converts those that are read.
+    pub is_converted: bool,
 }
 
 impl Resource {
@@ -114,10 +117,14 @@ struct ResourceList {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Listed {
     name: String,
     kind: String,
     namespaced: bool,
+    /// A fingerprint of the version in which objects are stored.
+    #[serde(default)]
+    storage_version_hash: String,
 }
 
 /// The kinds that were discovered so far.
@@ -158,7 +165,7 @@ impl Kinds {
     }
 }
 
-async fn discover(cluster: &Cluster, kind: &Kind) -> Result<Resource, ApiError> {
+pub(super) async fn discover(cluster: &Cluster, kind: &Kind) -> Result<Resource, ApiError> {
     let text = get(cluster, kind, group_path(kind)).await?;
     let list: ResourceList = serde_json::from_str(&text).map_err(|error| unreadable(kind, &error))?;
     let is_kind = |listed: &&Listed| *listed.kind == *kind.kind && !listed.name.contains('/');
@@ -175,7 +182,14 @@ async fn discover(cluster: &Cluster, kind: &Kind) -> Result<Resource, ApiError> 
         namespaced: listed.namespaced,
         has_status: !kind.is_builtin() && has("status"),
         has_scale: has("scale"),
+        is_converted: ![String::new(), storage_version_hash(kind)].contains(&listed.storage_version_hash),
     })
+}
+
+/// Returns the fingerprint that the API server states for a kind whose objects are stored in this version.
+fn storage_version_hash(kind: &Kind) -> String {
+    let Kind { group, version, kind } = kind;
+    Digest::of(format!("{group}/{version}/{kind}").as_bytes()).fingerprint()
 }
 
 /// Returns the plural and scope that a kind most likely has.
@@ -244,6 +258,12 @@ mod tests {
             let error = find_in_any_version(&cluster, &Kinds::default(), &kind).await.unwrap_err();
             assert!(error.reason == "Unreadable" && !error.is_not_found(), "{error}");
         }
+    }
+
+    #[test]
+    fn the_fingerprint_of_a_stored_version_is_that_of_the_api_server() {
+        // As `kubectl get --raw /api/v1` shows it.
+        assert_eq!(storage_version_hash(&Kind::new("", "v1", "Pod")), "xPOwRZ+Yhw8=");
     }
 
     #[test]

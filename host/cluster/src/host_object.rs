@@ -9,12 +9,18 @@ use crate::client::{ApiCall, Cluster};
 use crate::discovery::Resource;
 use crate::error::ApiError;
 use crate::identity::{Identity, Permit};
-use hotshoe_core::model::kind::Key;
+use hotshoe_core::model::kind::{Key, Kind};
 use hotshoe_core::model::object::HOST_MANAGER;
 
 /// The version of an object that does not exist. An apply with it creates the object, and conflicts with one that does
 /// exist: no stored object has this version.
 pub const ABSENT: &str = "1";
+
+/// Returns the resource of a kind whose objects have a namespace or not. Neither its status nor its scale is written.
+pub fn resource(kind: Kind, plural: &str, namespaced: bool) -> Resource {
+    let plural = plural.to_owned();
+    Resource { kind, plural, namespaced, has_status: false, has_scale: false, is_converted: false }
+}
 
 /// The API of one object.
 pub struct HostObject<'a> {
@@ -92,7 +98,6 @@ mod tests {
 
     use super::*;
     use crate::served;
-    use hotshoe_core::model::kind::Kind;
 
     #[tokio::test]
     async fn an_object_that_is_not_there_is_none_and_one_that_cannot_be_read_is_an_error() {
@@ -102,13 +107,7 @@ mod tests {
             .route(&format!("{path}/gone"), get(move || async move { missing }).delete(move || async move { missing }))
             .route(&format!("{path}/odd"), get(|| async { "<html>a proxy" }));
         let cluster = served::by(server).await;
-        let resource = Resource {
-            kind: Kind::new("", "v1", "Secret"),
-            plural: "secrets".to_owned(),
-            namespaced: true,
-            has_status: false,
-            has_scale: false,
-        };
+        let resource = resource(Kind::new("", "v1", "Secret"), "secrets", true);
         let (gone, odd) = (Key::new(Some("system"), "gone"), Key::new(Some("system"), "odd"));
         let of = |key| HostObject { cluster: &cluster, resource: &resource, key };
         assert_eq!(of(&gone).read().await.unwrap(), None);

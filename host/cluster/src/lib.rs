@@ -43,6 +43,7 @@ mod served;
 pub mod shards;
 pub mod shared_watch;
 pub mod status_schema;
+pub mod storage_migration;
 pub mod store;
 pub mod time;
 mod time_limit;

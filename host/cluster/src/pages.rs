@@ -123,8 +123,14 @@ mod tests {
 
     async fn names(cluster: &Cluster) -> Vec<String> {
         let kind = Kind::new("", "v1", "ConfigMap");
-        let resource =
-            Resource { kind, plural: "configmaps".to_owned(), namespaced: true, has_status: false, has_scale: false };
+        let resource = Resource {
+            kind,
+            plural: "configmaps".to_owned(),
+            namespaced: true,
+            has_status: false,
+            has_scale: false,
+            is_converted: false,
+        };
         let all: Api<RawObject> = api(&cluster.lister(false), &resource, None);
         let (mut page, mut names) = (ListParams::default().limit(5), Vec::new());
         loop {

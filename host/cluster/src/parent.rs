@@ -365,7 +365,14 @@ mod tests {
 
     fn demos() -> Resource {
         let kind = Kind::new("example.com", "v1", "Demo");
-        Resource { kind, plural: "demos".to_owned(), namespaced: true, has_status: true, has_scale: false }
+        Resource {
+            kind,
+            plural: "demos".to_owned(),
+            namespaced: true,
+            has_status: true,
+            has_scale: false,
+            is_converted: false,
+        }
     }
 
     fn parent() -> Object {

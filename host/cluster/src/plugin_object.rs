@@ -26,6 +26,7 @@ pub fn resource(group: &str, version: &str, kind: &str, plural: &str) -> Resourc
         namespaced: false,
         has_status: true,
         has_scale: false,
+        is_converted: false,
     }
 }
 

@@ -198,7 +198,14 @@ mod tests {
 
     fn widgets() -> Resource {
         let kind = Kind::new("example.com", "v1", "Widget");
-        Resource { kind, plural: "widgets".to_owned(), namespaced: true, has_status: true, has_scale: false }
+        Resource {
+            kind,
+            plural: "widgets".to_owned(),
+            namespaced: true,
+            has_status: true,
+            has_scale: false,
+            is_converted: false,
+        }
     }
 
     fn list(version: u32) -> String {

@@ -13,7 +13,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
+use parking_lot::Mutex;
+use serde_json::value::RawValue;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmtime::Store;
 use wasmtime::component::Component;
 
@@ -33,7 +35,7 @@ use hotshoe_core::check::conversion;
 use hotshoe_core::check::defaulting::{self, Defaulted};
 use hotshoe_core::check::memory_share::{Account, Charge, Part};
 use hotshoe_core::check::validation;
-use hotshoe_core::flow::lanes::Lane;
+use hotshoe_core::flow::lanes::{Lane, MAX_SLOW_CALLS};
 use hotshoe_core::model::admission::{Proposal, Verdict};
 use hotshoe_core::model::decision::{Answer, Call, Descriptor, Document, Observation};
 use hotshoe_core::model::digest::Digest;
@@ -63,6 +65,7 @@ pub struct Revision {
     code: Arc<Charge>,
     engine: Engine,
     lane: Lane,
+    conversions: ConversionPlaces,
     linked: Arc<Linked>,
 }
 
@@ -118,6 +121,7 @@ impl Revision {
             code: Arc::new(code),
             engine: engine.clone(),
             lane,
+            conversions: ConversionPlaces::default(),
             linked,
         };
         Ok(Loaded { revision: Arc::new(revision), cases: inspected.cases })
@@ -138,6 +142,7 @@ impl Revision {
             code: self.code.clone(),
             engine: self.engine.clone(),
             lane: self.lane.clone(),
+            conversions: self.conversions.clone(),
             linked: self.linked.clone(),
         })
     }
@@ -207,7 +212,8 @@ impl Revision {
     }
 
     /// Calls `convert` in a fresh instance on a decision thread, and checks the answer there, within the time limit of the
-    /// call. Returns the objects complete with `apiVersion` and `kind`.
+    /// call. Returns the objects complete with `apiVersion` and `kind`. Waits for no other call of the plugin but
+    /// conversions, and [`Self::forget_waiting`] drops none.
     ///
     /// # Errors
     /// As [`Self::decide`], and if the answer is denied.
@@ -215,9 +221,13 @@ impl Revision {
         self: &Arc<Self>,
         objects: Vec<Document>,
         to_version: String,
-    ) -> Result<Outcome<Vec<Value>>, Aborted> {
+    ) -> Result<Outcome<Vec<Box<RawValue>>>, Aborted> {
+        let place = self.conversions.enter().await;
+        let lane = place.lane.clone();
         let revision = Arc::clone(self);
         let work = move || {
+            // Kept until the call has ended, whether it is still waited for or not.
+            let _place = &place;
             let limits = revision.limits();
             let convert =
                 |store: &mut Store<Sandbox>, instance: Instance<'_>| instance.convert(store, &objects, &to_version);
@@ -231,7 +241,7 @@ impl Revision {
                 |converted| converted,
             )
         };
-        call::on_thread(&self.engine, &self.lane, work).await
+        call::on_thread(&self.engine, &lane, work).await
     }
 
     /// Returns whether the component validates proposed parents.
@@ -307,6 +317,46 @@ impl Revision {
     /// Drops the calls that wait for a thread: they return [`CallError::Stopped`].
     pub fn forget_waiting(&self) {
         self.engine.executor().clear(&self.lane);
+    }
+}
+
+/// The places of a plugin's conversions that run at once. Each has a lane of its own: one object that is converted for
+/// ever keeps one place, and no reconcile waiting. One fewer than there are threads for slow calls, so that a plugin
+/// whose conversions are all slow leaves one to others.
+#[derive(Clone)]
+struct ConversionPlaces {
+    free: Arc<Semaphore>,
+    lanes: Arc<Mutex<Vec<Lane>>>,
+}
+
+/// A place, which is free again when this is dropped.
+struct ConversionPlace {
+    lane: Lane,
+    lanes: Arc<Mutex<Vec<Lane>>>,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Default for ConversionPlaces {
+    fn default() -> Self {
+        const PLACES: usize = MAX_SLOW_CALLS - 1;
+        Self { free: Arc::new(Semaphore::new(PLACES)), lanes: Arc::default() }
+    }
+}
+
+impl ConversionPlaces {
+    /// Waits for a free place.
+    async fn enter(&self) -> ConversionPlace {
+        // The semaphore is never closed.
+        let permit = self.free.clone().acquire_owned().await.ok();
+        let lane = self.lanes.lock().pop().unwrap_or_default();
+        ConversionPlace { lane, lanes: self.lanes.clone(), _permit: permit }
+    }
+}
+
+impl Drop for ConversionPlace {
+    fn drop(&mut self) {
+        // A lane remembers whether its last call was slow.
+        self.lanes.lock().push(self.lane.clone());
     }
 }
 

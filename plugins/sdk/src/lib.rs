@@ -90,6 +90,11 @@ struct KindsOfParents;
 #[doc = include_str!("../../../docs/src/write-a-plugin/versions-of-a-kind.md")]
 struct VersionsOfAKind;
 
+/// Compiles the validation and the defaults of the book.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/refuse.md")]
+struct Refuse;
+
 /// Compiles the answers of the book.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/src/write-a-plugin/how-do-i.md")]

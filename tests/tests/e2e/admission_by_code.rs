@@ -1,7 +1,11 @@
 //! What a plugin's own code says of a parent before it is stored, and what it fills in.
 
+use std::fs;
+use std::process::Command;
+
 use hotshoe_tests::faulty::{WORKS, fault, until_digest};
-use hotshoe_tests::guests::reworded;
+use hotshoe_tests::guests::{Folder, reworded};
+use hotshoe_tests::host::program;
 use hotshoe_tests::kinds::FAULT;
 use hotshoe_tests::run;
 use serde_json::{Value, json};
@@ -179,4 +183,30 @@ fn another_component_validates_the_next_parent() {
         scene.gone(&FAULT, "before").await;
         asked.end().await;
     });
+}
+
+#[test]
+fn defaults_that_change_an_object_which_has_them_fail_the_tests_of_their_plugin() {
+    let folder = Folder::of_faulty();
+    let cases = folder.path().join("cases");
+    fs::create_dir(&cases).expect("a folder of cases");
+    let case = |fault: &str, size: u32| {
+        let parent = "  apiVersion: fixtures.example.com/v1\n  kind: Fault\n  metadata: {name: a, namespace: n}\n";
+        format!(
+            "name: \"{fault}\"\ncall: default\nparent:\n{parent}  spec: {{fault: \"{fault}\"}}\nexpect:\n  defaulted:\n  {}\n    \
+             spec: {{fault: \"{fault}\", size: {size}}}\n",
+            parent.trim_end().replace('\n', "\n  ")
+        )
+    };
+    let test = || {
+        let output = Command::new(program()).arg("test").arg(folder.path()).output().expect("the program runs");
+        (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    fs::write(cases.join("small.yaml"), case("small", 1)).expect("a case");
+    let (passes, output) = test();
+    assert!(passes && output.contains("ok   defaults filled in twice"), "{output}");
+    fs::write(cases.join("grow.yaml"), case("default: grow", 1)).expect("a case");
+    let (passes, output) = test();
+    assert!(!passes && output.contains("the second time changed spec.size"), "{output}");
+    assert!(output.contains("the object: {") && output.contains("3 passed, 1 failed"), "{output}");
 }

@@ -8,6 +8,7 @@
 //! | `backup.rs` | what the backup plugin does, seen by a plain client |
 //! | `certificates.rs` | the host's own CA of its webhooks, and their registration by the host |
 //! | `chosen_cluster.rs` | which cluster the recipes act on |
+//! | `conversion.rs` | objects in several versions of their kind |
 //! | `deletion/` | finalizers, clean-ups, deletions that take long |
 //! | `docs/` | what the README and the book say |
 //! | `failures/` | plugins and writes that fail, how that is reported and tried again |
@@ -35,6 +36,7 @@ mod alone;
 mod backup;
 mod certificates;
 mod chosen_cluster;
+mod conversion;
 mod deletion;
 mod docs;
 mod failures;

@@ -2,12 +2,18 @@
 //!
 //! The API server permits a conversion to change labels and annotations of the metadata. Here only annotations may change,
 //! because selectors of others depend on labels. All or nothing: one object that is denied denies the whole answer. Pure.
+//!
+//! Of an object, only the members and the metadata are parsed: the rest is passed on as it was written.
 
-use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::check::answer::{self, AnswerError};
 use crate::model::decision::Document;
-use crate::model::kind::ObjectRef;
+use crate::model::kind::{Kind, ObjectRef};
 use crate::model::limits::Limits;
 
 /// Why a converted answer is denied.
@@ -65,17 +71,41 @@ impl Denied {
     }
 }
 
+/// The members of a JSON object, as they were written.
+type Members<'a> = BTreeMap<String, &'a RawValue>;
+
+/// What names an object.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Head {
+    api_version: String,
+    kind: String,
+    metadata: Name,
+}
+
+#[derive(Deserialize)]
+struct Name {
+    name: String,
+    namespace: Option<String>,
+}
+
 /// Returns an object as a plugin is given it: complete but for `apiVersion` and `kind`, which the reference has.
 ///
 /// # Errors
 /// If it lacks one of these, or a name.
-pub fn shown(mut object: Value) -> Result<Document, String> {
-    let reference = ObjectRef::of(&object)?;
-    if let Value::Object(members) = &mut object {
-        members.remove("apiVersion");
-        members.remove("kind");
-    }
-    Ok(Document { reference, json: object.to_string().into() })
+pub fn shown(object: &str) -> Result<Document, String> {
+    let unusable = |error: serde_json::Error| format!("an object cannot be converted: {error}");
+    let Head { api_version, kind, metadata } = serde_json::from_str(object).map_err(unusable)?;
+    let reference = ObjectRef {
+        kind: Kind::of(&api_version, &kind),
+        namespace: metadata.namespace.map(Into::into),
+        name: metadata.name.into(),
+    };
+    let mut members: Members<'_> = serde_json::from_str(object).map_err(unusable)?;
+    members.remove("apiVersion");
+    members.remove("kind");
+    let json = serde_json::to_string(&members).map_err(unusable)?;
+    Ok(Document { reference, json: json.into() })
 }
 
 /// Checks the converted objects, and returns them complete with `apiVersion` and `kind`.
@@ -87,7 +117,7 @@ pub fn admit(
     to_version: &str,
     returned: &[Document],
     limits: &Limits,
-) -> Result<Vec<Value>, Denied> {
+) -> Result<Vec<Box<RawValue>>, Denied> {
     let counts = (given.len(), returned.len());
     match counts {
         (given, returned) if returned < given => return Err(Denied::Dropped { given, returned }),
@@ -125,38 +155,67 @@ fn check_kind(before: &ObjectRef, after: &ObjectRef, to_version: &str) -> Result
 }
 
 /// Completes a converted object, whose JSON is known to be an object, and checks its metadata.
-fn complete(before: &Document, after: &Document) -> Result<Value, Denied> {
+fn complete(before: &Document, after: &Document) -> Result<Box<RawValue>, Denied> {
     let object = &before.reference;
+    let api_version = text(&after.reference.kind.api_version())?;
+    let kind = text(&after.reference.kind.kind)?;
     let (before, mut whole) = (members(&before.json)?, members(&after.json)?);
-    let (api_version, kind) = (after.reference.kind.api_version(), &*after.reference.kind.kind);
-    let stated = whole.insert("apiVersion".into(), api_version.as_str().into());
-    if let Some(other) = stated.filter(|stated| *stated != *api_version) {
-        return Err(Denied::OtherVersion(became(object, &other.to_string())));
+    let stated = whole.insert("apiVersion".to_owned(), &api_version);
+    if let Some(other) = stated.filter(|stated| stated.get() != api_version.get()) {
+        return Err(Denied::OtherVersion(became(object, other.get())));
     }
-    let stated = whole.insert("kind".into(), kind.into());
-    if let Some(other) = stated.filter(|stated| *stated != *kind) {
-        return Err(Denied::OtherKind(became(object, &other.to_string())));
+    let stated = whole.insert("kind".to_owned(), &kind);
+    if let Some(other) = stated.filter(|stated| stated.get() != kind.get()) {
+        return Err(Denied::OtherKind(became(object, other.get())));
     }
-    check_metadata(object, before.get("metadata"), whole.get("metadata"))?;
-    Ok(Value::Object(whole))
+    check_metadata(object, &metadata(&before), &metadata(&whole))?;
+    Ok(to_raw_value(&whole).map_err(unusable)?)
 }
 
-fn check_metadata(object: &ObjectRef, before: Option<&Value>, after: Option<&Value>) -> Result<(), Denied> {
-    let present = |metadata: Option<&Value>, key: &str| metadata?.get(key).filter(|value| !value.is_null()).cloned();
-    let keys = [before, after].into_iter().flatten().filter_map(Value::as_object).flat_map(Map::keys);
-    let mut changed = keys.filter(|key| *key != "annotations" && present(before, key) != present(after, key));
-    if let Some(field) = changed.next() {
+fn check_metadata(object: &ObjectRef, before: &Members<'_>, after: &Members<'_>) -> Result<(), Denied> {
+    let mut others = before.keys().chain(after.keys()).filter(|field| *field != "annotations");
+    if let Some(field) = others.find(|field| !is_same(present(before, field), present(after, field))) {
         return Err(Denied::MetadataChanged(answer::shown_text(format!("{object}: metadata.{field}"))));
     }
-    match present(after, "annotations") {
-        None => Ok(()),
-        Some(Value::Object(texts)) if texts.values().all(Value::is_string) => Ok(()),
-        Some(_) => Err(AnswerError::Invalid(format!("the annotations of {object} are no texts")).into()),
+    let annotations = present(after, "annotations").map_or("{}", RawValue::get);
+    match serde_json::from_str::<BTreeMap<String, String>>(annotations) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(AnswerError::Invalid(format!("the annotations of {object} are no texts")).into()),
     }
 }
 
-fn members(json: &str) -> Result<Map<String, Value>, AnswerError> {
-    serde_json::from_str(json).map_err(|error| AnswerError::Invalid(error.to_string()))
+/// Returns the fields of the metadata; none if that is no object.
+fn metadata<'a>(object: &Members<'a>) -> Members<'a> {
+    object.get("metadata").and_then(|metadata| serde_json::from_str(metadata.get()).ok()).unwrap_or_default()
+}
+
+/// Returns a member; a `null` is as if it were left out.
+fn present<'a>(members: &Members<'a>, name: &str) -> Option<&'a RawValue> {
+    members.get(name).copied().filter(|value| value.get() != "null")
+}
+
+/// Returns whether two values are equal. Most are written in the same way.
+fn is_same(one: Option<&RawValue>, other: Option<&RawValue>) -> bool {
+    match (one.map(RawValue::get), other.map(RawValue::get)) {
+        (Some(one), Some(other)) if one != other => {
+            let parsed = |json| serde_json::from_str::<Value>(json).ok();
+            parsed(one).is_some_and(|one| Some(one) == parsed(other))
+        }
+        (one, other) => one == other,
+    }
+}
+
+fn members(json: &str) -> Result<Members<'_>, AnswerError> {
+    serde_json::from_str(json).map_err(unusable)
+}
+
+fn text(text: &str) -> Result<Box<RawValue>, AnswerError> {
+    to_raw_value(text).map_err(unusable)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is passed as a function")]
+fn unusable(error: serde_json::Error) -> AnswerError {
+    AnswerError::Invalid(error.to_string())
 }
 
 /// Returns what became of an object, where the plugin chose the words.
@@ -172,7 +231,7 @@ mod tests {
     use crate::model::kind::Kind;
 
     fn parent(name: &str) -> Document {
-        shown(json!({
+        let object = json!({
             "apiVersion": "example.com/v1alpha1",
             "kind": "Cache",
             "metadata": {
@@ -190,8 +249,12 @@ mod tests {
                 "managedFields": [{ "manager": "kubectl" }],
             },
             "spec": { "size": 1 },
-        }))
-        .unwrap()
+        });
+        shown(&object.to_string()).unwrap()
+    }
+
+    fn parsed(json: &RawValue) -> Value {
+        serde_json::from_str(json.get()).unwrap()
     }
 
     /// The object in v1, after a change of its JSON.
@@ -226,18 +289,41 @@ mod tests {
             whole["metadata"]["selfLink"] = Value::Null;
             whole["status"] = json!({ "ready": true });
         })];
-        let admitted = admit(&given, "v1", &returned, &Limits::default()).unwrap();
-        assert_eq!(admitted[0]["apiVersion"], "example.com/v1");
-        assert_eq!(admitted[0]["kind"], "Cache");
-        assert_eq!(admitted[0]["spec"], json!({ "replicas": 1 }));
-        assert_eq!(admitted[0]["metadata"]["annotations"]["kept"], "size");
+        let admitted = parsed(&admit(&given, "v1", &returned, &Limits::default()).unwrap()[0]);
+        assert_eq!(admitted["apiVersion"], "example.com/v1");
+        assert_eq!(admitted["kind"], "Cache");
+        assert_eq!(admitted["spec"], json!({ "replicas": 1 }));
+        assert_eq!(admitted["metadata"]["annotations"]["kept"], "size");
         let stated = [converted(&given[0], |whole| {
             whole["apiVersion"] = json!("example.com/v1");
             whole["kind"] = json!("Cache");
             whole["metadata"].as_object_mut().unwrap().remove("annotations");
         })];
         assert!(admit(&given, "v1", &stated, &Limits::default()).is_ok());
-        assert_eq!(admit(&[], "v1", &[], &Limits::default()), Ok(Vec::new()));
+        assert!(admit(&[], "v1", &[], &Limits::default()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_a_plugin_writes_in_its_own_way_is_the_same_and_is_passed_on_as_written() {
+        let given = shown(
+            r#"{"apiVersion":"example.com/v1alpha1","kind":"Cache","metadata":{"name":"a","labels":{"b":"\u003c","a":"1"}}}"#,
+        )
+        .unwrap();
+        let mut returned = converted(&given, |_| {});
+        returned.json =
+            r#"{"metadata":{"labels":{"a":"1","b":"<"},"name":"a"},"spec":{"share":1.50,"big":1e2}}"#.into();
+        let admitted = admit(&[given], "v1", &[returned], &Limits::default()).unwrap();
+        assert_eq!(
+            admitted[0].get(),
+            r#"{"apiVersion":"example.com/v1","kind":"Cache","metadata":{"labels":{"a":"1","b":"<"},"name":"a"},"spec":{"share":1.50,"big":1e2}}"#
+        );
+    }
+
+    #[test]
+    fn an_object_without_a_name_or_a_kind_is_not_shown() {
+        for object in [r#"{"kind":"A","metadata":{"name":"a"}}"#, r#"{"apiVersion":"v1","kind":"A"}"#, "[]", "", "{"] {
+            assert!(shown(object).unwrap_err().starts_with("an object cannot be converted: "), "{object}");
+        }
     }
 
     #[test]

@@ -4,6 +4,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use digest_io::IoWrapper;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
@@ -46,6 +48,15 @@ impl Digest {
     /// Returns the first hexadecimal digits, `count` of them, which is even and at most 64.
     pub fn digits(&self, count: usize) -> String {
         self.0.iter().take(count / 2).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl Digest {
+    /// Returns the first eight bytes in base64: the form of the fingerprint that the API server states for the version of
+    /// a kind in which objects are stored.
+    pub fn fingerprint(&self) -> String {
+        let [a, b, c, d, e, f, g, h, ..] = self.0;
+        STANDARD.encode([a, b, c, d, e, f, g, h])
     }
 }
 

@@ -26,6 +26,12 @@ impl Kind {
         Self { group: group.into(), version: version.into(), kind: kind.into() }
     }
 
+    /// Creates a kind from an `apiVersion` and the name of the kind.
+    pub fn of(api_version: &str, kind: &str) -> Self {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        Self::new(group, version, kind)
+    }
+
     /// Returns the `apiVersion`: `group/version`, or `version` in the core group.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
@@ -114,11 +120,10 @@ impl ObjectRef {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
         let missing = |what: &str| format!("an object has no {what}: {}", sanitize::clean(object.to_string(), 120));
         let api_version = text("/apiVersion").ok_or_else(|| missing("apiVersion"))?;
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let kind = text("/kind").ok_or_else(|| missing("kind"))?;
         let name = text("/metadata/name").ok_or_else(|| missing("metadata.name"))?;
         Ok(Self {
-            kind: Kind::new(group, version, kind),
+            kind: Kind::of(api_version, kind),
             namespace: text("/metadata/namespace").map(Into::into),
             name: name.into(),
         })

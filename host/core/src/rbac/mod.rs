@@ -40,6 +40,8 @@ pub struct Plugin<'a> {
     pub selects_namespaces: bool,
     /// Whether the plugin converts its parents between their versions.
     pub converts: bool,
+    /// Whether the plugin fills in defaults of its parents.
+    pub defaults: bool,
 }
 
 /// A kind as an API server serves it.

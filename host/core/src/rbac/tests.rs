@@ -60,6 +60,7 @@ impl World {
             deletes_parents: false,
             selects_namespaces: false,
             converts: false,
+            defaults: false,
             pull_secret: None,
         }
     }
@@ -464,7 +465,9 @@ fn webhooks_are_registered_by_name_and_definitions_are_changed_only_for_plugins_
     for words in ["resourceNames:\n  - host-demo.team-a\n", "resourceNames:\n  - hotshoe-webhooks-ca\n"] {
         assert!(plain.contains(words), "{words}: {plain}");
     }
-    assert!(!plain.contains("customresourcedefinitions"), "{plain}");
+    assert!(!plain.contains("customresourcedefinitions") && !plain.contains("mutating"), "{plain}");
+    let defaulting = printed(Plugin { defaults: true, ..world.plugin() });
+    assert!(defaulting.contains("- mutatingwebhookconfigurations\n"), "{defaulting}");
     let converting = printed(Plugin { converts: true, ..world.plugin() });
     assert!(converting.contains("resourceNames:\n  - caches.c.example.com\n"), "{converting}");
     let of_plugin = webhooks::manifests_of_plugin(world.plugin(), &world.installation, &served);

@@ -60,12 +60,17 @@ fn named(rules: Rules, name: &str, comment: &str, installation: &Installation) -
 
 fn registrations(plugins: &[Plugin<'_>], installation: &Installation, served: &dyn Fn(&Kind) -> Served) -> Rules {
     let mut rules = Rules::default();
-    let configuration = Kind::new("admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration");
+    let configurations = "admissionregistration.k8s.io";
+    let validating = Kind::new(configurations, "v1", "ValidatingWebhookConfiguration");
+    let mutating = Kind::new(configurations, "v1", "MutatingWebhookConfiguration");
     let crd = Kind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
     for plugin in plugins {
-        let name = registration(plugin.name, installation);
+        let names = [registration(plugin.name, installation)];
         let verbs = ["get", "create", "patch", "delete"];
-        rules.add(&None, &configuration, "validatingwebhookconfigurations", &[name], &verbs);
+        rules.add(&None, &validating, "validatingwebhookconfigurations", &names, &verbs);
+        if plugin.defaults {
+            rules.add(&None, &mutating, "mutatingwebhookconfigurations", &names, &verbs);
+        }
         let parent = &plugin.descriptor.parent;
         if plugin.converts {
             let name = definition(parent, &served(parent));

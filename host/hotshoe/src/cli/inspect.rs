@@ -55,6 +55,7 @@ impl LoadedPlugin {
             removes_finalizers: !self.config.predecessors.finalizers().is_empty(),
             deletes_parents: self.config.deletion_policy == DeletionPolicy::Delete,
             converts: self.revision.converts(),
+            defaults: self.revision.defaults(),
             pull_secret: self.config.source.pull_secret.as_deref(),
             selects_namespaces: self
                 .config

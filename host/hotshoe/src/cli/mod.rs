@@ -36,6 +36,7 @@ pub mod runtime;
 pub mod shadow;
 mod sources;
 pub mod status;
+pub mod storage_migrate;
 pub mod target;
 pub mod terminal;
 pub mod test;
@@ -74,6 +75,7 @@ enum Verb {
     Rbac(rbac::Args),
     Manifests(manifests::Args),
     Webhooks(webhooks::Args),
+    StorageMigrate(storage_migrate::Args),
     Reload(reload::Args),
     Rollback(rollback::Args),
     Approve(approve::Args),
@@ -126,6 +128,7 @@ impl Cli {
             Verb::Rbac(args) => runtime()?.block_on(args.run()),
             Verb::Manifests(args) => runtime()?.block_on(args.run()),
             Verb::Webhooks(args) => runtime()?.block_on(args.run()),
+            Verb::StorageMigrate(args) => runtime()?.block_on(args.run()),
             Verb::Reload(args) => args.run(),
             Verb::Rollback(args) => args.run(),
             Verb::Approve(args) => args.run(),

@@ -1,5 +1,6 @@
 //! Plugins that convert objects between versions of their kind, made from a few lines of WebAssembly text.
 
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::plugin_support::{Guest, limits, load, load_with, observation, refusal};
@@ -19,13 +20,15 @@ fn parent(name: &str) -> Value {
 }
 
 fn parents(names: &[&str]) -> Vec<Document> {
-    names.iter().map(|name| conversion::shown(parent(name)).unwrap()).collect()
+    names.iter().map(|name| conversion::shown(&parent(name).to_string()).unwrap()).collect()
 }
 
 /// What a plugin makes of two objects, as v2.
 async fn convert(guest: Guest, limits: Limits) -> Result<Result<Vec<Value>, Failure>, Aborted> {
     let revision = load_with(guest.component(), limits).await.unwrap();
-    revision.convert(parents(&["a", "b"]), "v2".into()).await.map(|outcome| outcome.result)
+    let outcome = revision.convert(parents(&["a", "b"]), "v2".into()).await?;
+    let parsed = |object: Box<RawValue>| serde_json::from_str(object.get()).unwrap();
+    Ok(outcome.result.map(|objects| objects.into_iter().map(parsed).collect()))
 }
 
 /// Why what these instructions answer is no conversion of two objects.

@@ -26,7 +26,7 @@ use crate::webhooks::conversion_patch::{self, ForeignConversion};
 use crate::webhooks::own_certificates::{Certified, MANAGED_BY};
 use hotshoe_cluster::discovery::Resource;
 use hotshoe_cluster::error::ApiError;
-use hotshoe_cluster::host_object::HostObject;
+use hotshoe_cluster::host_object::{self, HostObject};
 use hotshoe_cluster::identity::Permit;
 use hotshoe_core::model::kind::{Key, Kind};
 use hotshoe_core::rbac::{Installation, Served, webhooks};
@@ -83,12 +83,20 @@ pub struct Registration {
     known: BTreeMap<Arc<str>, Known>,
 }
 
+/// Which of the two configurations of a plugin may be there: the validating one and the mutating one.
+type Registered = [bool; 2];
+
 /// What is known of a plugin's registration.
 struct Known {
-    /// Whether there may be one.
-    is_registered: bool,
+    registered: Registered,
     /// Why the registration of a plugin that is gone could not be deleted.
     failing: Option<String>,
+}
+
+impl Known {
+    fn is_registered(&self) -> bool {
+        self.registered.contains(&true)
+    }
 }
 
 impl Registration {
@@ -132,15 +140,15 @@ impl Registration {
     async fn keep(&mut self, pass: &Pass) {
         let plugins = self.fleet.all().into_iter().filter_map(|plugin| {
             let permit = self.permit(&plugin.controller.name)?;
-            let is_registered = self.known.get(&plugin.controller.name).is_none_or(|known| known.is_registered);
-            Some((plugin, permit, is_registered))
+            let known = self.known.get(&plugin.controller.name);
+            Some((plugin, permit, known.map_or([true; 2], |known| known.registered)))
         });
-        let looked_at = futures::stream::iter(plugins).map(async |(plugin, permit, is_registered)| {
+        let looked_at = futures::stream::iter(plugins).map(async |(plugin, permit, registered)| {
             let span = spans::plugin(&plugin.controller.name);
-            let done = pass.keep(&plugin, is_registered, &permit).instrument(span.clone()).await;
-            let is_registered = done.as_ref().map_or(true, |is_registered| *is_registered);
+            let done = pass.keep(&plugin, registered, &permit).instrument(span.clone()).await;
+            let registered = *done.as_ref().unwrap_or(&[true; 2]);
             span.in_scope(|| plugin.note_unregistered(done.err().map(|problem| problem.to_string())));
-            (plugin.controller.name.clone(), Known { is_registered, failing: None })
+            (plugin.controller.name.clone(), Known { registered, failing: None })
         });
         let looked_at: Vec<_> = looked_at.buffer_unordered(AT_ONCE).collect().await;
         self.known.extend(looked_at);
@@ -152,16 +160,16 @@ impl Registration {
         for (name, known) in &mut known {
             // Of what another host writes, nothing is known.
             let Some(permit) = self.permit(name) else {
-                known.is_registered = false;
+                known.registered = [false; 2];
                 continue;
             };
-            if self.fleet.find(name).is_ok() || !known.is_registered {
+            if self.fleet.find(name).is_ok() || !known.is_registered() {
                 continue;
             }
             let span = spans::plugin(name);
-            let failing = match pass.remove(name, &permit).instrument(span.clone()).await {
+            let failing = match pass.remove_all(name, known.registered, &permit).instrument(span.clone()).await {
                 Ok(()) => {
-                    known.is_registered = false;
+                    known.registered = [false; 2];
                     None
                 }
                 Err(problem) => Some(problem.to_string()),
@@ -172,7 +180,7 @@ impl Registration {
             known.failing = failing;
         }
         known.retain(|name, known| {
-            known.is_registered || (self.fleet.find(name).is_ok() && self.permit(name).is_some())
+            known.is_registered() || (self.fleet.find(name).is_ok() && self.permit(name).is_some())
         });
         self.known = known;
     }
@@ -193,57 +201,86 @@ struct Pass {
 }
 
 impl Pass {
-    /// Makes the registration of a plugin what it should be. Returns whether there is one.
-    async fn keep(&self, plugin: &ManagedPlugin, is_registered: bool, permit: &Permit) -> Result<bool, Problem> {
+    /// Makes the registration of a plugin what it should be. Returns what is registered.
+    async fn keep(
+        &self,
+        plugin: &ManagedPlugin,
+        registered: Registered,
+        permit: &Permit,
+    ) -> Result<Registered, Problem> {
         let name = &*plugin.controller.name;
         // Without an active revision, it is not known what to ask about.
-        let Some(active) = plugin.controller.active() else { return Ok(is_registered) };
+        let Some(active) = plugin.controller.active() else { return Ok(registered) };
         let config = plugin.plugin();
-        let is_wanted = config.admission != Admission::Off;
-        if !is_wanted && is_registered {
-            match self.remove(name, permit).await {
-                // A host that may not read it has not written it either.
-                Ok(()) | Err(Problem::Right(_)) => {}
-                Err(problem) => return Err(problem),
-            }
+        let is_asked = config.admission != Admission::Off;
+        if !is_asked && !active.revision.converts() {
+            return self.keep_configurations(name, [None, None], registered, permit).await;
         }
-        if is_wanted || active.revision.converts() {
-            let access = self.access.as_ref().map_err(|why| Problem::Uncertified(why.clone()))?;
-            let kinds = &self.shared.watches.kinds;
-            let found = kinds.find(&self.shared.cluster, active.parent_kind()).await?;
-            let served = Served { plural: found.plural.clone(), namespaced: found.namespaced };
-            if is_wanted {
-                self.validate(name, &active, &config.origin, (access, &served), permit).await?;
-            }
-            if active.revision.converts() {
-                self.convert(name, &active, (access, &served), permit).await?;
-            }
+        let access = self.access.as_ref().map_err(|why| Problem::Uncertified(why.clone()))?;
+        let kinds = &self.shared.watches.kinds;
+        let found = kinds.find(&self.shared.cluster, active.parent_kind()).await?;
+        let served = Served { plural: found.plural.clone(), namespaced: found.namespaced };
+        let wanted = match is_asked {
+            true => self.configurations(name, &active, &config.origin, (access, &served))?,
+            false => [None, None],
+        };
+        let registered = self.keep_configurations(name, wanted, registered, permit).await?;
+        if active.revision.converts() {
+            self.convert(name, &active, (access, &served), permit).await?;
         }
-        Ok(is_wanted)
+        Ok(registered)
     }
 
-    /// Has the API server ask about proposed parents.
-    async fn validate(
+    /// Returns the configurations of a plugin that is asked about its parents.
+    fn configurations(
         &self,
         plugin: &str,
         active: &ActiveRevision,
         origin: &Origin,
         (access, served): (&Access, &Served),
+    ) -> Result<[Option<Value>; 2], Problem> {
+        let (parent, installation) = (active.parent_kind(), &self.installation);
+        let validating = configuration::validating(plugin, parent, served, access, installation)?;
+        let mutates = active.revision.defaults();
+        let mutating = mutates.then(|| configuration::mutating(plugin, parent, served, access, installation));
+        Ok([Some(owned(validating, origin)), mutating.flatten().map(|mutating| owned(mutating, origin))])
+    }
+
+    /// Writes the configurations that are wanted, and deletes those that are not.
+    async fn keep_configurations(
+        &self,
+        plugin: &str,
+        wanted: [Option<Value>; 2],
+        mut registered: Registered,
         permit: &Permit,
-    ) -> Result<(), Problem> {
-        let wanted = configuration::validating(plugin, active.parent_kind(), served, access, &self.installation)?;
-        let wanted = owned(wanted, origin);
-        let (resource, key) = (validating(), self.key(plugin));
-        let object = self.object(&resource, &key);
+    ) -> Result<Registered, Problem> {
+        for ((resource, wanted), is_registered) in resources().iter().zip(wanted).zip(&mut registered) {
+            *is_registered = match wanted {
+                Some(wanted) => self.write(plugin, resource, &wanted, permit).await.map(|()| true)?,
+                None if *is_registered => match self.remove(plugin, resource, permit).await {
+                    // A host that may not read it has not written it either.
+                    Ok(()) | Err(Problem::Right(_)) => false,
+                    Err(problem) => return Err(problem),
+                },
+                None => false,
+            };
+        }
+        Ok(registered)
+    }
+
+    /// Writes a configuration, unless it is there already.
+    async fn write(&self, plugin: &str, resource: &Resource, wanted: &Value, permit: &Permit) -> Result<(), Problem> {
+        let key = self.key(plugin);
+        let object = self.object(resource, &key);
         let live = object.read().await.map_err(Problem::of)?;
         if let Some(live) = &live {
-            ensure_own(live, plugin, &resource)?;
+            ensure_own(live, plugin, resource)?;
         }
-        if live.is_some_and(|live| conversion_patch::covers(&live, &wanted)) {
+        if live.is_some_and(|live| conversion_patch::covers(&live, wanted)) {
             return Ok(());
         }
-        object.apply(&wanted, permit).await.map_err(Problem::of)?;
-        tracing::info!("the ValidatingWebhookConfiguration {} is written: the API server asks about parents", key.name);
+        object.apply(wanted, permit).await.map_err(Problem::of)?;
+        tracing::info!("the {} {} is written: the API server asks about parents", resource.kind.kind, key.name);
         Ok(())
     }
 
@@ -273,17 +310,25 @@ impl Pass {
         Ok(())
     }
 
-    /// Deletes the registration of a plugin, if there is one.
-    async fn remove(&self, plugin: &str, permit: &Permit) -> Result<(), Problem> {
-        let (resource, key) = (validating(), self.key(plugin));
-        let object = self.object(&resource, &key);
+    /// Deletes what is registered of a plugin.
+    async fn remove_all(&self, plugin: &str, registered: Registered, permit: &Permit) -> Result<(), Problem> {
+        for (resource, _) in resources().iter().zip(registered).filter(|(_, is_registered)| *is_registered) {
+            self.remove(plugin, resource, permit).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes a configuration of a plugin, if there is one.
+    async fn remove(&self, plugin: &str, resource: &Resource, permit: &Permit) -> Result<(), Problem> {
+        let key = self.key(plugin);
+        let object = self.object(resource, &key);
         let Some(live) = object.read().await.map_err(Problem::of)? else { return Ok(()) };
-        if ensure_own(&live, plugin, &resource).is_err() {
+        if ensure_own(&live, plugin, resource).is_err() {
             return Ok(());
         }
         let uid = live["metadata"]["uid"].as_str().unwrap_or_default();
         object.delete(uid, permit).await.map_err(Problem::of)?;
-        tracing::info!("the ValidatingWebhookConfiguration {} is deleted", key.name);
+        tracing::info!("the {} {} is deleted", resource.kind.kind, key.name);
         Ok(())
     }
 
@@ -315,12 +360,43 @@ fn ensure_own(live: &Value, plugin: &str, resource: &Resource) -> Result<(), Pro
     Err(Problem::Foreign { kind: resource.kind.kind.clone(), name })
 }
 
-fn validating() -> Resource {
-    resource("admissionregistration.k8s.io", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations")
+/// Returns the resources of both configurations.
+fn resources() -> [Resource; 2] {
+    let group = "admissionregistration.k8s.io";
+    [
+        resource(group, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
+        resource(group, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
+    ]
 }
 
 /// Returns the resource of a kind without namespaces.
 fn resource(group: &str, kind: &str, plural: &str) -> Resource {
-    let kind = Kind::new(group, "v1", kind);
-    Resource { kind, plural: plural.to_owned(), namespaced: false, has_status: false, has_scale: false }
+    host_object::resource(Kind::new(group, "v1", kind), plural, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_registration_goes_with_the_object_of_its_plugin_and_stays_without_one() {
+        let object = json!({ "metadata": { "name": "hotshoe-demo" } });
+        let origin = Origin::Object { name: "demo".into(), uid: "u".into() };
+        let owner = json!({ "apiVersion": "hotshoe.dev/v1alpha1", "kind": "Plugin", "name": "demo", "uid": "u" });
+        assert_eq!(owned(object.clone(), &origin)["metadata"]["ownerReferences"], json!([owner]));
+        assert_eq!(owned(object.clone(), &Origin::File("plugin.yaml".into())), object);
+    }
+
+    #[test]
+    fn what_has_not_the_labels_of_the_plugin_is_not_touched() {
+        let live = |labels| json!({ "metadata": { "name": "hotshoe-demo", "labels": labels } });
+        let own = json!({ MANAGED_BY.0: MANAGED_BY.1, PLUGIN_LABEL: "demo" });
+        assert!(ensure_own(&live(own), "demo", &resources()[0]).is_ok());
+        for labels in
+            [json!({}), json!({ MANAGED_BY.0: MANAGED_BY.1, PLUGIN_LABEL: "other" }), json!({ PLUGIN_LABEL: "demo" })]
+        {
+            let error = ensure_own(&live(labels), "demo", &resources()[0]).unwrap_err().to_string();
+            assert!(error.contains("hotshoe-demo is not of this plugin") && error.contains("delete it"), "{error}");
+        }
+    }
 }

@@ -81,6 +81,8 @@ pub struct Controller {
     pub share: HostShare,
     /// The active revision.
     pub slot: Slot<ActiveRevision>,
+    /// The revision that converts as long as none is active.
+    pub converter: Slot<Revision>,
     /// The canary, which decides for some parents beside the active revision.
     pub canary: CanarySlot,
     /// Whether the active revision has decided yet.
@@ -132,6 +134,7 @@ impl Controller {
             kinds,
             metrics,
             slot: Slot::default(),
+            converter: Slot::default(),
             canary: CanarySlot::default(),
             first_decision: FirstDecision::default(),
             health: Health::default(),
@@ -151,6 +154,12 @@ impl Controller {
     /// Returns the revision that a reconcile starting now works with.
     pub fn active(&self) -> Option<Arc<ActiveRevision>> {
         self.slot.current()
+    }
+
+    /// Returns the revision that converts: the active one. Before there is one, it is that whose watches are being synced,
+    /// because the API server may need its conversions for them.
+    pub fn converting(&self) -> Option<Arc<Revision>> {
+        self.active().map(|active| active.revision.clone()).or_else(|| self.converter.current())
     }
 
     /// Returns the revision that decides about a parent: the active one, or its canary.
@@ -244,6 +253,7 @@ impl Controller {
         self.health.probation.end();
         self.health.breaker.reset([]);
         self.slot.clear();
+        self.converter.clear();
         self.metrics.retired(&self.name);
     }
 
@@ -282,6 +292,7 @@ impl Controller {
         // At the start all parents are queued alike. In a sweep, parents woken by our own writes would be served before
         // those that were never reconciled.
         self.slot.publish(active);
+        self.converter.clear();
         keys.into_iter().for_each(|key| self.queue.add(key));
     }
 

@@ -180,6 +180,9 @@ impl ManagedPlugin {
         self.show_step(Step::Cases);
         try_carried_cases(&revision, cases).await?;
         stopwatch.over(Stage::Cases);
+        if self.controller.active().is_none() {
+            self.controller.converter.publish(revision.clone());
+        }
         tracing::debug!(loaded = ?stopwatch.elapsed(), "the component is good");
         self.install(revision, Some(candidate), start, stopwatch).await
     }

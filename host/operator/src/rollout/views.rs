@@ -220,6 +220,7 @@ async fn open(
     owned.extend(dropped_kinds(controller, &owned));
     owned.extend(leftover_kinds(interest, &controller.name, (descriptor, &parents), &plugin.grant, owned_before).await);
     ensure_in_namespaces(&plugin, &descriptor.parent, &served)?;
+    warn_of_conversions(&revision, &served);
     let (basis, kinds) = (basis(controller, &revision, &plugin), controller.kinds.clone());
     let former_finalizers = Vec::new();
     Ok(ActiveRevision { plugin, revision, basis, parents, served, kinds, owned, reads, namespaces, former_finalizers })
@@ -253,6 +254,21 @@ async fn list_left_out(watches: &Watches, owned: &[View]) {
     for view in owned {
         watches.list_left_out(&view.watch);
         view.watch.synced().await;
+    }
+}
+
+/// Warns if the plugin's own conversions stand between the API server and the watch of the parents. Then one object that
+/// cannot be converted keeps all of them from being listed.
+fn warn_of_conversions(revision: &Revision, parents: &Resource) {
+    if revision.converts() && parents.is_converted {
+        tracing::warn!(
+            "the component watches {} in {} and converts it, but it is stored in another version: one object that cannot \
+             be converted will keep the host from seeing any; store {} (`storage: true` in the CRD), or let the component \
+             watch the stored version",
+            parents.kind,
+            parents.kind.version,
+            parents.kind.version
+        );
     }
 }
 

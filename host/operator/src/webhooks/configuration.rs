@@ -70,6 +70,8 @@ pub fn service(installation: &Installation) -> Value {
         "spec": {
             "selector": { "app.kubernetes.io/name": "hotshoe" },
             "ports": [{ "name": "webhooks", "port": 443, "targetPort": PORT }],
+            // A host is ready once its watches are synced, and the lists with which they begin may need its conversions.
+            "publishNotReadyAddresses": true,
         },
     })
 }

@@ -1,13 +1,12 @@
 //! What makes the API server have a plugin convert its parents: a patch of their CustomResourceDefinition. Pure.
 //!
 //! Conversion is only ever added. Without it, objects that are stored in another version could not be read rightly, so
-//! it is an administrator who removes it.
+//! it is an administrator who removes it. The versions that are served once a plugin converts them are delivered unserved:
+//! without conversion the API server would drop what only they have.
 
 use serde_json::{Value, json};
 
-/// The annotation of a definition with the versions, separated by commas, that are served as soon as a plugin converts
-/// them. Such a version is delivered unserved: without conversion the API server would drop what only it has.
-pub const SERVED_BY_CONVERSION: &str = "hotshoe.dev/served-by-conversion";
+use hotshoe_crd::SERVED_BY_CONVERSION;
 
 /// Why a definition is not changed.
 #[derive(Debug, thiserror::Error)]

@@ -18,6 +18,7 @@
 //! | `review.rs` | the request of the API server and its response |
 //! | `admission.rs` | asks the active revision about a proposed parent |
 //! | `code.rs` | asks the code that a revision has for admission |
+//! | `conversion_review.rs`, `conversion.rs` | objects that are to be written in another version, and the plugin that does |
 //! | `dry_run.rs` | which children a decision would write |
 //! | `configuration.rs` | the objects that make the API server ask |
 //! | `own_certificates.rs` | keeps the certificates by which the API server trusts the host |
@@ -28,7 +29,9 @@ pub mod admission;
 pub mod authorities;
 mod code;
 pub mod configuration;
+pub mod conversion;
 pub mod conversion_patch;
+pub mod conversion_review;
 mod dry_run;
 pub mod own_certificates;
 pub mod review;

@@ -20,7 +20,7 @@ use crate::webhooks::authorities::{Authorities, Content, Leaf, MakeError};
 use hotshoe_cluster::client::Cluster;
 use hotshoe_cluster::discovery::Resource;
 use hotshoe_cluster::error::ApiError;
-use hotshoe_cluster::host_object::{ABSENT, HostObject};
+use hotshoe_cluster::host_object::{self, ABSENT, HostObject};
 use hotshoe_cluster::identity::Permit;
 use hotshoe_cluster::time::unix_seconds;
 use hotshoe_core::model::kind::{Key, Kind};
@@ -77,19 +77,10 @@ enum Problem {
 /// Keeps certificates for these names until the process ends.
 pub fn keep(cluster: Cluster, namespace: &str, names: Vec<String>) -> watch::Receiver<Certified> {
     let (publish, certified) = watch::channel(Certified::default());
-    let secret = Secret { cluster, resource: resource(), key: Key::new(Some(namespace), CA_SECRET) };
+    let resource = host_object::resource(Kind::new("", "v1", "Secret"), "secrets", true);
+    let secret = Secret { cluster, resource, key: Key::new(Some(namespace), CA_SECRET) };
     tokio::spawn(Keeper { secret, names, stored: Authorities::default(), publish }.run());
     certified
-}
-
-fn resource() -> Resource {
-    Resource {
-        kind: Kind::new("", "v1", "Secret"),
-        plural: "secrets".to_owned(),
-        namespaced: true,
-        has_status: false,
-        has_scale: false,
-    }
 }
 
 struct Keeper {
@@ -145,7 +136,7 @@ impl Keeper {
         if before != after {
             let count = after.matches("BEGIN CERTIFICATE").count();
             tracing::info!(
-                "the CAs of the webhooks in the Secret {key} have changed: API servers are to trust {count}"
+                "the Secret {key} has other CAs than before: {count} in all, which API servers are to trust"
             );
         }
     }

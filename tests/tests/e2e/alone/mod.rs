@@ -1,5 +1,6 @@
 //! Tests that change the whole control plane. They have one to themselves, and run one after the other.
 
+mod conversion;
 mod in_cluster;
 mod outage;
 mod rbac;

@@ -166,15 +166,16 @@ async fn failure(object: &Value, own: &str, other: &str, revision: &Arc<Revision
 }
 
 async fn there_and_back(object: &Value, own: &str, other: &str, revision: &Arc<Revision>) -> Result<Value, String> {
-    let there = converted(object.clone(), other, revision).await?;
-    converted(there, own, revision).await
+    let there = converted(object, other, revision).await?;
+    converted(&there, own, revision).await
 }
 
-async fn converted(object: Value, version: &str, revision: &Arc<Revision>) -> Result<Value, String> {
-    let outcome = revision.convert(vec![conversion::shown(object)?], version.to_owned()).await;
+async fn converted(object: &Value, version: &str, revision: &Arc<Revision>) -> Result<Value, String> {
+    let outcome = revision.convert(vec![conversion::shown(&object.to_string())?], version.to_owned()).await;
     let outcome = outcome.map_err(|aborted| format!("to {version}: {}: {aborted}", aborted.error.reason()))?;
     let objects = outcome.result.map_err(|failure| format!("to {version}: {failure:?}"))?;
-    objects.into_iter().next().ok_or_else(|| format!("to {version}: nothing was returned"))
+    let object = objects.into_iter().next().ok_or_else(|| format!("to {version}: nothing was returned"))?;
+    serde_json::from_str(object.get()).map_err(|error| format!("to {version}: {error}"))
 }
 
 /// Returns the fields that are lost or differ, a line for each.

@@ -80,7 +80,7 @@ impl<'a> Schema<'a> {
         };
         let bound = |keyword: &str, exclusive: &str, step: i64| {
             let bound = self.get(keyword)?;
-            #[expect(clippy::cast_possible_truncation, reason = "a bound that is no i64 is one of the ends")]
+            // A bound that is no i64 is cut to one of its ends.
             let bound = bound.as_i64().or_else(|| bound.as_f64().map(|bound| bound as i64))?;
             Some(if self.says(exclusive) { bound.saturating_add(step) } else { bound })
         };

@@ -7,7 +7,7 @@ use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 
-use crate::server::webhooks::{Webhooks, bad_request, json};
+use crate::server::webhooks::receive::{Webhooks, bad_request, json};
 use hotshoe_operator::webhooks::admission::{self, Question};
 use hotshoe_operator::webhooks::review::{Request, Verdict};
 

@@ -3,84 +3,30 @@
 //! | file | contents |
 //! |---|---|
 //! | `admission.rs` | `/validate/PLUGIN`: whether a proposed parent is admitted; `/mutate/PLUGIN`: what is filled into it |
+//! | `convert.rs` | `/convert/PLUGIN`: objects as they are in another version of their kind |
+//! | `receive.rs` | reviews are received within bounds of bytes and time, and answered |
 //!
 //! Clients are not authenticated, as with webhooks in general, so what waits for an answer is bounded in bytes and in
 //! time.
 
 mod admission;
+mod convert;
+mod receive;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{self, Next};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::post;
-use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, SemaphorePermit};
 
-use hotshoe_operator::fleet::Fleet;
-use hotshoe_operator::telemetry::metrics::Metrics;
-
-/// The memory for bodies that are received or answered at once, in KiB.
-const BUDGET_KIB: u32 = 32 << 10;
-/// How long a body may take to arrive. An API server sends it at once.
-const RECEIVE_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// What answers reviews.
-pub(super) struct Webhooks {
-    fleet: Arc<Fleet>,
-    metrics: Arc<Metrics>,
-    /// The host's thread, where plugins are called.
-    host: Handle,
-    budget: Semaphore,
-}
-
-impl Webhooks {
-    /// Creates a server for the plugins of a host, whose tasks run on the thread of this handle.
-    pub(super) fn new(fleet: Arc<Fleet>, metrics: Arc<Metrics>, host: Handle) -> Arc<Self> {
-        Arc::new(Self { fleet, metrics, host, budget: Semaphore::new(BUDGET_KIB as usize) })
-    }
-
-    /// Reads a body of at most `max` bytes, and occupies memory for it until the permit is dropped.
-    ///
-    /// # Errors
-    /// When the body is larger, or takes too long.
-    async fn receive(
-        &self,
-        headers: &HeaderMap,
-        body: Body,
-        max: usize,
-    ) -> Result<(Vec<u8>, SemaphorePermit<'_>), StatusCode> {
-        let received = tokio::time::timeout(RECEIVE_TIMEOUT, self.read(headers, body, max)).await;
-        received.unwrap_or(Err(StatusCode::REQUEST_TIMEOUT))
-    }
-
-    async fn read(
-        &self,
-        headers: &HeaderMap,
-        body: Body,
-        max: usize,
-    ) -> Result<(Vec<u8>, SemaphorePermit<'_>), StatusCode> {
-        let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-        let length = length.unwrap_or(max);
-        if length > max {
-            return Err(StatusCode::PAYLOAD_TOO_LARGE);
-        }
-        let kib = u32::try_from(length / 1024 + 1).map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?;
-        let permit = self.budget.acquire_many(kib).await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
-        // A body without a length may be of any.
-        let bytes = to_bytes(body, length).await.map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?;
-        Ok((bytes.into(), permit))
-    }
-}
+pub(super) use crate::server::webhooks::receive::Webhooks;
 
 /// Returns the routes of the webhooks.
 pub(super) fn routes(webhooks: Arc<Webhooks>) -> Router {
     Router::new()
+        .route("/convert/{plugin}", post(convert::convert))
         .route("/mutate/{plugin}", post(admission::mutate))
         .route("/validate/{plugin}", post(admission::validate))
         .route_layer(middleware::from_fn_with_state(webhooks.clone(), count))
@@ -106,25 +52,19 @@ async fn count(
     response
 }
 
-/// Returns the answer to what is no review.
-fn bad_request(error: impl std::fmt::Display) -> Response {
-    (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response()
-}
-
-/// Returns a review as the answer.
-fn json(review: Vec<u8>) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], review).into_response()
-}
-
 #[cfg(test)]
 mod tests {
-    use axum::body::Bytes;
-    use axum::http;
+    use axum::body::{Body, Bytes, to_bytes};
+    use axum::http::{self, StatusCode, header};
     use futures::stream;
+    use hotshoe_operator::fleet::Fleet;
     use serde_json::{Value, json};
+    use tokio::runtime::Handle;
     use tower::ServiceExt;
 
     use super::admission::MAX_REVIEW_BYTES;
+    use super::convert::MAX_CONVERSION_BYTES;
+    use super::receive::{BUDGET_KIB, CONVERSIONS_KIB};
     use super::*;
 
     async fn answer(body: Body, length: Option<usize>) -> (StatusCode, Vec<u8>) {
@@ -155,6 +95,40 @@ mod tests {
         let response: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!((status, &response["response"]["allowed"]), (StatusCode::OK, &json!(true)));
         assert!(response["response"]["warnings"][0].as_str().unwrap().contains("no plugin gone"), "{response}");
+    }
+
+    async fn converted(body: Body) -> (StatusCode, String) {
+        let webhooks = Webhooks::new(Arc::new(Fleet::of([])), Arc::default(), Handle::current());
+        let request = http::Request::post("/convert/gone").body(body).unwrap();
+        let response = routes(webhooks.clone()).oneshot(request).await.unwrap();
+        assert_eq!(webhooks.conversions.available_permits(), CONVERSIONS_KIB, "the memory is free again");
+        let (status, body) = (response.status(), to_bytes(response.into_body(), MAX_REVIEW_BYTES).await.unwrap());
+        (status, String::from_utf8_lossy(&body).into_owned())
+    }
+
+    #[tokio::test]
+    async fn a_conversion_by_a_plugin_that_is_not_there_fails_and_says_what_to_do() {
+        let review = json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "ConversionReview",
+            "request": { "uid": "u", "desiredAPIVersion": "g/v1", "objects": [{}] },
+        });
+        let (status, body) = converted(review.to_string().into()).await;
+        let response: Value = serde_json::from_str(&body).unwrap();
+        let result = &response["response"]["result"];
+        assert_eq!((status, &result["status"]), (StatusCode::OK, &json!("Failure")));
+        assert!(
+            result["message"].as_str().unwrap().contains("no plugin gone, nor any other; run the plugin"),
+            "{body}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_conversion_that_is_too_large_is_refused_and_says_what_to_do() {
+        let (status, body) = converted(vec![b' '; MAX_CONVERSION_BYTES + 1].into()).await;
+        assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
+        assert!(body.contains("ask for fewer objects at once"), "{body}");
+        assert_eq!(converted("{}".into()).await.0, StatusCode::BAD_REQUEST);
     }
 
     #[tokio::test]

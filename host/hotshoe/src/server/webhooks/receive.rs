@@ -1,0 +1,97 @@
+//! Receives reviews within bounds of bytes and time, and answers them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, to_bytes};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use hotshoe_operator::fleet::Fleet;
+use hotshoe_operator::telemetry::metrics::Metrics;
+
+/// The memory for bodies that are received or answered at once, in KiB.
+pub(super) const BUDGET_KIB: u32 = 32 << 10;
+/// The memory for conversions that are received or answered at once, in KiB. It is not that of other reviews: neither
+/// kind keeps the other waiting.
+pub(super) const CONVERSIONS_KIB: usize = 64 << 10;
+/// How long a body may take to arrive. An API server sends it at once.
+const RECEIVE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What answers reviews.
+pub(in crate::server) struct Webhooks {
+    pub(super) fleet: Arc<Fleet>,
+    pub(super) metrics: Arc<Metrics>,
+    /// The host's thread, where plugins are called.
+    pub(super) host: Handle,
+    pub(super) budget: Semaphore,
+    /// The memory for conversions.
+    pub(super) conversions: Semaphore,
+}
+
+impl Webhooks {
+    /// Creates a server for the plugins of a host, whose tasks run on the thread of this handle.
+    pub(in crate::server) fn new(fleet: Arc<Fleet>, metrics: Arc<Metrics>, host: Handle) -> Arc<Self> {
+        let budget = Semaphore::new(BUDGET_KIB as usize);
+        Arc::new(Self { fleet, metrics, host, budget, conversions: Semaphore::new(CONVERSIONS_KIB) })
+    }
+
+    /// Reads a body of at most `max` bytes, and occupies memory for it until the permit is dropped.
+    ///
+    /// # Errors
+    /// When the body is larger, or takes too long.
+    pub(super) async fn receive(
+        &self,
+        headers: &HeaderMap,
+        body: Body,
+        max: usize,
+    ) -> Result<(Vec<u8>, SemaphorePermit<'_>), StatusCode> {
+        receive_within(&self.budget, 1, headers, body, max).await
+    }
+}
+
+/// Reads a body of at most `max` bytes, and occupies a budget for so many copies of it until the permit is dropped.
+///
+/// # Errors
+/// When the body is larger, or takes too long.
+pub(super) async fn receive_within<'a>(
+    budget: &'a Semaphore,
+    copies: u32,
+    headers: &HeaderMap,
+    body: Body,
+    max: usize,
+) -> Result<(Vec<u8>, SemaphorePermit<'a>), StatusCode> {
+    let received = tokio::time::timeout(RECEIVE_TIMEOUT, read(budget, copies, headers, body, max)).await;
+    received.unwrap_or(Err(StatusCode::REQUEST_TIMEOUT))
+}
+
+async fn read<'a>(
+    budget: &'a Semaphore,
+    copies: u32,
+    headers: &HeaderMap,
+    body: Body,
+    max: usize,
+) -> Result<(Vec<u8>, SemaphorePermit<'a>), StatusCode> {
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let length = length.unwrap_or(max);
+    if length > max {
+        return Err(StatusCode::PAYLOAD_TOO_LARGE);
+    }
+    let kib = u32::try_from(length / 1024 + 1).map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?;
+    let permit = budget.acquire_many(kib.saturating_mul(copies)).await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
+    // A body without a length may be of any.
+    let bytes = to_bytes(body, length).await.map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?;
+    Ok((bytes.into(), permit))
+}
+
+/// Returns the answer to what is no review.
+pub(super) fn bad_request(error: impl std::fmt::Display) -> Response {
+    (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response()
+}
+
+/// Returns a review as the answer.
+pub(super) fn json(review: Vec<u8>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], review).into_response()
+}
