@@ -1,5 +1,5 @@
-//! A host that keeps the CA of its webhooks itself, and registers them. Each test has a namespace for its host, too, with
-//! exactly the rights that `hotshoe rbac --webhooks` prints.
+//! A host that keeps the CA of its webhooks itself, and registers them. Each test has a namespace for its host, too,
+//! with exactly the rights that `hotshoe rbac --webhooks` prints.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,12 +9,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hotshoe_tests::control_plane::ControlPlane;
 use hotshoe_tests::faulty::{fault, scene_with_faults, serves};
-use hotshoe_tests::guests::Folder;
+use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::host::Start;
-use hotshoe_tests::kinds::{FAULT, PLUGIN, SECRET, VALIDATING_WEBHOOK};
+use hotshoe_tests::kinds::{CRD, FAULT, MEMCACHED, PLUGIN, SECRET, VALIDATING_WEBHOOK};
 use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Host, Scene, repository, run};
-use http::{Request, StatusCode};
+use http::{Method, Request, StatusCode};
 use kube::client::Body;
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, KeyPair, KeyUsagePurpose};
 use serde_json::{Value, json};
@@ -39,14 +39,17 @@ struct Setting {
 impl Setting {
     /// Prepares a host without the rights for webhooks.
     async fn without_rights(name: &str) -> Self {
-        let scene = scene_with_faults(name).await;
-        let (folder, system) = (Folder::of_faulty(), format!("{}-system", scene.namespace));
-        let (account, plugin) = (format!("host-{}", scene.namespace), "faulty".to_owned());
+        let folder = Folder::of_faulty();
         folder.edit("  grants:\n", "  admission: Enforce\n  grants:\n");
-        scene.plane.create_namespace(&system).await;
-        let setting = Self { scene, folder, system, account, plugin };
+        let setting = Self::of(scene_with_faults(name).await, folder, "faulty").await;
         setting.grant(&[]).await;
         setting
+    }
+
+    async fn of(scene: Scene, folder: Folder, plugin: &str) -> Self {
+        let (system, account) = (format!("{}-system", scene.namespace), format!("host-{}", scene.namespace));
+        scene.plane.create_namespace(&system).await;
+        Self { scene, folder, system, account, plugin: plugin.to_owned() }
     }
 
     async fn new(name: &str) -> Self {
@@ -364,5 +367,69 @@ fn the_registration_of_a_plugin_object_goes_with_it_and_what_is_wrong_with_it_is
         setting.scene.admin.delete(&PLUGIN, "", &setting.plugin).await.expect("it is deleted");
         setting.until_unregistered().await;
         setting.end(host).await;
+    });
+}
+
+#[test]
+fn a_kind_is_converted_by_its_plugin_as_soon_as_the_host_has_registered_that() {
+    run(async {
+        // In another group, of the same length, for the definition is the cluster's.
+        let (former, group) = (MEMCACHED.group, "coach.example.com");
+        let scene = scene_with_faults("ca-converts").await;
+        let folder = Folder::of_memcached();
+        folder.edit(former, group);
+        folder.put(&reworded(folder.original(), former, group));
+        let definition = std::fs::read_to_string(repository("crds/cache.example.com_memcacheds.yaml")).expect("a CRD");
+        let file = folder.path().join("crd.yaml");
+        std::fs::write(&file, definition.replace(former, group)).expect("a CRD is written");
+        scene.plane.install_definition(&file).await;
+        let mut setting = Setting::of(scene, folder, "memcached").await;
+        setting.grant(&["--webhooks"]).await;
+        let host = setting.host().await;
+
+        let (admin, namespace) = (&setting.scene.admin, &setting.scene.namespace);
+        let path = |version: &str| format!("/apis/{group}/{version}/namespaces/{namespace}/memcacheds");
+        let object = json!({
+            "apiVersion": format!("{group}/v1beta1"), "kind": MEMCACHED.kind,
+            "metadata": { "name": "cache" }, "spec": { "replicas": 2 },
+        });
+        setting
+            .scene
+            .until("the other version is served", async || {
+                match admin.request(Method::POST, &path("v1beta1"), "application/json", &object).await {
+                    Err(refused) if refused.code != 409 => Err(refused.message),
+                    _ => Ok(()),
+                }
+            })
+            .await;
+        let read = |version: &str| {
+            let path = format!("{}/cache", path(version));
+            async move { admin.request(Method::GET, &path, "application/json", &Value::Null).await }
+        };
+        setting
+            .scene
+            .until("it is read in both versions", async || {
+                let (stored, written) = (read("v1").await, read("v1beta1").await);
+                let (Ok(stored), Ok(written)) = (&stored, &written) else {
+                    return Err(format!("{stored:?} {written:?}"));
+                };
+                assert_eq!((&stored["spec"]["size"], &written["spec"]["replicas"]), (&json!(2), &json!(2)));
+                Ok(())
+            })
+            .await;
+
+        let name = format!("memcacheds.{group}");
+        let none = json!({ "spec": { "conversion": { "strategy": "None", "webhook": null } } });
+        admin.merge(&CRD, "", &name, &none).await.expect("it is switched off");
+        setting
+            .scene
+            .until("it is switched on again", async || {
+                let crd = admin.get(&CRD, "", &name).await.map_err(|refused| refused.message)?;
+                let conversion = &crd["spec"]["conversion"];
+                if conversion["strategy"] == "Webhook" { Ok(()) } else { Err(conversion.to_string()) }
+            })
+            .await;
+        drop(host);
+        admin.delete(&CRD, "", &name).await.expect("the CRD goes");
     });
 }

@@ -1,5 +1,6 @@
 //! Flow control: signals, circuit breaker, fair queue, flapping, contention, probation, canary, backoff, tries, rate limits,
-//! unanswered writes, turns of calls and of Events, room on the disk; when a CA signs; and which of several hosts may write: leases and shards.
+//! unanswered writes, turns of calls and of Events, room on the disk; when a CA signs; and which of several hosts may
+//! write: leases and shards.
 
 pub mod backoff;
 pub mod boot_time;

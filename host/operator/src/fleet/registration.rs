@@ -48,7 +48,8 @@ enum Problem {
     #[error("{0}")]
     Api(#[from] ApiError),
     #[error(
-        "{0}; apply what `hotshoe rbac --webhooks` prints (with --plugin-only for one more plugin of a host that follows Plugin objects)"
+        "{0}; apply what `hotshoe rbac --webhooks` prints (with --plugin-only for one more plugin of a host that \
+         follows Plugin objects)"
     )]
     Right(ApiError),
     #[error("{0}")]

@@ -1,8 +1,8 @@
 //! What makes the API server have a plugin convert its parents: a patch of their CustomResourceDefinition. Pure.
 //!
 //! Conversion is only ever added. Without it, objects that are stored in another version could not be read rightly, so
-//! it is an administrator who removes it. The versions that are served once a plugin converts them are delivered unserved:
-//! without conversion the API server would drop what only they have.
+//! it is an administrator who removes it. The versions that are served once a plugin converts them are delivered
+//! unserved: without conversion the API server would drop what only they have.
 
 use serde_json::{Value, json};
 
@@ -49,7 +49,8 @@ pub fn of(definition: &Value, conversion: &Value, path: &str) -> Result<Option<V
     Ok(Some(patch.into()))
 }
 
-/// Returns whether a conversion asks another webhook than the one with this path. A host may have been elsewhere before.
+/// Returns whether a conversion asks another webhook than the one with this path. A host may have been elsewhere
+/// before.
 fn is_foreign(conversion: &Value, path: &str) -> bool {
     let client = &conversion["webhook"]["clientConfig"];
     let url = client["url"].as_str().or(client["service"]["path"].as_str()).unwrap_or_default();
