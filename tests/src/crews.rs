@@ -143,9 +143,18 @@ impl Crews {
 
     /// Stores v1 instead of v1beta1.
     pub async fn store_v1(&self) {
+        self.store(true).await;
+    }
+
+    /// Stores v1beta1 instead of v1.
+    pub async fn store_v1beta1(&self) {
+        self.store(false).await;
+    }
+
+    async fn store(&self, v1: bool) {
         let patch = json!([
-            { "op": "replace", "path": "/spec/versions/0/storage", "value": true },
-            { "op": "replace", "path": "/spec/versions/1/storage", "value": false },
+            { "op": "replace", "path": "/spec/versions/0/storage", "value": v1 },
+            { "op": "replace", "path": "/spec/versions/1/storage", "value": !v1 },
         ]);
         let patched = self.scene.admin.json_patch(&CRD, "", &self.definition(), &patch).await;
         patched.expect("the definition is changed");

@@ -156,26 +156,23 @@ impl CustomResource {
         let describe = |version: &Version| version.definition(&self.kind, self.description.as_deref(), stored);
         let versions = self.versions.iter().map(describe).collect::<Result<Vec<_>, _>>()?;
         let scope = if self.is_namespaced { "Namespaced" } else { "Cluster" };
-        let mut definition = json!({
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": { "name": format!("{}.{}", self.plural, self.group) },
-            "spec": { "group": self.group, "names": self.names(), "scope": scope, "versions": versions },
-        });
-        self.say_who_converts(&mut definition);
-        Ok(definition)
-    }
-
-    fn say_who_converts(&self, definition: &mut Value) {
+        let mut metadata = json!({ "name": format!("{}.{}", self.plural, self.group) });
+        let mut spec = json!({ "group": self.group, "names": self.names(), "scope": scope, "versions": versions });
         let converted: Vec<_> = self.versions.iter().filter(|version| version.is_converted).collect();
         if converted.is_empty() {
             // All versions have the same fields, so that the API server converts nothing but `apiVersion`.
-            insert(&mut definition["spec"], "conversion", json!({ "strategy": "None" }));
+            insert(&mut spec, "conversion", json!({ "strategy": "None" }));
         } else {
             // Without `conversion`, so that another apply of the definition leaves it as a host has set it.
             let names: Vec<_> = converted.iter().map(|version| version.name.as_str()).collect();
-            insert(&mut definition["metadata"], "annotations", json!({ SERVED_BY_CONVERSION: names.join(",") }));
+            insert(&mut metadata, "annotations", json!({ SERVED_BY_CONVERSION: names.join(",") }));
         }
+        Ok(json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": metadata,
+            "spec": spec,
+        }))
     }
 
     fn names(&self) -> Value {

@@ -271,8 +271,17 @@ fn an_object_that_cannot_be_migrated_is_named_and_the_crd_stays_as_it_is() {
         assert_eq!(failed.status.code(), Some(1), "{said}");
         assert!(said.contains("/bad: ") && said.contains("Trapped"), "{said}");
         assert_eq!(crews.stored_versions().await, json!(["v1beta1", "v1"]));
-        // An edit in the former version needs the conversion, too; a deletion does not.
-        crews.scene.delete(&crews.v1beta1(), "bad").await;
+        // An edit of it needs the conversion, too, in whichever version; so the former version is stored for it again.
+        crews.store_v1beta1().await;
+        let patch = json!({ "spec": { "fault": "" } });
+        crews
+            .scene
+            .until("it can be edited", async || {
+                let edited = crews.scene.admin.merge(&crews.v1beta1(), &crews.scene.namespace, "bad", &patch).await;
+                edited.map(drop).map_err(|refused| refused.message)
+            })
+            .await;
+        crews.store_v1().await;
         let migrated = crews.migrate(&[]);
         assert!(migrated.status.success(), "{migrated:?}");
         assert_eq!(crews.stored_versions().await, json!(["v1"]));

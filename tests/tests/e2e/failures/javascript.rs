@@ -1,6 +1,7 @@
 //! Errors of a plugin in JavaScript: condition and Event report them with their line.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -96,15 +97,14 @@ fn builds_of_the_same_source_make_the_same_component_also_at_the_same_time() {
 }
 
 /// Copies the plugin to a folder where nothing has been built, as deep below the root of the repository as the fixture,
-/// because its packages have relative paths.
+/// because its packages have relative paths. The copy is a project of its own, with the tools of the repository.
 fn copy_of_fixture() -> PathBuf {
     let name = "built-thrice";
     let folder = repository("target/tests").join(name);
-    for old in [folder.clone(), repository("target/guests/js").join(format!("{name}.wasm.made-of"))] {
-        let removed = if old.is_dir() { fs::remove_dir_all(&old) } else { fs::remove_file(&old) };
-        assert!(removed.is_ok() || !old.exists(), "{} cannot be removed", old.display());
-    }
-    fs::create_dir_all(&folder).expect("the folder is made");
+    let removed = fs::remove_dir_all(&folder);
+    assert!(removed.is_ok() || !folder.exists(), "{} cannot be removed", folder.display());
+    fs::create_dir_all(folder.join("target")).expect("the folder is made");
+    symlink(repository("target/tools"), folder.join("target/tools")).expect("the tools are linked");
     for file in ["owner.js", "plugin.js", "package.json", "package-lock.json"] {
         fs::copy(repository("tests/fixtures/faulty-js").join(file), folder.join(file)).expect("the file is copied");
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
 use super::choices::Choices;
 use super::schema::Schema;
@@ -58,17 +58,17 @@ fn objects(version: &Version<'_>) -> impl Iterator<Item = Value> {
     let mut choices = Choices::new(SEED);
     (0..MADE).filter_map(move |_| {
         let mut object = generate::members(version.schema, &mut choices)?;
-        let mut metadata = json!({ "name": "made" });
+        let mut metadata = Map::from_iter([("name".to_owned(), "made".into())]);
         if version.is_namespaced {
-            metadata["namespace"] = "default".into();
+            metadata.insert("namespace".to_owned(), "default".into());
         }
         let annotations = generate::annotations(&mut choices);
         if !annotations.is_empty() {
-            metadata["annotations"] = annotations.into();
+            metadata.insert("annotations".to_owned(), annotations.into());
         }
         object.insert("apiVersion".to_owned(), version.kind.api_version().into());
         object.insert("kind".to_owned(), version.kind.kind.to_string().into());
-        object.insert("metadata".to_owned(), metadata);
+        object.insert("metadata".to_owned(), metadata.into());
         Some(object.into())
     })
 }
@@ -93,6 +93,8 @@ async fn smallest(
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn schema() -> Value {
