@@ -195,7 +195,7 @@ mod tests {
     fn a_call_is_given_neither_too_many_objects_nor_too_many_bytes() {
         assert_eq!(sizes(&[]), [0_usize; 0]);
         assert_eq!(sizes(&[1; 130]), [64, 64, 2]);
-        assert_eq!(sizes(&[MAX_BATCH_BYTES / 2 - 100, MAX_BATCH_BYTES / 2 - 100, 1]), [2, 1]);
+        assert_eq!(sizes(&[MAX_BATCH_BYTES / 2 - 100, MAX_BATCH_BYTES / 2 - 100, 1000]), [2, 1]);
         assert_eq!(sizes(&[1, 3 * MAX_BATCH_BYTES, 1, 1]), [1, 1, 2]);
     }
 

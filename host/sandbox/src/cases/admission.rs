@@ -56,8 +56,8 @@ impl Case {
 pub fn shown(object: &Value, descriptor: &Descriptor) -> Result<Document, String> {
     // One without a name is shown before the API server has made it.
     let mut named = object.clone();
-    if named.pointer("/metadata/name").is_none() && named["metadata"].is_object() {
-        named["metadata"]["name"] = json!("");
+    if let Some(metadata) = named.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.entry("name").or_insert_with(|| json!(""));
     }
     let kind = ObjectRef::of(&named)?.kind;
     if kind != descriptor.parent {
@@ -69,8 +69,10 @@ pub fn shown(object: &Value, descriptor: &Descriptor) -> Result<Document, String
 
 /// Returns an object with its `apiVersion` and `kind`.
 fn complete(given: &Value, mut object: Value) -> Value {
-    for key in ["apiVersion", "kind"] {
-        object[key] = given[key].clone();
+    let members = object.as_object_mut().zip(given.as_object());
+    if let Some((members, given)) = members {
+        let named = ["apiVersion", "kind"].into_iter().filter_map(|key| given.get_key_value(key));
+        members.extend(named.map(|(key, value)| (key.clone(), value.clone())));
     }
     object
 }
