@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use hotshoe_tests::guests::Folder;
+use hotshoe_tests::kube::documents;
 use http::{Method, Request, header};
 use http_body_util::BodyExt;
 use kube::client::Body;
@@ -68,8 +69,6 @@ enum Asked {
     Host,
 }
 
-const SUBJECTS: [Asked; 3] = [Asked::None, Asked::Native, Asked::Host];
-
 impl Asked {
     fn namespace(self) -> &'static str {
         match self {
@@ -115,12 +114,12 @@ impl Args {
         let mut rounds = Vec::new();
         // The first round warms up.
         for round in 0..=self.runs {
-            let mut answers = Vec::new();
-            for subject in SUBJECTS {
-                answers.push(bench.create(subject, self.rate, Duration::from_secs(self.seconds)).await?);
-            }
+            let lasts = Duration::from_secs(self.seconds);
+            let none = bench.create(Asked::None, self.rate, lasts).await?;
+            let native = bench.create(Asked::Native, self.rate, lasts).await?;
+            let host = bench.create(Asked::Host, self.rate, lasts).await?;
             if round > 0 {
-                rounds.push(answers);
+                rounds.push([none, native, host]);
             }
         }
         print(latency(&rounds));
@@ -135,16 +134,22 @@ fn print(figures: Vec<Option<Figure>>) {
     figures.into_iter().flatten().for_each(|figure| println!("{figure} ({})", figure.range()));
 }
 
-fn latency(rounds: &[Vec<Answers>]) -> Vec<Option<Figure>> {
-    let each = |value: &dyn Fn(&[Answers]) -> f64| rounds.iter().map(|round| value(round)).collect::<Vec<_>>();
-    let ratio = |share| each(&|round| round[2].percentile(share) / round[1].percentile(share));
+/// The answers without a webhook, of the webhook of controller-runtime, and of the host.
+type Round = [Answers; 3];
+type Of = fn(&Round) -> &Answers;
+
+fn latency(rounds: &[Round]) -> Vec<Option<Figure>> {
+    let each = |value: &dyn Fn(&Round) -> f64| rounds.iter().map(value).collect::<Vec<_>>();
+    let ratio = |share| each(&|[_, native, host]| host.percentile(share) / native.percentile(share));
     let mut figures = vec![
         Figure::of("admission-decision-p50", "ratio", &ratio(0.5)).map(|figure| figure.target(AtMost(1.2))),
         Figure::of("admission-decision-p99", "ratio", &ratio(0.99)).map(|figure| figure.target(AtMost(1.2))),
     ];
-    for (number, name) in ["none", "native", "host"].into_iter().enumerate() {
+    let of: [(&str, Of); 3] =
+        [("none", |[none, _, _]| none), ("native", |[_, native, _]| native), ("host", |[_, _, host]| host)];
+    for (name, of) in of {
         for (percentile, share) in [("p50", 0.5), ("p99", 0.99)] {
-            let times = each(&|round| round[number].percentile(share) * 1000.0);
+            let times = each(&|round| of(round).percentile(share) * 1000.0);
             figures.push(Figure::of(&format!("admission-{name}-{percentile}"), "ms", &times));
         }
     }
@@ -169,7 +174,7 @@ impl Bench {
         let setup = under_test.setup(0, "bench admission")?;
         let built = build_native()?;
         let plane = Plane::up(&setup.manifests).await?;
-        for subject in SUBJECTS {
+        for subject in [Asked::None, Asked::Native, Asked::Host] {
             let namespace = json!({ "metadata": { "name": subject.namespace() } });
             plane.admin.send(Method::POST, "/api/v1/namespaces", JSON, namespace.to_string().into_bytes()).await?;
         }
@@ -200,17 +205,20 @@ impl Bench {
         command.arg("webhooks").arg(self.folder.path()).args(["--offline", "--url", url, "--ca-file"]);
         let output = command.arg(self._certificate.path().join("tls.crt")).output()?;
         ensure!(output.status.success(), "hotshoe webhooks: {}", String::from_utf8_lossy(&output.stderr));
-        Ok(serde_saphyr::from_slice(&output.stdout)?)
+        let mut printed = documents(&String::from_utf8_lossy(&output.stdout)).into_iter();
+        let is_wanted =
+            |object: &Value| object.get("kind").is_some_and(|kind| kind == "ValidatingWebhookConfiguration");
+        printed.find(is_wanted).context("hotshoe webhooks prints no ValidatingWebhookConfiguration")
     }
 
     /// Registers a webhook for the namespace of a subject, so that both are asked in the same way.
     async fn register(&self, mut printed: Value, subject: Asked, url: Option<&str>) -> Result<()> {
         let name = subject.namespace();
-        printed["metadata"]["name"] = name.into();
-        let webhook = &mut printed["webhooks"][0];
-        webhook["namespaceSelector"] = json!({ "matchLabels": { "kubernetes.io/metadata.name": name } });
-        if let Some(url) = url {
-            webhook["clientConfig"]["url"] = url.into();
+        let selector = json!({ "matchLabels": { "kubernetes.io/metadata.name": name } });
+        let url = url.map(|url| ("/webhooks/0/clientConfig/url", url.into()));
+        let changes = [("/metadata/name", name.into()), ("/webhooks/0/namespaceSelector", selector)];
+        for (pointer, value) in changes.into_iter().chain(url) {
+            *printed.pointer_mut(pointer).with_context(|| format!("hotshoe webhooks prints no {pointer}"))? = value;
         }
         let path = format!(
             "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/{name}?fieldManager=bench&force=true"

@@ -64,7 +64,7 @@ const EXIT_CODES: &str = "Exit codes: 0 success, 1 failure (the reason is on sta
 
 #[derive(Subcommand, Debug)]
 enum Verb {
-    Run(run::Args),
+    Run(Box<run::Args>),
     New(Box<new::Args>),
     Build(build::Args),
     Test(test::Args),

@@ -46,12 +46,12 @@ const PLUGIN_LABEL: &str = "hotshoe.dev/plugin";
 #[derive(Debug, thiserror::Error)]
 enum Problem {
     #[error("{0}")]
-    Api(#[from] ApiError),
+    Api(Box<ApiError>),
     #[error(
         "{0}; apply what `hotshoe rbac --webhooks` prints (with --plugin-only for one more plugin of a host that \
          follows Plugin objects)"
     )]
-    Right(ApiError),
+    Right(Box<ApiError>),
     #[error("{0}")]
     Builtin(#[from] BuiltinFails),
     #[error("{0}")]
@@ -70,7 +70,15 @@ enum Problem {
 
 impl Problem {
     fn of(error: ApiError) -> Self {
-        if error.code == 403 { Self::Right(error) } else { Self::Api(error) }
+        let is_forbidden = error.code == 403;
+        let error = Box::new(error);
+        if is_forbidden { Self::Right(error) } else { Self::Api(error) }
+    }
+}
+
+impl From<ApiError> for Problem {
+    fn from(error: ApiError) -> Self {
+        Self::Api(Box::new(error))
     }
 }
 
@@ -327,7 +335,7 @@ impl Pass {
         if ensure_own(&live, plugin, resource).is_err() {
             return Ok(());
         }
-        let uid = live["metadata"]["uid"].as_str().unwrap_or_default();
+        let uid = live.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
         object.delete(uid, permit).await.map_err(Problem::of)?;
         tracing::info!("the {} {} is deleted", resource.kind.kind, key.name);
         Ok(())
@@ -344,20 +352,22 @@ impl Pass {
 
 /// Returns the object, owned by the `Plugin` object that describes the plugin, if one does.
 fn owned(mut object: Value, origin: &Origin) -> Value {
-    if let Origin::Object { name, uid } = origin {
+    let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
+    if let (Origin::Object { name, uid }, Some(metadata)) = (origin, metadata) {
         let owner = json!({ "apiVersion": format!("{GROUP}/{VERSION}"), "kind": KIND, "name": name, "uid": uid });
-        object["metadata"]["ownerReferences"] = json!([owner]);
+        metadata.insert("ownerReferences".to_owned(), json!([owner]));
     }
     object
 }
 
 /// Fails if a registration is not the plugin's.
 fn ensure_own(live: &Value, plugin: &str, resource: &Resource) -> Result<(), Problem> {
-    let labels = &live["metadata"]["labels"];
-    if labels[MANAGED_BY.0] == MANAGED_BY.1 && labels[PLUGIN_LABEL] == plugin {
+    let labels = live.pointer("/metadata/labels");
+    let label = |key: &str| labels.and_then(|labels| labels.get(key)?.as_str());
+    if label(MANAGED_BY.0) == Some(MANAGED_BY.1) && label(PLUGIN_LABEL) == Some(plugin) {
         return Ok(());
     }
-    let name = live["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let name = live.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
     Err(Problem::Foreign { kind: resource.kind.kind.clone(), name })
 }
 

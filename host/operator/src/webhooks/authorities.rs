@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn many_cas_are_reduced_to_a_few() {
         let many: Vec<Content> = (0..10).map(|_| first().content()).collect();
-        let all = |part: fn(&Content) -> &Vec<u8>| many.iter().map(part).flatten().copied().collect();
+        let all = |part: fn(&Content) -> &Vec<u8>| many.iter().flat_map(part).copied().collect();
         let content = Content { certificates: all(|of| &of.certificates), keys: all(|of| &of.keys) };
         assert_eq!(read(&content).next(NOW).unwrap().0.len(), MAX_AUTHORITIES);
     }

@@ -22,19 +22,19 @@ pub struct ForeignConversion(String);
 /// # Errors
 /// When the definition has conversion by another webhook.
 pub fn of(definition: &Value, conversion: &Value, path: &str) -> Result<Option<Value>, ForeignConversion> {
-    let (spec, metadata) = (&definition["spec"], &definition["metadata"]);
-    if is_foreign(&spec["conversion"], path) {
-        return Err(ForeignConversion(metadata["name"].as_str().unwrap_or_default().to_owned()));
+    let present = definition.pointer("/spec/conversion").unwrap_or(&Value::Null);
+    if is_foreign(present, path) {
+        return Err(ForeignConversion(text(definition, "/metadata/name").to_owned()));
     }
     let mut patch = Vec::new();
-    if !covers(&spec["conversion"], conversion) {
+    if !covers(present, conversion) {
         patch.push(json!({ "op": "add", "path": "/spec/conversion", "value": conversion }));
     }
-    let listed = metadata["annotations"][SERVED_BY_CONVERSION].as_str().unwrap_or_default();
-    let listed: Vec<&str> = listed.split(',').map(str::trim).collect();
-    let versions = spec["versions"].as_array().into_iter().flatten().enumerate();
+    let listed = definition.pointer("/metadata/annotations").and_then(|all| all.get(SERVED_BY_CONVERSION)?.as_str());
+    let listed: Vec<&str> = listed.unwrap_or_default().split(',').map(str::trim).collect();
+    let versions = definition.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten().enumerate();
     let unserved = versions.filter(|(_, version)| {
-        version["served"] == false && version["name"].as_str().is_some_and(|name| listed.contains(&name))
+        version.get("served") == Some(&Value::Bool(false)) && listed.contains(&text(version, "/name"))
     });
     patch.extend(
         unserved.map(
@@ -44,7 +44,7 @@ pub fn of(definition: &Value, conversion: &Value, path: &str) -> Result<Option<V
     if patch.is_empty() {
         return Ok(None);
     }
-    let version = &metadata["resourceVersion"];
+    let version = text(definition, "/metadata/resourceVersion");
     patch.insert(0, json!({ "op": "test", "path": "/metadata/resourceVersion", "value": version }));
     Ok(Some(patch.into()))
 }
@@ -52,9 +52,13 @@ pub fn of(definition: &Value, conversion: &Value, path: &str) -> Result<Option<V
 /// Returns whether a conversion asks another webhook than the one with this path. A host may have been elsewhere
 /// before.
 fn is_foreign(conversion: &Value, path: &str) -> bool {
-    let client = &conversion["webhook"]["clientConfig"];
-    let url = client["url"].as_str().or(client["service"]["path"].as_str()).unwrap_or_default();
-    conversion["strategy"] == "Webhook" && !url.ends_with(path)
+    let [url, service] = ["url", "service/path"].map(|at| text(conversion, &format!("/webhook/clientConfig/{at}")));
+    text(conversion, "/strategy") == "Webhook" && ![url, service].iter().any(|asked| asked.ends_with(path))
+}
+
+/// Returns the text at this JSON pointer; an empty one if there is none.
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Returns whether a live object has everything that is desired. The API server adds defaults to what was written, and
@@ -64,9 +68,9 @@ pub fn covers(live: &Value, desired: &Value) -> bool {
         (Value::Object(live), Value::Object(desired)) => {
             desired.iter().all(|(key, desired)| live.get(key).is_some_and(|live| covers(live, desired)))
         }
-        (Value::Array(live), Value::Array(desired)) if desired.iter().all(|desired| desired["name"].is_string()) => {
-            let named = |name: &Value| live.iter().find(|live| live["name"] == *name);
-            desired.iter().all(|desired| named(&desired["name"]).is_some_and(|live| covers(live, desired)))
+        (Value::Array(live), Value::Array(desired)) if desired.iter().all(|one| !text(one, "/name").is_empty()) => {
+            let same = |desired: &Value| live.iter().find(|live| text(live, "/name") == text(desired, "/name"));
+            desired.iter().all(|desired| same(desired).is_some_and(|live| covers(live, desired)))
         }
         (Value::Array(live), Value::Array(desired)) => {
             live.len() == desired.len() && live.iter().zip(desired).all(|(live, desired)| covers(live, desired))

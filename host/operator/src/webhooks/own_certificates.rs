@@ -61,7 +61,7 @@ pub struct Certified {
 #[derive(Debug, thiserror::Error)]
 enum Problem {
     #[error("{0}")]
-    Api(#[from] ApiError),
+    Api(Box<ApiError>),
     #[error("{0}")]
     NotMade(#[from] MakeError),
     #[error(
@@ -81,6 +81,12 @@ pub fn keep(cluster: Cluster, namespace: &str, names: Vec<String>) -> watch::Rec
     let secret = Secret { cluster, resource, key: Key::new(Some(namespace), CA_SECRET) };
     tokio::spawn(Keeper { secret, names, stored: Authorities::default(), publish }.run());
     certified
+}
+
+impl From<ApiError> for Problem {
+    fn from(error: ApiError) -> Self {
+        Self::Api(Box::new(error))
+    }
 }
 
 struct Keeper {
@@ -200,12 +206,16 @@ impl Secret {
             return Ok(Found { content: Content::default(), version: ABSENT.to_owned() });
         };
         let (label, value) = MANAGED_BY;
-        if object["type"] != SECRET_TYPE || object["metadata"]["labels"][label] != value {
+        let labels = object.pointer("/metadata/labels");
+        let text = |found: Option<&Value>| found.and_then(Value::as_str).unwrap_or_default().to_owned();
+        if text(object.get("type")) != SECRET_TYPE || text(labels.and_then(|labels| labels.get(label))) != value {
             return Err(Problem::Foreign(self.key.clone()));
         }
         // What is no Base64 is no object of an API server.
-        let entry = |name: &str| STANDARD.decode(object["data"][name].as_str().unwrap_or_default()).unwrap_or_default();
-        let version = object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+        let entry = |name: &str| {
+            STANDARD.decode(text(object.get("data").and_then(|entries| entries.get(name)))).unwrap_or_default()
+        };
+        let version = text(object.pointer("/metadata/resourceVersion"));
         Ok(Found { content: Content { certificates: entry(CERTIFICATES), keys: entry(KEYS) }, version })
     }
 
