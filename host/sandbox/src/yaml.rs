@@ -141,7 +141,7 @@ mod tests {
                 "expect.decided.statsu: there is no key `statsu` here (nearest: `status`)",
             ),
             ("call: finalise", "call: `finalise` is not known here (nearest: `finalize`)"),
-            ("call: qq", "call: `qq` is not known here (known: `reconcile`, `finalize`)"),
+            ("call: qq", "call: `qq` is not known here (known: `reconcile`, `finalize`, `validate`, `default`)"),
         ] {
             let error = Case::from_yaml(&format!("name: x\n{more}")).unwrap_err();
             assert!(error.contains(says), "{more}: {error}");
