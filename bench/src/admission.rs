@@ -362,7 +362,9 @@ fn start_native(program: &Path, certificates: &Path) -> Result<(Process, String)
     let free = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let mut command = Command::new(program);
     command.arg(certificates).arg(free.to_string());
-    let process = Process::start(command, repository("target/bench/log/admission-native.log"))?;
+    let folder = repository("target/bench/log");
+    std::fs::create_dir_all(&folder)?;
+    let process = Process::start(command, folder.join("admission-native.log"))?;
     Ok((process, format!("https://127.0.0.1:{free}/validate")))
 }
 
