@@ -63,27 +63,20 @@ pub(super) async fn receive_within<'a>(
     body: Body,
     max: usize,
 ) -> Result<(Vec<u8>, SemaphorePermit<'a>), StatusCode> {
-    let received = tokio::time::timeout(RECEIVE_TIMEOUT, read(budget, copies, headers, body, max)).await;
-    received.unwrap_or(Err(StatusCode::REQUEST_TIMEOUT))
-}
-
-async fn read<'a>(
-    budget: &'a Semaphore,
-    copies: u32,
-    headers: &HeaderMap,
-    body: Body,
-    max: usize,
-) -> Result<(Vec<u8>, SemaphorePermit<'a>), StatusCode> {
-    let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    let length = length.unwrap_or(max);
-    if length > max {
-        return Err(StatusCode::PAYLOAD_TOO_LARGE);
-    }
-    let kib = u32::try_from(length / 1024 + 1).map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?;
-    let permit = budget.acquire_many(kib.saturating_mul(copies)).await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
-    // A body without a length may be of any.
-    let bytes = to_bytes(body, length).await.map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?;
-    Ok((bytes.into(), permit))
+    let read = async {
+        let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        let length = length.unwrap_or(max);
+        if length > max {
+            return Err(StatusCode::PAYLOAD_TOO_LARGE);
+        }
+        let kib = u32::try_from(length / 1024 + 1).map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?;
+        let permit =
+            budget.acquire_many(kib.saturating_mul(copies)).await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
+        // A body without a length may be of any.
+        let bytes = to_bytes(body, length).await.map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?;
+        Ok((bytes.into(), permit))
+    };
+    tokio::time::timeout(RECEIVE_TIMEOUT, read).await.unwrap_or(Err(StatusCode::REQUEST_TIMEOUT))
 }
 
 /// Returns the answer to what is no review.
