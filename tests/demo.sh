@@ -18,6 +18,7 @@ sample=memcached-sample
 patience=60 # seconds that anything may take
 background=()
 host=
+webhooks= # the option for their rights, where the API server reaches this machine
 PATH="$PWD/target/release:$PWD/target/control-plane/bin:$PATH"
 
 bold= dim= plain=
@@ -105,8 +106,8 @@ decides() { hotshoe status | awk '$1 == "memcached" { print $4 }'; }
 
 # Gives a plugin its account and the rights of its grant.
 grant() {
-    show hotshoe rbac --plugin-only "$1"
-    hotshoe rbac --plugin-only "$1" | kubectl apply -f - >/dev/null
+    show hotshoe rbac --plugin-only $webhooks "$1"
+    hotshoe rbac --plugin-only $webhooks "$1" | kubectl apply -f - >/dev/null
 }
 
 # One field of one object.
@@ -148,7 +149,7 @@ if [ -z "${KUBECONFIG:-}" ]; then
         'loopback. Pods are simulated: they become Ready, but no container runs. By hand: ./justw up'
     export HOTSHOE_CONTROL_PLANE_DIR=$PWD/$demo/control-plane
     [ -n "${KEEP:-}" ] || owner="--owner-pid $$"
-    local_cluster=yes
+    local_cluster=yes webhooks=--webhooks
     run control-plane up ${owner:-}
     export HOTSHOE_CLUSTER=local
 fi
@@ -168,8 +169,8 @@ say 'The host is no administrator: it watches, and what it writes it writes as t
     'plugin. So it cannot create a Deployment itself. By hand: ./justw install'
 run kubectl apply -f crds
 kubectl wait --for=condition=Established --timeout=${patience}s --recursive=false -f crds >/dev/null
-show hotshoe rbac --host-only
-hotshoe rbac --host-only >"$demo/rbac.yaml"
+show hotshoe rbac --host-only $webhooks
+hotshoe rbac --host-only $webhooks >"$demo/rbac.yaml"
 run deploy/local-account.sh "$KUBECONFIG" "$demo/hotshoe.kubeconfig" "$demo/rbac.yaml"
 run kubectl auth whoami --kubeconfig "$demo/hotshoe.kubeconfig" -o jsonpath='{.status.userInfo.username}{"\n"}'
 show kubectl auth can-i create deployments --kubeconfig "$demo/hotshoe.kubeconfig"
@@ -190,7 +191,12 @@ cp target/plugins/memcached.wasm "$plugin/memcached.wasm"
 export MEMCACHED_IMAGE="${MEMCACHED_IMAGE-memcached:1.6-alpine}"
 # A cache of its own: the host remembers there what it rolled back, and would not activate it again.
 export HOTSHOE_SOCKET=$PWD/$demo/run/host.sock
-command=(hotshoe run --namespace $namespace --kubeconfig "$demo/hotshoe.kubeconfig" --cache "$demo/cache" --listen 127.0.0.1:0 --files-dir "$demo")
+command=(hotshoe run --kubeconfig "$demo/hotshoe.kubeconfig" --cache "$demo/cache" --listen 127.0.0.1:0 --files-dir "$demo")
+if [ -n "$webhooks" ]; then
+    command+=(--webhooks 127.0.0.1:0 --webhooks-url https://127.0.0.1)
+else
+    command+=(--namespace $namespace)
+fi
 show "${command[@]}"
 "${command[@]}" >"$log" 2>&1 &
 host=$!
@@ -284,11 +290,11 @@ mv "$demo/children.rs" "$plugin/src/children.rs"
 step 'A plugin that misbehaves'
 say 'The next one has a log line for which it knows three words. It does well on all that is there, so it' \
     'is activated. Then a user asks for a fourth server. By hand: ./justw reload, and hotshoe status to watch'
+cp "$plugin/src/reconcile.rs" "$demo/reconcile.rs"
 edit src/reconcile.rs '/let observed = /a\
     let count = ["one", "two", "three"][request.parent.spec.size as usize - 1];\
     hotshoe_sdk::info!("{} has {count}", request.name());'
 run hotshoe build "$plugin" --out "$plugin/memcached.wasm"
-rm -rf "$demo/plugins/target"
 run hotshoe reload memcached
 third=$(decides)
 [ "$third" != "$second" ] || fail 'the same component decides'
@@ -327,6 +333,68 @@ run kubectl delete memcached $sample --timeout=${patience}s
 await 'its children are gone' '' kubectl get deployment,service,pod --output name
 await 'its Event is there' '*is being deleted from the namespace*' kubectl get events --field-selector involvedObject.kind=Memcached -o 'jsonpath={.items[*].message}'
 run kubectl get events --field-selector involvedObject.kind=Memcached
+
+if [ -n "$webhooks" ]; then
+    step 'Several versions of a kind'
+    say 'What v1beta1 calls replicas is size in v1, which is stored. A function of the plugin converts, and the host' \
+        'has registered it in the CRD.'
+    await 'v1beta1 is served' '*' kubectl get memcacheds.v1beta1.cache.example.com
+    run kubectl apply -f crds/samples/cache_v1beta1_memcached.yaml
+    run kubectl get memcacheds.v1.cache.example.com memcached-with-metrics -o jsonpath='{.apiVersion} {.spec}{"\n"}'
+    said '"size":2'
+    run kubectl get memcacheds.v1beta1.cache.example.com memcached-with-metrics -o jsonpath='{.apiVersion} {.spec}{"\n"}'
+    said '"name":"metrics"'
+    said '"replicas":2'
+
+    step 'Nonsense is refused, defaults are filled in'
+    say 'The API server asks the plugin before it stores an object, as soon as spec.admission says so. The rules are' \
+        'those of the tutorial: an odd size, and 1 if none is there.'
+    rules='{"spec":{"admission":"Enforce","config":{"values":{"validation":["oddSize"],"defaulting":true}}}}'
+    run kubectl patch plugin memcached --type merge --patch "$rules"
+    printf 'apiVersion: cache.example.com/v1\nkind: Memcached\nmetadata: {name: even}\nspec: {size: 2}\n' >"$demo/even.yaml"
+    printf 'apiVersion: cache.example.com/v1\nkind: Memcached\nmetadata: {name: odd}\nspec: {}\n' >"$demo/odd.yaml"
+    refused() { kubectl create --dry-run=server -f "$demo/even.yaml" >"$demo/refused" 2>&1 || cat "$demo/refused"; }
+    await 'an even size is refused' '*odd number*' refused
+    run_to 1 kubectl apply -f "$demo/even.yaml"
+    said 'spec.size: Cluster size must be an odd number'
+    say 'A dry run says what the plugin would write: names and fields, never values.'
+    run kubectl apply --dry-run=server -f "$demo/odd.yaml"
+    said "would create Deployment $namespace/odd"
+    run kubectl apply -f "$demo/odd.yaml"
+    run kubectl get memcached odd -o jsonpath='{.spec.size}{"\n"}'
+    said 1
+
+    step 'Another rule, while objects are created'
+    say 'The rule is part of the component, and is replaced with it. Another terminal goes on creating objects: each is' \
+        'decided by the old rule or by the new one, and none fails.'
+    mv "$demo/reconcile.rs" "$plugin/src/reconcile.rs"
+    edit src/admission.rs 's/Cluster size must be an odd number/Even sizes split the brain/'
+    sed -i.old 's/Cluster size must be an odd number/Even sizes split the brain/' "$plugin"/cases/*.yaml
+    rm "$plugin"/cases/*.old
+    create() {
+        local number=0
+        while [ ! -e "$demo/swapped" ]; do
+            number=$((number + 1))
+            printf 'apiVersion: cache.example.com/v1\nkind: Memcached\nmetadata: {name: n%d}\nspec: {size: 1}\n' $number |
+                kubectl create -f - >>"$demo/created" 2>&1 || touch "$demo/failed"
+        done
+    }
+    run hotshoe build "$plugin" --out "$demo/new.wasm"
+    create &
+    creating=$!
+    background+=($creating)
+    run mv "$demo/new.wasm" "$plugin/memcached.wasm"
+    run hotshoe reload memcached
+    run_to 1 kubectl apply -f "$demo/even.yaml"
+    said 'spec.size: Even sizes split the brain'
+    touch "$demo/swapped"
+    wait $creating
+    say "    $(wc -l <"$demo/created") were created meanwhile"
+    [ ! -e "$demo/failed" ] || fail "a creation failed: $(tail -n 1 "$demo/created")"
+    run kubectl delete memcached --all --timeout=${patience}s
+    await 'their children are gone' '' kubectl get deployment,service,pod --output name
+fi
+rm -rf "$demo/plugins/target"
 
 step 'Three operators in one host: Rust, Python and JavaScript'
 say 'Beside Memcached, the nginx operator in Python, and one in JavaScript that is not there yet: `hotshoe new`' \

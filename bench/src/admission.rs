@@ -4,11 +4,12 @@
 //! Creations are dry runs: nothing is stored, so neither etcd nor the reconciles of what was created before are measured
 //! too. For the host that is the longer way, because in a dry run it also compares what would be written.
 
-use std::path::{Path, PathBuf};
+use std::cell::Cell;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use hotshoe_tests::guests::Folder;
@@ -23,15 +24,13 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::client::{APPLY, JSON};
 use crate::figure::Target::{AtMost, Exactly};
 use crate::figure::{Figure, quantile};
+use crate::native_webhook::{self, until};
 use crate::plane::Plane;
 use crate::process::Process;
+use crate::report;
 use crate::resource::API_VERSION;
 use crate::subject::{UnderTest, command_of_host, decides, place, start};
-use crate::{report, repository};
 
-/// The longest time until a webhook is in force, and until a component is active.
-const TIMEOUT: Duration = Duration::from_secs(60);
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// A slower answer is a delay.
 const DELAYED: Duration = Duration::from_millis(100);
 /// The time between two swaps.
@@ -111,6 +110,7 @@ impl Args {
         );
         println!("{}", report::on(self.rate as usize, self.runs));
         let bench = Bench::up(&self.under_test).await?;
+        let at_first = bench.added_memory().await?;
         let mut rounds = Vec::new();
         // The first round warms up.
         for round in 0..=self.runs {
@@ -123,6 +123,7 @@ impl Args {
             }
         }
         print(latency(&rounds));
+        print(memory(at_first, bench.added_memory().await?));
         if self.swaps > 0 {
             print(bench.swap(self.swaps, self.rate).await?);
         }
@@ -159,6 +160,13 @@ fn latency(rounds: &[Round]) -> Vec<Option<Figure>> {
     figures
 }
 
+/// The memory beside a host without webhooks, in megabytes: before anything was asked, and at rest after the creations.
+fn memory(at_first: f64, at_rest: f64) -> Vec<Option<Figure>> {
+    let of = |name: &str, value| Figure::of(name, "MB", &[value]);
+    let first = of("admission-memory", at_first).map(|figure| figure.target(AtMost(3.0)));
+    vec![first, of("admission-memory-after-load", at_rest)]
+}
+
 /// A control plane, both webhooks, and what they need.
 struct Bench {
     plane: Plane,
@@ -166,30 +174,33 @@ struct Bench {
     folder: Folder,
     native: Process,
     /// Certificate and key of both.
-    _certificate: TempDir,
+    certificate: TempDir,
+    /// The memory of the same host without webhooks, in megabytes.
+    without: f64,
 }
 
 impl Bench {
     async fn up(under_test: &UnderTest) -> Result<Self> {
         let setup = under_test.setup(0, "bench admission")?;
-        let built = build_native()?;
+        let built = native_webhook::build()?;
         let plane = Plane::up(&setup.manifests).await?;
         for subject in [Asked::None, Asked::Native, Asked::Host] {
             let namespace = json!({ "metadata": { "name": subject.namespace() } });
             plane.admin.send(Method::POST, "/api/v1/namespaces", JSON, namespace.to_string().into_bytes()).await?;
         }
-        let certificate = TempDir::new()?;
-        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
-        std::fs::write(certificate.path().join("tls.key"), made.signing_key.serialize_pem())?;
-        std::fs::write(certificate.path().join("tls.crt"), made.cert.pem())?;
-        let (native, native_url) = start_native(&built, certificate.path())?;
+        let certificate = native_webhook::certificate()?;
+        let (native, native_url) = native_webhook::start(&built, certificate.path())?;
+        let native_url = format!("{native_url}/validate");
         let folder = Folder::of_memcached();
         folder.edit("  grants:\n", "  admission: Enforce\n  grants:\n");
+        let plain = start(&plane, command_of_host(&setup.programs, &[folder.path()]), "admission-plain").await?;
+        let without = at_rest(&plain).await?;
+        plain.stop()?;
         let mut command = command_of_host(&setup.programs, &[folder.path()]);
         command.args(["--webhooks", "127.0.0.1:0", "--webhooks-cert-dir"]).arg(certificate.path());
         let host = start(&plane, command, "admission-host").await?;
         let url = until("the host serves webhooks", async || Ok(place(&host, "serving webhooks at ").ok())).await?;
-        let bench = Self { plane, host, folder, native, _certificate: certificate };
+        let bench = Self { plane, host, folder, native, certificate, without };
         let printed = bench.printed(&setup.programs.host, &url)?;
         bench.register(printed.clone(), Asked::Host, None).await?;
         bench.register(printed, Asked::Native, Some(&native_url)).await?;
@@ -199,11 +210,16 @@ impl Bench {
         Ok(bench)
     }
 
+    /// Returns the memory that the host needs for its webhooks, in megabytes.
+    async fn added_memory(&self) -> Result<f64> {
+        Ok(at_rest(&self.host).await? - self.without)
+    }
+
     /// Returns the registration that `hotshoe webhooks` prints.
     fn printed(&self, program: &Path, url: &str) -> Result<Value> {
         let mut command = Command::new(program);
         command.arg("webhooks").arg(self.folder.path()).args(["--offline", "--url", url, "--ca-file"]);
-        let output = command.arg(self._certificate.path().join("tls.crt")).output()?;
+        let output = command.arg(self.certificate.path().join("tls.crt")).output()?;
         ensure!(output.status.success(), "hotshoe webhooks: {}", String::from_utf8_lossy(&output.stderr));
         let mut printed = documents(&String::from_utf8_lossy(&output.stdout)).into_iter();
         let is_wanted =
@@ -283,6 +299,7 @@ impl Bench {
     async fn swap(&self, swaps: u8, rate: u32) -> Result<Vec<Option<Figure>>> {
         let lasts = SWAP_INTERVAL * u32::from(swaps);
         let quiet = self.create(Asked::Host, rate, lasts).await?;
+        let is_done = Cell::new(false);
         let swapping = async {
             for number in 0..swaps {
                 let began = Instant::now();
@@ -293,18 +310,17 @@ impl Bench {
                     .await?;
                 tokio::time::sleep(SWAP_INTERVAL.saturating_sub(began.elapsed())).await;
             }
+            is_done.set(true);
             anyhow::Ok(())
         };
         let creating = async {
             let mut all = Vec::new();
-            for _ in 0..swaps {
+            while !is_done.get() {
                 all.push(self.create(Asked::Host, rate, SWAP_INTERVAL).await?);
             }
             anyhow::Ok(all)
         };
-        let (swapped, all) = tokio::join!(swapping, creating);
-        swapped?;
-        let all = all?;
+        let ((), all) = tokio::try_join!(swapping, creating)?;
         let sum = |of: &dyn Fn(&Answers) -> usize| all.iter().map(of).sum::<usize>() as f64;
         let one = |name: &str, value: f64| Figure::of(name, "creations", &[value]);
         Ok(vec![
@@ -346,37 +362,9 @@ fn object(subject: Asked, name: &str) -> Value {
     })
 }
 
-/// Builds the webhook of controller-runtime, and returns its program.
-fn build_native() -> Result<PathBuf> {
-    let program = repository("target/bench/webhook");
-    println!("building the webhook of controller-runtime (two minutes, the first time)");
-    let mut go = Command::new("go");
-    go.args(["build", "-o"]).arg(&program).arg(".").current_dir(repository("bench/webhook"));
-    let built = go.status().context("Go is needed to build bench/webhook: https://go.dev/dl")?;
-    ensure!(built.success(), "bench/webhook is not built; the output above says why");
-    Ok(program)
-}
-
-/// Starts the webhook of controller-runtime on a free port, and returns its URL.
-fn start_native(program: &Path, certificates: &Path) -> Result<(Process, String)> {
-    let free = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-    let mut command = Command::new(program);
-    command.arg(certificates).arg(free.to_string());
-    let folder = repository("target/bench/log");
-    std::fs::create_dir_all(&folder)?;
-    let process = Process::start(command, folder.join("admission-native.log"))?;
-    Ok((process, format!("https://127.0.0.1:{free}/validate")))
-}
-
-async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
-    let began = Instant::now();
-    loop {
-        if let Some(found) = ask().await? {
-            return Ok(found);
-        }
-        if began.elapsed() > TIMEOUT {
-            bail!("void: not within {TIMEOUT:?}: {what}");
-        }
-        tokio::time::sleep(POLL_INTERVAL).await;
-    }
+/// Returns the resident memory of a host that has loaded its plugin and is at rest, in megabytes.
+async fn at_rest(host: &Process) -> Result<f64> {
+    until("the component is active", async || Ok(host.output().contains("the component is active").then_some(())))
+        .await?;
+    Ok(host.at_rest().await?.rss)
 }

@@ -19,6 +19,8 @@
 //! | `shards.rs` | a separate run: two hosts with a shard each beside one that has all |
 //! | `kopf.rs` | a separate run: the nginx plugin in Python beside kopf |
 //! | `admission.rs` | a separate run: creations that a webhook is asked about, beside one of controller-runtime (`webhook/`) |
+//! | `conversion.rs` | a separate run: a list that is converted, by the host and by one of controller-runtime |
+//! | `native_webhook.rs` | the webhooks of controller-runtime, and the certificate that both have |
 //! | `decisions.rs` | a separate run: one decision of the plugins in each language |
 //! | `rig.rs` | the host with converged CRs, to which components are offered |
 //! | `trickle.rs` | CRs changed steadily, and how long each change takes |
@@ -39,6 +41,7 @@ pub mod audit;
 pub mod behaviour;
 pub mod cells;
 pub mod client;
+pub mod conversion;
 pub mod decisions;
 pub mod failover;
 pub mod figure;
@@ -47,6 +50,7 @@ pub mod hostile;
 pub mod kopf;
 pub mod load;
 pub mod native;
+pub mod native_webhook;
 pub mod plane;
 pub mod process;
 pub mod quick;

@@ -20,6 +20,7 @@ enum Args {
     Failover(hotshoe_bench::failover::Args),
     Shards(hotshoe_bench::shards::Args),
     Admission(hotshoe_bench::admission::Args),
+    Conversion(hotshoe_bench::conversion::Args),
 }
 
 /// Runs a benchmark. A figure that misses its target is no failure; a run without a result is one.
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
             Args::Failover(failover) => failover.run().await,
             Args::Shards(shards) => shards.run().await,
             Args::Admission(admission) => admission.run().await,
+            Args::Conversion(conversion) => conversion.run().await,
         }
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

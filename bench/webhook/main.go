@@ -1,5 +1,6 @@
-// A validating webhook of Memcached as the Operator SDK's tutorial writes it, on controller-runtime: what the host's
-// webhook is measured against. Usage: webhook CERTIFICATES PORT
+// The webhooks of Memcached as the tutorials of Kubebuilder and the Operator SDK write them, on controller-runtime: what
+// the host's are measured against. /validate checks the size, /convert converts between v1 and v1beta1.
+// Usage: webhook CERTIFICATES PORT
 package main
 
 import (
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 )
 
 // Memcached is the kind, as its types are generated in Go.
@@ -77,7 +79,10 @@ func run(certificates, port string) error {
 	}
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypes(schema.GroupVersion{Group: "cache.example.com", Version: "v1"}, &Memcached{})
+	beta := schema.GroupVersionKind{Group: "cache.example.com", Version: "v1beta1", Kind: "Memcached"}
+	scheme.AddKnownTypeWithName(beta, &MemcachedV1beta1{})
 	server := webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: number, CertDir: certificates})
 	server.Register("/validate", admission.WithValidator[*Memcached](scheme, validator{}))
+	server.Register("/convert", conversion.NewWebhookHandler(scheme, conversion.NewRegistry()))
 	return server.Start(ctrl.SetupSignalHandler())
 }
