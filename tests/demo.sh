@@ -84,6 +84,20 @@ follow() {
     background+=($!)
 }
 
+# Prints the objects and Events of the demo, as they arrive.
+follow_all() {
+    follow memcached "metadata.name spec.size $available.status $available.message"
+    follow deployment 'metadata.name spec.replicas status.readyReplicas'
+    follow pod 'metadata.name status.phase'
+    follow event 'involvedObject.kind reason message' --field-selector involvedObject.kind!=Pod,involvedObject.kind!=ReplicaSet
+}
+
+# Ends that, where there would be too much of it.
+unfollow() {
+    kill "${background[@]}" 2>/dev/null || true
+    background=()
+}
+
 fail() {
     printf '\nerror: %s\n  where: step %d of the demo\n  next:  read the log of the host: %s\n' "$1" $step "$log" >&2
     [ ! -e "$log" ] || tail -n 15 "$log" | sed 's/^/    /' >&2
@@ -216,10 +230,7 @@ run hotshoe status
 step 'A Memcached'
 say 'One object, and the host makes a Deployment and a Service of it, and reports in its status what it' \
     'observes. What follows are the objects, as they arrive.'
-follow memcached "metadata.name spec.size $available.status $available.message"
-follow deployment 'metadata.name spec.replicas status.readyReplicas'
-follow pod 'metadata.name status.phase'
-follow event 'involvedObject.kind reason message' --field-selector involvedObject.kind!=Pod,involvedObject.kind!=ReplicaSet
+follow_all
 run kubectl apply -f crds/samples/cache_v1alpha1_memcached.yaml
 await 'the Memcached is available' '*with 1 replicas created successfully' says
 run kubectl get memcached,deployment,service,pod
@@ -380,6 +391,7 @@ if [ -n "$webhooks" ]; then
         done
     }
     run hotshoe build "$plugin" --out "$demo/new.wasm"
+    unfollow
     create &
     creating=$!
     background+=($creating)
@@ -391,8 +403,10 @@ if [ -n "$webhooks" ]; then
     wait $creating
     say "    $(wc -l <"$demo/created") were created meanwhile"
     [ ! -e "$demo/failed" ] || fail "a creation failed: $(tail -n 1 "$demo/created")"
-    run kubectl delete memcached --all --timeout=${patience}s
+    show kubectl delete memcached --all
+    kubectl delete memcached --all --timeout=${patience}s >/dev/null
     await 'their children are gone' '' kubectl get deployment,service,pod --output name
+    follow_all
 fi
 rm -rf "$demo/plugins/target"
 

@@ -54,7 +54,11 @@ impl Client {
         Ok(serde_json::from_slice(&self.exchange(Method::GET, path, JSON, Vec::new()).await?)?)
     }
 
-    async fn exchange(&self, method: Method, path: &str, content_type: &str, body: Vec<u8>) -> Result<Vec<u8>> {
+    /// Sends one request and returns the body of the response.
+    ///
+    /// # Errors
+    /// When the response is an error, with the server's message.
+    pub async fn exchange(&self, method: Method, path: &str, content_type: &str, body: Vec<u8>) -> Result<Vec<u8>> {
         let what = format!("{method} {path}");
         let request = Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, content_type);
         let response = self.kube.send(request.body(Body::from(body))?).await.with_context(|| what.clone())?;

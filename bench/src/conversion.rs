@@ -1,5 +1,7 @@
-//! What it costs to read a thousand objects in another version than the stored one, which the API server has converted in
-//! one request: by the host, by controller-runtime, and, for comparison, without a conversion.
+//! What a conversion costs: a read of an object in another version than the stored one, which the API server has
+//! converted, and a review of a thousand objects at once, each by the host and by controller-runtime.
+//!
+//! Objects are read by name, because the API server serves lists from its memory, where they are converted already.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -14,9 +16,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::cells::Setup;
-use crate::client::{JSON, MERGE};
-use crate::figure::Figure;
+use crate::client::{Client, JSON, MERGE};
 use crate::figure::Target::AtMost;
+use crate::figure::{Figure, quantile};
 use crate::native_webhook::{self, until};
 use crate::plane::Plane;
 use crate::process::Process;
@@ -31,17 +33,17 @@ const OTHER_NAMESPACE: &str = "default";
 /// How many objects are created at once.
 const CREATIONS: usize = 50;
 
-/// Measure a list in another version than the stored one, beside a conversion of controller-runtime
+/// Measure conversions, beside those of controller-runtime
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example: just bench conversion --runs 3\n\n\
     The report is on standard output. It needs Go, which builds the other webhook.")]
 pub struct Args {
-    /// How many objects the list has
+    /// How many objects are read, and converted in one review
     #[arg(short, default_value_t = 1000)]
     n: usize,
-    /// How often it is read in a round, of each webhook
+    /// How many reviews are sent to each webhook in a round
     #[arg(long, default_value_t = 20)]
-    reads: usize,
+    reviews: usize,
     /// How many rounds, each with both webhooks
     #[arg(long, default_value_t = 6)]
     runs: usize,
@@ -56,13 +58,21 @@ enum Converter {
     Host,
 }
 
-/// The medians of one round, in seconds.
+/// What was measured of one webhook in one round, in seconds.
+#[derive(Clone, Copy)]
+struct Times {
+    /// The median of reads by name, and their 99th percentile.
+    read: (f64, f64),
+    /// The median of reviews.
+    review: f64,
+}
+
+/// One round.
 struct Round {
-    stored: f64,
-    native: f64,
-    host: f64,
-    /// The mean time of a conversion in the host.
-    in_host: f64,
+    /// Reads in the stored version.
+    stored: (f64, f64),
+    native: Times,
+    host: Times,
 }
 
 impl Args {
@@ -71,15 +81,17 @@ impl Args {
     /// # Errors
     /// When a run is void. A figure that misses its target is no error.
     pub async fn run(self) -> Result<()> {
-        ensure!(self.runs > 0 && self.reads > 0 && self.n > 0, "nothing is measured with 0 runs, reads or objects");
+        ensure!(self.runs > 0 && self.reviews > 0 && self.n > 0, "nothing is measured with 0 runs, reviews or objects");
         println!("{}", report::on(self.n, self.runs));
         let bench = Bench::up(self.under_test.setup(self.n, "bench conversion")?, self.n).await?;
         let mut rounds = Vec::new();
         // The first round warms up.
         for round in 0..=self.runs {
-            let measured = bench.round(self.reads).await?;
+            let stored = bench.read("v1").await?;
+            let native = bench.measure(Converter::Native, self.reviews).await?;
+            let host = bench.measure(Converter::Host, self.reviews).await?;
             if round > 0 {
-                rounds.push(measured);
+                rounds.push(Round { stored, native, host });
             }
         }
         figures(&rounds).into_iter().flatten().for_each(|figure| println!("{figure} ({})", figure.range()));
@@ -87,16 +99,23 @@ impl Args {
     }
 }
 
-fn figures(rounds: &[Round]) -> [Option<Figure>; 5] {
+fn figures(rounds: &[Round]) -> [Option<Figure>; 9] {
     let each = |value: fn(&Round) -> f64| rounds.iter().map(value).collect::<Vec<_>>();
-    let ms = |name: &str, value| Figure::of(name, "ms", &each(value));
+    let ratio = |name: &str, value| Figure::of(name, "ratio", &each(value)).map(|figure| figure.target(AtMost(1.1)));
+    let ms = |name: &str, value| {
+        let times: Vec<f64> = each(value).iter().map(|time| time * 1000.0).collect();
+        Figure::of(name, "ms", &times)
+    };
     [
-        Figure::of("conversion-list", "ratio", &each(|round| round.host / round.native))
-            .map(|figure| figure.target(AtMost(1.1))),
-        ms("conversion-in-host", |round| round.in_host * 1000.0).map(|figure| figure.target(AtMost(50.0))),
-        ms("conversion-list-stored", |round| round.stored * 1000.0),
-        ms("conversion-list-native", |round| round.native * 1000.0),
-        ms("conversion-list-host", |round| round.host * 1000.0),
+        ratio("conversion-read-p50", |round| round.host.read.0 / round.native.read.0),
+        ratio("conversion-read-p99", |round| round.host.read.1 / round.native.read.1),
+        ms("conversion-review", |round| round.host.review).map(|figure| figure.target(AtMost(50.0))),
+        ms("conversion-review-native", |round| round.native.review),
+        ms("conversion-read-stored-p50", |round| round.stored.0),
+        ms("conversion-read-native-p50", |round| round.native.read.0),
+        ms("conversion-read-host-p50", |round| round.host.read.0),
+        ms("conversion-read-native-p99", |round| round.native.read.1),
+        ms("conversion-read-host-p99", |round| round.host.read.1),
     ]
 }
 
@@ -109,6 +128,8 @@ struct Bench {
     native: Process,
     native_url: String,
     certificate: TempDir,
+    /// The plugin of the host.
+    _folder: Folder,
 }
 
 impl Bench {
@@ -126,48 +147,75 @@ impl Bench {
         let url = until("the host serves webhooks", async || Ok(place(&host, "serving webhooks at ").ok())).await?;
         let host_url = format!("{url}/convert/memcached");
         let native_url = format!("{native_url}/convert");
-        Ok(Self { plane, objects, host, host_url, native, native_url, certificate })
+        Ok(Self { plane, objects, host, host_url, native, native_url, certificate, _folder: folder })
     }
 
-    async fn round(&self, reads: usize) -> Result<Round> {
-        let stored = self.median("v1", reads).await?;
-        self.convert_by(Converter::Native).await?;
-        let native = self.median("v1beta1", reads).await?;
-        self.convert_by(Converter::Host).await?;
-        let before = self.conversions().await?;
-        let host = self.median("v1beta1", reads).await?;
-        let after = self.conversions().await?;
-        let in_host = (after.0 - before.0) / (after.1 - before.1);
-        Ok(Round { stored, native, host, in_host })
+    /// Measures a webhook.
+    async fn measure(&self, converter: Converter, reviews: usize) -> Result<Times> {
+        self.convert_by(converter).await?;
+        Ok(Times { read: self.read("v1beta1").await?, review: self.review(converter, reviews).await? })
     }
 
-    /// Reads all objects so many times in a version, and returns the median of the times, in seconds.
-    async fn median(&self, version: &str, reads: usize) -> Result<f64> {
+    /// Reads each object by its name in a version, one after the other, and returns the median and the 99th percentile of
+    /// the times, in seconds.
+    async fn read(&self, version: &str) -> Result<(f64, f64)> {
+        let size = if version == "v1" { "/spec/size" } else { "/spec/replicas" };
         let mut times = Vec::new();
-        for _ in 0..reads {
+        for number in 0..self.objects {
             let began = Instant::now();
-            let list = self.list(version).await?;
+            let object = self.plane.user.get(&path(version, number)).await?;
             times.push(began.elapsed());
-            let items = list.get("items").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-            ensure!(items.len() == self.objects, "void: {} of {} objects are listed", items.len(), self.objects);
-            let size = if version == "v1" { "/spec/size" } else { "/spec/replicas" };
-            let is_of_version = |object: &Value| object.pointer(size) == Some(&json!(2));
-            ensure!(items.iter().all(is_of_version), "void: an object is not as {version} says it");
+            ensure!(object.pointer(size) == Some(&json!(2)), "void: the object is not as {version} says it: {object}");
         }
         times.sort_unstable();
-        Ok(crate::figure::quantile::<Duration>(&times, 0.5).as_secs_f64())
+        let percentile = |share| quantile::<Duration>(&times, share).as_secs_f64();
+        Ok((percentile(0.5), percentile(0.99)))
     }
 
-    async fn list(&self, version: &str) -> Result<Value> {
-        self.plane.user.get(&format!("/apis/cache.example.com/{version}/namespaces/{NAMESPACE}/memcacheds")).await
+    /// Sends reviews of all objects to a webhook, and returns the median of the times, in seconds.
+    async fn review(&self, converter: Converter, reviews: usize) -> Result<f64> {
+        let url = self.url(converter).parse::<http::Uri>()?;
+        let path = url.path().to_owned();
+        let authority = url.authority().context("a webhook has no address")?;
+        let mut config = kube::Config::new(format!("https://{authority}").parse()?);
+        config.accept_invalid_certs = true;
+        let client = Client { kube: kube::Client::try_from(config)? };
+        let stored = self.plane.user.get(&format!("/apis/{API_VERSION}/namespaces/{NAMESPACE}/memcacheds")).await?;
+        let review = json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "ConversionReview",
+            "request": {
+                "uid": "bench",
+                "desiredAPIVersion": "cache.example.com/v1beta1",
+                "objects": stored.get("items"),
+            },
+        });
+        let review = review.to_string().into_bytes();
+        let mut times = Vec::new();
+        for _ in 0..reviews {
+            let began = Instant::now();
+            let answer = client.exchange(Method::POST, &path, JSON, review.clone()).await?;
+            times.push(began.elapsed());
+            let answer: Value = serde_json::from_slice(&answer)?;
+            let converted = answer.pointer("/response/convertedObjects").and_then(Value::as_array);
+            let all = converted.map(Vec::as_slice).unwrap_or_default();
+            let is_converted = |object: &Value| object.pointer("/spec/replicas") == Some(&json!(2));
+            ensure!(all.len() == self.objects && all.iter().all(is_converted), "void: {converter:?} converts not all");
+        }
+        times.sort_unstable();
+        Ok(quantile::<Duration>(&times, 0.5).as_secs_f64())
+    }
+
+    fn url(&self, converter: Converter) -> &str {
+        match converter {
+            Converter::Native => &self.native_url,
+            Converter::Host => &self.host_url,
+        }
     }
 
     /// Has the API server ask this webhook, and waits until it does.
     async fn convert_by(&self, converter: Converter) -> Result<()> {
-        let url = match converter {
-            Converter::Native => &self.native_url,
-            Converter::Host => &self.host_url,
-        };
+        let url = self.url(converter);
         let mut definition = self.plane.admin.get(CRD).await?;
         let versions = definition.pointer_mut("/spec/versions").and_then(Value::as_array_mut);
         for version in versions.context("the CRD has no versions")? {
@@ -186,23 +234,20 @@ impl Bench {
         } });
         self.plane.admin.send(Method::PATCH, CRD, MERGE, change.to_string().into_bytes()).await?;
         until(&format!("{converter:?} converts"), async || {
-            let before = self.conversions().await?.1;
-            if self.list("v1beta1").await.is_err() {
+            let before = self.conversions().await?;
+            if self.plane.user.get(&path("v1beta1", 0)).await.is_err() {
                 return Ok(None);
             }
-            let was_asked = self.conversions().await?.1 > before;
+            let was_asked = self.conversions().await? > before;
             Ok((was_asked == (converter == Converter::Host)).then_some(()))
         })
         .await
     }
 
-    /// Returns the time that the host has spent on conversions, in seconds, and how many there were.
-    async fn conversions(&self) -> Result<(f64, f64)> {
-        let metrics = metrics(&self.host).await?;
-        let of = |part: &str| {
-            metrics.of(&format!("controller_runtime_webhook_latency_seconds_{part}{{webhook=\"/convert/memcached\""))
-        };
-        Ok((of("sum"), of("count")))
+    /// Returns how often the host was asked to convert.
+    async fn conversions(&self) -> Result<f64> {
+        let count = "controller_runtime_webhook_latency_seconds_count{webhook=\"/convert/memcached\"";
+        Ok(metrics(&self.host).await?.of(count))
     }
 
     async fn down(self) -> Result<()> {
@@ -210,6 +255,11 @@ impl Bench {
         self.native.stop()?;
         self.plane.down().await
     }
+}
+
+/// Returns the path of an object in a version.
+fn path(version: &str, number: usize) -> String {
+    format!("/apis/cache.example.com/{version}/namespaces/{NAMESPACE}/memcacheds/m{number}")
 }
 
 /// Creates the objects, in the stored version.

@@ -19,7 +19,7 @@
 //! | `shards.rs` | a separate run: two hosts with a shard each beside one that has all |
 //! | `kopf.rs` | a separate run: the nginx plugin in Python beside kopf |
 //! | `admission.rs` | a separate run: creations that a webhook is asked about, beside one of controller-runtime (`webhook/`) |
-//! | `conversion.rs` | a separate run: a list that is converted, by the host and by one of controller-runtime |
+//! | `conversion.rs` | a separate run: conversions, by the host and by controller-runtime |
 //! | `native_webhook.rs` | the webhooks of controller-runtime, and the certificate that both have |
 //! | `decisions.rs` | a separate run: one decision of the plugins in each language |
 //! | `rig.rs` | the host with converged CRs, to which components are offered |

@@ -1,5 +1,5 @@
 // The webhooks of Memcached as the tutorials of Kubebuilder and the Operator SDK write them, on controller-runtime: what
-// the host's are measured against. /validate checks the size, /convert converts between v1 and v1beta1.
+// the host's are measured against. /validate checks the size, /convert converts between the versions.
 // Usage: webhook CERTIFICATES PORT
 package main
 
@@ -81,6 +81,8 @@ func run(certificates, port string) error {
 	scheme.AddKnownTypes(schema.GroupVersion{Group: "cache.example.com", Version: "v1"}, &Memcached{})
 	beta := schema.GroupVersionKind{Group: "cache.example.com", Version: "v1beta1", Kind: "Memcached"}
 	scheme.AddKnownTypeWithName(beta, &MemcachedV1beta1{})
+	alpha := schema.GroupVersionKind{Group: "cache.example.com", Version: "v1alpha1", Kind: "Memcached"}
+	scheme.AddKnownTypeWithName(alpha, &MemcachedV1alpha1{})
 	server := webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: number, CertDir: certificates})
 	server.Register("/validate", admission.WithValidator[*Memcached](scheme, validator{}))
 	server.Register("/convert", conversion.NewWebhookHandler(scheme, conversion.NewRegistry()))
