@@ -193,7 +193,12 @@ impl Crews {
 
     /// Puts another revision of the same logic into the folder, and returns it.
     pub fn swap(&self, number: usize) -> Vec<u8> {
-        let component = reworded(&self.original, WORKS, &format!("this revision w{number:04}"));
+        self.put(&format!("this revision w{number:04}"))
+    }
+
+    /// Puts the revision with these words into the folder, and returns it.
+    pub fn put(&self, words: &str) -> Vec<u8> {
+        let component = reworded(&self.original, WORKS, words);
         self.folder.put(&component);
         component
     }

@@ -219,6 +219,23 @@ pub async fn find_in_any_version(cluster: &Cluster, kinds: &Kinds, kind: &Kind) 
     Err(last)
 }
 
+/// Returns the versions in which a custom resource is served.
+///
+/// # Errors
+/// If the API server does not answer.
+pub(super) async fn served_versions(cluster: &Cluster, kind: &Kind) -> Result<Vec<String>, ApiError> {
+    let mut served = Vec::new();
+    for version in versions(cluster, &kind.group).await? {
+        // A group may have versions of other kinds alone.
+        match discover(cluster, &Kind::new(&kind.group, &version, &kind.kind)).await {
+            Ok(_) => served.push(version),
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(served)
+}
+
 async fn versions(cluster: &Cluster, group: &str) -> Result<Vec<String>, ApiError> {
     #[derive(Deserialize)]
     struct Group {
@@ -247,6 +264,8 @@ fn missing(kind: &Kind, message: String) -> ApiError {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::served;
 
@@ -258,6 +277,23 @@ mod tests {
             let error = find_in_any_version(&cluster, &Kinds::default(), &kind).await.unwrap_err();
             assert!(error.reason == "Unreadable" && !error.is_not_found(), "{error}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_kind_is_served_in_those_versions_of_its_group_that_have_it() {
+        let group = json!({ "versions": [{ "version": "v2" }, { "version": "v1" }, { "version": "v1alpha1" }] });
+        let of_version = |kind: &str| {
+            let listed = json!({ "name": "crews", "kind": kind, "namespaced": true });
+            axum::Json(json!({ "resources": [listed, { "name": "crews/status", "kind": kind, "namespaced": true }] }))
+        };
+        let answer = async move |uri: axum::http::Uri| match uri.path() {
+            "/apis/g.example.com" => axum::Json(group.clone()),
+            "/apis/g.example.com/v1alpha1" => of_version("Other"),
+            _ => of_version("Crew"),
+        };
+        let cluster = served::by(axum::Router::new().fallback(answer)).await;
+        let versions = served_versions(&cluster, &Kind::new("g.example.com", "v1", "Crew")).await.unwrap();
+        assert_eq!(versions, ["v2", "v1"]);
     }
 
     #[test]

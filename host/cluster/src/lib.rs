@@ -45,6 +45,7 @@ pub mod shared_watch;
 pub mod status_schema;
 pub mod storage_migration;
 pub mod store;
+pub mod stored_objects;
 pub mod time;
 mod time_limit;
 pub mod transport;

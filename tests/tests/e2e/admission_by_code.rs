@@ -174,6 +174,13 @@ fn another_component_validates_the_next_parent() {
         scene.create(fault("before", "slip")).await;
         let caring = reworded(asked.folder.original(), WORKS, "this revision cares");
         asked.folder.put(&caring);
+        let waits = |plugin: &Value| plugin["refused"]["reason"] == "ApprovalRequired";
+        let plugin = asked.host.until_plugin("it waits, for it would refuse a stored one", waits).await;
+        let why = plugin["refused"]["message"].as_str().unwrap_or_default();
+        let named = format!("1 of 1 stored objects would no longer be valid: {}/before", scene.namespace);
+        assert!(why.starts_with(&named), "{why}");
+        let (status, words) = asked.host.ask(&["approve", "faulty"]);
+        assert!(status.success(), "{words}");
         until_digest(&asked.host, &caring).await;
         let refused = asked.refused("slip").await;
         assert!(refused.message.contains("spec.fault: it slips"), "{refused:?}");
@@ -209,4 +216,42 @@ fn defaults_that_change_an_object_which_has_them_fail_the_tests_of_their_plugin(
     let (passes, output) = test();
     assert!(!passes && output.contains("the second time changed spec.size"), "{output}");
     assert!(output.contains("the object: {") && output.contains("3 passed, 1 failed"), "{output}");
+}
+
+#[test]
+fn what_a_canary_says_of_proposed_parents_is_counted_and_not_used() {
+    run(async {
+        let asked = Asked::in_force("by-code-canary", "Enforce").await;
+        let host = &asked.host;
+        asked.folder.edit("spec:\n", "spec:\n  rollout: {canary: {percent: 50}, duration: 60m}\n");
+        let caring = reworded(asked.folder.original(), WORKS, "this revision cares");
+        asked.folder.put(&caring);
+        let digest = hotshoe_core::model::digest::Digest::of(&caring).full();
+        host.until_plugin("it is the canary", |plugin| plugin["canary"]["digest"] == *digest).await;
+        let counted =
+            |result: &str| format!(r#"hotshoe_canary_reviews_total{{controller="faulty",result="{result}"}} "#);
+        for (parent, result) in [("slip", "refused"), ("", "same")] {
+            host.until(&format!("{result} is counted"), async || {
+                // Nothing is stored, so that no reconcile depends on it.
+                let admitted = asked.scene.admin.warnings_of(&asked.parent("dry", parent)).await;
+                admitted.expect("the active revision admits it");
+                let (_, metrics) = host.get("/metrics").await?;
+                match metrics.contains(&counted(result)) {
+                    true => Ok(()),
+                    false => Err("not yet".to_owned()),
+                }
+            })
+            .await;
+        }
+        let is_shown = |plugin: &Value| {
+            let count = |what: &str| plugin["canary"]["reviews"][what].as_i64().unwrap_or_default();
+            count("refused") > 0 && count("same") > 0
+        };
+        host.until_plugin("the status shows it", is_shown).await;
+        let (_, words) = host.ask(&["status"]);
+        assert!(words.contains(" admission answers compared, different: "), "{words}");
+        let invalid = asked.refused("invalid").await;
+        assert_eq!(invalid.code, 422, "the active revision refuses as before");
+        asked.end().await;
+    });
 }

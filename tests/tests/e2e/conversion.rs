@@ -1,7 +1,9 @@
 //! The webhook by which the API server has objects written in another version of their kind.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use hotshoe_core::model::digest::Digest;
 use hotshoe_tests::crews::Crews;
 use hotshoe_tests::faulty::until_digest;
 use hotshoe_tests::wait;
@@ -192,6 +194,48 @@ fn while_components_are_swapped_no_conversion_fails() {
             }
             until_digest(&host, &component).await;
         }
+        crews.end().await;
+    });
+}
+
+#[test]
+fn a_review_that_is_in_flight_ends_on_the_revision_on_which_it_began() {
+    run(async {
+        let mut crews = Crews::stored_in(ControlPlane::shared().await, "in-flight", "v1").await;
+        let host = crews.host().await;
+        let desired = crews.v1beta1().api_version();
+        let swaps = AtomicUsize::new(0);
+        host.until("a component is swapped in while a review is in flight", async || {
+            let swap = swaps.fetch_add(1, Ordering::Relaxed);
+            let old = host.digest().await.parse::<Digest>().expect("a digest");
+            let new = Digest::of(&crews.swap(swap)).full();
+            let began = Instant::now();
+            for number in 0.. {
+                // It runs until its time is over, so most of the time one is in flight.
+                let (name, spec) = (format!("review-{swap}-{number}"), json!({ "replicas": 1, "fault": "loop" }));
+                let metadata = json!({ "name": name });
+                let crew = json!({
+                    "apiVersion": crews.v1().api_version(), "kind": "Crew", "metadata": metadata, "spec": spec,
+                });
+                let before = host.digest().await;
+                let (code, text) = crews.post("/convert/converting", review(&desired, &[crew])).await?;
+                assert!(code == 200 && text.contains("DeadlineExceeded"), "{code} {text}");
+                if host.digest().await != new {
+                    assert!(began.elapsed() < 2 * wait::TIMEOUT, "the revision does not become active");
+                    continue;
+                }
+                if before == new {
+                    return Err("the swap was between two reviews".to_owned());
+                }
+                let line = format!("digest={old} ");
+                let log = host.log();
+                let says =
+                    |words: &str| log.lines().any(|said| said.contains(words) && said.contains(&format!("{name} ")));
+                return says(&line).then_some(()).ok_or_else(|| format!("no {line} about {name}"));
+            }
+            unreachable!("the numbers do not end")
+        })
+        .await;
         crews.end().await;
     });
 }

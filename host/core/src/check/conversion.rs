@@ -16,6 +16,13 @@ use crate::model::decision::Document;
 use crate::model::kind::{Kind, ObjectRef};
 use crate::model::limits::Limits;
 
+/// How many objects a plugin is given at once. Then a call of a plugin with a language runtime, which takes up to a
+/// millisecond for an object, ends well within its time.
+const MAX_BATCH_OBJECTS: usize = 64;
+/// How many bytes of objects a plugin is given at once, unless a single object has more: a quarter of what an answer may
+/// have.
+const MAX_BATCH_BYTES: usize = 1 << 20;
+
 /// Why a converted answer is denied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
@@ -106,6 +113,22 @@ pub fn shown(object: &str) -> Result<Document, String> {
     members.remove("kind");
     let json = serde_json::to_string(&members).map_err(unusable)?;
     Ok(Document { reference, json: json.into() })
+}
+
+/// Divides objects so that no call is given too much.
+pub fn batches(objects: impl Iterator<Item = Document>) -> Vec<Vec<Document>> {
+    let (mut batches, mut bytes) = (Vec::<Vec<Document>>::new(), 0);
+    for object in objects {
+        bytes += object.json.len();
+        match batches.last_mut() {
+            Some(batch) if batch.len() < MAX_BATCH_OBJECTS && bytes <= MAX_BATCH_BYTES => batch.push(object),
+            _ => {
+                bytes = object.json.len();
+                batches.push(vec![object]);
+            }
+        }
+    }
+    batches
 }
 
 /// Checks the converted objects, and returns them complete with `apiVersion` and `kind`.
@@ -228,6 +251,23 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    fn sizes(objects: &[usize]) -> Vec<usize> {
+        let object = |bytes: &usize| {
+            let text = "x".repeat(*bytes);
+            let object = format!(r#"{{"apiVersion":"g/v1","kind":"A","metadata":{{"name":"a"}},"spec":"{text}"}}"#);
+            shown(&object).unwrap()
+        };
+        batches(objects.iter().map(object)).iter().map(Vec::len).collect()
+    }
+
+    #[test]
+    fn a_call_is_given_neither_too_many_objects_nor_too_many_bytes() {
+        assert_eq!(sizes(&[]), [0_usize; 0]);
+        assert_eq!(sizes(&[1; 130]), [64, 64, 2]);
+        assert_eq!(sizes(&[MAX_BATCH_BYTES / 2 - 100, MAX_BATCH_BYTES / 2 - 100, 1000]), [2, 1]);
+        assert_eq!(sizes(&[1, 3 * MAX_BATCH_BYTES, 1, 1]), [1, 1, 2]);
+    }
     use crate::model::kind::Kind;
 
     fn parent(name: &str) -> Document {

@@ -5,6 +5,8 @@
 
 pub mod finalizers;
 pub mod json_diff;
+pub mod round_trip;
+pub mod stored;
 
 use std::collections::{BTreeMap, BTreeSet};
 

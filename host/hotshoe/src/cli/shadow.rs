@@ -12,6 +12,7 @@ use crate::cli::{project, target, terminal};
 use crate::server::verb::AdminVerb;
 use hotshoe_core::compare::finalizers::FinalizerChange;
 use hotshoe_core::compare::json_diff::Field;
+use hotshoe_core::compare::stored::{LOSE_FIELDS, StoredParents};
 use hotshoe_core::compare::{Changed, Difference, Failed, Named};
 use hotshoe_core::model::sanitize::clean;
 use hotshoe_operator::api::shadow::Line;
@@ -139,10 +140,11 @@ impl Args {
 /// Returns the exit code, by which scripts decide.
 fn exit_code(summary: &Summary) -> u8 {
     // A component that was not asked about all parents may fail on the others.
-    if summary.counts.failures.new > 0 || summary.stopped.is_some() {
+    if summary.counts.failures.new > 0 || summary.stopped.is_some() || summary.stored.fails() {
         return EXIT_FAILURES;
     }
-    let changes = summary.counts.changed > 0 || summary.finalizer.as_ref().is_some_and(FinalizerChange::touches_any);
+    let finalizers = summary.finalizer.as_ref().is_some_and(FinalizerChange::touches_any);
+    let changes = summary.counts.changed > 0 || finalizers || summary.stored.differs();
     if changes { EXIT_CHANGES } else { 0 }
 }
 
@@ -215,8 +217,8 @@ impl Page {
             self.rest(failing, show, "fail");
         }
         self.measured(summary);
-        if let Some(why) = &summary.stopped {
-            self.line(&format!("\nThe run was ended: {why}"));
+        for why in summary.stopped.iter().chain(&summary.stored.stopped) {
+            self.line(&format!("\nThe run was ended: {}", clean(why.clone(), MAX_TEXT_BYTES)));
         }
         if let Some(RefusedComponent { reason, message, .. }) = &summary.refused {
             self.line(&format!(
@@ -261,6 +263,29 @@ impl Page {
             failures.new, failures.both, failures.fixed
         ));
         summary.finalizer.iter().for_each(|change| self.finalizer(change));
+        self.stored(&summary.stored);
+    }
+
+    /// Prints what becomes of the stored objects where the API server asks about them; nothing if that stays the same.
+    fn stored(&mut self, stored: &StoredParents) {
+        let affected = [
+            ("would no longer be valid", &stored.no_longer_valid),
+            ("would be valid again", &stored.valid_again),
+            ("make the validation fail", &stored.not_validated),
+            ("would get other defaults", &stored.filled_in_otherwise),
+            (LOSE_FIELDS, &stored.losing_fields),
+            ("would not be converted", &stored.not_converted),
+        ];
+        let (of, mut title) = (stored.objects, "stored");
+        for (what, affected) in affected.into_iter().filter(|(_, affected)| affected.count > 0) {
+            let places = clean(affected.places(), MAX_TEXT_BYTES);
+            self.line(&format!("  {title:<9} {} of {of} {what}: {places}", affected.count));
+            title = "";
+        }
+        if !stored.versions_given_up.is_empty() {
+            let versions = clean(stored.versions_given_up.join(", "), MAX_TEXT_BYTES);
+            self.line(&format!("  {title:<9} none could be read or written in {versions}: it does not convert"));
+        }
     }
 
     fn finalizer(&mut self, change: &FinalizerChange) {
@@ -466,6 +491,34 @@ mod tests {
         assert!(begun.contains("none -> e.com/b: 9 objects would get it\n") && !begun.contains("keep"), "{begun}");
         assert!(page(with_finalizer(a, b, [0, 0, 5])).contains("could not be deleted"));
         assert!(!page(summary(0, 0)).contains("finalizer"));
+    }
+
+    #[test]
+    fn what_becomes_of_stored_objects_is_counted_and_the_first_are_named() {
+        let with = |change: fn(&mut StoredParents)| {
+            let mut stored = StoredParents { objects: 200, looked_at: 200, ..StoredParents::default() };
+            change(&mut stored);
+            Summary { stored, ..summary(0, 0) }
+        };
+        let page = |summary: &Summary| Page::new(false).of(summary, &Received::default(), 20);
+        assert!(!page(&with(|_| {})).contains("stored"));
+        let changed = with(|stored| {
+            stored.no_longer_valid.note("shop/a", ["spec.size".to_owned()]);
+            stored.filled_in_otherwise.note("shop/b", ["spec.\u{1b}[2Jmode".to_owned()]);
+        });
+        let text = page(&changed);
+        let lines = [
+            "  stored    1 of 200 would no longer be valid: shop/a (spec.size)\n",
+            "            1 of 200 would get other defaults: shop/b (spec.",
+        ];
+        assert!(lines.iter().all(|line| text.contains(line)) && !text.contains('\u{1b}'), "{text}");
+        assert_eq!(exit_code(&changed), EXIT_CHANGES);
+        let failing = with(|stored| stored.versions_given_up = vec!["v1beta1".to_owned()]);
+        assert!(page(&failing).contains("none could be read or written in v1beta1"));
+        assert_eq!(exit_code(&failing), EXIT_FAILURES);
+        let ended = with(|stored| stored.stopped = Some("forbidden".to_owned()));
+        assert!(page(&ended).contains("The run was ended: forbidden"));
+        assert_eq!(exit_code(&ended), EXIT_FAILURES);
     }
 
     #[test]

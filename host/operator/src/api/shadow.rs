@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::status::RefusedComponent;
 use hotshoe_core::compare::finalizers::FinalizerChange;
+use hotshoe_core::compare::stored::StoredParents;
 use hotshoe_core::compare::{Difference, Side};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_sandbox::revision::Revision;
@@ -46,6 +47,9 @@ pub struct Summary {
     pub seconds: f64,
     /// Why the run ended before all parents were compared.
     pub stopped: Option<String>,
+    /// What admission and conversion would make of the stored parents.
+    #[serde(default)]
+    pub stored: StoredParents,
     /// Why a reload would not activate the new revision.
     #[serde(default)]
     pub refused: Option<RefusedComponent>,

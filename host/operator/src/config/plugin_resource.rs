@@ -122,17 +122,59 @@ pub struct CanaryStatus {
     /// What it waits for where that time is over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
+    /// How its answers about proposed parents compare with those of the active revision, which are given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reviews: Option<CanaryReviews>,
+}
+
+/// How often a canary was asked about a proposed parent, too, by what would have become of the object.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CanaryReviews {
+    /// The same.
+    pub same: i64,
+    /// It alone would have refused the object.
+    pub refused: i64,
+    /// It alone would have admitted the object.
+    pub admitted: i64,
+    /// It would have filled in something else.
+    pub other_defaults: i64,
+    /// It did not answer in time.
+    pub unanswered: i64,
+}
+
+impl fmt::Display for CanaryReviews {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { same, refused, admitted, other_defaults, unanswered } = self;
+        let asked = same + refused + admitted + other_defaults + unanswered;
+        let different = [
+            ("refused", refused),
+            ("admitted", admitted),
+            ("other defaults", other_defaults),
+            ("no answer in time", unanswered),
+        ];
+        let different: Vec<String> = different
+            .into_iter()
+            .filter(|(_, count)| **count > 0)
+            .map(|(what, count)| format!("{count} {what}"))
+            .collect();
+        match different.is_empty() {
+            true => write!(f, "{asked} admission answers compared, all the same"),
+            false => write!(f, "{asked} admission answers compared, different: {}", different.join(", ")),
+        }
+    }
 }
 
 impl fmt::Display for CanaryStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { digest, version, share, parents, since, until, waits_for, .. } = self;
+        let Self { digest, version, share, parents, since, until, waits_for, reviews, .. } = self;
         let digest = short(digest);
         write!(f, "revision {digest} ({version}) is the canary for {share}: {parents} parents since {since}, ")?;
         match waits_for {
-            None => write!(f, "until {until}"),
-            Some(why) => write!(f, "{why}"),
+            None => write!(f, "until {until}")?,
+            Some(why) => write!(f, "{why}")?,
         }
+        reviews.iter().try_for_each(|reviews| write!(f, "; {reviews}"))
     }
 }
 

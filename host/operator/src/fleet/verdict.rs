@@ -171,7 +171,9 @@ fn add(verdict: &mut ShadowVerdict, summary: &Summary) {
     verdict.created = count(counts.children.created);
     verdict.updated = count(counts.children.changed);
     verdict.deleted = count(counts.children.deleted);
-    verdict.incomplete = summary.stopped.clone();
+    let stored = summary.stored.in_words().into_iter().map(|line| sanitize::clean(line, MAX_DIFFERENCE_BYTES));
+    verdict.sample.extend(stored);
+    verdict.incomplete = summary.stopped.clone().or_else(|| summary.stored.stopped.clone());
 }
 
 /// Returns in one line what would change for a parent: objects and paths of fields, but no value of a field and no word

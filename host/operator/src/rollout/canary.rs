@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use crate::api::status::RefusedComponent;
 use crate::config::PluginConfig;
-use crate::config::plugin_resource::CanaryStatus;
+use crate::config::plugin_resource::{CanaryReviews, CanaryStatus};
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::canary::Canary;
 use crate::rollout::history::{Activation, Event};
@@ -88,6 +88,7 @@ impl ManagedPlugin {
             paused: Arc::new(Mutex::new(PausedTime::begin(Instant::now()))),
             since: time::unix_seconds(),
             counted: Arc::default(),
+            reviews: Arc::default(),
         };
         let parents = canary.parents();
         controller.slot.publish(Arc::new(active));
@@ -270,6 +271,15 @@ impl ManagedPlugin {
         let progress = self.progress(&canary);
         let until = duration + canary.paused.lock().of_ended_pauses();
         let time = |seconds| time::at(seconds).unwrap_or_default();
+        let count = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        let counts = canary.reviews.shown(Instant::now());
+        let reviews = CanaryReviews {
+            same: count(counts.same),
+            refused: count(counts.refused),
+            admitted: count(counts.admitted),
+            other_defaults: count(counts.other_defaults),
+            unanswered: count(counts.unanswered),
+        };
         Some(CanaryStatus {
             digest: canary.digest().full(),
             source: self.source_of(canary.digest()),
@@ -281,6 +291,7 @@ impl ManagedPlugin {
             waits_for: self
                 .pending_share(&canary)
                 .or_else(|| progress.waits(duration).and_then(Waits::overdue).map(str::to_owned)),
+            reviews: Some(reviews).filter(|reviews| *reviews != CanaryReviews::default()),
         })
     }
 }

@@ -29,8 +29,10 @@ use crate::rollout::views;
 use crate::rollout::views::Views;
 use crate::shadow::evaluate::{self, UncheckedAnswer};
 use crate::shadow::impact::{self, Found, OVERDUE, Survey};
+use crate::shadow::stored::{self, Depth};
 use hotshoe_cluster::shared_watch::Viewer;
 use hotshoe_cluster::time::unix_millis;
+use hotshoe_core::compare::stored::StoredParents;
 use hotshoe_core::compare::{self, Difference};
 use hotshoe_core::model::kind::{Key, ObjectRef};
 use hotshoe_core::model::object::Object;
@@ -151,7 +153,12 @@ impl Shadow {
                 }
             }
         }
-        let summary = self.summary(run, keys.len(), began.elapsed());
+        let watches = &self.permit.plugin.shared.watches;
+        let stored = tokio::select! {
+            stored = stored::survey(watches, &self.old, &self.new, Depth::Everything) => stored,
+            () = lines.closed() => return,
+        };
+        let summary = self.summary(run, stored, keys.len(), began.elapsed());
         spans::plugin(&summary.plugin).in_scope(|| self.log(&summary));
         // The receiver may be gone.
         drop(lines.send(Line::Summary(Box::new(summary))).await);
@@ -222,14 +229,15 @@ impl Shadow {
     }
 
     /// Returns why a reload would not activate the revision, with the message that the reload would have.
-    fn refused(&self, survey: &Survey) -> Option<RefusedComponent> {
+    fn refused(&self, survey: &Survey, stored: &StoredParents) -> Option<RefusedComponent> {
         let digest = self.new.revision.digest();
         let rolled_back = self.permit.plugin.rolled_back(digest);
-        let objection = || objection(&self.old, &self.new, survey).map(|found| LoadError::ApprovalRequired(found.why));
+        let objection = || objection(&self.old, &self.new, survey, stored);
+        let objection = || objection().map(|found| LoadError::ApprovalRequired(found.why));
         rolled_back.or_else(objection).map(|error| RefusedComponent::new(Some(digest), &error))
     }
 
-    fn summary(&self, run: Run, parents: usize, took: Duration) -> Summary {
+    fn summary(&self, run: Run, stored: StoredParents, parents: usize, took: Duration) -> Summary {
         let stopped = (run.overdue >= OVERDUE).then(|| {
             format!(
                 "{OVERDUE} calls of the new revision ran for longer than they may, so only {} of {parents} parents were looked at",
@@ -239,7 +247,8 @@ impl Shadow {
         let survey = Survey { parents: if stopped.is_some() { parents } else { run.survey.looked_at }, ..run.survey };
         Summary {
             plugin: self.permit.plugin.controller.name.to_string(),
-            refused: self.refused(&survey),
+            refused: self.refused(&survey, &stored),
+            stored,
             counts: run.counts,
             finalizer: finalizer_change(&self.old, &self.new),
             old: Measured::of(&self.old.revision, run.old),

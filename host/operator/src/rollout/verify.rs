@@ -16,8 +16,11 @@ use crate::rollout::managed_plugin::ManagedPlugin;
 use crate::rollout::step::Step;
 use crate::shadow::impact;
 use crate::shadow::impact::Survey;
+use crate::shadow::stored;
+use crate::shadow::stored::Depth;
 use hotshoe_cluster::time::unix_millis;
 use hotshoe_core::compare::finalizers::FinalizerChange;
+use hotshoe_core::compare::stored::StoredParents;
 use hotshoe_core::model::decision::Call;
 use hotshoe_core::model::object::Object;
 use hotshoe_core::plugin::takeover::{Examination, Objection, Start, Verdict};
@@ -45,7 +48,7 @@ impl ManagedPlugin {
             (Examination::None, _) => None,
             (Examination::AllParents, Some(active)) => {
                 self.show_step(Step::Survey);
-                examine_beside(&self.controller, &active, new).await
+                examine_beside(self, &active, new).await
             }
             (Examination::AllParents | Examination::FirstParents, _) => {
                 first_call(&self.controller, new).await.err().map(|why| Objection { why, fails: true })
@@ -81,18 +84,35 @@ impl ManagedPlugin {
     }
 }
 
-async fn examine_beside(controller: &Controller, active: &ActiveRevision, new: &ActiveRevision) -> Option<Objection> {
-    // Checked first: it needs no call, where the survey needs one for each parent.
-    match orphans(active, new) {
-        Some(why) => Some(Objection { why, fails: false }),
-        None => objection(active, new, &impact::survey(controller, active, new).await),
+async fn examine_beside(plugin: &ManagedPlugin, active: &ActiveRevision, new: &ActiveRevision) -> Option<Objection> {
+    // In the order of what they cost: the first needs no call, the second one for each parent, the third lists them, too.
+    if let Some(why) = orphans(active, new) {
+        return Some(Objection { why, fails: false });
     }
+    let survey = impact::survey(&plugin.controller, active, new).await;
+    if let Some(objection) = survey.objection(new.plugin.max_losing, new.plugin.max_failing) {
+        return Some(objection);
+    }
+    let stored = stored::survey(&plugin.shared.watches, active, new, Depth::Objections).await;
+    objection_for(&stored, new)
 }
 
 /// Returns why a revision must not replace the active one without an approval.
-pub(crate) fn objection(active: &ActiveRevision, new: &ActiveRevision, survey: &Survey) -> Option<Objection> {
+pub(crate) fn objection(
+    active: &ActiveRevision,
+    new: &ActiveRevision,
+    survey: &Survey,
+    stored: &StoredParents,
+) -> Option<Objection> {
     let orphans = orphans(active, new).map(|why| Objection { why, fails: false });
-    orphans.or_else(|| survey.objection(new.plugin.max_losing, new.plugin.max_failing))
+    let breaks = || survey.objection(new.plugin.max_losing, new.plugin.max_failing);
+    orphans.or_else(breaks).or_else(|| objection_for(stored, new))
+}
+
+/// Returns why a revision must not take over the stored parents without an approval. None of it is a failure of its
+/// decisions, by which it is judged afterwards.
+fn objection_for(stored: &StoredParents, new: &ActiveRevision) -> Option<Objection> {
+    stored.objection(stored::enforces(new)).map(|why| Objection { why, fails: false })
 }
 
 /// Describes the parents that a new revision would leave with the active one's finalizer, because it has another

@@ -2,3 +2,4 @@
 
 pub mod evaluate;
 pub mod impact;
+pub mod stored;

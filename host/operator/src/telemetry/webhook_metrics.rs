@@ -22,11 +22,19 @@ struct ByCode {
     webhook: String,
 }
 
+/// Labels for how the answer of a canary compared.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ByComparison {
+    controller: String,
+    result: &'static str,
+}
+
 /// The metrics of the webhooks of all plugins.
 pub struct WebhookMetrics {
     requests: Family<ByCode, Counter>,
     latency: Family<ByWebhook, Histogram, fn() -> Histogram>,
     in_flight: Family<ByWebhook, Gauge>,
+    compared: Family<ByComparison, Counter>,
 }
 
 impl Default for WebhookMetrics {
@@ -36,6 +44,7 @@ impl Default for WebhookMetrics {
             // From 100 µs to 26 s: an API server waits for 30 s at most.
             latency: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.000_1, 2.0, 19))),
             in_flight: Family::default(),
+            compared: Family::default(),
         }
     }
 }
@@ -58,6 +67,16 @@ impl WebhookMetrics {
             "Requests of webhooks that are being answered",
             self.in_flight.clone(),
         );
+        registry.register(
+            "hotshoe_canary_reviews",
+            "Answers of canaries about proposed parents, by how they compare with the one that was given",
+            self.compared.clone(),
+        );
+    }
+
+    /// Counts how the answer of a plugin's canary compared with the one that was given.
+    pub fn compared(&self, plugin: &str, result: &'static str) {
+        self.compared.get_or_create(&ByComparison { controller: plugin.into(), result }).inc();
     }
 
     /// Counts a request that begins. It counts as answered once [`Answering::end`] is called, and as in flight until the

@@ -14,7 +14,7 @@ use crate::reconcile::error::Error;
 use crate::reconcile::observe::shown_parent;
 use crate::shadow::evaluate::{Evaluated, UncheckedAnswer};
 use crate::webhooks::review::{Cause, Refusal, Request, Verdict};
-use crate::webhooks::{code, dry_run};
+use crate::webhooks::{beside, code, dry_run};
 use hotshoe_cluster::time::unix_millis;
 use hotshoe_core::check::defaulting::fields;
 use hotshoe_core::flow::circuit::State;
@@ -22,7 +22,7 @@ use hotshoe_core::model::decision::Failure;
 use hotshoe_core::model::object::Object;
 
 /// How long a decision may take. A slower one admits the object: the API server and its users wait for the answer.
-const DECISION_TIMEOUT: Duration = Duration::from_millis(100);
+pub(super) const DECISION_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// What the API server asks about a proposed parent.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,7 @@ pub async fn review(controller: Arc<Controller>, question: Question, request: Re
 /// Decides when fewer reviews of the plugin are being decided. A review that is no longer waited for keeps its place
 /// until its call has ended: otherwise the objects of one user could occupy the plugin with slow calls.
 async fn in_turn(controller: Arc<Controller>, question: Question, request: Request) -> Option<Verdict> {
-    let place = controller.reviews.clone().acquire_owned().await.ok()?;
+    let (place, request) = (controller.reviews.clone().acquire_owned().await.ok()?, Arc::new(request));
     let deciding = tokio::spawn(async move {
         let verdict = decide(&controller, question, &request).await;
         drop(place);
@@ -55,7 +55,7 @@ async fn in_turn(controller: Arc<Controller>, question: Question, request: Reque
     deciding.await.ok()
 }
 
-async fn decide(controller: &Controller, question: Question, request: &Request) -> Verdict {
+async fn decide(controller: &Arc<Controller>, question: Question, request: &Arc<Request>) -> Verdict {
     let Some(active) = controller.active() else {
         return Verdict::warn(format!("{} has no active revision yet, so it does not decide", controller.name));
     };
@@ -67,22 +67,36 @@ async fn decide(controller: &Controller, question: Question, request: &Request) 
     if asked != *active.parent_kind() {
         return Verdict::warn(format!("{} decides about {}, not about {asked}", controller.name, active.parent_kind()));
     }
-    let read = |object: Option<&RawValue>| active.parents.watch.read(object?.get()).ok();
-    let Some(proposed) = read(request.object.as_deref()) else { return Verdict::default() };
-    let stored = read(request.old_object.as_deref());
-    if !is_to_be_decided(&active, &proposed, stored.as_ref()) {
-        return Verdict::default();
-    }
+    let Some(proposed) = proposed(&active, request) else { return Verdict::default() };
     if controller.health_of(active.revision.digest()).breaker.state(Instant::now()) != State::Closed {
         return Verdict::warn(format!("{} is not called, because it keeps failing", controller.name));
     }
-    let verdict = match question {
-        Question::Admits => admit(controller, &active, proposed, request).await,
-        Question::Defaults => code::fill_in(&active, request).await,
-    };
+    let verdict = answer(controller, &active, question, proposed, request).await;
+    beside::compare(controller, question, request, &verdict);
     match mode {
         Admission::Enforce => verdict,
         Admission::Off | Admission::Warn => warned(verdict),
+    }
+}
+
+/// Returns the proposed parent; `None` if a revision is not to be asked about it.
+pub(super) fn proposed(revision: &ActiveRevision, request: &Request) -> Option<Object> {
+    let read = |object: Option<&RawValue>| revision.parents.watch.read(object?.get()).ok();
+    let (proposed, stored) = (read(request.object.as_deref())?, read(request.old_object.as_deref()));
+    is_to_be_decided(revision, &proposed, stored.as_ref()).then_some(proposed)
+}
+
+/// Returns what a revision says of a proposed parent.
+pub(super) async fn answer(
+    controller: &Controller,
+    revision: &ActiveRevision,
+    question: Question,
+    proposed: Object,
+    request: &Request,
+) -> Verdict {
+    match question {
+        Question::Admits => admit(controller, revision, proposed, request).await,
+        Question::Defaults => code::fill_in(revision, request).await,
     }
 }
 

@@ -22,12 +22,6 @@ use hotshoe_sandbox::revision::Revision;
 
 /// How long a conversion may take. The API server waits for 30 seconds, and shows its client no reason then.
 const CONVERSION_TIMEOUT: Duration = Duration::from_secs(20);
-/// How many objects a plugin is given at once. Then a call of a plugin with a language runtime, which takes up to a
-/// millisecond for an object, ends well within its time.
-const MAX_BATCH_OBJECTS: usize = 64;
-/// How many bytes of objects a plugin is given at once, unless a single object has more: a quarter of what an answer may
-/// have.
-const MAX_BATCH_BYTES: usize = 1 << 20;
 /// How many batches of one review are converted at once: as many as there are threads for quick calls.
 const BATCHES: usize = 2;
 /// The maximum length of a message, in bytes.
@@ -93,7 +87,7 @@ async fn all<'a>(
         given.push((*object, Some(document).filter(|document| document.reference.kind.version != desired.version)));
     }
     let differing = given.iter().filter_map(|(_, document)| document.clone());
-    let batches = stream::iter(batches(differing));
+    let batches = stream::iter(conversion::batches(differing));
     let converted = batches.map(|batch| in_batch(plugin, revision, batch, &desired.version)).buffered(BATCHES);
     let converted: Vec<Vec<_>> = converted.try_collect().await?;
     let mut converted = converted.into_iter().flatten();
@@ -103,22 +97,6 @@ async fn all<'a>(
     });
     // The gate has counted them.
     Ok(converted.flatten().collect())
-}
-
-/// Divides objects so that no call is given too much.
-fn batches(objects: impl Iterator<Item = Document>) -> Vec<Vec<Document>> {
-    let (mut batches, mut bytes) = (Vec::<Vec<Document>>::new(), 0);
-    for object in objects {
-        bytes += object.json.len();
-        match batches.last_mut() {
-            Some(batch) if batch.len() < MAX_BATCH_OBJECTS && bytes <= MAX_BATCH_BYTES => batch.push(object),
-            _ => {
-                bytes = object.json.len();
-                batches.push(vec![object]);
-            }
-        }
-    }
-    batches
 }
 
 /// Converts a batch. If that fails, converts one object after the other: so the object that is at fault is named, and
@@ -181,23 +159,6 @@ fn other_kind(plugin: &str, parent: &Kind, asked: &str) -> Unconverted {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn sizes(objects: &[usize]) -> Vec<usize> {
-        let object = |bytes: &usize| {
-            let text = "x".repeat(*bytes);
-            let object = format!(r#"{{"apiVersion":"g/v1","kind":"A","metadata":{{"name":"a"}},"spec":"{text}"}}"#);
-            conversion::shown(&object).unwrap()
-        };
-        batches(objects.iter().map(object)).iter().map(Vec::len).collect()
-    }
-
-    #[test]
-    fn a_call_is_given_neither_too_many_objects_nor_too_many_bytes() {
-        assert_eq!(sizes(&[]), [0_usize; 0]);
-        assert_eq!(sizes(&[1; 130]), [64, 64, 2]);
-        assert_eq!(sizes(&[MAX_BATCH_BYTES / 2 - 100, MAX_BATCH_BYTES / 2 - 100, 1000]), [2, 1]);
-        assert_eq!(sizes(&[1, 3 * MAX_BATCH_BYTES, 1, 1]), [1, 1, 2]);
-    }
 
     #[test]
     fn what_a_plugin_says_is_in_the_message_with_the_object() {

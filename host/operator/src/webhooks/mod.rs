@@ -18,6 +18,7 @@
 //! | `review.rs` | the request of the API server and its response |
 //! | `admission.rs` | asks the active revision about a proposed parent |
 //! | `code.rs` | asks the code that a revision has for admission |
+//! | `beside.rs` | asks the canary, too, and counts how its answers differ |
 //! | `conversion_review.rs`, `conversion.rs` | objects that are to be written in another version, and the plugin that does |
 //! | `dry_run.rs` | which children a decision would write |
 //! | `configuration.rs` | the objects that make the API server ask |
@@ -27,6 +28,7 @@
 
 pub mod admission;
 pub mod authorities;
+mod beside;
 mod code;
 pub mod configuration;
 pub mod conversion;

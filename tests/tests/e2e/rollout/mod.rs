@@ -8,3 +8,4 @@ mod followed;
 mod reload;
 mod rollback;
 mod shadow;
+mod stored;

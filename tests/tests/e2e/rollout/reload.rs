@@ -80,7 +80,10 @@ fn a_new_component_decides_every_parent_again_and_recreates_no_child() {
             .into_iter()
             .filter(|entry| entry.verb == "list" && entry.by == hotshoe_tests::control_plane::HOST_USER);
         let lists: Vec<_> = lists.map(|entry| entry.uri).collect();
-        assert!(lists.len() <= 4, "no cache was filled again: {lists:#?}");
+        // A component that converts is asked about the stored parents before it is activated.
+        let (parents, others): (Vec<&String>, Vec<&String>) = lists.iter().partition(|uri| uri.contains("/memcacheds"));
+        let begun = parents.iter().filter(|uri| !uri.contains("continue=")).count();
+        assert!(begun <= 3 && others.len() <= 3, "no cache was filled again: {lists:#?}");
     });
 }
 

@@ -15,14 +15,14 @@ const WORDS: [&str; 2] = ["Nothing stands in", "Nowhere stands in"];
 const REVISION: &str = "this revision works";
 
 /// Writes a component to a file that no host follows.
-fn file(folder: &Folder, name: &str, component: &[u8]) -> PathBuf {
+pub(super) fn file(folder: &Folder, name: &str, component: &[u8]) -> PathBuf {
     let path = folder.path().join(name);
     std::fs::write(&path, component).expect("the component is written");
     path
 }
 
 /// Runs `hotshoe shadow -o json`, and returns its exit code and the document that it prints.
-fn shadow(host: &Host, plugin: &str, file: &Path) -> (Option<i32>, Value) {
+pub(super) fn shadow(host: &Host, plugin: &str, file: &Path) -> (Option<i32>, Value) {
     let (code, printed, said) = host.ask_for_output(&["shadow", plugin, &file.to_string_lossy(), "-o", "json"]);
     let document = serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}{said}"));
     (code, document)
