@@ -244,7 +244,7 @@ _toolchain:
     @. deploy/recipes.sh; install_toolchain {{ target }}
 
 _fixtures: build-host
-    @for name in converting faulty faulty-python hostile marked; do mkdir -p "target/tests/plugins/$name" && "{{ hotshoe }}" build "tests/fixtures/$name" --out "target/tests/plugins/$name/$name.wasm"; done
+    @for name in converting crews-js crews-python faulty faulty-python hostile marked; do mkdir -p "target/tests/plugins/$name" && "{{ hotshoe }}" build "tests/fixtures/$name" --out "target/tests/plugins/$name/$name.wasm"; done
 
 _registry:
     @tests/registry/install.sh

@@ -50,6 +50,18 @@ export interface PluginDefinition<Parent extends object = KubernetesObject, Conf
   finalizer?: string;
   /** What to do before the parent goes: called until it answers `done(…)`. */
   finalize?(request: Request<Parent, Config>): Waiting | Done | Failure;
+  /**
+   * What is wrong with a parent before it is stored, and what its author should know; nothing where all is well. For what
+   * neither the schema nor `reconcile` can say. `reject` refuses the object too; any other failure admits it with a warning.
+   */
+  validate?(proposal: Proposal<Parent, Config>): Verdict | Failure | void;
+  /**
+   * Fills into `proposal.object` what its author left out and the schema cannot say; or returns another object. Defaults of an
+   * object that has its defaults change nothing.
+   */
+  setDefaults?(proposal: Proposal<Parent, Config>): object | Failure | void;
+  /** Functions between versions of the parents' kind: `conversions[from][to]`. Others may lead from one to the other. */
+  conversions?: Record<string, Record<string, Conversion>>;
   /** Whether `request.now` is shown. */
   wantsNow?: boolean;
   /** Whether `request.attempt` is shown. */
@@ -121,6 +133,46 @@ export interface Refusal {
   message: string;
 }
 
+/** A parent that is to be stored, whole. */
+export interface Proposal<Parent extends object = KubernetesObject, Config extends object = Record<string, any>> {
+  readonly operation: "create" | "update";
+  /** It has no name where the API server will make one of `metadata.generateName`. */
+  readonly object: Parent;
+  /** The stored object; for `validate` of an update. */
+  readonly old?: Parent;
+  /** What `plugin.yaml` has below `config`. */
+  readonly config: Config;
+  /** Whether nothing will be stored in any case. The answer must not depend on it. */
+  readonly dryRun: boolean;
+}
+
+/** What is wrong with a parent. Without errors it is stored. The form is that of `expect` in a case file. */
+export interface Verdict {
+  /** Any of them refuses the object. */
+  errors?: FieldError[];
+  /** Shown to the author of the object; the API server shows 120 characters of each. */
+  warnings?: string[];
+}
+
+/** A field that is wrong. */
+export interface FieldError {
+  /** For example `spec.size` or `spec.ports[0].name`. */
+  field: string;
+  reason: `FieldValue${ErrorReason}`;
+  /** What is wrong, and what to write instead. */
+  message: string;
+}
+
+/** Why a field is wrong: the words of `metav1.CauseType`, without `FieldValue`. */
+export type ErrorReason =
+  | "Invalid" | "Required" | "Forbidden" | "NotSupported" | "Duplicate" | "NotFound" | "TooLong" | "TooMany" | "TypeInvalid";
+
+/**
+ * A function that returns an object as it is in another version. What it returns as `metadata` must be as it was, but for the
+ * annotations; without it, all of it stays, and `annotations` are those to keep what the other version cannot say.
+ */
+export type Conversion = (object: any, annotations: Record<string, string>) => object;
+
 /** What should be. The form is that of `expect` in a case file. */
 export interface Decision {
   /** Exactly these, and no other that the plugin had made; or "keep": apply nothing, delete nothing. */
@@ -188,6 +240,9 @@ export function normal(reason: string, message: string): Event;
 
 /** A Warning Event. */
 export function warning(reason: string, message: string): Event;
+
+/** A field that is wrong, in the answer of `validate`. */
+export function fieldError(field: string, reason: ErrorReason, message: string): FieldError;
 
 /** Answer to `reconcile`: call again with these. The host fetches what the grant allows, five rounds at most. */
 export function needs(...requirements: (Requirement | Requirement[])[]): Needs;

@@ -1,6 +1,6 @@
 /** Tests of a plugin's logic in Node, without Wasm. */
 
-import type { Condition, DesiredObject, Event, Plugin, Request, Requirement } from "@hotshoe/sdk";
+import type { Condition, DesiredObject, Event, FieldError, Plugin, Request, Requirement } from "@hotshoe/sdk";
 
 /** What a host would show. An object may be shown in full: the plugin sees the fields that it asked for. */
 export interface Observation {
@@ -15,12 +15,25 @@ export interface Observation {
   attempt?: number;
 }
 
+/** What a host would show of a parent that is to be stored; `apiVersion` and `kind` may be left out. With `old`, it is an update. */
+export interface Proposed {
+  object: { metadata?: { [field: string]: any }; [field: string]: any };
+  old?: { [field: string]: any };
+  config?: object;
+  dryRun?: boolean;
+}
+
 /** An answer in the form of `expect` in a case file, with exactly one of these keys. */
 export interface Answer {
   decided?: Decided;
   waiting?: Decided;
   done?: Decided;
   needs?: Requirement[];
+  verdict?: { errors: FieldError[]; warnings: string[] };
+  /** The whole object. */
+  defaulted?: any;
+  /** The object in the other version. It is no answer of a case: `hotshoe test` tries conversions on all objects. */
+  converted?: any;
   retry?: { message: string; afterMs?: number };
   reject?: { message: string; field?: string };
 }
@@ -37,7 +50,8 @@ export interface Decided {
 export interface Case extends Observation {
   file: string;
   name: string;
-  call?: "reconcile" | "finalize";
+  call?: "reconcile" | "finalize" | "validate" | "default";
+  old?: object;
   expect?: object;
 }
 
@@ -46,6 +60,15 @@ export function reconcile(plugin: Plugin, observation: Observation): Answer;
 
 /** What `finalize` answers. */
 export function finalize(plugin: Plugin, observation: Observation): Answer;
+
+/** What `validate` answers. */
+export function validate(plugin: Plugin, proposed: Proposed): Answer;
+
+/** What `setDefaults` makes of the object. */
+export function setDefaults(plugin: Plugin, proposed: Proposed): Answer;
+
+/** An object of any version, as the plugin's conversions write it in another one. */
+export function convert(plugin: Plugin, object: DesiredObject, toVersion: string): Answer;
 
 /** The request that the plugin is shown. */
 export function request(plugin: Plugin, observation: Observation, call?: "reconcile" | "finalize"): Request;

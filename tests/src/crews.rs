@@ -1,4 +1,4 @@
-//! The plugin that converts `Crew` between v1beta1 and v1, in a group of its own for each test: which webhook converts
+//! The plugins that convert `Crew` between v1beta1 and v1, in a group of its own for each test: which webhook converts
 //! is said once for all objects of a kind.
 
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::guests::{Folder, reworded};
 use crate::host::program;
 use crate::kinds::{CRD, Kind};
 use crate::kube::Refused;
-use crate::{ControlPlane, Host, Scene, repository};
+use crate::{ControlPlane, Host, Scene, repository, webhook};
 
 const JSON: &str = "application/json";
 /// The group in the files of the plugin. That of a test has the same length, because it is a part of the code.
@@ -32,6 +32,8 @@ pub struct Crews {
     folder: Folder,
     original: Vec<u8>,
     certificate: TempDir,
+    /// The name of the plugin.
+    plugin: &'static str,
     group: &'static str,
     /// The address of the webhooks, once a host has one.
     address: String,
@@ -42,17 +44,38 @@ impl Crews {
     pub async fn stored_in(plane: &'static ControlPlane, name: &str, version: &str) -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let group = &*format!("crews{:03}.example.com", COUNT.fetch_add(1, Ordering::Relaxed)).leak();
-        install(plane, group, version).await;
+        install(plane, "converting", group, version).await;
         let folder = Folder::of_converting();
         folder.edit(GROUP, group);
         let original = reworded(folder.original(), GROUP, group);
         folder.put(&original);
+        Self::with(plane, name, "converting", group, folder, original).await
+    }
+
+    /// Installs the kind of a plugin in `tests/fixtures`, which converts it from and to the stored v1, in the group
+    /// `PLUGIN.example.com`.
+    pub async fn of_fixture(plane: &'static ControlPlane, plugin: &'static str) -> Self {
+        let group = &*format!("{plugin}.example.com").leak();
+        install(plane, plugin, group, "v1").await;
+        let folder = Folder::of_fixture(plugin);
+        let original = folder.original().to_vec();
+        Self::with(plane, plugin, plugin, group, folder, original).await
+    }
+
+    async fn with(
+        plane: &'static ControlPlane,
+        name: &str,
+        plugin: &'static str,
+        group: &'static str,
+        folder: Folder,
+        original: Vec<u8>,
+    ) -> Self {
         let certificate = TempDir::new().expect("a folder");
         let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
         std::fs::write(certificate.path().join("tls.key"), made.signing_key.serialize_pem()).expect("a key");
         std::fs::write(certificate.path().join("tls.crt"), made.cert.pem()).expect("a certificate");
         let scene = Scene::new(plane, name).await;
-        Self { scene, folder, original, certificate, group, address: "127.0.0.1:0".to_owned() }
+        Self { scene, folder, original, certificate, plugin, group, address: "127.0.0.1:0".to_owned() }
     }
 
     /// The kind in the version that its plugin watches.
@@ -109,10 +132,32 @@ impl Crews {
             .await;
     }
 
+    /// Has the API server ask the host before it stores a Crew, too.
+    pub async fn register(&self) {
+        let authority = self.certificate.path().join("tls.crt");
+        let url = format!("https://{}", self.address);
+        webhook::register(&self.scene, self.folder.path(), &url, &authority, &self.scene.namespace, &[]).await;
+    }
+
+    /// Has the API server store Crews unasked again.
+    pub async fn deregister(&self) {
+        webhook::deregister(&self.scene, &self.scene.namespace).await;
+    }
+
+    /// Tries a dry run, and returns its warnings.
+    ///
+    /// # Errors
+    /// The API server's error response.
+    pub async fn warnings_of(&self, kind: &Kind, spec: Value) -> Result<Vec<String>, Refused> {
+        let metadata = json!({ "generateName": "dry-", "namespace": self.scene.namespace });
+        let crew = json!({ "apiVersion": kind.api_version(), "kind": kind.kind, "metadata": metadata, "spec": spec });
+        self.scene.admin.warnings_of_a(kind, &crew).await
+    }
+
     /// Has the API server ask another address.
     pub async fn switch_to(&self, url: &str) {
         let authority = std::fs::read(self.certificate.path().join("tls.crt")).expect("a certificate");
-        let client = json!({ "url": format!("{url}/convert/converting"), "caBundle": STANDARD.encode(authority) });
+        let client = json!({ "url": format!("{url}/convert/{}", self.plugin), "caBundle": STANDARD.encode(authority) });
         let webhook = json!({ "clientConfig": client, "conversionReviewVersions": ["v1"] });
         self.set_conversion(json!({ "strategy": "Webhook", "webhook": webhook })).await;
     }
@@ -241,7 +286,7 @@ impl Crews {
     }
 }
 
-async fn install(plane: &ControlPlane, group: &str, stored: &str) {
+async fn install(plane: &ControlPlane, plugin: &str, group: &str, stored: &str) {
     let definition = std::fs::read_to_string(repository("tests/fixtures/converting/crd.yaml")).expect("a CRD");
     let mut definition = definition.replace(GROUP, group);
     if stored != "v1" {
@@ -252,14 +297,14 @@ async fn install(plane: &ControlPlane, group: &str, stored: &str) {
     let file: &Path = &folder.path().join("crd.yaml");
     std::fs::write(file, definition).expect("a CRD is written");
     plane.install_definition(file).await;
-    plane.create_account("converting").await;
-    plane.allow_impersonation("converting").await;
+    plane.create_account(plugin).await;
+    plane.allow_impersonation(plugin).await;
     let groups = json!([group]);
     let of_plugin = json!([{ "apiGroups": groups, "resources": ["crews/status"], "verbs": ["patch"] }]);
     let of_host = json!([
         { "apiGroups": groups, "resources": ["crews"], "verbs": ["get", "list", "watch", "patch"] },
         { "apiGroups": groups, "resources": ["crews/status"], "verbs": ["patch"] },
     ]);
-    plane.grant("converting", &format!("tests-{group}"), &of_plugin).await;
+    plane.grant(plugin, &format!("tests-{group}"), &of_plugin).await;
     plane.grant("hotshoe", &format!("tests-{group}-host"), &of_host).await;
 }

@@ -176,6 +176,11 @@ impl Folder {
         Self::of(&converting(), "converting")
     }
 
+    /// The plugin in `tests/fixtures/NAME`.
+    pub fn of_fixture(name: &'static str) -> Self {
+        Self::of(&fixture(name), name)
+    }
+
     /// A plugin in `plugins`. It is built on each call, so only one test should use it.
     pub fn of_plugin(name: &'static str) -> Self {
         Self::of(&build(&format!("plugins/{name}"), name), name)

@@ -108,8 +108,16 @@ impl Kube {
     /// # Errors
     /// The API server's error response.
     pub async fn warnings_of(&self, object: &Value) -> Result<Vec<String>, Refused> {
+        self.warnings_of_a(&kind_of(object), object).await
+    }
+
+    /// As [`Self::warnings_of`], of an object of any kind.
+    ///
+    /// # Errors
+    /// The API server's error response.
+    pub async fn warnings_of_a(&self, kind: &Kind, object: &Value) -> Result<Vec<String>, Refused> {
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
-        let path = format!("{}?dryRun=All", kind_of(object).path(namespace, None));
+        let path = format!("{}?dryRun=All", kind.path(namespace, None));
         let request = Request::post(path).header(header::CONTENT_TYPE, JSON);
         let request = request.body(Body::from(object.to_string().into_bytes())).expect("a valid request");
         let response = self.client.send(request).await.expect("an answer");

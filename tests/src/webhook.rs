@@ -1,6 +1,8 @@
-//! A mutating webhook, served by the test over TLS, like those that inject sidecars.
+//! A mutating webhook, served by the test over TLS, like those that inject sidecars; and the registration of a host's own.
 
 use std::convert::Infallible;
+use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 
 use base64::Engine;
@@ -18,7 +20,32 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
 use crate::Scene;
-use crate::kinds::{Kind, MUTATING_WEBHOOK};
+use crate::host::program;
+use crate::kinds::{Kind, MUTATING_WEBHOOK, VALIDATING_WEBHOOK};
+use crate::kube::documents;
+
+/// Registers what `hotshoe webhooks` prints for a plugin's admission, under this name and for the namespace of a scene.
+pub async fn register(scene: &Scene, plugin: &Path, url: &str, authority: &Path, name: &str, more: &[&str]) {
+    let mut print = Command::new(program());
+    print.arg("webhooks").arg(plugin).args(["--offline", "--url", url, "--ca-file"]).arg(authority);
+    print.args(["--watch-namespace", &scene.namespace]).args(more);
+    let output = print.output().expect("the program runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let objects = documents(&String::from_utf8_lossy(&output.stdout)).into_iter();
+    for mut object in objects.filter(|object| object["webhooks"].is_array()) {
+        object["metadata"]["name"] = name.into();
+        // Many hosts run here, and an answer may take longer than in a cluster.
+        object["webhooks"][0]["timeoutSeconds"] = 10.into();
+        scene.admin.apply("tests", &object).await.expect("a registration");
+    }
+}
+
+/// Removes what [`register`] has registered.
+pub async fn deregister(scene: &Scene, name: &str) {
+    for kind in [&MUTATING_WEBHOOK, &VALIDATING_WEBHOOK] {
+        scene.admin.delete(kind, "", name).await.expect("the registration goes");
+    }
+}
 
 /// Changes an object: returns a JSON patch of it.
 pub type Mutate = fn(&Value) -> Value;

@@ -2,8 +2,8 @@
 //
 // An answer that was checked has the form of `expect` in a case file.
 
-import { checkJson, checkKeys, checkList, checkObject, checkOneOf, checkText, milliseconds, wrong } from "./check.js";
-import { Rejection, RetryRequest } from "./failure.js";
+import { checkAnswer, checkJson, checkKeys, checkList, checkObject, checkOneOf, checkText, milliseconds, wrong } from "./check.js";
+import { answered } from "./failure.js";
 import { kindOf, referenceOf } from "./kind.js";
 
 const DECISION = ["status", "conditions", "events", "requeueAfterMs"];
@@ -34,39 +34,14 @@ export function done(decision = { children: "keep" }) {
   return { done: decision };
 }
 
-/** The answer of a function of the plugin, checked. What it throws beyond `reject` and `retry` is thrown on. */
+/** The answer of `reconcile` or `finalize`, checked. What it throws beyond `reject` and `retry` is thrown on. */
 export function answerOf(plugin, call, request) {
-  let answer;
-  try {
-    answer = plugin[call](request);
-  } catch (thrown) {
-    if (!isFailure(thrown)) throw thrown;
-    answer = thrown;
-  }
-  return isFailure(answer) ? failed(answer) : checked(call, answer);
-}
-
-function isFailure(value) {
-  return value instanceof Rejection || value instanceof RetryRequest;
-}
-
-function failed(failure) {
-  checkText(failure.message, "the message of reject or retry");
-  if (failure instanceof RetryRequest) {
-    const { message, afterMs } = failure;
-    return { retry: afterMs === undefined ? { message } : { message, afterMs: milliseconds(afterMs, "retry's afterMs") } };
-  }
-  const { message, field } = failure;
-  if (field === undefined) return { reject: { message } };
-  checkText(field, "reject's field");
-  return { reject: { message, field } };
+  return answered(() => plugin[call](request), (answer) => checked(call, answer));
 }
 
 function checked(call, answer) {
   const expected = call === "reconcile" ? "a decision or needs(…)" : "waiting(…) or done(…)";
-  if (typeof answer !== "object" || answer === null || Array.isArray(answer) || typeof answer.then === "function") {
-    throw wrong(answer, `the answer of ${call}`, expected);
-  }
+  checkAnswer(answer, call, expected);
   if (call === "reconcile") {
     return "needs" in answer ? { needs: required(answer) } : { decided: decided(answer, "answer") };
   }

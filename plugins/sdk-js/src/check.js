@@ -28,6 +28,13 @@ export function checkObject(value, path) {
   if (typeof value !== "object" || value === null || Array.isArray(value)) throw wrong(value, path, "an object");
 }
 
+/** Throws unless what a function of the author's answered is an object, and no Promise of one. */
+export function checkAnswer(value, name, expected) {
+  if (typeof value !== "object" || value === null || Array.isArray(value) || typeof value.then === "function") {
+    throw wrong(value, `the answer of ${name}`, expected);
+  }
+}
+
 export function checkList(value, path) {
   if (!Array.isArray(value)) throw wrong(value, path, "a list");
 }

@@ -3,10 +3,12 @@
 
 import log from "hotshoe:reconciler/log@0.1.0";
 
+import { defaultedOf, proposalOf, verdictOf } from "./admission.js";
 import { answerOf } from "./answer.js";
+import { conversionOf } from "./conversion.js";
 import { installGlobals } from "./globals.js";
 import { stringify } from "./json.js";
-import { kindOf, referenced } from "./kind.js";
+import { kindOf, objectOf, referenced } from "./kind.js";
 import { isPlugin } from "./plugin.js";
 import { Request } from "./request.js";
 import { explained, traced } from "./trace.js";
@@ -17,44 +19,50 @@ installGlobals((level, message) => {
   if (isBuilt) log.log(level, message);
 });
 
-/** What the component exports for a plugin. */
+/** What the component exports for a plugin: `reconciler`, and of the optional interfaces those that it has functions for. */
 export function exported(plugin) {
   if (!isPlugin(plugin)) throw new TypeError("the module has no plugin: say `export default definePlugin({ … })`");
+  const { descriptor, validate, setDefaults, conversions } = plugin;
   return {
-    describe: () => plugin.descriptor,
-    reconcile: (request) => called(plugin, "reconcile", request),
-    finalize: (request) => called(plugin, "finalize", request),
+    reconciler: {
+      describe: () => descriptor,
+      reconcile: (request) => called(() => answerOf(plugin, "reconcile", new Request(request)), typed),
+      finalize: (request) => called(() => answerOf(plugin, "finalize", new Request(request)), typed),
+    },
+    ...(validate && { validation: { validate: (...shown) => called(() => verdictOf(plugin, proposalOf(...shown)), judged) } }),
+    ...(setDefaults && { defaulting: { default: (object, context) => filledIn(plugin, object, context) } }),
+    ...(conversions && { conversion: { convert: (objects, toVersion) => converted(plugin, objects, toVersion) } }),
   };
 }
 
-function called(plugin, call, request) {
+/** Has the plugin answer, and writes its answer in the form of the contract. */
+function called(answer, written) {
   isBuilt = true;
-  let answer;
-  try {
-    answer = answerOf(plugin, call, new Request(request));
-  } catch (error) {
-    log.log("error", traced(error));
-    answer = { other: explained(error) };
-  }
-  const { tag, val, failed } = typed(answer);
-  if (failed) throw { tag, val };
-  return { tag, val };
+  const answered = attempted(answer);
+  const failure = failureOf(answered);
+  if (failure !== undefined) throw failure;
+  return written(answered);
 }
 
-/** An answer in the form of the contract, by the only key that it has. */
-function typed(answer) {
-  const [[tag, val]] = Object.entries(answer);
-  switch (tag) {
-    case "needs":
-      return { tag, val: val.map((need) => ({ ...need, kind: kindOf(need, "needs") })) };
-    case "retry":
-      return { tag, val: { message: val.message, after: val.afterMs }, failed: true };
-    case "reject":
-    case "other":
-      return { tag, val, failed: true };
-    default:
-      return { tag, val: decision(val) };
+function attempted(answer) {
+  try {
+    return answer();
+  } catch (error) {
+    log.log("error", traced(error));
+    return { other: explained(error) };
   }
+}
+
+function failureOf({ retry, reject, other }) {
+  if (retry !== undefined) return { tag: "retry", val: { message: retry.message, after: retry.afterMs } };
+  if (reject !== undefined) return { tag: "reject", val: reject };
+  return other === undefined ? undefined : { tag: "other", val: other };
+}
+
+function typed(answer) {
+  const [[tag, value]] = Object.entries(answer);
+  if (tag === "needs") return { tag, val: value.map((need) => ({ ...need, kind: kindOf(need, "needs") })) };
+  return { tag, val: decision(value) };
 }
 
 function decision({ children, status, conditions, events, requeueAfterMs }) {
@@ -65,4 +73,31 @@ function decision({ children, status, conditions, events, requeueAfterMs }) {
     events: events.map(({ severity, reason, message }) => ({ severity: severity.toLowerCase(), reason, message })),
     requeueAfter: requeueAfterMs,
   };
+}
+
+function judged({ verdict: { errors, warnings } }) {
+  return { errors: errors.map(({ field, reason, message }) => ({ field, reason: word(reason), message })), warnings };
+}
+
+/** `FieldValueNotSupported` is `not-supported`. */
+function word(reason) {
+  return reason.replace("FieldValue", "").replace(/\B[A-Z]/g, "-$&").toLowerCase();
+}
+
+function filledIn(plugin, object, context) {
+  // It may have no name yet, so it keeps the reference with which it came.
+  const written = ({ defaulted }) => ({ ref: object.ref, json: json(defaulted) });
+  return called(() => defaultedOf(plugin, proposalOf(object, undefined, context)), written);
+}
+
+function converted(plugin, objects, toVersion) {
+  // What else a function changes of the metadata stands in the JSON, where the host denies it.
+  const ref = ({ ref }) => ({ ...ref, kind: { ...ref.kind, version: toVersion } });
+  const written = ({ converted }) => converted.map((object, index) => ({ ref: ref(objects[index]), json: json(object) }));
+  return called(() => conversionOf(plugin, objects.map(objectOf), toVersion), written);
+}
+
+/** An object without what its reference has. */
+function json({ apiVersion, kind, ...fields }) {
+  return stringify(fields);
 }

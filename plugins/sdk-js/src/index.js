@@ -1,5 +1,6 @@
 // What an author imports. Each name is documented in index.d.ts.
 
+export { fieldError } from "./admission.js";
 export { condition, done, needs, normal, waiting, warning } from "./answer.js";
 export { reject, Rejection, retry, RetryRequest } from "./failure.js";
 export { parentLabel } from "./label.js";

@@ -1,6 +1,7 @@
 // What a plugin is and asks for.
 
 import { checkJson, checkKeys, checkList, checkOneOf, checkText, checkTexts, InvalidForm, wrong } from "./check.js";
+import { checkConversions } from "./conversion.js";
 import { kindOf } from "./kind.js";
 
 const BRAND = Symbol.for("hotshoe.plugin");
@@ -8,15 +9,19 @@ const VERBS = ["create", "update", "delete"];
 
 export function definePlugin(definition) {
   checkKeys(definition, "definePlugin", ["name", "version", "parent", "reconcile"], [
-    "owns", "reads", "finalizer", "finalize", "wantsNow", "wantsAttempt", "configSchema",
+    "owns", "reads", "finalizer", "finalize", "validate", "setDefaults", "conversions", "wantsNow", "wantsAttempt", "configSchema",
   ]);
-  const { reconcile, finalize, finalizer } = definition;
+  const { reconcile, finalize, finalizer, validate, setDefaults, conversions } = definition;
   checkFunction(reconcile, "reconcile");
   if ((finalizer === undefined) !== (finalize === undefined)) {
     throw new InvalidForm("finalizer and finalize belong together: one is given without the other");
   }
-  if (finalize !== undefined) checkFunction(finalize, "finalize");
-  return Object.freeze({ [BRAND]: true, descriptor: descriptor(definition), reconcile, finalize });
+  for (const [name, optional] of Object.entries({ finalize, validate, setDefaults })) {
+    if (optional !== undefined) checkFunction(optional, name);
+  }
+  const described = descriptor(definition);
+  if (conversions !== undefined) checkConversions(conversions, described.parent.version);
+  return Object.freeze({ [BRAND]: true, descriptor: described, reconcile, finalize, validate, setDefaults, conversions });
 }
 
 export function isPlugin(value) {

@@ -5,10 +5,12 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
+import { defaultedOf, proposalOf, verdictOf } from "./admission.js";
 import { answerOf } from "./answer.js";
 import { checkKeys, InvalidForm } from "./check.js";
+import { conversionOf } from "./conversion.js";
 import { parse, stringify } from "./json.js";
-import { apiVersionOf, kindOf, referenced } from "./kind.js";
+import { apiVersionOf, kindOf, objectOf, referenced } from "./kind.js";
 import { isPlugin } from "./plugin.js";
 import { projected } from "./projection.js";
 import { Request } from "./request.js";
@@ -24,8 +26,24 @@ export function finalize(plugin, observation) {
   return answerOf(plugin, "finalize", request(plugin, observation, "finalize"));
 }
 
+export function validate(plugin, proposed) {
+  checkDefines(plugin, "validate");
+  return verdictOf(plugin, proposal(plugin, proposed));
+}
+
+export function setDefaults(plugin, proposed) {
+  checkDefines(plugin, "setDefaults");
+  return defaultedOf(plugin, proposal(plugin, proposed));
+}
+
+export function convert(plugin, object, toVersion) {
+  checkDefines(plugin, "conversions");
+  const answer = conversionOf(plugin, [objectOf(referenced(object, "the object"))], toVersion);
+  return answer.converted === undefined ? answer : { converted: answer.converted[0] };
+}
+
 export function request(plugin, observation, call = "reconcile") {
-  if (!isPlugin(plugin)) throw new InvalidForm("the first argument is no plugin: it is what definePlugin returns");
+  checkPlugin(plugin);
   checkKeys(observation, "the observation", ["parent"], OBSERVED);
   const { descriptor } = plugin;
   const { parent, children = [], refusals = [], config = {}, now, attempt = 0 } = observation;
@@ -42,6 +60,29 @@ export function request(plugin, observation, call = "reconcile") {
   });
 }
 
+/** What a host would show of a proposed parent: the whole of it. */
+function proposal({ descriptor }, proposed) {
+  checkKeys(proposed, "the proposal", ["object"], ["old", "config", "dryRun"]);
+  const { object, old, config = {}, dryRun = false } = proposed;
+  const [given, stored] = [object, old].map((object) => object && whole(ofKind(object, descriptor.parent)));
+  return proposalOf(given, stored, { operation: old === undefined ? "create" : "update", config: stringify(config), dryRun });
+}
+
+/** One that is to be created may have no name yet. */
+function whole(object) {
+  const { managedFields, ...metadata } = object.metadata ?? {};
+  return { ref: { kind: kindOf(object, "the object") }, json: stringify({ ...object, metadata }) };
+}
+
+function checkDefines(plugin, name) {
+  checkPlugin(plugin);
+  if (plugin[name] === undefined) throw new InvalidForm(`the plugin has no ${name}: give definePlugin one`);
+}
+
+function checkPlugin(plugin) {
+  if (!isPlugin(plugin)) throw new InvalidForm("the first argument is no plugin: it is what definePlugin returns");
+}
+
 export function casesIn(folder, parse) {
   const path = typeof folder === "string" ? folder : fileURLToPath(folder);
   const files = readdirSync(path).filter((file) => /^[^.].*\.ya?ml$/.test(file)).sort();
@@ -55,12 +96,23 @@ export function checkCase(plugin, { file, name, call = "reconcile", expect, ...o
 
 /** What a host would be answered, an author's throw included. */
 function answered(plugin, call, observation) {
-  const given = request(plugin, observation, call);
+  const answer = asked(plugin, call, observation);
   try {
-    return answerOf(plugin, call, given);
+    return answer();
   } catch (error) {
     return { other: explained(error) };
   }
+}
+
+function asked(plugin, call, observation) {
+  if (call !== "validate" && call !== "default") {
+    const given = request(plugin, observation, call);
+    return () => answerOf(plugin, call, given);
+  }
+  const { parent, ...others } = observation;
+  const given = proposal(plugin, { object: parent, ...others });
+  checkDefines(plugin, call === "validate" ? call : "setDefaults");
+  return () => (call === "validate" ? verdictOf(plugin, given) : defaultedOf(plugin, given));
 }
 
 /** The parent may leave out what the plugin says of it. */
@@ -105,14 +157,34 @@ function byReference(a, b) {
   return place(a) < place(b) ? -1 : 1;
 }
 
-/** Without what means the same: the order of children and conditions, and what is empty. */
+/** Without what means the same: the order of children and conditions, what is empty, and what is null in an object. */
 function comparable(answer) {
   const [[tag, value]] = Object.entries(parse(stringify(answer)));
-  if (!["decided", "waiting", "done"].includes(tag)) return { [tag]: value };
-  const { children, status = null, conditions = [], events = [], requeueAfterMs = null } = value;
+  switch (tag) {
+    case "decided":
+    case "waiting":
+    case "done":
+      return { [tag]: comparableDecision(value) };
+    case "verdict":
+      return { [tag]: { errors: value.errors ?? [], warnings: value.warnings ?? [] } };
+    case "defaulted":
+      return { [tag]: withoutNulls(value) };
+    default:
+      return { [tag]: value };
+  }
+}
+
+function comparableDecision({ children, status = null, conditions = [], events = [], requeueAfterMs = null }) {
   const sorted = children === "keep" ? children : children.exactly.toSorted((a, b) => (identity(a) < identity(b) ? -1 : 1));
   conditions.sort((a, b) => (a.type < b.type ? -1 : 1));
-  return { [tag]: { children: sorted, status, conditions, events, requeueAfterMs } };
+  return { children: sorted, status, conditions, events, requeueAfterMs };
+}
+
+function withoutNulls(value) {
+  if (Array.isArray(value)) return value.map(withoutNulls);
+  if (typeof value !== "object" || value === null) return value;
+  const members = Object.entries(value).filter(([, member]) => member !== null);
+  return Object.fromEntries(members.map(([key, member]) => [key, withoutNulls(member)]));
 }
 
 function identity({ apiVersion, kind, metadata }) {

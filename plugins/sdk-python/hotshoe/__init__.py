@@ -29,12 +29,24 @@ What holds for every call:
 Outside of a component all of this is ordinary Python: see `hotshoe.testing`.
 """
 
-from hotshoe.answer import Condition, Decision, Done, Event, Needs, Reject, Requirement, Retry, Waiting
+from hotshoe.answer import (
+    Condition,
+    Decision,
+    Done,
+    Event,
+    FieldError,
+    Needs,
+    Reject,
+    Requirement,
+    Retry,
+    Verdict,
+    Waiting,
+)
 from hotshoe.kind import Kind, Owns, Reads
 from hotshoe.label import parent_label
 from hotshoe.leave import leave
 from hotshoe.plugin import Plugin
-from hotshoe.request import Refusal, Request, field
+from hotshoe.request import Proposal, Refusal, Request, field
 from hotshoe.sandbox import SandboxError
 
 __all__ = [
@@ -42,10 +54,12 @@ __all__ = [
     "Decision",
     "Done",
     "Event",
+    "FieldError",
     "Kind",
     "Needs",
     "Owns",
     "Plugin",
+    "Proposal",
     "Reads",
     "Refusal",
     "Reject",
@@ -53,6 +67,7 @@ __all__ = [
     "Requirement",
     "Retry",
     "SandboxError",
+    "Verdict",
     "Waiting",
     "field",
     "leave",

@@ -67,6 +67,34 @@ class Waiting(Decision):
     """
 
 
+Reason = Literal[
+    "Invalid", "Required", "Forbidden", "NotSupported", "Duplicate", "NotFound", "TooLong", "TooMany", "TypeInvalid"
+]
+
+
+@dataclass
+class FieldError:
+    """A field that is wrong: its path, such as `spec.ports[0].name`, why, and what to write instead.
+
+    The reason is one of `metav1.CauseType`, without `FieldValue`.
+    """
+
+    field: str
+    reason: Reason
+    message: str
+
+
+@dataclass
+class Verdict:
+    """What is wrong with a parent, and what its author should know.
+
+    Any error refuses the object. The API server shows 120 characters of a warning.
+    """
+
+    errors: Iterable[FieldError] = ()
+    warnings: Iterable[str] = ()
+
+
 @dataclass(frozen=True)
 class Requirement:
     """An object that a decision needs beyond those that the plugin reads. Without `namespace`, the parent's."""

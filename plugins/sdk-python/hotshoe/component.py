@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from wit_world.imports import types as wit
 from hotshoe import log, sandbox, snapshot, trace, warm_up, wire
 from hotshoe.answer import Decision, Done, Needs, Reject, Retry
 from hotshoe.plugin import Plugin
-from hotshoe.request import Request
+from hotshoe.request import Proposal, Request
 
 # Deeper recursion would end at the sandbox's stack, which knows no lines.
 CALL_DEPTH = 250
@@ -27,13 +28,21 @@ CALL_DEPTH = 250
 _LEVELS = [wire.Enumerator(level) for level in range(5)]
 
 
-def export(module: str, entry: Path) -> type:
-    """Import the plugin's module, and return the class that the component exports.
+def export(module: str, entry: Path, interfaces: list[str]) -> dict[str, type]:
+    """Import the plugin's module, and return the classes that the component exports, by their names.
 
-    `entry` is the folder of the module that calls this.
+    `entry` is the folder of the module that calls this, and `interfaces` are the optional ones of the component. Where
+    the plugin has functions for others, an error names them for `hotshoe build`.
     """
     sandbox.enter()
-    exported = _exported(_plugin_of(importlib.import_module(module)))
+    plugin = _plugin_of(importlib.import_module(module))
+    if plugin.interfaces != interfaces:
+        raise ImportError(f"hotshoe:interfaces={','.join(plugin.interfaces)}.")
+    plugin.conversions.check(plugin.parent.version)
+    for interface in interfaces:
+        # componentize-py looks for its types when nothing is imported any more.
+        importlib.import_module(f"wit_world.exports.{interface}")
+    exported = _exported(plugin)
     log.redirect(_write)
     sys.setrecursionlimit(CALL_DEPTH)
     example = warm_up.plugin()
@@ -52,7 +61,7 @@ def _plugin_of(module: Any) -> Plugin:
     return next(iter(plugins.values()))
 
 
-def _exported(plugin: Plugin) -> type:
+def _exported(plugin: Plugin) -> dict[str, type]:
     descriptor = _descriptor(plugin)
 
     class Reconciler:
@@ -67,17 +76,57 @@ def _exported(plugin: Plugin) -> type:
         def finalize(self, raw: Any) -> Any:
             return _answer(plugin, "finalize", raw)
 
-    return Reconciler
+    class Validation:
+        """The interface `validation`."""
+
+        def validate(self, new: Any, old: Any, context: Any) -> Any:
+            return _called(lambda: _judged(plugin, Proposal(new, old, context)))
+
+    class Defaulting:
+        """The interface `defaulting`."""
+
+        def default(self, object: Any, context: Any) -> Any:
+            return _called(lambda: wire.Object(object.ref, plugin.defaulted(Proposal(object, None, context))))
+
+    class Conversion:
+        """The interface `conversion`."""
+
+        def convert(self, objects: Any, to_version: str) -> Any:
+            return _called(lambda: [_converted(plugin, it, to_version) for it in objects])
+
+    return {exported.__name__: exported for exported in (Reconciler, Validation, Defaulting, Conversion)}
+
+
+def _converted(plugin: Plugin, raw: Any, to_version: str) -> wire.Object:
+    kind, namespace, name = raw.ref.kind, raw.ref.namespace, raw.ref.name
+    converted = plugin.conversions.convert(raw.json, kind.version, to_version)
+    ref = wire.ObjectRef(wit.ResourceKind(kind.group, to_version, kind.kind), namespace, name)
+    return wire.Object(ref, converted)
 
 
 def _answer(plugin: Plugin, call: str, raw: Any) -> Any:
+    return _called(lambda: _decided(plugin, call, raw))
+
+
+def _decided(plugin: Plugin, call: str, raw: Any) -> Any:
+    return _crossing(_lowered, plugin.answer(call, Request(raw)), plugin.place(call))
+
+
+def _judged(plugin: Plugin, proposal: Proposal) -> wire.WireVerdict:
+    return _crossing(wire.WireVerdict, plugin.verdict(proposal), plugin.place("validate"))
+
+
+def _crossing(lower: Callable[[Any], Any], answer: Any, place: str) -> Any:
     try:
-        answer = plugin.answer(call, Request(raw))
-        try:
-            return _lowered(answer)
-        except Exception as error:
-            error.add_note(f"({plugin.place(call)} returned it)")
-            raise
+        return lower(answer)
+    except Exception as error:
+        error.add_note(f"({place} returned it)")
+        raise
+
+
+def _called(answer: Callable[[], Any]) -> Any:
+    try:
+        return answer()
     except BaseException as error:  # whatever it is, a trap would say less
         raise Err(_failure(error)) from None
     finally:

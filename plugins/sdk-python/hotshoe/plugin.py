@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from hotshoe import trace
-from hotshoe.answer import Decision, Done, Needs, Waiting
+from hotshoe import trace, wire
+from hotshoe.answer import Decision, Done, Needs, Verdict, Waiting
+from hotshoe.conversion import Conversions, Convert
 from hotshoe.kind import Kind, Owns, Reads
-from hotshoe.request import Request
+from hotshoe.request import Proposal, Request
 
 Function = TypeVar("Function", bound=Callable[[Request], Any])
+Admission = TypeVar("Admission", bound=Callable[[Proposal], Any])
+Conversion = TypeVar("Conversion", bound=Convert)
 
 
 class Plugin:
@@ -49,6 +52,9 @@ class Plugin:
         self._finalizer = finalizer
         self._reconcile: Callable[[Request], Any] | None = None
         self._finalize: Callable[[Request], Any] | None = None
+        self._validate: Callable[[Proposal], Any] | None = None
+        self._default: Callable[[Proposal], Any] | None = None
+        self.conversions = Conversions()
 
     def reconcile(self, function: Function) -> Function:
         """Register the function that decides what should be, given what is."""
@@ -63,6 +69,44 @@ class Plugin:
         """
         self._finalize = function
         return function
+
+    def validate(self, function: Admission) -> Admission:
+        """Register the function that says what is wrong with a parent before it is stored, by a `Verdict` or `None`.
+
+        For what neither the schema nor `reconcile` can say. `Reject` refuses the object too; any other exception admits
+        it with a warning.
+        """
+        self._validate = function
+        return function
+
+    def default(self, function: Admission) -> Admission:
+        """Register the function that fills in what the author of a parent left out and the schema cannot say.
+
+        It changes `proposal.object`, or returns another object. Defaults of an object that has its defaults change
+        nothing.
+        """
+        self._default = function
+        return function
+
+    def convert(self, old: str, new: str) -> Callable[[Conversion], Conversion]:
+        """Register a function from one version of the parents' kind to another: `@plugin.convert("v1beta1", "v1")`.
+
+        It is called with an object and its annotations, and returns the object as it is in the other version. What that
+        has as `metadata` must be as it was, but for the annotations; without it, all of it stays, and the annotations
+        that were given keep what the other version cannot say.
+        """
+
+        def register(function: Conversion) -> Conversion:
+            self.conversions.add(old, new, function)
+            return function
+
+        return register
+
+    @property
+    def interfaces(self) -> list[str]:
+        """The optional interfaces of the contract that the plugin has functions for."""
+        named = {"validation": self._validate, "defaulting": self._default, "conversion": self.conversions}
+        return [name for name, functions in named.items() if functions]
 
     @property
     def finalizer(self) -> str | None:
@@ -84,10 +128,37 @@ class Plugin:
         wanted = "a Decision or Needs" if call == "reconcile" else "Done or Waiting"
         raise TypeError(f"{self.place(call)} returned {_named(answer)} instead of {wanted}")
 
+    def verdict(self, proposal: Proposal) -> Verdict:
+        """Judge a parent as the host has it judged."""
+        if self._validate is None:
+            raise TypeError(f"the plugin {self.name} has no function to validate; register one with @plugin.validate")
+        verdict = self._validate(proposal)
+        if verdict is None:
+            return Verdict()
+        if isinstance(verdict, Verdict):
+            return verdict
+        raise TypeError(f"{self.place('validate')} returned {_named(verdict)} instead of a Verdict or None")
+
+    def defaulted(self, proposal: Proposal) -> str:
+        """Return the JSON text of a parent with its defaults, as the host has them filled in."""
+        if self._default is None:
+            raise TypeError(f"the plugin {self.name} has no function to fill in defaults; register one with @plugin.default")
+        had_spec = proposal.object.get("spec") is not None
+        object = self._default(proposal)
+        if object is None:
+            object = proposal.object
+        if not isinstance(object, Mapping):
+            raise TypeError(f"{self.place('default')} returned {_named(object)} instead of the object, a dict, or None")
+        filled_in = wire.unnamed(object)
+        # A look at `proposal.spec` made it, and nothing was filled in.
+        if not had_spec and filled_in.get("spec") == {}:
+            del filled_in["spec"]
+        return wire.text(filled_in, "object")
+
     def place(self, call: str) -> str:
         """Name the function that answers a call, and where it stands."""
-        function = self._finalize if call == "finalize" else self._reconcile
-        code = getattr(function, "__code__", None)
+        functions = {"finalize": self._finalize, "validate": self._validate, "default": self._default}
+        code = getattr(functions.get(call, self._reconcile), "__code__", None)
         return call if code is None else f"{call} ({trace.at(code, code.co_firstlineno)})"
 
     def _call(self, call: str, request: Request) -> Any:

@@ -6,7 +6,7 @@ import datetime
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from hotshoe.answer import Needs, Requirement
 from hotshoe.kind import Kind
@@ -185,6 +185,46 @@ class Request:
 
     def __repr__(self) -> str:
         return f"Request({self._raw.parent.ref.kind.kind} {self.name})"
+
+
+class Proposal:
+    """A parent that is to be stored, whole.
+
+    `operation` is `create` or `update`, and `dry_run` whether nothing will be stored in any case; the answer must not
+    depend on that.
+    """
+
+    __slots__ = ("operation", "object", "old", "config", "dry_run")
+
+    def __init__(self, new: Any, old: Any, context: Any) -> None:
+        self.operation: Literal["create", "update"] = _OPERATIONS[context.operation.value]
+        self.object: dict[str, Any] = json.loads(new.json)
+        self.old: dict[str, Any] | None = None if old is None else json.loads(old.json)
+        self.config: dict[str, Any] = json.loads(context.config) if context.config else {}
+        self.dry_run: bool = context.dry_run
+
+    @property
+    def name(self) -> str | None:
+        """The name; `None` where the API server will make one of `metadata.generateName`."""
+        return field(self.object, "metadata.name")
+
+    @property
+    def namespace(self) -> str | None:
+        """The namespace; `None` where the object is cluster-scoped."""
+        return field(self.object, "metadata.namespace")
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The spec, made if there is none: what is set in it is set in the object."""
+        if self.object.get("spec") is None:
+            self.object["spec"] = {}
+        return self.object["spec"]
+
+    def __repr__(self) -> str:
+        return f"Proposal({self.operation} {self.name})"
+
+
+_OPERATIONS: tuple[Literal["create"], Literal["update"]] = ("create", "update")
 
 
 def field(of: Any, path: str, default: Any = None) -> Any:

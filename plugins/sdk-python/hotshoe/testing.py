@@ -25,10 +25,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from hotshoe import trace, wire
-from hotshoe.answer import Decision, Done, Needs, Reject, Retry, Waiting
+from hotshoe.answer import Decision, Done, FieldError, Needs, Reject, Retry, Verdict, Waiting
 from hotshoe.kind import Kind
 from hotshoe.plugin import Plugin
-from hotshoe.request import Request, path_keys
+from hotshoe.request import Proposal, Request, path_keys
 
 # Every plugin is shown these of every object.
 _ALWAYS = ("metadata.name", "metadata.namespace", "metadata.uid", "metadata.generation", "metadata.deletionTimestamp")
@@ -78,6 +78,50 @@ def answer(plugin: Plugin, parent: Object, **observed: Any) -> Decision | Needs:
     return answered
 
 
+def proposal(
+    plugin: Plugin,
+    object: Object,
+    *,
+    old: Object | None = None,
+    config: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+) -> Proposal:
+    """Return what a host shows this plugin of a parent that is to be stored; with `old`, of an update."""
+    kind = wire.ResourceKind(plugin.parent)
+
+    def shown(whole: Object) -> Any:
+        metadata = {key: value for key, value in (whole.get("metadata") or {}).items() if key != "managedFields"}
+        ref = wire.ObjectRef(kind, metadata.get("namespace"), metadata.get("name", ""))
+        return wire.Object(ref, json.dumps({**wire.unnamed(whole), "metadata": metadata}))
+
+    context = SimpleNamespace(
+        operation=SimpleNamespace(value=0 if old is None else 1), config=json.dumps(config or {}), dry_run=dry_run
+    )
+    return Proposal(shown(object), None if old is None else shown(old), context)
+
+
+def verdict(plugin: Plugin, object: Object, **proposed: Any) -> Verdict:
+    """Judge a parent, shown as `proposal` does, and check that the verdict can be handed to a host.
+
+    `Retry`, `Reject` and any other exception come through.
+    """
+    crossed = wire.WireVerdict(plugin.verdict(proposal(plugin, object, **proposed)))
+    errors = [FieldError(it.field, wire.REASONS[it.reason.value], it.message) for it in crossed.errors]
+    return Verdict(errors, crossed.warnings)
+
+
+def defaulted(plugin: Plugin, object: Object, **proposed: Any) -> dict[str, Any]:
+    """Return a parent, shown as `proposal` does, with its defaults, without `apiVersion` and `kind`."""
+    return json.loads(plugin.defaulted(proposal(plugin, object, **proposed)))
+
+
+def converted(plugin: Plugin, object: Object, version: str) -> dict[str, Any]:
+    """Return an object of any version as the plugin's conversions write it in another one."""
+    kind = Kind(object["apiVersion"], object["kind"])
+    text = plugin.conversions.convert(json.dumps(wire.unnamed(object)), kind.version, version)
+    return {"apiVersion": f"{kind.group}/{version}", "kind": kind.kind, **json.loads(text)}
+
+
 @dataclass
 class Case:
     """A case file: a request and the answer to it."""
@@ -97,7 +141,7 @@ class Case:
     def answer(self, plugin: Plugin) -> dict[str, Any]:
         """Return the plugin's answer in the words of `expect`."""
         try:
-            return _expectation(plugin.answer(self._call(), self.request(plugin)))
+            return self._answered(plugin)
         except Retry as retry:
             after = wire.milliseconds(retry.after, "after")
             return {"retry": {"message": str(retry), **({} if after is None else {"afterMs": after})}}
@@ -105,6 +149,16 @@ class Case:
             return {"reject": {"message": str(reject), **({} if reject.field is None else {"field": reject.field})}}
         except Exception as error:
             return {"other": trace.describe(error)}
+
+    def _answered(self, plugin: Plugin) -> dict[str, Any]:
+        call, parent = self._call(), self.content["parent"]
+        proposed = {key: self.content.get(key) for key in ("old", "config")}
+        if call == "validate":
+            return {"verdict": _said(verdict(plugin, parent, **proposed))}
+        if call == "default":
+            named = {key: parent[key] for key in ("apiVersion", "kind")}
+            return {"defaulted": _without_nulls({**named, **defaulted(plugin, parent, **proposed)})}
+        return _expectation(plugin.answer(call, self.request(plugin)))
 
     def check(self, plugin: Plugin) -> None:
         """Fail where the plugin does not answer as expected."""
@@ -194,6 +248,18 @@ def _expectation(answered: Decision | Needs) -> dict[str, Any]:
     return {word: said}
 
 
+def _said(judged: Verdict) -> dict[str, Any]:
+    errors = [{"field": it.field, "reason": f"FieldValue{it.reason}", "message": it.message} for it in judged.errors]
+    return {"errors": errors, "warnings": list(judged.warnings)}
+
+
+def _without_nulls(value: Any) -> Any:
+    """Leave out what is null, as a host does."""
+    if isinstance(value, Mapping):
+        return {key: _without_nulls(member) for key, member in value.items() if member is not None}
+    return [_without_nulls(member) for member in value] if isinstance(value, list) else value
+
+
 _STATUS = ("True", "False", "Unknown")
 _SEVERITY = ("Normal", "Warning")
 
@@ -207,6 +273,8 @@ def _requirement(requirement: Any) -> dict[str, Any]:
 def _normal(expect: Mapping[str, Any]) -> dict[str, Any]:
     """Fill in what an expectation may leave out."""
     normal = dict(expect)
+    if "verdict" in normal:
+        normal["verdict"] = {"errors": [], "warnings": [], **normal["verdict"]}
     for word in ("decided", "waiting", "done"):
         if word in normal:
             decision = {"conditions": [], "events": [], **normal[word]}

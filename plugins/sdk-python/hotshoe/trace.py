@@ -6,7 +6,9 @@ The sandbox has no files, so no source lines are shown.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from types import CodeType
+from typing import Any
 
 # The calls that are named, the innermost ones.
 CALLS = 6
@@ -72,6 +74,13 @@ def _places(error: BaseException) -> str:
     left_out = sum(times for *_, times in calls[:-CALLS])
     inner = ", called from ".join(named)
     return f"{inner}, and {left_out} calls before it" if left_out > 0 else inner
+
+
+def named(function: Callable[..., Any] | None) -> str:
+    """Return the name of a function, and where it stands."""
+    code = getattr(function, "__code__", None)
+    name = getattr(function, "__name__", "a function")
+    return name if code is None else f"{name} ({at(code, code.co_firstlineno)})"
 
 
 def at(code: CodeType, line: int) -> str:

@@ -10,9 +10,9 @@ import dataclasses
 import json
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, get_args
 
-from hotshoe.answer import Condition, Decision, Event, Requirement
+from hotshoe.answer import Condition, Decision, Event, FieldError, Reason, Requirement, Verdict
 from hotshoe.kind import Kind
 
 
@@ -68,10 +68,10 @@ class WireCondition:
 
     def __init__(self, condition: Condition) -> None:
         if not isinstance(condition, Condition):
-            raise TypeError(f"conditions: {_shown(condition)} is no Condition")
+            raise TypeError(f"conditions: {shown(condition)} is no Condition")
         if condition.status is not None and not isinstance(condition.status, bool):
             where = f"the status of the condition {condition.type}"
-            raise TypeError(f"{where} is {_shown(condition.status)} instead of True, False or None")
+            raise TypeError(f"{where} is {shown(condition.status)} instead of True, False or None")
         self.name = _text(condition.type, "the type of a condition")
         self.status = UNKNOWN if condition.status is None else TRUE if condition.status else FALSE
         self.reason = _text(condition.reason, f"the reason of the condition {condition.type}")
@@ -85,7 +85,7 @@ class WireEvent:
 
     def __init__(self, event: Event) -> None:
         if not isinstance(event, Event):
-            raise TypeError(f"events: {_shown(event)} is no Event")
+            raise TypeError(f"events: {shown(event)} is no Event")
         severity = SEVERITIES.get(event.severity)
         if severity is None:
             raise ValueError(f"the severity of the Event {event.reason} is {event.severity!r} instead of Normal or Warning")
@@ -101,12 +101,42 @@ class WireRequirement:
 
     def __init__(self, requirement: Requirement) -> None:
         if not isinstance(requirement, Requirement) or not isinstance(requirement.kind, Kind):
-            raise TypeError(f"Needs: {_shown(requirement)} is no Requirement of a Kind")
+            raise TypeError(f"Needs: {shown(requirement)} is no Requirement of a Kind")
         self.key = _text(requirement.key, "the key of a Requirement")
         self.kind = ResourceKind(requirement.kind)
         namespace = requirement.namespace
         self.namespace = None if namespace is None else _text(namespace, "the namespace of a Requirement")
         self.name = _text(requirement.name, "the name of a Requirement")
+
+
+REASONS: tuple[Reason, ...] = get_args(Reason)
+_REASONS: dict[Any, Enumerator] = {reason: Enumerator(at) for at, reason in enumerate(REASONS)}
+
+
+class WireFieldError:
+    """A field that is wrong, as it crosses."""
+
+    __slots__ = ("field", "reason", "message")
+
+    def __init__(self, error: FieldError) -> None:
+        if not isinstance(error, FieldError):
+            raise TypeError(f"errors: {shown(error)} is no FieldError")
+        self.field = _text(error.field, "the field of a FieldError")
+        reason = _REASONS.get(error.reason)
+        if reason is None:
+            raise ValueError(f"the reason of the error in {error.field} is {error.reason!r} instead of one of {', '.join(REASONS)}")
+        self.reason = reason
+        self.message = _text(error.message, f"the message of the error in {error.field}")
+
+
+class WireVerdict:
+    """A verdict as it crosses."""
+
+    __slots__ = ("errors", "warnings")
+
+    def __init__(self, verdict: Verdict) -> None:
+        self.errors = [WireFieldError(it) for it in _list(verdict.errors, "errors")]
+        self.warnings = [_text(it, "a warning") for it in _list(verdict.warnings, "warnings")]
 
 
 class WireDecision:
@@ -130,7 +160,7 @@ def milliseconds(time: timedelta | float | None, what: str) -> int | None:
     if isinstance(time, timedelta):
         time = time.total_seconds()
     if isinstance(time, bool) or not isinstance(time, (int, float)):
-        raise TypeError(f"{what} is {_shown(time)} instead of a timedelta or seconds")
+        raise TypeError(f"{what} is {shown(time)} instead of a timedelta or seconds")
     if not 0 <= time < 1e15:
         raise ValueError(f"{what} is {time} seconds: it must not be negative, and not endless")
     return round(time * 1000)
@@ -148,22 +178,27 @@ def text(value: Any, where: str) -> str:
         raise type(error)(wrong or f"{where}: {error}") from None
 
 
+def unnamed(object: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an object without what its reference has."""
+    return {key: value for key, value in object.items() if key not in ("apiVersion", "kind")}
+
+
 _KINDS: dict[tuple[str, str], ResourceKind] = {}
 
 
 def _child(index: int, child: Any) -> Object:
     where = f"children[{index}]"
     if not isinstance(child, Mapping):
-        raise TypeError(f"{where} is {_shown(child)} instead of a manifest: a dict with apiVersion, kind and metadata.name")
+        raise TypeError(f"{where} is {shown(child)} instead of a manifest: a dict with apiVersion, kind and metadata.name")
     metadata = child.get("metadata")
     if not isinstance(metadata, Mapping):
-        raise TypeError(f"{where}.metadata is {_shown(metadata)} instead of a dict with a name")
+        raise TypeError(f"{where}.metadata is {shown(metadata)} instead of a dict with a name")
     if metadata.get("name") is None and "generateName" in metadata:
         raise TypeError(f"{where}.metadata.generateName would make another object at each decision; set metadata.name")
     names = [child.get("apiVersion"), child.get("kind"), metadata.get("name")]
     for key, name in zip(("apiVersion", "kind", "metadata.name"), names, strict=True):
         if not isinstance(name, str) or not name:
-            raise TypeError(f"{where}.{key} is {_shown(name)} instead of a text")
+            raise TypeError(f"{where}.{key} is {shown(name)} instead of a text")
     api_version, kind, name = names
     named = _KINDS.get((api_version, kind))
     if named is None:
@@ -176,19 +211,19 @@ def _child(index: int, child: Any) -> Object:
 
 def _status(status: Any) -> str:
     if not isinstance(status, Mapping) and not dataclasses.is_dataclass(status):
-        raise TypeError(f"status is {_shown(status)} instead of a dict or a dataclass")
+        raise TypeError(f"status is {shown(status)} instead of a dict or a dataclass")
     return text(status, "status")
 
 
 def _list(values: Any, where: str) -> list[Any]:
     if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
-        raise TypeError(f"{where} is {_shown(values)} instead of a list")
+        raise TypeError(f"{where} is {shown(values)} instead of a list")
     return list(values)
 
 
 def _text(value: Any, where: str) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{where} is {_shown(value)} instead of a text")
+        raise TypeError(f"{where} is {shown(value)} instead of a text")
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -196,7 +231,8 @@ def _text(value: Any, where: str) -> str:
     return value
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """Return a value in a few words, for an error."""
     if value is None:
         return "None"
     shown = repr(value) if isinstance(value, (str, int, float, bool)) else type(value).__name__
@@ -209,7 +245,7 @@ def _plain(value: Any) -> Any:
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"{_shown(value)} is no JSON value")
+    raise TypeError(f"{shown(value)} is no JSON value")
 
 
 # As `json.dumps` with these options, whose encoder is made anew at each call. Escapes keep any text valid.
@@ -225,7 +261,7 @@ def _first_wrong(value: Any, path: str, depth: int) -> str | None:
     if isinstance(value, Mapping):
         for key, member in value.items():
             if not isinstance(key, (str, int, float, bool, type(None))):
-                return f"{path}: {_shown(key)} is no key of a JSON object"
+                return f"{path}: {shown(key)} is no key of a JSON object"
             if wrong := _first_wrong(member, f"{path}.{key}", depth + 1):
                 return wrong
         return None

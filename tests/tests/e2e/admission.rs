@@ -1,14 +1,12 @@
 //! The webhook by which the API server asks a host before it stores a parent.
 
-use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hotshoe_tests::faulty::{another, fault, scene_with_faults, until_digest};
 use hotshoe_tests::guests::Folder;
-use hotshoe_tests::host::program;
-use hotshoe_tests::kinds::{CONFIG_MAP, FAULT, MUTATING_WEBHOOK, VALIDATING_WEBHOOK};
-use hotshoe_tests::kube::{Refused, documents};
-use hotshoe_tests::{Host, Scene, run};
+use hotshoe_tests::kinds::{CONFIG_MAP, FAULT};
+use hotshoe_tests::kube::Refused;
+use hotshoe_tests::{Host, Scene, run, webhook};
 use http::{Request, StatusCode};
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -52,20 +50,8 @@ impl Asked {
     /// Registers what `hotshoe webhooks` prints, for the namespace of the scene.
     async fn register(&self, more: &[&str]) {
         let url = self.host.webhooks().expect("the host serves webhooks");
-        let mut print = Command::new(program());
-        print.arg("webhooks").arg(self.folder.path()).args(["--offline", "--url", &url, "--ca-file"]);
-        print
-            .arg(self.certificate.path().join("tls.crt"))
-            .args(["--watch-namespace", &self.scene.namespace])
-            .args(more);
-        let output = print.output().expect("the program runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        for mut object in documents(&String::from_utf8_lossy(&output.stdout)) {
-            object["metadata"]["name"] = self.name.clone().into();
-            // Many hosts run here, and an answer may take longer than in a cluster.
-            object["webhooks"][0]["timeoutSeconds"] = 10.into();
-            self.scene.admin.apply("tests", &object).await.expect("a registration");
-        }
+        let authority = self.certificate.path().join("tls.crt");
+        webhook::register(&self.scene, self.folder.path(), &url, &authority, &self.name, more).await;
     }
 
     /// Waits until the API server asks the host: it learns of a registration a moment later.
@@ -114,9 +100,7 @@ impl Asked {
     }
 
     async fn deregister(&self) {
-        for kind in [&MUTATING_WEBHOOK, &VALIDATING_WEBHOOK] {
-            self.scene.admin.delete(kind, "", &self.name).await.expect("the registration goes");
-        }
+        webhook::deregister(&self.scene, &self.name).await;
     }
 }
 

@@ -16,6 +16,7 @@
 //! | `fleet/` | a host that follows `Plugin` objects |
 //! | `host/` | the host as a process: restarts, configuration, ports, reports, timers |
 //! | `hostile/` | a plugin that attacks, beside a healthy one |
+//! | `languages.rs` | plugins in JavaScript and Python that validate, fill in defaults and convert |
 //! | `lease/` | several hosts share the work |
 //! | `memcached/` | what the Memcached plugin does, row by row |
 //! | `memcached_versions.rs` | objects of each version of Memcached, and a host that comes after one of another version |
@@ -44,6 +45,7 @@ mod fields;
 mod fleet;
 mod host;
 mod hostile;
+mod languages;
 mod lease;
 mod memcached;
 mod memcached_versions;

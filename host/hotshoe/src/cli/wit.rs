@@ -1,7 +1,6 @@
 //! The contract, embedded in the binary for new projects and for the tools of other languages.
 
-/// The files in `wit/` itself, of the contract without its optional interfaces: their names and texts. Components in
-/// Python and JavaScript have no more.
+/// The files in `wit/` itself, of the contract without its optional interfaces: their names and texts.
 pub(super) const BASE: [(&str, &str); 4] = [
     ("log.wit", include_str!("../../../../wit/log.wit")),
     ("reconciler.wit", include_str!("../../../../wit/reconciler.wit")),

@@ -7,6 +7,7 @@ mod confinement;
 mod conversion;
 mod disk;
 mod image;
+mod javascript;
 mod new;
 mod plugin_cli;
 mod plugin_limits;

@@ -11,6 +11,7 @@ use hotshoe_platform::candidate::Candidate;
 use hotshoe_sandbox::call::{Aborted, Outcome};
 use hotshoe_sandbox::code_cache::Purpose;
 use hotshoe_sandbox::compile::Compiler;
+use hotshoe_sandbox::contract;
 use hotshoe_sandbox::engine::Engine;
 use hotshoe_sandbox::error::LoadError;
 use hotshoe_sandbox::revision::Revision;
@@ -91,6 +92,16 @@ pub(crate) async fn refusal(bytes: Vec<u8>) -> (&'static str, String) {
 /// A temporary directory.
 pub(crate) fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
+}
+
+/// Returns the names of the contract's interfaces that a component exports, sorted.
+pub(crate) fn exports(component: &Path) -> Vec<String> {
+    let bytes = std::fs::read(component).unwrap();
+    let outside = contract::inspect(&bytes, &Limits::default()).unwrap();
+    let mut names: Vec<String> =
+        outside.exports.iter().filter_map(|name| name.strip_prefix("hotshoe:reconciler/")).map(str::to_owned).collect();
+    names.sort();
+    names
 }
 
 /// Returns the only file with this extension in a directory.

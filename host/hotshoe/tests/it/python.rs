@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::plugin_support::{HOTSHOE, folder};
+use crate::plugin_support::{HOTSHOE, exports, folder};
 use tempfile::TempDir;
 
 const PROJECT: &str =
@@ -104,6 +104,27 @@ fn an_exception_at_the_top_of_a_module_is_shown_with_its_line() {
     fs::write(dir.path().join("demo_plugin.py"), "import json\n").unwrap();
     let said = failure(dir.path(), &[]);
     assert!(said.contains("the module demo_plugin has no hotshoe.Plugin at its top"), "{said}");
+}
+
+#[test]
+fn a_component_exports_the_interfaces_that_the_plugin_has_functions_for_and_no_other() {
+    let functions = "\n\n@plugin.validate\ndef validate(proposal):\n    pass\n\n\n@plugin.convert('v1', 'v2')\n\
+                     @plugin.convert('v2', 'v1')\ndef same(object, annotations):\n    return object\n";
+    let dir = plugin_with_tools(&project(), &format!("{MODULE}{functions}"));
+    let component = dir.path().join("target/plugins/demo.wasm");
+    let built = build(dir.path(), &[]);
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    assert_eq!(exports(&component), ["conversion@0.2.0", "reconciler@0.1.0", "validation@0.2.0"]);
+    fs::write(dir.path().join("demo_plugin.py"), MODULE).unwrap();
+    assert!(build(dir.path(), &[]).status.success());
+    assert_eq!(exports(&component), ["reconciler@0.1.0"]);
+}
+
+#[test]
+fn a_version_that_cannot_be_converted_stops_the_build_with_what_to_define() {
+    let function = "\n\n@plugin.convert('v1', 'v2')\ndef to_v2(object, annotations):\n    return object\n";
+    let said = failure(plugin_with_tools(&project(), &format!("{MODULE}{function}")).path(), &[]);
+    assert!(said.contains("no conversion leads from v2 to v1: define one with @plugin.convert('v2', 'v1')"), "{said}");
 }
 
 #[test]

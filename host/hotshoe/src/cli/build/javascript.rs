@@ -11,10 +11,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::cli::build::tools::Tools;
+use crate::cli::build::worlds;
 use crate::cli::new::sdk;
 use crate::cli::project::{Folder, Language, shown};
 use crate::cli::terminal;
-use crate::cli::wit;
 
 /// The oldest major version of Node.js that the tools run on.
 const OLDEST_NODE: u32 = 20;
@@ -24,6 +24,8 @@ pub(in crate::cli) const TOOLS: Tools = Tools { folder: "target/tools/js", versi
 const COMPONENTS: &str = "target/guests/js";
 /// The package of the SDK.
 const SDK: &str = "@hotshoe/sdk";
+/// The folder of the worlds among the tools.
+const WORLDS: &str = "worlds";
 const LOCK: &str = include_str!("javascript/package-lock.json");
 const FILES: [(&str, &str); 3] = [
     ("package.json", include_str!("javascript/package.json")),
@@ -49,7 +51,7 @@ pub(super) fn componentize(folder: &Folder) -> anyhow::Result<PathBuf> {
     let component = components.join(format!("{}.wasm", folder.name));
     let built = Command::new("node")
         .arg(tools.join("componentize.mjs"))
-        .args([&folder.dir, &tools.join("wit"), &component])
+        .args([&folder.dir, &tools.join(WORLDS), &component])
         .current_dir(&folder.dir)
         .stdout(Stdio::null())
         .status()
@@ -78,15 +80,19 @@ fn major(version: &str) -> Option<u32> {
 fn install_tools(root: &Path) -> anyhow::Result<PathBuf> {
     let tools = root.join(TOOLS.folder);
     let cannot_write = || format!("cannot write {}", shown(&tools).display());
-    fs::create_dir_all(tools.join("wit")).with_context(cannot_write)?;
+    fs::create_dir_all(&tools).with_context(cannot_write)?;
     let lock = File::create(tools.join("lock")).with_context(cannot_write)?;
     lock.lock().with_context(cannot_write)?;
-    let contract = wit::BASE.map(|(name, text)| (tools.join("wit").join(name), text));
-    for (path, text) in FILES.map(|(name, text)| (tools.join(name), text)).into_iter().chain(contract) {
+    let own = FILES.map(|(name, text)| (tools.join(name), text.to_owned()));
+    let worlds = worlds::files().into_iter().map(|(path, text)| (tools.join(WORLDS).join(path), text));
+    for (path, text) in own.into_iter().chain(worlds) {
         if fs::read_to_string(&path).is_ok_and(|there| there == text) {
             continue;
         }
-        fs::write(&path, text).with_context(cannot_write)?;
+        path.parent()
+            .map_or(Ok(()), fs::create_dir_all)
+            .and_then(|()| fs::write(&path, text))
+            .with_context(cannot_write)?;
     }
     if TOOLS.are_installed(root) {
         return Ok(tools);

@@ -6,6 +6,7 @@ pub(super) mod javascript;
 pub(super) mod python;
 mod rust;
 pub(super) mod tools;
+mod worlds;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -12,10 +12,10 @@ use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 
 use crate::cli::build::tools::Tools;
+use crate::cli::build::worlds;
 use crate::cli::new::sdk;
 use crate::cli::project::{Folder, Language, shown};
 use crate::cli::terminal;
-use crate::cli::wit;
 use hotshoe_core::model::digest::Digest;
 
 /// The version of componentize-py. No other file names it but [`REQUIREMENTS`]. It brings its own Python, 3.14, for the
@@ -33,8 +33,14 @@ pub(in crate::cli) const TOOLS: Tools = Tools { folder: "target/tools/python", v
 const WORK: &str = "target/guests/python";
 /// The module that componentize-py is given: it has the SDK export the plugin's own module.
 const ENTRY: &str = "hotshoe_entry";
+/// How the SDK says that the plugin has functions for other optional interfaces than the world has.
+const OTHER_INTERFACES: &str = "hotshoe:interfaces=";
 /// The file beside [`ENTRY`] into which the SDK writes the addresses of all objects.
 const OBJECTS: &str = "objects";
+/// The folder of the worlds, in the folder in which a component is built.
+const WORLDS: &str = "worlds";
+/// The file with the optional interfaces of the last build, beside it.
+const INTERFACES: &str = "interfaces";
 const STAGE: &str = include_str!("python/stage.py");
 /// Runs the command line of componentize-py. The script that pip installs has the absolute path of its folder in it,
 /// and fails when an author has moved the project.
@@ -143,10 +149,10 @@ struct Staged {
 impl Staged {
     /// Returns a text that changes whenever any input of the component does.
     fn inputs(&self) -> String {
-        let contract = wit::BASE.map(|(_, text)| text).concat();
+        let contract: String = worlds::files().into_iter().map(|(_, text)| text).collect();
         let contract = Digest::of(contract.as_bytes());
         let requires = self.requires.join("\n");
-        format!("{COMPONENTIZE_PY}\n{contract}\n{}\n{requires}\n{}\n", entry(&self.module), self.digest)
+        format!("{COMPONENTIZE_PY}\n{contract}\n{}\n{requires}\n{}\n", entry(&self.module, ""), self.digest)
     }
 }
 
@@ -168,7 +174,6 @@ impl Work {
     fn of(folder: &Folder) -> anyhow::Result<Self> {
         let dir = folder.root().join(WORK).join(&folder.name);
         let cannot_write = || format!("cannot write {}", dir.display());
-        fs::create_dir_all(dir.join("wit")).with_context(cannot_write)?;
         fs::create_dir_all(dir.join("entry")).with_context(cannot_write)?;
         let lock = File::create(dir.join("lock")).with_context(cannot_write)?;
         lock.lock().with_context(cannot_write)?;
@@ -220,15 +225,37 @@ impl Work {
         self.write("requires", &wanted)
     }
 
-    /// Makes the component by componentize-py, without WASI.
+    /// Makes the component. Which interfaces the plugin has functions for is known only when its module is imported, and
+    /// the world is chosen before: it is that of the last build, and if the SDK finds that it is another, that one.
     fn componentize(&self, tools: &Path, module: &str, component: &Path) -> anyhow::Result<()> {
-        for (name, text) in wit::BASE {
-            self.write(&format!("wit/{name}"), text)?;
+        let last = fs::read_to_string(self.dir.join(INTERFACES)).unwrap_or_default();
+        let Some(own) = self.componentize_in(&last, tools, module, component)? else { return Ok(()) };
+        self.write(INTERFACES, &own)?;
+        match self.componentize_in(&own, tools, module, component)? {
+            None => Ok(()),
+            Some(other) => bail!("the module {module} defines {own} when it is first imported, and then {other}"),
         }
-        self.write(&format!("entry/{ENTRY}.py"), &entry(module))?;
+    }
+
+    /// Makes the component by componentize-py, without WASI, in the world with these optional interfaces, separated by
+    /// commas. Returns those that the plugin has functions for, if they are others.
+    fn componentize_in(
+        &self,
+        interfaces: &str,
+        tools: &Path,
+        module: &str,
+        component: &Path,
+    ) -> anyhow::Result<Option<String>> {
+        for (path, text) in worlds::files() {
+            let file = self.dir.join(WORLDS).join(path);
+            let written = file.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&file, text));
+            written.with_context(|| format!("cannot write {}", file.display()))?;
+        }
+        self.write(&format!("entry/{ENTRY}.py"), &entry(module, interfaces))?;
+        let world = ["plugin"].into_iter().chain(names(interfaces)).collect::<Vec<_>>().join("-");
         let made = Command::new(tools.join("bin/python"))
             .args(["-c", SCRIPT, "--quiet"])
-            .args(["--wit-path", "wit", "--world", "hotshoe:reconciler/plugin"])
+            .args(["--wit-path", WORLDS, "--world", &world])
             .args(["componentize", ENTRY, "--stub-wasi", "--python-path", "entry", "--python-path", "modules"])
             .arg("--output")
             .arg(component)
@@ -239,11 +266,15 @@ impl Work {
             .stderr(Stdio::piped())
             .output()
             .context("cannot run componentize-py")?;
-        if !made.status.success() {
-            terminal::note(exception(&output_of(&made)));
-            bail!("componentize-py made no component of the module {module}");
+        if made.status.success() {
+            return Ok(None);
         }
-        Ok(())
+        let output = output_of(&made);
+        if let Some(others) = other_interfaces(&output) {
+            return Ok(Some(others.to_owned()));
+        }
+        terminal::note(exception(&output));
+        bail!("componentize-py made no component of the module {module}");
     }
 }
 
@@ -258,12 +289,25 @@ impl Work {
     }
 }
 
-/// Returns the source of the module [`ENTRY`].
-fn entry(module: &str) -> String {
+/// Returns the source of the module [`ENTRY`], in a world with these optional interfaces.
+fn entry(module: &str, interfaces: &str) -> String {
+    let interfaces: Vec<&str> = names(interfaces).collect();
     format!(
-        "from pathlib import Path\n\nfrom hotshoe.component import export\n\nReconciler = export({module:?}, \
-         Path(__file__).parent)\n"
+        "from pathlib import Path\n\nfrom hotshoe.component import export\n\nglobals().update(export({module:?}, \
+         Path(__file__).parent, {interfaces:?}))\n"
     )
+}
+
+/// Returns the names in a list with commas.
+fn names(interfaces: &str) -> impl Iterator<Item = &str> {
+    interfaces.split(',').filter(|name| !name.is_empty())
+}
+
+/// Returns the optional interfaces that the SDK names in the output of componentize-py, with commas between them.
+fn other_interfaces(output: &str) -> Option<&str> {
+    let named = output.split(OTHER_INTERFACES).skip(1).filter_map(|rest| rest.split_once('.'));
+    // Among the frames is the line of the SDK that makes the text.
+    named.map(|(names, _)| names).find(|names| names.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b','))
 }
 
 /// Returns the author's exception from the output of componentize-py, which has frames of its own before and after it.
@@ -310,6 +354,15 @@ mod tests {
         let hashes: Vec<_> = lines.map(|line| line.trim().trim_end_matches(" \\")).collect();
         let is_digest = |hash: &&str| hash.strip_prefix("--hash=sha256:").is_some_and(|digits| digits.len() == 64);
         assert!(!hashes.is_empty() && hashes.iter().all(is_digest), "{hashes:?}");
+    }
+
+    #[test]
+    fn the_interfaces_that_a_plugin_has_functions_for_are_read() {
+        let output = "    raise ImportError(f\"hotshoe:interfaces={','.join(names)}.\")\n\
+                      ImportError: hotshoe:interfaces=validation,conversion.\nmore";
+        assert_eq!(other_interfaces(output), Some("validation,conversion"));
+        assert_eq!(other_interfaces("ImportError: hotshoe:interfaces=."), Some(""));
+        assert_eq!(other_interfaces("Traceback:\nValueError: no"), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-// Makes a component of a JavaScript plugin: node componentize.mjs FOLDER CONTRACT OUT
+// Makes a component of a JavaScript plugin: node componentize.mjs FOLDER WORLDS OUT
 //
 // esbuild bundles the author's modules and npm packages into one module, QuickJS runs it once, and each call of the
 // component begins where this run ended: it starts no engine and reads no source. A call of a function of WASI traps.
@@ -13,10 +13,16 @@ import { componentize } from "componentize-qjs";
 import * as esbuild from "esbuild";
 
 const ENTRY = "hotshoe:entry";
+/** The optional interfaces, in the order in which the name of a world has them. */
+const OPTIONAL = ["validation", "defaulting", "conversion"];
+/** Where the bundle leaves the names of the interfaces that the plugin has functions for. */
+const INTERFACES = `globalThis[Symbol.for("hotshoe.interfaces")]`;
+/** How it says that they are not those of the world. */
+const OTHER_WORLD = /hotshoe:interfaces=([a-z,]*)/;
 /** How QuickJS names the bundle in stacks. */
 const FRAME = /componentize-qjs:user\.js:(\d+):(\d+)/g;
 
-const [folder, contract, out] = process.argv.slice(2);
+const [folder, worlds, out] = process.argv.slice(2);
 try {
   await build();
 } catch (error) {
@@ -45,7 +51,8 @@ async function digestOf(module) {
   const hash = createHash("sha256").update(module);
   const here = dirname(fileURLToPath(import.meta.url));
   for (const file of ["package-lock.json", "componentize.mjs"]) hash.update(await readFile(join(here, file)));
-  for (const file of (await readdir(contract)).sort()) hash.update(await readFile(join(contract, file)));
+  const contract = (await readdir(worlds, { recursive: true })).filter((file) => file.endsWith(".wit"));
+  for (const file of contract.sort()) hash.update(await readFile(join(worlds, file)));
   return hash.digest("hex");
 }
 
@@ -71,7 +78,9 @@ function sdkFolder() {
 async function bundled(main, sdk) {
   const entry = `import { exported } from "@hotshoe/sdk/guest";
     import * as author from ${JSON.stringify(`./${main}`)};
-    export const reconciler = exported(author.default);`;
+    const interfaces = exported(author.default);
+    ${INTERFACES} = Object.keys(interfaces).join();
+    export const { reconciler, ${OPTIONAL.join(", ")} } = interfaces;`;
   const { outputFiles } = await esbuild.build({
     stdin: { contents: entry, resolveDir: folder, sourcefile: ENTRY },
     absWorkingDir: folder,
@@ -142,11 +151,31 @@ function numbers(segment) {
   return all;
 }
 
-async function componentized(jsSource, sources) {
-  const options = { witPath: contract, world: "plugin", jsSource, stubWasi: true, sync: true, disableGc: true };
+/**
+ * Makes the component. Which interfaces the plugin has functions for is known only when its module has run, and the world is
+ * chosen before: it is that of the last build, and if the module finds that it is another, that one.
+ */
+async function componentized(module, sources) {
+  const remembered = `${out}.interfaces`;
+  const last = ((await textOf(remembered)) ?? "").split(",");
+  const first = await inWorld(OPTIONAL.filter((name) => last.includes(name)), module, sources);
+  if (first.component !== undefined) return first.component;
+  await replace(remembered, first.interfaces.join());
+  const { component, interfaces } = await inWorld(first.interfaces, module, sources);
+  if (component === undefined) throw new Error(`the module defines ${first.interfaces} when it is first loaded, and then ${interfaces}`);
+  return component;
+}
+
+/** The component, or the optional interfaces that the plugin has instead of these. */
+async function inWorld(optional, module, sources) {
+  const expected = JSON.stringify(["reconciler", ...optional].join());
+  const jsSource = `${module}if (${INTERFACES} !== ${expected}) throw new Error(\`hotshoe:interfaces=\${${INTERFACES}}\`);\n`;
+  const options = { witPath: worlds, world: ["plugin", ...optional].join("-"), jsSource, stubWasi: true, sync: true, disableGc: true };
   try {
-    return (await componentize(options)).component;
+    return await componentize(options);
   } catch (error) {
+    const other = OTHER_WORLD.exec(error.message);
+    if (other !== null) return { interfaces: OPTIONAL.filter((name) => other[1].split(",").includes(name)) };
     throw new Error(`the module fails while it is loaded: ${placed(error.message, sources)}`);
   }
 }
