@@ -33,7 +33,7 @@ pub(crate) fn validate(new: &Memcached, context: &AdmissionContext<Config>) -> R
 }
 
 /// Says how a size breaks a rule, in the words of the tutorials.
-fn broken(rule: Rule, size: i32) -> Option<&'static str> {
+pub(crate) fn broken(rule: Rule, size: i32) -> Option<&'static str> {
     match rule {
         Rule::OddSize => (size % 2 == 0).then_some("Cluster size must be an odd number"),
         Rule::SizeUpTo10 => (!(1..=10).contains(&size)).then_some("Size must be between 1 and 10."),

@@ -27,7 +27,7 @@ pub(crate) fn reconcile(request: &Request<Memcached>) -> Result<Answer, Failure>
 /// fix leaves the children alone; a write that the API server refused stays desired.
 fn decide(request: &Request<Memcached>, observed: &Observed) -> Result<(Decision, Option<Trouble>), Failure> {
     let name = request.name();
-    if let Some(trouble) = trouble::invalid_name(name) {
+    if let Some(trouble) = trouble::invalid_name(name).or_else(|| trouble::invalid_size(request)) {
         return Ok((Decision::keep(), Some(trouble)));
     }
     let Some(image) = request.config.image.as_deref().filter(|image| !image.is_empty()) else {

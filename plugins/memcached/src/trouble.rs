@@ -3,7 +3,7 @@
 use hotshoe_sdk::apply::apps_v1::Deployment;
 use hotshoe_sdk::{Event, Refusal, Request};
 
-use crate::{Memcached, names, observed::Observed};
+use crate::{Memcached, admission, api::Rule, names, observed::Observed};
 
 /// The reason of conditions in the ordinary course of a reconcile.
 pub(crate) const RECONCILING: &str = "Reconciling";
@@ -20,6 +20,7 @@ pub(crate) struct Trouble {
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Name,
+    Size,
     Image,
     Selector,
     Foreign,
@@ -29,13 +30,13 @@ enum Kind {
 impl Trouble {
     /// Whether an existing Deployment is not affected by the problem.
     pub(crate) fn spares_the_servers(&self) -> bool {
-        matches!(self.kind, Kind::Selector | Kind::Foreign)
+        matches!(self.kind, Kind::Size | Kind::Selector | Kind::Foreign)
     }
 
     /// Returns an Event, except for a refused write, for which the host emits one.
     pub(crate) fn event(&self) -> Option<Event> {
         match self.kind {
-            Kind::Name => Some(Event::warning(self.reason, self.message.as_str())),
+            Kind::Name | Kind::Size => Some(Event::warning(self.reason, self.message.as_str())),
             Kind::Image => Some(Event::warning(
                 "NoImage",
                 format!("{}; set it where the host runs, and start the host again", self.message),
@@ -46,12 +47,12 @@ impl Trouble {
 
     /// Whether nothing is tried before a person changes something.
     pub(crate) fn needs_a_person(&self) -> bool {
-        matches!(self.kind, Kind::Name | Kind::Image | Kind::Selector)
+        matches!(self.kind, Kind::Name | Kind::Size | Kind::Image | Kind::Selector)
     }
 
-    /// Whether waiting cannot help, since a name cannot be changed.
+    /// Whether nothing of the specification will come about, however long one waits.
     pub(crate) fn ends_progress(&self) -> bool {
-        self.kind == Kind::Name
+        matches!(self.kind, Kind::Name | Kind::Size)
     }
 }
 
@@ -66,6 +67,15 @@ pub(crate) fn invalid_name(name: &str) -> Option<Trouble> {
              delete it and create it again under another name"
         ),
     })
+}
+
+/// Reports a size that the rule of the Java Operator SDK's tutorial forbids, where the configuration has it: one that was
+/// stored in another version, or while no webhook refused it. The tutorial's Event has the reason `Invalid size`; a reason
+/// is one word here.
+pub(crate) fn invalid_size(request: &Request<Memcached>) -> Option<Trouble> {
+    let rule = request.config.validation.iter().find(|rule| **rule == Rule::SizeUpTo10)?;
+    let message = admission::broken(*rule, request.parent.spec.size)?;
+    Some(Trouble { kind: Kind::Size, reason: "InvalidSize", message: message.to_owned() })
 }
 
 /// Reports that no image is configured.

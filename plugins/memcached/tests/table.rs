@@ -524,6 +524,29 @@ fn a_name_that_no_child_can_have_is_reported_and_nothing_is_tried() {
 }
 
 #[test]
+fn a_size_that_the_configuration_forbids_is_reported_and_its_servers_stay() {
+    let with_size = |size: i32, validation: Value| {
+        let mut world = World::with_ready(3);
+        world.spec = json!({ "size": size });
+        world.config = json!({ "image": "memcached:1.4.36-alpine", "validation": validation });
+        world.decide()
+    };
+    for size in [-1, 0, 11] {
+        let decision = with_size(size, json!(["sizeUpTo10"]));
+        let message = "Size must be between 1 and 10.";
+        assert_eq!(decision.events, [hotshoe_sdk::Event::warning("InvalidSize", message)]);
+        assert_eq!(decision.children, Children::Keep);
+        assert_condition(&decision, "Degraded", Status::True, "InvalidSize", message);
+        assert_condition(&decision, "Progressing", Status::False, "InvalidSize", message);
+    }
+    for (size, validation) in [(1, json!(["sizeUpTo10"])), (10, json!(["sizeUpTo10"])), (11, json!(["oddSize"]))] {
+        let decision = with_size(size, validation);
+        assert_eq!(decision.events, []);
+        assert_ne!(decision.children, Children::Keep);
+    }
+}
+
+#[test]
 fn a_deletion_is_announced_before_it_is_done() {
     let Cleanup::Waiting(decision) = World::with_ready(3).clean_up() else { panic!("done at once") };
     assert_eq!(decision.children, Children::Keep);

@@ -29,6 +29,7 @@
 //! | `rights/` | what the accounts of host and plugins may do, and what a grant allows |
 //! | `rollout/` | another component is activated, compared, or rolled back |
 //! | `status/` | what a parent shows |
+//! | `verdicts.rs` | what `hotshoe test` says of objects by their CRD, beside the API server |
 //! | `waiting/` | an API server that keeps the host waiting |
 
 mod admission;
@@ -58,4 +59,5 @@ mod registry;
 mod rights;
 mod rollout;
 mod status;
+mod verdicts;
 mod waiting;

@@ -44,7 +44,7 @@ impl Project {
         symlink(repository(TARGET), project.folder.path().join("target")).expect("a link to the products");
         project.hotshoe(&["build"]);
         let tested = project.hotshoe(&["test"]);
-        assert!(tested.contains("4 passed, 0 failed"), "{tested}");
+        assert!(tested.contains("5 passed, 0 failed"), "{tested}");
         project
     }
 

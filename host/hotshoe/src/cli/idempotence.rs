@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::cli::project::{CaseFile, Folder, shown};
-use crate::cli::round_trip::{CRDS, RoundTrip as Trial, documents};
+use crate::cli::project::{CaseFile, shown};
+use crate::cli::schema::files::Files;
+use crate::cli::trial::Trial;
 use hotshoe_core::check::defaulting::{Defaulted, fields};
 use hotshoe_core::model::admission::{self, Proposal};
 use hotshoe_core::model::decision::Document;
@@ -23,15 +24,12 @@ struct Subject {
 }
 
 /// Fills defaults into the parents of the cases and the samples of the project, and again into what comes of it.
-pub(super) async fn all(folder: &Folder, cases: &[CaseFile], revision: &Arc<Revision>) -> Vec<Trial> {
+pub(super) async fn all(files: &Files, cases: &[CaseFile], revision: &Arc<Revision>) -> Vec<Trial> {
     if !revision.defaults() {
         return Vec::new();
     }
     let of_cases = cases.iter().map(|file| (file.path.clone(), file.case.parent.clone(), file.case.config.clone()));
-    let samples = CRDS.iter().flat_map(|crds| documents(&folder.root().join(crds)));
-    // A sample is applied where any configuration may be, and that of the first case is one with which the plugin works.
-    let config = cases.first().map_or_else(|| Value::Object(serde_json::Map::new()), |file| file.case.config.clone());
-    let samples = samples.map(|(file, object)| (file, object, config.clone()));
+    let samples = files.objects().map(|(file, object)| (file.clone(), object.clone(), config_of_samples(cases)));
     let mut subjects: Vec<Subject> = Vec::new();
     for (file, object, config) in of_cases.chain(samples) {
         let Ok(shown) = shown_for_admission(&object, revision.descriptor()) else { continue };
@@ -44,6 +42,27 @@ pub(super) async fn all(folder: &Folder, cases: &[CaseFile], revision: &Arc<Revi
         trials.extend(subject.try_twice(revision).await);
     }
     trials
+}
+
+/// Returns a sample with the defaults that the plugin fills in; none if it fills in none.
+pub(super) async fn filled_in(sample: &Value, cases: &[CaseFile], revision: &Arc<Revision>) -> Option<Value> {
+    if !revision.defaults() {
+        return None;
+    }
+    let shown = shown_for_admission(sample, revision.descriptor()).ok()?;
+    let config = config_of_samples(cases);
+    let subject = Subject { file: PathBuf::new(), object: sample.clone(), shown: shown.clone(), config };
+    let mut defaulted = subject.defaulted(shown, revision).await.ok()?.object;
+    for name in ["apiVersion", "kind"] {
+        defaulted.as_object_mut()?.insert(name.to_owned(), sample.get(name)?.clone());
+    }
+    Some(defaulted)
+}
+
+/// Returns a configuration for samples. A sample is applied where any may be, and that of the first case is one with which
+/// the plugin works.
+fn config_of_samples(cases: &[CaseFile]) -> Value {
+    cases.first().map_or_else(|| Value::Object(serde_json::Map::new()), |file| file.case.config.clone())
 }
 
 impl Subject {

@@ -7,6 +7,7 @@
 )]
 
 pub mod admit;
+mod api_server;
 pub mod approve;
 mod attempt;
 pub mod build;
@@ -33,6 +34,7 @@ pub mod rollback;
 mod round_trip;
 pub mod run;
 pub mod runtime;
+mod schema;
 pub mod shadow;
 mod sources;
 pub mod status;
@@ -40,6 +42,7 @@ pub mod storage_migrate;
 pub mod target;
 pub mod terminal;
 pub mod test;
+mod trial;
 pub mod verify_image;
 pub mod version;
 pub mod webhooks;

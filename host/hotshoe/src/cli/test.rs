@@ -11,12 +11,14 @@ use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 
+use crate::cli::api_server::ApiServer;
 use crate::cli::inspect::{load_component, note_names, note_options};
 use crate::cli::project;
 use crate::cli::project::{CaseFile, Folder, shown};
-use crate::cli::round_trip::{self, RoundTrip};
+use crate::cli::schema::files::Files;
 use crate::cli::terminal::Output;
-use crate::cli::{admit, idempotence, sources, terminal};
+use crate::cli::trial::Trial;
+use crate::cli::{admit, idempotence, round_trip, sources, terminal};
 use hotshoe_sandbox::cases::expect::Expect;
 use hotshoe_sandbox::cases::{Case, CaseOutcome, Report};
 use hotshoe_sandbox::revision::Revision;
@@ -28,6 +30,8 @@ use hotshoe_sandbox::revision::Revision;
     hotshoe test plugins/memcached resize        # those with `resize` in their name\n  \
     hotshoe test plugins/memcached --accept      # take the answers as expected\n  \
     hotshoe test plugins/memcached --bench 2000  # how long one decision takes\n\n\
+    Where the project has the CRD of the parents in crds/, the samples and the objects of the cases are checked by it, as the \
+    API server does before it asks a webhook.\n\n\
     Exit code: 0 when all passed, 1 otherwise.")]
 pub struct Args {
     /// The plugin's folder, or its plugin.yaml [default: this folder, or the only one in plugins/]
@@ -70,18 +74,23 @@ impl Args {
         config.ensure_parent(&revision.descriptor().parent)?;
         note_options(folder.manifest());
         note_names(&config, &revision);
-        let trips = match self.filter {
+        let files = Files::of(&folder);
+        let mut api_server = ApiServer::of(&files, &revision.descriptor().parent);
+        let trials = match self.filter {
             Some(_) => Vec::new(),
             None => {
-                let trips = round_trip::all(&folder, &cases, &revision).await;
-                [trips, idempotence::all(&folder, &cases, &revision).await].into_iter().flatten().collect()
+                let samples = api_server.samples(&cases, &revision).await;
+                let trips = round_trip::all(&files, &cases, &revision).await;
+                [samples, trips, idempotence::all(&files, &cases, &revision).await].concat()
             }
         };
         let mut results = Vec::new();
         let mut accepted = Vec::new();
         for mut file in cases {
-            let mut report = file.case.run(&revision).await;
-            let denied = admit::denial(&file.case, &revision, &config).await;
+            let (mut report, denied) = match api_server.judge(&file.case) {
+                Some(report) => (report, None),
+                None => (file.case.run(&revision).await, admit::denial(&file.case, &revision, &config).await),
+            };
             if self.accept || self.accept_failures {
                 accepted.extend(self.accept(&mut file, &mut report, denied.as_deref())?);
             }
@@ -102,9 +111,10 @@ impl Args {
             ));
         }
         if self.output == Output::Text {
-            trips.iter().try_for_each(|trip| terminal::print(trip.text()))?;
+            trials.iter().try_for_each(|trial| terminal::print(trial.text()))?;
         }
-        self.conclude(&results, &trips)
+        api_server.note_unchecked();
+        self.conclude(&results, &trials)
     }
 
     /// Writes the answer into the case file as the expected one. A failure is accepted only if the user asks for that
@@ -160,11 +170,11 @@ impl Args {
         Ok(cases)
     }
 
-    fn conclude(&self, results: &[(CaseFile, Report)], trips: &[RoundTrip]) -> anyhow::Result<ExitCode> {
-        let passed = results.iter().map(|(_, report)| passed(report)).chain(trips.iter().map(RoundTrip::passed));
-        let (all, failed) = (results.len() + trips.len(), passed.filter(|passed| !passed).count());
+    fn conclude(&self, results: &[(CaseFile, Report)], trials: &[Trial]) -> anyhow::Result<ExitCode> {
+        let passed = results.iter().map(|(_, report)| passed(report)).chain(trials.iter().map(Trial::passed));
+        let (all, failed) = (results.len() + trials.len(), passed.filter(|passed| !passed).count());
         let records = results.iter().map(|(file, report)| record(file, report));
-        let records: Value = records.chain(trips.iter().map(RoundTrip::record)).collect();
+        let records: Value = records.chain(trials.iter().map(Trial::record)).collect();
         self.output.print(&records, || Ok(format!("{} passed, {failed} failed\n", all - failed)))?;
         Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }

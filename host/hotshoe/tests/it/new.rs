@@ -66,19 +66,25 @@ fn a_project_in_rust_builds_passes_its_tests_and_takes_a_second_kind() {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("new");
     fs::create_dir_all(&target).unwrap();
     symlink(&target, project.join("target")).unwrap();
-    for plugin in ["my-cache", "web"] {
-        if plugin == "web" {
-            let more = hotshoe(
-                project,
-                &["new", "web", "--kind", "WebServer", "--group", "web", "--domain", "example.net", "--version", "v1"],
-            );
+    let more: [(&str, &[&str], &str); 3] = [
+        ("my-cache", &[], "4 cases"),
+        ("web", &["--kind", "WebServer", "--group", "web", "--domain", "example.net", "--version", "v1"], "4 cases"),
+        // The API server refuses the object of another one, so that no component carries it.
+        ("store", &["--webhooks", "validation,defaulting,conversion"], "7 cases"),
+    ];
+    for (plugin, options, cases) in more {
+        if !options.is_empty() {
+            let more = hotshoe(project, &[&["new", plugin, "--yes"], options].concat());
             assert!(more.status.success(), "{}", said(&more));
         }
         let path = format!("plugins/{plugin}");
         let built = hotshoe(project, &["build", &path]);
-        assert!(built.status.success() && said(&built).contains("4 cases"), "{}", said(&built));
+        assert!(built.status.success() && said(&built).contains(cases), "{}", said(&built));
         let tested = hotshoe(project, &["test", &path]);
-        assert!(tested.status.success() && said(&tested).contains("4 passed, 0 failed"), "{}", said(&tested));
+        assert!(tested.status.success() && said(&tested).contains(" passed, 0 failed"), "{}", said(&tested));
+        assert!(!said(&tested).contains("warning"), "{}", said(&tested));
+        let converts = said(&tested).contains("ok   v1beta1 → v1alpha1 → v1beta1: 300 objects made");
+        assert_eq!(converts, plugin == "store", "{}", said(&tested));
         let granted = hotshoe(project, &["grants", &path]);
         assert!(granted.status.success(), "{}", said(&granted));
     }
@@ -89,7 +95,9 @@ fn a_project_in_rust_builds_passes_its_tests_and_takes_a_second_kind() {
     // The files in crds/ agree with the types.
     let crds = hotshoe(project, &["crd", "--out", "target/crds"]);
     assert!(crds.status.success(), "{}", said(&crds));
-    for crd in ["my-cache.example.org_mycaches.yaml", "web.example.net_webservers.yaml"] {
+    for crd in
+        ["my-cache.example.org_mycaches.yaml", "web.example.net_webservers.yaml", "store.example.com_stores.yaml"]
+    {
         let read = |folder: &str| fs::read_to_string(project.join(folder).join(crd)).unwrap();
         assert_eq!(read("crds"), read("target/crds"), "{crd}");
     }
@@ -121,6 +129,11 @@ fn after_a_refusal_nothing_is_written() {
     wrong(&["cache", "--into", &into, "--run-as-user", "0", "--image", "a"], "0 is not in");
     wrong(&["cache", "--into", &into, "--lang", "cobol"], "[possible values: rust, python, js]");
     wrong(&["cache", "--into", &into, "--sdk", "nowhere"], "is no SDK for rust");
+    wrong(&["cache", "--into", &into, "--lang", "python", "--webhooks", "defaulting"], "in Rust only");
+    wrong(
+        &["cache", "--into", &into, "--webhooks", "mutation"],
+        "[possible values: conversion, defaulting, validation]",
+    );
     fs::create_dir(&project).unwrap();
     fs::write(project.join("notes.txt"), "mine").unwrap();
     wrong(&["cache", "--into", &into], "is neither empty (it has notes.txt) nor a project");

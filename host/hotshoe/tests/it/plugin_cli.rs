@@ -160,6 +160,75 @@ fn a_conversion_that_a_host_denies_fails_with_its_reason() {
     assert!(text.contains("     to v2: Trapped: the plugin trapped"), "{text}");
 }
 
+/// A plugin's folder with the CRD of its parents, in which a size is at most 3 and never smaller than before.
+fn defined(case: &str) -> TempDir {
+    let dir = plugin(&Guest::default(), case);
+    fs::create_dir_all(dir.path().join("crds/samples")).unwrap();
+    let crd = "\
+        spec:\n  group: example.com\n  names: {kind: Test}\n  versions:\n  - name: v1\n    schema: {openAPIV3Schema: {type: object, properties: {\
+        metadata: {type: object}, spec: {type: object, default: {}, properties: {size: {type: integer, default: 1, maximum: 3, \
+        x-kubernetes-validations: [{rule: self >= 0, message: no negative size}, {rule: 'cel.bind(s, self, s < 9)'}]}}}}}}\n";
+    fs::write(dir.path().join("crds/tests.yaml"), crd).unwrap();
+    dir
+}
+
+#[test]
+fn a_case_fails_whose_object_the_api_server_would_refuse_unless_it_says_so() {
+    let sized = |size: &str, more: &str| format!("{CASE}  spec: {{size: {size}}}\n{more}{EXPECTED}");
+    let run = |case: &str, options: &[&str]| {
+        let dir = defined(case);
+        let output = hotshoe(dir.path(), &[&["test", "."], options].concat());
+        (stdout(&output), stderr(&output), fs::read_to_string(dir.path().join("cases/empty.yaml")).unwrap())
+    };
+    let (text, said, _) = run(&format!("{CASE}{EXPECTED}"), &[]);
+    assert!(text.ends_with("1 passed, 0 failed\n"), "{text}");
+    let notice =
+        "crds/tests.yaml: spec.size: the rule `cel.bind(s, self, s < 9)` was not checked: `cel` is not known here";
+    assert_eq!(said.matches(notice).count(), 1, "{said}");
+    for (size, why) in [
+        ("4", "spec.size: should be less than or equal to 3, but it is 4"),
+        ("-1", "spec.size: no negative size"),
+        ("'3'", "spec.size: must be of type integer, but it is \"3\""),
+        ("1, sise: 2", "spec.sise: unknown field"),
+    ] {
+        let (text, ..) = run(&sized(size, ""), &[]);
+        assert!(text.contains(&format!("     the API server would refuse this object: {why}\n")), "{text}");
+        let (text, ..) = run(&sized(size, "valid: false\n"), &[]);
+        assert!(text.ends_with("1 passed, 0 failed\n"), "{text}");
+    }
+    let (text, ..) = run(&sized("3", "valid: false\n"), &[]);
+    assert!(text.contains("it says `valid: false`, but the object is valid by the CRD"), "{text}");
+    let unexpected = format!("{CASE}  spec: {{size: 4}}\n");
+    let (text, ..) = run(&unexpected, &["--accept"]);
+    assert!(text.contains("not accepted, because the answer is a failure") && text.contains("refused:"), "{text}");
+    let (text, _, case) = run(&unexpected, &["--accept-failures"]);
+    assert!(text.ends_with("1 passed, 0 failed\n") && case.contains("  refused:\n"), "{text}{case}");
+    let (text, ..) = run(&case, &[]);
+    assert!(text.ends_with("1 passed, 0 failed\n"), "{text}");
+    let (text, ..) = run(&case.replace("size: 4", "size: 5"), &[]);
+    assert!(text.contains("-     message: \"should") || text.contains("-   - field"), "{text}");
+    let (text, ..) = run(&case.replace("size: 4", "size: 3"), &[]);
+    assert!(text.contains("+   decided:"), "{text}");
+}
+
+#[test]
+fn a_sample_that_the_api_server_would_refuse_fails_and_a_refused_object_is_not_put_into_the_component() {
+    let dir = defined(&format!("{CASE}  spec: {{size: 4}}\nexpect: {{refused: [{{field: spec.size, message: x}}]}}\n"));
+    let sample = "apiVersion: example.com/v1\nkind: Test\nmetadata: {name: A}\nspec: {size: 1}\n";
+    fs::write(dir.path().join("crds/samples/test.yaml"), sample).unwrap();
+    let text = stdout(&hotshoe(dir.path(), &["test", "."]));
+    assert!(text.contains(
+        "FAIL valid by its CRD: crds/samples/test.yaml\n     the API server would refuse it: metadata.name:"
+    ));
+    assert!(text.ends_with("0 passed, 2 failed\n"), "{text}");
+    let built = hotshoe(dir.path(), &["build", ".", "--from", "demo.wasm", "--out", "built/"]);
+    assert!(stdout(&built).contains(", 0 cases"), "{}{}", stdout(&built), stderr(&built));
+    fs::remove_dir_all(dir.path().join("crds")).unwrap();
+    let output = hotshoe(dir.path(), &["test", "."]);
+    assert!(stdout(&output).contains("there is no CRD of example.com/v1 Test in crds/"), "{}", stdout(&output));
+    assert!(stderr(&output).contains("was not checked"), "{}", stderr(&output));
+}
+
 #[test]
 fn an_answer_can_be_accepted_and_then_passes() {
     let dir = plugin(&Guest::default(), CASE);

@@ -1,5 +1,6 @@
 //! The form of an answer in cases: readable, comparable, and with children as full objects.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,8 @@ pub enum Expect {
     Verdict(Verdict),
     /// `default`: the whole object with its defaults.
     Defaulted(Value),
+    /// No function is called: the API server refuses the object, by its CRD.
+    Refused(Vec<RefusedField>),
     /// Try again.
     #[serde(rename_all = "camelCase")]
     Retry {
@@ -75,6 +78,26 @@ pub enum ExpectedChildren {
     Keep,
 }
 
+/// A reason for which the API server refuses an object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RefusedField {
+    /// The path of the field; empty for the whole object.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub field: String,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+impl fmt::Display for RefusedField {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.field.as_str() {
+            "" => formatter.write_str(&self.message),
+            field => write!(formatter, "{field}: {}", self.message),
+        }
+    }
+}
+
 /// A requirement in a case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -102,14 +125,17 @@ impl Expect {
         serde_saphyr::to_string_with_options(self, options).map_err(|error| error.to_string())
     }
 
-    /// Returns whether the plugin failed instead of deciding.
+    /// Returns whether the plugin failed instead of deciding, or was not asked, because the API server refuses the object.
     pub fn is_failure(&self) -> bool {
-        matches!(self, Expect::Retry { .. } | Expect::Reject { .. } | Expect::Other(_))
+        matches!(self, Expect::Refused(_) | Expect::Retry { .. } | Expect::Reject { .. } | Expect::Other(_))
     }
 
-    /// Sorts children and conditions, whose order means nothing, so that answers can be compared.
+    /// Sorts children, conditions and refused fields, whose order means nothing, so that answers can be compared.
     #[must_use]
     pub fn sorted(mut self) -> Self {
+        if let Expect::Refused(fields) = &mut self {
+            fields.sort();
+        }
         if let Expect::Decided(decision) | Expect::Waiting(decision) | Expect::Done(decision) = &mut self {
             decision.conditions.sort_by(|a, b| a.name.cmp(&b.name));
             if let ExpectedChildren::Exactly(children) = &mut decision.children {

@@ -32,6 +32,9 @@ pub struct Case {
     pub call: Function,
     /// The parent.
     pub parent: Value,
+    /// Whether the parent is valid by its CRD. One that is stored may be of another version, or older than a rule.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub valid: bool,
     /// The parent as it is stored, for a `validate` of a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub old: Option<Value>,
@@ -100,6 +103,15 @@ impl Function {
 
 fn empty_object() -> Value {
     json!({})
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_true(flag: &bool) -> bool {
+    *flag
 }
 
 impl Case {
@@ -297,7 +309,7 @@ mod tests {
         for key in ["name", "call", "parent", "children", "refusals", "related", "config", "now", "attempt", "expect"] {
             assert!(written.get(key).is_some(), "{key}");
         }
-        for short in ["needs: ", "retry: ", "reject: ", "other: ", "verdict: ", "defaulted: "] {
+        for short in ["needs: ", "retry: ", "reject: ", "other: ", "verdict: ", "defaulted: ", "refused: "] {
             let (_, answer) = page.split_once(&format!("| `{short}")).unwrap();
             let yaml = format!("expect: {{{short}{}}}", answer.split('`').next().unwrap());
             assert!(case(&yaml).expect.is_some(), "{yaml}");
@@ -318,6 +330,7 @@ mod tests {
             "verdict: {}",
             "verdict: {errors: [{field: spec.size, reason: FieldValueInvalid, message: no}], warnings: [small]}",
             "defaulted: {apiVersion: example.com/v1, kind: Test, metadata: {name: a}, spec: {size: 1}}",
+            "refused: [{field: spec.size, message: too large}, {message: no}]",
         ] {
             let case = case(&format!("expect: {{{expect}}}"));
             let json = serde_json::to_string(&vec![case.clone()]).unwrap();

@@ -14,10 +14,12 @@ use std::process::ExitCode;
 use anyhow::Context;
 
 use crate::cli::admit;
+use crate::cli::api_server::ApiServer;
 use crate::cli::build::component::component;
 use crate::cli::inspect::note_names;
 use crate::cli::project;
 use crate::cli::project::{Folder, Language, shown};
+use crate::cli::schema::files::Files;
 use crate::cli::terminal;
 use hotshoe_core::check::memory_share::Account;
 use hotshoe_core::model::digest::Digest;
@@ -25,6 +27,7 @@ use hotshoe_core::model::limits::{CACHE_BYTES, Limits};
 use hotshoe_operator::config::PluginConfig;
 use hotshoe_platform::candidate::Candidate;
 use hotshoe_sandbox::cases::Case;
+use hotshoe_sandbox::cases::expect::Expect;
 use hotshoe_sandbox::code_cache::Purpose;
 use hotshoe_sandbox::compile::Compiler;
 use hotshoe_sandbox::contract;
@@ -143,9 +146,12 @@ fn cannot_use(path: &Path) -> String {
 /// with a warning. It is no error: an author may change the logic and look at the result in a running host before
 /// changing the cases.
 fn with_cases(folder: &Folder, config: &PluginConfig, made: Vec<u8>) -> anyhow::Result<(Vec<u8>, usize)> {
-    let mut cases: Vec<Case> = folder.cases()?.into_iter().map(|file| file.case).collect();
+    let files = Files::of(folder);
+    let cases = folder.cases()?.into_iter().map(|file| file.case);
+    // Where the API server refuses the object, no host is asked.
+    let mut cases: Vec<Case> = cases.filter(|case| !matches!(case.expect, Some(Expect::Refused(_)))).collect();
     let all = component(made.clone(), &cases, &folder.limits)?;
-    let left_out = super::runtime()?.block_on(left_out(folder, config, &all, &cases));
+    let left_out = super::runtime()?.block_on(left_out(folder, &files, config, &all, &cases));
     if left_out.is_empty() {
         return Ok((all, cases.len()));
     }
@@ -177,7 +183,13 @@ fn warning(plugin: &Path, left_out: &[LeftOut], all: usize) -> String {
 
 /// Returns the cases that do not pass, and why. Returns none for a component that cannot be loaded: a host will refuse
 /// it.
-async fn left_out(folder: &Folder, config: &PluginConfig, component: &[u8], cases: &[Case]) -> Vec<LeftOut> {
+async fn left_out(
+    folder: &Folder,
+    files: &Files,
+    config: &PluginConfig,
+    component: &[u8],
+    cases: &[Case],
+) -> Vec<LeftOut> {
     let mut left_out = Vec::new();
     let Ok(engine) = Engine::new() else { return left_out };
     let compiler = Compiler::of_this_binary(None, CACHE_BYTES);
@@ -186,8 +198,13 @@ async fn left_out(folder: &Folder, config: &PluginConfig, component: &[u8], case
     let loaded = Revision::load(&engine, &compiler, candidate, limits, Purpose::Trial, &memory).await;
     let Ok(loaded) = loaded else { return left_out };
     note_names(config, &loaded.revision);
+    let mut api_server = ApiServer::of(files, &loaded.revision.descriptor().parent);
     for case in cases {
-        let why = match case.run(&loaded.revision).await.why_not(case) {
+        let report = match api_server.judge(case) {
+            Some(report) => report,
+            None => case.run(&loaded.revision).await,
+        };
+        let why = match report.why_not(case) {
             Some(why) => Some(why),
             None => admit::denial(case, &loaded.revision, config).await,
         };

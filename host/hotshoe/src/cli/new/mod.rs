@@ -8,6 +8,7 @@ mod place;
 mod plan;
 pub(super) mod sdk;
 mod templates;
+mod webhooks;
 mod workspace;
 
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ use container::Container;
 use names::Names;
 use place::Place;
 use plan::Plan;
+use webhooks::Webhook;
 
 /// Make a new plugin: a complete project in an empty folder, or another kind in a project
 #[derive(clap::Args, Debug)]
@@ -30,7 +32,8 @@ use plan::Plan;
     hotshoe new web --into operator --kind WebServer # one more kind in a project\n  \
     hotshoe new memcached --group cache --image memcached:1.6-alpine \\\n    \
       --image-container-command memcached,-m=64,-v \\\n    \
-      --image-container-port 11211 --run-as-user 1001\n\n\
+      --image-container-port 11211 --run-as-user 1001\n  \
+    hotshoe new cache --webhooks validation,defaulting,conversion\n\n\
     The new operator makes a Deployment of each object of its kind, and builds, passes its tests and runs as it is. Names \
     that are not given are asked for on a terminal, and else taken by default. Where something is in the way, nothing is \
     written.\n\n\
@@ -61,6 +64,10 @@ pub struct Args {
     plural: Option<String>,
     #[command(flatten)]
     container: Container,
+    /// What the API server asks the plugin for as well; as Kubebuilder's `create webhook --defaulting
+    /// --programmatic-validation --conversion`
+    #[arg(long, value_name = "WEBHOOK,...", value_delimiter = ',')]
+    webhooks: Vec<Webhook>,
     /// A project, or an empty or new folder [default: this one]
     #[arg(long, value_name = "DIR", default_value = ".", hide_default_value = true)]
     into: PathBuf,
@@ -80,9 +87,12 @@ impl Args {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let place = Place::of(&self.into)?;
         let sdk = self.sdk.as_deref().map(|path| sdk::local(path, self.lang)).transpose()?;
-        let names = with_answerer(!self.yes, |answerer| self.names(answerer))?;
+        let (names, webhooks) = with_answerer(!self.yes, |answerer| {
+            let names = self.names(answerer)?;
+            anyhow::Ok((names, webhooks::answered(&self.webhooks, self.lang, answerer)?))
+        })?;
         names.check()?;
-        let plan = Plan::new(&place, names, self.lang, &self.container, sdk)?;
+        let plan = Plan::new(&place, names, self.lang, &self.container, &webhooks, sdk)?;
         plan.files.write(place.folder())?;
         if self.lang == Language::Rust {
             add_to_lockfile(&plan);
@@ -125,8 +135,12 @@ impl Args {
                 context.sdk_version
             ),
         };
+        let webhooks = match context.webhooks.as_slice() {
+            [] => "",
+            _ => "note: the API server asks a host that runs with --webhooks, and none that runs without\n",
+        };
         format!(
-            "made the plugin {name}, of {kind} in {api_version}, in {}\n{sdk}next:\n{cd}  {just} {test:<24} # its logic natively, \
+            "made the plugin {name}, of {kind} in {api_version}, in {}\n{sdk}{webhooks}next:\n{cd}  {just} {test:<24} # its logic natively, \
              and the component on its cases\n  {just} {run:<24} # a host here, with a cluster\n  kubectl apply -f {}\n",
             shown(&folder.join("plugins").join(name)).display(),
             plan.sample.display()

@@ -119,6 +119,16 @@ pub(super) fn version(version: &str) -> Result<String, String> {
     is_valid.then(|| version.to_owned()).ok_or_else(|| "a version is one such as v1, v1alpha1 or v2beta1".to_owned())
 }
 
+/// Returns the version that usually follows: v1beta1 after v1alpha1, v1 after that, and v2 after that.
+pub(super) fn next_version(version: &str) -> String {
+    let major = |text: &str| text.trim_start_matches('v').parse::<u64>().unwrap_or(1);
+    match (version.split_once("alpha"), version.split_once("beta")) {
+        (Some((major, _)), _) => format!("{major}beta1"),
+        (None, Some((major, _))) => major.to_owned(),
+        (None, None) => format!("v{}", major(version).saturating_add(1)),
+    }
+}
+
 /// Checks a kind.
 pub(super) fn kind(kind: &str) -> Result<String, String> {
     // Its list is a kind too, with `List` appended, and a kind has 63 characters at most.
@@ -153,6 +163,14 @@ pub(super) fn plural_of(kind: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_version_is_followed_by_a_more_stable_one() {
+        for (version, next) in [("v1alpha1", "v1beta1"), ("v2alpha3", "v2beta1"), ("v1beta2", "v1"), ("v9", "v10")] {
+            assert_eq!(next_version(version), next);
+            assert_eq!(self::version(next).as_deref(), Ok(next));
+        }
+    }
 
     fn names(group: &str, domain: &str) -> Names {
         Names {

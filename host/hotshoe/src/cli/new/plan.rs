@@ -1,5 +1,6 @@
 //! Plans all files of a new plugin before any of them is written.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::ensure;
@@ -8,7 +9,8 @@ use super::container::Container;
 use super::files::Files;
 use super::names::{self, Names};
 use super::place::Place;
-use super::templates::{self, Context};
+use super::templates::{self, Context, Version};
+use super::webhooks::Webhook;
 use super::{sdk, workspace::Workspace};
 use crate::cli::crd;
 use crate::cli::project::Language;
@@ -35,12 +37,13 @@ impl Plan {
         names: Names,
         language: Language,
         container: &Container,
+        webhooks: &BTreeSet<Webhook>,
         local_sdk: Option<PathBuf>,
     ) -> anyhow::Result<Self> {
-        let context = context(place, &names, language, container, local_sdk);
+        let context = context(place, &names, language, container, webhooks, local_sdk);
         let sample = format!("crds/samples/{}_{}_{}.yaml", names.group, names.version, names.singular());
         let mut plan = Self { context, files: Files::default(), sample: sample.into(), workspace_manifest: None };
-        plan.add_plugin(place, language)?;
+        plan.add_plugin(place, language, webhooks)?;
         plan.add_kind()?;
         if let Place::Empty(_) = place {
             for (path, text) in templates::PROJECT {
@@ -57,7 +60,7 @@ impl Plan {
         Ok(plan)
     }
 
-    fn add_plugin(&mut self, place: &Place, language: Language) -> anyhow::Result<()> {
+    fn add_plugin(&mut self, place: &Place, language: Language, webhooks: &BTreeSet<Webhook>) -> anyhow::Result<()> {
         let name = &self.context.name;
         let folder = Path::new("plugins").join(name);
         ensure!(
@@ -65,7 +68,7 @@ impl Plan {
             "{} is there already; nothing was written. Take another name, or remove it",
             folder.display()
         );
-        let language_files = templates::of(language);
+        let language_files = templates::of(language, webhooks);
         let mut listed = Vec::new();
         for (path, _, purpose) in &language_files {
             if !purpose.is_empty() {
@@ -126,8 +129,13 @@ fn context(
     names: &Names,
     language: Language,
     container: &Container,
+    webhooks: &BTreeSet<Webhook>,
     local_sdk: Option<PathBuf>,
 ) -> Context {
+    let other_version = names::next_version(&names.version);
+    let stored = Version { name: names.version.clone(), replicas: "replicas", is_stored: true };
+    let other = Version { name: other_version.clone(), replicas: "size", is_stored: false };
+    let versions = [Some(stored), webhooks.contains(&Webhook::Conversion).then_some(other)];
     let sdk_path = match (local_sdk, place, language) {
         (Some(path), ..) => Some(path.display().to_string()),
         // A crate depends on the SDK that its workspace names.
@@ -143,6 +151,9 @@ fn context(
         api_group: names.api_group(),
         api_version: format!("{}/{}", names.api_group(), names.version),
         version: names.version.clone(),
+        other_version,
+        versions: versions.into_iter().flatten().collect(),
+        webhooks: webhooks.iter().map(|webhook| webhook.name()).collect(),
         kind: names.kind.clone(),
         plural: names.plural.clone(),
         plural_by_rule: names::plural_of(&names.kind),

@@ -1,11 +1,14 @@
 //! The templates of a new project, from `host/hotshoe/templates/new`, and the values that are put into them.
 
+use std::collections::BTreeSet;
+
 use anyhow::Context as _;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use minijinja::{Environment, UndefinedBehavior};
 use serde::Serialize;
 
+use super::webhooks::Webhook;
 use crate::cli::project::Language;
 
 /// A file below a plugin's folder, its template, and its purpose for the plugin's README; empty if it is not listed
@@ -24,6 +27,19 @@ const RUST: [Template; 5] = [
     ("src/api.rs", template!("rust/api.rs.j2"), "the kind and the configuration; the CRD is made from these types"),
     ("src/bin/crd.rs", template!("rust/crd.rs.j2"), ""),
     ("tests/operator.rs", template!("rust/tests.rs.j2"), "the logic, tested natively"),
+];
+/// The files of each webhook, which only Rust has.
+const CONVERSION: [Template; 1] =
+    [("src/conversion.rs", template!("rust/conversion.rs.j2"), "the versions of the kind, converted into one another")];
+const DEFAULTING: [Template; 2] = [
+    ("src/defaulting.rs", template!("rust/defaulting.rs.j2"), "what is filled in before an object is stored"),
+    ("cases/labelled.yaml", template!("rust/cases/labelled.yaml.j2"), ""),
+];
+const VALIDATION: [Template; 4] = [
+    ("src/validation.rs", template!("rust/validation.rs.j2"), "what is refused before an object is stored"),
+    ("cases/too-many.yaml", template!("rust/cases/too-many.yaml.j2"), ""),
+    ("cases/too-many-before.yaml", template!("rust/cases/too-many-before.yaml.j2"), ""),
+    ("cases/negative.yaml", template!("rust/cases/negative.yaml.j2"), ""),
 ];
 const PYTHON: [Template; 4] = [
     ("pyproject.toml", template!("python/pyproject.toml.j2"), ""),
@@ -70,14 +86,21 @@ pub(super) const CRATES: [(&str, &str); 4] = [
     (".cargo/config.toml", include_str!("../../../../../plugins/.cargo/config.toml")),
 ];
 
-/// Returns the templates of a plugin in this language.
-pub(super) fn of(language: Language) -> Vec<Template> {
+/// Returns the templates of a plugin in this language, with these webhooks.
+pub(super) fn of(language: Language, webhooks: &BTreeSet<Webhook>) -> Vec<Template> {
+    let of_webhook = |webhook: &Webhook| -> &[Template] {
+        match webhook {
+            Webhook::Conversion => &CONVERSION,
+            Webhook::Defaulting => &DEFAULTING,
+            Webhook::Validation => &VALIDATION,
+        }
+    };
     let own: &[Template] = match language {
         Language::Rust => &RUST,
         Language::Python => &PYTHON,
         Language::JavaScript => &JAVASCRIPT,
     };
-    own.iter().chain(&ALL_LANGUAGES).copied().collect()
+    own.iter().chain(webhooks.iter().flat_map(of_webhook)).chain(&ALL_LANGUAGES).copied().collect()
 }
 
 /// The values that are put into the templates.
@@ -94,6 +117,12 @@ pub(super) struct Context {
     pub(super) api_group: String,
     pub(super) api_version: String,
     pub(super) version: String,
+    /// The version that a plugin with conversion has beside it.
+    pub(super) other_version: String,
+    /// The versions of the CRD.
+    pub(super) versions: Vec<Version>,
+    /// The names of its webhooks.
+    pub(super) webhooks: Vec<&'static str>,
     pub(super) kind: String,
     pub(super) plural: String,
     pub(super) plural_by_rule: String,
@@ -108,6 +137,15 @@ pub(super) struct Context {
     pub(super) sdk_path: Option<String>,
     /// The files that the plugin's README lists, with their purposes.
     pub(super) files: Vec<(String, &'static str)>,
+}
+
+/// A version of the CRD.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Version {
+    pub(super) name: String,
+    /// What it calls the number of Pods.
+    pub(super) replicas: &'static str,
+    pub(super) is_stored: bool,
 }
 
 impl Context {

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Number, Value, json};
 
 use super::choices::Choices;
-use super::fits::{fits, identity};
 use super::pattern;
-use super::schema::Schema;
+use crate::cli::schema::keywords::Schema;
+use crate::cli::schema::members::identity;
+use crate::cli::schema::valid::fits;
 
 /// The maximum depth of a made object. Optional fields below are left out.
 const MAX_DEPTH: usize = 12;

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value};
 
 use super::choices::Choices;
-use super::schema::Schema;
 use super::{generate, smaller};
-use hotshoe_core::model::kind::Kind;
+use crate::cli::schema::files::Version;
+use crate::cli::schema::keywords::Schema;
 
 /// The number of objects that are made from the schema of a version.
 const MADE: usize = 300;
@@ -17,15 +17,6 @@ const SEED: u64 = 1;
 const MAX_SMALLER: usize = 2_000;
 /// The time after which no further object is tried. 300 objects of Memcached take about 50 ms.
 const MAX_TIME: Duration = Duration::from_secs(5);
-
-/// A version of a kind in its CRD.
-#[derive(Clone, Debug)]
-pub(super) struct Version<'a> {
-    /// The kind, in this version.
-    pub(super) kind: Kind,
-    pub(super) is_namespaced: bool,
-    pub(super) schema: Schema<'a>,
-}
 
 /// What a search found.
 #[derive(Debug)]
@@ -93,9 +84,12 @@ async fn smallest(
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use serde_json::json;
 
     use super::*;
+    use hotshoe_core::model::kind::Kind;
 
     fn schema() -> Value {
         json!({ "type": "object", "properties": {
@@ -112,7 +106,7 @@ mod tests {
 
     async fn found(schema: &Value, fails: impl Fn(&Value) -> bool) -> Found {
         let kind = Kind::new("example.com", "v1", "Test");
-        let version = Version { kind, is_namespaced: true, schema: Schema::new(schema) };
+        let version = Version { file: Path::new(""), kind, is_namespaced: true, schema: Schema::new(schema) };
         search(&version, async |object: &Value| fails(object).then(|| "lost".to_owned())).await
     }
 

@@ -6,89 +6,40 @@
 //! | `made.rs` | the search for a counter-example among objects that are made |
 //! | `generate.rs` | objects made from a schema |
 //! | `smaller.rs` | objects that are smaller than another one |
-//! | `fits.rs` | whether a value fits a schema |
-//! | `schema.rs` | what a schema says |
 //! | `pattern.rs` | texts that match a pattern |
 //! | `choices.rs` | choices that are the same in every run |
 
 mod choices;
-mod fits;
 mod generate;
 mod made;
 mod pattern;
-mod schema;
 mod smaller;
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use self::made::{Found, Version};
-use self::schema::Schema;
+use self::made::Found;
 
-use crate::cli::project::{CaseFile, Folder, shown};
+use crate::cli::project::{CaseFile, shown};
+use crate::cli::schema::files::{Files, Version};
 use crate::cli::terminal;
+use crate::cli::trial::Trial;
 use hotshoe_core::check::conversion;
 use hotshoe_core::compare::json_diff::Field;
 use hotshoe_core::compare::round_trip;
-use hotshoe_core::model::kind::{Kind, ObjectRef};
-use hotshoe_core::model::sanitize::clean;
+use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_sandbox::cases::expect::Expect;
 use hotshoe_sandbox::revision::Revision;
 
-/// The folder of CRDs in a project, and of samples.
-pub(super) const CRDS: [&str; 2] = ["crds", "crds/samples"];
 /// The maximum number of lost fields that are printed.
 const MAX_LOST: usize = 10;
-/// The maximum length of a printed object, in bytes.
-const MAX_OBJECT_BYTES: usize = 8_000;
-
-/// One object, converted to another version and back.
-pub(super) struct RoundTrip {
-    name: String,
-    file: PathBuf,
-    object: Value,
-    /// What was lost, or why it could not be converted; nothing if all is there.
-    failure: Option<String>,
-}
-
-impl RoundTrip {
-    pub(super) fn new(name: String, file: PathBuf, object: Value, failure: Option<String>) -> Self {
-        Self { name, file, object, failure }
-    }
-
-    pub(super) fn passed(&self) -> bool {
-        self.failure.is_none()
-    }
-
-    pub(super) fn text(&self) -> String {
-        let Some(failure) = &self.failure else { return format!("ok   {}\n", self.name) };
-        let mut text = format!("FAIL {}\n", self.name);
-        for line in failure.lines() {
-            let _ = writeln!(text, "     {line}");
-        }
-        let _ = writeln!(text, "     the object: {}", clean(self.object.to_string(), MAX_OBJECT_BYTES));
-        text
-    }
-
-    pub(super) fn record(&self) -> Value {
-        json!({
-            "name": self.name,
-            "file": self.file,
-            "passed": self.passed(),
-            "error": self.failure,
-            "object": self.failure.is_some().then_some(&self.object),
-        })
-    }
-}
 
 /// Converts the parents of the cases, the samples of the project and objects made from the schemas of its CRD to each
 /// other version and back.
-pub(super) async fn all(folder: &Folder, cases: &[CaseFile], revision: &Arc<Revision>) -> Vec<RoundTrip> {
+pub(super) async fn all(files: &Files, cases: &[CaseFile], revision: &Arc<Revision>) -> Vec<Trial> {
     if !revision.converts() {
         return Vec::new();
     }
@@ -96,13 +47,11 @@ pub(super) async fn all(folder: &Folder, cases: &[CaseFile], revision: &Arc<Revi
     // The parent of a case that expects a failure may be one that no function can read.
     let of_cases = cases.iter().filter(|file| !file.case.expect.as_ref().is_some_and(Expect::is_failure));
     let of_cases = of_cases.map(|file| (file.path.clone(), file.case.parent.clone()));
-    let documents: Vec<_> = CRDS.iter().flat_map(|crds| documents(&folder.root().join(crds))).collect();
     let mut versions = BTreeSet::from([kind.version.to_string()]);
-    let defined = documents.iter().flat_map(|(file, document)| versions_of(document, kind).map(move |one| (file, one)));
-    let defined: Vec<(&PathBuf, Version<'_>)> = defined.collect();
-    versions.extend(defined.iter().map(|(_, version)| version.kind.version.to_string()));
+    let defined = files.versions(kind);
+    versions.extend(defined.iter().map(|version| version.kind.version.to_string()));
     let mut objects: Vec<(PathBuf, Value)> = Vec::new();
-    for (file, object) in of_cases.chain(documents.iter().cloned()) {
+    for (file, object) in of_cases.chain(files.objects().cloned()) {
         let Ok(reference) = ObjectRef::of(&object) else { continue };
         if reference.kind.is_served_as(kind) && objects.iter().all(|(_, other)| *other != object) {
             versions.insert(reference.kind.version.to_string());
@@ -122,28 +71,28 @@ pub(super) async fn all(folder: &Folder, cases: &[CaseFile], revision: &Arc<Revi
             trips.extend(round_trip(&file, &object, version, revision).await);
         }
     }
-    for (file, own) in &defined {
+    for own in &defined {
         for version in versions.iter().filter(|version| **version != *own.kind.version) {
-            trips.push(made_round_trip(file, own, version, revision).await);
+            trips.push(made_round_trip(own, version, revision).await);
         }
     }
     trips
 }
 
 /// Converts an object to this version and back; none if it is of this version.
-async fn round_trip(file: &Path, object: &Value, version: &str, revision: &Arc<Revision>) -> Option<RoundTrip> {
+async fn round_trip(file: &Path, object: &Value, version: &str, revision: &Arc<Revision>) -> Option<Trial> {
     let own = ObjectRef::of(object).ok()?.kind.version;
     if *own == *version {
         return None;
     }
     let failure = failure(object, &own, version, revision).await;
     let name = format!("{own} → {version} → {own}: {}", shown(file).display());
-    Some(RoundTrip { name, file: file.to_owned(), object: object.clone(), failure })
+    Some(Trial::new(name, file.to_owned(), object.clone(), failure))
 }
 
 /// Converts objects made from the schema of a version to another one and back. The object of the result is the smallest
 /// one that was found to lose something.
-async fn made_round_trip(file: &Path, own: &Version<'_>, version: &str, revision: &Arc<Revision>) -> RoundTrip {
+async fn made_round_trip(own: &Version<'_>, version: &str, revision: &Arc<Revision>) -> Trial {
     let name = &*own.kind.version;
     let Found { tried, failed } =
         made::search(own, async |object: &Value| failure(object, name, version, revision).await).await;
@@ -153,9 +102,9 @@ async fn made_round_trip(file: &Path, own: &Version<'_>, version: &str, revision
              pattern describe, so only cases and samples of {name} were tried"
         ));
     }
-    let name = format!("{name} → {version} → {name}: {tried} objects made from {}", shown(file).display());
+    let name = format!("{name} → {version} → {name}: {tried} objects made from {}", shown(own.file).display());
     let (object, failure) = failed.unzip();
-    RoundTrip { name, file: file.to_owned(), object: object.unwrap_or_default(), failure }
+    Trial::new(name, own.file.to_owned(), object.unwrap_or_default(), failure)
 }
 
 /// Returns what an object loses on the way to another version and back, or why it cannot be converted.
@@ -197,36 +146,10 @@ fn line(field: &Field) -> String {
     }
 }
 
-/// Returns the documents in the YAML files of a folder; files that cannot be read are left out, because other commands
-/// report them.
-pub(super) fn documents(folder: &Path) -> Vec<(PathBuf, Value)> {
-    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml"));
-    paths.sort();
-    let read = |path: PathBuf| {
-        let text = fs::read_to_string(&path).unwrap_or_default();
-        let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap_or_default();
-        documents.into_iter().map(move |document| (path.clone(), document))
-    };
-    paths.into_iter().flat_map(read).collect()
-}
-
-/// Returns the versions that a CRD of this kind has.
-fn versions_of<'a>(document: &'a Value, kind: &Kind) -> impl Iterator<Item = Version<'a>> {
-    let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str);
-    let is_its_crd = (text("/spec/group"), text("/spec/names/kind")) == (Some(&kind.group), Some(&kind.kind));
-    let versions = document.pointer("/spec/versions").and_then(Value::as_array).filter(|_| is_its_crd);
-    let is_namespaced = text("/spec/scope") != Some("Cluster");
-    versions.into_iter().flatten().filter_map(move |version| {
-        let schema = Schema::new(version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null));
-        let kind = Kind::new(&kind.group, version.get("name")?.as_str()?, &kind.kind);
-        Some(Version { kind, is_namespaced, schema })
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -245,20 +168,5 @@ mod tests {
         let many = json!((0..12).collect::<Vec<_>>());
         let text = lost(&many, &json!([])).unwrap();
         assert!(text.contains("[9]: 9 is lost\nand 2 more"), "{text}");
-    }
-
-    #[test]
-    fn the_versions_of_a_kind_are_those_of_its_crd() {
-        let crd = json!({ "spec": {
-            "group": "example.com",
-            "names": { "kind": "Test" },
-            "versions": [{ "name": "v1" }, { "name": "v2" }],
-        } });
-        let names = |kind: &str| -> Vec<String> {
-            let kind = Kind::new("example.com", "v1", kind);
-            versions_of(&crd, &kind).map(|version| version.kind.version.to_string()).collect()
-        };
-        assert_eq!(names("Test"), ["v1", "v2"]);
-        assert!(names("Other").is_empty());
     }
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Number, Value};
 
-use super::fits::fits;
-use super::schema::Schema;
+use crate::cli::schema::keywords::Schema;
+use crate::cli::schema::valid::fits;
 
 /// Returns objects of this schema that are one step smaller than an object: first those without a field or an element,
 /// then those with a smaller number or a shorter text. Each step leads to fewer or simpler values, so that there is an end.

@@ -26,7 +26,7 @@ fn names(plugin: &str) -> Names {
 
 fn plan(place: &Place, language: Language, options: &[&str]) -> Plan {
     let options = Options::parse_from(["new"].iter().chain(options));
-    Plan::new(place, names("my-cache"), language, &options.container, None).unwrap()
+    Plan::new(place, names("my-cache"), language, &options.container, &BTreeSet::new(), None).unwrap()
 }
 
 fn empty() -> (tempfile::TempDir, Place) {
@@ -149,7 +149,9 @@ fn an_existing_project_gets_a_plugin_and_keeps_its_files() {
     assert!(paths.contains(&PathBuf::from("Cargo.toml")) && paths.contains(&PathBuf::from("rust-toolchain.toml")));
     fs::create_dir_all(dir.path().join("plugins/my-cache")).unwrap();
     let options = Options::parse_from(["new"]);
-    let error = Plan::new(&place, names("my-cache"), Language::Rust, &options.container, None).unwrap_err().to_string();
+    let error = Plan::new(&place, names("my-cache"), Language::Rust, &options.container, &BTreeSet::new(), None)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("plugins/my-cache is there already; nothing was written"), "{error}");
 }
 
@@ -163,10 +165,49 @@ fn a_local_sdk_takes_the_place_of_the_released_one() {
         (Language::JavaScript, "plugins/my-cache/package.json", "\"^0.1.0\"", "\"file:/a b/sdk\""),
     ] {
         let text = |sdk: Option<PathBuf>| {
-            let plan = Plan::new(&place, names("my-cache"), language, &options.container, sdk).unwrap();
+            let plan =
+                Plan::new(&place, names("my-cache"), language, &options.container, &BTreeSet::new(), sdk).unwrap();
             plan.files.text(file).to_owned()
         };
         assert!(text(None).contains(released) && !text(None).contains("/a b/sdk"), "{}", text(None));
         assert!(text(Some("/a b/sdk".into())).contains(local), "{}", text(Some("/a b/sdk".into())));
+    }
+}
+
+#[test]
+fn a_plugin_with_webhooks_has_their_functions_cases_and_versions() {
+    let (_dir, place) = empty();
+    let every = BTreeSet::from([Webhook::Conversion, Webhook::Defaulting, Webhook::Validation]);
+    let with = |webhooks: &BTreeSet<Webhook>, options: &[&str]| {
+        let options = Options::parse_from(["new"].iter().chain(options));
+        Plan::new(&place, names("my-cache"), Language::Rust, &options.container, webhooks, None).unwrap()
+    };
+    for (options, port) in [(&[][..], false), (&EVERYTHING, true)] {
+        let plan = with(&every, options);
+        let text = |path: &str| plan.files.text(&format!("plugins/my-cache/{path}")).to_owned();
+        let logic = text("src/lib.rs");
+        assert!(logic.contains("mod conversion;\nmod defaulting;\nmod validation;\n"), "{logic}");
+        assert!(logic.ends_with("export!(Operator, conversion, defaulting, validation);\n"), "{logic}");
+        assert_eq!(text("src/conversion.rs").contains("container_port"), port);
+        assert!(text("plugin.yaml").contains("maxReplicas: 10") && text("plugin.yaml").contains("admission: Enforce"));
+        let crd: serde_json::Value =
+            serde_saphyr::from_str(plan.files.text("crds/cache.example.org_mycaches.yaml")).unwrap();
+        assert_eq!(crd["metadata"]["annotations"]["hotshoe.dev/served-by-conversion"], "v2");
+        let versions: Vec<_> = crd["spec"]["versions"].as_array().unwrap().iter().collect();
+        let of = |name: &str, key: &str| versions.iter().find(|one| one["name"] == name).map(|one| one[key].clone());
+        assert_eq!((of("v1", "served"), of("v1", "storage")), (Some(true.into()), Some(true.into())));
+        assert_eq!((of("v2", "served"), of("v2", "storage")), (Some(false.into()), Some(false.into())));
+        for path in plan.files.paths().filter(|path| path.parent().is_some_and(|parent| parent.ends_with("cases"))) {
+            Case::from_yaml(plan.files.text(path.to_str().unwrap())).unwrap();
+        }
+    }
+    for webhook in &every {
+        let plan = with(&BTreeSet::from([*webhook]), &[]);
+        let files: Vec<_> =
+            plan.files.paths().filter(|path| path.ends_with(format!("{}.rs", webhook.name()))).collect();
+        assert_eq!(files.len(), 1);
+        let all =
+            plan.files.paths().filter(|path| every.iter().any(|one| path.ends_with(format!("{}.rs", one.name()))));
+        assert_eq!(all.count(), 1, "{webhook:?}");
     }
 }

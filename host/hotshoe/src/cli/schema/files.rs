@@ -1,0 +1,96 @@
+//! The CRDs and samples in the folders of a project.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::keywords::Schema;
+use crate::cli::project::Folder;
+use hotshoe_core::model::kind::Kind;
+
+/// The folder of CRDs in a project, and of samples.
+const FOLDERS: [&str; 2] = ["crds", "crds/samples"];
+
+/// The documents in the folders of a project.
+#[derive(Debug)]
+pub(in crate::cli) struct Files(Vec<(PathBuf, Value)>);
+
+/// A version of a kind in its CRD.
+#[derive(Clone, Debug)]
+pub(in crate::cli) struct Version<'a> {
+    /// The file of the CRD.
+    pub(in crate::cli) file: &'a Path,
+    /// The kind, in this version.
+    pub(in crate::cli) kind: Kind,
+    pub(in crate::cli) is_namespaced: bool,
+    pub(in crate::cli) schema: Schema<'a>,
+}
+
+impl Files {
+    /// Reads the documents of the project that a plugin belongs to. Files that cannot be read are left out, because other
+    /// commands report them.
+    pub(in crate::cli) fn of(folder: &Folder) -> Self {
+        Self(FOLDERS.iter().flat_map(|name| documents(&folder.root().join(name))).collect())
+    }
+
+    /// Returns the objects, each with its file.
+    pub(in crate::cli) fn objects(&self) -> impl Iterator<Item = &(PathBuf, Value)> {
+        self.0.iter()
+    }
+
+    /// Returns the versions that the CRD of a kind has; none if there is no such CRD.
+    pub(in crate::cli) fn versions(&self, kind: &Kind) -> Vec<Version<'_>> {
+        self.0.iter().flat_map(|(file, document)| versions_of(file, document, kind)).collect()
+    }
+}
+
+/// Returns the documents in the YAML files of a folder.
+fn documents(folder: &Path) -> Vec<(PathBuf, Value)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml"));
+    paths.sort();
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap_or_default();
+        documents.into_iter().map(move |document| (path.clone(), document))
+    };
+    paths.into_iter().flat_map(read).collect()
+}
+
+/// Returns the versions that a document has, if it is the CRD of this kind.
+fn versions_of<'a>(file: &'a Path, document: &'a Value, kind: &Kind) -> impl Iterator<Item = Version<'a>> {
+    let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str);
+    let is_its_crd = (text("/spec/group"), text("/spec/names/kind")) == (Some(&kind.group), Some(&kind.kind));
+    let versions = document.pointer("/spec/versions").and_then(Value::as_array).filter(|_| is_its_crd);
+    let is_namespaced = text("/spec/scope") != Some("Cluster");
+    versions.into_iter().flatten().filter_map(move |version| {
+        let schema = Schema::new(version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null));
+        let kind = Kind::new(&kind.group, version.get("name")?.as_str()?, &kind.kind);
+        Some(Version { file, kind, is_namespaced, schema })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_versions_of_a_kind_are_those_of_its_crd() {
+        let crd = json!({ "spec": {
+            "group": "example.com",
+            "names": { "kind": "Test" },
+            "versions": [{ "name": "v1" }, { "name": "v2" }],
+        } });
+        let files = Files(vec![("crds/test.yaml".into(), crd)]);
+        let names = |kind: &str| -> Vec<String> {
+            let kind = Kind::new("example.com", "v1", kind);
+            files.versions(&kind).iter().map(|version| version.kind.version.to_string()).collect()
+        };
+        assert_eq!(names("Test"), ["v1", "v2"]);
+        assert!(names("Other").is_empty());
+    }
+}
