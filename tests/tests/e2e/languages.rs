@@ -1,5 +1,5 @@
-//! Validation, defaulting and conversion by plugins in other languages than Rust. `converting`, `admission_by_code` and
-//! `conversion` have what the host does in each case.
+//! Validation, defaulting and conversion by plugins in other languages than Rust. `admission_by_code.rs` and
+//! `conversion.rs` have what the host does in each case.
 
 use std::fs;
 use std::os::unix::fs::symlink;

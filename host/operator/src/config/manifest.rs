@@ -160,8 +160,14 @@ pub enum Admission {
 }
 
 impl Admission {
-    fn is_off(&self) -> bool {
+    /// Returns whether every parent is admitted without a word.
+    pub fn is_off(&self) -> bool {
         *self == Self::Off
+    }
+
+    /// Returns whether parents may be refused.
+    pub fn is_enforced(&self) -> bool {
+        *self == Self::Enforce
     }
 }
 

@@ -112,7 +112,7 @@ pub(crate) fn objection(
 /// Returns why a revision must not take over the stored parents without an approval. None of it is a failure of its
 /// decisions, by which it is judged afterwards.
 fn objection_for(stored: &StoredParents, new: &ActiveRevision) -> Option<Objection> {
-    stored.objection(stored::enforces(new)).map(|why| Objection { why, fails: false })
+    stored.objection(new.plugin.admission.is_enforced()).map(|why| Objection { why, fails: false })
 }
 
 /// Describes the parents that a new revision would leave with the active one's finalizer, because it has another

@@ -16,7 +16,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures::{StreamExt, stream};
 use serde_json::Value;
 
-use crate::config::manifest::Admission;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::shadow::impact::OVERDUE;
 use hotshoe_cluster::stored_objects::Page;
@@ -163,7 +162,7 @@ impl<'a> Asking<'a> {
     fn new(present: &'a ActiveRevision, new: &'a ActiveRevision, depth: Depth, versions: Vec<String>) -> Self {
         let asks_all = depth == Depth::Everything;
         let admission = new.plugin.admission;
-        let is_asked = if asks_all { admission != Admission::Off } else { admission == Admission::Enforce };
+        let is_asked = if asks_all { !admission.is_off() } else { admission.is_enforced() };
         let is_same_kind = present.parent_kind() == new.parent_kind();
         let either = |does: fn(&ActiveRevision) -> bool| does(new) || (asks_all && does(present));
         Self {
@@ -400,11 +399,6 @@ impl NoAnswer {
             Self::Failed(reason) => reason,
         }
     }
-}
-
-/// Returns whether what a revision says of a proposed parent is enforced.
-pub(crate) fn enforces(revision: &ActiveRevision) -> bool {
-    revision.plugin.admission == Admission::Enforce
 }
 
 /// Returns an object as an update of itself.

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use crate::reconcile::canary::{Canary, Comparison};
 use crate::reconcile::controller::Controller;
-use crate::webhooks::admission::{self, DECISION_TIMEOUT, Question};
+use crate::webhooks::answer::{self, DECISION_TIMEOUT, Question};
 use crate::webhooks::review::{Request, Verdict};
 use hotshoe_core::flow::circuit::State;
 
@@ -26,12 +26,12 @@ pub(super) fn compare(controller: &Arc<Controller>, question: Question, request:
     tokio::spawn(async move {
         // It keeps its place until the call has ended, however long that takes.
         let (_place, asked) = (place, Instant::now());
-        let answer = match admission::proposed(&canary.revision, &request) {
-            Some(proposed) => admission::answer(&controller, &canary.revision, question, proposed, &request).await,
+        let said = match answer::proposed(&canary.revision, &request) {
+            Some(proposed) => answer::of(&controller, &canary.revision, question, proposed, &request).await,
             None => Verdict::default(),
         };
         let in_time = asked.elapsed() <= DECISION_TIMEOUT;
-        count(&controller, &canary, of(&given, in_time.then_some(&answer)));
+        count(&controller, &canary, of(&given, in_time.then_some(&said)));
     });
 }
 

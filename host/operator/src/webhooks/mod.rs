@@ -16,7 +16,8 @@
 //! | file | contents |
 //! |---|---|
 //! | `review.rs` | the request of the API server and its response |
-//! | `admission.rs` | asks the active revision about a proposed parent |
+//! | `admission.rs` | answers with what the active revision says of a proposed parent |
+//! | `answer.rs` | what a revision says of it |
 //! | `code.rs` | asks the code that a revision has for admission |
 //! | `beside.rs` | asks the canary, too, and counts how its answers differ |
 //! | `conversion_review.rs`, `conversion.rs` | objects that are to be written in another version, and the plugin that does |
@@ -27,6 +28,7 @@
 //! | `conversion_patch.rs` | what makes the API server have a plugin convert its parents |
 
 pub mod admission;
+pub mod answer;
 pub mod authorities;
 mod beside;
 mod code;

@@ -8,7 +8,8 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 
 use crate::server::webhooks::receive::{Webhooks, bad_request, json};
-use hotshoe_operator::webhooks::admission::{self, Question};
+use hotshoe_operator::webhooks::admission;
+use hotshoe_operator::webhooks::answer::Question;
 use hotshoe_operator::webhooks::review::{Request, Verdict};
 
 /// The maximum size of a review, in bytes. It has the object twice, of which the API server accepts 3 MiB from a client
