@@ -88,6 +88,50 @@ pub struct Page {
     pub remaining: u64,
 }
 
+/// Lists the objects of a definition, of which only the metadata is read, in pages that grow as far as their size allows.
+pub struct Lister<'a> {
+    definition: &'a Definition,
+    client: kube::Client,
+}
+
+impl Lister<'_> {
+    /// Returns a page. One object that cannot be converted keeps all from being listed in a version, but not in the one in
+    /// which it is stored.
+    ///
+    /// # Errors
+    /// When there is none in any version.
+    pub async fn page(&self, from: Option<&str>) -> Result<Page, NoPage> {
+        let storage = self.definition.storage();
+        let of_storage = self.page_in(storage, from).await;
+        let Err(NoPage::Other(_)) = of_storage else { return of_storage };
+        for version in self.definition.served.iter().filter(|version| *version != storage) {
+            if let Ok(page) = self.page_in(version, from).await {
+                return Ok(page);
+            }
+        }
+        of_storage
+    }
+
+    async fn page_in(&self, version: &str, from: Option<&str>) -> Result<Page, NoPage> {
+        let resource = &self.definition.resource;
+        let kind = Kind { version: version.into(), ..resource.kind.clone() };
+        let resource = Resource { kind, ..resource.clone() };
+        let page = ListParams::default().limit(page_size::FIRST);
+        let page = from.map_or(page.clone(), |token| page.continue_token(token));
+        let list = api(&self.client, &resource, None).list(&page).await.map_err(|error| match error {
+            kube::Error::Api(status) if status.code == EXPIRED => NoPage::Expired,
+            kube::Error::Api(status) => NoPage::Other(status.message),
+            error => NoPage::Other(chain(&error)),
+        })?;
+        let stored = |object: &RawObject| Stored { key: object.key(), version: object.version() };
+        Ok(Page {
+            objects: list.items.iter().map(stored).collect(),
+            next: list.metadata.continue_.filter(|token| !token.is_empty()),
+            remaining: list.metadata.remaining_item_count.and_then(|count| count.try_into().ok()).unwrap_or(0),
+        })
+    }
+}
+
 /// Why there is no page.
 #[derive(Debug, thiserror::Error)]
 pub enum NoPage {
@@ -256,38 +300,9 @@ impl Definition {
         discover(cluster, &self.resource.kind).await.map(|served| !served.is_converted)
     }
 
-    /// Returns a page of the objects in all namespaces, of which only the metadata is read. One object that cannot be
-    /// converted keeps all from being listed in a version, but not in the one in which it is stored.
-    ///
-    /// # Errors
-    /// When there is none in any version.
-    pub async fn page(&self, cluster: &Cluster, from: Option<&str>) -> Result<Page, NoPage> {
-        let of_storage = self.page_in(cluster, self.storage(), from).await;
-        let Err(NoPage::Other(_)) = of_storage else { return of_storage };
-        for version in self.served.iter().filter(|version| *version != self.storage()) {
-            if let Ok(page) = self.page_in(cluster, version, from).await {
-                return Ok(page);
-            }
-        }
-        of_storage
-    }
-
-    async fn page_in(&self, cluster: &Cluster, version: &str, from: Option<&str>) -> Result<Page, NoPage> {
-        let kind = Kind { version: version.into(), ..self.resource.kind.clone() };
-        let resource = Resource { kind, ..self.resource.clone() };
-        let page = ListParams::default().limit(page_size::FIRST);
-        let page = from.map_or(page.clone(), |token| page.continue_token(token));
-        let list = api(&cluster.lister(true), &resource, None).list(&page).await.map_err(|error| match error {
-            kube::Error::Api(status) if status.code == EXPIRED => NoPage::Expired,
-            kube::Error::Api(status) => NoPage::Other(status.message),
-            error => NoPage::Other(chain(&error)),
-        })?;
-        let stored = |object: &RawObject| Stored { key: object.key(), version: object.version() };
-        Ok(Page {
-            objects: list.items.iter().map(stored).collect(),
-            next: list.metadata.continue_.filter(|token| !token.is_empty()),
-            remaining: list.metadata.remaining_item_count.and_then(|count| count.try_into().ok()).unwrap_or(0),
-        })
+    /// Begins to list the objects in all namespaces.
+    pub fn lister(&self, cluster: &Cluster) -> Lister<'_> {
+        Lister { definition: self, client: cluster.lister(true) }
     }
 
     /// Has the API server store an object anew.
@@ -390,6 +405,7 @@ async fn get<T: for<'de> Deserialize<'de>>(
 mod tests {
     use axum::Json;
     use axum::Router;
+    use axum::extract::Query;
     use axum::routing::get as served_get;
 
     use super::*;
@@ -400,11 +416,8 @@ mod tests {
         Router::new().route(&path, served_get(move || async move { Json(json!({ "resources": resources })) }))
     }
 
-    async fn cluster() -> Cluster {
-        let listed = |name: &str, kind: &str, short: &str| json!({ "name": name, "singularName": kind.to_lowercase(), "kind": kind, "shortNames": [short] });
-        let group_of = |name: &str| json!({ "name": name, "versions": [{ "groupVersion": format!("{name}/v1") }] });
-        let groups = json!({ "groups": [group_of("apps"), group_of("a.example.com"), group_of("b.example.com"), group_of("away.example.com")] });
-        let crd = json!({
+    fn crd() -> serde_json::Value {
+        json!({
             "metadata": { "name": "caches.a.example.com", "resourceVersion": "7" },
             "spec": {
                 "group": "a.example.com",
@@ -416,11 +429,17 @@ mod tests {
                 ],
             },
             "status": { "storedVersions": ["v1beta1", "v1"] },
-        });
+        })
+    }
+
+    async fn cluster() -> Cluster {
+        let listed = |name: &str, kind: &str, short: &str| json!({ "name": name, "singularName": kind.to_lowercase(), "kind": kind, "shortNames": [short] });
+        let group_of = |name: &str| json!({ "name": name, "versions": [{ "groupVersion": format!("{name}/v1") }] });
+        let groups = json!({ "groups": [group_of("apps"), group_of("a.example.com"), group_of("b.example.com"), group_of("away.example.com")] });
         let definitions = format!("{DEFINITIONS}/caches.a.example.com");
         let router = Router::new()
             .route("/apis", served_get(move || async move { Json(groups) }))
-            .route(&definitions, served_get(move || async move { Json(crd) }))
+            .route(&definitions, served_get(move || async move { Json(crd()) }))
             .merge(group("apps", json!([listed("deployments", "Deployment", "deploy")])))
             .merge(group(
                 "a.example.com",
@@ -450,5 +469,37 @@ mod tests {
         }
         let several = Definition::find(&cluster, "ca").await.unwrap_err().to_string();
         assert!(several.contains("caches.a.example.com, stores.b.example.com"), "{several}");
+    }
+
+    #[tokio::test]
+    async fn the_pages_of_a_list_grow() {
+        #[derive(Deserialize)]
+        struct Asked {
+            limit: usize,
+            #[serde(rename = "continue")]
+            from: Option<usize>,
+        }
+        const OBJECTS: usize = 60;
+        let page = async |Query(Asked { limit, from }): Query<Asked>| {
+            let begin = from.unwrap_or(0);
+            let end = OBJECTS.min(begin + limit);
+            let metadata =
+                |index: usize| json!({ "name": index.to_string(), "namespace": "n", "resourceVersion": "1" });
+            let items: Vec<_> = (begin..end).map(|index| json!({ "metadata": metadata(index) })).collect();
+            let next = if end < OBJECTS { end.to_string() } else { String::new() };
+            let metadata = json!({ "resourceVersion": "7", "continue": next });
+            Json(json!({ "apiVersion": "v1", "kind": "List", "metadata": metadata, "items": items }))
+        };
+        let router = Router::new().route("/apis/a.example.com/v1/caches", served_get(page));
+        let definition = Definition::of(serde_json::from_value(crd()).unwrap()).unwrap();
+        let cluster = served::by(router).await;
+        let (lister, mut from, mut sizes) = (definition.lister(&cluster), None, Vec::new());
+        loop {
+            let page = lister.page(from.as_deref()).await.unwrap();
+            sizes.push(page.objects.len());
+            let Some(next) = page.next else { break };
+            from = Some(next);
+        }
+        assert_eq!(sizes, [5, 10, 20, 25]);
     }
 }

@@ -117,5 +117,7 @@ test("cases of validate and default are checked, and one of what a plugin has no
   const fills = plugin({ setDefaults: ({ object }) => void (object.spec.old = null) });
   checkCase(fills, { file: "b.yaml", name: "b", call: "default", parent, expect });
   assert.throws(() => checkCase(validates, { file: "b.yaml", name: "b", call: "default", parent, expect }), /the plugin has no setDefaults/);
+  checkCase(validates, { file: "c.yaml", name: "c", call: "validate", parent, valid: false, expect: { verdict: {} } });
+  checkCase(validates, { file: "d.yaml", name: "d", parent, expect: { refused: [{ field: "spec.size" }] } });
   assert.throws(() => validate(fills, { object: parent }), /the plugin has no validate: give definePlugin one/);
 });

@@ -109,6 +109,8 @@ def test_cases_of_validate_and_default_are_checked():
     expect = {"defaulted": {**parent, "metadata": METADATA}}
     fills = filling_in(lambda it: it.spec.update(old=None))
     Case(Path("b.yaml"), {"name": "b", "call": "default", "parent": parent, "expect": expect}).check(fills)
+    Case(Path("c.yaml"), {**case, "valid": False, "expect": {"verdict": {}}}).check(shrinks)
+    Case(Path("d.yaml"), {"name": "d", "parent": parent, "expect": {"refused": [{"field": "spec.size"}]}}).check(shrinks)
     with pytest.raises(TypeError, match="has no function to validate; register one with @plugin.validate"):
         verdict(fills, OBJECT)
     with pytest.raises(TypeError, match="has no function to fill in defaults; register one with @plugin.default"):

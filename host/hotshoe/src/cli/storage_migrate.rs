@@ -67,7 +67,7 @@ impl Args {
         }
         let stored = definition.stored.join(", ");
         if self.dry_run {
-            let page = definition.page(&cluster, None).await?;
+            let page = definition.lister(&cluster).page(None).await?;
             let count = page.objects.len() as u64 + page.remaining;
             terminal::line(format_args!(
                 "would have the API server write those of {count} objects of {name} anew that are not stored in {storage}, \
@@ -153,9 +153,9 @@ async fn rewrite_all(cluster: &Cluster, definition: &Definition) -> anyhow::Resu
 
 async fn rewrite_list(cluster: &Cluster, definition: &Definition) -> Result<Done, NoPage> {
     let (mut done, mut from) = (Done { storage: definition.storage().to_owned(), ..Done::default() }, None);
-    let mut reported = Instant::now();
+    let (lister, mut reported) = (definition.lister(cluster), Instant::now());
     loop {
-        let page = definition.page(cluster, from.as_deref()).await?;
+        let page = lister.page(from.as_deref()).await?;
         let rewritten =
             stream::iter(&page.objects).map(async |object| (object, rewrite(cluster, definition, object).await));
         let mut rewritten = std::pin::pin!(rewritten.buffer_unordered(AT_ONCE));
