@@ -13,11 +13,13 @@ while [[ ${1:--} != -* ]]; do plugins+=("$1") && shift; done
 . deploy/listen.sh "$@"
 secure=
 [[ " $* " != *' --metrics-secure '* ]] || secure=--metrics-secure
+webhooks=
+[[ " $*" != *' --webhooks'* ]] || webhooks=--webhooks
 
 mkdir -p "$(dirname "$files")"
-target/release/hotshoe rbac --host-only $secure >"$files.rbac.yaml"
+target/release/hotshoe rbac --host-only $secure $webhooks >"$files.rbac.yaml"
 deploy/local-account.sh "$KUBECONFIG" "$files.kubeconfig" "$files.rbac.yaml"
-[ ${#plugins[@]} -eq 0 ] || deploy/apply.sh "${plugins[@]}"
+[ ${#plugins[@]} -eq 0 ] || deploy/apply.sh $webhooks "${plugins[@]}"
 export MEMCACHED_IMAGE="${MEMCACHED_IMAGE-memcached:1.6-alpine}"
 unset KUBECONFIG
 echo $$ >"$files.pid" # the host takes the place of this shell

@@ -1,6 +1,7 @@
 //! What the API server would say of the parents of cases and of samples before any webhook, by the CRD of the project.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,9 +67,12 @@ impl<'a> ApiServer<'a> {
     }
 
     /// Reviews the samples of the plugin's parents. Of those of the version that it is shown, the plugin fills in its
-    /// defaults first.
+    /// defaults first. A file that cannot be read fails.
     pub(super) async fn samples(&mut self, cases: &[CaseFile], revision: &Arc<Revision>) -> Vec<Trial> {
-        let mut trials = Vec::new();
+        let unreadable = |(file, why): &(PathBuf, String)| {
+            Trial::new(format!("is YAML: {}", shown(file).display()), file.clone(), Value::Null, Some(why.clone()))
+        };
+        let mut trials: Vec<Trial> = self.files.unreadable().map(unreadable).collect();
         for (file, object) in self.files.objects() {
             let is_parent = ObjectRef::of(object).is_ok_and(|object| object.kind.is_served_as(self.kind));
             if !is_parent {

@@ -15,6 +15,7 @@ const MAX_OBJECT_BYTES: usize = 8_000;
 pub(super) struct Trial {
     name: String,
     file: PathBuf,
+    /// `null` if there is none.
     object: Value,
     /// Why the property does not hold; nothing if it does.
     failure: Option<String>,
@@ -35,7 +36,9 @@ impl Trial {
         for line in failure.lines() {
             let _ = writeln!(text, "     {line}");
         }
-        let _ = writeln!(text, "     the object: {}", clean(self.object.to_string(), MAX_OBJECT_BYTES));
+        if !self.object.is_null() {
+            let _ = writeln!(text, "     the object: {}", clean(self.object.to_string(), MAX_OBJECT_BYTES));
+        }
         text
     }
 

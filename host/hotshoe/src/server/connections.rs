@@ -1,8 +1,10 @@
 //! The connections to a port of the host. Any client that reaches the port can open them, so they are bounded in
-//! number, in memory and in time. If there are too many, the oldest connection is closed for a new one. A kubelet or
-//! Prometheus sends its request at once, so an attacker that holds many idle connections cannot keep them out.
+//! number, in memory and in time. If there are too many, the oldest connection of the address that has most is closed for
+//! a new one. A kubelet or Prometheus sends its request at once, so an attacker that holds many idle connections cannot
+//! keep them out.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use axum::Router;
@@ -58,7 +60,7 @@ pub(super) async fn serve(bounds: Bounds, mut listener: TcpListener, tls: Option
     let misdirected = Misdirected::default();
     let mut places = Places { most: bounds.connections, taken: VecDeque::new() };
     loop {
-        let (stream, _) = Listener::accept(&mut listener).await;
+        let (stream, peer) = Listener::accept(&mut listener).await;
         places.make_room();
         let (http, service) = (http.clone(), TowerToHyperService::new(routes.clone()));
         let (tls, misdirected) = (tls.clone(), misdirected.clone());
@@ -77,22 +79,27 @@ pub(super) async fn serve(bounds: Bounds, mut listener: TcpListener, tls: Option
             }
         };
         let serving = tokio::spawn(async move { drop(timeout(bounds.total, connection).await) });
-        places.taken.push_back(serving.abort_handle());
+        places.taken.push_back((peer.ip(), serving.abort_handle()));
     }
 }
 
 /// The connections that are served, the oldest first.
 struct Places {
     most: usize,
-    taken: VecDeque<AbortHandle>,
+    taken: VecDeque<(IpAddr, AbortHandle)>,
 }
 
 impl Places {
-    /// Makes room for one more.
+    /// Makes room for one more: closes the oldest connection of the address that has most. So a client that opens many
+    /// closes its own, and not those that an API server keeps.
     fn make_room(&mut self) {
-        self.taken.retain(|connection| !connection.is_finished());
+        self.taken.retain(|(_, connection)| !connection.is_finished());
         while self.taken.len() >= self.most {
-            let Some(oldest) = self.taken.pop_front() else { return };
+            let mut counts: HashMap<IpAddr, usize> = HashMap::new();
+            self.taken.iter().for_each(|(peer, _)| *counts.entry(*peer).or_default() += 1);
+            let most = counts.values().max().copied();
+            let of_most = self.taken.iter().position(|(peer, _)| counts.get(peer).copied() == most);
+            let Some((_, oldest)) = of_most.and_then(|at| self.taken.remove(at)) else { return };
             oldest.abort();
         }
     }
@@ -189,6 +196,19 @@ mod tests {
         for stream in idle {
             assert_eq!(answer(stream).await, "");
         }
+    }
+
+    #[tokio::test]
+    async fn the_address_that_has_most_connections_loses_its_oldest() {
+        let open =
+            |last: u8| (IpAddr::from([10, 0, 0, last]), tokio::spawn(std::future::pending::<()>()).abort_handle());
+        let mut places = Places { most: 4, taken: [open(1), open(2), open(2), open(3)].into() };
+        places.make_room();
+        let left: Vec<IpAddr> = places.taken.iter().map(|(peer, _)| *peer).collect();
+        assert_eq!(left, [1, 2, 3].map(|last| IpAddr::from([10, 0, 0, last])));
+        places.taken.push_back(open(3));
+        places.make_room();
+        assert!(places.taken.iter().any(|(peer, _)| *peer == IpAddr::from([10, 0, 0, 1])));
     }
 
     #[tokio::test]

@@ -141,9 +141,7 @@ impl Keeper {
         let (before, after) = (self.stored.bundle(), next.bundle());
         if before != after {
             let count = after.matches("BEGIN CERTIFICATE").count();
-            tracing::info!(
-                "the Secret {key} has other CAs than before: {count} in all, which API servers are to trust"
-            );
+            tracing::info!("the Secret {key} has new CAs: {count} in all, which API servers are to trust");
         }
     }
 

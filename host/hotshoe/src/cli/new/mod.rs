@@ -137,7 +137,10 @@ impl Args {
         };
         let webhooks = match context.webhooks.as_slice() {
             [] => "",
-            _ => "note: the API server asks a host that runs with --webhooks, and none that runs without\n",
+            _ => {
+                "note: the API server asks a host that runs with --webhooks; one on this machine asks with \
+                 `--webhooks 127.0.0.1:9443 --webhooks-url https://127.0.0.1`\n"
+            }
         };
         format!(
             "made the plugin {name}, of {kind} in {api_version}, in {}\n{sdk}{webhooks}next:\n{cd}  {just} {test:<24} # its logic natively, \

@@ -13,8 +13,12 @@ use hotshoe_core::model::kind::Kind;
 const FOLDERS: [&str; 2] = ["crds", "crds/samples"];
 
 /// The documents in the folders of a project.
-#[derive(Debug)]
-pub(in crate::cli) struct Files(Vec<(PathBuf, Value)>);
+#[derive(Debug, Default)]
+pub(in crate::cli) struct Files {
+    documents: Vec<(PathBuf, Value)>,
+    /// The files that cannot be read, each with the reason.
+    unreadable: Vec<(PathBuf, String)>,
+}
 
 /// A version of a kind in its CRD.
 #[derive(Clone, Debug)]
@@ -28,35 +32,46 @@ pub(in crate::cli) struct Version<'a> {
 }
 
 impl Files {
-    /// Reads the documents of the project that a plugin belongs to. Files that cannot be read are left out, because other
-    /// commands report them.
+    /// Reads the documents of the project that a plugin belongs to.
     pub(in crate::cli) fn of(folder: &Folder) -> Self {
-        Self(FOLDERS.iter().flat_map(|name| documents(&folder.root().join(name))).collect())
+        let mut files = Self::default();
+        for path in FOLDERS.iter().flat_map(|name| paths(&folder.root().join(name))) {
+            match read(&path) {
+                Ok(documents) => files.documents.extend(documents.into_iter().map(|document| (path.clone(), document))),
+                Err(why) => files.unreadable.push((path, why)),
+            }
+        }
+        files
     }
 
     /// Returns the objects, each with its file.
     pub(in crate::cli) fn objects(&self) -> impl Iterator<Item = &(PathBuf, Value)> {
-        self.0.iter()
+        self.documents.iter()
+    }
+
+    /// Returns the files that cannot be read, each with the reason.
+    pub(in crate::cli) fn unreadable(&self) -> impl Iterator<Item = &(PathBuf, String)> {
+        self.unreadable.iter()
     }
 
     /// Returns the versions that the CRD of a kind has; none if there is no such CRD.
     pub(in crate::cli) fn versions(&self, kind: &Kind) -> Vec<Version<'_>> {
-        self.0.iter().flat_map(|(file, document)| versions_of(file, document, kind)).collect()
+        self.documents.iter().flat_map(|(file, document)| versions_of(file, document, kind)).collect()
     }
 }
 
-/// Returns the documents in the YAML files of a folder.
-fn documents(folder: &Path) -> Vec<(PathBuf, Value)> {
+/// Returns the YAML files of a folder.
+fn paths(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml"));
     paths.sort();
-    let read = |path: PathBuf| {
-        let text = fs::read_to_string(&path).unwrap_or_default();
-        let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap_or_default();
-        documents.into_iter().map(move |document| (path.clone(), document))
-    };
-    paths.into_iter().flat_map(read).collect()
+    paths
+}
+
+fn read(path: &Path) -> Result<Vec<Value>, String> {
+    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    serde_saphyr::from_multiple(&text).map_err(|error| error.to_string())
 }
 
 /// Returns the versions that a document has, if it is the CRD of this kind.
@@ -85,12 +100,23 @@ mod tests {
             "names": { "kind": "Test" },
             "versions": [{ "name": "v1" }, { "name": "v2" }],
         } });
-        let files = Files(vec![("crds/test.yaml".into(), crd)]);
+        let files = Files { documents: vec![("crds/test.yaml".into(), crd)], ..Files::default() };
         let names = |kind: &str| -> Vec<String> {
             let kind = Kind::new("example.com", "v1", kind);
             files.versions(&kind).iter().map(|version| version.kind.version.to_string()).collect()
         };
         assert_eq!(names("Test"), ["v1", "v2"]);
         assert!(names("Other").is_empty());
+    }
+
+    #[test]
+    fn a_file_that_is_no_yaml_is_an_error_with_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sample.yaml");
+        fs::write(&path, "kind: Test\n---\nbad: [").unwrap();
+        assert!(read(&path).unwrap_err().contains("line 3"), "{:?}", read(&path));
+        fs::write(&path, b"\xff\xfe").unwrap();
+        assert!(read(&path).is_err());
+        assert_eq!(paths(folder.path()), [path]);
     }
 }

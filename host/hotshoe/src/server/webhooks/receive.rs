@@ -17,6 +17,9 @@ pub(super) const BUDGET_KIB: u32 = 32 << 10;
 /// The memory for conversions that are received or answered at once, in KiB. It is not that of other reviews: neither
 /// kind keeps the other waiting.
 pub(super) const CONVERSIONS_KIB: usize = 64 << 10;
+/// Bodies of at most this size occupy none of that memory: as many of them as there may be connections have 8 MiB. So a
+/// client that claims large bodies and sends nothing keeps only large ones waiting.
+const SMALL_BYTES: usize = 64 << 10;
 /// How long a body may take to arrive. An API server sends it at once.
 const RECEIVE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -69,7 +72,10 @@ pub(super) async fn receive_within<'a>(
         if length > max {
             return Err(StatusCode::PAYLOAD_TOO_LARGE);
         }
-        let kib = u32::try_from(length / 1024 + 1).map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?;
+        let kib = match length <= SMALL_BYTES {
+            true => 0,
+            false => u32::try_from(length / 1024 + 1).map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?,
+        };
         let permit =
             budget.acquire_many(kib.saturating_mul(copies)).await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
         // A body without a length may be of any.
