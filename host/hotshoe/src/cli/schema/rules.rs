@@ -1,4 +1,4 @@
-//! The rules (CEL) of a schema. What they say of a value is evaluated on a thread of its own, with limits: whoever writes a
+//! The rules (CEL) of a schema. What they say of a value is evaluated on a thread of its own, with limits: the author of a
 //! CRD writes them.
 
 use std::error::Error;
