@@ -17,8 +17,9 @@ pub(super) const BUDGET_KIB: u32 = 32 << 10;
 /// The memory for conversions that are received or answered at once, in KiB. It is not that of other reviews: neither
 /// kind keeps the other waiting.
 pub(super) const CONVERSIONS_KIB: usize = 64 << 10;
-/// Bodies of at most this size occupy none of that memory: as many of them as there may be connections have 8 MiB. So a
-/// client that claims large bodies and sends nothing keeps only large ones waiting.
+/// Bodies of at most this size, in bytes, occupy none of that memory: as many of them as there may be connections have
+/// 8 MiB, and 24 MiB with the copies of a conversion. So a client that claims large bodies and sends nothing keeps only
+/// large ones waiting.
 const SMALL_BYTES: usize = 64 << 10;
 /// How long a body may take to arrive. An API server sends it at once.
 const RECEIVE_TIMEOUT: Duration = Duration::from_secs(2);
