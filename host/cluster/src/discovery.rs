@@ -141,6 +141,11 @@ impl Kinds {
         self.known.read().get(kind).cloned()
     }
 
+    /// Returns whether the objects of a kind are in namespaces; none if the kind was not discovered before.
+    pub fn is_namespaced(&self, kind: &Kind) -> Option<bool> {
+        self.get(kind).map(|known| known.namespaced)
+    }
+
     /// Returns a kind, and discovers it if it is not known.
     ///
     /// # Errors

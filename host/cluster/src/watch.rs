@@ -165,6 +165,14 @@ impl Watches {
         }
     }
 
+    /// Returns a kind, and discovers it if it is not known.
+    ///
+    /// # Errors
+    /// If the API server does not serve it (404), or does not answer.
+    pub async fn find_kind(&self, kind: &Kind) -> Result<Arc<Resource>, ApiError> {
+        self.kinds.find(&self.cluster, kind).await
+    }
+
     /// Discovers a kind again.
     ///
     /// # Errors

@@ -29,6 +29,8 @@ pub struct GrantChange {
     /// Paths of items in the grant, such as `pods.hostNetwork`, each with the value `true` or with the list elements to
     /// add.
     pub items: Vec<(&'static str, Value)>,
+    /// What the grant has now, without default values; empty where a new one is needed.
+    pub now: Map<String, Value>,
     /// Whether the message of the violation names a better fix, a change of the plugin's answer.
     pub has_better: bool,
 }
@@ -38,8 +40,9 @@ impl fmt::Display for Fix {
         match self {
             Fix::Grant(change) => match change.rule {
                 Some(rule) => {
-                    let item = flow(&Value::Object(change.items_only()));
-                    write!(f, "to allow it, add to spec.grants[{rule}] in plugin.yaml: {}", unbraced(&item))
+                    let item = flow(&Value::Object(change.changed_keys()));
+                    let how = if change.replaces() { "set in" } else { "add to" };
+                    write!(f, "to allow it, {how} spec.grants[{rule}] in plugin.yaml: {}", unbraced(&item))
                 }
                 None => {
                     write!(f, "to allow it, add to spec.grants in plugin.yaml: {}", change.element())
@@ -52,29 +55,47 @@ impl fmt::Display for Fix {
 }
 
 impl Fix {
-    /// Returns a new grant of these verbs on a kind. Secrets are granted by name, so a grant of them gets a placeholder
-    /// for the name.
-    pub fn new_grant(kind: Kind, verbs: &[Verb]) -> Self {
+    /// Returns a new grant of these verbs on a kind. If the parent's namespace has none of its objects, they are granted
+    /// in every namespace. Secrets are granted by name, so a grant of them gets a placeholder for the name.
+    pub fn new_grant(kind: Kind, verbs: &[Verb], is_beyond_own: bool) -> Self {
         let verbs: Vec<&str> = verbs.iter().map(|verb| verb.as_str()).collect();
         let mut items = vec![("verbs", json!(verbs))];
         if kind.is("", "Secret") {
             items.push(("names", json!(["NAME"])));
         }
-        Self::Grant(Box::new(GrantChange { kind, rule: None, items, has_better: false }))
+        if is_beyond_own {
+            items.push(("namespaces", json!("cluster")));
+        }
+        Self::Grant(Box::new(GrantChange::new(kind, None, items)))
     }
 }
 
 impl GrantChange {
+    /// Builds a change of a grant, or a new one where no `rule` is given.
+    pub fn new(kind: Kind, rule: Option<usize>, items: Vec<(&'static str, Value)>) -> Self {
+        Self { kind, rule, items, now: Map::new(), has_better: false }
+    }
+
     /// Returns a new element of `spec.grants`, on one line.
     pub fn element(&self) -> String {
         format!("- {}", flow(&Value::Object(self.new_rule())))
     }
 
-    /// Returns the items without the keys that identify the grant.
-    fn items_only(&self) -> Map<String, Value> {
-        let mut items = Map::new();
-        self.add_to(&mut items);
-        items
+    /// Returns the keys of the grant that change, each with the whole value that it is to have.
+    fn changed_keys(&self) -> Map<String, Value> {
+        let mut keys = self.now.clone();
+        keys.retain(|key, _| self.keys().any(|changed| changed == key));
+        self.add_to(&mut keys);
+        keys
+    }
+
+    /// Returns whether the grant has one of the keys already: YAML allows each only once.
+    fn replaces(&self) -> bool {
+        self.keys().any(|key| self.now.contains_key(key))
+    }
+
+    fn keys(&self) -> impl Iterator<Item = &str> {
+        self.items.iter().map(|(item, _)| item.split_once('.').map_or(*item, |(key, _)| key))
     }
 
     /// Returns the items as a new grant.
@@ -146,7 +167,25 @@ mod tests {
 
     fn grant_change(rule: Option<usize>, item: &'static str, value: Value) -> Fix {
         let kind = Kind::new("apps", "v1", "Deployment");
-        Fix::Grant(Box::new(GrantChange { kind, rule, items: vec![(item, value)], has_better: false }))
+        Fix::Grant(Box::new(GrantChange::new(kind, rule, vec![(item, value)])))
+    }
+
+    #[test]
+    fn a_key_that_a_grant_has_already_is_written_with_all_that_it_is_to_have() {
+        for (now, item, value, line) in [
+            (json!({ "names": ["shared-*"] }), "names", json!(["private"]), r#"names: ["shared-*", private]"#),
+            (
+                json!({ "pods": { "secrets": ["a"] } }),
+                "pods.hostNetwork",
+                json!(true),
+                "pods: {hostNetwork: true, secrets: [a]}",
+            ),
+        ] {
+            let Fix::Grant(mut change) = grant_change(Some(1), item, value) else { unreachable!() };
+            change.now = now.as_object().cloned().unwrap();
+            let expected = format!("to allow it, set in spec.grants[1] in plugin.yaml: {line}");
+            assert_eq!(Fix::Grant(change).to_string(), expected);
+        }
     }
 
     #[test]

@@ -237,12 +237,7 @@ impl<'a> Cursor<'a> {
 
 /// Builds the fix that adds an item to a grant. The caller that knows the grant fills in its kind and index.
 pub fn grant_change(item: &'static str, value: Value) -> Fix {
-    Fix::Grant(Box::new(GrantChange {
-        kind: Kind::new("", "", ""),
-        rule: None,
-        items: vec![(item, value)],
-        has_better: false,
-    }))
+    Fix::Grant(Box::new(GrantChange::new(Kind::new("", "", ""), None, vec![(item, value)])))
 }
 
 #[cfg(test)]

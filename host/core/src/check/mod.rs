@@ -28,6 +28,7 @@ pub mod parents_claim;
 pub mod pod;
 pub mod provenance;
 pub mod pvc;
+pub mod reach;
 pub mod remedy;
 pub mod result;
 pub mod selector;
@@ -50,11 +51,12 @@ use serde_json::{Map, Value, json};
 use crate::check::access_request::{Access, LabelOf, Request};
 use crate::check::fix::Fix;
 use crate::check::grant::Grant;
+use crate::check::reach::IsNamespaced;
 
 use crate::check::violation::{Checked, Violations, all};
 use crate::model::decision::{Children, Decision, Descriptor, Document};
 use crate::model::digest::Digest;
-use crate::model::kind::{Key, Kind, ObjectRef};
+use crate::model::kind::{Key, ObjectRef};
 use crate::model::names::is_subdomain;
 use crate::model::object::{APPLIED_ANNOTATION, HOST_PREFIX, PARENT_ANNOTATION, PLUGIN_LABEL, parent_mark};
 
@@ -78,9 +80,6 @@ pub struct Desired {
     pub left: Arc<[Box<str>]>,
 }
 
-/// Returns whether a kind is namespaced, according to discovery; `None` where the API server does not serve the kind.
-pub type Scopes<'a> = Box<dyn Fn(&Kind) -> Option<bool> + Send + Sync + 'a>;
-
 /// The parent of a decision, the plugin that made the decision, and the limits that apply.
 pub struct Context<'a> {
     /// The parent.
@@ -98,7 +97,7 @@ pub struct Context<'a> {
     /// The maximum number of [fields](fields::count) of a child.
     pub most_fields: usize,
     /// Returns whether the kind of a child is namespaced.
-    pub namespaced: Scopes<'a>,
+    pub namespaced: Box<IsNamespaced<'a>>,
     /// Returns the value of a namespace's label.
     pub label_of: Box<LabelOf<'a>>,
 }
@@ -424,6 +423,7 @@ mod tests {
     use super::*;
     use crate::check::grant::Rule;
     use crate::model::decision::{OwnedKind, WriteVerb};
+    use crate::model::kind::Kind;
     use crate::model::limits::DECISION_FIELDS;
 
     const VERBS: [&str; 6] = ["get", "list", "watch", "create", "update", "delete"];

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 
 use crate::check::fix::{Fix, GrantChange, flow};
-use crate::check::grant::Grant;
+use crate::check::grant::{Grant, Rule};
 use crate::check::violation::Denial;
 use crate::model::kind::Kind;
 
@@ -58,26 +58,8 @@ pub fn plugin_yaml<'a>(fixes: impl Iterator<Item = &'a Fix>, grant: &Grant) -> O
 
 /// Returns the existing grant without its default values, or a new grant where none exists.
 fn existing_rule(change: &GrantChange, grant: &Grant) -> Map<String, Value> {
-    let rule = change.rule.and_then(|rule| grant.rules.get(rule));
-    match rule.and_then(|rule| serde_json::to_value(rule).ok()).and_then(without_defaults) {
-        Some(Value::Object(members)) => members,
-        _ => change.new_rule(),
-    }
-}
-
-/// Removes the values that a grant has by default.
-fn without_defaults(value: Value) -> Option<Value> {
-    match value {
-        Value::Bool(false) | Value::Null => None,
-        Value::String(text) if text.is_empty() || text == "own" => None,
-        Value::Array(elements) if elements.is_empty() => None,
-        Value::Object(members) => {
-            let kept = members.into_iter().filter_map(|(key, value)| Some((key, without_defaults(value)?)));
-            let kept: Map<_, _> = kept.collect();
-            (!kept.is_empty()).then_some(Value::Object(kept))
-        }
-        other => Some(other),
-    }
+    let rule = change.rule.and_then(|rule| grant.rules.get(rule)).map(Rule::without_defaults);
+    rule.filter(|members| !members.is_empty()).unwrap_or_else(|| change.new_rule())
 }
 
 /// Writes an element of a YAML list, each member on a line of its own.
@@ -105,7 +87,7 @@ mod tests {
 
     fn grant_change(rule: Option<usize>, item: &'static str, value: Value) -> Fix {
         let kind = Kind::new("apps", "v1", "Deployment");
-        Fix::Grant(Box::new(GrantChange { kind, rule, items: vec![(item, value)], has_better: false }))
+        Fix::Grant(Box::new(GrantChange::new(kind, rule, vec![(item, value)])))
     }
 
     #[test]

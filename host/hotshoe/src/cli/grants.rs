@@ -10,6 +10,7 @@ use hotshoe_core::check::access_request::Verb;
 use hotshoe_core::check::denied;
 use hotshoe_core::check::grant;
 use hotshoe_core::check::grant::{Grant, Keyword, Namespaces};
+use hotshoe_core::check::reach::{self, IsNamespaced};
 use hotshoe_core::model::decision::Descriptor;
 use hotshoe_core::model::kind::Kind;
 use hotshoe_operator::config::{HOST_NAMESPACE, PluginConfig};
@@ -50,10 +51,11 @@ impl Args {
     /// When a plugin cannot be loaded.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let plugins = inspect::load(&self.inspected, &self.namespace).await?;
-        let of_plugin = |asked: &inspect::LoadedPlugin| {
-            let (config, descriptor) = (&asked.config, asked.revision.descriptor());
+        let of_plugin = |loaded: &inspect::LoadedPlugin| {
+            let (config, descriptor) = (&loaded.config, loaded.revision.descriptor());
             let asked = std::iter::once(parent(config, descriptor)).chain(finalizer(config, descriptor));
-            asked.chain(compare(&config.name, &config.grant, descriptor))
+            asked
+                .chain(compare(&config.name, &config.grant, descriptor, &|kind| Some(loaded.files.is_namespaced(kind))))
         };
         let lines: Vec<Line> = plugins.iter().flat_map(of_plugin).collect();
         let missing = plugins.iter().filter_map(inspect::LoadedPlugin::missing);
@@ -88,7 +90,7 @@ fn finalizer(config: &PluginConfig, descriptor: &Descriptor) -> Option<Line> {
     Some(Line { plugin, kind, verb: "finalizer", asked: true, given, note })
 }
 
-fn compare(plugin: &str, grant: &Grant, descriptor: &Descriptor) -> Vec<Line> {
+fn compare(plugin: &str, grant: &Grant, descriptor: &Descriptor, is_namespaced: &IsNamespaced<'_>) -> Vec<Line> {
     let asked = grant::asked(descriptor);
     let mut kinds: Vec<(Kind, Vec<Verb>)> = asked;
     for rule in &grant.rules {
@@ -98,10 +100,11 @@ fn compare(plugin: &str, grant: &Grant, descriptor: &Descriptor) -> Vec<Line> {
     }
     let mut lines = Vec::new();
     for (kind, verbs) in &kinds {
+        let is_beyond_own = reach::is_beyond_own(&descriptor.parent, kind, is_namespaced);
         for verb in VERBS {
             let (asked, named) = (verbs.contains(&verb), grant.rules.iter().any(|rule| rule.is_for(verb, kind)));
             if asked || named {
-                let given = grant.allows(verb, kind);
+                let given = grant.allows_somewhere(verb, kind, is_beyond_own);
                 let note = note(grant, verb, kind, asked, given);
                 let (plugin, kind, verb) = (plugin.to_owned(), kind.to_string(), verb.as_str());
                 lines.push(Line { plugin, kind, verb, asked, given, note });
@@ -122,7 +125,10 @@ fn note(grant: &Grant, verb: Verb, kind: &Kind, asked: bool, given: bool) -> Str
     let mut notes = Vec::new();
     let may_open = rules.iter().any(|rule| rule.can_grant(verb));
     match (asked, given) {
-        (_, false) if may_open => notes.push("missing: the namespace of the host is denied to plugins".to_owned()),
+        (_, false) if may_open && rules.iter().all(|rule| grant.is_closed(rule)) => {
+            notes.push("missing: the namespace of the host is denied to plugins".to_owned());
+        }
+        (_, false) if may_open => notes.push("missing: the parents are in no namespace; add `namespaces`".to_owned()),
         (_, false) if !rules.is_empty() => notes.push("missing: Secrets are read by name only; add `names`".to_owned()),
         (_, false) => notes.push("missing: add it to spec.grants".to_owned()),
         (false, true) if verb == Verb::Get => notes.push("not asked for; used for what a decision `needs`".to_owned()),
@@ -204,7 +210,7 @@ mod tests {
         let named = |names: &[&str]| {
             let verbs = json!(["get", "list", "watch"]);
             let rule = json!({ "kind": "Pod", "verbs": verbs, "namespaces": names });
-            let lines = compare("demo", &grant(json!([rule])), &descriptor());
+            let lines = compare("demo", &grant(json!([rule])), &descriptor(), &|_| Some(true));
             let pod = lines.into_iter().find(|line| line.kind == "Pod").unwrap();
             (pod.given, pod.note)
         };
@@ -221,7 +227,7 @@ mod tests {
             { "kind": "ConfigMap", "verbs": ["get"], "namespaces": ["a", "b"], "names": ["x"] },
             { "group": "rbac.authorization.k8s.io", "kind": "Role", "verbs": ["create"] },
         ]));
-        let text = table(&compare("demo", &grant, &descriptor()));
+        let text = table(&compare("demo", &grant, &descriptor(), &|_| Some(true)));
         let expected = "\
 PLUGIN  KIND                            VERB    ASKED  GIVEN  NOTE
 demo    Deployment.apps                 get     yes    yes

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use anyhow::{Context, ensure};
 
 use crate::cli::project::{self, Folder, shown};
+use crate::cli::schema::files::Files;
 use crate::cli::terminal;
 use hotshoe_core::check::memory_share::Account;
-use hotshoe_core::model::limits::CACHE_BYTES;
+use hotshoe_core::model::limits::{CACHE_BYTES, Limits};
 use hotshoe_core::model::sanitize::clean;
 use hotshoe_core::plugin::removal::DeletionPolicy;
 use hotshoe_core::rbac::Plugin;
@@ -28,19 +29,22 @@ pub(super) struct LoadedPlugin {
     pub(super) config: PluginConfig,
     /// The component.
     pub(super) revision: Arc<Revision>,
+    /// The CRDs of its project.
+    pub(super) files: Files,
 }
 
 impl LoadedPlugin {
     /// Returns what the component asks for and is not granted, with the lines of plugin.yaml that grant it.
     pub(super) fn lacking(&self) -> Option<String> {
-        let lacking = self.config.lacking(self.revision.descriptor())?;
+        let lacking = self.config.lacking(self.revision.descriptor(), &|kind| Some(self.files.is_namespaced(kind)))?;
         let missing = self.missing().unwrap_or_default();
         Some(format!("the plugin {} asks for more than it is granted: {lacking}{missing}", self.config.name))
     }
 
     /// Returns the lines that are missing in plugin.yaml, below a line that says so.
     pub(super) fn missing(&self) -> Option<String> {
-        let lines = missing::block(&self.config, self.revision.descriptor())?;
+        let lines =
+            missing::block(&self.config, self.revision.descriptor(), &|kind| Some(self.files.is_namespaced(kind)))?;
         let path = self.config.origin.file()?;
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         Some(format!("\nadd to {}:\n{lines}", shown(&path).display()))
@@ -105,23 +109,28 @@ pub(super) async fn load(
         let is_first = plugins.iter().all(|other| other.config.name != config.name);
         ensure!(is_first, "two plugins are named {}; name each once", config.name);
         note_options(path);
-        let revision = load_component(&Folder::open(path)?, components.as_deref()).await?;
+        let folder = Folder::open(path)?;
+        let revision = load_component(&folder, components.as_deref()).await?;
         note_names(&config, &revision);
         host.parentage.note_named(&config.name, config.parent.as_ref());
         // `lacking` reports a finalizer that another plugin holds.
         drop(host.holders.hold(&config.name, revision.descriptor().finalizer.as_deref(), &[]));
-        plugins.push(LoadedPlugin { config, revision });
+        plugins.push(LoadedPlugin { config, revision, files: Files::of(&folder) });
     }
     Ok(plugins)
 }
 
 /// Loads the component of a plugin's folder, or the one in `components`.
 pub(super) async fn load_component(folder: &Folder, components: Option<&Path>) -> anyhow::Result<Arc<Revision>> {
-    let path = folder.component(components)?;
-    let bytes = project::read(&path)?;
+    load_file(&folder.component(components)?, &folder.limits).await
+}
+
+/// Loads a component.
+pub(super) async fn load_file(path: &Path, limits: &Limits) -> anyhow::Result<Arc<Revision>> {
+    let bytes = project::read(path)?;
     let engine = Engine::new()?;
     let compiler = Compiler::of_this_binary(None, CACHE_BYTES);
-    let (component, limits, memory) = (Candidate::of(bytes), folder.limits.clone(), Account::default());
+    let (component, limits, memory) = (Candidate::of(bytes), limits.clone(), Account::default());
     let loaded = Revision::load(&engine, &compiler, component, limits, Purpose::Trial, &memory).await;
-    loaded.map(|loaded| loaded.revision).with_context(|| format!("cannot load {}", shown(&path).display()))
+    loaded.map(|loaded| loaded.revision).with_context(|| format!("cannot load {}", shown(path).display()))
 }

@@ -29,6 +29,7 @@ use hotshoe_core::check::grant;
 use hotshoe_core::check::grant::Grant;
 use hotshoe_core::check::memory_share::Account;
 use hotshoe_core::check::parent_kind::{ParentKind, ParentKinds};
+use hotshoe_core::check::reach::IsNamespaced;
 use hotshoe_core::flow::retry::RetryPolicy;
 use hotshoe_core::model::decision::Descriptor;
 use hotshoe_core::model::digest::Digest;
@@ -247,14 +248,14 @@ impl PluginConfig {
 
     /// Returns a message that names what a component asks for and is not granted; none if everything is granted. Asking
     /// alone grants nothing.
-    pub fn lacking(&self, descriptor: &Descriptor) -> Option<String> {
+    pub fn lacking(&self, descriptor: &Descriptor, is_namespaced: &IsNamespaced<'_>) -> Option<String> {
         let parent = self.parent_lacking(&descriptor.parent);
         let rival = self.predecessors.names().iter().find(|name| self.parentage.has(name)).map(|rival| {
             format!("the children of {rival}, which is a plugin of this host; end that one, or remove it from spec.takesOverFrom")
         });
         let finalizer = self.finalizer_lacking(descriptor);
-        let lacking: Vec<String> =
-            parent.into_iter().chain(finalizer).chain(rival).chain(grant::lacking(descriptor, &self.grant)).collect();
+        let rights = grant::lacking(descriptor, &self.grant, is_namespaced);
+        let lacking: Vec<String> = parent.into_iter().chain(finalizer).chain(rival).chain(rights).collect();
         (!lacking.is_empty()).then(|| lacking.join("; "))
     }
 
@@ -432,6 +433,10 @@ mod tests {
     use hotshoe_core::check::grant::{CleanUpKind, Keyword, Namespaces, Selector};
     use hotshoe_core::check::pod::grant::Pods;
     use hotshoe_core::flow::canary::{self, Share};
+
+    fn unknown(_: &Kind) -> Option<bool> {
+        None
+    }
 
     const PLUGIN: &str = "apiVersion: hotshoe.dev/v1alpha1\n\
                           kind: Plugin\n\
@@ -792,9 +797,9 @@ mod tests {
             config_schema: None,
         };
         let asked = descriptor(Kind::new("example.com", "v1", "Cache"));
-        assert_eq!(plugin.lacking(&asked), None);
+        assert_eq!(plugin.lacking(&asked, &unknown), None);
         plugin.parentage.note_named(&"cache".into(), None);
-        let lacking = plugin.lacking(&asked).unwrap();
+        let lacking = plugin.lacking(&asked, &unknown).unwrap();
         assert!(lacking.contains("the children of cache, which is a plugin of this host"), "{lacking}");
     }
 
@@ -805,7 +810,7 @@ mod tests {
         let lacking = |plugin: &PluginConfig, finalizer: &str| {
             let parent = Kind::new("c.example.com", "v1", "Cache");
             let descriptor = Descriptor { parent, finalizer: Some(finalizer.to_owned()), ..Descriptor::default() };
-            plugin.lacking(&descriptor).unwrap_or_default()
+            plugin.lacking(&descriptor, &unknown).unwrap_or_default()
         };
         for own in ["c.example.com/memcached", "c.example.com/memcached.x"] {
             assert_eq!(lacking(&parse(PLUGIN).unwrap(), own), "");
@@ -861,7 +866,7 @@ mod tests {
             }],
             ..Descriptor::default()
         };
-        let lacking = parse(PLUGIN).unwrap().lacking(&descriptor).unwrap();
+        let lacking = parse(PLUGIN).unwrap().lacking(&descriptor, &unknown).unwrap();
         assert!(
             lacking.starts_with("Pod as its parent, ") && lacking.ends_with("; get, list, watch on Node"),
             "{lacking}"

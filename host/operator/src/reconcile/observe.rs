@@ -16,6 +16,7 @@ use hotshoe_core::check::Denial;
 use hotshoe_core::check::access_request::{Access, READ_VERBS, Request};
 use hotshoe_core::check::fix::Fix;
 use hotshoe_core::check::grant::NAMESPACE_NOT_GRANTED;
+use hotshoe_core::check::reach;
 use hotshoe_core::model::decision::{Document, MatchRule, Observation};
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::Object;
@@ -114,8 +115,10 @@ fn denied_kind(active: &ActiveRevision) -> Option<Error> {
     if active.namespaces.as_ref().is_some_and(|namespaces| namespaces.cache.is_empty()) {
         return Some(not_granted("the namespaces are not listed yet, and the grant selects some by their labels"));
     }
-    let denied = kinds.find(|kind| READ_VERBS.iter().any(|verb| !grant.allows(*verb, kind)));
-    denied.map(|kind| not_granted(&format!("{kind} may not be read; {}", Fix::new_grant(kind.clone(), &READ_VERBS))))
+    let denied = kinds.find(|kind| READ_VERBS.iter().any(|verb| !grant.allows(*verb, kind)))?;
+    let is_beyond_own = reach::is_beyond_own(&descriptor.parent, denied, &|kind| active.kinds.is_namespaced(kind));
+    let fix = Fix::new_grant(denied.clone(), &READ_VERBS, is_beyond_own);
+    Some(not_granted(&format!("{denied} may not be read; {fix}")))
 }
 
 /// Replaces the advice to grant an object that a parent's field names: who writes the parent chose it.

@@ -243,7 +243,7 @@ impl ManagedPlugin {
     /// Returns the canary under a changed `plugin.yaml`; none where it asks for what that does not grant.
     pub(crate) async fn canary_under(&self, plugin: &Arc<PluginConfig>) -> Option<Arc<Canary>> {
         let canary = self.controller.canary.current()?;
-        if let Err(error) = plugin.ensure_granted(canary.revision.revision.descriptor()) {
+        if let Err(error) = plugin.ensure_granted(canary.revision.revision.descriptor(), &self.controller.kinds) {
             tracing::warn!(digest = %canary.digest(), "the canary ends: {error}");
             drop(self.state.replace(|state| &mut state.revisions.canary, None));
             return None;

@@ -105,7 +105,7 @@ impl ShadowPermit {
         let (component, limits, memory) = (candidate, plugin.limits.clone(), &plugin.memory);
         let loaded = Revision::load(&shared.engine, &shared.compiler, component, limits, Purpose::Trial, memory);
         let Loaded { revision, cases } = loaded.await?;
-        plugin.ensure_granted(revision.descriptor())?;
+        plugin.ensure_granted(revision.descriptor(), &controller.kinds)?;
         try_carried_cases(&revision, cases).await?;
         let viewer = Viewer::shadow(&plugin.name);
         let views = Views::of(shared.watches.clone(), viewer.clone());

@@ -33,8 +33,11 @@ use crate::rollout::verify::try_carried_cases;
 use crate::rollout::views;
 use crate::rollout::views::Views;
 use crate::telemetry::swap_timer::{Stage, Stopwatch};
+use futures::future::join_all;
 use hotshoe_cluster::shared_watch::Viewer;
+use hotshoe_core::check::grant;
 use hotshoe_core::flow::probation::CallStats;
+use hotshoe_core::model::decision::Descriptor;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::digest_prefix::DigestPrefix;
 use hotshoe_core::model::kind::Kind;
@@ -172,7 +175,7 @@ impl ManagedPlugin {
         let (component, limits, memory) = (candidate.clone(), plugin.limits.clone(), &plugin.memory);
         let loaded = Revision::load(&shared.engine, &shared.compiler, component, limits, Purpose::Activation, memory);
         let Loaded { revision, cases } = loaded.await?;
-        plugin.ensure_granted(revision.descriptor())?;
+        self.ensure_granted(revision.descriptor()).await?;
         if let Some(names) = plugin.names_differ(&revision.descriptor().name) {
             tracing::warn!("{names}");
         }
@@ -185,6 +188,18 @@ impl ManagedPlugin {
         }
         tracing::debug!(loaded = ?stopwatch.elapsed(), "the component is good");
         self.install(revision, Some(candidate), start, stopwatch).await
+    }
+
+    /// Checks that everything that a component asks for is granted. If it is not, the advice depends on which kinds are in
+    /// namespaces, so those are discovered; an API server that does not answer is not waited for.
+    async fn ensure_granted(&self, descriptor: &Descriptor) -> Result<(), LoadError> {
+        let (plugin, kinds) = (self.plugin(), &self.controller.kinds);
+        if plugin.ensure_granted(descriptor, kinds).is_ok() {
+            return Ok(());
+        }
+        let asked = grant::asked(descriptor).into_iter().map(|(kind, _)| kind).chain([descriptor.parent.clone()]);
+        join_all(asked.map(async |kind| self.shared.watches.find_kind(&kind).await.ok())).await;
+        plugin.ensure_granted(descriptor, kinds)
     }
 
     /// Activates a revision that was loaded and has passed its cases. `component` is kept for a rollback; none where it

@@ -292,7 +292,9 @@ impl ManagedPlugin {
     /// Returns a message on what the active revision asks for and `plugin.yaml` no longer grants, if there is any.
     pub(crate) fn lacking(&self) -> Option<String> {
         let active = self.controller.active()?;
-        let lacking = grant::lacking(active.revision.descriptor(), &active.plugin.grant)?;
+        let kinds = &self.controller.kinds;
+        let (descriptor, grant) = (active.revision.descriptor(), &active.plugin.grant);
+        let lacking = grant::lacking(descriptor, grant, &|kind| kinds.is_namespaced(kind))?;
         Some(format!(
             "the active revision asks for {lacking}, which plugin.yaml no longer grants: it is denied, \
              and after a restart the component would not be activated; grant it again, \

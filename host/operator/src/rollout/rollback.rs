@@ -222,7 +222,7 @@ impl ManagedPlugin {
             };
             return self.try_activate(component, start).await.map_err(message);
         };
-        self.plugin().ensure_granted(revision.descriptor()).map_err(message)?;
+        self.plugin().ensure_granted(revision.descriptor(), &self.controller.kinds).map_err(message)?;
         let _shown = self.show_underway(target);
         let span = self.span_of(target);
         self.install(revision, None, start, Stopwatch::start()).instrument(span).await.map_err(message)

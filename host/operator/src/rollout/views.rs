@@ -16,13 +16,14 @@ use crate::config::PluginConfig;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::triggers::{object_of, objects_of, wake_all, wake_owner, wake_readers};
-use hotshoe_cluster::discovery::Resource;
+use hotshoe_cluster::discovery::{Kinds, Resource};
 use hotshoe_cluster::events::EventRecord;
 use hotshoe_cluster::shared_watch::{Change, Health, Role, Scope, SharedWatch, Subscriber, Viewer};
 use hotshoe_cluster::view::{ReadView, View};
 use hotshoe_cluster::watch::Watches;
 use hotshoe_core::check::access_request::Verb;
 use hotshoe_core::check::grant::Grant;
+use hotshoe_core::check::reach;
 use hotshoe_core::flow::canary::Share;
 use hotshoe_core::model::decision::{Descriptor, Event, MatchRule, ReadKind, Severity};
 use hotshoe_core::model::digest::Digest;
@@ -220,6 +221,7 @@ async fn open(
     owned.extend(dropped_kinds(controller, &owned));
     owned.extend(leftover_kinds(interest, &controller.name, (descriptor, &parents), &plugin.grant, owned_before).await);
     ensure_in_namespaces(&plugin, &descriptor.parent, &served)?;
+    ensure_reachable(&plugin, descriptor, &controller.kinds)?;
     warn_of_conversions(&revision, &served);
     let (basis, kinds) = (basis(controller, &revision, &plugin), controller.kinds.clone());
     let former_finalizers = Vec::new();
@@ -280,6 +282,14 @@ fn ensure_in_namespaces(plugin: &PluginConfig, parent: &Kind, served: &Resource)
     Err(LoadError::NotGranted(format!(
         "{parent} as its parent, whose objects are in no namespace, where spec.parent.namespaces names some"
     )))
+}
+
+/// Ensures that the plugin can find something of each kind that it names, now that it is known which are in namespaces.
+/// Otherwise an empty list would look as if there were no objects.
+fn ensure_reachable(plugin: &PluginConfig, descriptor: &Descriptor, kinds: &Kinds) -> Result<(), LoadError> {
+    plugin.ensure_granted(descriptor, kinds)?;
+    let unmatched = reach::matches_nothing(descriptor, &|kind| kinds.is_namespaced(kind));
+    unmatched.map_or(Ok(()), |why| Err(LoadError::DescribeFailed(why)))
 }
 
 /// Waits until the parents are listed, and learns what their kind is and what its schema has room for.

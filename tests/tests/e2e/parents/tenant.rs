@@ -1,6 +1,8 @@
 //! The plugin `tenant`: parents are cluster-scoped, with children in several namespaces.
 
+use hotshoe_tests::control_plane::SYSTEM;
 use hotshoe_tests::guests::Folder;
+use hotshoe_tests::host::Start;
 use hotshoe_tests::kinds::{NAMESPACE, NETWORK_POLICY, QUOTA, TENANT};
 use hotshoe_tests::only_host::OnlyHost;
 use hotshoe_tests::scene::condition_parts;
@@ -170,5 +172,29 @@ fn a_change_in_one_namespace_does_not_wait_until_all_forged_children_in_another_
         scene.until("all of them are pruned", pruned).await;
         scene.admin.delete(&TENANT, "", &name).await.expect("a deletion");
         scene.gone(&QUOTA, &format!("tenant-{name}")).await;
+    });
+}
+
+#[test]
+fn a_grant_that_covers_nothing_for_a_parent_without_a_namespace_is_refused_and_the_advice_is_right_when_pasted() {
+    run(async {
+        let plane = ControlPlane::shared().await;
+        plane.install_definition(&repository("crds/platform.example.com_tenants.yaml")).await;
+        let account = "tenant-advice-host";
+        let mut only = OnlyHost::start(plane, Folder::of_plugin("tenant"), account).await;
+        only.host.stop();
+        only.folder.edit("      namespaces: {matchLabels: {platform.example.com/tenants: \"true\"}}\n", "");
+        let kubeconfig = plane.kubeconfig_of(SYSTEM, account).await;
+        let cache = tempfile::tempdir().expect("a folder");
+        let start = Start::new(plane).await.plugins(&[only.folder.path()]).kubeconfig(&kubeconfig).cache(cache.path());
+        let host = start.start();
+        let refused = |plugin: &Value| plugin["refused"]["reason"] == "NotGranted";
+        let plugin = host.until_plugin("the component is refused", refused).await;
+        let message = plugin["refused"]["message"].as_str().unwrap_or_default().to_owned();
+        assert!(message.contains("because the parents are in none"), "{message}");
+        let advice = message.split_once("add to spec.grants: ").and_then(|(_, rest)| rest.split_once("; grant it"));
+        let rules = advice.expect("there is advice").0.replace(" - {", "\n    - {");
+        only.folder.edit("  grants:\n", &format!("  grants:\n    {rules}\n"));
+        host.until_plugin("the component is active", |plugin| plugin["digest"].is_string()).await;
     });
 }

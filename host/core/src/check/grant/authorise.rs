@@ -20,7 +20,7 @@ impl Grant {
     pub fn authorise(&self, request: &Request<'_>, label_of: &LabelOf<'_>) -> Checked {
         denied::check(request, &self.host_namespace)?;
         check_namespace(request)?;
-        self.check_verbs(request.access.verbs(), request, label_of)
+        self.check_verbs(request.access.verbs(), request, label_of).map_err(|denial| self.with_present_rules(denial))
     }
 
     /// Checks that the plugin may be shown an object that the host lists and watches for it: a child, or an object of a
@@ -31,6 +31,7 @@ impl Grant {
     pub fn authorise_watched(&self, request: &Request<'_>, label_of: &LabelOf<'_>) -> Checked {
         self.authorise(request, label_of)?;
         self.check_verbs(&[Verb::List, Verb::Watch], request, label_of)
+            .map_err(|denial| self.with_present_rules(denial))
     }
 
     /// Returns whether an object that names a parent as its controller is within the grant. Users may create others,
@@ -41,6 +42,17 @@ impl Grant {
         let request = |access| Request { parent, object: child, namespaced, access };
         self.authorise_watched(&request(Access::Read), label_of).is_ok()
             || (!is_seen && self.authorise(&request(Access::Delete), label_of).is_ok())
+    }
+
+    /// Adds to each fix what the rule that it changes has now.
+    fn with_present_rules(&self, denial: Denial) -> Denial {
+        denial.map(|mut violation| {
+            if let Some(Fix::Grant(change)) = &mut violation.fix {
+                let rule = change.rule.and_then(|rule| self.rules.get(rule));
+                change.now = rule.map(Rule::without_defaults).unwrap_or_default();
+            }
+            violation
+        })
     }
 
     /// Checks that each verb is granted. Verbs that no rule grants on the kind are reported together, because one line
@@ -78,7 +90,12 @@ impl Grant {
         let watching: &[Verb] = if rule.is_none() && !matches!(access, Access::Read) { &READ_VERBS } else { &[] };
         let also = watching.iter().filter(|verb| !verbs.contains(verb));
         let verbs: Vec<_> = also.chain(verbs).map(|verb| verb.as_str()).collect();
-        violation("not-granted", object, &message).fixed_by(grant_change(kind, rule, "verbs", verbs.into()))
+        let mut items = vec![("verbs", verbs.into())];
+        if rule.is_none() && request.namespaced && request.parent.own_namespace().is_none() {
+            items.push(("namespaces", "cluster".into()));
+        }
+        let fix = Fix::Grant(Box::new(GrantChange::new(kind.clone(), rule, items)));
+        violation("not-granted", object, &message).fixed_by(fix)
     }
 
     /// Checks that a rule grants the verb on this object and allows its body. `body_rule` caches a rule that allows the
@@ -170,7 +187,7 @@ fn in_grant(violation: Violation, index: Option<usize>, object: &ObjectRef) -> V
 }
 
 fn grant_change(kind: &Kind, rule: Option<usize>, item: &'static str, value: Value) -> Fix {
-    Fix::Grant(Box::new(GrantChange { kind: kind.clone(), rule, items: vec![(item, value)], has_better: false }))
+    Fix::Grant(Box::new(GrantChange::new(kind.clone(), rule, vec![(item, value)])))
 }
 
 fn violation(rule: &'static str, object: &ObjectRef, message: &str) -> Violation {
@@ -202,7 +219,7 @@ fn other_namespace(verb: Verb, request: &Request<'_>) -> Violation {
     };
     let message = format!("no grant of `{verb}` on this kind covers {place}");
     let items = vec![("verbs", vec![verb].into()), ("namespaces", namespaces)];
-    let fix = Fix::Grant(Box::new(GrantChange { kind: kind.clone(), rule: None, items, has_better: false }));
+    let fix = Fix::Grant(Box::new(GrantChange::new(kind.clone(), None, items)));
     violation(NAMESPACE_NOT_GRANTED, object, &message).fixed_by(fix)
 }
 

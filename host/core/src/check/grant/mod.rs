@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use crate::check::access_request::{READ_VERBS, Verb};
 use crate::check::denied;
+use crate::check::reach::{self, IsNamespaced};
 use crate::model::decision::Descriptor;
 use crate::model::kind::Kind;
 
@@ -38,7 +39,15 @@ pub struct Grant {
 impl Grant {
     /// Returns whether a rule grants the verb for at least some objects of the kind.
     pub fn allows(&self, verb: Verb, kind: &Kind) -> bool {
-        let grants = |rule: &Rule| rule.is_for(verb, kind) && rule.can_grant(verb) && !self.is_closed(rule);
+        self.allows_somewhere(verb, kind, false)
+    }
+
+    /// Returns whether a rule grants the verb for at least some objects of the kind, which the namespace of the parent
+    /// does not have if they are `beyond_own`.
+    pub fn allows_somewhere(&self, verb: Verb, kind: &Kind, beyond_own: bool) -> bool {
+        let covers_some = |rule: &Rule| !beyond_own || rule.namespaces != Namespaces::Keyword(Keyword::Own);
+        let grants =
+            |rule: &Rule| rule.is_for(verb, kind) && rule.can_grant(verb) && covers_some(rule) && !self.is_closed(rule);
         let is_closed = denied::reason(kind).is_some() || (!verb.reads() && denied::is_read_only(kind));
         !is_closed && self.rules.iter().any(grants)
     }
@@ -59,16 +68,44 @@ impl Grant {
     }
 }
 
-/// Returns the rights that a plugin asks for and is not granted, such as `create, delete on Deployment.apps`; `None`
-/// where all of them are granted. Asking alone grants nothing.
-pub fn lacking(descriptor: &Descriptor, grant: &Grant) -> Option<String> {
-    let of_kind = |(kind, verbs): (Kind, Vec<Verb>)| {
-        let missing = verbs.into_iter().filter(|verb| !grant.allows(*verb, &kind));
-        let missing: Vec<_> = missing.map(Verb::as_str).collect();
-        (!missing.is_empty()).then(|| format!("{} on {kind}", missing.join(", ")))
+/// Rights on a kind that a plugin asks for and is not granted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// The kind.
+    pub kind: Kind,
+    /// The verbs.
+    pub verbs: Vec<Verb>,
+    /// Whether a grant in the parent's namespace would cover nothing, because the parents are in none.
+    pub is_beyond_own: bool,
+}
+
+/// Returns the rights that a plugin asks for and is not granted. Asking alone grants nothing.
+pub fn missing(descriptor: &Descriptor, grant: &Grant, is_namespaced: &IsNamespaced<'_>) -> Vec<Missing> {
+    let of_kind = |(kind, mut verbs): (Kind, Vec<Verb>)| {
+        let is_beyond_own = reach::is_beyond_own(&descriptor.parent, &kind, is_namespaced);
+        verbs.retain(|verb| !grant.allows_somewhere(*verb, &kind, is_beyond_own));
+        Missing { kind, verbs, is_beyond_own }
     };
-    let lacking: Vec<_> = asked(descriptor).into_iter().filter_map(of_kind).collect();
+    let missing = asked(descriptor).into_iter().map(of_kind);
+    missing.filter(|missing| !missing.verbs.is_empty()).collect()
+}
+
+/// Describes the rights that a plugin asks for and is not granted, such as `create, delete on Deployment.apps`; `None`
+/// where all of them are granted.
+pub fn lacking(descriptor: &Descriptor, grant: &Grant, is_namespaced: &IsNamespaced<'_>) -> Option<String> {
+    let lacking: Vec<_> = missing(descriptor, grant, is_namespaced).iter().map(ToString::to_string).collect();
     (!lacking.is_empty()).then(|| lacking.join("; "))
+}
+
+impl std::fmt::Display for Missing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let verbs: Vec<_> = self.verbs.iter().copied().map(Verb::as_str).collect();
+        write!(f, "{} on {}", verbs.join(", "), self.kind)?;
+        if self.is_beyond_own {
+            f.write_str(" outside of the parent's namespace, because the parents are in none")?;
+        }
+        Ok(())
+    }
 }
 
 /// Returns the verbs that a plugin asks for in its descriptor, for each kind without duplicates.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::check::access_request::{Access, LabelOf, Request, Verb};
 use crate::check::pod::grant::Pods;
@@ -181,6 +181,14 @@ impl Rule {
         ])
     }
 
+    /// Returns the rule as an administrator writes it, without what it has by default.
+    pub(in crate::check) fn without_defaults(&self) -> Map<String, Value> {
+        match serde_json::to_value(self).ok().and_then(without_defaults) {
+            Some(Value::Object(members)) => members,
+            _ => Map::new(),
+        }
+    }
+
     /// Checks that the rule is meaningful.
     ///
     /// # Errors
@@ -298,6 +306,21 @@ impl Namespaces {
                 }
             }
         }
+    }
+}
+
+/// Removes the values that a rule has by default.
+fn without_defaults(value: Value) -> Option<Value> {
+    match value {
+        Value::Bool(false) | Value::Null => None,
+        Value::String(text) if text.is_empty() || text == "own" => None,
+        Value::Array(elements) if elements.is_empty() => None,
+        Value::Object(members) => {
+            let kept = members.into_iter().filter_map(|(key, value)| Some((key, without_defaults(value)?)));
+            let kept: Map<_, _> = kept.collect();
+            (!kept.is_empty()).then_some(Value::Object(kept))
+        }
+        other => Some(other),
     }
 }
 

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::check::access_request::{Access, Request};
+use crate::check::fix::Fix;
 use crate::check::{Denial, remedy};
 use crate::model::decision::{MatchRule, OwnedKind, ReadKind, WriteVerb};
 use crate::model::kind::ObjectRef;
@@ -422,7 +423,7 @@ fn each_refusal_says_what_to_do() {
     };
     let none = maps(json!({ "verbs": ["list"] }));
     assert!(message(&none, Access::Read, map("n/a")).ends_with(
-        "`get` on ConfigMap is not granted; to allow it, add to spec.grants[0] in plugin.yaml: verbs: [get]"
+        "`get` on ConfigMap is not granted; to allow it, set in spec.grants[0] in plugin.yaml: verbs: [list, get]"
     ));
     let own = maps(json!({}));
     assert!(message(&own, Access::Read, map("a")).contains("namespaces: cluster"));
@@ -538,9 +539,10 @@ fn each_verb_that_a_descriptor_asks_for_is_listed_once() {
     assert_eq!(asked(&descriptor), [(kind, writing), (pod, watching)]);
     let given = grant(json!([{ "group": "apps", "kind": "Deployment", "verbs": ["get", "list", "watch", "update"] }]));
     let missing = "create, delete on Deployment.apps; get, list, watch on Pod";
-    assert_eq!(lacking(&descriptor, &given).as_deref(), Some(missing));
+    assert_eq!(lacking(&descriptor, &given, &|_| None).as_deref(), Some(missing));
     let rule = |group: &str, kind: &str| json!({ "group": group, "kind": kind, "verbs": ALL });
-    assert_eq!(lacking(&descriptor, &grant(json!([rule("apps", "Deployment"), rule("", "Pod")]))), None);
+    let granted = grant(json!([rule("apps", "Deployment"), rule("", "Pod")]));
+    assert_eq!(lacking(&descriptor, &granted, &|_| None), None);
 }
 
 #[test]
@@ -563,7 +565,7 @@ fn a_fix_names_the_rule_that_lacks_least_its_kind_and_the_namespace_of_the_paren
     let maps = json!({ "kind": "ConfigMap", "verbs": ALL });
     let secrets = grant(json!([maps, { "kind": "Secret", "verbs": ["get"], "names": ["a"] }]));
     let denial = denied(&secrets, Access::Read, &object("", "Secret", "n/b")).to_string();
-    assert!(denial.contains("spec.grants[1]") && denial.contains("names: [b]"), "{denial}");
+    assert!(denial.contains("spec.grants[1]") && denial.contains("names: [a, b]"), "{denial}");
 
     let pods = grant(json!([maps, { "kind": "Pod", "verbs": ALL }]));
     let body = json!({ "spec": { "automountServiceAccountToken": false, "hostNetwork": true } });
@@ -600,4 +602,33 @@ fn the_rule_for_a_new_child_lets_the_host_watch_it_and_a_fix_of_the_object_itsel
     assert_eq!(denial.count(), 2, "{denial}");
     assert_eq!(remedy::of_denial(&denial, &pods), None);
     assert!(denial.to_string().contains("must say automountServiceAccountToken: false"), "{denial}");
+}
+
+#[test]
+fn a_grant_in_the_parents_namespace_is_none_where_the_parents_are_in_no_namespace() {
+    let read = ReadKind {
+        key: "pods".into(),
+        kind: Kind::new("", "v1", "Pod"),
+        selector: String::new(),
+        rule: MatchRule::ParentLabel("of".into()),
+        fields: Vec::new(),
+    };
+    let parent = Kind::new("example.com", "v1", "Tenant");
+    let descriptor = Descriptor { parent, reads: vec![read], ..Descriptor::default() };
+    let pods_are_namespaced = |kind: &Kind| Some(&*kind.kind == "Pod");
+    let granted = |namespaces: Value| {
+        grant(json!([{ "kind": "Pod", "verbs": ["get", "list", "watch"], "namespaces": namespaces }]))
+    };
+    let lacking = |namespaces: Value| lacking(&descriptor, &granted(namespaces), &pods_are_namespaced);
+    let expected = "get, list, watch on Pod outside of the parent's namespace, because the parents are in none";
+    assert_eq!(lacking(json!("own")).as_deref(), Some(expected));
+    for namespaces in [json!("cluster"), json!(["red"]), json!({ "matchLabels": { "a": "b" } })] {
+        assert_eq!(lacking(namespaces), None);
+    }
+    // What is advised is right when it is pasted.
+    let missing = missing(&descriptor, &granted(json!("own")), &pods_are_namespaced);
+    let [Missing { kind, verbs, is_beyond_own }] = missing.as_slice() else { panic!("{missing:?}") };
+    let Fix::Grant(change) = Fix::new_grant(kind.clone(), verbs, *is_beyond_own) else { unreachable!() };
+    let pasted = Value::Array(vec![Value::Object(change.new_rule())]);
+    assert_eq!(super::lacking(&descriptor, &grant(pasted), &pods_are_namespaced), None);
 }

@@ -7,13 +7,14 @@ use serde_json::Value;
 
 use super::keywords::Schema;
 use crate::cli::project::Folder;
+use hotshoe_cluster::discovery;
 use hotshoe_core::model::kind::Kind;
 
 /// The folder of CRDs in a project, and of samples.
 const FOLDERS: [&str; 2] = ["crds", "crds/samples"];
 
 /// The documents in the folders of a project.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(in crate::cli) struct Files {
     documents: Vec<(PathBuf, Value)>,
     /// The files that cannot be read, each with the reason.
@@ -52,6 +53,12 @@ impl Files {
     /// Returns the files that cannot be read, each with the reason.
     pub(in crate::cli) fn unreadable(&self) -> impl Iterator<Item = &(PathBuf, String)> {
         self.unreadable.iter()
+    }
+
+    /// Returns whether the objects of a kind are in namespaces: by its CRD, or as usual without one.
+    pub(in crate::cli) fn is_namespaced(&self, kind: &Kind) -> bool {
+        let by_crd = self.versions(kind).first().map(|version| version.is_namespaced);
+        by_crd.unwrap_or_else(|| discovery::conventional(kind).namespaced)
     }
 
     /// Returns the versions that the CRD of a kind has; none if there is no such CRD.
