@@ -37,6 +37,7 @@ mod prepare;
 pub mod pull_secret;
 pub mod rate_limit;
 pub mod raw_object;
+pub mod read;
 pub mod repair;
 #[cfg(test)]
 mod served;

@@ -54,6 +54,7 @@ mod new;
 mod nginx;
 mod ownership;
 mod parents;
+mod plan;
 mod redis;
 mod registry;
 mod rights;

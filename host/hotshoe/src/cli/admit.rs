@@ -40,7 +40,7 @@ pub(super) async fn denial(case: &Case, revision: &Arc<Revision>, config: &Plugi
 }
 
 /// Returns the rules that are missing in `plugin.yaml`, ready to be pasted, and indented as a part of a message.
-fn missing_rules(denied: &Inadmissible, config: &PluginConfig) -> Option<String> {
+pub(super) fn missing_rules(denied: &Inadmissible, config: &PluginConfig) -> Option<String> {
     let Inadmissible::Denied(denial) = denied else { return None };
     let yaml = remedy::of_denial(denial, &config.grant)?;
     let lines = yaml.lines().map(|line| format!("\n       {}", clean(line.to_owned(), MAX_RULE_LINE_BYTES)));

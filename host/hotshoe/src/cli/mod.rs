@@ -24,6 +24,7 @@ pub mod inspect;
 pub mod kubectl;
 pub mod manifests;
 pub mod new;
+pub mod plan;
 pub mod project;
 pub mod pull;
 pub mod push;
@@ -63,7 +64,7 @@ pub struct Cli {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 success, 1 failure (the reason is on standard error), 2 wrong usage, \
-                          141 the reader of the output has gone; `shadow` has two more, see its --help.";
+                          141 the reader of the output has gone; `plan` and `shadow` have more, see their --help.";
 
 #[derive(Subcommand, Debug)]
 enum Verb {
@@ -71,6 +72,7 @@ enum Verb {
     New(Box<new::Args>),
     Build(build::Args),
     Test(test::Args),
+    Plan(plan::Args),
     Push(push::Args),
     Pull(pull::Args),
     Crd(crd::Args),
@@ -124,6 +126,7 @@ impl Cli {
             Verb::New(args) => args.run(),
             Verb::Build(args) => args.run(),
             Verb::Test(args) => runtime()?.block_on(args.run()),
+            Verb::Plan(args) => runtime()?.block_on(args.run()),
             Verb::Push(args) => runtime()?.block_on(args.run()),
             Verb::Pull(args) => runtime()?.block_on(args.run()),
             Verb::Crd(args) => args.run(),

@@ -1,0 +1,306 @@
+//! What a decision would change of the objects that exist. Pure.
+//!
+//! Of an object that exists, the fields count that the decision names and those that the plugin has applied before: what
+//! others have set stays as it is.
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use hotshoe_core::check::Desired;
+use hotshoe_core::check::admission::AdmittedDecision;
+use hotshoe_core::compare::json_diff::{Field, Fields, Rules, compare};
+use hotshoe_core::diff;
+use hotshoe_core::diff::associative_lists::AssociativeLists;
+use hotshoe_core::model::kind::{Kind, ObjectRef};
+use hotshoe_core::model::managed_fields::FieldSet;
+use hotshoe_core::model::object::{HOST_PREFIX, ObservedChildren};
+
+use super::world;
+
+/// The maximum number of fields of one object that are named.
+const MAX_FIELDS: usize = 200;
+/// The members of a Secret whose values are never shown.
+const SECRET_MEMBERS: [&str; 2] = ["data", "stringData"];
+/// Replaces a value of a Secret.
+const HIDDEN: &str = "(hidden)";
+
+/// What happens to a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Action {
+    Create,
+    Change,
+    Delete,
+    Keep,
+}
+
+/// What a decision means for one child.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Change {
+    pub(super) action: Action,
+    #[serde(serialize_with = "as_text")]
+    pub(super) child: ObjectRef,
+    /// The fields that change.
+    pub(super) fields: Vec<Field>,
+    /// The part of the child that the plugin determines, before and after.
+    #[serde(skip)]
+    pub(super) before: Option<Value>,
+    pub(super) after: Option<Value>,
+}
+
+/// What a decision would change.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Changes {
+    pub(super) children: Vec<Change>,
+    /// The fields of the status that change.
+    pub(super) status: Vec<Field>,
+}
+
+fn as_text<S: serde::Serializer>(child: &ObjectRef, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(child)
+}
+
+impl Changes {
+    /// Compares an admitted decision with what exists. `is_tainted` says that the plugin was shown Secrets: then no value
+    /// is shown.
+    pub(super) fn of(
+        admitted: &AdmittedDecision,
+        parent: &Value,
+        children: &[Value],
+        (makers, manager): (&[&str], &str),
+        is_tainted: bool,
+    ) -> Self {
+        let status = status(admitted, parent, is_tainted);
+        let Some(desired) = admitted.desired.clone() else { return Self { children: Vec::new(), status } };
+        let observed: ObservedChildren = children.iter().filter_map(observed).collect();
+        let deleted = diff::plan(desired.clone(), &observed, makers, manager, &AssociativeLists::default()).prune;
+        let live = |child: &ObjectRef| {
+            children.iter().find(|live| {
+                ObjectRef::of(live).is_ok_and(|reference| {
+                    (&reference.namespace, &reference.name) == (&child.namespace, &child.name)
+                        && reference.kind.is_served_as(&child.kind)
+                })
+            })
+        };
+        let mut changes: Vec<Change> =
+            desired.iter().map(|desired| change(desired, live(&desired.reference), manager, is_tainted)).collect();
+        changes.extend(deleted.iter().map(|(kind, child)| {
+            let child =
+                ObjectRef { kind: kind.clone(), namespace: child.key.namespace.clone(), name: child.key.name.clone() };
+            let before = live(&child).map(|live| hidden(unstamped(live.clone())));
+            Change { action: Action::Delete, child, fields: Vec::new(), before, after: None }
+        }));
+        Self { children: changes, status }
+    }
+
+    /// Returns how many children would be created, changed and deleted.
+    pub(super) fn counts(&self) -> [usize; 3] {
+        let count = |action| self.children.iter().filter(|change| change.action == action).count();
+        [Action::Create, Action::Change, Action::Delete].map(count)
+    }
+
+    /// Returns whether the status would be written, and no child.
+    pub(super) fn writes_status_alone(&self) -> bool {
+        self.counts() == [0; 3] && !self.status.is_empty()
+    }
+
+    /// Returns whether nothing would be written.
+    pub(super) fn is_empty(&self) -> bool {
+        self.counts() == [0; 3] && self.status.is_empty()
+    }
+}
+
+fn observed(child: &Value) -> Option<(Kind, std::sync::Arc<hotshoe_core::model::object::Object>)> {
+    Some((ObjectRef::of(child).ok()?.kind, std::sync::Arc::new(world::read(child, false)?)))
+}
+
+fn change(desired: &Desired, live: Option<&Value>, manager: &str, is_tainted: bool) -> Change {
+    let (child, after) = (desired.reference.clone(), unstamped((*desired.body).clone()));
+    let Some(live) = live else {
+        return Change { action: Action::Create, child, fields: Vec::new(), before: None, after: Some(hidden(after)) };
+    };
+    if desired.is_created_once {
+        return Change { action: Action::Keep, child, fields: Vec::new(), before: None, after: None };
+    }
+    let object = world::read(live, false);
+    let own = object.as_ref().and_then(|object| object.owned_fields(manager, false));
+    let own = own.and_then(|fields| FieldSet::read(fields).ok());
+    let part = unstamped(part_of(live, Some(&desired.body), own.as_ref()));
+    let secret: &[&str] = if child.kind.is("", "Secret") { &SECRET_MEMBERS } else { &[] };
+    let rules = Rules { secret, ignored: "", tainted: is_tainted };
+    let Fields { listed: fields, .. } = compare(Some(&part), Some(&after), MAX_FIELDS, rules);
+    let action = if fields.is_empty() { Action::Keep } else { Action::Change };
+    Change { action, child, fields, before: Some(hidden(part)), after: Some(hidden(after)) }
+}
+
+/// Returns the part of a live value that the desired value or the plugin's own fields cover.
+fn part_of(live: &Value, desired: Option<&Value>, own: Option<&FieldSet<'_>>) -> Value {
+    if own.is_some_and(FieldSet::is_leaf) {
+        return live.clone();
+    }
+    match (live, desired) {
+        (Value::Object(members), None | Some(Value::Object(_))) => {
+            let part = members.iter().filter_map(|(name, value)| {
+                let is_identity = matches!(name.as_str(), "apiVersion" | "kind" | "name" | "namespace");
+                let desired = desired.and_then(|desired| desired.get(name));
+                let own = own.and_then(|own| own.member(name));
+                let counts = desired.is_some() || own.is_some();
+                (counts || (is_identity && value.is_string() && desired.is_some()))
+                    .then(|| (name.clone(), part_of(value, desired, own)))
+            });
+            Value::Object(part.collect::<Map<_, _>>())
+        }
+        (Value::Array(elements), None | Some(Value::Array(_))) => part_of_list(elements, desired, own),
+        _ => live.clone(),
+    }
+}
+
+/// The members by which the API server tells the elements of its lists apart.
+const IDENTITIES: [&str; 8] = ["name", "type", "key", "containerPort", "port", "mountPath", "ip", "topologyKey"];
+
+fn part_of_list(elements: &[Value], desired: Option<&Value>, own: Option<&FieldSet<'_>>) -> Value {
+    let wanted = desired.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let identity = IDENTITIES.into_iter().find(|name| {
+        let all = elements.iter().chain(wanted);
+        !elements.is_empty() && all.map(|element| element.get(name)).all(|value| value.is_some())
+    });
+    let Some(identity) = identity else { return Value::Array(elements.to_vec()) };
+    let part = elements.iter().filter_map(|element| {
+        let desired = wanted.iter().find(|wanted| wanted.get(identity) == element.get(identity));
+        let own = own.and_then(|own| own.element(element));
+        (desired.is_some() || own.is_some()).then(|| part_of(element, desired, own))
+    });
+    Value::Array(part.collect())
+}
+
+/// Returns an object without the values of a Secret.
+fn hidden(mut object: Value) -> Value {
+    let is_secret = ObjectRef::of(&object).is_ok_and(|reference| reference.kind.is("", "Secret"));
+    for member in SECRET_MEMBERS.iter().filter(|_| is_secret) {
+        for value in object.get_mut(member).and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut) {
+            *value = HIDDEN.into();
+        }
+    }
+    object
+}
+
+/// Returns an object without what the host adds to each child.
+fn unstamped(mut object: Value) -> Value {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("ownerReferences");
+        for member in ["labels", "annotations"] {
+            let Some(texts) = metadata.get_mut(member).and_then(Value::as_object_mut) else { continue };
+            texts.retain(|key, _| !key.starts_with(HOST_PREFIX));
+            if texts.is_empty() {
+                metadata.remove(member);
+            }
+        }
+    }
+    object
+}
+
+/// Returns the fields of the status that the decision states otherwise than they are. Of a condition the time of its last
+/// change and the generation do not count.
+fn status(admitted: &AdmittedDecision, parent: &Value, is_tainted: bool) -> Vec<Field> {
+    let decision = &admitted.decision;
+    let stated = decision.status.as_deref().and_then(|status| serde_json::from_str::<Value>(status).ok());
+    let live = parent.get("status");
+    let rules = Rules { tainted: is_tainted, ..Rules::default() };
+    let part = live.zip(stated.as_ref()).map(|(live, stated)| part_of(live, Some(stated), None));
+    let part = part.unwrap_or_else(|| json!({}));
+    let mut fields =
+        stated.map(|stated| compare(Some(&part), Some(&stated), MAX_FIELDS, rules).listed).unwrap_or_default();
+    let conditions = live.and_then(|live| live.get("conditions")).and_then(Value::as_array);
+    for condition in &decision.conditions {
+        let known =
+            conditions.into_iter().flatten().find(|known| known.get("type") == Some(&Value::from(&*condition.name)));
+        let text = |name: &str| known?.get(name)?.as_str();
+        let old = known.map(|_| line(text("status"), text("reason"), text("message")));
+        let new = line(Some(condition.status.as_str()), Some(&condition.reason), Some(&condition.message));
+        if old.as_ref() != Some(&new) {
+            let new = if is_tainted { HIDDEN.to_owned() } else { new };
+            fields.push(Field { path: format!("conditions[{}]", condition.name), old, new: Some(new) });
+        }
+    }
+    for field in &mut fields {
+        field.path = format!("status.{}", field.path);
+    }
+    fields
+}
+
+/// Returns the status of the parent once the decision is carried out.
+pub(super) fn status_after(admitted: &AdmittedDecision, parent: &Value) -> Value {
+    let decision = &admitted.decision;
+    let stated = decision.status.as_deref().and_then(|status| serde_json::from_str(status).ok());
+    let mut status: Map<String, Value> = match stated {
+        Some(Value::Object(stated)) => stated,
+        _ => parent.get("status").and_then(Value::as_object).cloned().unwrap_or_default(),
+    };
+    let generation = parent.pointer("/metadata/generation").cloned().unwrap_or_else(|| 1.into());
+    let conditions = decision.conditions.iter().map(|one| {
+        json!({
+            "type": one.name, "status": one.status.as_str(), "reason": one.reason, "message": one.message,
+            "observedGeneration": generation, "lastTransitionTime": EPOCH,
+        })
+    });
+    status.insert("conditions".to_owned(), conditions.collect());
+    status.insert("observedGeneration".to_owned(), generation.clone());
+    Value::Object(status)
+}
+
+/// The time of conditions that are not written.
+const EPOCH: &str = "1970-01-01T00:00:00Z";
+
+fn line(status: Option<&str>, reason: Option<&str>, message: Option<&str>) -> String {
+    let [status, reason, message] = [status, reason, message].map(Option::unwrap_or_default);
+    format!("{status} ({reason}): {message}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_have_set_is_no_part_and_what_the_plugin_applied_before_is() {
+        let live = json!({
+            "spec": {
+                "replicas": 3,
+                "paused": true,
+                "strategy": { "type": "Recreate" },
+                "containers": [
+                    { "name": "a", "image": "x", "imagePullPolicy": "Always" },
+                    { "name": "injected", "image": "y" },
+                ],
+            },
+        });
+        let desired = json!({ "spec": { "replicas": 2, "containers": [{ "name": "a", "image": "x" }] } });
+        let own = FieldSet::read(r#"{"f:spec":{"f:replicas":{},"f:strategy":{"f:type":{}}}}"#).unwrap();
+        let expected = json!({
+            "spec": { "replicas": 3, "strategy": { "type": "Recreate" }, "containers": [{ "name": "a", "image": "x" }] },
+        });
+        assert_eq!(part_of(&live, Some(&desired), Some(&own)), expected);
+    }
+
+    #[test]
+    fn a_list_without_identities_counts_as_a_whole() {
+        let (live, desired) = (json!({ "args": ["a", "b"] }), json!({ "args": ["a"] }));
+        assert_eq!(part_of(&live, Some(&desired), None), live);
+    }
+
+    #[test]
+    fn what_the_host_adds_and_what_a_secret_holds_is_not_shown() {
+        let object = json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {
+                "name": "s", "ownerReferences": [{}], "labels": { "hotshoe.dev/plugin": "p", "app": "a" },
+                "annotations": { "hotshoe.dev/applied": "d" },
+            },
+            "data": { "password": "aGk=" },
+        });
+        let expected = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "s", "labels": { "app": "a" } },
+            "data": { "password": HIDDEN },
+        });
+        assert_eq!(hidden(unstamped(object)), expected);
+    }
+}
