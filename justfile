@@ -79,9 +79,9 @@ apply *arguments:
 shadow *arguments:
     @. deploy/recipes.sh; read_plugin "$@"; show_changes
 
-# Build a plugin again and have the running host activate it; with --dry-run, only show what would change
+# Build a plugin again and have the running host activate it, or all that changed; with --dry-run, only show what would change
 reload *arguments:
-    @. deploy/recipes.sh; read_plugin "$@"; reload
+    @. deploy/recipes.sh; reload "$@"
 
 # Follow a plugin's lines in the log of `just run`; if that was given --listen, give the same here
 logs *arguments:
@@ -91,9 +91,9 @@ logs *arguments:
 build: build-host
     @for plugin in plugins/*/plugin.yaml; do "{{ hotshoe }}" build "$(dirname "$plugin")"; done
 
-# Build a plugin: target/plugins/NAME.wasm
+# Build a plugin, or all: target/plugins/NAME.wasm
 build-plugin *name:
-    @. deploy/recipes.sh; read_plugin "$@"; build_host; hotshoe build "plugins/$name" "${options[@]}"
+    @. deploy/recipes.sh; read_plugin_or_all "$@"; build_components
 
 # Write what is generated and committed: crds/, and the manifests in deploy/
 crds: (_generate "crds" "deploy")

@@ -50,6 +50,19 @@ read_plugins() {
     done
 }
 
+# Reads the plugin that comes first into $names, or all of plugins/ if there is none. The rest is in $options.
+read_plugin_or_all() {
+    local file
+    read_options "$@"
+    if [[ ${options[0]:--} == -* ]]; then
+        for file in plugins/*/plugin.yaml; do names+=("$(basename "$(dirname "$file")")"); done
+    else
+        read_name "${options[0]}"
+        names=("$name")
+        options=("${options[@]:1}")
+    fi
+}
+
 # Checks that there is such a plugin, before anything is built or applied; the name of the recipe is the end of $0.
 # Usage: read_name [NAME | OPTION]
 read_name() {
@@ -169,16 +182,27 @@ show_changes() {
     hotshoe shadow "$name" "target/shadow/$name.wasm" "${options[@]}"
 }
 
-# Builds the plugin $name and has the running host activate it; with --dry-run, only shows what would change.
+# Builds the plugins in $names where hosts look for them.
+build_components() {
+    build_host
+    for name in "${names[@]}"; do hotshoe build "plugins/$name" "${options[@]}"; done
+}
+
+# Builds a plugin and has the running host activate it; with --dry-run, only shows what would change. Without a name, all
+# are built, and of those that the host runs the changed ones are activated. Usage: reload [NAME] [option…]
 reload() {
-    if [ "${options[0]:-}" = --dry-run ]; then
-        options=("${options[@]:1}")
+    if [[ " $* " == *' --dry-run '* ]]; then
+        read_plugin "$@"
+        mapfile -t options < <(printf '%s\n' "${options[@]}" | grep -vx -- --dry-run)
         show_changes
         return
     fi
-    build_host
-    hotshoe build "plugins/$name" >&2
-    hotshoe reload "$name" "${options[@]}"
+    read_plugin_or_all "$@"
+    local reloaded=("${options[@]}") plugin=--changed
+    [[ ${1:--} == -* ]] || plugin=$name
+    options=()
+    build_components >&2
+    hotshoe reload "$plugin" "${reloaded[@]}"
 }
 
 # Follows the lines of the plugin $name in the log of a host; $options may name the host's address.
@@ -202,20 +226,12 @@ follow_log() {
 
 # Runs the cases of a plugin, or of all, on its component. Usage: test_plugins [NAME] [option of `hotshoe test`…]
 test_plugins() {
-    local plugin
-    names=()
-    if [[ ${1:--} == -* ]]; then
-        for plugin in plugins/*/plugin.yaml; do names+=("$(basename "$(dirname "$plugin")")"); done
-    else
-        read_name "$1"
-        names=("$name")
-        shift
-    fi
+    read_plugin_or_all "$@"
     build_host
     for name in "${names[@]}"; do
         [ ${#names[@]} -eq 1 ] || echo "$name:" >&2
         hotshoe build "plugins/$name" --out $check >&2
-        hotshoe test "plugins/$name" --components $check "$@"
+        hotshoe test "plugins/$name" --components $check "${options[@]}"
     done
 }
 

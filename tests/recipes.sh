@@ -99,11 +99,14 @@ stops() {
 # === what is printed where ===
 
 answers justfile '{"answer": "reload one -o json"}' reload one -o json
+answers justfile '{"answer": "reload --changed -o json"}' reload -o json
+answers justfile $'built plugins/one\nbuilt plugins/two' build-plugin
 answers justfile '{"answer": "test plugins/one --components target/check/ -o json"}' test-plugin one -o json
 answers justfile '{"answer": "shadow one target/shadow/one.wasm -o json"}' shadow one -o json
 answers justfile $'{"answer": "test plugins/one --components target/check/ -o json"}\n{"answer": "test plugins/two --components target/check/ -o json"}' \
     test-plugin -o json
 answers project/justfile '{"answer": "reload one -o json"}' reload one -o json
+answers project/justfile '{"answer": "reload --changed -o json"}' reload -o json
 answers project/justfile '{"answer": "grants plugins/one/plugin.yaml plugins/two/plugin.yaml -o json"}' grants -o json
 mkdir -p project/target/check
 touch project/target/check/old.wasm
@@ -116,7 +119,7 @@ echo 'what a build prints is not in what a recipe prints'
 for recipe in run build-plugin test-plugin apply reload logs shadow; do
     stops justfile $recipe nope -- 'there is no plugin nope; nothing was changed' 'plugins/ has one two' "./justw $recipe NAME"
 done
-for recipe in build-plugin apply reload shadow; do
+for recipe in apply shadow; do
     stops justfile $recipe -- 'no plugin is named; nothing was changed' 'plugins/ has one two' "./justw $recipe NAME"
 done
 stops justfile apply one nope -- 'there is no plugin nope; nothing was changed'

@@ -1,10 +1,12 @@
 //! `hotshoe reload`: has a running host activate the component that is in its file now.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::Value;
 
 use crate::cli::host_client::read;
+use crate::cli::project;
 use crate::cli::status::or_dash;
 use crate::cli::target::OnePlugin;
 use crate::cli::terminal;
@@ -17,7 +19,9 @@ use hotshoe_operator::config::plugin_resource::CanaryStatus;
 
 /// Have a running host activate the component that is there now
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Example: hotshoe build plugins/memcached && hotshoe reload memcached\n\
+#[command(after_help = "Examples:\n  \
+                  hotshoe build plugins/memcached && hotshoe reload memcached\n  \
+                  hotshoe reload --changed # every plugin whose component was built anew\n\
                   \n\
                   The host reads its component file and reports the outcome. It reads another plugin.yaml by itself \
                   within a second, and with `hotshoe run --follow` the component as well.\n\
@@ -26,6 +30,9 @@ use hotshoe_operator::config::plugin_resource::CanaryStatus;
 pub struct Args {
     #[command(flatten)]
     plugin: OnePlugin,
+    /// Of the host's plugins, all whose component is another one than the active
+    #[arg(long, conflicts_with = "plugin")]
+    changed: bool,
 }
 
 impl Args {
@@ -34,9 +41,37 @@ impl Args {
     /// # Errors
     /// When no host answers, or it has no such plugin.
     pub fn run(self) -> anyhow::Result<ExitCode> {
+        if self.changed {
+            return super::runtime()?.block_on(self.reload_changed());
+        }
         let status = super::runtime()?.block_on(self.plugin.ask(AdminVerb::Reload, None))?;
         print(&status, self.plugin.output)
     }
+
+    /// Reloads each plugin whose component is another one than the active.
+    async fn reload_changed(self) -> anyhow::Result<ExitCode> {
+        let plugins = self.plugin.all().await?;
+        let changed: Vec<&PluginStatus> = plugins.iter().filter(|plugin| has_changed(plugin)).collect();
+        if changed.is_empty() {
+            let names: Vec<&str> = plugins.iter().map(|plugin| plugin.name.as_str()).collect();
+            terminal::note(format_args!("the components of {} are active as they are", names.join(", ")));
+        }
+        let mut code = ExitCode::SUCCESS;
+        for plugin in changed {
+            let status = self.plugin.ask_of(&plugin.name, AdminVerb::Reload, None).await?;
+            if print(&status, self.plugin.output)? != ExitCode::SUCCESS {
+                code = ExitCode::FAILURE;
+            }
+        }
+        Ok(code)
+    }
+}
+
+/// Returns whether the component of a plugin is another one than the active. The host may read one that this process
+/// cannot: then only the host knows.
+fn has_changed(plugin: &PluginStatus) -> bool {
+    let component = project::read(Path::new(&plugin.source)).ok().map(|bytes| Digest::of(&bytes));
+    component.is_none() || component != plugin.digest
 }
 
 /// Prints whether the offered component is active now.

@@ -14,7 +14,7 @@ use hotshoe_core::model::digest_prefix::DigestPrefix;
 use hotshoe_core::model::names;
 use hotshoe_core::model::sanitize::clean;
 use hotshoe_operator::api::HostStatus;
-use hotshoe_operator::api::status::InProgress;
+use hotshoe_operator::api::status::{InProgress, PluginStatus};
 
 /// How often progress is polled.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -51,8 +51,16 @@ impl OnePlugin {
         if let Some(named) = &self.plugin {
             return Ok(named.clone());
         }
+        only(self.all().await?.into_iter().map(|plugin| plugin.name).collect())
+    }
+
+    /// Returns the plugins of the host.
+    ///
+    /// # Errors
+    /// When no host answers.
+    pub(super) async fn all(&self) -> anyhow::Result<Vec<PluginStatus>> {
         let status: HostStatus = read(&self.host.get("/status").await?)?;
-        only(status.plugins.into_iter().map(|plugin| plugin.name).collect())
+        Ok(status.plugins)
     }
 
     /// Sends a command about the plugin, and reports its progress on standard error while it waits.
@@ -60,11 +68,23 @@ impl OnePlugin {
     /// # Errors
     /// When no host answers, or it refuses.
     pub(super) async fn ask(&self, verb: AdminVerb, digest: Option<&DigestPrefix>) -> anyhow::Result<Value> {
-        let plugin = self.chosen().await?;
-        let path = verb.path(&plugin, digest);
+        self.ask_of(&self.chosen().await?, verb, digest).await
+    }
+
+    /// Sends a command about a plugin of the host, and reports its progress as [`Self::ask`] does.
+    ///
+    /// # Errors
+    /// When no host answers, or it refuses.
+    pub(super) async fn ask_of(
+        &self,
+        plugin: &str,
+        verb: AdminVerb,
+        digest: Option<&DigestPrefix>,
+    ) -> anyhow::Result<Value> {
+        let path = verb.path(plugin, digest);
         tokio::select! {
             answer = self.host.post(&path) => answer,
-            never = self.report_progress(&plugin) => match never {},
+            never = self.report_progress(plugin) => match never {},
         }
     }
 
