@@ -7,9 +7,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::Request;
-use http_body_util::BodyExt;
-use kube::client::Body;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -243,7 +240,13 @@ impl Crews {
 
     /// Puts the revision with these words into the folder, and returns it.
     pub fn put(&self, words: &str) -> Vec<u8> {
-        let component = reworded(&self.original, WORKS, words);
+        self.put_renamed(WORKS, words)
+    }
+
+    /// Puts a component into the folder that has another text of the same length, such as the name of an interface, and
+    /// returns it.
+    pub fn put_renamed(&self, text: &str, other: &str) -> Vec<u8> {
+        let component = reworded(&self.original, text, other);
         self.folder.put(&component);
         component
     }
@@ -253,17 +256,8 @@ impl Crews {
     /// # Errors
     /// When there is no answer.
     pub async fn post(&self, path: &str, body: Vec<u8>) -> Result<(u16, String), String> {
-        let mut config = kube::Config::new(format!("https://{}", self.address).parse().expect("a URL"));
-        let pem = std::fs::read(self.certificate.path().join("tls.crt")).expect("a certificate");
-        let pem = String::from_utf8(pem).expect("PEM");
-        let base64: String = pem.lines().filter(|line| !line.starts_with('-')).collect();
-        config.root_cert = Some(vec![STANDARD.decode(base64).expect("base64")]);
-        let client = kube::Client::try_from(config).expect("a client");
-        let request = Request::post(path).header("content-type", JSON).body(Body::from(body)).expect("a request");
-        let answer = client.send(request).await.map_err(|error| format!("{error:?}"))?;
-        let code = answer.status().as_u16();
-        let text = answer.into_body().collect().await.map_err(|error| format!("{error:?}"))?.to_bytes();
-        Ok((code, String::from_utf8_lossy(&text).into_owned()))
+        let (url, authority) = (format!("https://{}", self.address), self.certificate.path().join("tls.crt"));
+        webhook::post(&url, &authority, path, body).await
     }
 
     /// Returns the command that migrates the objects, as the administrator.

@@ -12,6 +12,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -45,6 +46,24 @@ pub async fn deregister(scene: &Scene, name: &str) {
     for kind in [&MUTATING_WEBHOOK, &VALIDATING_WEBHOOK] {
         scene.admin.delete(kind, "", name).await.expect("the registration goes");
     }
+}
+
+/// Sends a request to webhooks at this address, as a client that is not the API server and trusts this CA. Returns the code
+/// and the text.
+///
+/// # Errors
+/// When there is no answer.
+pub async fn post(url: &str, authority: &Path, path: &str, body: Vec<u8>) -> Result<(u16, String), String> {
+    let mut config = kube::Config::new(url.parse().expect("a URL"));
+    let pem = std::fs::read_to_string(authority).expect("a certificate");
+    let base64: String = pem.lines().filter(|line| !line.starts_with('-')).collect();
+    config.root_cert = Some(vec![STANDARD.decode(base64).expect("base64")]);
+    let client = kube::Client::try_from(config).expect("a client");
+    let request = Request::post(path).header("content-type", "application/json").body(Body::from(body));
+    let answer = client.send(request.expect("a request")).await.map_err(|error| format!("{error:?}"))?;
+    let code = answer.status().as_u16();
+    let text = answer.into_body().collect().await.map_err(|error| format!("{error:?}"))?.to_bytes();
+    Ok((code, String::from_utf8_lossy(&text).into_owned()))
 }
 
 /// Changes an object: returns a JSON patch of it.

@@ -201,6 +201,14 @@ impl ApiError {
         self.code == 422 && self.cause.as_deref().is_some_and(|cause| cause.starts_with("FieldValue"))
     }
 
+    /// Returns whether an apply is refused because `managedFields` has fields of another version of the kind, which is no
+    /// longer converted. Nothing of what was sent is at fault.
+    pub fn is_of_other_version(&self) -> bool {
+        self.code == 500
+            && !is_misfit(self.code, &self.message)
+            && self.message.ends_with(": field not declared in schema")
+    }
+
     /// Returns whether an apply that was not forced sets a field that another field manager owns.
     pub fn is_of_ownership(&self) -> bool {
         self.code == 409 && self.cause.as_deref() == Some(FIELD_CONFLICT)
@@ -320,6 +328,15 @@ mod tests {
         for passes in ["etcd is away", &away] {
             assert!(!of(passes).is_definite() && of(passes).is_transient(), "{passes}");
         }
+    }
+
+    #[test]
+    fn a_refusal_for_the_fields_of_another_version_is_none_for_the_fields_that_were_sent() {
+        let of = |message: &str| ApiError::new("apply", "a ConfigMap".into(), 500, "", message.into());
+        assert!(of(".spec.size: field not declared in schema").is_of_other_version());
+        assert!(of("failed to convert new object: .spec.size: field not declared in schema").is_of_other_version());
+        let sent = "failed to create typed patch object (n/a; /v1, Kind=A): .status.x: field not declared in schema";
+        assert!(!of(sent).is_of_other_version() && !of("etcd is away").is_of_other_version());
     }
 
     #[test]

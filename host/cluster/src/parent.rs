@@ -14,7 +14,7 @@ use crate::error::ApiError;
 use crate::identity::{Identity, Permit};
 use crate::shared_watch::{Role, SharedWatch};
 use hotshoe_core::check::fields;
-use hotshoe_core::diff::status;
+use hotshoe_core::diff::{ownerless, status};
 use hotshoe_core::model::kind::Key;
 use hotshoe_core::model::object::{HOST_MANAGER, KeptFields, Object};
 use hotshoe_core::model::projection::Projection;
@@ -145,31 +145,82 @@ impl Writer {
     }
 
     /// Applies a status within the plugin's rate limit. The host's condition counts, too, because the plugin chooses
-    /// how often that condition changes.
+    /// how often that condition changes. If [entries](ownerless) of `managedFields` that no client needs have it refused, they
+    /// are removed, and it is applied again, once.
     async fn send_status(
         &self,
         resource: &Resource,
         parent: &Object,
-        mut body: Value,
+        status: Value,
         query: String,
         identity: &Identity,
         permit: &Permit,
     ) -> Result<String, ApiError> {
         let target = resource.reference(&parent.key);
-        if let Some(members) = body.as_object_mut() {
-            members.insert("apiVersion".into(), resource.kind.api_version().into());
-            members.insert("kind".into(), (&*resource.kind.kind).into());
-            members.insert("metadata".into(), identity_of(parent));
-        }
-        let call = ApiCall {
-            verb: "apply the status of",
-            target: &target,
-            method: Method::PATCH,
-            uri: format!("{}?{query}", resource.path(&parent.key, Some("status"))),
-            content_type: APPLY,
-            body: apply_body::write(&body),
+        let uri = format!("{}?{query}", resource.path(&parent.key, Some("status")));
+        let apply = async |version: &str| {
+            let body = status_body(resource, parent, version, status.clone());
+            let call = ApiCall {
+                verb: "apply the status of",
+                target: &target,
+                method: Method::PATCH,
+                uri: uri.clone(),
+                content_type: APPLY,
+                body: apply_body::write(&body),
+            };
+            self.send_limited(call, (parent.key.namespace.as_ref(), fields::count(&body)), identity, permit).await
         };
-        self.send_limited(call, (parent.key.namespace.as_ref(), fields::count(&body)), identity, permit).await
+        let refusal = match apply(&parent.resource_version.to_string()).await {
+            Err(refusal) if refusal.is_of_fields() || refusal.is_of_other_version() => refusal,
+            reply => return reply,
+        };
+        match self.remove_ownerless(resource, parent, &refusal, permit).await? {
+            Some(version) => apply(&version).await,
+            None => Err(refusal),
+        }
+    }
+
+    /// Removes the [entries](ownerless) of `managedFields` that had a status refused, as the host. Returns the resource
+    /// version of the parent after that; `None` if there are none, or the API server does not let the host.
+    ///
+    /// # Errors
+    /// The API server's error; a conflict if the parent has changed since it was observed.
+    async fn remove_ownerless(
+        &self,
+        resource: &Resource,
+        parent: &Object,
+        refusal: &ApiError,
+        permit: &Permit,
+    ) -> Result<Option<String>, ApiError> {
+        let target = resource.reference(&parent.key);
+        let parse = |text: &str| -> Result<Value, ApiError> {
+            serde_json::from_str(text).map_err(|error| unreadable(&target, &error))
+        };
+        let live = parse(&self.get(resource, &parent.key, permit).await?)?;
+        let repair = match refusal.is_of_other_version() {
+            false => ownerless::without_first_apply(&live),
+            // What is to stay may be converted again, and then its entries say who set what.
+            true if !parent.deleting => None,
+            true => ownerless::without_other_versions(&live, &resource.kind.api_version()),
+        };
+        let Some(repair) = repair else { return Ok(None) };
+        let replace = json!([
+            { "op": "test", "path": "/metadata/uid", "value": &*parent.uid },
+            { "op": "test", "path": "/metadata/resourceVersion", "value": parent.resource_version.to_string() },
+            { "op": "replace", "path": repair.pointer, "value": repair.value },
+        ]);
+        match self.patch(resource, parent, "repair managedFields of", &replace, permit).await {
+            Ok(reply) => {
+                tracing::info!("entries of managedFields that had the status refused are removed: {}", refusal.message);
+                Ok(parse(&reply)?.pointer("/metadata/resourceVersion").and_then(Value::as_str).map(str::to_owned))
+            }
+            Err(error) if error.is_failed_test() => Err(ApiError { code: 409, reason: "Conflict".to_owned(), ..error }),
+            Err(error) if error.is_transient() => Err(error),
+            Err(error) => {
+                tracing::debug!(%error, "entries of managedFields that had the status refused stay");
+                Ok(None)
+            }
+        }
     }
 
     /// Adds a finalizer, as the host, with the plugin's field manager, so that `managedFields` shows for which plugin
@@ -329,12 +380,18 @@ pub fn was_overtaken(watch: &SharedWatch, sent: &Object) -> bool {
     (&live.uid, &live.finalizers, live.deleting) != (&sent.uid, &sent.finalizers, sent.deleting)
 }
 
-fn identity_of(parent: &Object) -> Value {
-    let mut metadata = json!({
-        "name": &*parent.key.name,
-        "uid": &*parent.uid,
-        "resourceVersion": parent.resource_version.to_string(),
-    });
+/// Returns a status as the body of an apply to this version of a parent.
+fn status_body(resource: &Resource, parent: &Object, version: &str, mut status: Value) -> Value {
+    if let Some(members) = status.as_object_mut() {
+        members.insert("apiVersion".into(), resource.kind.api_version().into());
+        members.insert("kind".into(), (&*resource.kind.kind).into());
+        members.insert("metadata".into(), identity_of(parent, version));
+    }
+    status
+}
+
+fn identity_of(parent: &Object, version: &str) -> Value {
+    let mut metadata = json!({ "name": &*parent.key.name, "uid": &*parent.uid, "resourceVersion": version });
     if let (Some(namespace), Some(members)) = (&parent.key.namespace, metadata.as_object_mut()) {
         members.insert("namespace".into(), (&**namespace).into());
     }
@@ -346,7 +403,7 @@ mod tests {
     use std::num::NonZeroU32;
 
     use axum::Router;
-    use axum::http::StatusCode;
+    use axum::http::{StatusCode, Uri};
     use futures::FutureExt;
     use parking_lot::Mutex;
 
@@ -440,6 +497,80 @@ mod tests {
             let (cluster, received) = serving("", code).await;
             assert_eq!(delete(&cluster, &demos(), &parent(), &Permit::unlimited()).await, Ok(()));
             assert_eq!(received.lock()[0]["preconditions"], json!({ "uid": "u" }));
+        }
+    }
+
+    /// Serves an API server that answers a read with this object and refuses the first status with this code and message,
+    /// and records what is written.
+    async fn refusing(live: &'static str, code: StatusCode, refusal: &'static str) -> (Cluster, Received) {
+        let received = Received::default();
+        let recorded = received.clone();
+        let answer = async move |method: Method, uri: Uri, body: String| {
+            if method == Method::GET {
+                return (StatusCode::OK, live);
+            }
+            let mut recorded = recorded.lock();
+            recorded.push(serde_json::from_str(&body).unwrap());
+            match (uri.path().ends_with("/status"), recorded.len()) {
+                (true, 1) => (code, refusal),
+                (true, _) => (StatusCode::OK, "{}"),
+                (false, _) => (StatusCode::OK, r#"{"metadata":{"resourceVersion":"2"}}"#),
+            }
+        };
+        (served::by(Router::new().fallback(answer)).await, received)
+    }
+
+    async fn apply_refused(
+        live: &'static str,
+        parent: &Object,
+        (code, refusal): (StatusCode, &'static str),
+    ) -> (Result<String, ApiError>, Vec<Value>) {
+        let (cluster, received) = refusing(live, code, refusal).await;
+        let rate_limit = RateLimit::new(&Limits::default(), Delays::default());
+        let writer = Writer::new(&cluster, Arc::default(), "demo", Identity::Host, rate_limit);
+        let applied = writer.apply_status(&demos(), parent, json!({ "status": {} }), &Permit::unlimited()).await;
+        let written = received.lock().clone();
+        (applied, written)
+    }
+
+    const INCOMPLETE: (StatusCode, &str) = (
+        StatusCode::UNPROCESSABLE_ENTITY,
+        r#"{"message":"incomplete","details":{"causes":[{"reason":"FieldValueRequired","field":"status.a"}]}}"#,
+    );
+
+    #[tokio::test]
+    async fn a_status_that_is_refused_for_what_the_api_server_owns_itself_is_applied_again_without_that() {
+        let live = r#"{"metadata":{"managedFields":[
+            {"manager":"hotshoe/demo","apiVersion":"example.com/v1"},
+            {"manager":"before-first-apply","apiVersion":"example.com/v1"}]}}"#;
+        let (applied, written) = apply_refused(live, &parent(), INCOMPLETE).await;
+        assert_eq!(applied, Ok("{}".to_owned()));
+        let kept = json!([{ "manager": "hotshoe/demo", "apiVersion": "example.com/v1" }]);
+        let expected = json!([
+            { "op": "test", "path": "/metadata/uid", "value": "u" },
+            { "op": "test", "path": "/metadata/resourceVersion", "value": "1" },
+            { "op": "replace", "path": "/metadata/managedFields", "value": kept },
+        ]);
+        let versions = |body: &Value| body["metadata"]["resourceVersion"].clone();
+        assert_eq!((&written[1], versions(&written[0]), versions(&written[2])), (&expected, json!("1"), json!("2")));
+        assert_eq!(written.len(), 3);
+    }
+
+    #[tokio::test]
+    async fn a_status_that_is_refused_for_something_else_is_applied_once() {
+        let live = r#"{"metadata":{"managedFields":[{"manager":"kubectl","apiVersion":"example.com/v1"}]}}"#;
+        let (refused, written) = apply_refused(live, &parent(), INCOMPLETE).await;
+        assert_eq!((refused.unwrap_err().code, written.len()), (422, 1));
+    }
+
+    #[tokio::test]
+    async fn entries_in_a_version_that_is_no_longer_converted_are_removed_from_a_parent_that_goes_and_from_no_other() {
+        let live = r#"{"metadata":{"managedFields":[{"manager":"kubectl","apiVersion":"example.com/v1beta1"}]}}"#;
+        let undeclared =
+            (StatusCode::INTERNAL_SERVER_ERROR, r#"{"message":".spec.size: field not declared in schema"}"#);
+        for (deleting, writes) in [(false, 1), (true, 3)] {
+            let (applied, written) = apply_refused(live, &Object { deleting, ..parent() }, undeclared).await;
+            assert_eq!((applied.is_ok(), written.len()), (deleting, writes), "{written:?}");
         }
     }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "crd")]
-use crate::ports::Port;
+use crate::ports::{MAX_PORTS, Port};
 
 /// The group of the resource.
 pub const GROUP: &str = "cache.example.com";
@@ -80,7 +80,7 @@ pub struct MemcachedV1beta1Spec {
 
     /// The ports of the container of each server. The Service leads to the one named memcached, or
     /// else to the first, and is always reached on port 11211.
-    #[schemars(length(min = 1, max = 16))]
+    #[schemars(length(min = 1, max = MAX_PORTS))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub ports: Vec<Port>,
 }

@@ -15,18 +15,26 @@ pub const ANNOTATION: &str = "cache.example.com/ports";
 /// The name of the main port.
 const MEMCACHED: &str = "memcached";
 
+/// How many ports `v1beta1` has at most.
+pub(crate) const MAX_PORTS: u32 = 16;
+/// The maximum length of a name, in bytes: the API server's, for the name of a container's port.
+const MAX_NAME_BYTES: u32 = 15;
+/// The numbers that a port may have.
+const MIN_NUMBER: i32 = 1;
+const MAX_NUMBER: i32 = 65535;
+
 /// A port of a server's container.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Port {
     /// The name of the port, unique in the list.
-    #[cfg_attr(feature = "crd", schemars(length(max = 15), regex(pattern = r"^[a-z]([a-z0-9]|-[a-z0-9])*$")))]
+    #[cfg_attr(feature = "crd", schemars(length(max = MAX_NAME_BYTES), regex(pattern = r"^[a-z]([a-z0-9]|-[a-z0-9])*$")))]
     pub name: String,
 
     /// The number of the port.
     // Optional, because the annotation leaves one out, and because the API server converts parts of objects too.
-    #[cfg_attr(feature = "crd", schemars(required, with = "i32", range(min = 1, max = 65535)))]
+    #[cfg_attr(feature = "crd", schemars(required, with = "i32", range(min = MIN_NUMBER, max = MAX_NUMBER)))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container_port: Option<i32>,
 }
@@ -39,7 +47,8 @@ impl Port {
 }
 
 /// Returns the ports of an object in `v1` with this main port and this annotation, or none if it says none. An annotation
-/// that cannot be read counts as absent: users may write it, and an object with it must be readable in every version.
+/// that cannot be read, or says ports that `v1beta1` does not allow, counts as absent: users may write it, and an object
+/// with it must be readable and valid in every version.
 pub(crate) fn of_stored(container_port: Option<i32>, annotation: Option<&str>) -> Option<Vec<Port>> {
     let mut kept = annotation.and_then(read);
     if let Some(main) = kept.as_deref_mut().and_then(main) {
@@ -65,11 +74,24 @@ fn main(ports: &mut [Port]) -> Option<&mut Port> {
     ports.get_mut(named.unwrap_or(0))
 }
 
-/// Reads the annotation; a list with the same name twice is none.
+/// Reads the annotation; what `v1beta1` does not allow is none.
 fn read(annotation: &str) -> Option<Vec<Port>> {
     let ports: Vec<Port> = serde_json::from_str(annotation).ok()?;
     let names: BTreeSet<&str> = ports.iter().map(|port| port.name.as_str()).collect();
-    (names.len() == ports.len()).then_some(ports)
+    let is_list = names.len() == ports.len() && ports.len() <= MAX_PORTS as usize;
+    (is_list && ports.iter().all(is_allowed)).then_some(ports)
+}
+
+/// Returns whether the schema of `v1beta1` allows a port. The number may be absent: see [`Port::container_port`].
+fn is_allowed(port: &Port) -> bool {
+    let has_number = port.container_port.is_none_or(|number| (MIN_NUMBER..=MAX_NUMBER).contains(&number));
+    has_number && port.name.len() <= MAX_NAME_BYTES as usize && is_name(&port.name)
+}
+
+/// Returns whether a text has the pattern of [`Port::name`].
+fn is_name(text: &str) -> bool {
+    let is_word = |word: &str| !word.is_empty() && word.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9'));
+    text.starts_with(|first: char| first.is_ascii_lowercase()) && text.split('-').all(is_word)
 }
 
 #[cfg(test)]
@@ -119,6 +141,26 @@ mod tests {
         let twice = r#"[{"name":"a"},{"name":"a","containerPort":1}]"#;
         for wrong in ["", "no", "{}", r#"[{"name":1}]"#, r#"[{"name":"a","containerPort":99999999999}]"#, twice] {
             assert_eq!(of_stored(Some(11211), Some(wrong)), Some(vec![port("memcached", 11211)]), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_annotation_with_ports_that_v1beta1_does_not_allow_counts_as_absent() {
+        let is_kept = |ports: &[Port]| {
+            let annotation = json!(ports).to_string();
+            of_stored(Some(11211), Some(&annotation)) != Some(vec![Port::memcached(11211)])
+        };
+        let many = |count| (0..count).map(|number| port(&format!("p{number}"), 80)).collect::<Vec<_>>();
+        assert!(is_kept(&many(16)) && !is_kept(&many(17)));
+        let beside = |other: Port| [Port { name: "main".to_owned(), container_port: None }, other];
+        for (number, is_allowed) in [(-1, false), (0, false), (1, true), (65535, true), (65536, false)] {
+            assert_eq!(is_kept(&beside(port("metrics", number))), is_allowed, "{number}");
+        }
+        for name in ["a", "a1", "a-1", "abcdefghijklmno"] {
+            assert!(is_kept(&beside(port(name, 80))), "{name}");
+        }
+        for name in ["", "1a", "A", "-a", "a-", "a--b", "a_b", "é", "abcdefghijklmnop"] {
+            assert!(!is_kept(&beside(port(name, 80))), "{name}");
         }
     }
 }

@@ -81,10 +81,10 @@ fn annotations() -> impl Strategy<Value = Option<Map<String, Value>>> {
     option::of(all.prop_map(|all| all.into_iter().map(|(key, value)| (key, value.into())).collect()))
 }
 
-/// Any ports, perhaps none, with different names.
+/// Any ports that the schema allows, perhaps none or without a number, with different names.
 fn ports() -> impl Strategy<Value = Value> {
     let names = subsequence(vec!["cache", "memcached", "metrics", "x"], 0..=4).prop_shuffle();
-    (names, vec(option::of(any::<i32>()), 4)).prop_map(|(names, numbers)| {
+    (names, vec(option::of(1..=65535), 4)).prop_map(|(names, numbers)| {
         let ports = names.into_iter().zip(numbers).map(|(name, number)| match number {
             Some(number) => port(name, number),
             None => json!({ "name": name }),

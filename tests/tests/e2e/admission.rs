@@ -16,15 +16,15 @@ use tempfile::TempDir;
 pub(crate) struct Asked {
     pub(crate) scene: Scene,
     pub(crate) folder: Folder,
-    certificate: TempDir,
+    pub(crate) certificate: TempDir,
     pub(crate) host: Host,
     /// The name of the registration.
-    name: String,
+    pub(crate) name: String,
 }
 
 impl Asked {
     /// Starts a host whose plugin.yaml says this about admission, and registers its webhook.
-    async fn start(name: &str, admission: &str) -> Self {
+    pub(crate) async fn start(name: &str, admission: &str) -> Self {
         let mut scene = scene_with_faults(name).await;
         let folder = Folder::of_faulty();
         folder.edit("  grants:\n", &format!("  admission: {admission}\n  grants:\n"));
@@ -48,14 +48,14 @@ impl Asked {
     }
 
     /// Registers what `hotshoe webhooks` prints, for the namespace of the scene.
-    async fn register(&self, more: &[&str]) {
+    pub(crate) async fn register(&self, more: &[&str]) {
         let url = self.host.webhooks().expect("the host serves webhooks");
         let authority = self.certificate.path().join("tls.crt");
         webhook::register(&self.scene, self.folder.path(), &url, &authority, &self.name, more).await;
     }
 
     /// Waits until the API server asks the host: it learns of a registration a moment later.
-    async fn until_asked(&self) {
+    pub(crate) async fn until_asked(&self) {
         self.until_warned("", "").await;
     }
 

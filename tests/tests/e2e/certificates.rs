@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use hotshoe_tests::audit::Entry;
 use hotshoe_tests::control_plane::ControlPlane;
 use hotshoe_tests::faulty::{fault, scene_with_faults, serves};
 use hotshoe_tests::guests::{Folder, reworded};
@@ -21,6 +22,8 @@ use serde_json::{Value, json};
 
 /// The Secret of the CA.
 const CA: &str = "hotshoe-webhooks-ca";
+/// What a host without the rights for webhooks is to be granted.
+const ADVICE: &str = "apply what `hotshoe rbac --webhooks` prints";
 /// The label of the objects of one test.
 const LABEL: &str = "tests.example.com/scene";
 
@@ -158,6 +161,13 @@ fn bundle(registration: &Value) -> Vec<Vec<u8>> {
     let text = String::from_utf8(STANDARD.decode(encoded).expect("Base64")).expect("PEM");
     let blocks = text.split("-----END CERTIFICATE-----").filter_map(|block| block.split_once("CERTIFICATE-----"));
     blocks.map(|(_, block)| STANDARD.decode(block.replace('\n', "")).expect("Base64")).collect()
+}
+
+/// Returns whether the host owns the versions of a definition.
+fn owns_versions(definition: &Value) -> bool {
+    let entries = definition["metadata"]["managedFields"].as_array().expect("a list");
+    let owns = |entry: &Value| entry["manager"] == "hotshoe" && entry.pointer("/fieldsV1/f:spec/f:versions").is_some();
+    entries.iter().any(owns)
 }
 
 /// Asks a host's webhook as a client that trusts these CAs. Returns whether TLS succeeded.
@@ -318,7 +328,7 @@ fn a_host_without_the_rights_serves_says_what_it_lacks_and_registers_once_it_has
     run(async {
         let mut setting = Setting::without_rights("ca-rights").await;
         let host = setting.host().await;
-        host.until_logged(&["WARN", "the CA of the webhooks cannot be kept", "secrets", "forbidden"]).await;
+        host.until_logged(&["WARN", "the CA of the webhooks cannot be kept", "secrets", "forbidden", ADVICE]).await;
         host.until_logged(&["WARN", "the webhooks of the plugin are not registered", "no certificate"]).await;
         serves(&setting.scene, "served").await;
         setting.grant(&["--webhooks"]).await;
@@ -357,10 +367,11 @@ fn the_registration_of_a_plugin_object_goes_with_it_and_what_is_wrong_with_it_is
                 let found = setting.scene.admin.get(&PLUGIN, "", &setting.plugin).await;
                 let object = found.map_err(|refused| refused.message)?;
                 let (_, _, message) = condition_parts(&object, "Ready");
-                let says = message.contains("its webhooks are not registered") && message.contains("hotshoe rbac");
+                let says = message.contains("its webhooks are not registered") && message.contains(ADVICE);
                 if says { Ok(()) } else { Err(format!("{:#}", object["status"])) }
             })
             .await;
+        host.until_logged(&["WARN", "the webhooks of the plugin are not registered", ADVICE]).await;
         setting.grant_for(&[&of_plugin[..], &["--webhooks"]].concat()).await;
         let registration = setting.until_registered("it is registered", |_| true).await;
         assert_eq!(registration["metadata"]["ownerReferences"][0]["name"], *setting.plugin);
@@ -380,8 +391,9 @@ fn a_kind_is_converted_by_its_plugin_as_soon_as_the_host_has_registered_that() {
         folder.edit(former, group);
         folder.put(&reworded(folder.original(), former, group));
         let definition = std::fs::read_to_string(repository("crds/cache.example.com_memcacheds.yaml")).expect("a CRD");
+        let definition = definition.replace(former, group);
         let file = folder.path().join("crd.yaml");
-        std::fs::write(&file, definition.replace(former, group)).expect("a CRD is written");
+        std::fs::write(&file, &definition).expect("a CRD is written");
         scene.plane.install_definition(&file).await;
         let mut setting = Setting::of(scene, folder, "memcached").await;
         setting.grant(&["--webhooks"]).await;
@@ -419,6 +431,32 @@ fn a_kind_is_converted_by_its_plugin_as_soon_as_the_host_has_registered_that() {
             .await;
 
         let name = format!("memcacheds.{group}");
+        let served = |crd: &Value| crd.pointer("/spec/versions/1/served") == Some(&json!(true));
+        let definition = &hotshoe_tests::kube::documents(&definition)[0];
+        assert!(!served(definition), "applied again, it takes v1beta1 away");
+        for _ in 0..2 {
+            setting
+                .scene
+                .until("v1beta1 is served, and the host owns no versions", async || {
+                    let crd = admin.get(&CRD, "", &name).await.map_err(|refused| refused.message)?;
+                    if served(&crd) && !owns_versions(&crd) { Ok(()) } else { Err(format!("{crd:#}")) }
+                })
+                .await;
+            let path = format!("{}?fieldManager=kubectl", CRD.path("", Some(&name)));
+            let applied = admin.request(Method::PATCH, &path, "application/apply-patch+yaml", definition).await;
+            assert!(!served(&applied.expect("it conflicts with nothing")));
+        }
+        let account = format!("system:serviceaccount:{}:{}", setting.system, setting.account);
+        setting
+            .scene
+            .until("the host watches the definition", async || {
+                let requests = setting.scene.plane.audit_of(&account);
+                let is_watch = |entry: &&Entry| entry.verb == "watch" && entry.is_about("customresourcedefinitions");
+                let found = requests.iter().find(is_watch).map(|watch| watch.code);
+                found.filter(|code| *code == 200).map(drop).ok_or_else(|| format!("{found:?}"))
+            })
+            .await;
+
         let none = json!({ "spec": { "conversion": { "strategy": "None", "webhook": null } } });
         admin.merge(&CRD, "", &name, &none).await.expect("it is switched off");
         setting

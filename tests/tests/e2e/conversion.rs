@@ -114,7 +114,7 @@ fn a_client_that_is_not_the_api_server_is_answered_within_limits_and_in_plain_wo
         }
         // A connection that is closed with unread bytes may be reset before the answer is read.
         match crews.post(path, vec![b' '; 100 << 20]).await {
-            Ok((code, text)) => assert!(code == 413 && text.contains("ask for fewer objects"), "{code} {text}"),
+            Ok((code, text)) => assert!(code == 413 && text.contains("ask for fewer at once"), "{code} {text}"),
             Err(reset) => assert!(reset.contains("onnection") || reset.contains("pipe"), "{reset}"),
         }
         let crew = |name: &str, fault: &str| {

@@ -34,6 +34,7 @@
 
 mod admission;
 mod admission_by_code;
+mod admission_failing;
 mod alone;
 mod backup;
 mod certificates;

@@ -1,7 +1,10 @@
 //! The versions of Memcached: objects of each are served, whichever of them the host watches or the API server stores.
 
+use std::path::Path;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use hotshoe_tests::guests::{Folder, memcached as built_memcached};
 use hotshoe_tests::kinds::{CRD, DEPLOYMENT, Kind, MEMCACHED, MEMCACHED_V1ALPHA1, MEMCACHED_V1BETA1, SERVICE};
 use hotshoe_tests::kube::documents;
 use hotshoe_tests::{ControlPlane, Host, Scene, memcached, repository, run};
@@ -134,13 +137,18 @@ struct Converting {
 
 impl Converting {
     async fn start(name: &str) -> Self {
+        Self::with(name, &built_memcached()).await
+    }
+
+    /// Starts a host with the plugin in this folder.
+    async fn with(name: &str, plugin: &Path) -> Self {
         let plane = ControlPlane::alone().await;
         let mut scene = Scene::new(plane, name).await;
         let certificate = TempDir::new().expect("a folder");
         let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
         std::fs::write(certificate.path().join("tls.key"), made.signing_key.serialize_pem()).expect("a key");
         std::fs::write(certificate.path().join("tls.crt"), made.cert.pem()).expect("a certificate");
-        let mut command = scene.start().await.command();
+        let mut command = scene.start().await.plugins(&[plugin]).command();
         command.args(["--webhooks", "127.0.0.1:0", "--webhooks-cert-dir"]).arg(certificate.path());
         let host = Host::spawn(command);
         scene.watch_log(&host);
@@ -181,6 +189,12 @@ impl Converting {
             scene.delete(&MEMCACHED, name).await;
             scene.gone(&MEMCACHED, name).await;
         }
+        self.switch_off().await;
+    }
+
+    /// Has the API server convert by itself again.
+    async fn switch_off(&self) {
+        let scene = &self.scene;
         let patch = json!([
             { "op": "replace", "path": "/spec/conversion", "value": { "strategy": "None" } },
             { "op": "replace", "path": format!("{BETA}/served"), "value": false },
@@ -224,6 +238,50 @@ fn an_object_of_v1beta1_is_stored_as_v1_served_and_read_back_as_it_was_written()
         let refused =
             scene.admin.merge(&MEMCACHED, &scene.namespace, "cache", &too_large).await.expect_err("too large");
         assert!(refused.message.contains("Size must be between 1 and 10."), "{refused:?}");
+        converting.end().await;
+    });
+}
+
+#[test]
+fn an_object_that_was_written_in_v1beta1_can_be_deleted_after_conversion_was_switched_off() {
+    run_alone(async {
+        let converting = Converting::start("no-longer-converted").await;
+        let scene = &converting.scene;
+        let spec = json!({ "replicas": 1, "ports": [port("memcached", 11211)] });
+        scene.create(in_version(&MEMCACHED_V1BETA1, "created", spec.clone())).await;
+        scene.apply("tests", in_version(&MEMCACHED_V1BETA1, "applied", spec)).await;
+        for name in ["created", "applied"] {
+            scene.available(name).await;
+        }
+        converting.switch_off().await;
+        for name in ["created", "applied"] {
+            scene.delete(&MEMCACHED, name).await;
+            scene.gone(&MEMCACHED, name).await;
+        }
+    });
+}
+
+#[test]
+fn a_size_out_of_bounds_that_was_stored_in_another_version_is_an_event_until_it_is_corrected() {
+    run_alone(async {
+        let folder = Folder::of_memcached();
+        folder.edit("    # values:\n    #   validation: [oddSize]\n", "    values:\n      validation: [sizeUpTo10]\n");
+        let converting = Converting::with("invalid-size", folder.path()).await;
+        let scene = &converting.scene;
+        for (name, replicas) in [("none", 0), ("many", 11)] {
+            let spec = json!({ "replicas": replicas, "ports": [port("memcached", 11211)] });
+            scene.create(in_version(&MEMCACHED_V1BETA1, name, spec)).await;
+            scene.event(name, "InvalidSize", "Size must be between 1 and 10.").await;
+            let condition = ("True", "InvalidSize", "Size must be between 1 and 10.");
+            scene.until_condition(name, "Degraded", condition).await;
+            assert_eq!(scene.find(&DEPLOYMENT, name).await, None, "{name} is not served");
+        }
+        scene.merge(&MEMCACHED_V1BETA1, "many", json!({ "spec": { "replicas": 2 } })).await;
+        scene.available("many").await;
+        // What is served already stays as it is.
+        scene.merge(&MEMCACHED_V1BETA1, "many", json!({ "spec": { "replicas": 12 } })).await;
+        scene.until_condition("many", "Degraded", ("True", "InvalidSize", "Size must be between 1 and 10.")).await;
+        assert_eq!(scene.get(&DEPLOYMENT, "many").await["spec"]["replicas"], 2);
         converting.end().await;
     });
 }

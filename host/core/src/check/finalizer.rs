@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::model::managed_fields::BEFORE_FIRST_APPLY;
 use crate::model::names;
 use crate::model::object::{HOST_MANAGER, Object, plugin_manager};
 
@@ -22,7 +23,7 @@ const MAX_FINALIZERS: usize = 16;
 const CORE_DOMAIN: &str = "plugin.hotshoe.dev";
 
 /// Field managers into which the API server merges the entries of others. They do not show who set a field.
-const MERGED_MANAGERS: [&str; 2] = ["ancient-changes", "before-first-apply"];
+const MERGED_MANAGERS: [&str; 2] = ["ancient-changes", BEFORE_FIRST_APPLY];
 
 /// Returns the domain of the finalizers on parents of a group.
 pub fn domain(group: &str) -> &str {

@@ -15,6 +15,7 @@ pub mod emptied;
 pub mod hand_over;
 pub mod left;
 pub mod own_edits;
+pub mod ownerless;
 pub mod ownership;
 pub mod renamed_elements;
 pub mod repair;

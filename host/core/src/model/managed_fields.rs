@@ -14,6 +14,9 @@ use serde_json::{Map, Value};
 use crate::model::list_map;
 use crate::model::list_map::MAX_LINEAR_SEARCH;
 
+/// The manager of an entry that the API server makes of all that is in an object without entries, before the next apply.
+pub const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+
 /// A node of the tree. Where it has many members or values, they are sorted. Keys are borrowed from the
 /// text where they have no escapes.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! The rights of a host that keeps the certificates of its webhooks itself, and registers them.
 //!
 //! Every right is for names. That holds for creations, too: the host creates by server-side apply, for which the API
-//! server knows the name when it asks whether the account may `create`. With a POST it would not.
+//! server knows the name when it asks whether the account may `create`. With a POST it would not. It holds for `list` and
+//! `watch` as well, with a field selector of the name.
 
 use crate::model::kind::Kind;
 use crate::rbac::installation::Installation;
@@ -74,7 +75,7 @@ fn registrations(plugins: &[Plugin<'_>], installation: &Installation, served: &d
         let parent = &plugin.descriptor.parent;
         if plugin.converts {
             let name = definition(parent, &served(parent));
-            rules.add(&None, &crd, "customresourcedefinitions", &[name], &["get", "patch"]);
+            rules.add(&None, &crd, "customresourcedefinitions", &[name], &["get", "list", "watch", "patch"]);
         }
     }
     rules

@@ -2,7 +2,8 @@
 //! which CAs to trust.
 //!
 //! Level-triggered: every few seconds, each registration is compared with what it should be. So one that was lost, or
-//! changed by others, is put back. Of several hosts, the one that holds the Lease of the plugin writes; all answer. The
+//! changed by others, is put back. A definition whose objects are converted is watched, too: applied again, it serves
+//! fewer versions until then. Of several hosts, the one that holds the Lease of the plugin writes; all answer. The
 //! registration of a plugin that a `Plugin` object describes is owned by that object, and goes with it even if no host
 //! is there.
 
@@ -12,7 +13,8 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
+use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
 use crate::config::Origin;
@@ -24,10 +26,12 @@ use crate::rollout::managed_plugin::{ManagedPlugin, Shared};
 use crate::webhooks::configuration::{self, Access, BuiltinFails, FailurePolicy, Target};
 use crate::webhooks::conversion_patch::{self, ForeignConversion};
 use crate::webhooks::own_certificates::{Certified, MANAGED_BY};
+use hotshoe_cluster::client::Cluster;
 use hotshoe_cluster::discovery::Resource;
 use hotshoe_cluster::error::ApiError;
 use hotshoe_cluster::host_object::{self, HostObject};
 use hotshoe_cluster::identity::Permit;
+use hotshoe_cluster::object_watch;
 use hotshoe_core::model::kind::{Key, Kind};
 use hotshoe_core::rbac::{Installation, Served, webhooks};
 use hotshoe_platform::spans;
@@ -90,16 +94,44 @@ pub struct Registration {
     target: Target,
     /// What is known of the plugins for which this host writes.
     known: BTreeMap<Arc<str>, Known>,
+    /// Notified when a definition may have changed.
+    changed: Arc<Notify>,
 }
 
 /// Which of the two configurations of a plugin may be there: the validating one and the mutating one.
 type Registered = [bool; 2];
 
+/// What is registered of a plugin that runs.
+struct Kept {
+    registered: Registered,
+    /// The name of the definition whose objects the plugin converts.
+    definition: Option<String>,
+}
+
 /// What is known of a plugin's registration.
+#[derive(Default)]
 struct Known {
     registered: Registered,
+    /// The definition whose objects the plugin converts.
+    definition: Option<Definition>,
     /// Why the registration of a plugin that is gone could not be deleted.
     failing: Option<String>,
+}
+
+/// A definition that is watched.
+struct Definition {
+    name: String,
+    _watch: AbortOnDropHandle<()>,
+}
+
+impl Definition {
+    fn watch(name: String, cluster: &Cluster, changed: &Arc<Notify>) -> Self {
+        let (cluster, changed, followed) = (cluster.clone(), changed.clone(), name.clone());
+        let watch = async move {
+            object_watch::follow(&cluster, &definitions(), &followed, || changed.notify_one()).await;
+        };
+        Self { name, _watch: AbortOnDropHandle::new(tokio::spawn(watch)) }
+    }
 }
 
 impl Known {
@@ -111,7 +143,7 @@ impl Known {
 impl Registration {
     /// Creates the task of a host that serves its webhooks at this target.
     pub fn new(shared: Arc<Shared>, fleet: Arc<Fleet>, certified: watch::Receiver<Certified>, target: Target) -> Self {
-        Self { shared, fleet, certified, target, known: BTreeMap::new() }
+        Self { shared, fleet, certified, target, known: BTreeMap::new(), changed: Arc::default() }
     }
 
     /// Keeps the registrations until the process ends. They stay then: another host may answer.
@@ -122,6 +154,7 @@ impl Registration {
             self.remove_left(&pass).await;
             tokio::select! {
                 Ok(()) = self.certified.changed() => {}
+                () = self.changed.notified() => {}
                 () = tokio::time::sleep(POLL_INTERVAL) => {}
             }
         }
@@ -154,13 +187,32 @@ impl Registration {
         });
         let looked_at = futures::stream::iter(plugins).map(async |(plugin, permit, registered)| {
             let span = spans::plugin(&plugin.controller.name);
-            let done = pass.keep(&plugin, registered, &permit).instrument(span.clone()).await;
-            let registered = *done.as_ref().unwrap_or(&[true; 2]);
-            span.in_scope(|| plugin.note_unregistered(done.err().map(|problem| problem.to_string())));
-            (plugin.controller.name.clone(), Known { registered, failing: None })
+            let (kept, problem) = match pass.keep(&plugin, registered, &permit).instrument(span.clone()).await {
+                Ok(kept) => (Some(kept), None),
+                Err(problem) => (None, Some(problem.to_string())),
+            };
+            span.in_scope(|| plugin.note_unregistered(problem));
+            (plugin.controller.name.clone(), kept)
         });
         let looked_at: Vec<_> = looked_at.buffer_unordered(AT_ONCE).collect().await;
-        self.known.extend(looked_at);
+        for (name, kept) in looked_at {
+            self.note(name, kept);
+        }
+    }
+
+    /// Notes what is registered of a plugin that runs: anything may be, if that failed.
+    fn note(&mut self, name: Arc<str>, kept: Option<Kept>) {
+        let known = self.known.entry(name).or_default();
+        known.failing = None;
+        let Some(Kept { registered, definition }) = kept else {
+            known.registered = [true; 2];
+            return;
+        };
+        known.registered = registered;
+        if known.definition.as_ref().map(|known| &known.name) != definition.as_ref() {
+            let watch = |name| Definition::watch(name, &self.shared.cluster, &self.changed);
+            known.definition = definition.map(watch);
+        }
     }
 
     /// Deletes the registrations of plugins that do not run any more.
@@ -211,19 +263,15 @@ struct Pass {
 
 impl Pass {
     /// Makes the registration of a plugin what it should be. Returns what is registered.
-    async fn keep(
-        &self,
-        plugin: &ManagedPlugin,
-        registered: Registered,
-        permit: &Permit,
-    ) -> Result<Registered, Problem> {
+    async fn keep(&self, plugin: &ManagedPlugin, registered: Registered, permit: &Permit) -> Result<Kept, Problem> {
         let name = &*plugin.controller.name;
         // Without an active revision, it is not known what to ask about.
-        let Some(active) = plugin.controller.active() else { return Ok(registered) };
+        let Some(active) = plugin.controller.active() else { return Ok(Kept { registered, definition: None }) };
         let config = plugin.plugin();
         let is_asked = config.admission != Admission::Off;
         if !is_asked && !active.revision.converts() {
-            return self.keep_configurations(name, [None, None], registered, permit).await;
+            let registered = self.keep_configurations(name, [None, None], registered, permit).await?;
+            return Ok(Kept { registered, definition: None });
         }
         let access = self.access.as_ref().map_err(|why| Problem::Uncertified(why.clone()))?;
         let kinds = &self.shared.watches.kinds;
@@ -234,10 +282,11 @@ impl Pass {
             false => [None, None],
         };
         let registered = self.keep_configurations(name, wanted, registered, permit).await?;
-        if active.revision.converts() {
-            self.convert(name, &active, (access, &served), permit).await?;
+        let definition = active.revision.converts().then(|| webhooks::definition(active.parent_kind(), &served));
+        if let Some(definition) = &definition {
+            self.convert(name, definition, access, permit).await?;
         }
-        Ok(registered)
+        Ok(Kept { registered, definition })
     }
 
     /// Returns the configurations of a plugin that is asked about its parents.
@@ -293,29 +342,24 @@ impl Pass {
         Ok(())
     }
 
-    /// Has the API server convert parents by the plugin.
-    async fn convert(
-        &self,
-        plugin: &str,
-        active: &ActiveRevision,
-        (access, served): (&Access, &Served),
-        permit: &Permit,
-    ) -> Result<(), Problem> {
-        let key = Key::new(None, &webhooks::definition(active.parent_kind(), served));
-        let resource = resource("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions");
+    /// Has the API server convert the objects of a definition by the plugin.
+    async fn convert(&self, plugin: &str, definition: &str, access: &Access, permit: &Permit) -> Result<(), Problem> {
+        let (key, resource) = (Key::new(None, definition), definitions());
         let object = self.object(&resource, &key);
         let live = object.read().await.map_err(Problem::of)?;
-        let live = live.ok_or_else(|| Problem::NoDefinition(key.name.to_string()))?;
+        let live = live.ok_or_else(|| Problem::NoDefinition(definition.to_owned()))?;
         let wanted = configuration::conversion(plugin, access, &self.installation);
-        let Some(patch) = conversion_patch::of(&live, &wanted, &configuration::conversion_path(plugin))? else {
-            return Ok(());
-        };
+        let converting = conversion_patch::of(&live, &wanted, &configuration::conversion_path(plugin))?;
+        let converts = converting.is_none();
+        let Some(patch) = converting.or_else(|| conversion_patch::giving_up_versions(&live)) else { return Ok(()) };
         match object.patch(&patch, permit).await {
             // The next look sees what the other writer wrote.
             Err(error) if error.is_failed_test() => return Ok(()),
             patched => patched.map_err(Problem::of)?,
         };
-        tracing::info!("the CustomResourceDefinition {} is patched: the plugin converts its objects", key.name);
+        if !converts {
+            tracing::info!("the CustomResourceDefinition {definition} is patched: the plugin converts its objects");
+        }
         Ok(())
     }
 
@@ -378,6 +422,11 @@ fn resources() -> [Resource; 2] {
         resource(group, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
         resource(group, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
     ]
+}
+
+/// Returns the resource of the definitions of kinds.
+fn definitions() -> Resource {
+    resource("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions")
 }
 
 /// Returns the resource of a kind without namespaces.

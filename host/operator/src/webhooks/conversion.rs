@@ -79,7 +79,7 @@ async fn all<'a>(
     }
     let mut given = Vec::with_capacity(request.objects.len());
     for object in &request.objects {
-        let document = conversion::shown(object.get()).map_err(|message| other_kind(plugin, parent, &message))?;
+        let document = conversion::shown(object.get()).map_err(|error| malformed(&error))?;
         let asked = &document.reference.kind;
         if !asked.is_served_as(parent) || desired.group != parent.group {
             return Err(other_kind(plugin, parent, &format!("{asked} to {}", request.desired)));
@@ -148,6 +148,11 @@ fn refused(failure: Failure) -> (&'static str, String) {
     }
 }
 
+fn malformed(error: &str) -> Unconverted {
+    let message = format!("{error}; send objects with apiVersion, kind and metadata.name");
+    Unconverted { reason: "Malformed", message: sanitize::clean(message, MAX_MESSAGE_BYTES) }
+}
+
 fn other_kind(plugin: &str, parent: &Kind, asked: &str) -> Unconverted {
     let message = format!(
         "plugin {plugin} converts {parent}, and was asked for {asked}; name the plugin of this kind in the path of the \
@@ -159,6 +164,14 @@ fn other_kind(plugin: &str, parent: &Kind, asked: &str) -> Unconverted {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_malformed_object_it_is_said_what_is_missing() {
+        let Unconverted { reason, message } = malformed(&conversion::shown("{}").unwrap_err());
+        assert_eq!(reason, "Malformed");
+        assert!(message.starts_with("an object cannot be converted: missing field `apiVersion`"), "{message}");
+        assert!(message.ends_with("; send objects with apiVersion, kind and metadata.name"), "{message}");
+    }
 
     #[test]
     fn what_a_plugin_says_is_in_the_message_with_the_object() {

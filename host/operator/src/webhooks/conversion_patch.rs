@@ -3,9 +3,13 @@
 //! Conversion is only ever added. Without it, objects that are stored in another version could not be read rightly, so
 //! it is an administrator who removes it. The versions that are served once a plugin converts them are delivered
 //! unserved: without conversion the API server would drop what only they have.
+//!
+//! `spec.versions` can be owned as a whole only. The host gives it up once it has changed it, so that its authors can
+//! apply the definition again without a conflict.
 
 use serde_json::{Value, json};
 
+use hotshoe_core::model::object::HOST_MANAGER;
 use hotshoe_crd::SERVED_BY_CONVERSION;
 
 /// Why a definition is not changed.
@@ -41,12 +45,39 @@ pub fn of(definition: &Value, conversion: &Value, path: &str) -> Result<Option<V
             |(index, _)| json!({ "op": "replace", "path": format!("/spec/versions/{index}/served"), "value": true }),
         ),
     );
-    if patch.is_empty() {
-        return Ok(None);
-    }
+    Ok((!patch.is_empty()).then(|| of_version(definition, patch)))
+}
+
+/// Returns the JSON patch by which the host gives up the ownership of `spec.versions`; `None` if it has none. The patch
+/// fails for another version of the definition.
+pub fn giving_up_versions(definition: &Value) -> Option<Value> {
+    let path = owned_versions(definition)?;
+    Some(of_version(definition, vec![json!({ "op": "remove", "path": path })]))
+}
+
+/// Returns a JSON patch of this version of a definition alone.
+fn of_version(definition: &Value, mut patch: Vec<Value>) -> Value {
     let version = text(definition, "/metadata/resourceVersion");
     patch.insert(0, json!({ "op": "test", "path": "/metadata/resourceVersion", "value": version }));
-    Ok(Some(patch.into()))
+    patch.into()
+}
+
+/// Returns the JSON pointer to what says in `managedFields` that the host owns `spec.versions`, and nothing else.
+fn owned_versions(definition: &Value) -> Option<String> {
+    let entries = definition.pointer("/metadata/managedFields")?.as_array()?;
+    entries.iter().enumerate().find_map(|(index, entry)| {
+        let is_own = entry["manager"] == HOST_MANAGER && text(entry, "/subresource").is_empty();
+        let fields = entry.get("fieldsV1").filter(|_| is_own)?.as_object()?;
+        let spec = fields.get("f:spec")?.as_object()?;
+        spec.get("f:versions")?;
+        // A node without members would stand for all that is below it.
+        let rest = match (fields.len(), spec.len()) {
+            (1, 1) => "",
+            (_, 1) => "/fieldsV1/f:spec",
+            _ => "/fieldsV1/f:spec/f:versions",
+        };
+        Some(format!("/metadata/managedFields/{index}{rest}"))
+    })
 }
 
 /// Returns whether a conversion asks another webhook than the one with this path. A host may have been elsewhere
@@ -123,6 +154,31 @@ mod tests {
         assert!(of(&present, &conversion("a"), PATH).unwrap().is_none());
         let patch = of(&present, &conversion("b"), PATH).unwrap().unwrap();
         assert_eq!((patch.as_array().unwrap().len(), &patch[1]["path"]), (2, &json!("/spec/conversion")));
+    }
+
+    #[test]
+    fn the_list_of_versions_is_given_up_and_everything_else_stays_owned() {
+        let entry =
+            |manager: &str, fields: Value| json!({ "manager": manager, "operation": "Update", "fieldsV1": fields });
+        let theirs = entry("kubectl", json!({ "f:spec": { "f:versions": {} } }));
+        let given_up = |fields: Value| {
+            let mut present = definition(&conversion("a"));
+            present["metadata"]["managedFields"] = json!([theirs, entry(HOST_MANAGER, fields)]);
+            giving_up_versions(&present)
+        };
+        for (fields, rest) in [
+            (json!({ "f:spec": { "f:versions": {}, "f:conversion": {} } }), "/fieldsV1/f:spec/f:versions"),
+            (json!({ "f:spec": { "f:versions": {} }, "f:metadata": {} }), "/fieldsV1/f:spec"),
+            (json!({ "f:spec": { "f:versions": {} } }), ""),
+        ] {
+            let expected = json!([
+                { "op": "test", "path": "/metadata/resourceVersion", "value": "7" },
+                { "op": "remove", "path": format!("/metadata/managedFields/1{rest}") },
+            ]);
+            assert_eq!(given_up(fields), Some(expected));
+        }
+        assert_eq!(given_up(json!({ "f:spec": { "f:conversion": {} } })), None);
+        assert_eq!(giving_up_versions(&definition(&conversion("a"))), None);
     }
 
     #[test]

@@ -62,6 +62,8 @@ pub struct Certified {
 enum Problem {
     #[error("{0}")]
     Api(Box<ApiError>),
+    #[error("{0}; apply what `hotshoe rbac --webhooks` prints")]
+    Right(Box<ApiError>),
     #[error("{0}")]
     NotMade(#[from] MakeError),
     #[error(
@@ -85,7 +87,9 @@ pub fn keep(cluster: Cluster, namespace: &str, names: Vec<String>) -> watch::Rec
 
 impl From<ApiError> for Problem {
     fn from(error: ApiError) -> Self {
-        Self::Api(Box::new(error))
+        let is_forbidden = error.code == 403;
+        let error = Box::new(error);
+        if is_forbidden { Self::Right(error) } else { Self::Api(error) }
     }
 }
 

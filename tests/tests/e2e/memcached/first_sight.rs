@@ -144,3 +144,19 @@ fn each_change_of_what_is_observed_costs_one_write_and_nothing_else_costs_any() 
         assert!(statuses.len() <= 9, "{statuses:#?}");
     });
 }
+
+#[test]
+fn an_object_whose_managed_fields_were_reset_is_served_and_can_be_deleted() {
+    run(async {
+        let scene = scene("fields-reset").await;
+        scene.create(memcached("cache", 1)).await;
+        scene.available("cache").await;
+        // The API server then has all fields set by `before-first-apply`, too.
+        let reset = json!([{ "op": "replace", "path": "/metadata/managedFields", "value": [{}] }]);
+        scene.admin.json_patch(&MEMCACHED, &scene.namespace, "cache", &reset).await.expect("they are reset");
+        scene.merge(&MEMCACHED, "cache", json!({ "spec": { "size": 2 } })).await;
+        scene.available("cache").await;
+        scene.delete(&MEMCACHED, "cache").await;
+        scene.gone(&MEMCACHED, "cache").await;
+    });
+}

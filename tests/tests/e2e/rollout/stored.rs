@@ -145,3 +145,28 @@ fn a_component_by_which_a_round_trip_loses_fields_waits_for_an_approval_that_nam
         crews.end().await;
     });
 }
+
+#[test]
+fn a_component_that_no_longer_converts_waits_for_an_approval_and_the_stored_version_works_without_conversion() {
+    run(async {
+        let mut crews = Crews::stored_in(ControlPlane::shared().await, "stored-alone", "v1").await;
+        let host = crews.host().await;
+        crews.switch_on().await;
+        let (v1, v1beta1) = (crews.v1(), crews.v1beta1());
+        crews.create(&v1, "crew", json!({ "replicas": 1 })).await;
+        crews.seen("crew", 1).await;
+        // The host does not know this interface.
+        let unable = crews.put_renamed("hotshoe:reconciler/conversion@0.2.0", "hotshoe:reconciler/conversing@0.2.0");
+        let why = until_it_waits(&host, &unable).await;
+        assert!(why.contains("v1beta1"), "{why}");
+        assert_eq!(crews.try_get(&v1beta1, "crew").await.expect("it is converted as before")["spec"]["size"], 1);
+        let (status, words) = host.ask(&["approve", "converting"]);
+        assert!(status.success(), "{words}");
+        until_digest(&host, &unable).await;
+        let refused = crews.try_get(&v1beta1, "crew").await.expect_err("nothing converts it");
+        assert!(refused.message.contains("does not convert"), "{refused:?}");
+        crews.scene.merge(&v1, "crew", json!({ "spec": { "replicas": 2 } })).await;
+        crews.seen("crew", 2).await;
+        crews.end().await;
+    });
+}

@@ -40,7 +40,7 @@ impl Webhooks {
     async fn review(&self, question: Question, plugin: &str, headers: &HeaderMap, body: Body) -> Response {
         let (review, _permit) = match self.receive(headers, body, MAX_REVIEW_BYTES).await {
             Ok(received) => received,
-            Err(status) => return status.into_response(),
+            Err(why) => return why.into_response(),
         };
         let request = match Request::read(&review) {
             Ok(request) => request,

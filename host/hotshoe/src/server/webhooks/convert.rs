@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use tokio::time::Instant;
 
@@ -36,8 +36,7 @@ pub(super) async fn convert(
     let received = receive_within(&webhooks.conversions, COPIES, &headers, body, MAX_CONVERSION_BYTES).await;
     let (review, _permit) = match received {
         Ok(received) => received,
-        Err(StatusCode::PAYLOAD_TOO_LARGE) => return too_large(),
-        Err(status) => return status.into_response(),
+        Err(why) => return why.into_response(),
     };
     let request = match Request::read(&review) {
         Ok(request) => request,
@@ -45,12 +44,6 @@ pub(super) async fn convert(
     };
     let converted = webhooks.converted(&plugin, &request).await;
     json(request.answer(&converted))
-}
-
-/// Says how large a review may be. The API server shows its client this text.
-fn too_large() -> Response {
-    let text = format!("a ConversionReview may have {MAX_CONVERSION_BYTES} bytes; ask for fewer objects at once\n");
-    (StatusCode::PAYLOAD_TOO_LARGE, text).into_response()
 }
 
 impl Webhooks {

@@ -24,6 +24,35 @@ const SMALL_BYTES: usize = 64 << 10;
 /// How long a body may take to arrive. An API server sends it at once.
 const RECEIVE_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Why a review is not received.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+pub(super) enum NotReceived {
+    /// It has more bytes than it may have.
+    #[error("a review may have {max} bytes; make the object smaller, or ask for fewer at once")]
+    TooLarge {
+        /// How many it may have.
+        max: usize,
+    },
+    /// Its body did not arrive in time.
+    #[error("the review did not arrive within {RECEIVE_TIMEOUT:?}, or others kept it waiting so long; send it again")]
+    TooSlow,
+    /// The host stops.
+    #[error("the host stops; ask another one")]
+    Stopping,
+}
+
+impl IntoResponse for NotReceived {
+    /// Returns the answer with the reason as its text, which the API server shows its client.
+    fn into_response(self) -> Response {
+        let status = match self {
+            Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
+            Self::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        (status, format!("{self}\n")).into_response()
+    }
+}
+
 /// What answers reviews.
 pub(in crate::server) struct Webhooks {
     pub(super) fleet: Arc<Fleet>,
@@ -51,7 +80,7 @@ impl Webhooks {
         headers: &HeaderMap,
         body: Body,
         max: usize,
-    ) -> Result<(Vec<u8>, SemaphorePermit<'_>), StatusCode> {
+    ) -> Result<(Vec<u8>, SemaphorePermit<'_>), NotReceived> {
         receive_within(&self.budget, 1, headers, body, max).await
     }
 }
@@ -66,24 +95,24 @@ pub(super) async fn receive_within<'a>(
     headers: &HeaderMap,
     body: Body,
     max: usize,
-) -> Result<(Vec<u8>, SemaphorePermit<'a>), StatusCode> {
+) -> Result<(Vec<u8>, SemaphorePermit<'a>), NotReceived> {
+    let too_large = NotReceived::TooLarge { max };
     let read = async {
         let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         let length = length.unwrap_or(max);
         if length > max {
-            return Err(StatusCode::PAYLOAD_TOO_LARGE);
+            return Err(too_large);
         }
         let kib = match length <= SMALL_BYTES {
             true => 0,
-            false => u32::try_from(length / 1024 + 1).map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?,
+            false => u32::try_from(length / 1024 + 1).map_err(|_| too_large)?,
         };
-        let permit =
-            budget.acquire_many(kib.saturating_mul(copies)).await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
+        let permit = budget.acquire_many(kib.saturating_mul(copies)).await.map_err(|_| NotReceived::Stopping)?;
         // A body without a length may be of any.
-        let bytes = to_bytes(body, length).await.map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?;
+        let bytes = to_bytes(body, length).await.map_err(|_| too_large)?;
         Ok((bytes.into(), permit))
     };
-    tokio::time::timeout(RECEIVE_TIMEOUT, read).await.unwrap_or(Err(StatusCode::REQUEST_TIMEOUT))
+    tokio::time::timeout(RECEIVE_TIMEOUT, read).await.unwrap_or(Err(NotReceived::TooSlow))
 }
 
 /// Returns the answer to what is no review.
