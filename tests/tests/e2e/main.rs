@@ -28,6 +28,7 @@
 //! | `registry/` | components in a real registry, beside other clients of it |
 //! | `rights/` | what the accounts of host and plugins may do, and what a grant allows |
 //! | `rollout/` | another component is activated, compared, or rolled back |
+//! | `samples.rs` | what `hotshoe test` says of samples and of filled-in defaults |
 //! | `status/` | what a parent shows |
 //! | `verdicts.rs` | what `hotshoe test` says of objects by their CRD, beside the API server |
 //! | `waiting/` | an API server that keeps the host waiting |
@@ -60,6 +61,7 @@ mod redis;
 mod registry;
 mod rights;
 mod rollout;
+mod samples;
 mod status;
 mod verdicts;
 mod waiting;

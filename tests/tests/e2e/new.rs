@@ -31,11 +31,19 @@ struct Project {
 impl Project {
     /// Creates, builds and tests a project, with another group and domain than those of the plugins in this repository.
     fn new(language: &str, sdk: &str) -> Self {
+        let project = Self::made(language, sdk, &[]);
+        let tested = project.hotshoe(&["test"]);
+        assert!(tested.contains("5 passed, 0 failed"), "{tested}");
+        project
+    }
+
+    /// Creates and builds a project with these options.
+    fn made(language: &str, sdk: &str, options: &[&str]) -> Self {
         let folder = TempDir::new().expect("a folder");
         let project = Self { folder, plugin: format!("made-{language}") };
         let sdk = repository("plugins").join(sdk).display().to_string();
         let names = ["--group", "made", "--domain", "example.org", "--lang", language, "--sdk", &sdk];
-        project.hotshoe(&[&["new", &project.plugin], &names[..]].concat());
+        project.hotshoe(&[&["new", &project.plugin], &names[..], options].concat());
         for folder in [TARGET, TOOLS] {
             fs::create_dir_all(repository(folder)).expect("a folder for products");
         }
@@ -43,8 +51,6 @@ impl Project {
         drop(symlink(repository(TOOLS), repository(TARGET).join("tools")));
         symlink(repository(TARGET), project.folder.path().join("target")).expect("a link to the products");
         project.hotshoe(&["build"]);
-        let tested = project.hotshoe(&["test"]);
-        assert!(tested.contains("5 passed, 0 failed"), "{tested}");
         project
     }
 
@@ -118,6 +124,40 @@ fn a_project_in_python_goes_from_nothing_to_available() {
 fn a_project_in_javascript_goes_from_nothing_to_available() {
     let project = Project::new("js", "sdk-js");
     run(serves(&project, MADE_JS));
+}
+
+#[test]
+fn a_project_with_webhooks_in_python_passes_its_tests_as_it_is() {
+    passes_with_webhooks("python", "sdk-python");
+}
+
+#[test]
+fn a_project_with_webhooks_in_javascript_passes_its_tests_as_it_is() {
+    passes_with_webhooks("js", "sdk-js");
+}
+
+/// Checks a project with every webhook: all of its cases but the one that the CRD refuses are in the component, and the
+/// round trips of its two versions are tried.
+fn passes_with_webhooks(language: &str, sdk: &str) {
+    let port = ["--image", "memcached:1.6", "--image-container-port", "11211"];
+    let project =
+        Project::made(language, sdk, &[&["--webhooks", "validation,defaulting,conversion"], &port[..]].concat());
+    let tested = project.hotshoe(&["test"]);
+    assert!(!tested.contains("FAIL") && !tested.contains("warning"), "{tested}");
+    for tried in [
+        "more Pods than the configuration allows are refused",
+        "one that has too many already may be made smaller",
+        "a negative number of Pods is refused before the plugin is asked",
+        "the label is filled in",
+        "valid by its CRD: ",
+        "v1beta1 → v1alpha1 → v1beta1: 300 objects made from ",
+        "v1alpha1 → v1beta1 → v1alpha1: 300 objects made from ",
+        "defaults filled in twice: ",
+    ] {
+        assert!(tested.contains(&format!("ok   {tried}")), "{tried} is not among\n{tested}");
+    }
+    let built = project.hotshoe(&["build"]);
+    assert!(built.contains(", 7 cases"), "{built}");
 }
 
 /// A recipe that runs a host, with all its processes. They are killed when this value is dropped.

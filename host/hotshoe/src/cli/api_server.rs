@@ -1,30 +1,26 @@
-//! What the API server would say of the parents of cases and of samples before any webhook, by the CRD of the project.
+//! What the API server would say of the parents of a plugin before any webhook, by the CRD of the project.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::cli::idempotence;
-use crate::cli::project::{CaseFile, shown};
+use crate::cli::project::shown;
+use crate::cli::schema::apart;
 use crate::cli::schema::files::{Files, Version};
-use crate::cli::schema::findings::Findings;
-use crate::cli::schema::review::review;
+use crate::cli::schema::review::{self, Review};
 use crate::cli::terminal;
-use crate::cli::trial::Trial;
-use hotshoe_core::model::kind::{Kind, ObjectRef};
+use hotshoe_core::model::kind::Kind;
 use hotshoe_sandbox::cases::expect::{Expect, RefusedField};
 use hotshoe_sandbox::cases::{Case, CaseOutcome, Function, Report};
 use hotshoe_sandbox::revision::Revision;
 
 /// Where the CRD of a kind has to be.
-const PLACE: &str = "crds/";
+pub(super) const PLACE: &str = "crds/";
 
 /// What is known of the API server without one: the CRD of a kind.
 pub(super) struct ApiServer<'a> {
-    files: &'a Files,
     kind: &'a Kind,
     versions: Vec<Version<'a>>,
     /// What could not be checked, each once.
@@ -34,16 +30,18 @@ pub(super) struct ApiServer<'a> {
 impl<'a> ApiServer<'a> {
     /// Takes the CRD of the plugin's parents, if the project has it.
     pub(super) fn of(files: &'a Files, kind: &'a Kind) -> Self {
-        let mut versions = files.versions(kind);
-        versions.retain(|version| version.schema.json().is_object());
-        Self { files, kind, versions, unchecked: BTreeSet::new() }
+        Self { kind, versions: files.versions(kind), unchecked: BTreeSet::new() }
     }
 
     /// Returns the report on a case in which no function is called, because the API server refuses the object or because
-    /// the case expects that or rules it out.
-    pub(super) fn judge(&mut self, case: &Case) -> Option<Report> {
+    /// the case expects that or rules it out. With `accepts_failures`, a refusal may take the place of another expectation.
+    pub(super) async fn judge(&mut self, case: &Case, accepts_failures: bool) -> Option<Report> {
         let expects_refusal = matches!(case.expect, Some(Expect::Refused(_)));
-        let Some(refused) = object_of(case).and_then(|object| self.refused(object, case.old.as_ref())) else {
+        let refused = match object_of(case) {
+            Some(object) => self.refused(object, case.old.as_ref()).await,
+            None => None,
+        };
+        let Some(refused) = refused else {
             let why = format!("it expects that the object is refused, but there is no CRD of {} in {PLACE}", self.kind);
             return expects_refusal.then(|| failed(why));
         };
@@ -54,7 +52,8 @@ impl<'a> ApiServer<'a> {
         if !case.valid && !expects_refusal {
             return None;
         }
-        if case.expect.is_none() || expects_refusal {
+        let is_about_answer = case.call == Function::Default;
+        if case.expect.is_none() || expects_refusal || (accepts_failures && !is_about_answer) {
             let actual = Expect::Refused(refused).sorted();
             let is_same = case.expect.clone().map(Expect::sorted).as_ref() == Some(&actual);
             return Some(match is_same {
@@ -62,36 +61,43 @@ impl<'a> ApiServer<'a> {
                 false => report(CaseOutcome::Differs { actual: Box::new(actual) }),
             });
         }
-        let object = if case.call == Function::Default { "the object with these defaults" } else { "this object" };
+        let object = if is_about_answer { "the object with these defaults" } else { "this object" };
         Some(failed(format!("the API server would refuse {object}: {}", joined(&refused))))
     }
 
-    /// Reviews the samples of the plugin's parents. Of those of the version that it is shown, the plugin fills in its
-    /// defaults first. A file that cannot be read fails.
-    pub(super) async fn samples(&mut self, cases: &[CaseFile], revision: &Arc<Revision>) -> Vec<Trial> {
-        let unreadable = |(file, why): &(PathBuf, String)| {
-            Trial::new(format!("is YAML: {}", shown(file).display()), file.clone(), Value::Null, Some(why.clone()))
-        };
-        let mut trials: Vec<Trial> = self.files.unreadable().map(unreadable).collect();
-        for (file, object) in self.files.objects() {
-            let is_parent = ObjectRef::of(object).is_ok_and(|object| object.kind.is_served_as(self.kind));
-            if !is_parent {
-                continue;
-            }
-            let defaulted = idempotence::filled_in(object, cases, revision).await;
-            let object = defaulted.as_ref().unwrap_or(object);
-            let Some(refused) = self.refused(object, None) else { continue };
-            let failure =
-                (!refused.is_empty()).then(|| format!("the API server would refuse it: {}", joined(&refused)));
-            let name = format!("valid by its CRD: {}", shown(file).display());
-            trials.push(Trial::new(name, file.clone(), object.clone(), failure));
+    /// Runs a case on the component, as it is written. A case of `default` that passes so is also run as the API server
+    /// asks: it fills in the defaults of the schema before it asks a webhook.
+    pub(super) async fn run(&self, case: &Case, revision: &Arc<Revision>) -> Report {
+        let report = case.run(revision).await;
+        match self.as_asked(case).filter(|_| matches!(report.verdict, CaseOutcome::Passed)) {
+            Some(asked) => with_defaults(asked.run(revision).await),
+            None => report,
         }
-        trials
+    }
+
+    /// Returns a case of `default` with the defaults of the schema in what is given and in what is expected; none if it
+    /// has them.
+    fn as_asked(&self, case: &Case) -> Option<Case> {
+        let mut asked = case.clone();
+        if let (Function::Default, Some(Expect::Defaulted(expected))) = (case.call, &mut asked.expect) {
+            *expected = self.asked(expected).0;
+            asked.parent = self.asked(&case.parent).0;
+        }
+        (asked.parent != case.parent).then_some(asked)
+    }
+
+    /// Returns an object as the API server shows it to a webhook, with the paths of the fields that it left out because the
+    /// schema does not know them. Without a schema the object stays as it is.
+    pub(super) fn asked(&self, object: &Value) -> (Value, Vec<String>) {
+        match self.version_of(object).filter(|version| version.has_schema()) {
+            Some(version) => review::asked(version, object),
+            None => (object.clone(), Vec::new()),
+        }
     }
 
     /// Prints what could not be checked.
     pub(super) fn note_unchecked(&self) {
-        if self.versions.is_empty() && is_custom(self.kind) {
+        if self.versions.is_empty() && is_custom(&self.kind.group) {
             let kind = self.kind;
             terminal::note(format_args!(
                 "warning: there is no CRD of {kind} in {PLACE}, so whether the API server would refuse its objects was \
@@ -103,31 +109,55 @@ impl<'a> ApiServer<'a> {
         }
     }
 
-    /// Returns why the API server refuses an object, nothing if it admits it; none if there is no CRD of its kind.
-    fn refused(&mut self, object: &Value, old: Option<&Value>) -> Option<Vec<RefusedField>> {
+    /// Returns why the API server refuses an object, nothing if it admits it; none if its CRD does not say.
+    pub(super) async fn refused(&mut self, object: &Value, old: Option<&Value>) -> Option<Vec<RefusedField>> {
         let first = self.versions.first()?;
-        let api_version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
-        let version = self.versions.iter().find(|version| version.kind.api_version() == api_version);
-        let Some(version) = version else {
-            let message = format!("{} has no version {api_version}", shown(first.file).display());
+        let Some(version) = self.version_of(object) else {
+            let known: Vec<_> = self.versions.iter().map(|version| version.kind.api_version()).collect();
+            let api_version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+            let message =
+                format!("{} has no version {api_version}, only {}", shown(first.file).display(), known.join(", "));
             return Some(vec![RefusedField { field: "apiVersion".to_owned(), message }]);
         };
         // An old object of another version would be converted first.
         let old = old.filter(|old| old.get("apiVersion") == object.get("apiVersion"));
-        let Findings { problems, unchecked } = review(version, object, old);
         let file = shown(version.file);
-        self.unchecked.extend(unchecked.into_iter().map(|what| format!("{}: {what}", file.display())));
-        Some(problems)
+        let Review { mut findings, question } = version.has_schema().then(|| review::review(version, object, old))?;
+        if let Some(question) = question {
+            findings.add(apart::findings(&question).await);
+        }
+        self.unchecked.extend(findings.unchecked.into_iter().map(|what| format!("{}: {what}", file.display())));
+        Some(findings.problems)
+    }
+
+    fn version_of(&self, object: &Value) -> Option<&Version<'a>> {
+        let api_version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+        self.versions.iter().find(|version| version.kind.api_version() == api_version)
     }
 }
 
-/// Returns whether a kind has a CRD, and is none of Kubernetes itself.
-fn is_custom(kind: &Kind) -> bool {
-    kind.group.contains('.') && !kind.group.ends_with(".k8s.io")
+/// Says of a report that differs in what it does.
+fn with_defaults(report: Report) -> Report {
+    let verdict = match report.verdict {
+        CaseOutcome::Passed => CaseOutcome::Passed,
+        CaseOutcome::Differs { actual } => {
+            let answer = actual.to_yaml().unwrap_or_else(|error| error);
+            CaseOutcome::Failed(format!(
+                "the API server fills in the defaults of the schema first, and then:\n{answer}"
+            ))
+        }
+        CaseOutcome::Failed(why) => CaseOutcome::Failed(format!("with the defaults of the schema: {why}")),
+    };
+    Report { verdict, ..report }
 }
 
-/// Returns the object of a case that the API server would validate. Before `default` is called it only drops fields, so
-/// what counts is the object with its defaults, if the case has that.
+/// Returns whether the kinds of a group have CRDs, and are none of Kubernetes itself.
+pub(super) fn is_custom(group: &str) -> bool {
+    group.contains('.') && !group.ends_with(".k8s.io")
+}
+
+/// Returns the object of a case that the API server would validate. It does so after `default` was called: of such a case
+/// that is the object with its defaults, if the case has it.
 fn object_of(case: &Case) -> Option<&Value> {
     match (case.call, &case.expect) {
         (Function::Default, Some(Expect::Defaulted(object))) => Some(object),
@@ -136,7 +166,7 @@ fn object_of(case: &Case) -> Option<&Value> {
     }
 }
 
-fn joined(refused: &[RefusedField]) -> String {
+pub(super) fn joined(refused: &[RefusedField]) -> String {
     let lines: Vec<String> = refused.iter().map(ToString::to_string).collect();
     lines.join("; ")
 }

@@ -44,33 +44,41 @@ pub(super) async fn all(files: &Files, cases: &[CaseFile], revision: &Arc<Revisi
     trials
 }
 
-/// Returns a sample with the defaults that the plugin fills in; none if it fills in none.
-pub(super) async fn filled_in(sample: &Value, cases: &[CaseFile], revision: &Arc<Revision>) -> Option<Value> {
+/// Returns an object with the defaults that the plugin fills in; none if it fills in none.
+pub(super) async fn filled_in(object: &Value, config: &Value, revision: &Arc<Revision>) -> Option<Value> {
     if !revision.defaults() {
         return None;
     }
-    let shown = shown_for_admission(sample, revision.descriptor()).ok()?;
-    let config = config_of_samples(cases);
-    let subject = Subject { file: PathBuf::new(), object: sample.clone(), shown: shown.clone(), config };
-    let mut defaulted = subject.defaulted(shown, revision).await.ok()?.object;
+    let shown = shown_for_admission(object, revision.descriptor()).ok()?;
+    let mut defaulted = defaulted(shown, config, revision).await.ok()?.object;
     for name in ["apiVersion", "kind"] {
-        defaulted.as_object_mut()?.insert(name.to_owned(), sample.get(name)?.clone());
+        defaulted.as_object_mut()?.insert(name.to_owned(), object.get(name)?.clone());
     }
     Some(defaulted)
 }
 
 /// Returns a configuration for samples. A sample is applied where any may be, and that of the first case is one with which
 /// the plugin works.
-fn config_of_samples(cases: &[CaseFile]) -> Value {
+pub(super) fn config_of_samples(cases: &[CaseFile]) -> Value {
     cases.first().map_or_else(|| Value::Object(serde_json::Map::new()), |file| file.case.config.clone())
+}
+
+/// Returns what a host would show of a new object.
+pub(super) fn proposal(new: Document, config: &Value) -> Arc<Proposal> {
+    Arc::new(Proposal { new, old: None, config: config.to_string().into(), dry_run: false })
+}
+
+async fn defaulted(new: Document, config: &Value, revision: &Arc<Revision>) -> Result<Defaulted, String> {
+    let outcome = revision.default(proposal(new, config)).await.map_err(|aborted| aborted.to_string())?;
+    outcome.result.map_err(|failure| format!("{failure:?}"))
 }
 
 impl Subject {
     /// Fills in the defaults twice; none if they cannot be filled in once, which leaves the object as it is.
     async fn try_twice(self, revision: &Arc<Revision>) -> Option<Trial> {
         let kind = &revision.descriptor().parent;
-        let once = self.defaulted(self.shown.clone(), revision).await.ok()?;
-        let twice = self.defaulted(admission::shown(kind, once.object), revision).await;
+        let once = defaulted(self.shown, &self.config, revision).await.ok()?;
+        let twice = defaulted(admission::shown(kind, once.object), &self.config, revision).await;
         let failure = match twice {
             Ok(twice) if twice.patch.is_empty() => None,
             Ok(twice) => Some(format!("the second time changed {}", fields(&twice.patch).join(", "))),
@@ -78,11 +86,5 @@ impl Subject {
         };
         let name = format!("defaults filled in twice: {}", shown(&self.file).display());
         Some(Trial::new(name, self.file, self.object, failure))
-    }
-
-    async fn defaulted(&self, new: Document, revision: &Arc<Revision>) -> Result<Defaulted, String> {
-        let proposal = Proposal { new, old: None, config: self.config.to_string().into(), dry_run: false };
-        let outcome = revision.default(Arc::new(proposal)).await.map_err(|aborted| aborted.to_string())?;
-        outcome.result.map_err(|failure| format!("{failure:?}"))
     }
 }

@@ -11,6 +11,7 @@ mod api_server;
 pub mod approve;
 mod attempt;
 pub mod build;
+pub mod check_rules;
 pub mod compile;
 mod confinement;
 pub mod crd;
@@ -35,6 +36,7 @@ pub mod rollback;
 mod round_trip;
 pub mod run;
 pub mod runtime;
+mod samples;
 mod schema;
 pub mod shadow;
 mod sources;
@@ -96,6 +98,8 @@ enum Verb {
         shell: clap_complete::Shell,
     },
     #[command(hide = true)]
+    CheckRules(check_rules::Args),
+    #[command(hide = true)]
     CompileComponent(compile::Args),
     #[command(hide = true)]
     FetchComponent(fetch_component::Args),
@@ -149,6 +153,7 @@ impl Cli {
                 terminal::print(String::from_utf8_lossy(&script))?;
                 Ok(ExitCode::SUCCESS)
             }
+            Verb::CheckRules(args) => args.run(),
             Verb::CompileComponent(args) => args.run(),
             Verb::FetchComponent(args) => args.run(),
             Verb::VerifyImage(args) => args.run(),

@@ -18,7 +18,7 @@ use crate::cli::project::{CaseFile, Folder, shown};
 use crate::cli::schema::files::Files;
 use crate::cli::terminal::Output;
 use crate::cli::trial::Trial;
-use crate::cli::{admit, idempotence, round_trip, sources, terminal};
+use crate::cli::{admit, idempotence, round_trip, samples, sources, terminal};
 use hotshoe_sandbox::cases::expect::Expect;
 use hotshoe_sandbox::cases::{Case, CaseOutcome, Report};
 use hotshoe_sandbox::revision::Revision;
@@ -78,18 +78,16 @@ impl Args {
         let mut api_server = ApiServer::of(&files, &revision.descriptor().parent);
         let trials = match self.filter {
             Some(_) => Vec::new(),
-            None => {
-                let samples = api_server.samples(&cases, &revision).await;
-                let trips = round_trip::all(&files, &cases, &revision).await;
-                [samples, trips, idempotence::all(&files, &cases, &revision).await].concat()
-            }
+            None => trials(&files, &cases, &revision, &mut api_server).await,
         };
-        let mut results = Vec::new();
-        let mut accepted = Vec::new();
+        let (mut results, mut accepted) = (Vec::new(), Vec::new());
         for mut file in cases {
-            let (mut report, denied) = match api_server.judge(&file.case) {
+            let (mut report, denied) = match api_server.judge(&file.case, self.accept_failures).await {
                 Some(report) => (report, None),
-                None => (file.case.run(&revision).await, admit::denial(&file.case, &revision, &config).await),
+                None => {
+                    let report = api_server.run(&file.case, &revision).await;
+                    (report, admit::denial(&file.case, &revision, &config).await)
+                }
             };
             if self.accept || self.accept_failures {
                 accepted.extend(self.accept(&mut file, &mut report, denied.as_deref())?);
@@ -102,14 +100,7 @@ impl Args {
             }
             results.push((file, report));
         }
-        if !accepted.is_empty() {
-            let failures = accepted.iter().filter(|accepted| **accepted == Accepted::Failure).count();
-            let failures = if failures > 0 { format!(", {failures} of them a failure") } else { String::new() };
-            let (accepted, command) = (accepted.len(), folder.build_command());
-            terminal::note(format_args!(
-                "accepted: {accepted}{failures}; the component carries them once it is built again: `{command}`"
-            ));
-        }
+        note_accepted(&accepted, &folder);
         if self.output == Output::Text {
             trials.iter().try_for_each(|trial| terminal::print(trial.text()))?;
         }
@@ -180,6 +171,18 @@ impl Args {
     }
 }
 
+/// Tries what must hold for the samples, the conversion and the defaults of a plugin.
+async fn trials(
+    files: &Files,
+    cases: &[CaseFile],
+    revision: &Arc<Revision>,
+    api_server: &mut ApiServer<'_>,
+) -> Vec<Trial> {
+    let samples = samples::all(files, &idempotence::config_of_samples(cases), revision, api_server).await;
+    let trips = round_trip::all(files, cases, revision).await;
+    [samples, trips, idempotence::all(files, cases, revision).await].concat()
+}
+
 fn passed(report: &Report) -> bool {
     matches!(report.verdict, CaseOutcome::Passed)
 }
@@ -191,6 +194,20 @@ fn passed(report: &Report) -> bool {
 enum Accepted {
     Decision,
     Failure,
+}
+
+/// Prints how many answers were written into case files.
+fn note_accepted(accepted: &[Accepted], folder: &Folder) {
+    if accepted.is_empty() {
+        return;
+    }
+    let failures = accepted.iter().filter(|accepted| **accepted == Accepted::Failure).count();
+    let failures = if failures > 0 { format!(", {failures} of them a failure") } else { String::new() };
+    terminal::note(format_args!(
+        "accepted: {}{failures}; the component carries them once it is built again: `{}`",
+        accepted.len(),
+        folder.build_command()
+    ));
 }
 
 /// Writes the answer into the file, unless the case has passed. The rest of the file stays as it is, comments included.

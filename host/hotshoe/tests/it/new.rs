@@ -129,7 +129,6 @@ fn after_a_refusal_nothing_is_written() {
     wrong(&["cache", "--into", &into, "--run-as-user", "0", "--image", "a"], "0 is not in");
     wrong(&["cache", "--into", &into, "--lang", "cobol"], "[possible values: rust, python, js]");
     wrong(&["cache", "--into", &into, "--sdk", "nowhere"], "is no SDK for rust");
-    wrong(&["cache", "--into", &into, "--lang", "python", "--webhooks", "defaulting"], "in Rust only");
     wrong(
         &["cache", "--into", &into, "--webhooks", "mutation"],
         "[possible values: conversion, defaulting, validation]",

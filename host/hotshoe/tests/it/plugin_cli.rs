@@ -137,6 +137,104 @@ fn what_a_plugin_converts_is_converted_back_and_has_lost_nothing() {
 }
 
 #[test]
+fn a_sample_of_an_unknown_version_is_one_error() {
+    let dir = versions(&converting(""));
+    let crd = "spec: {group: example.com, names: {kind: Test}, versions: [{name: v1}, {name: v3}]}\n";
+    fs::write(dir.path().join("crds/tests.yaml"), crd).unwrap();
+    let text = stdout(&hotshoe(dir.path(), &["test", "."]));
+    let why = "the API server would refuse it: apiVersion: crds/tests.yaml has no version example.com/v2, only \
+               example.com/v1, example.com/v3\n";
+    assert!(text.contains(&format!("FAIL valid by its CRD: crds/samples/test.yaml\n     {why}")), "{text}");
+    assert!(text.ends_with("\n4 passed, 1 failed\n"), "{text}");
+}
+
+#[test]
+fn what_no_object_can_be_made_of_is_left_out_with_one_warning() {
+    let dir = versions(&converting(""));
+    fs::remove_dir_all(dir.path().join("crds/samples")).unwrap();
+    let schema = "{openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {\
+        word: {type: string, pattern: '^(((a{1000}){1000}){1000})$'}, size: {type: integer}}}}}}";
+    let crd = format!(
+        "spec: {{group: example.com, names: {{kind: Test}}, versions: [\
+         {{name: v1, schema: {schema}}}, {{name: v2, schema: {schema}}}, {{name: v3, schema: {schema}}}]}}\n"
+    );
+    fs::write(dir.path().join("crds/tests.yaml"), crd).unwrap();
+    let output = hotshoe(dir.path(), &["test", "."]);
+    assert!(output.status.success(), "{}{}", stdout(&output), stderr(&output));
+    let warning =
+        "warning: the objects made from the schema of v1 have no spec.word, because its pattern is too large\n";
+    assert_eq!(stderr(&output).matches(warning).count(), 1, "{}", stderr(&output));
+}
+
+#[test]
+fn a_sample_without_a_name_or_a_known_kind_fails_and_one_of_another_group_is_not_checked() {
+    let dir = defined(&format!("{CASE}{EXPECTED}"));
+    let sample = |name: &str, text: &str| fs::write(dir.path().join("crds/samples").join(name), text).unwrap();
+    sample("nameless.yaml", "apiVersion: example.com/v1\nkind: Test\nspec: {size: 1}\n");
+    sample("generated.yaml", "apiVersion: example.com/v1\nkind: Test\nmetadata: {generateName: a-}\n");
+    sample("misspelt.yaml", "apiVersion: example.com/v1\nkind: Tset\nmetadata: {name: a}\n");
+    sample("nothing.yaml", "spec: {size: 1}\n");
+    sample("kustomization.yaml", "resources: [nameless.yaml]\n");
+    sample("other.yaml", "---\n---\napiVersion: other.example.org/v1\nkind: Other\nmetadata: {name: a}\n");
+    sample("built-in.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n");
+    let output = hotshoe(dir.path(), &["test", "."]);
+    let (text, said) = (stdout(&output), stderr(&output));
+    for failure in [
+        "valid by its CRD: crds/samples/nameless.yaml\n     the API server would refuse it: metadata.name: Required value",
+        "has a known kind: crds/samples/misspelt.yaml\n     there is no CRD of Tset.example.com in crds/; correct the kind",
+        "has a known kind: crds/samples/nothing.yaml\n     it has no apiVersion or no kind",
+    ] {
+        assert!(text.contains(&format!("FAIL {failure}")), "{text}");
+    }
+    assert!(text.ends_with("2 passed, 3 failed\n"), "{text}");
+    let warning = "there is no CRD of Other.other.example.org in crds/, so crds/samples/other.yaml was not checked";
+    assert_eq!(said.matches("was not checked").count(), 2, "the other one is of the rule: {said}");
+    assert!(said.contains(warning), "{said}");
+}
+
+#[test]
+fn a_crd_without_one_stored_version_fails() {
+    let dir = defined(&format!("{CASE}{EXPECTED}"));
+    let crd = |first: bool, second: bool| {
+        format!(
+            "kind: CustomResourceDefinition\nspec:\n  versions: [{{name: v1, storage: {first}}}, {{name: v2, storage: {second}}}]\n"
+        )
+    };
+    for (first, second, count) in [(false, false, 0), (true, true, 2)] {
+        fs::write(dir.path().join("crds/other.yaml"), crd(first, second)).unwrap();
+        let text = stdout(&hotshoe(dir.path(), &["test", "."]));
+        let why =
+            format!("FAIL has one stored version: crds/other.yaml\n     {count} of spec.versions say `storage: true`");
+        assert!(text.contains(&why) && text.ends_with("1 passed, 1 failed\n"), "{text}");
+    }
+    fs::write(dir.path().join("crds/other.yaml"), crd(true, false)).unwrap();
+    assert!(hotshoe(dir.path(), &["test", "."]).status.success());
+}
+
+#[test]
+fn a_rule_that_needs_too_much_memory_or_time_is_named_and_what_was_found_before_it_stays() {
+    let dir = defined(&format!("{CASE}  spec: {{size: -1}}\n{EXPECTED}"));
+    let crd = dir.path().join("crds/tests.yaml");
+    let text = fs::read_to_string(&crd).unwrap();
+    let replaced = format!("'aaaaaaaaaa'{}", ".replace('a', 'aaaaaaaaaa')".repeat(8));
+    let list = format!("[{}]", (0..40).map(|number| number.to_string()).collect::<Vec<_>>().join(", "));
+    let looped = ["a", "b", "c", "d", "e"]
+        .iter()
+        .fold("a > -1".to_owned(), |inner, name| format!("{list}.all({name}, {inner})"));
+    for rule in [format!("{replaced} != \"\""), looped.replace("a > -1", "e > -1")] {
+        fs::write(&crd, text.replace("cel.bind(s, self, s < 9)", &rule.replace('\'', "''"))).unwrap();
+        let output = hotshoe(dir.path(), &["test", "."]);
+        let (text, said) = (stdout(&output), stderr(&output));
+        assert!(text.contains("would refuse this object: spec.size: no negative size\n"), "{text}{said}");
+        assert!(
+            said.contains(&format!("the rule `{rule}` was not checked: it takes more than 5 s or 768 MiB")),
+            "{said}"
+        );
+        assert!(said.contains("were not checked"), "{said}");
+    }
+}
+
+#[test]
 fn a_field_that_a_round_trip_loses_is_named_with_its_object_and_fails() {
     let dir = versions(&forgetting());
     let output = hotshoe(dir.path(), &["test", "."]);
@@ -205,6 +303,11 @@ fn a_case_fails_whose_object_the_api_server_would_refuse_unless_it_says_so() {
     assert!(text.ends_with("1 passed, 0 failed\n") && case.contains("  refused:\n"), "{text}{case}");
     let (text, ..) = run(&case, &[]);
     assert!(text.ends_with("1 passed, 0 failed\n"), "{text}");
+    let (text, _, replaced) = run(&sized("4", ""), &["--accept-failures"]);
+    assert!(
+        text.ends_with("1 passed, 0 failed\n") && replaced == case,
+        "in the place of another one: {text}{replaced}"
+    );
     let (text, ..) = run(&case.replace("size: 4", "size: 5"), &[]);
     assert!(text.contains("+     message: should be less than or equal to 3, but it is 5"), "{text}");
     let (text, ..) = run(&case.replace("size: 4", "size: 3"), &[]);

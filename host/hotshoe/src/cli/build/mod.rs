@@ -200,9 +200,9 @@ async fn left_out(
     note_names(config, &loaded.revision);
     let mut api_server = ApiServer::of(files, &loaded.revision.descriptor().parent);
     for case in cases {
-        let report = match api_server.judge(case) {
+        let report = match api_server.judge(case, false).await {
             Some(report) => report,
-            None => case.run(&loaded.revision).await,
+            None => api_server.run(case, &loaded.revision).await,
         };
         let why = match report.why_not(case) {
             Some(why) => Some(why),

@@ -89,7 +89,7 @@ impl Args {
         let sdk = self.sdk.as_deref().map(|path| sdk::local(path, self.lang)).transpose()?;
         let (names, webhooks) = with_answerer(!self.yes, |answerer| {
             let names = self.names(answerer)?;
-            anyhow::Ok((names, webhooks::answered(&self.webhooks, self.lang, answerer)?))
+            anyhow::Ok((names, webhooks::answered(&self.webhooks, answerer)?))
         })?;
         names.check()?;
         let plan = Plan::new(&place, names, self.lang, &self.container, &webhooks, sdk)?;

@@ -41,7 +41,7 @@ impl Plan {
         local_sdk: Option<PathBuf>,
     ) -> anyhow::Result<Self> {
         let context = context(place, &names, language, container, webhooks, local_sdk);
-        let sample = format!("crds/samples/{}_{}_{}.yaml", names.group, names.version, names.singular());
+        let sample = format!("crds/samples/{}_{}_{}.yaml", names.group, context.version, names.singular());
         let mut plan = Self { context, files: Files::default(), sample: sample.into(), workspace_manifest: None };
         plan.add_plugin(place, language, webhooks)?;
         plan.add_kind()?;
@@ -132,10 +132,11 @@ fn context(
     webhooks: &BTreeSet<Webhook>,
     local_sdk: Option<PathBuf>,
 ) -> Context {
-    let other_version = names::next_version(&names.version);
-    let stored = Version { name: names.version.clone(), replicas: "replicas", is_stored: true };
-    let other = Version { name: other_version.clone(), replicas: "size", is_stored: false };
-    let versions = [Some(stored), webhooks.contains(&Webhook::Conversion).then_some(other)];
+    // Of several versions the newer one is stored, because the API server prefers it.
+    let newer = webhooks.contains(&Webhook::Conversion).then(|| names::next_version(&names.version));
+    let version = newer.clone().unwrap_or_else(|| names.version.clone());
+    let stored = Version { name: version.clone(), replicas: "replicas", is_stored: true };
+    let other = newer.map(|_| Version { name: names.version.clone(), replicas: "size", is_stored: false });
     let sdk_path = match (local_sdk, place, language) {
         (Some(path), ..) => Some(path.display().to_string()),
         // A crate depends on the SDK that its workspace names.
@@ -149,10 +150,10 @@ fn context(
         file: format!("{}.wasm", names.plugin),
         title: folder.chars().filter(|letter| !letter.is_control()).collect(),
         api_group: names.api_group(),
-        api_version: format!("{}/{}", names.api_group(), names.version),
-        version: names.version.clone(),
-        other_version,
-        versions: versions.into_iter().flatten().collect(),
+        api_version: format!("{}/{version}", names.api_group()),
+        version,
+        other_version: names.version.clone(),
+        versions: [stored].into_iter().chain(other).collect(),
         webhooks: webhooks.iter().map(|webhook| webhook.name()).collect(),
         kind: names.kind.clone(),
         plural: names.plural.clone(),

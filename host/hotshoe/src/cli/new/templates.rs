@@ -28,18 +28,19 @@ const RUST: [Template; 5] = [
     ("src/bin/crd.rs", template!("rust/crd.rs.j2"), ""),
     ("tests/operator.rs", template!("rust/tests.rs.j2"), "the logic, tested natively"),
 ];
-/// The files of each webhook, which only Rust has.
-const CONVERSION: [Template; 1] =
-    [("src/conversion.rs", template!("rust/conversion.rs.j2"), "the versions of the kind, converted into one another")];
-const DEFAULTING: [Template; 2] = [
-    ("src/defaulting.rs", template!("rust/defaulting.rs.j2"), "what is filled in before an object is stored"),
-    ("cases/labelled.yaml", template!("rust/cases/labelled.yaml.j2"), ""),
-];
-const VALIDATION: [Template; 4] = [
-    ("src/validation.rs", template!("rust/validation.rs.j2"), "what is refused before an object is stored"),
-    ("cases/too-many.yaml", template!("rust/cases/too-many.yaml.j2"), ""),
-    ("cases/too-many-before.yaml", template!("rust/cases/too-many-before.yaml.j2"), ""),
-    ("cases/negative.yaml", template!("rust/cases/negative.yaml.j2"), ""),
+/// The files of each webhook that only Rust has. In the other languages its functions are beside the rest of the logic.
+const RUST_CONVERSION: Template =
+    ("src/conversion.rs", template!("rust/conversion.rs.j2"), "the versions of the kind, converted into one another");
+const RUST_DEFAULTING: Template =
+    ("src/defaulting.rs", template!("rust/defaulting.rs.j2"), "what is filled in before an object is stored");
+const RUST_VALIDATION: Template =
+    ("src/validation.rs", template!("rust/validation.rs.j2"), "what is refused before an object is stored");
+/// The cases of webhooks. Conversion has none: its round trip is tried anyway.
+const DEFAULTING_CASES: [Template; 1] = [("cases/labelled.yaml", template!("plugin/cases/labelled.yaml.j2"), "")];
+const VALIDATION_CASES: [Template; 3] = [
+    ("cases/too-many.yaml", template!("plugin/cases/too-many.yaml.j2"), ""),
+    ("cases/too-many-before.yaml", template!("plugin/cases/too-many-before.yaml.j2"), ""),
+    ("cases/negative.yaml", template!("plugin/cases/negative.yaml.j2"), ""),
 ];
 const PYTHON: [Template; 4] = [
     ("pyproject.toml", template!("python/pyproject.toml.j2"), ""),
@@ -88,19 +89,20 @@ pub(super) const CRATES: [(&str, &str); 4] = [
 
 /// Returns the templates of a plugin in this language, with these webhooks.
 pub(super) fn of(language: Language, webhooks: &BTreeSet<Webhook>) -> Vec<Template> {
-    let of_webhook = |webhook: &Webhook| -> &[Template] {
-        match webhook {
-            Webhook::Conversion => &CONVERSION,
-            Webhook::Defaulting => &DEFAULTING,
-            Webhook::Validation => &VALIDATION,
-        }
-    };
     let own: &[Template] = match language {
         Language::Rust => &RUST,
         Language::Python => &PYTHON,
         Language::JavaScript => &JAVASCRIPT,
     };
-    own.iter().chain(webhooks.iter().flat_map(of_webhook)).chain(&ALL_LANGUAGES).copied().collect()
+    let of_webhooks = webhooks.iter().flat_map(|webhook| {
+        let (in_rust, cases): (Template, &[Template]) = match webhook {
+            Webhook::Conversion => (RUST_CONVERSION, &[]),
+            Webhook::Defaulting => (RUST_DEFAULTING, &DEFAULTING_CASES),
+            Webhook::Validation => (RUST_VALIDATION, &VALIDATION_CASES),
+        };
+        (language == Language::Rust).then_some(in_rust).into_iter().chain(cases.iter().copied())
+    });
+    own.iter().copied().chain(of_webhooks).chain(ALL_LANGUAGES).collect()
 }
 
 /// The values that are put into the templates.
@@ -116,8 +118,9 @@ pub(super) struct Context {
     pub(super) title: String,
     pub(super) api_group: String,
     pub(super) api_version: String,
+    /// The version that is stored and watched.
     pub(super) version: String,
-    /// The version that a plugin with conversion has beside it.
+    /// The version that a plugin with conversion has beside it, an older one.
     pub(super) other_version: String,
     /// The versions of the CRD.
     pub(super) versions: Vec<Version>,

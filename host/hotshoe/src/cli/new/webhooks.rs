@@ -2,11 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::ensure;
 use clap::ValueEnum;
 
 use super::answers::Answerer;
-use crate::cli::project::Language;
 
 /// A function of a plugin that the API server asks for, in the words of Kubebuilder's `create webhook`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -21,7 +19,7 @@ pub(super) enum Webhook {
 }
 
 impl Webhook {
-    /// Returns its name, which is also that of its file and its word in `export!`.
+    /// Returns its name, which in Rust is also that of its file and its word in `export!`.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Conversion => "conversion",
@@ -34,20 +32,8 @@ impl Webhook {
 /// Returns those that the command line names, or else the user's answer; none by default.
 ///
 /// # Errors
-/// If the language has none, or the input ends.
-pub(super) fn answered(
-    given: &[Webhook],
-    language: Language,
-    answerer: &mut Answerer<'_>,
-) -> anyhow::Result<BTreeSet<Webhook>> {
-    if language != Language::Rust {
-        ensure!(
-            given.is_empty(),
-            "--webhooks makes files in Rust only, so far; leave it out, and write the functions by hand: docs/src/refuse.md \
-             says which a language has"
-        );
-        return Ok(BTreeSet::new());
-    }
+/// If the input ends.
+pub(super) fn answered(given: &[Webhook], answerer: &mut Answerer<'_>) -> anyhow::Result<BTreeSet<Webhook>> {
     if !given.is_empty() {
         return Ok(given.iter().copied().collect());
     }
@@ -73,7 +59,7 @@ mod tests {
     fn answer(typed: &str) -> (anyhow::Result<BTreeSet<Webhook>>, String) {
         let mut output = Vec::new();
         let mut answerer = Answerer::Terminal { input: &mut typed.as_bytes(), output: &mut output };
-        let answer = answered(&[], Language::Rust, &mut answerer);
+        let answer = answered(&[], &mut answerer);
         (answer, String::from_utf8(output).unwrap())
     }
 
@@ -84,14 +70,5 @@ mod tests {
         let (several, asked) = answer("mutation\nconversion, programmatic-validation\n");
         assert_eq!(several.unwrap(), BTreeSet::from([Webhook::Conversion, Webhook::Validation]));
         assert!(asked.contains("\"mutation\" is none of them"), "{asked}");
-    }
-
-    #[test]
-    fn another_language_is_not_asked_and_refuses_the_option() {
-        for language in [Language::Python, Language::JavaScript] {
-            assert!(answered(&[], language, &mut Answerer::Defaults).unwrap().is_empty());
-            let error = answered(&[Webhook::Defaulting], language, &mut Answerer::Defaults).unwrap_err().to_string();
-            assert!(error.contains("in Rust only"), "{error}");
-        }
     }
 }

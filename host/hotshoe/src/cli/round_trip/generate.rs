@@ -1,11 +1,11 @@
 //! Objects made from the schema of a version. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Number, Value, json};
 
 use super::choices::Choices;
-use super::pattern;
+use super::pattern::{self, NoText};
 use crate::cli::schema::keywords::Schema;
 use crate::cli::schema::members::identity;
 use crate::cli::schema::valid::fits;
@@ -14,8 +14,12 @@ use crate::cli::schema::valid::fits;
 const MAX_DEPTH: usize = 12;
 /// The number of values in a made object from which on optional fields are left out.
 const MANY_VALUES: usize = 1_000;
-/// The maximum number of values that are made for an object.
-const MAX_VALUES: usize = 10_000;
+/// The maximum number of values in a made object. A larger one takes seconds to be made smaller again.
+const MAX_VALUES: usize = 3_000;
+/// The maximum length of all texts in a made object, in bytes.
+const MAX_BYTES: usize = 100_000;
+/// The maximum number of values that are made for an object, with those that do not fit and are made anew.
+const MAX_WORK: usize = 300_000;
 /// The maximum number of elements more than the least.
 const MAX_MORE: usize = 3;
 /// How often a value is made anew that does not fit what a schema combines.
@@ -25,65 +29,144 @@ const RULES: &str = "x-kubernetes-validations";
 /// Texts that are easily mistaken for something else, such as the end of a line.
 const TEXTS: [&str; 8] = ["", "a", "b", "0", "true", "two words", "two\nlines", "\"ä\",{}"];
 
-/// Makes the members of an object of this schema, but for `apiVersion`, `kind` and `metadata`. None if a field that must
-/// be there cannot be made: that of a pattern that cannot be read, or an object or a list with rules (CEL).
-pub(super) fn members(schema: Schema<'_>, choices: &mut Choices) -> Option<Map<String, Value>> {
-    if schema.get(RULES).is_some() {
-        return None;
-    }
-    let mut maker = Maker { choices, made: 0 };
-    let mut members = maker.fitting(schema, 0)?;
-    for known in ["apiVersion", "kind", "metadata"] {
-        members.as_object_mut()?.remove(known);
-    }
-    match members {
-        Value::Object(members) => Some(members),
-        _ => None,
-    }
+/// A limit that the least value of a schema exceeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Limit {
+    #[error("it is nested deeper than {MAX_DEPTH} levels")]
+    Depth,
+    #[error("it has more than {MAX_VALUES} values")]
+    Values,
+    #[error("its texts are longer than {MAX_BYTES} bytes")]
+    Bytes,
+    #[error("no value that fits is found soon")]
+    Work,
+    #[error("its pattern is too large")]
+    Pattern,
 }
 
-/// Makes annotations, sometimes none.
-pub(super) fn annotations(choices: &mut Choices) -> Map<String, Value> {
-    let mut annotations = Map::new();
-    for name in ["example.com/made", "made"] {
-        let is_there = choices.once_in(2);
-        annotations.extend(choices.of(&TEXTS).filter(|_| is_there).map(|text| (name.to_owned(), (*text).into())));
+/// Makes objects of a schema.
+pub(super) struct Maker<'a> {
+    schema: Schema<'a>,
+    choices: Choices,
+    /// The optional fields that exceed a limit, by their paths. They are not tried again. An empty path is the object.
+    left_out: BTreeMap<String, Limit>,
+    /// The path of the value that is being made.
+    path: Vec<&'a str>,
+    size: Size,
+    /// The number of values that were made for the object, also of those that were given up.
+    work: usize,
+    /// The limit that the value that is being made exceeds. It holds for what contains the value, up to an optional field.
+    exceeded: Option<Limit>,
+}
+
+/// The size of what was made of an object.
+#[derive(Clone, Copy, Debug, Default)]
+struct Size {
+    values: usize,
+    bytes: usize,
+}
+
+impl<'a> Maker<'a> {
+    /// Makes objects of a schema, the same in each run.
+    pub(super) fn new(schema: Schema<'a>, choices: Choices) -> Self {
+        Self {
+            schema,
+            choices,
+            left_out: BTreeMap::new(),
+            path: Vec::new(),
+            size: Size::default(),
+            work: 0,
+            exceeded: None,
+        }
     }
-    annotations
-}
 
-struct Maker<'c> {
-    choices: &'c mut Choices,
-    /// How many values were made.
-    made: usize,
-}
+    /// Makes the members of an object, but for `apiVersion`, `kind` and `metadata`. None if a field that must be there
+    /// cannot be made: that of a pattern that cannot be read, an object or a list with rules (CEL), or what exceeds a limit.
+    pub(super) fn members(&mut self) -> Option<Map<String, Value>> {
+        if self.schema.get(RULES).is_some() {
+            return None;
+        }
+        (self.size, self.work) = (Size::default(), 0);
+        let made = self.optional(self.schema);
+        let Value::Object(mut members) = made? else { return None };
+        members.retain(|name, _| !["apiVersion", "kind", "metadata"].contains(&name.as_str()));
+        Some(members)
+    }
 
-impl Maker<'_> {
+    /// Makes annotations, sometimes none.
+    pub(super) fn annotations(&mut self) -> Map<String, Value> {
+        let mut annotations = Map::new();
+        for name in ["example.com/made", "made"] {
+            let is_there = self.choices.once_in(2);
+            let text = self.choices.of(&TEXTS).filter(|_| is_there);
+            annotations.extend(text.map(|text| (name.to_owned(), (*text).into())));
+        }
+        annotations
+    }
+
+    /// Returns the paths of the optional fields that are left out of all objects, each with the limit that it exceeds. An
+    /// empty path is that of the object.
+    pub(super) fn left_out(self) -> BTreeMap<String, Limit> {
+        self.left_out
+    }
+
+    /// Makes what may also be left out. What exceeds a limit is left out of all objects.
+    fn optional(&mut self, schema: Schema<'a>) -> Option<Value> {
+        let path = self.path.join(".");
+        if self.left_out.contains_key(&path) {
+            return None;
+        }
+        let before = self.size;
+        let made = self.fitting(schema);
+        if let Some(limit) = self.exceeded.take() {
+            self.size = before;
+            self.left_out.insert(path, limit);
+            return None;
+        }
+        made
+    }
+
     /// Makes a value that fits a schema, also what it combines of other schemas.
-    fn fitting(&mut self, schema: Schema<'_>, depth: usize) -> Option<Value> {
+    fn fitting(&mut self, schema: Schema<'a>) -> Option<Value> {
         let may_differ =
             ["oneOf", "anyOf", "allOf", "not", "minItems"].iter().any(|keyword| schema.get(keyword).is_some());
-        let tries = if may_differ { MAX_TRIES } else { 1 };
-        (0..tries).find_map(|_| self.value(schema, depth).filter(|value| fits(schema, value)))
+        let before = self.size;
+        for _ in 0..if may_differ { MAX_TRIES } else { 1 } {
+            self.size = before;
+            let made = self.value(schema).filter(|value| fits(schema, value));
+            if made.is_some() || self.exceeded.is_some() {
+                return made;
+            }
+        }
+        None
     }
 
-    fn value(&mut self, schema: Schema<'_>, depth: usize) -> Option<Value> {
-        self.made += 1;
-        if depth > MAX_DEPTH || self.made > MAX_VALUES {
+    /// Makes a value within the limits.
+    fn value(&mut self, schema: Schema<'a>) -> Option<Value> {
+        self.work += 1;
+        self.size.values += 1;
+        let limits = [
+            (Limit::Depth, self.path.len() > MAX_DEPTH),
+            (Limit::Values, self.size.values > MAX_VALUES),
+            (Limit::Work, self.work > MAX_WORK),
+        ];
+        if let Some((limit, _)) = limits.into_iter().find(|(_, is_exceeded)| *is_exceeded) {
+            self.exceeded = Some(limit);
             return None;
         }
         if let Some(values) = schema.get("enum").and_then(Value::as_array) {
-            return self.choices.of(values).cloned();
+            let value = self.choices.of(values)?;
+            return self.copied(value);
         }
         if schema.says("nullable") && self.choices.once_in(8) {
             return Some(Value::Null);
         }
         if let Some(default) = schema.get("default").filter(|_| self.choices.once_in(8)) {
-            return Some(default.clone());
+            return self.copied(default);
         }
         match schema.text("type") {
-            "object" => self.object(schema, depth),
-            "array" => self.list(schema, depth),
+            "object" => self.object(schema),
+            "array" => self.list(schema),
             "string" => self.string(schema).map(Value::String),
             "boolean" => Some(self.choices.once_in(2).into()),
             "integer" => self.whole(schema).map(Value::from),
@@ -93,41 +176,73 @@ impl Maker<'_> {
         }
     }
 
-    fn object(&mut self, schema: Schema<'_>, depth: usize) -> Option<Value> {
-        let alternative = Alternative::choose(schema, self.choices);
+    /// Copies a value of the schema.
+    fn copied(&mut self, value: &Value) -> Option<Value> {
+        self.add(value.to_string().len())?;
+        Some(value.clone())
+    }
+
+    /// Counts the bytes of a text; none if they exceed the limit.
+    fn add(&mut self, bytes: usize) -> Option<()> {
+        self.size.bytes = self.size.bytes.saturating_add(bytes);
+        if self.size.bytes > MAX_BYTES {
+            self.exceeded = Some(Limit::Bytes);
+            return None;
+        }
+        Some(())
+    }
+
+    /// Makes a value below the one that is being made.
+    fn below<T>(&mut self, name: &'a str, make: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        self.path.push(name);
+        let made = make(self);
+        self.path.pop();
+        made
+    }
+
+    fn object(&mut self, schema: Schema<'a>) -> Option<Value> {
+        let alternative = Alternative::choose(schema, &mut self.choices);
         let mut members = Map::new();
         for (name, field) in schema.fields().filter(|(name, _)| !alternative.excluded.contains(name)) {
             let is_required = alternative.required.contains(name);
-            if !is_required && (self.made > MANY_VALUES || self.choices.once_in(3)) {
+            let is_far = self.size.values > MANY_VALUES || self.path.len() == MAX_DEPTH;
+            if !is_required && (is_far || self.choices.once_in(3)) {
                 continue;
             }
             // The rules about an object or a list are about how its fields go together, which only CEL can say.
             let has_rules = ["object", "array"].contains(&field.text("type")) && field.get(RULES).is_some();
-            match if has_rules { None } else { self.fitting(field, depth + 1) } {
+            let made = match (has_rules, is_required) {
+                (true, _) => None,
+                (false, true) => self.below(name, |maker| maker.fitting(field)),
+                (false, false) => self.below(name, |maker| maker.optional(field)),
+            };
+            match made {
                 Some(value) => drop(members.insert(name.to_owned(), value)),
                 None if is_required => return None,
                 None => {}
             }
         }
         if let Some(others) = schema.others() {
-            for number in 0..self.size(schema, "minProperties", "maxProperties") {
-                members.insert(format!("key-{number}"), self.fitting(others, depth + 1)?);
+            for number in 0..self.count(schema, "minProperties", "maxProperties") {
+                let value = self.below("*", |maker| maker.fitting(others))?;
+                members.insert(format!("key-{number}"), value);
             }
         } else if schema.says("x-kubernetes-preserve-unknown-fields") && self.choices.once_in(2) {
             members.insert("unknown".to_owned(), json!({ "a": [1] }));
         }
         for (name, values) in alternative.values {
-            members.insert(name.to_owned(), self.choices.of(values)?.clone());
+            let value = self.choices.of(values)?;
+            members.insert(name.to_owned(), self.copied(value)?);
         }
         Some(members.into())
     }
 
-    fn list(&mut self, schema: Schema<'_>, depth: usize) -> Option<Value> {
+    fn list(&mut self, schema: Schema<'a>) -> Option<Value> {
         let items = schema.items()?;
         let is_unique = schema.get("x-kubernetes-list-type").is_some_and(|list| list != "atomic");
         let (mut elements, mut seen) = (Vec::new(), BTreeSet::new());
-        for _ in 0..self.size(schema, "minItems", "maxItems") {
-            let element = self.fitting(items, depth + 1)?;
+        for _ in 0..self.count(schema, "minItems", "maxItems") {
+            let element = self.below("*", |maker| maker.fitting(items))?;
             if seen.insert(identity(schema, &element)) || !is_unique {
                 elements.push(element);
             }
@@ -136,13 +251,14 @@ impl Maker<'_> {
     }
 
     /// Chooses a number of elements or members.
-    fn size(&mut self, schema: Schema<'_>, least: &str, most: &str) -> usize {
+    fn count(&mut self, schema: Schema<'a>, least: &str, most: &str) -> usize {
         let least = schema.count(least).unwrap_or(0);
         let most = schema.count(most).unwrap_or(usize::MAX).min(least.saturating_add(MAX_MORE));
-        if self.made > MANY_VALUES { least } else { self.choices.between(least, most) }
+        let is_far = self.size.values > MANY_VALUES || self.path.len() == MAX_DEPTH;
+        if is_far { least } else { self.choices.between(least, most) }
     }
 
-    fn whole(&mut self, schema: Schema<'_>) -> Option<i64> {
+    fn whole(&mut self, schema: Schema<'a>) -> Option<i64> {
         let (least, most) = schema.whole_bounds();
         let any = i64::try_from(self.choices.next() % 100).unwrap_or(0);
         // A number at an end or near zero is a special case more often than any other.
@@ -151,28 +267,38 @@ impl Maker<'_> {
         self.choices.of(&all).copied()
     }
 
-    fn number(&mut self, schema: Schema<'_>) -> Option<Value> {
+    fn number(&mut self, schema: Schema<'a>) -> Option<Value> {
         let bound = |keyword: &str| schema.get(keyword).and_then(Value::as_f64);
         let all = [Some(0.0), Some(1.0), Some(0.5), Some(-1.25), bound("minimum"), bound("maximum")];
         let all: Vec<f64> = all.into_iter().flatten().filter(|number| schema.bounds(*number)).collect();
         Number::from_f64(*self.choices.of(&all)?).map(Value::Number)
     }
 
-    fn string(&mut self, schema: Schema<'_>) -> Option<String> {
+    fn string(&mut self, schema: Schema<'a>) -> Option<String> {
+        let text = self.text(schema)?;
+        self.add(text.len())?;
+        Some(text)
+    }
+
+    fn text(&mut self, schema: Schema<'a>) -> Option<String> {
         let pattern = schema.text("pattern");
         if !pattern.is_empty() {
-            return pattern::matching(pattern, self.choices);
+            let text = pattern::matching(pattern, &mut self.choices);
+            self.exceeded = (text == Err(NoText::TooLarge)).then_some(Limit::Pattern);
+            return text.ok();
         }
         if let Some(text) = of_format(schema.text("format")) {
             return Some(text.to_owned());
         }
-        let mut text = (*self.choices.of(&TEXTS)?).to_owned();
-        let least = schema.count("minLength").unwrap_or(0).min(MANY_VALUES);
-        while text.chars().count() < least {
-            text.push('x');
+        let least = schema.count("minLength").unwrap_or(0);
+        if least > MAX_BYTES {
+            self.exceeded = Some(Limit::Bytes);
+            return None;
         }
+        let text = *self.choices.of(&TEXTS)?;
+        let missing = least.saturating_sub(text.chars().count());
         let most = schema.count("maxLength").unwrap_or(usize::MAX);
-        Some(text.chars().take(most).collect())
+        Some(text.chars().chain(std::iter::repeat_n('x', missing)).take(most).collect())
     }
 }
 
@@ -231,8 +357,13 @@ mod tests {
     use super::*;
 
     fn made(schema: &Value) -> Vec<Value> {
-        let mut choices = Choices::new(1);
-        (0..200).filter_map(|_| members(Schema::new(schema), &mut choices).map(Value::Object)).collect()
+        made_and_left_out(schema).0
+    }
+
+    fn made_and_left_out(schema: &Value) -> (Vec<Value>, Vec<(String, Limit)>) {
+        let mut maker = Maker::new(Schema::new(schema), Choices::new(1));
+        let made = (0..200).filter_map(|_| maker.members().map(Value::Object)).collect();
+        (made, maker.left_out().into_iter().collect())
     }
 
     fn of_spec(properties: Value) -> Value {
@@ -320,9 +451,47 @@ mod tests {
     }
 
     #[test]
+    fn what_is_larger_than_an_object_may_be_is_left_out_and_named() {
+        let nested = |depth: usize, least: usize| {
+            let leaf = json!({ "type": "string" });
+            (0..depth).fold(leaf, |items, _| json!({ "type": "array", "minItems": least, "items": items }))
+        };
+        for (large, limit) in [
+            (json!({ "type": "string", "pattern": "^(((a{1000}){1000}){1000})$" }), Limit::Pattern),
+            (json!({ "type": "string", "pattern": "a".repeat(20_000) }), Limit::Pattern),
+            (json!({ "type": "string", "minLength": 1_000_000_000 }), Limit::Bytes),
+            (json!({ "type": "string", "enum": ["a".repeat(200_000)] }), Limit::Bytes),
+            (nested(8, 10), Limit::Values),
+            (nested(20, 1), Limit::Depth),
+            (json!({ "type": "object", "minProperties": 1_000_000, "additionalProperties": {} }), Limit::Values),
+        ] {
+            let mut schema = of_spec(json!({ "large": large, "size": { "type": "integer" } }));
+            let (objects, left_out) = made_and_left_out(&schema);
+            assert_eq!(left_out, [("spec.large".to_owned(), limit)]);
+            assert_eq!(objects.len(), 200, "{limit:?}");
+            assert!(objects.iter().any(|object| object["spec"]["size"].is_i64()), "the rest is made: {limit:?}");
+            schema["required"] = json!(["spec"]);
+            schema["properties"]["spec"]["required"] = json!(["large"]);
+            assert_eq!(made_and_left_out(&schema), (Vec::new(), vec![(String::new(), limit)]));
+        }
+    }
+
+    #[test]
+    fn what_never_fits_is_given_up() {
+        let never = json!({ "type": "integer", "allOf": [{ "enum": [0.5] }] });
+        let schema = (0..10).fold(
+            never,
+            |items, _| json!({ "type": "array", "minItems": 1, "items": items, "anyOf": [{ "minItems": 1 }] }),
+        );
+        let (objects, left_out) = made_and_left_out(&of_spec(json!({ "never": schema })));
+        assert_eq!((objects.len(), left_out), (200, vec![("spec.never".to_owned(), Limit::Work)]));
+    }
+
+    #[test]
     fn some_objects_have_annotations() {
-        let mut choices = Choices::new(1);
-        let all: BTreeSet<usize> = (0..50).map(|_| annotations(&mut choices).len()).collect();
+        let schema = json!({});
+        let mut maker = Maker::new(Schema::new(&schema), Choices::new(1));
+        let all: BTreeSet<usize> = (0..50).map(|_| maker.annotations().len()).collect();
         assert!(all.contains(&0) && all.len() > 1, "{all:?}");
     }
 }

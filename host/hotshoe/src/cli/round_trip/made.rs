@@ -1,11 +1,13 @@
 //! The search for a counter-example among objects that are made from a schema.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 
 use super::choices::Choices;
-use super::{generate, smaller};
+use super::generate::{Limit, Maker};
+use super::smaller;
 use crate::cli::schema::files::Version;
 use crate::cli::schema::keywords::Schema;
 
@@ -25,45 +27,44 @@ pub(super) struct Found {
     pub(super) tried: usize,
     /// The smallest object that was found to fail, and how it fails.
     pub(super) failed: Option<(Value, String)>,
+    /// What no object had, because it is larger than what is made, by its path.
+    pub(super) left_out: BTreeMap<String, Limit>,
 }
 
 /// Tries objects made from the schema of a version until one fails, and then smaller ones, until none of them fails.
 pub(super) async fn search(version: &Version<'_>, fails: impl AsyncFn(&Value) -> Option<String>) -> Found {
     let end = Instant::now() + MAX_TIME;
-    let mut tried = 0;
-    for object in objects(version) {
-        if Instant::now() >= end {
-            break;
-        }
+    let mut maker = Maker::new(version.schema, Choices::new(SEED));
+    let (mut tried, mut failed) = (0, None);
+    for _ in 0..MADE {
+        let Some(object) = object(version, &mut maker).filter(|_| Instant::now() < end) else { continue };
         tried += 1;
         if let Some(failure) = fails(&object).await {
-            let smallest = smallest(version.schema, (object, failure), end, fails).await;
-            return Found { tried, failed: Some(smallest) };
+            failed = Some(smallest(version.schema, (object, failure), end, fails).await);
+            break;
         }
     }
-    Found { tried, failed: None }
+    Found { tried, failed, left_out: maker.left_out() }
 }
 
-/// Makes objects of a version; none from a schema from which no object can be made.
-fn objects(version: &Version<'_>) -> impl Iterator<Item = Value> {
-    let mut choices = Choices::new(SEED);
-    (0..MADE).filter_map(move |_| {
-        let mut object = generate::members(version.schema, &mut choices)?;
-        let mut metadata = Map::from_iter([("name".to_owned(), "made".into())]);
-        if version.is_namespaced {
-            metadata.insert("namespace".to_owned(), "default".into());
-        }
-        let annotations = generate::annotations(&mut choices);
-        if !annotations.is_empty() {
-            metadata.insert("annotations".to_owned(), annotations.into());
-        }
-        object.insert("apiVersion".to_owned(), version.kind.api_version().into());
-        object.insert("kind".to_owned(), version.kind.kind.to_string().into());
-        object.insert("metadata".to_owned(), metadata.into());
-        Some(object.into())
-    })
+/// Makes an object of a version; none if the schema is one from which none can be made.
+fn object(version: &Version<'_>, maker: &mut Maker<'_>) -> Option<Value> {
+    let mut object = maker.members()?;
+    let mut metadata = Map::from_iter([("name".to_owned(), "made".into())]);
+    if version.is_namespaced {
+        metadata.insert("namespace".to_owned(), "default".into());
+    }
+    let annotations = maker.annotations();
+    if !annotations.is_empty() {
+        metadata.insert("annotations".to_owned(), annotations.into());
+    }
+    object.insert("apiVersion".to_owned(), version.kind.api_version().into());
+    object.insert("kind".to_owned(), version.kind.kind.to_string().into());
+    object.insert("metadata".to_owned(), metadata.into());
+    Some(object.into())
 }
 
+/// Goes from an object that fails to a smaller one that fails, until there is none.
 async fn smallest(
     schema: Schema<'_>,
     mut failed: (Value, String),
@@ -71,15 +72,29 @@ async fn smallest(
     fails: impl AsyncFn(&Value) -> Option<String>,
 ) -> (Value, String) {
     let mut left = MAX_SMALLER;
-    let mut smaller = smaller::objects(schema, &failed.0).into_iter();
-    while let Some(object) = smaller.next().filter(|_| left > 0 && Instant::now() < end) {
-        left -= 1;
-        if let Some(failure) = fails(&object).await {
-            smaller = smaller::objects(schema, &object).into_iter();
-            failed = (object, failure);
-        }
+    while let Some(smaller) = first_that_fails(smaller::objects(schema, &failed.0), &mut left, end, &fails).await {
+        failed = smaller;
     }
     failed
+}
+
+/// Tries objects until one fails, the number `left` is used up, or the time is over.
+async fn first_that_fails(
+    objects: impl Iterator<Item = Value>,
+    left: &mut usize,
+    end: Instant,
+    fails: &impl AsyncFn(&Value) -> Option<String>,
+) -> Option<(Value, String)> {
+    for object in objects {
+        if *left == 0 || Instant::now() >= end {
+            break;
+        }
+        *left -= 1;
+        if let Some(failure) = fails(&object).await {
+            return Some((object, failure));
+        }
+    }
+    None
 }
 
 #[cfg(test)]

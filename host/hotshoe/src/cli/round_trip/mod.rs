@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use self::generate::Limit;
 use self::made::Found;
-
 use crate::cli::project::{CaseFile, shown};
 use crate::cli::schema::files::{Files, Version};
 use crate::cli::terminal;
@@ -53,7 +53,9 @@ pub(super) async fn all(files: &Files, cases: &[CaseFile], revision: &Arc<Revisi
     let mut objects: Vec<(PathBuf, Value)> = Vec::new();
     for (file, object) in of_cases.chain(files.objects().cloned()) {
         let Ok(reference) = ObjectRef::of(&object) else { continue };
-        if reference.kind.is_served_as(kind) && objects.iter().all(|(_, other)| *other != object) {
+        // An object of a version that the CRD does not have is an error of its own.
+        let is_known = defined.is_empty() || versions.contains(&*reference.kind.version);
+        if reference.kind.is_served_as(kind) && is_known && objects.iter().all(|(_, other)| *other != object) {
             versions.insert(reference.kind.version.to_string());
             objects.push((file, object));
         }
@@ -65,7 +67,7 @@ pub(super) async fn all(files: &Files, cases: &[CaseFile], revision: &Arc<Revisi
             kind.version
         ));
     }
-    let mut trips = Vec::new();
+    let (mut trips, mut left_out) = (Vec::new(), BTreeSet::new());
     for (file, object) in objects {
         for version in &versions {
             trips.extend(round_trip(&file, &object, version, revision).await);
@@ -73,9 +75,12 @@ pub(super) async fn all(files: &Files, cases: &[CaseFile], revision: &Arc<Revisi
     }
     for own in &defined {
         for version in versions.iter().filter(|version| **version != *own.kind.version) {
-            trips.push(made_round_trip(own, version, revision).await);
+            let (trip, not_made) = made_round_trip(own, version, revision).await;
+            trips.push(trip);
+            left_out.extend(not_made);
         }
     }
+    left_out.iter().for_each(|warning| terminal::note(format_args!("warning: {warning}")));
     trips
 }
 
@@ -91,20 +96,30 @@ async fn round_trip(file: &Path, object: &Value, version: &str, revision: &Arc<R
 }
 
 /// Converts objects made from the schema of a version to another one and back. The object of the result is the smallest
-/// one that was found to lose something.
-async fn made_round_trip(own: &Version<'_>, version: &str, revision: &Arc<Revision>) -> Trial {
+/// one that was found to lose something. Also returns what the objects lack that the schema allows.
+async fn made_round_trip(own: &Version<'_>, version: &str, revision: &Arc<Revision>) -> (Trial, Vec<String>) {
     let name = &*own.kind.version;
-    let Found { tried, failed } =
-        made::search(own, async |object: &Value| failure(object, name, version, revision).await).await;
-    if tried == 0 {
-        terminal::note(format_args!(
-            "warning: no object could be made from the schema of {name}, because it must have what only rules (CEL) or a \
-             pattern describe, so only cases and samples of {name} were tried"
+    let found = made::search(own, async |object: &Value| failure(object, name, version, revision).await).await;
+    let not_made = not_made(name, &found);
+    let name = format!("{name} → {version} → {name}: {} objects made from {}", found.tried, shown(own.file).display());
+    let (object, failure) = found.failed.unzip();
+    (Trial::new(name, own.file.to_owned(), object.unwrap_or_default(), failure), not_made)
+}
+
+/// Returns a line for each part of the schema of a version of which no object was made.
+fn not_made(version: &str, Found { tried, left_out, .. }: &Found) -> Vec<String> {
+    let field = |(path, limit): (&String, &Limit)| match path.as_str() {
+        "" => format!("no object could be made from the schema of {version}, because {limit}"),
+        path => format!("the objects made from the schema of {version} have no {path}, because {limit}"),
+    };
+    let mut lines: Vec<String> = left_out.iter().map(field).collect();
+    if *tried == 0 && lines.is_empty() {
+        lines.push(format!(
+            "no object could be made from the schema of {version}, because it must have what only rules (CEL) or a pattern \
+             describe, so only cases and samples of {version} were tried"
         ));
     }
-    let name = format!("{name} → {version} → {name}: {tried} objects made from {}", shown(own.file).display());
-    let (object, failure) = failed.unzip();
-    Trial::new(name, own.file.to_owned(), object.unwrap_or_default(), failure)
+    lines
 }
 
 /// Returns what an object loses on the way to another version and back, or why it cannot be converted.
@@ -120,7 +135,11 @@ async fn there_and_back(object: &Value, own: &str, other: &str, revision: &Arc<R
     converted(&there, own, revision).await
 }
 
-async fn converted(object: &Value, version: &str, revision: &Arc<Revision>) -> Result<Value, String> {
+/// Converts an object to this version.
+///
+/// # Errors
+/// What went wrong, as a text.
+pub(super) async fn converted(object: &Value, version: &str, revision: &Arc<Revision>) -> Result<Value, String> {
     let outcome = revision.convert(vec![conversion::shown(&object.to_string())?], version.to_owned()).await;
     let outcome = outcome.map_err(|aborted| format!("to {version}: {}: {aborted}", aborted.error.reason()))?;
     let objects = outcome.result.map_err(|failure| format!("to {version}: {failure:?}"))?;

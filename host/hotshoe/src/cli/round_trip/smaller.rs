@@ -1,22 +1,28 @@
 //! Objects that are smaller than another one, for the smallest counter-example. Pure.
 
+use std::iter;
+
 use serde_json::{Map, Number, Value};
 
 use crate::cli::schema::keywords::Schema;
 use crate::cli::schema::valid::fits;
 
+/// What stands for a schema where there is none.
+const ANY: Value = Value::Null;
+
+/// Values, made one by one: a large object has more smaller ones than there is memory for.
+type Values<'a> = Box<dyn Iterator<Item = Value> + 'a>;
+
 /// Returns objects of this schema that are one step smaller than an object: first those without a field or an element,
 /// then those with a smaller number or a shorter text. Each step leads to fewer or simpler values, so that there is an end.
 /// The names of the object stay.
-pub(super) fn objects(schema: Schema<'_>, object: &Value) -> Vec<Value> {
-    let Value::Object(members) = object else { return Vec::new() };
-    let mut all = without_annotations(members);
-    let own: Map<String, Value> = members.iter().filter(|(name, _)| !is_name(name)).map(owned).collect();
-    for smaller in of_object(schema, &own).into_iter().filter(|smaller| fits(schema, smaller)) {
-        let names = members.iter().filter(|(name, _)| is_name(name)).map(owned);
-        all.push(names.chain(smaller.as_object().into_iter().flatten().map(owned)).collect());
-    }
-    all
+pub(super) fn objects<'a>(schema: Schema<'a>, object: &'a Value) -> Values<'a> {
+    let Value::Object(members) = object else { return Box::new(iter::empty()) };
+    let smaller = of_object(schema, members, |name| !is_name(name)).filter(move |smaller| {
+        let own = smaller.as_object().into_iter().flatten().filter(|(name, _)| !is_name(name));
+        fits(schema, &own.map(owned).collect())
+    });
+    Box::new(without_annotations(members).into_iter().chain(smaller))
 }
 
 fn is_name(member: &str) -> bool {
@@ -49,52 +55,53 @@ fn without(members: &Map<String, Value>, name: &str) -> Value {
     members.iter().filter(|(other, _)| *other != name).map(owned).collect()
 }
 
-fn smaller(schema: Option<Schema<'_>>, value: &Value) -> Vec<Value> {
-    let any = Value::Null;
-    let schema = schema.unwrap_or(Schema::new(&any));
+fn smaller<'a>(schema: Option<Schema<'a>>, value: &'a Value) -> Values<'a> {
+    let schema = schema.unwrap_or(Schema::new(&ANY));
     if let Some(values) = schema.get("enum").and_then(Value::as_array) {
-        return values.iter().take_while(|earlier| *earlier != value).cloned().collect();
+        return Box::new(values.iter().take_while(move |earlier| *earlier != value).cloned());
     }
     match value {
-        Value::Object(members) => of_object(schema, members),
+        Value::Object(members) => of_object(schema, members, |_| true),
         Value::Array(elements) => of_list(schema, elements),
-        Value::Number(number) => of_number(schema, number),
-        Value::String(text) => of_text(schema, text),
-        Value::Bool(true) => vec![false.into()],
-        Value::Bool(false) | Value::Null => Vec::new(),
+        Value::Number(number) => Box::new(of_number(schema, number).into_iter()),
+        Value::String(text) => Box::new(of_text(schema, text).into_iter()),
+        Value::Bool(true) => Box::new(iter::once(false.into())),
+        Value::Bool(false) | Value::Null => Box::new(iter::empty()),
     }
 }
 
-fn of_object(schema: Schema<'_>, members: &Map<String, Value>) -> Vec<Value> {
+/// Returns objects without a member, or with a smaller one, of those members that may change.
+fn of_object<'a>(schema: Schema<'a>, members: &'a Map<String, Value>, may_change: fn(&str) -> bool) -> Values<'a> {
     let required = schema.required();
-    let fewer = members.keys().filter(|name| !required.contains(name.as_str())).map(|name| without(members, name));
-    let simpler = members.iter().flat_map(|(name, value)| {
-        let with = |value: Value| {
+    let own = move || members.iter().filter(move |(name, _)| may_change(name));
+    let optional = own().filter(move |(name, _)| !required.contains(name.as_str()));
+    let fewer = optional.map(|(name, _)| without(members, name));
+    let simpler = own().flat_map(move |(name, value)| {
+        smaller(schema.member(name), value).map(|value| {
             let mut members = members.clone();
             members.insert(name.clone(), value);
             Value::Object(members)
-        };
-        smaller(schema.member(name), value).into_iter().map(with)
+        })
     });
-    fewer.chain(simpler).collect()
+    Box::new(fewer.chain(simpler))
 }
 
-fn of_list(schema: Schema<'_>, elements: &[Value]) -> Vec<Value> {
+fn of_list<'a>(schema: Schema<'a>, elements: &'a [Value]) -> Values<'a> {
     let (first, second) = elements.split_at(elements.len() / 2);
-    let halves =
-        [first, second].into_iter().filter(|half| half.len() < elements.len()).map(|half| half.iter().cloned());
-    let fewer = halves.map(Iterator::collect).chain((0..elements.len()).map(|left_out| {
+    let halves = [first, second].into_iter().filter(|half| half.len() < elements.len());
+    let halves = halves.map(|half| Value::from(half.to_vec()));
+    let fewer = (0..elements.len()).map(|left_out| {
         let others = elements.iter().enumerate().filter(|(at, _)| *at != left_out);
         others.map(|(_, element)| element.clone()).collect()
-    }));
-    let simpler = elements.iter().enumerate().flat_map(|(at, element)| {
-        let with = move |smaller: Value| {
-            let all = elements.iter().enumerate();
-            all.map(|(other, element)| if other == at { smaller.clone() } else { element.clone() }).collect()
-        };
-        smaller(schema.items(), element).into_iter().map(with)
     });
-    fewer.chain(simpler).collect()
+    let simpler = elements.iter().enumerate().flat_map(move |(at, element)| {
+        smaller(schema.items(), element).map(move |smaller| {
+            let mut all = elements.to_vec();
+            all.splice(at..=at, [smaller]);
+            Value::Array(all)
+        })
+    });
+    Box::new(halves.chain(fewer).chain(simpler))
 }
 
 /// Returns numbers nearer to zero, as far as the bounds allow.
@@ -147,10 +154,13 @@ mod tests {
     /// Returns the smallest object that still fails, one step after the other.
     fn smallest(mut object: Value, fails: impl Fn(&Value) -> bool) -> Value {
         let schema = schema();
-        while let Some(smaller) = objects(Schema::new(&schema), &object).into_iter().find(&fails) {
-            object = smaller;
+        loop {
+            let smaller = objects(Schema::new(&schema), &object).find(&fails);
+            match smaller {
+                Some(smaller) => object = smaller,
+                None => return object,
+            }
         }
-        object
     }
 
     fn large() -> Value {
@@ -174,16 +184,17 @@ mod tests {
     #[test]
     fn each_smaller_object_fits_and_there_is_an_end() {
         let schema = schema();
-        let all = objects(Schema::new(&schema), &large());
+        let large = large();
+        let all: Vec<Value> = objects(Schema::new(&schema), &large).collect();
         assert!(all.len() > 10 && all.iter().all(|object| fits(Schema::new(&schema), object)), "{all:?}");
-        assert!(all.iter().all(|object| *object != large()));
-        let end = smallest(large(), |_| true);
+        assert!(all.iter().all(|object| *object != large));
+        let end = smallest(large, |_| true);
         assert_eq!(end.get("spec"), None);
     }
 
     #[test]
     fn numbers_and_texts_become_smaller_within_their_bounds() {
-        let of = |schema: Value, value: Value| smaller(Some(Schema::new(&schema)), &value);
+        let of = |schema: Value, value: Value| smaller(Some(Schema::new(&schema)), &value).collect::<Vec<Value>>();
         assert_eq!(of(json!({ "type": "integer" }), json!(-8)), [json!(0), json!(-4), json!(-7)]);
         assert_eq!(of(json!({ "type": "integer", "maximum": -5 }), json!(-6)), [json!(-5)]);
         assert_eq!(of(json!({ "type": "integer" }), json!(i64::MIN)).len(), 3);

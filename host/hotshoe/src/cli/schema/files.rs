@@ -10,13 +10,17 @@ use crate::cli::project::Folder;
 use hotshoe_cluster::discovery;
 use hotshoe_core::model::kind::Kind;
 
-/// The folder of CRDs in a project, and of samples.
-const FOLDERS: [&str; 2] = ["crds", "crds/samples"];
+/// The folder of CRDs in a project.
+const CRDS: &str = "crds";
+/// The folder of samples in a project.
+const SAMPLES: &str = "crds/samples";
 
 /// The documents in the folders of a project.
 #[derive(Clone, Debug, Default)]
 pub(in crate::cli) struct Files {
     documents: Vec<(PathBuf, Value)>,
+    /// The number of these that are no samples. Samples come last.
+    others: usize,
     /// The files that cannot be read, each with the reason.
     unreadable: Vec<(PathBuf, String)>,
 }
@@ -32,22 +36,51 @@ pub(in crate::cli) struct Version<'a> {
     pub(in crate::cli) schema: Schema<'a>,
 }
 
+impl Version<'_> {
+    /// Returns whether the CRD says what an object looks like.
+    pub(in crate::cli) fn has_schema(&self) -> bool {
+        self.schema.json().is_object()
+    }
+}
+
 impl Files {
     /// Reads the documents of the project that a plugin belongs to.
     pub(in crate::cli) fn of(folder: &Folder) -> Self {
         let mut files = Self::default();
-        for path in FOLDERS.iter().flat_map(|name| paths(&folder.root().join(name))) {
+        files.add(&folder.root().join(CRDS));
+        files.others = files.documents.len();
+        files.add(&folder.root().join(SAMPLES));
+        files
+    }
+
+    fn add(&mut self, folder: &Path) {
+        for path in paths(folder) {
             match read(&path) {
-                Ok(documents) => files.documents.extend(documents.into_iter().map(|document| (path.clone(), document))),
-                Err(why) => files.unreadable.push((path, why)),
+                Ok(documents) => self.documents.extend(documents.into_iter().map(|document| (path.clone(), document))),
+                Err(why) => self.unreadable.push((path, why)),
             }
         }
-        files
     }
 
     /// Returns the objects, each with its file.
     pub(in crate::cli) fn objects(&self) -> impl Iterator<Item = &(PathBuf, Value)> {
         self.documents.iter()
+    }
+
+    /// Returns the samples, each with its file.
+    pub(in crate::cli) fn samples(&self) -> impl Iterator<Item = &(PathBuf, Value)> {
+        self.documents.iter().skip(self.others)
+    }
+
+    /// Returns the number of stored versions of each CRD, with its file.
+    pub(in crate::cli) fn stored_versions(&self) -> impl Iterator<Item = (&Path, usize)> {
+        let is_crd = |document: &Value| document.get("kind").is_some_and(|kind| kind == "CustomResourceDefinition");
+        let crds = self.documents.iter().filter(move |(_, document)| is_crd(document));
+        crds.map(|(file, document)| {
+            let versions = document.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
+            let stored = versions.filter(|version| version.get("storage") == Some(&Value::Bool(true)));
+            (file.as_path(), stored.count())
+        })
     }
 
     /// Returns the files that cannot be read, each with the reason.

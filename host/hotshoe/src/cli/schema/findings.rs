@@ -19,6 +19,12 @@ impl Findings {
         self.problems.push(RefusedField { field: field.to_owned(), message: message.into() });
     }
 
+    /// Adds what was found in another respect.
+    pub(in crate::cli) fn add(&mut self, other: Findings) {
+        self.problems.extend(other.problems);
+        self.unchecked.extend(other.unchecked);
+    }
+
     /// Adds what could not be checked of a field.
     pub(super) fn unchecked(&mut self, field: &str, what: impl fmt::Display) {
         let field = if field.is_empty() { "the object" } else { field };

@@ -8,17 +8,19 @@
 //! | `stored.rs` | unknown fields left out, and defaults filled in |
 //! | `valid.rs` | whether a value is valid by its schema |
 //! | `rules.rs` | whether a value keeps the rules of its schema |
+//! | `apart.rs` | the same in a process with limits |
 //! | `findings.rs` | what was found |
 //! | `texts.rs` | formats and patterns |
 //! | `members.rs` | the members of a value with what the schema says of each |
 //! | `keywords.rs` | what a schema says |
 
+pub(super) mod apart;
 pub(super) mod files;
 pub(super) mod findings;
 pub(super) mod keywords;
 pub(super) mod members;
 pub(super) mod review;
-mod rules;
+pub(super) mod rules;
 mod stored;
 mod texts;
 pub(super) mod valid;

@@ -5,14 +5,21 @@ use serde_json::Value;
 use super::files::Version;
 use super::findings::Findings;
 use super::members::Member;
+use super::rules::Question;
 use super::stored::{Stored, stored};
-use super::{rules, valid};
+use super::valid;
 use hotshoe_core::model::names;
 
+/// A review that is not complete before its question is answered.
+#[derive(Debug)]
+pub(in crate::cli) struct Review {
+    pub(in crate::cli) findings: Findings,
+    /// Whether the object keeps the rules. Only asked about an object that is valid by its schema, because they rely on that.
+    pub(in crate::cli) question: Option<Question>,
+}
+
 /// Reviews an object that is created, or that takes the place of an old one. Its defaults are filled in first.
-///
-/// The rules are only asked about an object that is valid by its schema, because they rely on that.
-pub(in crate::cli) fn review(version: &Version<'_>, object: &Value, old: Option<&Value>) -> Findings {
+pub(in crate::cli) fn review(version: &Version<'_>, object: &Value, old: Option<&Value>) -> Review {
     let Stored { object, unknown } = stored(version.schema, object);
     let old = old.map(|old| stored(version.schema, old).object);
     let mut findings = valid::findings(&Member::root(version.schema, &object, old.as_ref()));
@@ -20,19 +27,26 @@ pub(in crate::cli) fn review(version: &Version<'_>, object: &Value, old: Option<
         findings.problem(&path, "unknown field");
     }
     metadata(&object, &mut findings);
-    if findings.problems.is_empty() {
-        let of_rules = rules::findings(&version.kind, version.schema, &object, old.as_ref());
-        findings.problems.extend(of_rules.problems);
-        findings.unchecked.extend(of_rules.unchecked);
-    }
-    findings
+    let is_valid = findings.problems.is_empty();
+    let question = is_valid.then(|| Question::about(&version.kind, version.schema, &object, old.as_ref()));
+    Review { findings, question: question.flatten() }
 }
 
-/// Checks the name and the labels. An object whose name the API server is to make has none.
+/// Returns an object as the API server shows it to a webhook: with the defaults of its schema, and without unknown fields,
+/// whose paths are returned beside it.
+pub(in crate::cli) fn asked(version: &Version<'_>, object: &Value) -> (Value, Vec<String>) {
+    let Stored { object, unknown } = stored(version.schema, object);
+    (object, unknown)
+}
+
+/// Checks the name and the labels. An object whose name the API server is to make has the beginning of one.
 fn metadata(object: &Value, findings: &mut Findings) {
-    let Some(metadata) = object.get("metadata") else { return };
-    let name = metadata.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
-    if name.is_some_and(|name| !names::is_subdomain(name)) {
+    let metadata = object.get("metadata").unwrap_or(&Value::Null);
+    let text = |name: &str| metadata.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    if text("name").or(text("generateName")).is_none() {
+        findings.problem("metadata.name", "Required value: name or generateName is required");
+    }
+    if text("name").is_some_and(|name| !names::is_subdomain(name)) {
         findings.problem("metadata.name", "must be a lowercase RFC 1123 subdomain, such as my-name or example.com");
     }
     for (key, value) in metadata.get("labels").and_then(Value::as_object).into_iter().flatten() {
@@ -50,6 +64,7 @@ mod tests {
     use serde_json::json;
 
     use super::super::keywords::Schema;
+    use super::super::rules::collected;
     use super::*;
     use hotshoe_core::model::kind::Kind;
 
@@ -71,7 +86,13 @@ mod tests {
         let kind = Kind::new("example.com", "v1", "Test");
         let version =
             Version { file: Path::new("crds/a.yaml"), kind, is_namespaced: true, schema: Schema::new(&schema) };
-        review(&version, object, old).problems.iter().map(ToString::to_string).collect()
+        let Review { mut findings, question } = review(&version, object, old);
+        if let Some(question) = question {
+            let mut said = Vec::new();
+            question.answer(&mut |one| said.push(one));
+            findings.add(collected(said, "it ended"));
+        }
+        findings.problems.iter().map(ToString::to_string).collect()
     }
 
     fn object(spec: Value) -> Value {
@@ -100,5 +121,12 @@ mod tests {
         let found = found(&wrong, None);
         assert!(found[0].starts_with("metadata.name: must be a lowercase"), "{found:?}");
         assert_eq!(found.len(), 3, "{found:?}");
+        let named = |metadata: Value| {
+            let mut object = object(json!({}));
+            object["metadata"] = metadata;
+            self::found(&object, None)
+        };
+        assert_eq!(named(json!({})), ["metadata.name: Required value: name or generateName is required"]);
+        assert!(named(json!({ "generateName": "a-" })).is_empty());
     }
 }

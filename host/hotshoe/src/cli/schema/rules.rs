@@ -1,13 +1,11 @@
-//! The rules (CEL) of a schema. What they say of a value is evaluated on a thread of its own, with limits: the author of a
-//! CRD writes them.
+//! The rules (CEL) of a schema, and what they say of an object. Pure, but for the time and the memory that the author of a
+//! rule chooses: `apart.rs` bounds these.
 
 use std::error::Error;
-use std::sync::mpsc;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use kube_cel::cel::ExecutionError;
 use kube_cel::{ErrorKind, RootContext, ValidationError, Validator};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::findings::Findings;
@@ -15,50 +13,96 @@ use super::keywords::Schema;
 use super::members::{Member, join};
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::sanitize::clean;
+use hotshoe_sandbox::cases::expect::RefusedField;
 
 /// The keyword of rules.
 const RULES: &str = "x-kubernetes-validations";
-/// The time after which the rules of an object are given up. The API server allows about a tenth of a second for each:
-/// <https://pkg.go.dev/k8s.io/apiserver/pkg/apis/cel>.
-const MAX_TIME: Duration = Duration::from_secs(5);
 /// The maximum length of a rule, in bytes. What reads it is recursive, and has the stack for that.
 const MAX_RULE_BYTES: usize = 4_096;
-/// The stack of the thread, in bytes. Only what is used of it takes memory.
-const STACK_BYTES: usize = 256 << 20;
 /// The maximum length of a message, in bytes.
 const MAX_MESSAGE_BYTES: usize = 2_000;
 
-/// Finds the rules that an object of a kind does not keep. `object` and `old` have their defaults.
-pub(super) fn findings(kind: &Kind, schema: Schema<'_>, object: &Value, old: Option<&Value>) -> Findings {
-    within(MAX_TIME, kind, schema, object, old)
+/// Whether an object keeps the rules of its kind.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::cli) struct Question {
+    api_version: String,
+    group: String,
+    kind: String,
+    schema: Value,
+    object: Value,
+    old: Option<Value>,
 }
 
-fn within(time: Duration, kind: &Kind, schema: Schema<'_>, object: &Value, old: Option<&Value>) -> Findings {
-    let root =
-        RootContext { api_version: kind.api_version(), api_group: kind.group.to_string(), kind: kind.kind.to_string() };
-    let (schema, object, old) = (schema.json().clone(), of_rules(object), old.map(of_rules));
-    let (sender, found) = mpsc::channel();
-    let evaluate = move || {
-        let member = Member::root(Schema::new(&schema), &object, old.as_ref());
-        let mut evaluation =
-            Evaluation { validator: Validator::new(), end: Instant::now() + MAX_TIME, findings: Findings::default() };
-        evaluation.value(&member, Some(&root));
-        // The receiver is gone if this took too long.
-        drop(sender.send(evaluation.findings));
-    };
-    // A thread that is given up goes on until the command ends, for nothing can stop it.
-    let started = thread::Builder::new().name("rules".to_owned()).stack_size(STACK_BYTES).spawn(evaluate);
-    let not_checked = |why: String| {
-        let mut findings = Findings::default();
-        findings.unchecked("", why);
-        findings
-    };
-    if let Err(error) = started {
-        return not_checked(format!("its rules were not checked: no thread: {error}"));
+/// What is said about a question, one after the other: a rule may be the last that is begun.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Said {
+    /// A rule is evaluated next: its field, and its text.
+    Begins(String, String),
+    /// The object does not keep a rule.
+    Problem(RefusedField),
+    /// A rule of this field could not be checked, and why.
+    Unchecked(String, String),
+    /// All rules were evaluated.
+    Done,
+}
+
+impl Question {
+    /// Asks whether an object of a kind keeps the rules of its schema; none if there are no rules. `object` and `old` have
+    /// their defaults.
+    pub(super) fn about(kind: &Kind, schema: Schema<'_>, object: &Value, old: Option<&Value>) -> Option<Self> {
+        has_rules(schema.json()).then(|| Self {
+            api_version: kind.api_version(),
+            group: kind.group.to_string(),
+            kind: kind.kind.to_string(),
+            schema: schema.json().clone(),
+            object: of_rules(object),
+            old: old.map(of_rules),
+        })
     }
-    found.recv_timeout(time).unwrap_or_else(|_| {
-        not_checked(format!("its rules were not checked, for they fail or take longer than {} s", time.as_secs_f32()))
-    })
+
+    /// Evaluates the rules. What reads a rule is recursive: the caller has the stack for that.
+    pub(super) fn answer(&self, say: &mut dyn FnMut(Said)) {
+        let root = RootContext {
+            api_version: self.api_version.clone(),
+            api_group: self.group.clone(),
+            kind: self.kind.clone(),
+        };
+        let member = Member::root(Schema::new(&self.schema), &self.object, self.old.as_ref());
+        let mut evaluation = Evaluation { validator: Validator::new(), say };
+        evaluation.value(&member, Some(&root));
+        (evaluation.say)(Said::Done);
+    }
+}
+
+/// Collects what was said. If it ends before all rules were evaluated, the last one was not checked, nor were those after
+/// it, for this reason.
+pub(super) fn collected(said: impl IntoIterator<Item = Said>, why_ended: &str) -> Findings {
+    let (mut findings, mut begun, mut is_done) = (Findings::default(), None, false);
+    for said in said {
+        match said {
+            Said::Begins(field, rule) => begun = Some((field, rule)),
+            Said::Problem(problem) => findings.problems.push(problem),
+            Said::Unchecked(field, what) => findings.unchecked(&field, what),
+            Said::Done => is_done = true,
+        }
+    }
+    match begun.filter(|_| !is_done) {
+        Some((field, rule)) => {
+            findings.unchecked(&field, not_checked(&rule, why_ended));
+            findings.unchecked("", format_args!("the rules after `{rule}` were not checked"));
+        }
+        None if !is_done => findings.unchecked("", format_args!("its rules were not checked: {why_ended}")),
+        None => {}
+    }
+    findings
+}
+
+fn has_rules(schema: &Value) -> bool {
+    match schema {
+        Value::Object(keywords) => keywords.contains_key(RULES) || keywords.values().any(has_rules),
+        Value::Array(schemas) => schemas.iter().any(has_rules),
+        _ => false,
+    }
 }
 
 /// Returns the object as rules see it: of its metadata they may only read the names.
@@ -70,13 +114,12 @@ fn of_rules(object: &Value) -> Value {
     object
 }
 
-struct Evaluation {
+struct Evaluation<'s> {
     validator: Validator,
-    end: Instant,
-    findings: Findings,
+    say: &'s mut dyn FnMut(Said),
 }
 
-impl Evaluation {
+impl Evaluation<'_> {
     /// Evaluates the rules of a value and of its members. They see `apiVersion` and the like only in the object itself.
     fn value(&mut self, member: &Member<'_>, root: Option<&RootContext>) {
         if let Some(rules) = member.schema.get(RULES).and_then(Value::as_array) {
@@ -105,42 +148,47 @@ impl Evaluation {
         if member.is_unchanged() && !text.contains("oldSelf") {
             return;
         }
-        if let Some(why) = self.why_not(rule, text) {
-            return self.findings.unchecked(&member.path, not_checked(text, why));
+        if let Some(why) = why_not(rule, text) {
+            return (self.say)(Said::Unchecked(member.path.clone(), not_checked(text, why)));
         }
+        (self.say)(Said::Begins(member.path.clone(), clean(text.to_owned(), MAX_MESSAGE_BYTES)));
         let mut schema = bare.clone();
         if let Some(schema) = schema.as_object_mut() {
             schema.insert(RULES.to_owned(), json!([rule]));
         }
         if let Err(errors) = self.validator.validate_with_context(&schema, value, old, root) {
-            errors.iter().for_each(|error| self.record(&member.path, error));
+            errors.iter().for_each(|error| (self.say)(said(rule, &member.path, error)));
         }
     }
+}
 
-    /// Returns why a rule is not evaluated.
-    fn why_not(&self, rule: &Value, text: &str) -> Option<&'static str> {
-        if Instant::now() >= self.end {
-            return Some("the rules before it took too long");
-        }
-        let message = rule.get("messageExpression").and_then(Value::as_str).unwrap_or_default();
-        if text.len().max(message.len()) > MAX_RULE_BYTES {
-            return Some("it is longer than 4 KiB");
-        }
-        // The API server has `oldSelf` as an optional value then, which kube-cel has not.
-        let is_optional = rule.get("optionalOldSelf") == Some(&Value::Bool(true));
-        is_optional.then_some("optionalOldSelf is not known here")
+/// Returns why a rule is not evaluated.
+fn why_not(rule: &Value, text: &str) -> Option<&'static str> {
+    let message = rule.get("messageExpression").and_then(Value::as_str).unwrap_or_default();
+    if text.len().max(message.len()) > MAX_RULE_BYTES {
+        return Some("it is longer than 4 KiB");
     }
+    // The API server has `oldSelf` as an optional value then, which kube-cel has not.
+    let is_optional = rule.get("optionalOldSelf") == Some(&Value::Bool(true));
+    is_optional.then_some("optionalOldSelf is not known here")
+}
 
-    fn record(&mut self, path: &str, error: &ValidationError) {
-        let field = match error.field_path.trim_start_matches('.') {
-            "" => path.to_owned(),
-            below => join(path, below),
-        };
-        match why_unknown(error) {
-            Some(why) => self.findings.unchecked(path, not_checked(&error.rule, &why)),
-            None => self.findings.problem(&field, clean(error.message.clone(), MAX_MESSAGE_BYTES)),
-        }
+/// Returns what is said of a rule that the value at a path does not keep. One that fails is named as the API server does it,
+/// by its message or else by its text.
+fn said(rule: &Value, path: &str, error: &ValidationError) -> Said {
+    if let Some(why) = why_unknown(error) {
+        return Said::Unchecked(path.to_owned(), not_checked(&error.rule, &why));
     }
+    let field = match error.field_path.trim_start_matches('.') {
+        "" => path.to_owned(),
+        below => join(path, below),
+    };
+    let name = rule.get("message").and_then(Value::as_str).unwrap_or(&error.rule).trim();
+    let message = match (&error.kind, error.source()) {
+        (ErrorKind::EvaluationError, Some(cause)) => format!("{cause} evaluating rule: {name}"),
+        _ => error.message.clone(),
+    };
+    Said::Problem(RefusedField { field, message: clean(message, MAX_MESSAGE_BYTES) })
 }
 
 fn not_checked(rule: &str, why: &str) -> String {
@@ -210,6 +258,7 @@ fn without_rules(schema: &Value) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use super::super::apart::STACK_BYTES;
     use super::*;
 
     fn of_spec(spec: Value) -> Value {
@@ -218,8 +267,16 @@ mod tests {
 
     fn found(schema: &Value, spec: Value, old: Option<Value>) -> Findings {
         let object = |spec: Value| json!({ "apiVersion": "example.com/v1", "kind": "Test", "metadata": { "name": "a" }, "spec": spec });
-        let old = old.map(object);
-        findings(&Kind::new("example.com", "v1", "Test"), Schema::new(schema), &object(spec), old.as_ref())
+        let (kind, old) = (Kind::new("example.com", "v1", "Test"), old.map(object));
+        let question = Question::about(&kind, Schema::new(schema), &object(spec), old.as_ref()).expect("rules");
+        // As the child has it.
+        let answer = move || {
+            let mut said = Vec::new();
+            question.answer(&mut |one| said.push(one));
+            said
+        };
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(answer).unwrap();
+        collected(thread.join().unwrap(), "it ended")
     }
 
     fn problems(schema: &Value, spec: Value, old: Option<Value>) -> Vec<String> {
@@ -257,7 +314,13 @@ mod tests {
         );
         assert_eq!(
             problems(&schema, json!({ "most": 2 }), None),
-            ["spec.most: rule evaluation error: No such key: least"]
+            ["spec.most: No such key: least evaluating rule: self.least <= self.most"]
+        );
+        let named =
+            of_spec(json!({ "type": "object", RULES: [{ "rule": "self.a / 0 > 1", "message": "not enough" }] }));
+        assert_eq!(
+            problems(&named, json!({ "a": 1 }), None),
+            ["spec: Division by zero of Int(1) evaluating rule: not enough"]
         );
     }
 
@@ -337,13 +400,17 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_take_too_long_are_given_up() {
-        let rule = "self.all(a, self.all(b, self.all(c, self.all(d, a + b + c + d >= 0))))";
-        let schema = of_spec(json!({ "type": "array", "items": { "type": "integer" }, RULES: [{ "rule": rule }] }));
-        let object = json!({ "spec": (0..60).collect::<Vec<_>>() });
-        let kind = Kind::new("example.com", "v1", "Test");
-        let findings = within(Duration::from_millis(10), &kind, Schema::new(&schema), &object, None);
-        assert_eq!(findings.problems, []);
-        assert!(findings.unchecked.concat().contains("take longer than 0.01 s"), "{:?}", findings.unchecked);
+    fn a_rule_at_which_the_evaluation_ends_is_named_and_what_was_found_before_stays() {
+        let problem = RefusedField { field: "spec.size".to_owned(), message: "too large".to_owned() };
+        let begins = |rule: &str| Said::Begins("spec".to_owned(), rule.to_owned());
+        let findings = collected([begins("a"), Said::Problem(problem.clone()), begins("b")], "it takes too long");
+        assert_eq!(findings.problems, [problem]);
+        let expected = [
+            "spec: the rule `b` was not checked: it takes too long",
+            "the object: the rules after `b` were not checked",
+        ];
+        assert_eq!(findings.unchecked, expected);
+        assert_eq!(collected([begins("a"), Said::Done], "").unchecked, Vec::<String>::new());
+        assert_eq!(collected([], "no answer").unchecked, ["the object: its rules were not checked: no answer"]);
     }
 }

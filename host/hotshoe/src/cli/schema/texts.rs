@@ -1,9 +1,11 @@
 //! Formats and patterns, as the API server reads them. Pure.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use jiff::civil::Date;
 use regex::RegexBuilder;
 
 /// The maximum size of a compiled pattern, in bytes.
@@ -51,48 +53,46 @@ pub(super) fn has_format(format: &str, text: &str) -> Option<bool> {
 }
 
 /// Returns the number that a text of digits of this length is.
-fn number(text: &str, digits: usize) -> Option<u32> {
+fn number<T: FromStr>(text: &str, digits: usize) -> Option<T> {
     let is_number = text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit());
     if is_number { text.parse().ok() } else { None }
 }
 
 /// Returns whether it is a date of the calendar, as in 2026-01-31.
 fn is_date(text: &str) -> bool {
-    let mut parts = text.split('-');
-    let parts = [parts.next(), parts.next(), parts.next(), parts.next()];
-    let [Some(year), Some(month), Some(day), None] = parts else { return false };
-    let (Some(year), Some(month), Some(day)) = (number(year, 4), number(month, 2), number(day, 2)) else {
-        return false;
+    let date = || {
+        let mut parts = text.splitn(3, '-');
+        let (year, month) = (number(parts.next()?, 4)?, number(parts.next()?, 2)?);
+        Date::new(year, month, number(parts.next()?, 2)?).ok()
     };
-    let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    let days = match month {
-        2 => 28 + u32::from(is_leap),
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    };
-    (1..=12).contains(&month) && (1..=days).contains(&day)
+    date().is_some()
 }
 
-/// Returns whether it is a time of RFC 3339.
+/// Returns whether it is a time, as the API server reads one: it takes any offset, and any character before the fraction.
+/// <https://github.com/kubernetes/kube-openapi/blob/master/pkg/validation/strfmt/time.go>
 fn is_date_time(text: &str) -> bool {
     let Some((date, time)) = text.split_once(['T', 't']) else { return false };
-    let (time, zone) = match time.find(['Z', 'z', '+', '-']) {
-        Some(at) => time.split_at(at),
-        None => return false,
+    let time = time.split(['T', 't']).next().unwrap_or_default();
+    let Some((clock, rest)) = time.split_at_checked(8) else { return false };
+    let zone = match rest.strip_suffix(['Z', 'z']) {
+        Some(fraction) => Some(fraction),
+        None => rest.len().checked_sub(6).and_then(|at| rest.split_at_checked(at)).and_then(|(fraction, offset)| {
+            let offset = offset.strip_prefix(['+', '-'])?;
+            is_clock(offset, &[99, 99]).then_some(fraction)
+        }),
     };
-    let (time, fraction) = time.split_once('.').unwrap_or((time, "0"));
-    let is_fraction = !fraction.is_empty() && fraction.bytes().all(|byte| byte.is_ascii_digit());
-    let is_zone = match zone.strip_prefix(['+', '-']) {
-        Some(offset) => is_clock(offset, &[23, 59]),
-        None => zone.len() == 1,
+    let is_fraction = |fraction: &str| {
+        let digits = fraction.strip_prefix(|separator| separator != '\n');
+        digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
     };
-    is_date(date) && is_clock(time, &[23, 59, 59]) && is_fraction && is_zone
+    let is_zone = zone.is_some_and(|fraction| fraction.is_empty() || is_fraction(fraction));
+    is_date(date) && is_clock(clock, &[23, 59, 59]) && is_zone
 }
 
 /// Returns whether it is two digits for each of these numbers, with colons between them, and none is greater.
-fn is_clock(text: &str, most: &[u32]) -> bool {
+fn is_clock(text: &str, most: &[u8]) -> bool {
     let parts: Vec<&str> = text.split(':').collect();
-    let is_within = |(part, most): (&&str, &u32)| number(part, 2).is_some_and(|number| number <= *most);
+    let is_within = |(part, most): (&&str, &u8)| number::<u8>(part, 2).is_some_and(|number| number <= *most);
     parts.len() == most.len() && parts.iter().zip(most).all(is_within)
 }
 
@@ -142,6 +142,10 @@ mod tests {
             ("date-time", "2026-01-02T03:04:05Z", "2026-01-02 03:04:05"),
             ("date-time", "2026-01-02T03:04:05.678+01:00", "2026-01-02T24:04:05Z"),
             ("date-time", "2026-01-02t03:04:05z", "2026-01-02T03:04Z"),
+            ("date-time", "2026-01-02T03:04:05+99:99", "2026-01-02T23:59:60Z"),
+            ("date-time", "2026-01-02T03:04:05,5Z", "2026-01-02T03:04:05"),
+            ("date", "0000-02-29", "2026-1-2"),
+            ("date", "2000-02-29", "1900-02-29"),
             ("ipv4", "192.0.2.1", "192.0.2.256"),
             ("ipv6", "2001:db8::1", "192.0.2.1"),
             ("uuid", "5f0f6f0e-8f4f-4d0e-9a55-0c1f6a1d9a01", "5f0f6f0e-8f4f-4d0e-9a55"),

@@ -178,36 +178,50 @@ fn a_local_sdk_takes_the_place_of_the_released_one() {
 fn a_plugin_with_webhooks_has_their_functions_cases_and_versions() {
     let (_dir, place) = empty();
     let every = BTreeSet::from([Webhook::Conversion, Webhook::Defaulting, Webhook::Validation]);
-    let with = |webhooks: &BTreeSet<Webhook>, options: &[&str]| {
+    let with = |language: Language, webhooks: &BTreeSet<Webhook>, options: &[&str]| {
         let options = Options::parse_from(["new"].iter().chain(options));
-        Plan::new(&place, names("my-cache"), Language::Rust, &options.container, webhooks, None).unwrap()
+        Plan::new(&place, names("my-cache"), language, &options.container, webhooks, None).unwrap()
     };
-    for (options, port) in [(&[][..], false), (&EVERYTHING, true)] {
-        let plan = with(&every, options);
-        let text = |path: &str| plan.files.text(&format!("plugins/my-cache/{path}")).to_owned();
-        let logic = text("src/lib.rs");
-        assert!(logic.contains("mod conversion;\nmod defaulting;\nmod validation;\n"), "{logic}");
-        assert!(logic.ends_with("export!(Operator, conversion, defaulting, validation);\n"), "{logic}");
-        assert_eq!(text("src/conversion.rs").contains("container_port"), port);
-        assert!(text("plugin.yaml").contains("maxReplicas: 10") && text("plugin.yaml").contains("admission: Enforce"));
-        let crd: serde_json::Value =
-            serde_saphyr::from_str(plan.files.text("crds/cache.example.org_mycaches.yaml")).unwrap();
-        assert_eq!(crd["metadata"]["annotations"]["hotshoe.dev/served-by-conversion"], "v2");
-        let versions: Vec<_> = crd["spec"]["versions"].as_array().unwrap().iter().collect();
-        let of = |name: &str, key: &str| versions.iter().find(|one| one["name"] == name).map(|one| one[key].clone());
-        assert_eq!((of("v1", "served"), of("v1", "storage")), (Some(true.into()), Some(true.into())));
-        assert_eq!((of("v2", "served"), of("v2", "storage")), (Some(false.into()), Some(false.into())));
-        for path in plan.files.paths().filter(|path| path.parent().is_some_and(|parent| parent.ends_with("cases"))) {
-            Case::from_yaml(plan.files.text(path.to_str().unwrap())).unwrap();
+    for (language, file, words) in [
+        (Language::Rust, "src/lib.rs", ["mod conversion;", "mod defaulting;", "mod validation;"]),
+        (
+            Language::Python,
+            "src/my_cache.py",
+            ["@plugin.convert(\"v2\", \"v1\")", "@plugin.default", "@plugin.validate"],
+        ),
+        (Language::JavaScript, "plugin.js", ["  conversions: {\n    \"v1\"", "  setDefaults(", "  validate("]),
+    ] {
+        for options in [&[][..], &EVERYTHING] {
+            let plan = with(language, &every, options);
+            let text = |path: &str| plan.files.text(&format!("plugins/my-cache/{path}")).to_owned();
+            assert!(words.iter().all(|word| text(file).contains(word)), "{}", text(file));
+            assert!(
+                text("plugin.yaml").contains("maxReplicas: 10") && text("plugin.yaml").contains("admission: Enforce")
+            );
+            let crd: serde_json::Value =
+                serde_saphyr::from_str(plan.files.text("crds/cache.example.org_mycaches.yaml")).unwrap();
+            assert_eq!(crd["metadata"]["annotations"]["hotshoe.dev/served-by-conversion"], "v1");
+            let versions: Vec<_> = crd["spec"]["versions"].as_array().unwrap().iter().collect();
+            let of =
+                |name: &str, key: &str| versions.iter().find(|one| one["name"] == name).map(|one| one[key].clone());
+            assert_eq!((of("v1", "served"), of("v1", "storage")), (Some(false.into()), Some(false.into())));
+            assert_eq!((of("v2", "served"), of("v2", "storage")), (Some(true.into()), Some(true.into())));
+            assert!(
+                plan.files.text("crds/samples/cache_v2_mycache.yaml").contains("apiVersion: cache.example.org/v2\n")
+            );
+            let cases = plan.files.paths().filter(|path| path.parent().is_some_and(|parent| parent.ends_with("cases")));
+            let cases = cases.map(|path| Case::from_yaml(plan.files.text(path.to_str().unwrap())).unwrap());
+            assert_eq!(cases.count(), 8);
+        }
+        for (webhook, word) in every.iter().zip(words) {
+            let plan = with(language, &BTreeSet::from([*webhook]), &[]);
+            let text = plan.files.text(&format!("plugins/my-cache/{file}"));
+            let there: Vec<_> = words.into_iter().filter(|word| text.contains(word)).collect();
+            assert_eq!(there, [word], "{text}");
         }
     }
-    for webhook in &every {
-        let plan = with(&BTreeSet::from([*webhook]), &[]);
-        let files: Vec<_> =
-            plan.files.paths().filter(|path| path.ends_with(format!("{}.rs", webhook.name()))).collect();
-        assert_eq!(files.len(), 1);
-        let all =
-            plan.files.paths().filter(|path| every.iter().any(|one| path.ends_with(format!("{}.rs", one.name()))));
-        assert_eq!(all.count(), 1, "{webhook:?}");
-    }
+    let plan = with(Language::Rust, &every, &EVERYTHING);
+    let text = |path: &str| plan.files.text(&format!("plugins/my-cache/{path}")).to_owned();
+    assert!(text("src/lib.rs").ends_with("export!(Operator, conversion, defaulting, validation);\n"));
+    assert!(text("src/conversion.rs").contains("container_port"));
 }
