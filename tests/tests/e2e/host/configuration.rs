@@ -2,7 +2,7 @@
 
 use hotshoe_tests::faulty::scene;
 use hotshoe_tests::guests::Folder;
-use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED, SERVICE};
+use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED, REPLICA_SET, SERVICE};
 use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Host, memcached, run};
 use serde_json::{Value, json};
@@ -86,7 +86,7 @@ fn a_deployment_of_another_operator_with_another_selector_is_named_with_the_way_
             "apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": { "name": "cache", "ownerReferences": [owner] },
             "spec": {
-                "replicas": 0,
+                "replicas": 1,
                 "selector": { "matchLabels": labels },
                 "template": { "metadata": { "labels": labels }, "spec": { "containers": [{ "name": "memcached", "image": "a" }] } },
             },
@@ -104,7 +104,26 @@ fn a_deployment_of_another_operator_with_another_selector_is_named_with_the_way_
         let now = scene.get(&DEPLOYMENT, "cache").await;
         assert_eq!(now["metadata"]["uid"], theirs["metadata"]["uid"], "it is not recreated");
         assert_eq!(now["spec"], theirs["spec"], "a part of it is changed");
-        scene.delete(&DEPLOYMENT, "cache").await;
+        // Without the Deployment its ReplicaSet keeps the Pods, until the one of the host's has its own.
+        let left = scene
+            .until("its ReplicaSet has a Pod", async || {
+                let sets = scene.list(&REPLICA_SET).await;
+                let ready = sets.iter().find(|set| set["status"]["readyReplicas"] == 1);
+                ready.cloned().ok_or_else(|| format!("{sets:#?}"))
+            })
+            .await;
+        let path = format!("{}?propagationPolicy=Orphan", DEPLOYMENT.path(&scene.namespace, Some("cache")));
+        scene
+            .admin
+            .request(http::Method::DELETE, &path, "application/json", &Value::Null)
+            .await
+            .expect("it is deleted");
+        scene.available("cache").await;
+        let name = left["metadata"]["name"].as_str().unwrap_or_default();
+        let now = scene.get(&REPLICA_SET, name).await;
+        assert_eq!((&now["metadata"]["ownerReferences"], &now["status"]["readyReplicas"]), (&Value::Null, &json!(1)));
+        scene.delete(&REPLICA_SET, name).await;
+        scene.gone(&REPLICA_SET, name).await;
         scene.available("cache").await;
     });
 }
