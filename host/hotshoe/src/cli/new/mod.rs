@@ -92,6 +92,9 @@ impl Args {
             anyhow::Ok((names, webhooks::answered(&self.webhooks, answerer)?))
         })?;
         names.check()?;
+        if let Some(note) = names.note() {
+            terminal::note(note);
+        }
         let plan = Plan::new(&place, names, self.lang, &self.container, &webhooks, sdk)?;
         plan.files.write(place.folder())?;
         if self.lang == Language::Rust {

@@ -13,6 +13,9 @@ pub(super) const DEFAULT_VERSION: &str = "v1alpha1";
 /// The domain of the API group, if none is given.
 pub(super) const DEFAULT_DOMAIN: &str = "example.com";
 
+/// API groups of Kubernetes that have no dot in their names.
+const OF_KUBERNETES: [&str; 5] = ["apps", "autoscaling", "batch", "extensions", "policy"];
+
 /// Names that a plugin cannot have, because a language, its tools or the SDK's own dependencies use them.
 const RESERVED: &str = "abstract alloc and as assert async await become box break build case catch class const continue core crate \
     debugger def default del delete deps do dyn elif else enum eval except export extends extern false final finally fn for from \
@@ -44,6 +47,18 @@ impl Names {
 
     pub(super) fn singular(&self) -> String {
         self.kind.to_ascii_lowercase()
+    }
+
+    /// Returns a note if the first part of the API group is a group of Kubernetes, which the whole is not.
+    pub(super) fn note(&self) -> Option<String> {
+        OF_KUBERNETES.contains(&self.group.as_str()).then(|| {
+            format!(
+                "note: {} is a new API group, and not Kubernetes' own {}; for a plugin whose parents are objects of \
+                 Kubernetes itself, name their kind where the plugin describes itself and in its plugin.yaml",
+                self.api_group(),
+                self.group
+            )
+        })
     }
 
     /// Checks the names together; each by itself is valid already.
@@ -181,6 +196,12 @@ mod tests {
             kind: "Cache".into(),
             plural: "caches".into(),
         }
+    }
+
+    #[test]
+    fn a_group_that_is_called_like_one_of_kubernetes_is_noted_as_another_one() {
+        assert!(names("apps", "example.com").note().unwrap().contains("apps.example.com is a new API group"));
+        assert_eq!(names("cache", "example.com").note(), None);
     }
 
     #[test]
