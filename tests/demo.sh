@@ -374,6 +374,9 @@ if [ -n "$webhooks" ]; then
     run kubectl apply -f "$demo/odd.yaml"
     run kubectl get memcached odd -o jsonpath='{.spec.size}{"\n"}'
     said 1
+    say 'What kubectl scale and autoscalers set is judged by the same rule.'
+    run_to 1 kubectl scale memcached odd --replicas 4
+    said 'spec.size: Cluster size must be an odd number'
 
     step 'Another rule, while objects are created'
     say 'The rule is part of the component, and is replaced with it. Another terminal goes on creating objects: each is' \

@@ -1,11 +1,10 @@
 //! What a webhook costs a user: the latency of a creation that the API server asks about, at a fixed rate, beside a
-//! webhook of controller-runtime and beside none; and whether swaps of the component delay or fail any.
+//! webhook of controller-runtime and beside none; and whether swaps of the component, or another CA, delay or fail any.
 //!
 //! Creations are dry runs: nothing is stored, so neither etcd nor the reconciles of what was created before are measured
 //! too. For the host that is the longer way, because in a dry run it also compares what would be written.
 
 use std::cell::Cell;
-use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -29,7 +28,8 @@ use crate::plane::Plane;
 use crate::process::Process;
 use crate::report;
 use crate::resource::API_VERSION;
-use crate::subject::{UnderTest, command_of_host, decides, place, start};
+use crate::rotation::Rotation;
+use crate::subject::{Programs, UnderTest, command_of_host, decides, place, start};
 
 /// A slower answer is a delay.
 const DELAYED: Duration = Duration::from_millis(100);
@@ -53,29 +53,59 @@ pub struct Args {
     /// How many swaps under load
     #[arg(long, default_value_t = 200)]
     swaps: u8,
+    /// How many seconds the CA has left that is replaced under load; with 0, none is replaced
+    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+    ca_ends_in: u64,
     #[command(flatten)]
     under_test: UnderTest,
 }
 
 /// Who is asked about the creations in a namespace.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Asked {
+pub(crate) enum Asked {
     /// No webhook.
     None,
     /// The webhook of controller-runtime.
     Native,
     /// The host, which decides as the next reconcile would.
     Host,
+    /// A host that keeps its CA itself, and replaces it.
+    Rotating,
 }
 
 impl Asked {
-    fn namespace(self) -> &'static str {
+    const ALL: [Self; 4] = [Self::None, Self::Native, Self::Host, Self::Rotating];
+
+    pub(crate) fn namespace(self) -> &'static str {
         match self {
             Self::None => "asked-none",
             Self::Native => "asked-native",
             Self::Host => "asked-host",
+            Self::Rotating => "asked-rotating",
         }
     }
+
+    /// Returns how a creation was admitted. A host says of each what it would write; if no webhook answers, the API server
+    /// stores it without a word.
+    fn stored(self, warnings: &[&str]) -> Stored {
+        let has = |words: &str| warnings.iter().any(|warning| warning.contains(words));
+        match self {
+            Self::None | Self::Native => Stored::Decided,
+            Self::Host | Self::Rotating if has("would create") => Stored::Decided,
+            Self::Host | Self::Rotating if has("did not decide") => Stored::Undecided,
+            Self::Host | Self::Rotating => Stored::Unasked,
+        }
+    }
+}
+
+/// How a creation was admitted.
+enum Stored {
+    /// By what the webhook decided.
+    Decided,
+    /// Because its decision took too long.
+    Undecided,
+    /// Because it did not answer.
+    Unasked,
 }
 
 /// The answers to the creations of one run.
@@ -83,8 +113,9 @@ impl Asked {
 struct Answers {
     /// From the time at which each was due, sorted.
     times: Vec<Duration>,
+    /// How many were refused, or stored although no webhook answered.
     failed: usize,
-    /// How many were admitted without a decision.
+    /// How many were admitted because the decision took too long.
     undecided: usize,
 }
 
@@ -126,6 +157,9 @@ impl Args {
         print(memory(at_first, bench.added_memory().await?));
         if self.swaps > 0 {
             print(bench.swap(self.swaps, self.rate).await?);
+        }
+        if self.ca_ends_in > 0 {
+            print(bench.rotate(Duration::from_secs(self.ca_ends_in), self.rate).await?);
         }
         bench.down().await
     }
@@ -177,6 +211,7 @@ struct Bench {
     certificate: TempDir,
     /// The memory of the same host without webhooks, in megabytes.
     without: f64,
+    programs: Programs,
 }
 
 impl Bench {
@@ -184,7 +219,7 @@ impl Bench {
         let setup = under_test.setup(0, "bench admission")?;
         let built = native_webhook::build()?;
         let plane = Plane::up(&setup.manifests).await?;
-        for subject in [Asked::None, Asked::Native, Asked::Host] {
+        for subject in Asked::ALL {
             let namespace = json!({ "metadata": { "name": subject.namespace() } });
             plane.admin.send(Method::POST, "/api/v1/namespaces", JSON, namespace.to_string().into_bytes()).await?;
         }
@@ -200,8 +235,8 @@ impl Bench {
         command.args(["--webhooks", "127.0.0.1:0", "--webhooks-cert-dir"]).arg(certificate.path());
         let host = start(&plane, command, "admission-host").await?;
         let url = until("the host serves webhooks", async || Ok(place(&host, "serving webhooks at ").ok())).await?;
-        let bench = Self { plane, host, folder, native, certificate, without };
-        let printed = bench.printed(&setup.programs.host, &url)?;
+        let bench = Self { plane, host, folder, native, certificate, without, programs: setup.programs };
+        let printed = bench.printed(&url)?;
         bench.register(printed.clone(), Asked::Host, None).await?;
         bench.register(printed, Asked::Native, Some(&native_url)).await?;
         for subject in [Asked::Native, Asked::Host] {
@@ -216,8 +251,8 @@ impl Bench {
     }
 
     /// Returns the registration that `hotshoe webhooks` prints.
-    fn printed(&self, program: &Path, url: &str) -> Result<Value> {
-        let mut command = Command::new(program);
+    fn printed(&self, url: &str) -> Result<Value> {
+        let mut command = Command::new(&self.programs.host);
         command.arg("webhooks").arg(self.folder.path()).args(["--offline", "--url", url, "--ca-file"]);
         let output = command.arg(self.certificate.path().join("tls.crt")).output()?;
         ensure!(output.status.success(), "hotshoe webhooks: {}", String::from_utf8_lossy(&output.stderr));
@@ -279,27 +314,25 @@ impl Bench {
         Ok(answers)
     }
 
-    /// Creates an object in a dry run, and returns whether it was decided about.
-    async fn send(&self, subject: Asked, object: &Value) -> Result<bool> {
+    /// Creates an object in a dry run, and returns how it was admitted.
+    async fn send(&self, subject: Asked, object: &Value) -> Result<Stored> {
         let namespace = subject.namespace();
         let path = format!("/apis/{API_VERSION}/namespaces/{namespace}/memcacheds?dryRun=All");
         let request =
             Request::post(path).header(header::CONTENT_TYPE, JSON).body(Body::from(object.to_string().into_bytes()))?;
         let response = self.plane.user.kube.send(request).await?;
-        let undecided =
-            |warning: &header::HeaderValue| warning.to_str().is_ok_and(|text| text.contains("did not decide"));
-        let decided = !response.headers().get_all(header::WARNING).iter().any(undecided);
+        let warnings = response.headers().get_all(header::WARNING).iter();
+        let stored = subject.stored(&warnings.filter_map(|warning| warning.to_str().ok()).collect::<Vec<_>>());
         let status = response.status();
         let body = response.into_body().collect().await?.to_bytes();
         ensure!(status.is_success(), "{status}: {}", String::from_utf8_lossy(&body));
-        Ok(decided)
+        Ok(stored)
     }
 
     /// Swaps the component while creations go on, and compares with as many creations without a swap.
     async fn swap(&self, swaps: u8, rate: u32) -> Result<Vec<Option<Figure>>> {
         let lasts = SWAP_INTERVAL * u32::from(swaps);
         let quiet = self.create(Asked::Host, rate, lasts).await?;
-        let is_done = Cell::new(false);
         let swapping = async {
             for number in 0..swaps {
                 let began = Instant::now();
@@ -310,26 +343,44 @@ impl Bench {
                     .await?;
                 tokio::time::sleep(SWAP_INTERVAL.saturating_sub(began.elapsed())).await;
             }
+            Ok(())
+        };
+        let mut figures = undisturbed("swap", &self.create_during(swapping, Asked::Host, rate).await?);
+        figures.push(Figure::of("admission-without-swap-delayed", "creations", &[quiet.delayed() as f64]));
+        Ok(figures)
+    }
+
+    /// Has a host replace its CA while creations go on.
+    async fn rotate(&self, left: Duration, rate: u32) -> Result<Vec<Option<Figure>>> {
+        let rotation = Rotation::begin(&self.plane, &self.programs, self.folder.path(), left).await?;
+        self.until_in_force(Asked::Rotating).await?;
+        let all = self.create_during(rotation.end(&self.plane), Asked::Rotating, rate).await?;
+        rotation.stop()?;
+        Ok(undisturbed("rotation", &all))
+    }
+
+    /// Sends creations until something is done.
+    async fn create_during(
+        &self,
+        doing: impl Future<Output = Result<()>>,
+        subject: Asked,
+        rate: u32,
+    ) -> Result<Vec<Answers>> {
+        let is_done = Cell::new(false);
+        let doing = async {
+            doing.await?;
             is_done.set(true);
             anyhow::Ok(())
         };
         let creating = async {
             let mut all = Vec::new();
             while !is_done.get() {
-                all.push(self.create(Asked::Host, rate, SWAP_INTERVAL).await?);
+                all.push(self.create(subject, rate, SWAP_INTERVAL).await?);
             }
             anyhow::Ok(all)
         };
-        let ((), all) = tokio::try_join!(swapping, creating)?;
-        let sum = |of: &dyn Fn(&Answers) -> usize| all.iter().map(of).sum::<usize>() as f64;
-        let one = |name: &str, value: f64| Figure::of(name, "creations", &[value]);
-        Ok(vec![
-            one("admission-swap-failed", sum(&|one| one.failed)).map(|figure| figure.target(Exactly(0.0))),
-            one("admission-swap-delayed", sum(&|one| one.delayed())).map(|figure| figure.target(Exactly(0.0))),
-            one("admission-swap-undecided", sum(&|one| one.undecided)),
-            one("admission-without-swap-delayed", quiet.delayed() as f64),
-            one("admission-swap-creations", sum(&|one| one.times.len())),
-        ])
+        let ((), all) = tokio::try_join!(doing, creating)?;
+        Ok(all)
     }
 
     async fn down(self) -> Result<()> {
@@ -339,12 +390,28 @@ impl Bench {
     }
 }
 
+/// The figures of creations during something that should disturb none.
+fn undisturbed(during: &str, all: &[Answers]) -> Vec<Option<Figure>> {
+    let sum = |of: &dyn Fn(&Answers) -> usize| all.iter().map(of).sum::<usize>() as f64;
+    let one = |name: &str, value: f64| Figure::of(&format!("admission-{during}-{name}"), "creations", &[value]);
+    vec![
+        one("failed", sum(&|one| one.failed)).map(|figure| figure.target(Exactly(0.0))),
+        one("delayed", sum(&|one| one.delayed())).map(|figure| figure.target(Exactly(0.0))),
+        one("undecided", sum(&|one| one.undecided)),
+        one("creations", sum(&|one| one.times.len())),
+    ]
+}
+
 impl Answers {
-    fn add(&mut self, (answer, time): (Result<bool>, Duration)) {
+    fn add(&mut self, (answer, time): (Result<Stored>, Duration)) {
         self.times.push(time);
         match answer {
-            Ok(true) => {}
-            Ok(false) => self.undecided += 1,
+            Ok(Stored::Decided) => {}
+            Ok(Stored::Undecided) => self.undecided += 1,
+            Ok(Stored::Unasked) => {
+                eprintln!("a creation was stored although the webhook did not answer");
+                self.failed += 1;
+            }
             Err(error) => {
                 eprintln!("a creation failed: {error:#}");
                 self.failed += 1;

@@ -61,6 +61,7 @@ pub mod replica;
 pub mod report;
 pub mod resource;
 pub mod rig;
+mod rotation;
 pub mod shards;
 pub mod subject;
 pub mod swap;

@@ -1,9 +1,12 @@
 // An NginxServer becomes a Deployment of nginx, and its status names the Pods.
 
-import { condition, definePlugin, parentLabel } from "@hotshoe/sdk";
+import { condition, definePlugin, fieldError, parentLabel } from "@hotshoe/sdk";
 
 /** The label that carries the name of the NginxServer. */
 const INSTANCE = "app.kubernetes.io/instance";
+
+const NO_IMAGE = "it is no image; write one such as nginx:1.27";
+const NO_VERSION = "spec.image: it names no version, so servers that start later may run another; write a tag";
 
 export default definePlugin({
   name: "nginx-js",
@@ -24,7 +27,29 @@ export default definePlugin({
       conditions: [availability, { ...availability, type: "Ready" }],
     };
   },
+
+  /** Checks an image that is new: one that is stored already keeps no other field from being changed. */
+  validate({ object, old, config }) {
+    const { image = "" } = object.spec ?? {};
+    if (!config.validation || image === old?.spec?.image) return {};
+    const { repository, tag, digest } = parsed(image);
+    if (!/^[a-z0-9._/:-]+$/.test(repository)) return { errors: [fieldError("spec.image", "Invalid", NO_IMAGE)] };
+    return { warnings: digest || (tag && tag !== "latest") ? [] : [NO_VERSION] };
+  },
+
+  /** Fills in the tag of an image that has none. */
+  setDefaults({ object: { spec = {} }, config }) {
+    const { tag, digest } = parsed(spec.image ?? "");
+    if (config.defaultTag && spec.image !== undefined && tag === undefined && !digest) spec.image += `:${config.defaultTag}`;
+  },
 });
+
+/** The parts of the name of an image; a colon before the last slash is that of a port. */
+function parsed(image) {
+  const [tagged, digest] = image.split("@");
+  const [, repository, tag] = /^(.*?)(?::([^/:]*))?$/s.exec(tagged);
+  return { repository, tag, digest };
+}
 
 /** The Pods that run, not those that are being deleted. */
 function podNames(request) {

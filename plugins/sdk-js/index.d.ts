@@ -144,6 +144,15 @@ export interface Proposal<Parent extends object = KubernetesObject, Config exten
   readonly config: Config;
   /** Whether nothing will be stored in any case. The answer must not depend on it. */
   readonly dryRun: boolean;
+  /** Who writes it, where `plugin.yaml` says `showUser`; not there either where stored objects are asked about again. */
+  readonly user?: User;
+}
+
+/** Who writes an object, as the API server has authenticated it. */
+export interface User {
+  username: string;
+  uid?: string;
+  groups: string[];
 }
 
 /** What is wrong with a parent. Without errors it is stored. The form is that of `expect` in a case file. */

@@ -21,6 +21,8 @@ export interface Proposed {
   old?: { [field: string]: any };
   config?: object;
   dryRun?: boolean;
+  /** Who writes it; the host shows that where `plugin.yaml` says `showUser`. */
+  user?: { username: string; uid?: string; groups?: string[] };
 }
 
 /** An answer in the form of `expect` in a case file, with exactly one of these keys. */

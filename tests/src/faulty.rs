@@ -32,7 +32,12 @@ async fn install_faulty(plane: &ControlPlane) {
         { "apiGroups": group, "resources": ["faults/status"], "verbs": ["patch"] },
         { "apiGroups": group, "resources": ["faults/finalizers"], "verbs": ["update"] },
     ]);
+    let definitions = json!({
+        "apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"],
+        "resourceNames": [format!("{}.{}", FAULT.plural, FAULT.group)], "verbs": ["get"],
+    });
     let of_host = json!([
+        definitions,
         { "apiGroups": group, "resources": ["faults"], "verbs": ["get", "list", "watch", "patch"] },
         { "apiGroups": group, "resources": ["faults/status"], "verbs": ["patch"] },
         { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"] },
@@ -67,6 +72,28 @@ pub fn fault(name: &str, fault: &str) -> Value {
         "apiVersion": FAULT.api_version(), "kind": FAULT.kind,
         "metadata": { "name": name }, "spec": { "fault": fault },
     })
+}
+
+/// Scales a parent as `kubectl scale` does.
+///
+/// # Errors
+/// What `kubectl` says if it fails.
+pub fn scale(scene: &Scene, name: &str, replicas: i64) -> Result<(), String> {
+    let parent = format!("{}.{}/{name}", FAULT.plural, FAULT.group);
+    let scaled = scene.kubectl(&["scale", &parent, &format!("--replicas={replicas}")]);
+    let words = String::from_utf8_lossy(&scaled.stderr).into_owned();
+    scaled.status.success().then_some(()).ok_or(words)
+}
+
+/// Scales a parent from the first to the second number until that is refused with these words, which may take some: a
+/// webhook is in force a moment after its registration, and a decision that takes long admits.
+pub async fn until_scale_is_refused(scene: &Scene, name: &str, [from, to]: [i64; 2], words: &str) {
+    scene
+        .until("a scale is refused", async || match scale(scene, name, to) {
+            Err(said) if said.contains(words) => Ok(()),
+            other => Err(format!("{other:?}, and back: {:?}", scale(scene, name, from))),
+        })
+        .await;
 }
 
 /// Starts a host with the plugin in this folder.

@@ -23,6 +23,7 @@
 //! seen last. Only to show that nothing happens, a test waits for a fixed time.
 
 pub mod audit;
+pub mod authority;
 pub mod control_plane;
 pub mod crews;
 pub mod dictated;

@@ -1,6 +1,7 @@
 //! A namespace with a running host: where a test begins, and what it observes.
 
 use std::path::PathBuf;
+use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::control_plane::{ControlPlane, HOST_USER};
 use crate::host::{Host, Start, tail};
 use crate::kinds::{ADMISSION_BINDING, ADMISSION_POLICY, DEPLOYMENT, EVENT, Kind, MEMCACHED, NAMESPACE, POD, SERVICE};
 use crate::kube::{Changes, Kube, Refused};
-use crate::wait;
+use crate::{repository, wait};
 
 /// The finalizer of the Memcached plugin.
 pub const FINALIZER: &str = "cache.example.com/finalizer";
@@ -75,6 +76,13 @@ impl Scene {
         let host = self.start().await.ready().await;
         self.watch_log(&host);
         host
+    }
+
+    /// Runs `kubectl` as the administrator, in this namespace.
+    pub fn kubectl(&self, arguments: &[&str]) -> Output {
+        let mut kubectl = Command::new(repository("target/control-plane/bin/kubectl"));
+        kubectl.arg("--kubeconfig").arg(self.plane.file("kubeconfig")).args(["--namespace", &self.namespace]);
+        kubectl.args(arguments).output().expect("kubectl runs")
     }
 
     /// Makes a wait that fails show the end of this host's log.

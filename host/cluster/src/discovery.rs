@@ -97,6 +97,11 @@ impl Resource {
         !self.has_status && !self.kind.is_builtin()
     }
 
+    /// Returns the name in paths and the scope.
+    pub fn served(&self) -> Served {
+        Served { plural: self.plural.clone(), namespaced: self.namespaced }
+    }
+
     /// Returns the reference of one of its objects.
     pub fn reference(&self, key: &Key) -> ObjectRef {
         ObjectRef { kind: self.kind.clone(), namespace: key.namespace.clone(), name: key.name.clone() }
@@ -217,7 +222,7 @@ pub async fn find_in_any_version(cluster: &Cluster, kinds: &Kinds, kind: &Kind) 
     let mut last = missing(kind, format!("the API server has no {kind}"));
     for version in versions {
         match kinds.find(cluster, &Kind::new(&kind.group, &version, &kind.kind)).await {
-            Ok(found) => return Ok(Served { plural: found.plural.clone(), namespaced: found.namespaced }),
+            Ok(found) => return Ok(found.served()),
             Err(error) => last = error,
         }
     }

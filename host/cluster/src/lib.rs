@@ -40,6 +40,7 @@ pub mod rate_limit;
 pub mod raw_object;
 pub mod read;
 pub mod repair;
+pub mod scale;
 #[cfg(test)]
 mod served;
 pub mod shards;

@@ -73,7 +73,7 @@ mod tests {
         let cluster = served::by(Router::new().route("/apis/g/v1/things", get(serve))).await;
         let (send, mut noticed) = unbounded_channel();
         let things = host_object::resource(Kind::new("g", "v1", "Thing"), "things", false);
-        tokio::spawn(async move { follow(&cluster, &things, "one", || drop(send.send(()))).await });
+        tokio::spawn(async move { follow(&cluster, &things, "one", || send.send(()).unwrap_or(())).await });
         // The list, its end, and the same change twice.
         for _ in 0..4 {
             tokio::time::timeout(LONG, noticed.recv()).await.unwrap().unwrap();

@@ -193,10 +193,9 @@ impl Writer {
         permit: &Permit,
     ) -> Result<Option<String>, ApiError> {
         let target = resource.reference(&parent.key);
-        let parse = |text: &str| -> Result<Value, ApiError> {
-            serde_json::from_str(text).map_err(|error| unreadable(&target, &error))
-        };
-        let live = parse(&self.get(resource, &parent.key, permit).await?)?;
+        let unreadable = |error: serde_json::Error| unreadable(&target, &error);
+        let live = self.get(resource, &parent.key, permit).await?;
+        let live = serde_json::from_str(&live).map_err(unreadable)?;
         let repair = match refusal.is_of_other_version() {
             false => ownerless::without_first_apply(&live),
             // What is to stay may be converted again, and then its entries say who set what.
@@ -212,7 +211,8 @@ impl Writer {
         match self.patch(resource, parent, "repair managedFields of", &replace, permit).await {
             Ok(reply) => {
                 tracing::info!("entries of managedFields that had the status refused are removed: {}", refusal.message);
-                Ok(parse(&reply)?.pointer("/metadata/resourceVersion").and_then(Value::as_str).map(str::to_owned))
+                let repaired: Value = serde_json::from_str(&reply).map_err(unreadable)?;
+                Ok(repaired.pointer("/metadata/resourceVersion").and_then(Value::as_str).map(str::to_owned))
             }
             Err(error) if error.is_failed_test() => Err(ApiError { code: 409, reason: "Conflict".to_owned(), ..error }),
             Err(error) if error.is_transient() => Err(error),

@@ -12,7 +12,7 @@ use wasmtime::component::{
 
 use crate::bindings::generated::hotshoe::reconciler::{log, types as wit};
 use crate::store::{Level, Sandbox};
-use hotshoe_core::model::admission::{ErrorReason, FieldError, Proposal, Verdict};
+use hotshoe_core::model::admission::{ErrorReason, FieldError, Proposal, User, Verdict};
 use hotshoe_core::model::decision::{
     Answer, Call, Children, Condition, Decision, Descriptor, Document, Event, Failure, MatchRule, Observation,
     OwnedKind, ReadKind, Refusal, Related, Requirement, Severity, Truth, WriteVerb,
@@ -132,6 +132,15 @@ enum Operation {
     Update,
 }
 
+/// `user-info` of the interface `admission`.
+#[derive(Clone, Copy, ComponentType, Lower)]
+#[component(record)]
+struct UserInfo<'a> {
+    username: &'a str,
+    uid: Option<&'a str>,
+    groups: &'a [String],
+}
+
 /// `context` of the interface `admission`.
 #[derive(Clone, Copy, ComponentType, Lower)]
 #[component(record)]
@@ -140,6 +149,7 @@ struct AdmissionContext<'a> {
     config: &'a str,
     #[component(name = "dry-run")]
     dry_run: bool,
+    user: Option<UserInfo<'a>>,
 }
 
 /// `error-reason` of the interface `validation`.
@@ -345,7 +355,12 @@ fn refusal(refusal: &Refusal) -> wit::Refusal<'_> {
 
 fn context(proposal: &Proposal) -> AdmissionContext<'_> {
     let operation = if proposal.old.is_some() { Operation::Update } else { Operation::Create };
-    AdmissionContext { operation, config: &proposal.config, dry_run: proposal.dry_run }
+    let user = proposal.user.as_ref().map(user);
+    AdmissionContext { operation, config: &proposal.config, dry_run: proposal.dry_run, user }
+}
+
+fn user(User { username, uid, groups }: &User) -> UserInfo<'_> {
+    UserInfo { username, uid: uid.as_deref(), groups }
 }
 
 // === out of the plugin ===

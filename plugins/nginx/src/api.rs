@@ -41,6 +41,32 @@ impl Default for NginxServerSpec {
     }
 }
 
+/// The plugin's configuration.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Config {
+    /// Whether a new image is checked.
+    pub validation: bool,
+    /// The tag of images that name none.
+    pub default_tag: Option<String>,
+}
+
+/// The JSON schema of [`Config`].
+pub const CONFIG_SCHEMA: &str = r#"{
+  "type": "object",
+  "additionalProperties": false,
+  "properties": {
+    "validation": {
+      "type": "boolean",
+      "description": "Whether an image that is none is refused, and one without a version warned of."
+    },
+    "defaultTag": {
+      "type": ["string", "null"],
+      "description": "The tag that is filled in where an image has none, for example 1.27."
+    }
+  }
+}"#;
+
 /// The observed state of an NginxServer.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]

@@ -1,19 +1,22 @@
 //! The logic of an nginx operator: a Deployment for each `NginxServer`, and a status that shows how many
 //! servers are available.
 
+pub mod admission;
 pub mod api;
 #[cfg(feature = "crd")]
 pub mod crd;
+mod image;
 
 use hotshoe_sdk::apply::apps_v1::{Deployment, DeploymentSpec};
 use hotshoe_sdk::apply::core_v1::{Container, ContainerPort, Pod, PodSpec, PodTemplateSpec, SecurityContext};
 use hotshoe_sdk::apply::meta_v1::{LabelSelector, ObjectMeta};
 use hotshoe_sdk::{
-    Answer, Condition, Decision, Descriptor, Failure, MatchRule, Reconciler, Request, ResourceKind, Verb, parent_label,
+    AdmissionContext, Answer, Condition, Decision, Defaulter, Descriptor, Failure, MatchRule, Reconciler, Request,
+    ResourceKind, Validator, Verb, Verdict, parent_label,
 };
 use serde::Deserialize;
 
-use crate::api::{NginxServer, NginxServerSpec, NginxServerStatus};
+use crate::api::{Config, NginxServer, NginxServerSpec, NginxServerStatus};
 
 /// The label that carries the name of the NginxServer.
 const INSTANCE: &str = "app.kubernetes.io/instance";
@@ -23,13 +26,14 @@ pub struct Nginx;
 
 impl Reconciler for Nginx {
     type Parent = NginxServer;
-    type Config = ();
+    type Config = Config;
 
     fn describe() -> Descriptor {
         let parent = ResourceKind::new(api::GROUP, api::VERSION, api::KIND);
         Descriptor::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"), parent)
             .owns::<Deployment>(&[Verb::Create, Verb::Update], &["status.availableReplicas"])
             .reads::<Pod>("pods", "app=nginx", MatchRule::parent_label(INSTANCE), &[])
+            .config_schema(api::CONFIG_SCHEMA)
     }
 
     fn reconcile(request: &Request<Self>) -> Result<Answer, Failure> {
@@ -43,6 +47,24 @@ impl Reconciler for Nginx {
         let available = available(observed.available_replicas, spec.replicas);
         let ready = available.named("Ready");
         Ok(Answer::Decided(decision.conditions([available, ready])))
+    }
+}
+
+impl Validator for Nginx {
+    fn validate(
+        new: &NginxServer,
+        old: Option<&NginxServer>,
+        context: &AdmissionContext<Config>,
+    ) -> Result<Verdict, Failure> {
+        admission::validate(new, old, context)
+    }
+}
+
+impl Defaulter for Nginx {
+    type Object = admission::Sparse;
+
+    fn default(object: &mut Self::Object, context: &AdmissionContext<Config>) -> Result<(), Failure> {
+        admission::default(object, context)
     }
 }
 
@@ -82,4 +104,4 @@ fn deployment(name: &str, spec: &NginxServerSpec) -> Deployment {
     Deployment::new(name).labels(labels).spec(spec)
 }
 
-hotshoe_sdk::export!(Nginx);
+hotshoe_sdk::export!(Nginx, validation, defaulting);

@@ -3,5 +3,8 @@
 
 #[test]
 fn every_case_is_answered_as_written() {
-    hotshoe_sdk::testing::run_cases::<nginx::Nginx>(env!("CARGO_MANIFEST_DIR"));
+    let folder = env!("CARGO_MANIFEST_DIR");
+    hotshoe_sdk::testing::run_cases::<nginx::Nginx>(folder);
+    hotshoe_sdk::testing::run_validation_cases::<nginx::Nginx>(folder);
+    hotshoe_sdk::testing::run_defaulting_cases::<nginx::Nginx>(folder);
 }

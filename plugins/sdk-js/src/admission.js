@@ -15,8 +15,9 @@ export function fieldError(field, reason, message) {
 }
 
 /** What a plugin is shown of a proposed parent. */
-export function proposalOf(object, old, { operation, config, dryRun }) {
-  return { operation, object: objectOf(object), old: old == null ? undefined : objectOf(old), config: parse(config), dryRun };
+export function proposalOf(object, old, { operation, config, dryRun, user }) {
+  const [proposed, stored] = [objectOf(object), old == null ? undefined : objectOf(old)];
+  return { operation, object: proposed, old: stored, config: parse(config), dryRun, user: user ?? undefined };
 }
 
 /** The answer of `validate`, checked. What it throws beyond `reject` and `retry` is thrown on. */

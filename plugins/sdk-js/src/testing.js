@@ -62,10 +62,17 @@ export function request(plugin, observation, call = "reconcile") {
 
 /** What a host would show of a proposed parent: the whole of it. */
 function proposal({ descriptor }, proposed) {
-  checkKeys(proposed, "the proposal", ["object"], ["old", "config", "dryRun"]);
-  const { object, old, config = {}, dryRun = false } = proposed;
+  checkKeys(proposed, "the proposal", ["object"], ["old", "config", "dryRun", "user"]);
+  const { object, old, config = {}, dryRun = false, user } = proposed;
   const [given, stored] = [object, old].map((object) => object && whole(ofKind(object, descriptor.parent)));
-  return proposalOf(given, stored, { operation: old === undefined ? "create" : "update", config: stringify(config), dryRun });
+  const operation = old === undefined ? "create" : "update";
+  return proposalOf(given, stored, { operation, config: stringify(config), dryRun, user: user && written(user) });
+}
+
+/** Who writes the parent; as in a case file, what there is none of may be left out. */
+function written(user) {
+  checkKeys(user, "the user", ["username"], ["uid", "groups"]);
+  return { uid: undefined, groups: [], ...user };
 }
 
 /** One that is to be created may have no name yet. */

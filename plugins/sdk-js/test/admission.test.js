@@ -36,10 +36,17 @@ test("a proposed parent is shown whole, with the stored one, the configuration a
   judged(see);
   const metadata = { name: "shop", namespace: "default" };
   const object = { apiVersion: "example.com/v1", kind: "Cache", metadata, spec: { size: 2 } };
-  assert.deepEqual(shown, { operation: "create", object, old: undefined, config: {}, dryRun: false });
+  assert.deepEqual(shown, { operation: "create", object, old: undefined, config: {}, dryRun: false, user: undefined });
   judged(see, { object: OBJECT, old: { ...OBJECT, spec: { size: 9007199254740993n } }, config: { least: 2 }, dryRun: true });
   const old = { ...object, spec: { size: 9007199254740993n } };
-  assert.deepEqual(shown, { operation: "update", object, old, config: { least: 2 }, dryRun: true });
+  assert.deepEqual(shown, { operation: "update", object, old, config: { least: 2 }, dryRun: true, user: undefined });
+});
+
+test("a plugin is shown who writes a parent if the host says it", () => {
+  const by = (user) => judged(({ user }) => ({ warnings: [JSON.stringify(user)] }), { object: OBJECT, user }).verdict.warnings[0];
+  assert.equal(by({ username: "alice", groups: ["dev"] }), '{"groups":["dev"],"username":"alice"}');
+  assert.equal(by({ username: "alice", uid: "u" }), '{"uid":"u","groups":[],"username":"alice"}');
+  assertThrows(() => by({ username: "alice", group: ["dev"] }), "group is no known key");
 });
 
 test("each wrong field has a path, a reason of metav1 and a message", () => {

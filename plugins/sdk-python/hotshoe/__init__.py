@@ -46,7 +46,7 @@ from hotshoe.kind import Kind, Owns, Reads
 from hotshoe.label import parent_label
 from hotshoe.leave import leave
 from hotshoe.plugin import Plugin
-from hotshoe.request import Proposal, Refusal, Request, field
+from hotshoe.request import Proposal, Refusal, Request, User, field
 from hotshoe.sandbox import SandboxError
 
 __all__ = [
@@ -67,6 +67,7 @@ __all__ = [
     "Requirement",
     "Retry",
     "SandboxError",
+    "User",
     "Verdict",
     "Waiting",
     "field",

@@ -6,6 +6,7 @@ import datetime
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from hotshoe.answer import Needs, Requirement
@@ -187,14 +188,24 @@ class Request:
         return f"Request({self._raw.parent.ref.kind.kind} {self.name})"
 
 
+@dataclass(frozen=True)
+class User:
+    """Who writes an object, as the API server has authenticated it."""
+
+    username: str
+    uid: str | None = None
+    groups: tuple[str, ...] = ()
+
+
 class Proposal:
     """A parent that is to be stored, whole.
 
     `operation` is `create` or `update`, and `dry_run` whether nothing will be stored in any case; the answer must not
-    depend on that.
+    depend on that. `user` is who writes it, where `plugin.yaml` says `showUser`; `None` too where stored objects are
+    asked about again.
     """
 
-    __slots__ = ("operation", "object", "old", "config", "dry_run")
+    __slots__ = ("operation", "object", "old", "config", "dry_run", "user")
 
     def __init__(self, new: Any, old: Any, context: Any) -> None:
         self.operation: Literal["create", "update"] = _OPERATIONS[context.operation.value]
@@ -202,6 +213,8 @@ class Proposal:
         self.old: dict[str, Any] | None = None if old is None else json.loads(old.json)
         self.config: dict[str, Any] = json.loads(context.config) if context.config else {}
         self.dry_run: bool = context.dry_run
+        user = context.user
+        self.user: User | None = None if user is None else User(user.username, user.uid, tuple(user.groups))
 
     @property
     def name(self) -> str | None:

@@ -28,7 +28,7 @@ from hotshoe import trace, wire
 from hotshoe.answer import Decision, Done, FieldError, Needs, Reject, Retry, Verdict, Waiting
 from hotshoe.kind import Kind
 from hotshoe.plugin import Plugin
-from hotshoe.request import Proposal, Request, path_keys
+from hotshoe.request import Proposal, Request, User, path_keys
 
 # Every plugin is shown these of every object.
 _ALWAYS = ("metadata.name", "metadata.namespace", "metadata.uid", "metadata.generation", "metadata.deletionTimestamp")
@@ -85,6 +85,7 @@ def proposal(
     old: Object | None = None,
     config: Mapping[str, Any] | None = None,
     dry_run: bool = False,
+    user: User | Mapping[str, Any] | None = None,
 ) -> Proposal:
     """Return what a host shows this plugin of a parent that is to be stored; with `old`, of an update."""
     kind = wire.ResourceKind(plugin.parent)
@@ -95,7 +96,10 @@ def proposal(
         return wire.Object(ref, json.dumps({**wire.unnamed(whole), "metadata": metadata}))
 
     context = SimpleNamespace(
-        operation=SimpleNamespace(value=0 if old is None else 1), config=json.dumps(config or {}), dry_run=dry_run
+        operation=SimpleNamespace(value=0 if old is None else 1),
+        config=json.dumps(config or {}),
+        dry_run=dry_run,
+        user=User(**user) if isinstance(user, Mapping) else user,
     )
     return Proposal(shown(object), None if old is None else shown(old), context)
 
@@ -152,7 +156,7 @@ class Case:
 
     def _answered(self, plugin: Plugin) -> dict[str, Any]:
         call, parent = self._call(), self.content["parent"]
-        proposed = {key: self.content.get(key) for key in ("old", "config")}
+        proposed = {key: self.content.get(key) for key in ("old", "config", "user")}
         if call == "validate":
             return {"verdict": _said(verdict(plugin, parent, **proposed))}
         if call == "default":

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hotshoe import FieldError, Kind, Plugin, Proposal, Reject, Verdict
+from hotshoe import FieldError, Kind, Plugin, Proposal, Reject, User, Verdict
 from hotshoe.testing import Case, defaulted, proposal, verdict
 from hotshoe.wire import WireVerdict
 
@@ -34,6 +34,13 @@ def test_a_proposed_parent_is_shown_whole_with_the_stored_one_and_the_configurat
     assert (shown.name, shown.namespace, shown.spec, shown.dry_run) == ("shop", "default", {"size": 2}, False)
     shown = proposal(new_plugin(), OBJECT, old={**OBJECT, "spec": {"size": 3}}, config={"least": 2}, dry_run=True)
     assert (shown.operation, shown.old["spec"], shown.config, shown.dry_run) == ("update", {"size": 3}, {"least": 2}, True)
+
+
+def test_who_writes_a_parent_is_shown_if_the_host_says_it():
+    assert proposal(new_plugin(), OBJECT).user is None
+    alice = User("alice", groups=("dev",))
+    assert proposal(new_plugin(), OBJECT, user=alice).user == alice
+    assert proposal(new_plugin(), OBJECT, user={"username": "alice", "groups": ["dev"]}).user == alice
 
 
 def test_each_wrong_field_has_a_path_a_reason_of_metav1_and_a_message():

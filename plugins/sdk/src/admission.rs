@@ -47,12 +47,34 @@ pub struct AdmissionContext<C = String> {
     pub config: C,
     /// Whether nothing will be stored in any case. The answer must not depend on it.
     pub dry_run: bool,
+    /// Who writes the object, where `plugin.yaml` says `showUser`; `None` too where stored objects are asked about again.
+    pub user: Option<User>,
 }
 
 impl AdmissionContext {
     fn read<R: Reconciler>(self) -> Result<AdmissionContext<R::Config>, Failure> {
-        let Self { operation, config, dry_run } = self;
-        Ok(AdmissionContext { operation, config: read_config(&config)?, dry_run })
+        let Self { operation, config, dry_run, user } = self;
+        Ok(AdmissionContext { operation, config: read_config(&config)?, dry_run, user })
+    }
+}
+
+/// Who writes an object, as the API server has authenticated it.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[cfg_attr(feature = "testing", derive(serde::Deserialize), serde(deny_unknown_fields))]
+pub struct User {
+    /// Its name, such as `alice` or `system:serviceaccount:shop:deployer`.
+    pub username: String,
+    /// Its uid, where there is one.
+    pub uid: Option<String>,
+    /// Its groups.
+    #[cfg_attr(feature = "testing", serde(default))]
+    pub groups: Vec<String>,
+}
+
+impl User {
+    /// Returns whether it is in a group.
+    pub fn is_in(&self, group: &str) -> bool {
+        self.groups.iter().any(|one| one == group)
     }
 }
 
@@ -275,6 +297,9 @@ mod tests {
             if old.is_some_and(|old| size(old) > size(new)) {
                 verdict.warn("it shrinks");
             }
+            if context.user.as_ref().is_some_and(|user| !user.is_in("dev")) {
+                verdict.warn("ask the developers");
+            }
             Ok(verdict)
         }
     }
@@ -345,6 +370,18 @@ mod tests {
         let spec = json!({ "size": 2, "ports": [{ "name": "last", "port": 80 }] });
         let all = json!({ "metadata": { "labels": { "tier": "cache" } }, "spec": spec });
         assert_eq!((defaulted(&json!({})), defaulted(&all)), (all.clone(), all));
+    }
+
+    #[test]
+    fn a_plugin_may_know_who_writes_a_parent() {
+        let by = |groups: &[&str]| {
+            let groups = groups.iter().map(|&group| group.to_owned()).collect();
+            let user = User { username: "alice".to_owned(), uid: None, groups };
+            let context = AdmissionContext { user: Some(user), ..context() };
+            validate::<Cache>(&object(&json!({ "spec": { "size": 3 } })), None, context).unwrap().warnings
+        };
+        assert_eq!(by(&["ops", "dev"]), [""; 0]);
+        assert_eq!(by(&["ops"]), ["ask the developers"]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::{marker::PhantomData, time::Duration};
 use crate::{
     AdmissionContext, Answer, Children, Cleanup, Condition, Converter, Decision, Defaulter, Descriptor, ErrorReason,
     Event, Failure, FieldError, MatchRule, Object, ObjectRef, Observation, Operation, Owned, Read, Reconciler, Refusal,
-    Related, Requirement, ResourceKind, Severity, Status, Validator, Verb, Verdict, log::Level,
+    Related, Requirement, ResourceKind, Severity, Status, User, Validator, Verb, Verdict, log::Level,
 };
 
 use self::converting::exports::hotshoe::reconciler0_2_0::conversion;
@@ -222,7 +222,14 @@ impl From<admission::Context> for AdmissionContext {
             admission::Operation::Create => Operation::Create,
             admission::Operation::Update => Operation::Update,
         };
-        Self { operation, config: context.config, dry_run: context.dry_run }
+        let user = context.user.map(User::from);
+        Self { operation, config: context.config, dry_run: context.dry_run, user }
+    }
+}
+
+impl From<admission::UserInfo> for User {
+    fn from(user: admission::UserInfo) -> Self {
+        Self { username: user.username, uid: user.uid, groups: user.groups }
     }
 }
 

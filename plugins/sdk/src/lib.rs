@@ -121,7 +121,7 @@ pub mod testing;
 mod time;
 
 pub use admission::{
-    AdmissionContext, Defaulter, ErrorReason, FieldError, Operation, Validator, Verdict, default, validate,
+    AdmissionContext, Defaulter, ErrorReason, FieldError, Operation, User, Validator, Verdict, default, validate,
 };
 pub use answer::{Answer, Cleanup, Failure, Requirement};
 pub use conversion::{Annotations, Conversions, Converter, convert};

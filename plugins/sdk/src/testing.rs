@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     AdmissionContext, Answer, Children, Cleanup, Decision, Defaulter, Failure, FieldError, Object, ObjectRef,
-    Observation, Operation, Reconciler, Refusal, Related, Requirement, ResourceKind, Severity, Status, Validator,
+    Observation, Operation, Reconciler, Refusal, Related, Requirement, ResourceKind, Severity, Status, User, Validator,
     Verdict,
 };
 
@@ -121,6 +121,7 @@ struct Case {
     #[serde(default, rename = "valid")]
     _valid: serde::de::IgnoredAny,
     old: Option<Value>,
+    user: Option<User>,
     #[serde(default)]
     children: Vec<Value>,
     #[serde(default)]
@@ -205,7 +206,7 @@ fn finalized<R: Reconciler>(case: Case) -> Value {
 
 fn context(case: &Case) -> AdmissionContext {
     let operation = if case.old.is_some() { Operation::Update } else { Operation::Create };
-    AdmissionContext { operation, config: case.config.to_string(), dry_run: false }
+    AdmissionContext { operation, config: case.config.to_string(), dry_run: false, user: case.user.clone() }
 }
 
 fn verdict(verdict: &Verdict) -> Value {

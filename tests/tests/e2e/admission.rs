@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hotshoe_tests::faulty::{another, fault, scene_with_faults, until_digest};
+use hotshoe_tests::faulty::{another, fault, scale, scene_with_faults, until_digest, until_scale_is_refused};
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::{CONFIG_MAP, FAULT};
 use hotshoe_tests::kube::Refused;
@@ -11,6 +11,8 @@ use http::{Request, StatusCode};
 use kube::client::Body;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
 
 /// A host that the API server asks about the Faults of a namespace, until it is removed.
 pub(crate) struct Asked {
@@ -99,7 +101,23 @@ impl Asked {
         self.deregister().await;
     }
 
-    async fn deregister(&self) {
+    /// Returns a client of the webhooks that trusts this certificate.
+    fn client(&self, certificate: Vec<u8>) -> kube::Client {
+        let mut config = kube::Config::new(self.host.webhooks().expect("a URL").parse().expect("a URL"));
+        config.root_cert = Some(vec![certificate]);
+        kube::Client::try_from(config).expect("a client")
+    }
+
+    /// Answers a review as the API server would get it.
+    async fn answer(&self, review: &Value) -> Value {
+        let certificate = std::fs::read(self.certificate.path().join("tls.crt")).expect("a certificate");
+        let certificate = CertificateDer::from_pem_slice(&certificate).expect("PEM").to_vec();
+        let request = Request::post("/validate/faulty").body(review.to_string().into_bytes()).expect("a request");
+        let answer = self.client(certificate).request_text(request).await;
+        serde_json::from_str(&answer.expect("an answer")).expect("a review")
+    }
+
+    pub(crate) async fn deregister(&self) {
         webhook::deregister(&self.scene, &self.name).await;
     }
 }
@@ -138,6 +156,47 @@ fn a_parent_that_the_plugin_rejects_or_whose_children_are_denied_is_not_stored()
             scene.create(fault(name, passing)).await;
         }
         asked.end().await;
+    });
+}
+
+#[test]
+fn a_scale_is_refused_if_the_plugin_would_reject_the_parent() {
+    run(async {
+        let asked = Asked::in_force("admission-scale", "Enforce").await;
+        let scene = &asked.scene;
+        let mut large = fault("large", "large");
+        large["spec"]["size"] = json!(5);
+        scene.create(large).await;
+        until_scale_is_refused(scene, "large", [5, 11], "spec.size: it is more than 10").await;
+        scale(scene, "large", 7).expect("it is stored");
+        assert_eq!(scene.get(&FAULT, "large").await["spec"]["size"], 7);
+        asked.end().await;
+    });
+}
+
+#[test]
+fn a_scale_of_a_parent_that_cannot_be_read_is_admitted_with_a_warning() {
+    run(async {
+        let asked = Asked::start("admission-no-parent", "Enforce").await;
+        let kind = json!({ "group": "autoscaling", "version": "v1", "kind": "Scale" });
+        let resource = json!({ "group": FAULT.group, "version": FAULT.version, "resource": FAULT.plural });
+        let review = |resource: &Value| {
+            json!({
+                "apiVersion": "admission.k8s.io/v1",
+                "kind": "AdmissionReview",
+                "request": {
+                    "uid": "u", "kind": kind, "resource": resource, "subResource": "scale", "name": "gone",
+                    "namespace": asked.scene.namespace, "object": { "spec": { "replicas": 3 } },
+                },
+            })
+        };
+        let other = json!({ "group": "apps", "version": "v1", "resource": "deployments" });
+        for (resource, why) in [(&resource, "\"gone\" not found"), (&other, "deployments of apps is not scaled here")] {
+            let answer = asked.answer(&review(resource)).await["response"].take();
+            let warning = answer["warnings"][0].as_str().unwrap_or_default();
+            assert!(warning.starts_with("faulty was not asked about this scale: "), "{answer}");
+            assert!(answer["allowed"] == true && warning.contains(why), "{answer}");
+        }
     });
 }
 
@@ -255,9 +314,7 @@ fn another_certificate_is_used_without_a_restart() {
         let asked = Asked::in_force("admission-certificate", "Enforce").await;
         let renewed = renew(&asked.certificate);
         // The API server keeps the connections that it has, so another client looks at the certificate.
-        let mut config = kube::Config::new(asked.host.webhooks().expect("a URL").parse().expect("a URL"));
-        config.root_cert = Some(vec![renewed]);
-        let client = kube::Client::try_from(config).expect("a client");
+        let client = asked.client(renewed);
         asked
             .host
             .until("the new certificate is used", async || {

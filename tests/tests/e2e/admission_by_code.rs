@@ -1,14 +1,15 @@
 //! What a plugin's own code says of a parent before it is stored, and what it fills in.
 
 use std::fs;
-use std::process::Command;
+use std::process::{Command, Output};
 
-use hotshoe_tests::faulty::{WORKS, fault, until_digest};
+use hotshoe_tests::faulty::{WORKS, fault, until_digest, until_scale_is_refused};
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::host::program;
 use hotshoe_tests::kinds::FAULT;
-use hotshoe_tests::run;
+use hotshoe_tests::{Scene, run};
 use serde_json::{Value, json};
+use tempfile::NamedTempFile;
 
 use crate::admission::Asked;
 
@@ -79,6 +80,85 @@ fn an_update_is_checked_against_the_stored_object() {
             })
             .await;
         scene.merge(&FAULT, "large", json!({ "spec": { "size": 6 } })).await;
+        asked.end().await;
+    });
+}
+
+#[test]
+fn a_scale_is_checked_as_an_update_of_the_parent() {
+    run(async {
+        let asked = Asked::in_force("by-code-scale", "Enforce").await;
+        let mut large = fault("large", "shrinks");
+        large["spec"]["size"] = json!(5);
+        asked.scene.create(large).await;
+        until_scale_is_refused(&asked.scene, "large", [5, 3], "spec.size: it may not shrink").await;
+        asked.end().await;
+    });
+}
+
+/// Creates a parent as this user, with rights for all in the namespace.
+fn created(scene: &Scene, parent: &Value, user: &str, groups: &[&str]) -> Output {
+    let file = NamedTempFile::new().expect("a file");
+    fs::write(file.path(), parent.to_string()).expect("a manifest");
+    let path = file.path().display().to_string();
+    let groups = groups.iter().flat_map(|group| ["--as-group", group]);
+    let arguments: Vec<&str> = ["create", "--filename", &path, "--as", user].into_iter().chain(groups).collect();
+    scene.kubectl(&arguments)
+}
+
+/// Lets the members of a group write all in the namespace of a scene.
+async fn let_write(scene: &Scene, group: &str) {
+    let role = json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin" });
+    let group = json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": group });
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": { "name": "writers", "namespace": scene.namespace },
+        "roleRef": role,
+        "subjects": [group],
+    });
+    scene.admin.apply("tests", &binding).await.expect("a binding");
+}
+
+#[test]
+fn code_is_shown_who_writes_an_object_if_the_administrator_says_so() {
+    run(async {
+        let asked = Asked::in_force("by-code-user", "Enforce\n  showUser: true").await;
+        let scene = &asked.scene;
+        let_write(scene, "writers").await;
+        scene
+            .until("a stranger is refused", async || {
+                let bobs = created(scene, &fault("bobs", "developers only"), "bob", &["writers"]);
+                let words = String::from_utf8_lossy(&bobs.stderr).into_owned();
+                if bobs.status.success() {
+                    scene.delete(&FAULT, "bobs").await;
+                    scene.gone(&FAULT, "bobs").await;
+                }
+                words.contains("spec.fault: bob is not in the group dev").then_some(()).ok_or(words)
+            })
+            .await;
+        let stored = created(scene, &fault("alices", "developers only"), "alice", &["writers", "dev"]);
+        assert!(stored.status.success(), "{}", String::from_utf8_lossy(&stored.stderr));
+        scene
+            .until("the author is filled in", async || {
+                let created = created(scene, &fault("signed", "default: sign"), "alice", &["writers", "dev"]);
+                assert!(created.status.success(), "{}", String::from_utf8_lossy(&created.stderr));
+                let signed = scene.get(&FAULT, "signed").await;
+                scene.delete(&FAULT, "signed").await;
+                scene.gone(&FAULT, "signed").await;
+                let author = &signed["metadata"]["annotations"]["fixtures.example.com/author"];
+                if *author == "alice" { Ok(()) } else { Err(format!("{signed:#}")) }
+            })
+            .await;
+        asked.end().await;
+    });
+}
+
+#[test]
+fn code_is_shown_no_user_unless_the_administrator_says_so() {
+    run(async {
+        let asked = Asked::in_force("by-code-no-user", "Enforce").await;
+        asked.until_warned("developers only", "it is not known who writes this").await;
         asked.end().await;
     });
 }

@@ -3,13 +3,14 @@
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hotshoe_tests::audit::Entry;
+use hotshoe_tests::authority::{self, SECRET_NAME as CA, SECRET_TYPE, bundle, ca_that_ends_in};
 use hotshoe_tests::control_plane::ControlPlane;
-use hotshoe_tests::faulty::{fault, scene_with_faults, serves};
+use hotshoe_tests::faulty::{fault, scene_with_faults, serves, until_scale_is_refused};
 use hotshoe_tests::guests::{Folder, reworded};
 use hotshoe_tests::host::Start;
 use hotshoe_tests::kinds::{CRD, FAULT, MEMCACHED, PLUGIN, SECRET, VALIDATING_WEBHOOK};
@@ -17,11 +18,8 @@ use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Host, Scene, repository, run};
 use http::{Method, Request, StatusCode};
 use kube::client::Body;
-use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, KeyPair, KeyUsagePurpose};
 use serde_json::{Value, json};
 
-/// The Secret of the CA.
-const CA: &str = "hotshoe-webhooks-ca";
 /// What a host without the rights for webhooks is to be granted.
 const ADVICE: &str = "apply what `hotshoe rbac --webhooks` prints";
 /// The label of the objects of one test.
@@ -142,10 +140,7 @@ impl Setting {
 
     /// Puts this into the Secret of the CA.
     async fn put_secret(&self, type_: &str, certificates: &str, keys: &str) {
-        let data = json!({ "ca.crt": STANDARD.encode(certificates), "ca.key": STANDARD.encode(keys) });
-        let labels = json!({ "app.kubernetes.io/managed-by": "hotshoe" });
-        let metadata = json!({ "name": CA, "namespace": self.system, "labels": labels });
-        let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": type_, "data": data });
+        let secret = authority::secret(&self.system, type_, certificates, keys);
         self.scene.admin.apply("tests", &secret).await.expect("the Secret is applied");
     }
 
@@ -153,14 +148,6 @@ impl Setting {
         drop(host);
         drop(self.scene.admin.delete(&VALIDATING_WEBHOOK, "", &self.name()).await);
     }
-}
-
-/// The certificates in the bundle of a registration.
-fn bundle(registration: &Value) -> Vec<Vec<u8>> {
-    let encoded = registration["webhooks"][0]["clientConfig"]["caBundle"].as_str().unwrap_or_default();
-    let text = String::from_utf8(STANDARD.decode(encoded).expect("Base64")).expect("PEM");
-    let blocks = text.split("-----END CERTIFICATE-----").filter_map(|block| block.split_once("CERTIFICATE-----"));
-    blocks.map(|(_, block)| STANDARD.decode(block.replace('\n', "")).expect("Base64")).collect()
 }
 
 /// Returns whether the host owns the versions of a definition.
@@ -182,17 +169,19 @@ async fn trusts(host: &Host, authorities: &[Vec<u8>]) -> Result<(), String> {
     Ok(())
 }
 
-/// A CA as hosts make them, which was made months ago and ends after this time: its certificate and key.
-fn ca_that_ends_in(left: Duration) -> (String, String) {
-    let mut parameters = CertificateParams::default();
-    parameters.distinguished_name = DistinguishedName::new();
-    parameters.distinguished_name.push(DnType::CommonName, "hotshoe webhooks CA");
-    parameters.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-    parameters.not_before = (SystemTime::now() - Duration::from_secs(20_000_000)).into();
-    parameters.not_after = (SystemTime::now() + left).into();
-    let key = KeyPair::generate().expect("a key");
-    (parameters.self_signed(&key).expect("a certificate").pem(), key.serialize_pem())
+#[test]
+fn a_host_may_read_what_a_scale_of_a_parent_sets() {
+    run(async {
+        let mut setting = Setting::new("ca-scales").await;
+        let host = setting.host().await;
+        setting.until_registered("it is registered", |_| true).await;
+        let scene = &setting.scene;
+        let mut large = fault("large", "large");
+        large["spec"]["size"] = json!(5);
+        scene.create(large).await;
+        until_scale_is_refused(scene, "large", [5, 11], "spec.size: it is more than 10").await;
+        setting.end(host).await;
+    });
 }
 
 #[test]
@@ -274,7 +263,7 @@ fn while_a_ca_replaces_one_that_ends_every_parent_is_stored_and_every_certificat
         let mut setting = Setting::new("ca-rotation").await;
         // It hands over after half of what is left.
         let (old, key) = ca_that_ends_in(Duration::from_secs(150));
-        setting.put_secret("hotshoe.dev/webhooks-ca", &old, &key).await;
+        setting.put_secret(SECRET_TYPE, &old, &key).await;
         let host = setting.host().await;
         let both = bundle(&setting.until_registered("both are in the bundle", |it| bundle(it).len() == 2).await);
         let (old, new) = (&both[..1], &both[1..]);
@@ -315,7 +304,7 @@ fn rubbish_in_the_hosts_own_secret_is_replaced_and_a_secret_of_others_is_named()
 
         setting.scene.admin.delete(&SECRET, &setting.system, CA).await.expect("it is deleted");
         let first = bundle(&setting.until_registered("a CA is made", |_| true).await);
-        setting.put_secret("hotshoe.dev/webhooks-ca", "rubbish", "rubbish").await;
+        setting.put_secret(SECRET_TYPE, "rubbish", "rubbish").await;
         host.until_logged(&["WARN", CA, "is removed"]).await;
         setting.until_registered("there is another CA", |registration| bundle(registration) != first).await;
         setting.until_refused().await;
@@ -446,17 +435,6 @@ fn a_kind_is_converted_by_its_plugin_as_soon_as_the_host_has_registered_that() {
             let applied = admin.request(Method::PATCH, &path, "application/apply-patch+yaml", definition).await;
             assert!(!served(&applied.expect("it conflicts with nothing")));
         }
-        let account = format!("system:serviceaccount:{}:{}", setting.system, setting.account);
-        setting
-            .scene
-            .until("the host watches the definition", async || {
-                let requests = setting.scene.plane.audit_of(&account);
-                let is_watch = |entry: &&Entry| entry.verb == "watch" && entry.is_about("customresourcedefinitions");
-                let found = requests.iter().find(is_watch).map(|watch| watch.code);
-                found.filter(|code| *code == 200).map(drop).ok_or_else(|| format!("{found:?}"))
-            })
-            .await;
-
         let none = json!({ "spec": { "conversion": { "strategy": "None", "webhook": null } } });
         admin.merge(&CRD, "", &name, &none).await.expect("it is switched off");
         setting
@@ -468,6 +446,17 @@ fn a_kind_is_converted_by_its_plugin_as_soon_as_the_host_has_registered_that() {
             })
             .await;
         drop(host);
+        // The API server records a watch when it ends.
+        let account = format!("system:serviceaccount:{}:{}", setting.system, setting.account);
+        setting
+            .scene
+            .until("the host has watched the definition", async || {
+                let requests = setting.scene.plane.audit_of(&account);
+                let is_watch = |entry: &&Entry| entry.verb == "watch" && entry.is_about("customresourcedefinitions");
+                let found = requests.iter().find(is_watch).map(|watch| watch.code);
+                found.filter(|code| *code == 200).map(drop).ok_or_else(|| format!("{found:?}"))
+            })
+            .await;
         admin.delete(&CRD, "", &name).await.expect("the CRD goes");
     });
 }

@@ -66,7 +66,7 @@ fn a_case_of_default_is_also_called_with_the_defaults_of_the_schema() {
     };
     let (passes, said) = set("size: { type: integer, default: 1 }");
     assert!(passes, "both fill in the same: {said}");
-    let (passes, said) = set("size: { type: integer }, mode: { type: string, default: Fast }");
+    let (passes, said) = set("size: { type: integer }\n                mode: { type: string, default: Fast }");
     assert!(passes, "another field has a default of the schema: {said}");
     let (passes, said) = set("size: { type: integer, default: 5 }");
     assert!(!passes && said.contains("FAIL a size"), "{said}");

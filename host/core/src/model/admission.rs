@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::model::decision::Document;
 use crate::model::kind::{Kind, ObjectRef};
+use crate::model::limits::{USER_BYTES, USER_GROUPS};
 
 /// A parent that is to be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,30 @@ pub struct Proposal {
     pub config: Arc<str>,
     /// Whether nothing will be stored in any case.
     pub dry_run: bool,
+    /// Who writes the object, if the plugin may know.
+    pub user: Option<User>,
+}
+
+/// Who writes an object, as the API server has authenticated it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct User {
+    /// Its name, such as `alice` or `system:serviceaccount:shop:deployer`.
+    pub username: String,
+    /// Its uid, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+    /// Its groups.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<String>,
+}
+
+impl User {
+    /// Returns whether the user is small enough to be shown to a plugin. Without some of its groups it would be another one.
+    pub fn fits(&self) -> bool {
+        let texts = [&self.username].into_iter().chain(&self.uid).chain(&self.groups);
+        self.groups.len() <= USER_GROUPS && texts.map(String::len).sum::<usize>() <= USER_BYTES
+    }
 }
 
 /// The answer to `validate`.
@@ -118,6 +143,21 @@ mod tests {
         let shown = shown(&kind, object);
         assert_eq!((shown.reference.namespace.as_deref(), &*shown.reference.name), (Some("shop"), ""));
         assert_eq!(&*shown.json, r#"{"metadata":{"generateName":"web-","namespace":"shop"},"spec":{}}"#);
+    }
+
+    #[test]
+    fn a_user_is_shown_whole_or_not_at_all() {
+        let user = |group: &str, count| User {
+            username: "alice".to_owned(),
+            uid: None,
+            groups: std::iter::repeat_n(group.to_owned(), count).collect(),
+        };
+        assert!(user("dev", 2).fits() && user("", USER_GROUPS).fits());
+        assert!(!user("", USER_GROUPS + 1).fits());
+        let rest = "x".repeat(USER_BYTES - "alice".len());
+        assert!(user(&rest, 1).fits() && !user(&format!("{rest}x"), 1).fits());
+        let long = User { uid: Some("x".repeat(USER_BYTES)), ..user("", 0) };
+        assert!(!long.fits() && !User { username: "x".repeat(USER_BYTES + 1), ..User::default() }.fits());
     }
 
     #[test]

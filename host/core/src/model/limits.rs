@@ -188,6 +188,11 @@ pub const FIELD_ERRORS: usize = 32;
 pub const WARNINGS: usize = 32;
 /// The maximum length of the message of a field error, and of a warning, in bytes.
 pub const VERDICT_MESSAGE: usize = 1_000;
+/// Groups of the user that a plugin is shown for admission. Identity providers put a few hundred at most into a token.
+pub const USER_GROUPS: usize = 1_000;
+/// Bytes of the name, the uid and the groups of that user together. The headers in which API servers accept a token have 16
+/// KiB at most, too.
+pub const USER_BYTES: usize = 16 * 1024;
 /// Requirements of one `needs`.
 pub const REQUIREMENTS: usize = 100;
 /// Children that one pass prunes. Users of a namespace may make thousands of objects that look like children, which are

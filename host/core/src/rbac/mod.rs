@@ -42,6 +42,8 @@ pub struct Plugin<'a> {
     pub converts: bool,
     /// Whether the plugin fills in defaults of its parents.
     pub defaults: bool,
+    /// Whether the plugin's code for admission is shown who writes a parent.
+    pub shows_user: bool,
 }
 
 /// A kind as an API server serves it.
@@ -149,6 +151,7 @@ impl Rights {
     fn add_plugin(&mut self, plugin: &Plugin<'_>, installation: &Installation, served: &dyn Fn(&Kind) -> Served) {
         self.notes.extend(secrets_of_host(plugin, installation));
         self.notes.extend(finalizers_of_host(plugin, installation));
+        self.notes.extend(users(plugin));
         let rules = plugin_rules(plugin, installation, served, &mut self.notes);
         let name = format!("{}-{}", installation.account, plugin.name);
         let comment = format!("What the plugin {} does, by way of the host: its grant, as RBAC.", plugin.name);
@@ -296,6 +299,14 @@ fn finalizers_of_host(plugin: &Plugin<'_>, installation: &Installation) -> Optio
          every {parent}, whatever spec.parent.selector says",
         plugin.name
     ))
+}
+
+/// Returns a note if the plugin learns who writes its parents. No right is needed for that: the API server says it.
+fn users(plugin: &Plugin<'_>) -> Option<String> {
+    plugin.shows_user.then(|| {
+        let (name, parent) = (plugin.name, &plugin.descriptor.parent);
+        format!("{name}: {parent}: its code for admission is shown the name, uid and groups of who writes one (spec.showUser)")
+    })
 }
 
 fn plugin_rules(

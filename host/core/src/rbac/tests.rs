@@ -61,6 +61,7 @@ impl World {
             selects_namespaces: false,
             converts: false,
             defaults: false,
+            shows_user: false,
             pull_secret: None,
         }
     }
@@ -454,6 +455,17 @@ fn a_host_that_follows_objects_in_some_namespaces_records_events_about_plugins_i
 }
 
 #[test]
+fn a_plugin_that_is_shown_users_is_named() {
+    let world = world(json!([]));
+    let notes = |shows_user| {
+        let plugin = Plugin { shows_user, ..world.plugin() };
+        rights(&[plugin], &world.installation, &served).notes
+    };
+    assert!(notes(true).iter().any(|note| note.contains("groups of who writes one (spec.showUser)")));
+    assert!(notes(false).iter().all(|note| !note.contains("showUser")));
+}
+
+#[test]
 fn webhooks_are_registered_by_name_and_definitions_are_changed_only_for_plugins_that_convert() {
     let world = world(json!([]));
     let installation = Installation { watched: vec!["team-a".into()], ..world.installation.clone() };
@@ -465,11 +477,22 @@ fn webhooks_are_registered_by_name_and_definitions_are_changed_only_for_plugins_
     for words in ["resourceNames:\n  - host-demo.team-a\n", "resourceNames:\n  - hotshoe-webhooks-ca\n"] {
         assert!(plain.contains(words), "{words}: {plain}");
     }
-    assert!(!plain.contains("customresourcedefinitions") && !plain.contains("mutating"), "{plain}");
+    assert!(!plain.contains("mutating"), "{plain}");
+    let definition = |verbs: &str| {
+        let resource = "resourceNames:\n  - caches.c.example.com\n";
+        let named = format!("- customresourcedefinitions\n  {resource}  verbs:\n{verbs}");
+        move |printed: &str| printed.contains(&named)
+    };
+    let (is_read, is_patched) = (definition("  - get\n"), definition("  - get\n  - list\n  - watch\n  - patch\n"));
+    assert!(is_read(&plain) && !is_patched(&plain), "{plain}");
     let defaulting = printed(Plugin { defaults: true, ..world.plugin() });
     assert!(defaulting.contains("- mutatingwebhookconfigurations\n"), "{defaulting}");
     let converting = printed(Plugin { converts: true, ..world.plugin() });
-    assert!(converting.contains("resourceNames:\n  - caches.c.example.com\n"), "{converting}");
+    assert!(is_patched(&converting), "{converting}");
+    let reading = webhooks::definitions_of_plugin(&world.plugin(), &installation, &served);
+    assert_eq!(reading[0].metadata.name, "host-demo.team-a.definition");
+    let reading: String = reading.iter().map(|manifest| manifest.to_yaml().unwrap()).collect();
+    assert!(is_read(&reading) && !is_patched(&reading), "{reading}");
     let of_plugin = webhooks::manifests_of_plugin(world.plugin(), &world.installation, &served);
     let of_plugin: String = of_plugin.iter().map(|manifest| manifest.to_yaml().unwrap()).collect();
     assert!(of_plugin.contains("- host-demo\n") && !of_plugin.contains("secrets"), "{of_plugin}");

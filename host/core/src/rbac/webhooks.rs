@@ -14,6 +14,8 @@ pub const CA_SECRET: &str = "hotshoe-webhooks-ca";
 
 /// The suffix in the names of the roles. With a dot, so that they cannot be those of a plugin.
 const SUFFIX: &str = ".webhooks";
+/// The suffix of the roles with which a host only reads definitions.
+const DEFINITION_SUFFIX: &str = ".definition";
 
 /// Returns the name of the registration of a plugin's webhooks. Hosts that watch different namespaces may have the same
 /// account and plugins.
@@ -55,6 +57,29 @@ pub fn manifests_of_plugin(
     named(registrations(&[plugin], installation, served), &name, &comment, installation)
 }
 
+/// Returns the right to read what a scale of a plugin's parents sets, for a host whose webhooks others register.
+pub fn definitions_of_plugin(
+    plugin: &Plugin<'_>,
+    installation: &Installation,
+    served: &dyn Fn(&Kind) -> Served,
+) -> Vec<Manifest> {
+    let mut rules = Rules::default();
+    add_definition(&mut rules, plugin, served, &["get"]);
+    let name = format!("{}{DEFINITION_SUFFIX}", registration(plugin.name, installation));
+    let comment = format!("The host reads which field a scale of a parent of the plugin {} sets.", plugin.name);
+    named(rules, &name, &comment, installation)
+}
+
+/// Adds rights to the definition of a plugin's parents. It says how they are scaled and converted. Kinds of Kubernetes itself
+/// have none.
+fn add_definition(rules: &mut Rules, plugin: &Plugin<'_>, served: &dyn Fn(&Kind) -> Served, verbs: &[&'static str]) {
+    let parent = &plugin.descriptor.parent;
+    if !parent.is_builtin() {
+        let crd = Kind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+        rules.add(&None, &crd, "customresourcedefinitions", &[definition(parent, &served(parent))], verbs);
+    }
+}
+
 fn named(rules: Rules, name: &str, comment: &str, installation: &Installation) -> Vec<Manifest> {
     rules.into_manifests(name, &installation.account, comment, installation)
 }
@@ -64,7 +89,6 @@ fn registrations(plugins: &[Plugin<'_>], installation: &Installation, served: &d
     let configurations = "admissionregistration.k8s.io";
     let validating = Kind::new(configurations, "v1", "ValidatingWebhookConfiguration");
     let mutating = Kind::new(configurations, "v1", "MutatingWebhookConfiguration");
-    let crd = Kind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
     for plugin in plugins {
         let names = [registration(plugin.name, installation)];
         let verbs = ["get", "create", "patch", "delete"];
@@ -72,11 +96,8 @@ fn registrations(plugins: &[Plugin<'_>], installation: &Installation, served: &d
         if plugin.defaults {
             rules.add(&None, &mutating, "mutatingwebhookconfigurations", &names, &verbs);
         }
-        let parent = &plugin.descriptor.parent;
-        if plugin.converts {
-            let name = definition(parent, &served(parent));
-            rules.add(&None, &crd, "customresourcedefinitions", &[name], &["get", "list", "watch", "patch"]);
-        }
+        let verbs = if plugin.converts { &["get", "list", "watch", "patch"][..] } else { &["get"] };
+        add_definition(&mut rules, plugin, served, verbs);
     }
     rules
 }

@@ -37,6 +37,10 @@ impl<'a> ApiServer<'a> {
     /// the case expects that or rules it out. With `accepts_failures`, a refusal may take the place of another expectation.
     pub(super) async fn judge(&mut self, case: &Case, accepts_failures: bool) -> Option<Report> {
         let expects_refusal = matches!(case.expect, Some(Expect::Refused(_)));
+        if expects_refusal && case.call == Function::Default {
+            let why = "the API server refuses nothing before `default` is called; have the case call `validate`";
+            return Some(failed(why.to_owned()));
+        }
         let refused = match object_of(case) {
             Some(object) => self.refused(object, case.old.as_ref()).await,
             None => None,

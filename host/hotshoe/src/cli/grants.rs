@@ -53,9 +53,15 @@ impl Args {
         let plugins = inspect::load(&self.inspected, &self.namespace).await?;
         let of_plugin = |loaded: &inspect::LoadedPlugin| {
             let (config, descriptor) = (&loaded.config, loaded.revision.descriptor());
+            let is_shown = loaded.revision.validates() || loaded.revision.defaults();
             let asked = std::iter::once(parent(config, descriptor)).chain(finalizer(config, descriptor));
-            asked
-                .chain(compare(&config.name, &config.grant, descriptor, &|kind| Some(loaded.files.is_namespaced(kind))))
+            let is_namespaced = |kind: &Kind| Some(loaded.files.is_namespaced(kind));
+            asked.chain(user(config, descriptor, is_shown)).chain(compare(
+                &config.name,
+                &config.grant,
+                descriptor,
+                &is_namespaced,
+            ))
         };
         let lines: Vec<Line> = plugins.iter().flat_map(of_plugin).collect();
         let missing = plugins.iter().filter_map(inspect::LoadedPlugin::missing);
@@ -88,6 +94,14 @@ fn finalizer(config: &PluginConfig, descriptor: &Descriptor) -> Option<Line> {
     let note = lacking.map_or_else(|| finalizer.to_owned(), |lacking| format!("missing: {lacking}"));
     let (plugin, kind) = (config.name.to_string(), descriptor.parent.to_string());
     Some(Line { plugin, kind, verb: "finalizer", asked: true, given, note })
+}
+
+/// Returns the line of who writes a parent, if plugin.yaml has that shown. The contract has no way to ask for it: what has code
+/// for admission may use it.
+fn user(config: &PluginConfig, descriptor: &Descriptor, asked: bool) -> Option<Line> {
+    let note = if asked { "who writes a parent, for validate and default" } else { "unused" };
+    let (plugin, kind) = (config.name.to_string(), descriptor.parent.to_string());
+    config.shows_user.then(|| Line { plugin, kind, verb: "user", asked, given: true, note: note.to_owned() })
 }
 
 fn compare(plugin: &str, grant: &Grant, descriptor: &Descriptor, is_namespaced: &IsNamespaced<'_>) -> Vec<Line> {

@@ -65,7 +65,7 @@ pub(super) fn config_of_samples(cases: &[CaseFile]) -> Value {
 
 /// Returns what a host would show of a new object.
 pub(super) fn proposal(new: Document, config: &Value) -> Arc<Proposal> {
-    Arc::new(Proposal { new, old: None, config: config.to_string().into(), dry_run: false })
+    Arc::new(Proposal { new, old: None, config: config.to_string().into(), dry_run: false, user: None })
 }
 
 async fn defaulted(new: Document, config: &Value, revision: &Arc<Revision>) -> Result<Defaulted, String> {

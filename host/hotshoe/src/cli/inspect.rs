@@ -60,6 +60,7 @@ impl LoadedPlugin {
             deletes_parents: self.config.deletion_policy == DeletionPolicy::Delete,
             converts: self.revision.converts(),
             defaults: self.revision.defaults(),
+            shows_user: self.config.shows_user,
             pull_secret: self.config.source.pull_secret.as_deref(),
             selects_namespaces: self
                 .config

@@ -97,6 +97,10 @@ impl Args {
                     "note: the host admits all parents of {name}: its plugin.yaml does not say `admission: Warn` or `Enforce`"
                 ));
             }
+            let reads = webhooks::definitions_of_plugin(&plugin.as_plugin(), &installation, &served);
+            for right in reads {
+                objects.push(serde_json::to_value(&right)?);
+            }
             let served = served(parent);
             objects.push(configuration::validating(name, parent, &served, &access, &installation)?);
             if plugin.revision.defaults() {

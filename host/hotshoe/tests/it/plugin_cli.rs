@@ -230,7 +230,6 @@ fn a_rule_that_needs_too_much_memory_or_time_is_named_and_what_was_found_before_
             said.contains(&format!("the rule `{rule}` was not checked: it takes more than 5 s or 768 MiB")),
             "{said}"
         );
-        assert!(said.contains("were not checked"), "{said}");
     }
 }
 

@@ -123,6 +123,9 @@ pub struct PluginSpec {
     /// What the host's webhook answers to the API server about a proposed parent, which `hotshoe webhooks` sets up.
     #[serde(default, skip_serializing_if = "Admission::is_off")]
     pub admission: Admission,
+    /// Whether its code for validation and defaulting is shown who writes a parent: the name, the uid and the groups.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub show_user: bool,
     /// Limits other than the defaults, within the host's caps.
     #[serde(default)]
     pub limits: Overrides,

@@ -103,6 +103,8 @@ pub struct PluginConfig {
     pub adopts: bool,
     /// What the host's webhook answers about a proposed parent.
     pub admission: Admission,
+    /// Whether its code for admission is shown who writes a parent.
+    pub shows_user: bool,
     /// Its limits.
     pub limits: Limits,
     /// The account of the memory that the host holds for it.
@@ -237,6 +239,7 @@ impl PluginConfig {
             predecessors,
             adopts: spec.adopt,
             admission: spec.admission,
+            shows_user: spec.show_user,
             limits: Limits::with(&spec.limits)?,
             retry: RetryPolicy::with(&spec.retry).map_err(|error| anyhow!("spec.{error}"))?,
             max_losing,

@@ -276,7 +276,7 @@ impl Pass {
         let access = self.access.as_ref().map_err(|why| Problem::Uncertified(why.clone()))?;
         let kinds = &self.shared.watches.kinds;
         let found = kinds.find(&self.shared.cluster, active.parent_kind()).await?;
-        let served = Served { plural: found.plural.clone(), namespaced: found.namespaced };
+        let served = found.served();
         let wanted = match is_asked {
             true => self.configurations(name, &active, &config.origin, (access, &served))?,
             false => [None, None],

@@ -404,7 +404,7 @@ impl NoAnswer {
 /// Returns an object as an update of itself.
 fn unchanged(revision: &ActiveRevision, object: Document) -> Arc<Proposal> {
     let config = revision.plugin.config.clone();
-    Arc::new(Proposal { old: Some(object.clone()), new: object, config, dry_run: false })
+    Arc::new(Proposal { old: Some(object.clone()), new: object, config, dry_run: false, user: None })
 }
 
 fn key(object: &Document) -> Key {

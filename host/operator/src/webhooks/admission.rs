@@ -6,8 +6,8 @@ use std::time::Instant;
 use crate::config::manifest::Admission;
 use crate::reconcile::controller::Controller;
 use crate::webhooks::answer::{self, DECISION_TIMEOUT, Question};
-use crate::webhooks::beside;
 use crate::webhooks::review::{Refusal, Request, Verdict};
+use crate::webhooks::{beside, scale};
 use hotshoe_core::check::defaulting::fields;
 use hotshoe_core::flow::circuit::State;
 
@@ -38,10 +38,14 @@ async fn decide(controller: &Arc<Controller>, question: Question, request: &Arc<
         return Verdict::warn(format!("{} has no active revision yet, so it does not decide", controller.name));
     };
     let mode = active.plugin.admission;
-    let asked = request.kind();
     if mode == Admission::Off || active.plugin.wanted.paused {
         return Verdict::default();
     }
+    let request = &match scale::as_update(controller, &active, question, request).await {
+        Ok(request) => request,
+        Err(verdict) => return verdict,
+    };
+    let asked = request.kind();
     if asked != *active.parent_kind() {
         return Verdict::warn(format!("{} decides about {}, not about {asked}", controller.name, active.parent_kind()));
     }

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::webhooks::review::{Cause, Refusal, Request, Verdict};
 use hotshoe_core::check::defaulting::Defaulted;
-use hotshoe_core::model::admission::{self, FieldError, Proposal};
+use hotshoe_core::model::admission::{self, FieldError, Proposal, User};
 use hotshoe_core::model::decision::{Document, Failure};
 use hotshoe_sandbox::call::{Aborted, Outcome};
 
@@ -62,6 +62,7 @@ fn proposal(active: &ActiveRevision, request: &Request) -> Option<Proposal> {
         old: shown(request.old_object.as_deref()),
         config: active.plugin.config.clone(),
         dry_run: request.dry_run,
+        user: active.plugin.shows_user.then(|| request.user()).filter(User::fits),
     })
 }
 

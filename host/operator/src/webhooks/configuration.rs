@@ -4,6 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
+use crate::webhooks::review::SCALE;
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::rbac::{Installation, Served, webhooks};
 
@@ -90,7 +91,8 @@ pub fn validating(
     if access.failure_policy == FailurePolicy::Fail && parent.is_builtin() {
         return Err(BuiltinFails(parent.clone()));
     }
-    let webhook = webhook("validate", plugin, (parent, served), access, installation);
+    let rules = json!([rule(parent, served), scale_rule(parent, served)]);
+    let webhook = webhook(("validate", plugin), (served, rules), access, installation);
     Ok(configuration("ValidatingWebhookConfiguration", plugin, webhook, access, installation))
 }
 
@@ -107,7 +109,7 @@ pub fn mutating(
     if parent.is_builtin() {
         return None;
     }
-    let webhook = webhook("mutate", plugin, (parent, served), access, installation);
+    let webhook = webhook(("mutate", plugin), (served, json!([rule(parent, served)])), access, installation);
     let webhook = with(webhook, "reinvocationPolicy", Some("Never".into()));
     Some(configuration("MutatingWebhookConfiguration", plugin, webhook, access, installation))
 }
@@ -130,9 +132,8 @@ fn configuration(kind: &str, plugin: &str, webhook: Value, access: &Access, inst
 
 /// Returns the webhook of a plugin at this path of the host.
 fn webhook(
-    path: &str,
-    plugin: &str,
-    (parent, served): (&Kind, &Served),
+    (path, plugin): (&str, &str),
+    (served, rules): (&Served, Value),
     access: &Access,
     installation: &Installation,
 ) -> Value {
@@ -140,13 +141,7 @@ fn webhook(
         "name": format!("{plugin}.admission.hotshoe.dev"),
         "admissionReviewVersions": ["v1"],
         "clientConfig": client(&format!("/{path}/{plugin}"), access, installation),
-        "rules": [{
-            "apiGroups": [&*parent.group],
-            "apiVersions": [&*parent.version],
-            "resources": [served.plural],
-            "operations": ["CREATE", "UPDATE"],
-            "scope": if served.namespaced { "Namespaced" } else { "Cluster" },
-        }],
+        "rules": rules,
         "matchPolicy": "Equivalent",
         "matchConditions": conditions(installation),
         "failurePolicy": if access.failure_policy == FailurePolicy::Fail { "Fail" } else { "Ignore" },
@@ -155,6 +150,33 @@ fn webhook(
     });
     let selector = served.namespaced.then(|| json!({ "matchExpressions": namespaces(installation) }));
     with(webhook, "namespaceSelector", selector)
+}
+
+/// Returns what is done to parents that a plugin is asked about.
+fn rule(parent: &Kind, served: &Served) -> Value {
+    json!({
+        "apiGroups": [&*parent.group],
+        "apiVersions": [&*parent.version],
+        "resources": [served.plural],
+        "operations": ["CREATE", "UPDATE"],
+        "scope": scope(served),
+    })
+}
+
+/// Returns the rule for the scale of parents, which is the same object in each of their versions. Where none has a scale,
+/// nothing matches it.
+fn scale_rule(parent: &Kind, served: &Served) -> Value {
+    json!({
+        "apiGroups": [&*parent.group],
+        "apiVersions": ["*"],
+        "resources": [format!("{}/{SCALE}", served.plural)],
+        "operations": ["UPDATE"],
+        "scope": scope(served),
+    })
+}
+
+fn scope(served: &Served) -> &'static str {
+    if served.namespaced { "Namespaced" } else { "Cluster" }
 }
 
 /// Returns the `spec.conversion` of the definition of a plugin's parents, by which the API server has it convert them.
@@ -290,12 +312,16 @@ mod tests {
         let (kind, access) = (Kind::new("g.example.com", "v1", "Thing"), access(Target::Service));
         let mutating = |kind: &Kind| mutating("demo", kind, &served, &access, &installation());
         let mut mutated = mutating(&kind).unwrap();
+        let mut validated = things(&access, &installation());
+        let scale = validated["webhooks"][0]["rules"].as_array_mut().unwrap().pop().unwrap();
+        assert_eq!((&scale["resources"], &scale["operations"]), (&json!(["things/scale"]), &json!(["UPDATE"])));
+        assert_eq!(scale["apiVersions"], json!(["*"]), "a scale is the same in all versions");
         let webhook = mutated["webhooks"][0].as_object_mut().unwrap();
         assert_eq!(webhook.remove("reinvocationPolicy"), Some("Never".into()));
         assert_eq!(webhook["clientConfig"]["service"]["path"], "/mutate/demo");
         webhook["clientConfig"]["service"]["path"] = "/validate/demo".into();
         mutated["kind"] = "ValidatingWebhookConfiguration".into();
-        assert_eq!(mutated, things(&access, &installation()));
+        assert_eq!(mutated, validated);
         assert_eq!(mutating(&Kind::new("apps", "v1", "Deployment")), None);
     }
 }

@@ -19,6 +19,7 @@
 //! | `admission.rs` | answers with what the active revision says of a proposed parent |
 //! | `answer.rs` | what a revision says of it |
 //! | `code.rs` | asks the code that a revision has for admission |
+//! | `scale.rs` | a change of the number of replicas alone, as a change of the parent |
 //! | `beside.rs` | asks the canary, too, and counts how its answers differ |
 //! | `conversion_review.rs`, `conversion.rs` | objects that are to be written in another version, and the plugin that does |
 //! | `dry_run.rs` | which children a decision would write |
@@ -39,3 +40,4 @@ pub mod conversion_review;
 mod dry_run;
 pub mod own_certificates;
 pub mod review;
+mod scale;

@@ -3,15 +3,19 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 
 use hotshoe_core::check::defaulting::Patch;
-use hotshoe_core::model::kind::Kind;
+use hotshoe_core::model::admission::User;
+use hotshoe_core::model::kind::{Key, Kind};
 
 /// `apiVersion` of a review.
 const API_VERSION: &str = "admission.k8s.io/v1";
 /// `kind` of a review.
 const KIND: &str = "AdmissionReview";
+/// The subresource of an object that is scaled.
+pub const SCALE: &str = "scale";
 /// The status code of a refusal, as for an object that violates its schema.
 const UNPROCESSABLE: u16 = 422;
 /// The maximum length of one warning, in characters: the API server cuts longer ones off.
@@ -55,9 +59,17 @@ pub struct Request {
     uid: String,
     /// The kind of the objects below.
     kind: GroupVersionKind,
+    /// The resource to which the change was sent.
+    #[serde(default)]
+    resource: GroupResource,
+    /// The subresource to which it was sent.
+    sub_resource: Option<String>,
     /// The name of the object; empty if the API server makes one.
     #[serde(default)]
     name: String,
+    /// The namespace of the object; empty if it has none.
+    #[serde(default)]
+    namespace: String,
     /// The object as it would be stored; absent for a deletion.
     pub object: Option<Box<RawValue>>,
     /// The object that is stored; absent for a creation.
@@ -65,6 +77,18 @@ pub struct Request {
     /// Whether the change will not be stored in any case.
     #[serde(default)]
     pub dry_run: bool,
+    /// Who asks for the change.
+    #[serde(default)]
+    user_info: UserInfo,
+}
+
+/// A `UserInfo` of `authentication.k8s.io/v1`, without `extra`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct UserInfo {
+    username: String,
+    uid: String,
+    groups: Vec<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -72,6 +96,28 @@ struct GroupVersionKind {
     group: String,
     version: String,
     kind: String,
+}
+
+/// A resource, in whatever version.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct GroupResource {
+    /// Its group.
+    pub group: String,
+    /// Its plural name.
+    pub resource: String,
+}
+
+/// A `Scale` of `autoscaling`, as far as it is written.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Scale {
+    spec: ScaleSpec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ScaleSpec {
+    replicas: i64,
 }
 
 impl Request {
@@ -91,6 +137,53 @@ impl Request {
     pub fn subject(&self) -> Subject {
         let GroupVersionKind { group, kind, .. } = self.kind.clone();
         Subject { uid: self.uid.clone(), name: self.name.clone(), group, kind }
+    }
+
+    /// Returns who asks for the change.
+    pub fn user(&self) -> User {
+        let UserInfo { username, uid, groups } = self.user_info.clone();
+        User { username, uid: (!uid.is_empty()).then_some(uid), groups }
+    }
+
+    /// Returns whether an object is scaled: then the objects are a `Scale` of it.
+    pub fn is_scale(&self) -> bool {
+        self.sub_resource.as_deref() == Some(SCALE)
+    }
+
+    /// Returns the resource to which the change was sent.
+    pub fn resource(&self) -> &GroupResource {
+        &self.resource
+    }
+
+    /// Returns the namespace and the name of the object.
+    pub fn key(&self) -> Key {
+        Key::new((!self.namespace.is_empty()).then_some(&*self.namespace), &self.name)
+    }
+
+    /// Returns the number of replicas to which an object is scaled; `None` if that is unreadable.
+    pub fn replicas(&self) -> Option<i64> {
+        let scale: Scale = serde_json::from_str(self.object.as_ref()?.get()).ok()?;
+        Some(scale.spec.replicas)
+    }
+
+    /// Returns the request as if the object of this kind itself had been sent.
+    ///
+    /// # Errors
+    /// If one of the objects cannot be written.
+    pub fn of_object(&self, kind: &Kind, new: &Value, old: &Value) -> serde_json::Result<Self> {
+        let (group, version, named) = (kind.group.to_string(), kind.version.to_string(), kind.kind.to_string());
+        Ok(Self {
+            uid: self.uid.clone(),
+            kind: GroupVersionKind { group, version, kind: named },
+            resource: self.resource.clone(),
+            sub_resource: None,
+            name: self.name.clone(),
+            namespace: self.namespace.clone(),
+            object: Some(to_raw_value(new)?),
+            old_object: Some(to_raw_value(old)?),
+            dry_run: self.dry_run,
+            user_info: self.user_info.clone(),
+        })
     }
 
     /// Returns the kind of the object.
@@ -242,7 +335,7 @@ fn cut(warning: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -259,13 +352,41 @@ mod tests {
     fn a_review_has_its_objects_as_they_were_sent() {
         let kind = json!({ "group": "g.example.com", "version": "v1", "kind": "Thing" });
         let object = json!({ "spec": { "size": 1 } });
+        let user = json!({ "username": "alice", "uid": "", "groups": ["dev"], "extra": { "a": ["b"] } });
         let request =
-            json!({ "uid": "u1", "kind": kind, "object": object, "oldObject": null, "dryRun": true, "userInfo": {} });
+            json!({ "uid": "u1", "kind": kind, "object": object, "oldObject": null, "dryRun": true, "userInfo": user });
         let request = Request::read(&review(&request)).unwrap();
+        let alice = User { username: "alice".into(), uid: None, groups: vec!["dev".into()] };
+        assert_eq!(request.user(), alice);
         assert_eq!((&*request.subject().uid, request.dry_run), ("u1", true));
         assert_eq!(request.kind(), Kind::new("g.example.com", "v1", "Thing"));
         assert_eq!(request.object.unwrap().get(), r#"{"spec":{"size":1}}"#);
         assert!(request.old_object.is_none());
+    }
+
+    #[test]
+    fn a_scale_has_a_number_and_names_the_object_that_it_is_of() {
+        let kind = json!({ "group": "autoscaling", "version": "v1", "kind": "Scale" });
+        let resource = json!({ "group": "g.example.com", "version": "v2", "resource": "things" });
+        let scale = |spec: &Value| {
+            let request = json!({
+                "uid": "u1", "kind": kind, "resource": resource, "subResource": "scale", "name": "web", "namespace": "shop",
+                "dryRun": true, "object": { "spec": spec },
+            });
+            Request::read(&review(&request)).unwrap()
+        };
+        let request = scale(&json!({ "replicas": 3 }));
+        assert!(request.is_scale());
+        assert_eq!((request.key(), request.replicas()), (Key::new(Some("shop"), "web"), Some(3)));
+        let named = GroupResource { group: "g.example.com".into(), resource: "things".into() };
+        assert_eq!(*request.resource(), named);
+        assert_eq!(scale(&json!({})).replicas(), Some(0), "the API server leaves zero out");
+        assert_eq!(scale(&json!({ "replicas": "three" })).replicas(), None);
+        let of_object =
+            request.of_object(&Kind::new("g.example.com", "v1", "Thing"), &json!({ "a": 1 }), &json!({})).unwrap();
+        assert!(!of_object.is_scale() && of_object.dry_run);
+        assert_eq!(of_object.kind(), Kind::new("g.example.com", "v1", "Thing"));
+        assert_eq!((of_object.object.unwrap().get(), of_object.old_object.unwrap().get()), (r#"{"a":1}"#, "{}"));
     }
 
     #[test]

@@ -45,6 +45,7 @@ impl Case {
             old: self.old.as_ref().map(|old| shown(old, descriptor)).transpose()?,
             config: self.config.to_string().into(),
             dry_run: false,
+            user: self.user.clone(),
         })
     }
 }

@@ -17,6 +17,7 @@ pub use crate::cases::admission::shown as shown_for_admission;
 use crate::cases::expect::Expect;
 pub use crate::cases::run::{CaseOutcome, Report};
 use crate::yaml;
+use hotshoe_core::model::admission::User;
 use hotshoe_core::model::decision::{Call, Descriptor, Document, Observation, Refusal, Related};
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::projection::Projection;
@@ -38,6 +39,9 @@ pub struct Case {
     /// The parent as it is stored, for a `validate` of a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub old: Option<Value>,
+    /// Who writes the parent, for `validate` and `default`; the host shows it where plugin.yaml says `showUser`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<User>,
     /// Its children, as observed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<Value>,

@@ -1,18 +1,10 @@
 //! `kubectl scale`, and what autoscalers see.
 
-use std::process::{Command, Output};
-
 use hotshoe_tests::kinds::{MEMCACHED, MEMCACHED_V1ALPHA1, POD};
-use hotshoe_tests::{Scene, memcached, repository, run};
+use hotshoe_tests::{memcached, run};
 use serde_json::{Value, json};
 
 use super::scene;
-
-fn kubectl_scale(scene: &Scene, replicas: &str) -> Output {
-    let mut kubectl = Command::new(repository("target/control-plane/bin/kubectl"));
-    kubectl.arg("--kubeconfig").arg(scene.plane.file("kubeconfig")).args(["--namespace", &scene.namespace]);
-    kubectl.args(["scale", "memcached", "cache", "--replicas", replicas]).output().expect("kubectl runs")
-}
 
 #[test]
 fn kubectl_scale_sets_the_size_and_autoscalers_find_the_pods() {
@@ -20,7 +12,7 @@ fn kubectl_scale_sets_the_size_and_autoscalers_find_the_pods() {
         let scene = scene("scale").await;
         scene.create(memcached("cache", 1)).await;
         scene.available("cache").await;
-        let scaled = kubectl_scale(&scene, "5");
+        let scaled = scene.kubectl(&["scale", "memcached", "cache", "--replicas", "5"]);
         assert!(scaled.status.success(), "{}", String::from_utf8_lossy(&scaled.stderr));
         let object = scene.available("cache").await;
         assert_eq!((&object["spec"]["size"], &object["status"]["replicas"]), (&json!(5), &json!(5)));
@@ -35,7 +27,7 @@ fn kubectl_scale_sets_the_size_and_autoscalers_find_the_pods() {
             assert_eq!(pods.expect("Pods")["items"].as_array().map(Vec::len), Some(5), "{selector}");
         }
         for (replicas, words) in [("0", "Size must be between 1 and 10."), ("11", "Size must be between 1 and 10.")] {
-            let refused = kubectl_scale(&scene, replicas);
+            let refused = scene.kubectl(&["scale", "memcached", "cache", "--replicas", replicas]);
             let said = String::from_utf8_lossy(&refused.stderr).into_owned();
             assert!(!refused.status.success() && said.contains(words), "{said}");
         }

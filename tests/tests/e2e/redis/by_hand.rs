@@ -1,22 +1,14 @@
 //! Changes of the StatefulSet by others: they are reverted, and an Event about the Redis says what to edit instead.
 
-use std::process::Command;
-
 use hotshoe_tests::kinds::{REDIS, STATEFUL_SET};
-use hotshoe_tests::{Scene, repository, run};
+use hotshoe_tests::{Scene, run};
 use serde_json::json;
 
 use super::{images, redis, rolled_out, scene, serves};
 
 /// Runs kubectl as a user would.
 fn kubectl(scene: &Scene, arguments: &[&str]) {
-    let output = Command::new(repository("target/control-plane/bin/kubectl"))
-        .arg("--kubeconfig")
-        .arg(scene.plane.file("kubeconfig"))
-        .args(["--namespace", &scene.namespace])
-        .args(arguments)
-        .output()
-        .expect("kubectl runs");
+    let output = scene.kubectl(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 

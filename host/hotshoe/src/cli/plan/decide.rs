@@ -78,6 +78,7 @@ fn case_of(plugin: &Plugin, parent: &Value) -> anyhow::Result<Case> {
         parent: parent.clone(),
         valid: true,
         old: None,
+        user: None,
         children: Vec::new(),
         related: BTreeMap::new(),
         refusals: Vec::new(),

@@ -88,8 +88,7 @@ pub(super) fn collected(said: impl IntoIterator<Item = Said>, why_ended: &str) -
     }
     match begun.filter(|_| !is_done) {
         Some((field, rule)) => {
-            findings.unchecked(&field, not_checked(&rule, why_ended));
-            findings.unchecked("", format_args!("the rules after `{rule}` were not checked"));
+            findings.unchecked(&field, not_checked(&rule, &format!("{why_ended}; nor were those after it")));
         }
         None if !is_done => findings.unchecked("", format_args!("its rules were not checked: {why_ended}")),
         None => {}
@@ -405,11 +404,8 @@ mod tests {
         let begins = |rule: &str| Said::Begins("spec".to_owned(), rule.to_owned());
         let findings = collected([begins("a"), Said::Problem(problem.clone()), begins("b")], "it takes too long");
         assert_eq!(findings.problems, [problem]);
-        let expected = [
-            "spec: the rule `b` was not checked: it takes too long",
-            "the object: the rules after `b` were not checked",
-        ];
-        assert_eq!(findings.unchecked, expected);
+        let expected = "spec: the rule `b` was not checked: it takes too long; nor were those after it";
+        assert_eq!(findings.unchecked, [expected]);
         assert_eq!(collected([begins("a"), Said::Done], "").unchecked, Vec::<String>::new());
         assert_eq!(collected([], "no answer").unchecked, ["the object: its rules were not checked: no answer"]);
     }
