@@ -483,7 +483,7 @@ fn webhooks_are_registered_by_name_and_definitions_are_changed_only_for_plugins_
         let named = format!("- customresourcedefinitions\n  {resource}  verbs:\n{verbs}");
         move |printed: &str| printed.contains(&named)
     };
-    let (is_read, is_patched) = (definition("  - get\n"), definition("  - get\n  - list\n  - watch\n  - patch\n"));
+    let (is_read, is_patched) = (definition("  - get\n"), definition("  - get\n  - list\n  - patch\n  - watch\n"));
     assert!(is_read(&plain) && !is_patched(&plain), "{plain}");
     let defaulting = printed(Plugin { defaults: true, ..world.plugin() });
     assert!(defaulting.contains("- mutatingwebhookconfigurations\n"), "{defaulting}");
