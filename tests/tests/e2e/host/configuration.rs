@@ -82,13 +82,20 @@ fn a_deployment_of_another_operator_with_another_selector_is_named_with_the_way_
             "apiVersion": parent["apiVersion"], "kind": parent["kind"], "name": "cache",
             "uid": parent["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true,
         });
+        let pod = json!({
+            "securityContext": { "runAsNonRoot": true, "seccompProfile": { "type": "RuntimeDefault" } },
+            "containers": [{
+                "name": "memcached", "image": "a",
+                "securityContext": { "allowPrivilegeEscalation": false, "capabilities": { "drop": ["ALL"] } },
+            }],
+        });
         let deployment = json!({
             "apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": { "name": "cache", "ownerReferences": [owner] },
             "spec": {
                 "replicas": 1,
                 "selector": { "matchLabels": labels },
-                "template": { "metadata": { "labels": labels }, "spec": { "containers": [{ "name": "memcached", "image": "a" }] } },
+                "template": { "metadata": { "labels": labels }, "spec": pod },
             },
         });
         let theirs = scene.create(deployment).await;
