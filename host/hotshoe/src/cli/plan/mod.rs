@@ -103,7 +103,8 @@ impl Args {
                     ObjectRef::of(&object).map_err(|why| anyhow::anyhow!("{}: {why}", shown(file).display()))?;
                 let is_namespaced = plugin.crds.is_namespaced(&reference.kind);
                 if is_namespaced && reference.namespace.is_none() {
-                    object["metadata"]["namespace"] = self.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE).into();
+                    let namespace = self.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
+                    set(object.get_mut("metadata"), "namespace", namespace.into());
                 }
                 objects.push(object);
             }
@@ -123,7 +124,7 @@ impl Args {
             let (world, crds) = (World(others), plugin.crds.clone());
             return Ok((parents, Source::Files { world, crds }));
         }
-        let cluster = Cluster::connect(&self.connect).await?;
+        let cluster = Box::new(Cluster::connect(&self.connect).await?);
         let source = Source::Cluster { cluster, kinds: Kinds::default() };
         let parents = match &self.from {
             Some(name) => vec![self.stored(name, plugin, &source).await?],
@@ -169,16 +170,23 @@ async fn over_stored(parents: Vec<Value>, source: &Source) -> anyhow::Result<Vec
         if let Some(stored) = source.stored(&reference).await? {
             for member in ["uid", "resourceVersion", "generation", "finalizers", "managedFields"] {
                 if let Some(value) = stored.pointer(&format!("/metadata/{member}")) {
-                    parent["metadata"][member] = value.clone();
+                    set(parent.get_mut("metadata"), member, value.clone());
                 }
             }
             if let Some(status) = stored.get("status") {
-                parent["status"] = status.clone();
+                set(Some(&mut parent), "status", status.clone());
             }
         }
         merged.push(parent);
     }
     Ok(merged)
+}
+
+/// Sets a member of an object.
+fn set(object: Option<&mut Value>, member: &str, value: Value) {
+    if let Some(members) = object.and_then(Value::as_object_mut) {
+        members.insert(member.to_owned(), value);
+    }
 }
 
 fn name(object: &Value) -> String {
@@ -215,7 +223,7 @@ async fn plans(plugin: &Plugin, parent: &Value, source: &Source) -> anyhow::Resu
         if !is_next {
             break;
         }
-        parent["status"] = status;
+        set(Some(&mut parent), "status", status);
     }
     // What follows and changes nothing more says nothing.
     if plans.len() > 1 && plans.last().is_some_and(|plan| plan.changes.is_empty()) {

@@ -58,11 +58,11 @@ impl Plugin {
 /// Returns the plugin of a component that is granted all that it asks for, in every namespace.
 fn granting_all(descriptor: &Descriptor, component: &Path) -> anyhow::Result<PluginConfig> {
     let grant = |(kind, verbs): (Kind, Vec<_>)| {
-        let mut grant = json!({ "group": &*kind.group, "kind": &*kind.kind, "verbs": verbs, "namespaces": "cluster" });
-        if kind.is("", "Secret") {
-            grant["names"] = json!(["*"]);
-        }
-        grant
+        // Secrets are granted by name.
+        let names: &[&str] = if kind.is("", "Secret") { &["*"] } else { &[] };
+        json!({
+            "group": &*kind.group, "kind": &*kind.kind, "verbs": verbs, "namespaces": "cluster", "names": names,
+        })
     };
     let grants: Vec<Value> = grant::asked(descriptor).into_iter().map(grant).collect();
     let name = &descriptor.name;

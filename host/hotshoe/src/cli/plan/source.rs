@@ -22,7 +22,7 @@ pub(super) enum Source {
     /// These objects, and the CRDs of the project.
     Files { world: World, crds: Files },
     /// A cluster, with the rights of the caller.
-    Cluster { cluster: Cluster, kinds: Kinds },
+    Cluster { cluster: Box<Cluster>, kinds: Kinds },
 }
 
 impl Source {
