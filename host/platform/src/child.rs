@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustix::process::{Pid, Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout, Command};
 
 use crate::confinement::Confinement;
@@ -156,13 +156,29 @@ impl Child {
         let (said, errors) = tokio::join!(talk(stdin, stdout), self.children.read_errors(stderr));
         Ok(Ended { said, errors: errors.unwrap_or_default(), status: self.process.wait().await? })
     }
+
+    /// Gives the child this input, and reads its output, to the end or up to `cap` bytes.
+    ///
+    /// # Errors
+    /// If its end cannot be waited for.
+    pub async fn answer(self, input: &[u8], cap: u64) -> io::Result<Ended<io::Result<Vec<u8>>>> {
+        self.talk(async |mut stdin, stdout| {
+            let feed = async {
+                // A child that ends early reports why on its other streams.
+                let _ = stdin.write_all(input).await;
+                drop(stdin);
+            };
+            tokio::join!(feed, read(stdout, cap)).1
+        })
+        .await
+    }
 }
 
 /// Reads to the end or up to `cap` bytes: a child may write without end.
 ///
 /// # Errors
 /// If the stream fails.
-pub async fn read(stream: impl AsyncRead + Unpin, cap: u64) -> io::Result<Vec<u8>> {
+async fn read(stream: impl AsyncRead + Unpin, cap: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     stream.take(cap).read_to_end(&mut bytes).await?;
     Ok(bytes)

@@ -7,7 +7,6 @@
 use std::io::{self, Read, Write};
 
 use serde::{Deserialize, Serialize};
-use tokio::io::AsyncWriteExt as _;
 
 use crate::error::RegistryError;
 use crate::pull::{self, Pulled};
@@ -68,14 +67,7 @@ pub(super) async fn verify(
     let mut command = children.command(VERB);
     command.env(SMALL_ARENA.0, SMALL_ARENA.1);
     let child = children.start(command).map_err(broken)?;
-    let talk = child.talk(async |mut stdin, stdout| {
-        let feed = async {
-            // A child that ends early reports why on its other streams.
-            let _ = stdin.write_all(&question).await;
-            drop(stdin);
-        };
-        tokio::join!(feed, child::read(stdout, MAX_ANSWER_BYTES)).1
-    });
+    let talk = child.answer(&question, MAX_ANSWER_BYTES);
     let late = |_| failed(format!("its signature was not verified within {}s", VERIFY_TIME.as_secs()));
     let ended = tokio::time::timeout(VERIFY_TIME, talk).await.map_err(late)?.map_err(broken)?;
     match ended.status.code() {

@@ -18,7 +18,6 @@ use rustix::process::{Pid, Signal, kill_process, setpriority_process};
 use thread_priority::{
     NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
 };
-use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 use tokio::sync::Semaphore;
 
@@ -103,14 +102,7 @@ impl Compiler {
         let broken = |error: io::Error| failed(&format!("{}: {error}", self.children.program().display()));
         let child = self.children.start(self.command(limits)).map_err(broken)?;
         let paused = Paused(child.pid());
-        let done = child.talk(async |mut stdin, stdout| {
-            let feed = async {
-                // A child that ends early reports why on its other streams.
-                let _ = stdin.write_all(component).await;
-                drop(stdin);
-            };
-            tokio::join!(feed, child::read(stdout, limits.native_bytes.0 + 1)).1
-        });
+        let done = child.answer(component, limits.native_bytes.0 + 1);
         let ended = tokio::select! {
             ended = done => ended.map_err(broken)?,
             never = take_turns(paused, others) => match never {},

@@ -5,8 +5,6 @@ use std::io::{self, Read, Write, stdin, stdout};
 use std::thread;
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt as _;
-
 use super::findings::Findings;
 use super::rules::{Question, Said, collected};
 use hotshoe_core::model::limits::WALL_TIME;
@@ -38,14 +36,8 @@ async fn answer(question: &Question) -> io::Result<Vec<Said>> {
     let children = Children::of(THIS_PROGRAM.into());
     let mut command = children.command(VERB);
     command.env(SMALL_ARENA.0, SMALL_ARENA.1);
-    let talk = children.start(command)?.talk(async |mut stdin, stdout| {
-        let feed = async {
-            // A child that ends early has said what it could.
-            let _ = stdin.write_all(&question).await;
-            drop(stdin);
-        };
-        tokio::join!(feed, child::read(stdout, MAX_ANSWER_BYTES)).1
-    });
+    let talk = children.start(command)?.answer(&question, MAX_ANSWER_BYTES);
+    // A child that ends early has said what it could.
     let lines = tokio::time::timeout(MAX_TIME * WALL_TIME, talk).await??.said?;
     Ok(lines.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect())
 }
