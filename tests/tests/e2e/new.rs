@@ -31,16 +31,16 @@ struct Project {
 impl Project {
     /// Creates, builds and tests a project, with another group and domain than those of the plugins in this repository.
     fn new(language: &str, sdk: &str) -> Self {
-        let project = Self::made(language, sdk, &[]);
+        let project = Self::made(format!("made-{language}"), language, sdk, &[]);
         let tested = project.hotshoe(&["test"]);
         assert!(tested.contains("5 passed, 0 failed"), "{tested}");
         project
     }
 
-    /// Creates and builds a project with these options.
-    fn made(language: &str, sdk: &str, options: &[&str]) -> Self {
+    /// Creates and builds a project of this plugin, with these options.
+    fn made(plugin: String, language: &str, sdk: &str, options: &[&str]) -> Self {
         let folder = TempDir::new().expect("a folder");
-        let project = Self { folder, plugin: format!("made-{language}") };
+        let project = Self { folder, plugin };
         let sdk = repository("plugins").join(sdk).display().to_string();
         let names = ["--group", "made", "--domain", "example.org", "--lang", language, "--sdk", &sdk];
         project.hotshoe(&[&["new", &project.plugin], &names[..], options].concat());
@@ -140,8 +140,9 @@ fn a_project_with_webhooks_in_javascript_passes_its_tests_as_it_is() {
 /// round trips of its two versions are tried.
 fn passes_with_webhooks(language: &str, sdk: &str) {
     let port = ["--image", "memcached:1.6", "--image-container-port", "11211"];
-    let project =
-        Project::made(language, sdk, &[&["--webhooks", "validation,defaulting,conversion"], &port[..]].concat());
+    let options = [&["--webhooks", "validation,defaulting,conversion"], &port[..]].concat();
+    // The products of all projects are in one folder.
+    let project = Project::made(format!("asked-{language}"), language, sdk, &options);
     let tested = project.hotshoe(&["test"]);
     assert!(!tested.contains("FAIL") && !tested.contains("warning"), "{tested}");
     for tried in [
