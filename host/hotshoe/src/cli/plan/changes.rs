@@ -87,7 +87,7 @@ impl Changes {
         changes.extend(deleted.iter().map(|(kind, child)| {
             let child =
                 ObjectRef { kind: kind.clone(), namespace: child.key.namespace.clone(), name: child.key.name.clone() };
-            let before = live(&child).map(|live| hidden(unstamped(live.clone())));
+            let before = live(&child).map(|live| hidden(unstamped(live.clone()), is_tainted));
             Change { action: Action::Delete, child, fields: Vec::new(), before, after: None }
         }));
         Self { children: changes, status }
@@ -117,7 +117,13 @@ fn observed(child: &Value) -> Option<(Kind, std::sync::Arc<hotshoe_core::model::
 fn change(desired: &Desired, live: Option<&Value>, manager: &str, is_tainted: bool) -> Change {
     let (child, after) = (desired.reference.clone(), unstamped((*desired.body).clone()));
     let Some(live) = live else {
-        return Change { action: Action::Create, child, fields: Vec::new(), before: None, after: Some(hidden(after)) };
+        return Change {
+            action: Action::Create,
+            child,
+            fields: Vec::new(),
+            before: None,
+            after: Some(hidden(after, is_tainted)),
+        };
     };
     if desired.is_created_once {
         return Change { action: Action::Keep, child, fields: Vec::new(), before: None, after: None };
@@ -130,7 +136,8 @@ fn change(desired: &Desired, live: Option<&Value>, manager: &str, is_tainted: bo
     let rules = Rules { secret, ignored: "", tainted: is_tainted };
     let Fields { listed: fields, .. } = compare(Some(&part), Some(&after), MAX_FIELDS, rules);
     let action = if fields.is_empty() { Action::Keep } else { Action::Change };
-    Change { action, child, fields, before: Some(hidden(part)), after: Some(hidden(after)) }
+    let [before, after] = [part, after].map(|object| Some(hidden(object, is_tainted)));
+    Change { action, child, fields, before, after }
 }
 
 /// Returns the part of a live value that the desired value or the plugin's own fields cover.
@@ -155,7 +162,7 @@ fn part_of(live: &Value, desired: Option<&Value>, own: Option<&FieldSet<'_>>) ->
     }
 }
 
-/// The members by which the API server tells the elements of its lists apart.
+/// The members by which the API server identifies the elements of its lists.
 const IDENTITIES: [&str; 8] = ["name", "type", "key", "containerPort", "port", "mountPath", "ip", "topologyKey"];
 
 fn part_of_list(elements: &[Value], desired: Option<&Value>, own: Option<&FieldSet<'_>>) -> Value {
@@ -173,8 +180,14 @@ fn part_of_list(elements: &[Value], desired: Option<&Value>, own: Option<&FieldS
     Value::Array(part.collect())
 }
 
-/// Returns an object without the values of a Secret.
-fn hidden(mut object: Value) -> Value {
+/// Returns an object without the values of a Secret. Of one that a plugin made that was shown Secrets, only the identity is
+/// left: any key or value may be that of a Secret.
+fn hidden(mut object: Value, is_tainted: bool) -> Value {
+    if is_tainted {
+        let at = |pointer: &str| object.pointer(pointer).cloned().unwrap_or_default();
+        let metadata = json!({ "namespace": at("/metadata/namespace"), "name": at("/metadata/name") });
+        return json!({ "apiVersion": at("/apiVersion"), "kind": at("/kind"), "metadata": metadata });
+    }
     let is_secret = ObjectRef::of(&object).is_ok_and(|reference| reference.kind.is("", "Secret"));
     for member in SECRET_MEMBERS.iter().filter(|_| is_secret) {
         for value in object.get_mut(member).and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut) {
@@ -301,6 +314,17 @@ mod tests {
             "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "s", "labels": { "app": "a" } },
             "data": { "password": HIDDEN },
         });
-        assert_eq!(hidden(unstamped(object)), expected);
+        assert_eq!(hidden(unstamped(object), false), expected);
+    }
+
+    #[test]
+    fn of_what_a_plugin_makes_that_was_shown_secrets_only_the_identity_is_shown() {
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a", "namespace": "n", "labels": { "x": "s3cret" } },
+            "data": { "s3cret": "s3cret" },
+        });
+        let expected =
+            json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a", "namespace": "n" } });
+        assert_eq!(hidden(object, true), expected);
     }
 }
