@@ -136,6 +136,8 @@ impl Start {
         let mut command = Command::new("setsid");
         command.arg(program()).arg("run").args(&self.plugins).arg("--kubeconfig").arg(&self.kubeconfig);
         command.args(["--listen", "127.0.0.1:0", "--cache"]).arg(&self.cache);
+        // The hosts of all tests share a cache, with the last components of hundreds of plugins.
+        command.args(["--cache-bytes", "4Gi"]);
         if self.follow {
             command.arg("--follow");
         }
