@@ -151,12 +151,14 @@ fn passes_with_webhooks(language: &str, sdk: &str) {
         "a negative number of Pods is refused before the plugin is asked",
         "the label is filled in",
         "valid by its CRD: ",
-        "v1beta1 → v1alpha1 → v1beta1: 300 objects made from ",
-        "v1alpha1 → v1beta1 → v1alpha1: 300 objects made from ",
+        "v1beta1 → v1alpha1 → v1beta1: ",
+        "v1alpha1 → v1beta1 → v1alpha1: ",
         "defaults filled in twice: ",
     ] {
         assert!(tested.contains(&format!("ok   {tried}")), "{tried} is not among\n{tested}");
     }
+    // How many there are depends on the time that is left for them.
+    assert_eq!(tested.matches(" objects made from crds/").count(), 2, "{tested}");
     let built = project.hotshoe(&["build"]);
     assert!(built.contains(", 7 cases"), "{built}");
 }
