@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::apply::{Target, WriteError, Writer, unreadable};
+use crate::apply::{Target, WriteError, Writer};
 use hotshoe_core::check::result;
 use hotshoe_core::diff::repair;
 use hotshoe_core::diff::repair::Repair;
@@ -23,7 +23,8 @@ use hotshoe_core::model::object::Object;
 const MAX_ATTEMPTS: u32 = 5;
 
 impl Writer {
-    /// Writes a child, and checks the result first where needed; `known` is the newest known version of the child.
+    /// Writes a prepared child, and checks the result first where needed; `known` is the newest known version of the
+    /// child. What another writer has changed in between is prepared as well.
     pub(super) async fn write_checked(
         &self,
         apply: &Apply,
@@ -36,14 +37,11 @@ impl Writer {
         };
         let (mut newer, mut tries): (Option<Arc<Object>>, _) = (None, 1);
         loop {
-            let written = match self.at_seen_version(newer.as_deref().unwrap_or(known), uid, apply, target).await {
-                Ok(apply) => self.send_apply(&apply, target).await.map_err(WriteError::from),
-                Err(error) => Err(error),
-            };
-            match written {
+            match self.write_to(newer.as_deref().unwrap_or(known), uid, apply, target).await {
                 Err(WriteError::Api(error)) if error.code == 409 && tries < MAX_ATTEMPTS => {
                     let live = self.read_live(&known.key, target).await?;
-                    newer = Some(live.filter(|live| live.uid == *uid).ok_or(WriteError::Api(error))?);
+                    let live = live.filter(|live| live.uid == *uid).ok_or(WriteError::Api(error))?;
+                    newer = Some(self.prepare(apply, &live, target).await?.unwrap_or(live));
                     tries += 1;
                 }
                 written => return written,
@@ -51,29 +49,21 @@ impl Writer {
         }
     }
 
-    /// Returns the apply to the version that was seen, or to the version whose result is checked.
-    async fn at_seen_version(
+    /// Writes a child, and checks the result first where needed, if the live child still has the version that was seen.
+    async fn write_to(
         &self,
         seen: &Object,
         uid: &Arc<str>,
         apply: &Apply,
         target: Target<'_>,
-    ) -> Result<Apply, WriteError> {
-        let precondition = match result::may_exceed(&seen.needs_grant, &apply.desired) {
-            true => self.check_result(apply, target).await?,
-            false => Precondition::Version(uid.clone(), seen.resource_version),
-        };
-        Ok(Apply { precondition, desired: apply.desired.clone() })
-    }
-
-    /// Checks the object that would result from an apply. Returns a precondition for the version of the child that was
-    /// checked.
-    async fn check_result(&self, apply: &Apply, target: Target<'_>) -> Result<Precondition, WriteError> {
-        let reference = &apply.desired.reference;
-        let reply = self.dry_run(apply, target).await?;
-        (target.parent.check_result)(reference, &reply)?;
-        let object = target.view.watch.read(&reply).map_err(|error| unreadable(reference, &error))?;
-        Ok(Precondition::Version(object.uid, object.resource_version))
+    ) -> Result<Arc<Object>, WriteError> {
+        let precondition = Precondition::Version(uid.clone(), seen.resource_version);
+        let apply = Apply { precondition, desired: apply.desired.clone() };
+        if result::may_exceed(&seen.needs_grant, &apply.desired) {
+            let result = self.dry_run(&apply, target).await?;
+            (target.parent.check_result)(&apply.desired.reference, &result)?;
+        }
+        Ok(self.send_apply(&apply, target).await?)
     }
 }
 
@@ -116,7 +106,7 @@ mod tests {
         account: &'static str,
         /// The answer to each write; none if it depends on the version.
         answer: Option<StatusCode>,
-        /// The requests: `get`, `dry`, and each write with its precondition and the status code of its answer.
+        /// The requests: `get`, and each write or dry run with its precondition and the status code of its answer.
         requests: Vec<String>,
     }
 
@@ -129,9 +119,8 @@ mod tests {
         }
 
         fn answer(&mut self, method: &Method, uri: &Uri, body: &str) -> (StatusCode, String) {
-            let is_dry = uri.query().is_some_and(|query| query.contains("dryRun=All"));
-            if *method == Method::GET || is_dry {
-                self.requests.push(if is_dry { "dry" } else { "get" }.to_owned());
+            if *method == Method::GET {
+                self.requests.push("get".to_owned());
                 return (StatusCode::OK, self.object().to_string());
             }
             let sent: Value = serde_json::from_str(body).unwrap();
@@ -139,8 +128,9 @@ mod tests {
             let is_met = asked == "any" || asked == self.version.to_string();
             let by_version = if is_met { StatusCode::OK } else { StatusCode::CONFLICT };
             let code = self.answer.unwrap_or(by_version);
-            self.requests.push(format!("{asked} {}", code.as_u16()));
-            self.version += u64::from(is_met);
+            let is_dry = uri.query().is_some_and(|query| query.contains("dryRun=All"));
+            self.requests.push(format!("{}{asked} {}", if is_dry { "dry " } else { "" }, code.as_u16()));
+            self.version += u64::from(is_met && !is_dry);
             (code, if is_met { self.object() } else { json!({}) }.to_string())
         }
     }
@@ -169,7 +159,7 @@ mod tests {
         let known = seen(&scene, "default");
         let applied = scene.writer.write_checked(&scene.apply, &known, scene.target(&no_admin)).await;
         assert!(matches!(applied, Err(WriteError::Denied(_))), "{applied:?}");
-        assert_eq!(live.lock().requests, ["1 409", "get", "dry"]);
+        assert_eq!(live.lock().requests, ["1 409", "get", "dry 2 200"]);
     }
 
     #[tokio::test]
@@ -187,7 +177,7 @@ mod tests {
         let known = seen(&scene, "granted");
         let applied = scene.writer.write_checked(&scene.apply, &known, scene.target(&no_admin)).await;
         assert_eq!(applied.unwrap().resource_version, 3);
-        assert_eq!(live.lock().requests, ["dry", "2 200"]);
+        assert_eq!(live.lock().requests, ["dry 1 409", "get", "dry 2 200", "2 200"]);
     }
 
     #[tokio::test]
@@ -204,7 +194,7 @@ mod tests {
         let (scene, live) = scene(DEPLOYMENT, 2, "admin").await;
         let applied = scene.writer.write_repaired(&scene.apply, None, scene.target(&no_admin)).await;
         assert!(matches!(applied, Err(WriteError::Denied(_))), "{applied:?}");
-        assert_eq!(live.lock().requests, ["get", "dry"]);
+        assert_eq!(live.lock().requests, ["get", "dry 2 200"]);
     }
 
     #[tokio::test]

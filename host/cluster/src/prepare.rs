@@ -22,7 +22,6 @@ const STEPS: [Step; 5] = [TAKE_OVER, OWN_AS_STORED, LEAVE, RENAME_BACK, EMPTY];
 const TAKE_OVER: Step = Step {
     is_needed: |basis, child| basis.predecessors.iter().any(|manager| child.owned_fields(manager, false).is_some()),
     find: |basis, _, live| hand_over(live, basis.predecessors, basis.manager).into_iter().collect(),
-    edits: false,
     must_succeed: false,
     log: Some("child taken over"),
 };
@@ -35,7 +34,6 @@ const OWN_AS_STORED: Step = Step {
         basis.owned(child).is_some_and(|fields| written_only::is_needed(kind, fields))
     },
     find: |basis, _, live| written_only::as_stored(live, basis.manager).into_iter().collect(),
-    edits: false,
     must_succeed: false,
     log: None,
 };
@@ -49,7 +47,6 @@ const LEAVE: Step = Step {
     find: |basis, _, live| {
         left::handed_over(live, basis.manager, &basis.left, &basis.desired.body).into_iter().collect()
     },
-    edits: false,
     must_succeed: true,
     log: None,
 };
@@ -63,7 +60,6 @@ const RENAME_BACK: Step = Step {
         fields.is_some_and(|fields| renamed_elements::is_missing(fields, &basis.desired.body))
     },
     find: |basis, _, live| renamed_elements::repairs(&basis.desired.body, live),
-    edits: true,
     must_succeed: false,
     log: None,
 };
@@ -73,7 +69,6 @@ const RENAME_BACK: Step = Step {
 const EMPTY: Step = Step {
     is_needed: |basis, child| basis.owned(child).is_some_and(|fields| emptied::is_needed(fields, &basis.desired.body)),
     find: |basis, child, live| emptied::repairs(basis.owned(child).unwrap_or("{}"), &basis.desired.body, live),
-    edits: true,
     must_succeed: false,
     log: None,
 };
@@ -84,9 +79,6 @@ struct Step {
     is_needed: fn(&Basis<'_>, &Object) -> bool,
     /// Finds what is replaced in the live child.
     find: fn(&Basis<'_>, &Object, &Value) -> Vec<Repair>,
-    /// Whether it edits the child, and not only who owns its fields. An edit leaves an `Update` entry in
-    /// `managedFields`.
-    edits: bool,
     /// Whether nothing may be applied if the API server refuses the step.
     must_succeed: bool,
     /// What is logged after it.
@@ -111,17 +103,9 @@ impl Basis<'_> {
     }
 }
 
-/// A child after its preparation.
-#[derive(Default)]
-pub(super) struct Prepared {
-    /// The child, if a step changed it.
-    pub(super) child: Option<Arc<Object>>,
-    /// Whether a step edited it.
-    pub(super) is_edited: bool,
-}
-
 impl Writer {
-    /// Prepares a child for an apply; `known` is the newest known version of the child.
+    /// Prepares a child for an apply; `known` is the newest known version of the child. Returns the child if a step
+    /// changed it.
     ///
     /// # Errors
     /// A transient error, a denial of the object that would result, or the refusal of a step that must succeed.
@@ -130,7 +114,7 @@ impl Writer {
         apply: &Apply,
         known: &Object,
         target: Target<'_>,
-    ) -> Result<Prepared, WriteError> {
+    ) -> Result<Option<Arc<Object>>, WriteError> {
         let desired = &apply.desired;
         let basis = Basis {
             desired,
@@ -138,9 +122,9 @@ impl Writer {
             manager: &self.manager,
             predecessors: target.parent.predecessors.managers(),
         };
-        let mut prepared = Prepared::default();
+        let mut prepared = None;
         for step in &STEPS {
-            let known = prepared.child.as_deref().unwrap_or(known);
+            let known = prepared.as_deref().unwrap_or(known);
             if !(step.is_needed)(&basis, known) {
                 continue;
             }
@@ -154,8 +138,7 @@ impl Writer {
                 let (child, from) = (&desired.reference, known.label(PLUGIN_LABEL));
                 tracing::info!(%child, from, "{log}");
             }
-            prepared.is_edited |= step.edits;
-            prepared.child = Some(changed);
+            prepared = Some(changed);
         }
         Ok(prepared)
     }

@@ -35,18 +35,15 @@ impl Writer {
         let known = known.or(read.as_deref()).filter(|_| apply.precondition != Precondition::Absent);
         let Some(known) = known else { return Ok(self.send_apply(apply, target).await?) };
         let prepared = self.prepare(apply, known, target).await?;
-        let known = prepared.child.as_deref().unwrap_or(known);
-        match self.write_checked(apply, known, target).await {
+        let known = prepared.as_deref().unwrap_or(known);
+        let written = match self.write_checked(apply, known, target).await {
             // A child that was never applied has nothing of ours to restore.
             Err(WriteError::Api(refusal)) if refusal.is_of_fields() && self.has_applied(known) => {
                 self.repair(apply, *refusal, target).await
             }
-            Ok(applied) if prepared.is_edited => {
-                self.drop_update_entries(apply, target).await;
-                Ok(applied)
-            }
-            applied => applied,
-        }
+            written => written,
+        };
+        self.without_updates(written?, apply, target).await
     }
 
     /// Reads a child that exists and is not in the store, if its result has to be checked, or if it has fields that are
@@ -132,10 +129,7 @@ impl Writer {
         target: Target<'_>,
     ) -> Result<Result<Arc<Object>, ApiError>, WriteError> {
         match self.write_checked(apply, repaired, target).await {
-            Ok(applied) => {
-                self.drop_update_entries(apply, target).await;
-                Ok(Ok(applied))
-            }
+            Ok(applied) => Ok(Ok(applied)),
             Err(WriteError::Api(again)) if again.is_of_fields() => Ok(Err(*again)),
             Err(error) => Err(error),
         }
@@ -154,14 +148,196 @@ impl Writer {
         }
     }
 
-    /// Drops the `Update` entries that our repairs left in `managedFields`. The apply after a repair owns the same
-    /// fields, and no later apply could remove what an `Update` entry owns. Always tried after a repair: another writer
-    /// may have changed the child since, so the reply to the apply does not show whether it is needed.
-    async fn drop_update_entries(&self, apply: &Apply, target: Target<'_>) {
-        let find = |_: &Object, live: &Value| own_edits::without_edits(live, &self.manager).into_iter().collect();
-        if let Err(WriteError::Api(error)) = self.patch_live(apply, find, target).await {
-            let child = &apply.desired.reference;
-            tracing::warn!(%child, "a repair stays in managedFields as an update, which no later apply can remove: {error}");
+    /// Removes the `Update` entries that repairs of ours left in `managedFields`, those of an earlier write too that did
+    /// not get as far as this. The apply owns the same fields, and no later apply could remove what an `Update` entry
+    /// owns.
+    ///
+    /// # Errors
+    /// A transient error: the child counts as not in sync as long as it has such an entry, so the write is retried.
+    async fn without_updates(
+        &self,
+        applied: Arc<Object>,
+        apply: &Apply,
+        target: Target<'_>,
+    ) -> Result<Arc<Object>, WriteError> {
+        if !applied.has_update_by(&self.manager) {
+            return Ok(applied);
         }
+        let find = |_: &Object, live: &Value| own_edits::without_edits(live, &self.manager).into_iter().collect();
+        Ok(self.patch_live(apply, find, target).await?.unwrap_or(applied))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::Router;
+    use axum::http::{Method, StatusCode};
+    use hotshoe_core::diff::repair::{Repair, repaired};
+    use parking_lot::Mutex;
+    use serde_json::json;
+
+    use super::*;
+    use crate::apply::tests::Scene;
+    use hotshoe_core::check::Desired;
+
+    const MANAGER: &str = "hotshoe/demo";
+    const OWNED: &str = r#"{"f:spec":{"f:containers":{"k:{\"name\":\"ours\"}":{"f:image":{},"f:stdin":{}}}}}"#;
+    /// What is owned once the container is renamed.
+    const DISOWNED: &str = r#"{"f:spec":{"f:replicas":{}}}"#;
+    const FAILED_TEST: &str = "the server rejected our request due to an error in our request";
+
+    fn containers(name: &str) -> Value {
+        json!([{ "name": name, "image": "i", "stdin": true }])
+    }
+
+    fn entry(operation: &str, fields: &str) -> Value {
+        let fields: Value = serde_json::from_str(fields).unwrap();
+        json!({ "manager": MANAGER, "operation": operation, "fieldsV1": fields })
+    }
+
+    /// A live Deployment on an API server of a test, in which another writer may rename the container.
+    struct Live {
+        object: Value,
+        /// How many applies come too late, because the version has changed.
+        overtaken: usize,
+        /// Whether the last of these finds the container renamed.
+        is_renamed_again: bool,
+        writes: Vec<String>,
+    }
+
+    impl Live {
+        fn new(name: &str, entries: &[Value]) -> Self {
+            let annotations = json!({ "hotshoe.dev/applied": "digest" });
+            let metadata = json!({
+                "namespace": "n", "name": "web", "uid": "u", "resourceVersion": "1", "annotations": annotations,
+                "managedFields": entries,
+            });
+            let object = json!({ "metadata": metadata, "spec": { "containers": containers(name) } });
+            Self { object, overtaken: 0, is_renamed_again: false, writes: Vec::new() }
+        }
+
+        fn version(&self) -> u64 {
+            self.object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
+        }
+
+        fn change(&mut self, pointer: &str, value: Value) {
+            let version = json!((self.version() + 1).to_string());
+            for (pointer, value) in [(pointer, value), ("/metadata/resourceVersion", version)] {
+                self.object = repaired(&self.object, &[Repair { pointer: pointer.to_owned(), value }]);
+            }
+        }
+
+        fn set_entries(&mut self, entries: &[Value]) {
+            self.object["metadata"]["managedFields"] = entries.into();
+        }
+
+        fn rename(&mut self) {
+            self.change("/spec/containers", containers("renamed"));
+            self.set_entries(&[entry("Apply", DISOWNED)]);
+        }
+
+        fn answer(&mut self, method: &Method, body: &str) -> (StatusCode, String) {
+            if *method == Method::GET {
+                return (StatusCode::OK, self.object.to_string());
+            }
+            let sent: Value = serde_json::from_str(body).unwrap();
+            let (verb, code) = match sent.as_array() {
+                Some(operations) => ("patch", self.patch(operations)),
+                None => ("apply", self.apply(&sent)),
+            };
+            self.writes.push(format!("{verb} {}", code.as_u16()));
+            let message = json!({ "kind": "Status", "message": FAILED_TEST });
+            (code, if code == StatusCode::OK { &self.object } else { &message }.to_string())
+        }
+
+        fn patch(&mut self, operations: &[Value]) -> StatusCode {
+            for operation in operations {
+                let (path, value) = (operation["path"].as_str().unwrap(), operation["value"].clone());
+                match operation["op"] == "test" {
+                    true if value != self.object["metadata"]["resourceVersion"] => {
+                        return StatusCode::UNPROCESSABLE_ENTITY;
+                    }
+                    true => {}
+                    false if path == "/metadata/managedFields" => self.change(path, value),
+                    false => {
+                        self.change(path, value);
+                        self.set_entries(&[entry("Apply", DISOWNED), entry("Update", OWNED)]);
+                    }
+                }
+            }
+            StatusCode::OK
+        }
+
+        fn apply(&mut self, sent: &Value) -> StatusCode {
+            if self.overtaken > 0 {
+                self.overtaken -= 1;
+                match self.overtaken == 0 && self.is_renamed_again {
+                    true => self.rename(),
+                    false => self.change("/metadata/generation", json!(0)),
+                }
+            }
+            if sent["metadata"]["resourceVersion"] != self.object["metadata"]["resourceVersion"] {
+                return StatusCode::CONFLICT;
+            }
+            let is_beside = self.object["spec"]["containers"] != containers("ours");
+            assert!(!is_beside, "an apply would add a second container");
+            let entries = self.object["metadata"]["managedFields"].as_array().unwrap();
+            let updates = entries.iter().filter(|entry| entry["operation"] == "Update").cloned();
+            let entries: Vec<_> = [entry("Apply", OWNED)].into_iter().chain(updates).collect();
+            self.change("/metadata/generation", json!(0));
+            self.set_entries(&entries);
+            StatusCode::OK
+        }
+    }
+
+    /// Writes the child of which `known` is known, and returns the live one with the writes.
+    async fn written(known: Live, live: Live) -> (Value, Vec<String>) {
+        let live = Arc::new(Mutex::new(live));
+        let served = live.clone();
+        let answer = async move |method: Method, body: String| served.lock().answer(&method, &body);
+        let scene = Scene::new(("apps", "Deployment", "deployments"), Router::new().fallback(answer)).await;
+        let body = json!({ "metadata": { "name": "web" }, "spec": { "containers": containers("ours") } }).into();
+        let desired = Desired { body, ..scene.apply.desired.clone() };
+        let apply = Apply { desired, ..scene.apply.clone() };
+        let known = scene.view.watch.read(&known.object.to_string()).unwrap();
+        let target = scene.target(&|_, _| Ok(()));
+        let applied = scene.writer.write_repaired(&apply, Some(&known), target).await.unwrap();
+        let live = live.lock();
+        assert_eq!(applied.resource_version, live.version(), "the newest version is returned");
+        (live.object.clone(), live.writes.clone())
+    }
+
+    fn is_as_desired(object: &Value) -> bool {
+        let entries = &object["metadata"]["managedFields"];
+        object["spec"]["containers"] == containers("ours") && *entries == json!([entry("Apply", OWNED)])
+    }
+
+    #[tokio::test]
+    async fn no_update_is_left_of_a_repair_whose_apply_others_overtook_until_the_child_was_claimed_again() {
+        let renamed = || {
+            let mut live = Live::new("ours", &[]);
+            live.rename();
+            live
+        };
+        let (object, writes) = written(renamed(), Live { overtaken: 3, ..renamed() }).await;
+        assert!(is_as_desired(&object), "{object:#}");
+        assert_eq!(writes, ["patch 200", "apply 409", "apply 409", "apply 409", "apply 200", "patch 200"]);
+    }
+
+    #[tokio::test]
+    async fn an_update_that_an_earlier_write_left_is_removed_by_the_next() {
+        let left = || Live::new("ours", &[entry("Apply", OWNED), entry("Update", OWNED)]);
+        let (object, writes) = written(left(), left()).await;
+        assert!(is_as_desired(&object), "{object:#}");
+        assert_eq!(writes, ["apply 200", "patch 200"]);
+    }
+
+    #[tokio::test]
+    async fn a_container_that_is_renamed_while_the_child_is_written_gets_its_name_back() {
+        let known = Live::new("ours", &[entry("Apply", OWNED)]);
+        let live = Live { overtaken: 2, is_renamed_again: true, ..Live::new("ours", &[entry("Apply", OWNED)]) };
+        let (object, writes) = written(known, live).await;
+        assert!(is_as_desired(&object), "{object:#}");
+        assert_eq!(writes, ["apply 409", "apply 409", "patch 200", "apply 200", "patch 200"]);
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! The API server tracks the owner of each field: when another writer edits a field, the field disappears from our
 //! server-side-apply entry in `managedFields`. So a child is in sync when that entry covers every desired leaf and the
-//! annotation `hotshoe.dev/applied` equals the desired digest. Defaults and quantities need no comparison, and what
-//! others add stays.
+//! annotation `hotshoe.dev/applied` equals the desired digest, and no repair of ours is left there as an update. Defaults
+//! and quantities need no comparison, and what others add stays.
 
 mod applied_entry;
 pub mod associative_lists;
@@ -111,6 +111,7 @@ pub fn in_sync(desired: &Desired, live: &Object, manager: &str, lists: &Associat
         return true;
     }
     live.applied.as_deref() == Some(&*desired.digest)
+        && !live.has_update_by(manager)
         && live
             .owned_fields(manager, false)
             .is_some_and(|fields| covers(fields, &desired.body, &desired.reference.kind, lists))

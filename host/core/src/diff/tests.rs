@@ -153,6 +153,20 @@ fn a_missing_child_is_created_and_one_that_differs_is_applied_by_uid() {
 }
 
 #[test]
+fn a_child_in_which_a_repair_is_left_as_an_update_is_applied_again() {
+    let with_update = |manager: &str, subresource: &str| {
+        let fields = json!({ "f:spec": { "f:replicas": {} } });
+        let update =
+            json!({ "manager": manager, "operation": "Update", "subresource": subresource, "fieldsV1": fields });
+        child("a", |object| object["metadata"]["managedFields"].as_array_mut().unwrap().push(update))
+    };
+    for (manager, subresource, writes) in [(MANAGER, "", 1), (MANAGER, "status", 0), ("hotshoe/other", "", 0)] {
+        let (applied, _) = planned(vec![desired_child("a", "d")], vec![with_update(manager, subresource)]);
+        assert_eq!(applied.len(), writes, "{manager} {subresource}");
+    }
+}
+
+#[test]
 fn a_child_without_the_name_of_its_parent_is_in_sync_and_one_without_another_annotation_is_not() {
     let annotated = |name: &str| {
         let mut desired = desired_child("a", "d");

@@ -54,13 +54,16 @@ impl Controller {
     }
 }
 
-/// An entry of `managedFields`: the fields that one of the host's field managers applied, or that were left to others.
+/// An entry of `managedFields`: the fields that one of the host's field managers applied, that a plugin's field manager
+/// has by an update, or that were left to others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ownership {
     /// The field manager.
     pub manager: Box<str>,
     /// Whether the entry is about the `status` subresource.
     pub status: bool,
+    /// Whether the fields were applied, and not set by an update.
+    pub applied: bool,
     /// `fieldsV1` as JSON text.
     pub fields: Box<str>,
 }
@@ -352,10 +355,18 @@ impl Object {
         (!name.is_empty() && name.len() <= MAX_NAME_BYTES).then(|| name.into())
     }
 
-    /// Returns `fieldsV1` of what one of the host's field managers applied.
+    /// Returns `fieldsV1` of what one of the host's field managers applied, or of what was left to others.
     pub fn owned_fields(&self, manager: &str, status: bool) -> Option<&str> {
-        let entry = self.ownership.iter().find(|entry| &*entry.manager == manager && entry.status == status)?;
-        Some(&entry.fields)
+        let applied = manager != LEFT_MANAGER;
+        let is_it =
+            |entry: &&Ownership| &*entry.manager == manager && entry.status == status && entry.applied == applied;
+        self.ownership.iter().find(is_it).map(|entry| &*entry.fields)
+    }
+
+    /// Returns whether a plugin's field manager owns fields of the object by an update: a repair has set them. They would
+    /// stay when a later apply leaves them out.
+    pub fn has_update_by(&self, manager: &str) -> bool {
+        self.ownership.iter().any(|entry| &*entry.manager == manager && !entry.applied)
     }
 
     /// Returns the field managers that set a finalizer.
@@ -475,15 +486,18 @@ impl<'a> Metadata<'a> {
 }
 
 impl ManagedFields<'_> {
-    /// Returns the entry, if one of the host's field managers applied it, or if it is about fields that were left.
+    /// Returns the entry, if one of the host's field managers applied it, if a plugin's has it by an update, or if it is
+    /// about fields that were left. The host's own updates are of finalizers, which no apply of a child sets.
     fn ours(&self) -> Option<Ownership> {
         let rest = self.manager.strip_prefix(HOST_MANAGER)?;
-        let is_applied = self.operation == "Apply";
-        let ours =
-            (is_applied && (rest.is_empty() || rest.starts_with('/'))) || (!is_applied && self.manager == LEFT_MANAGER);
-        let status = self.subresource == "status";
+        let (applied, status) = (self.operation == "Apply", self.subresource == "status");
+        let is_plugin = rest.starts_with('/');
+        let ours = match applied {
+            true => rest.is_empty() || is_plugin,
+            false => self.manager == LEFT_MANAGER || (is_plugin && !status),
+        };
         let fields = self.fields_v1.filter(|_| ours && (status || self.subresource.is_empty()))?;
-        Some(Ownership { manager: self.manager.as_ref().into(), status, fields: fields.get().into() })
+        Some(Ownership { manager: self.manager.as_ref().into(), status, applied, fields: fields.get().into() })
     }
 }
 
@@ -518,6 +532,22 @@ mod tests {
             &*object.body,
             r#"{"metadata":{"name":"a","namespace":"n","uid":"u","generation":3},"spec":{"replicas":2}}"#
         );
+    }
+
+    #[test]
+    fn what_a_plugin_applied_is_distinguished_from_what_it_updated_and_what_was_left() {
+        let json = r#"{"metadata":{"name":"a","managedFields":[
+            {"manager":"hotshoe/a","operation":"Update","fieldsV1":{"f:spec":{}}},
+            {"manager":"hotshoe/a","operation":"Apply","fieldsV1":{"f:x":{}}},
+            {"manager":"hotshoe/b","operation":"Update","subresource":"status","fieldsV1":{"f:status":{}}},
+            {"manager":"hotshoe","operation":"Update","fieldsV1":{"f:metadata":{"f:finalizers":{}}}},
+            {"manager":"hotshoe-left","operation":"Update","fieldsV1":{"f:left":{}}}]}}"#;
+        let object = Object::read(json, &kept_fields()).unwrap();
+        assert_eq!(object.owned_fields("hotshoe/a", false), Some(r#"{"f:x":{}}"#));
+        assert_eq!(object.owned_fields(LEFT_MANAGER, false), Some(r#"{"f:left":{}}"#));
+        assert_eq!((object.owned_fields("hotshoe/b", true), object.owned_fields(HOST_MANAGER, false)), (None, None));
+        let updated = ["hotshoe/a", "hotshoe/b", HOST_MANAGER].map(|manager| object.has_update_by(manager));
+        assert_eq!(updated, [true, false, false]);
     }
 
     #[test]
