@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -19,6 +19,7 @@ use hotshoe_tests::{Host, Scene, repository, run};
 use http::{Method, Request, StatusCode};
 use kube::client::Body;
 use serde_json::{Value, json};
+use tokio::time::sleep_until;
 
 /// What a host without the rights for webhooks is to be granted.
 const ADVICE: &str = "apply what `hotshoe rbac --webhooks` prints";
@@ -287,6 +288,30 @@ fn while_a_ca_replaces_one_that_ends_every_parent_is_stored_and_every_certificat
             setting.secret().await.expect("a Secret")["data"]["ca.key"].as_str().map(|keys| STANDARD.decode(keys));
         let keys = String::from_utf8(keys.expect("keys").expect("Base64")).expect("PEM");
         assert_eq!(keys.matches("BEGIN PRIVATE KEY").count(), 1, "the key of the old one is gone");
+        setting.until_refused().await;
+        setting.end(host).await;
+    });
+}
+
+#[test]
+fn a_host_that_slept_past_the_end_of_its_certificate_is_trusted_again_once_it_wakes() {
+    run(async {
+        let mut setting = Setting::new("ca-slept").await;
+        let host = setting.host().await;
+        let first = bundle(&setting.until_registered("it is registered", |_| true).await);
+        let left = Duration::from_secs(40);
+        let (ending, key) = ca_that_ends_in(left);
+        let ends = Instant::now() + left;
+        setting.put_secret(SECRET_TYPE, &ending, &key).await;
+        let is_another = |it: &Value| bundle(it).len() == 2 && !bundle(it).contains(&first[0]);
+        let both = bundle(&setting.until_registered("another CA that ends is in use", is_another).await);
+        host.until("it signs", async || trusts(&host, &both[..1]).await).await;
+        host.freeze();
+        assert!(Instant::now() < ends, "the machine is too slow for this test");
+        sleep_until(ends.into()).await;
+        host.thaw();
+        let alone = setting.until_registered("its successor is alone", |it| bundle(it) == both[1..]).await;
+        host.until("it is trusted", async || trusts(&host, &bundle(&alone)).await).await;
         setting.until_refused().await;
         setting.end(host).await;
     });
