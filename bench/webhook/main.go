@@ -58,8 +58,8 @@ func (validator) ValidateDelete(context.Context, *Memcached) (admission.Warnings
 }
 
 func validate(memcached *Memcached) error {
-	if size := memcached.Spec.Size; size == nil || *size < 1 || *size > 10 {
-		return fmt.Errorf("spec.size: Size must be between 1 and 10.")
+	if size := memcached.Spec.Size; size != nil && *size%2 == 0 {
+		return fmt.Errorf("spec.size: Cluster size must be an odd number")
 	}
 	return nil
 }
