@@ -16,3 +16,4 @@ pub mod flow;
 pub mod model;
 pub mod plugin;
 pub mod rbac;
+pub mod simulation;

@@ -120,6 +120,8 @@ struct Case {
     parent: Value,
     #[serde(default, rename = "valid")]
     _valid: serde::de::IgnoredAny,
+    #[serde(default, rename = "steady")]
+    _steady: serde::de::IgnoredAny,
     old: Option<Value>,
     user: Option<User>,
     #[serde(default)]

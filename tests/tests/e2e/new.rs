@@ -33,7 +33,7 @@ impl Project {
     fn new(language: &str, sdk: &str) -> Self {
         let project = Self::made(format!("made-{language}"), language, sdk, &[]);
         let tested = project.hotshoe(&["test"]);
-        assert!(tested.contains("5 passed, 0 failed"), "{tested}");
+        assert!(tested.contains("6 passed, 0 failed"), "{tested}");
         project
     }
 

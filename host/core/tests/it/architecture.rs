@@ -42,7 +42,8 @@ const OPERATOR_LAYERS: [(&str, &[&str]); 8] = [
 ];
 
 /// The folders of `host/core/src`, likewise.
-const CORE_LAYERS: [(&str, &[&str]); 7] = [
+const CORE_LAYERS: [(&str, &[&str]); 8] = [
+    ("simulation", &["compare", "check", "model"]),
     ("plugin", &["flow", "model"]),
     ("rbac", &["check", "model"]),
     ("compare", &["check", "model"]),

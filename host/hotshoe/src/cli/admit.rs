@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use hotshoe_cluster::discovery;
 use hotshoe_core::check;
+use hotshoe_core::check::admission::AdmittedDecision;
 use hotshoe_core::check::grant::Grant;
 use hotshoe_core::check::remedy;
 use hotshoe_core::check::{Context, Inadmissible, ObservedState};
@@ -35,8 +36,16 @@ pub(super) async fn denial(case: &Case, revision: &Arc<Revision>, config: &Plugi
     let call = case.call.decision()?;
     let observation = Arc::new(case.observation(revision.descriptor()).ok()?);
     let answer = revision.decide(call, observation.clone()).await.ok()?.result.ok()?;
+    if matches!(answer, Answer::Needs(_)) {
+        return None;
+    }
     let denied = admit(call, answer, &observation, revision.descriptor(), config).err()?;
-    Some(clean(denied.to_string(), MAX_DENIAL_BYTES) + &missing_rules(&denied, config).unwrap_or_default())
+    Some(text(&certain(denied, &config.grant)?, config))
+}
+
+/// Says why a decision is denied, with the rules that are missing in `plugin.yaml`.
+pub(super) fn text(denied: &Inadmissible, config: &PluginConfig) -> String {
+    clean(denied.to_string(), MAX_DENIAL_BYTES) + &missing_rules(denied, config).unwrap_or_default()
 }
 
 /// Returns the rules that are missing in `plugin.yaml`, ready to be pasted, and indented as a part of a message.
@@ -47,17 +56,18 @@ pub(super) fn missing_rules(denied: &Inadmissible, config: &PluginConfig) -> Opt
     Some(format!("\n     in plugin.yaml:{}", lines.collect::<String>()))
 }
 
-/// Checks an answer as a host does, but for the rules that need a cluster.
-fn admit(
+/// Checks a decision as a host does, as far as that is possible without a cluster: some [violations](certain) are not
+/// certain.
+///
+/// # Errors
+/// When a host would deny it.
+pub(super) fn admit(
     call: Call,
     answer: Answer,
     observation: &Observation,
     descriptor: &Descriptor,
     config: &PluginConfig,
-) -> Result<(), Inadmissible> {
-    if matches!(answer, Answer::Needs(_)) {
-        return Ok(());
-    }
+) -> Result<AdmittedDecision, Inadmissible> {
     let context = Context {
         parent: &observation.parent.reference,
         uid: "",
@@ -70,16 +80,12 @@ fn admit(
         label_of: Box::new(|_, _| None),
     };
     let children: Vec<_> = observation.children.iter().map(|child| child.reference.clone()).collect();
-    let denied = check::admit(call, answer, ObservedState { children: Some(&children), room: None }, &context).err();
-    match denied.and_then(|denied| certain(denied, &config.grant)) {
-        Some(denied) => Err(denied),
-        None => Ok(()),
-    }
+    check::admit(call, answer, ObservedState { children: Some(&children), room: None }, &context)
 }
 
 /// Leaves out the violations that are not certain without a cluster: here a scope is guessed from the kind's name, and
 /// a case does not say which labels a namespace has.
-fn certain(denied: Inadmissible, grant: &Grant) -> Option<Inadmissible> {
+pub(super) fn certain(denied: Inadmissible, grant: &Grant) -> Option<Inadmissible> {
     let Inadmissible::Denied(denial) = denied else { return Some(denied) };
     let uncertain: &[&str] =
         if grant.namespace_labels().is_empty() { &["scope"] } else { &["scope", "namespace-not-granted"] };
@@ -134,7 +140,8 @@ mod tests {
         );
         std::fs::write(&path, text).unwrap();
         let config = PluginConfig::read(&path, &HostSettings::default()).unwrap();
-        admit(call, answer, &observation, &descriptor, &config).err().map(|error| error.to_string()).unwrap_or_default()
+        let denied = admit(call, answer, &observation, &descriptor, &config).err();
+        denied.and_then(|denied| certain(denied, &config.grant)).map(|denied| denied.to_string()).unwrap_or_default()
     }
 
     #[test]
@@ -145,7 +152,6 @@ mod tests {
         assert_eq!(denied(Call::Finalize, Answer::Waiting(old()), "own"), "");
         let none = Decision { children: Children::Exactly(Vec::new()), ..Decision::default() };
         assert_eq!(denied(Call::Finalize, Answer::Done(none), "own"), "", "deleting all is what clean-up is for");
-        assert_eq!(denied(Call::Reconcile, Answer::Needs(Vec::new()), "own"), "");
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub mod approve;
 mod attempt;
 pub mod build;
 pub mod check_rules;
+mod closed_loop;
 pub mod compile;
 mod confinement;
 pub mod crd;

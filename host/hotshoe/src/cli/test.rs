@@ -12,13 +12,14 @@ use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 
 use crate::cli::api_server::ApiServer;
+use crate::cli::closed_loop::Plugin;
 use crate::cli::inspect::{load_component, note_names, note_options};
 use crate::cli::project;
 use crate::cli::project::{CaseFile, Folder, shown};
 use crate::cli::schema::files::Files;
 use crate::cli::terminal::Output;
 use crate::cli::trial::Trial;
-use crate::cli::{admit, idempotence, round_trip, samples, sources, terminal};
+use crate::cli::{admit, closed_loop, idempotence, round_trip, samples, sources, terminal};
 use hotshoe_sandbox::cases::expect::Expect;
 use hotshoe_sandbox::cases::{Case, CaseOutcome, Report};
 use hotshoe_sandbox::revision::Revision;
@@ -78,7 +79,7 @@ impl Args {
         let mut api_server = ApiServer::of(&files, &revision.descriptor().parent);
         let trials = match self.filter {
             Some(_) => Vec::new(),
-            None => trials(&files, &cases, &revision, &mut api_server).await,
+            None => trials(&files, &cases, Plugin { revision: &revision, config: &config }, &mut api_server).await,
         };
         let (mut results, mut accepted) = (Vec::new(), Vec::new());
         for mut file in cases {
@@ -171,16 +172,13 @@ impl Args {
     }
 }
 
-/// Tries what must hold for the samples, the conversion and the defaults of a plugin.
-async fn trials(
-    files: &Files,
-    cases: &[CaseFile],
-    revision: &Arc<Revision>,
-    api_server: &mut ApiServer<'_>,
-) -> Vec<Trial> {
+/// Tries what must hold for the decisions, the samples, the conversion and the defaults of a plugin.
+async fn trials(files: &Files, cases: &[CaseFile], plugin: Plugin<'_>, api_server: &mut ApiServer<'_>) -> Vec<Trial> {
+    let revision = plugin.revision;
     let samples = samples::all(files, &idempotence::config_of_samples(cases), revision, api_server).await;
     let trips = round_trip::all(files, cases, revision).await;
-    [samples, trips, idempotence::all(files, cases, revision).await].concat()
+    let defaults = idempotence::all(files, cases, revision).await;
+    [closed_loop::all(cases, plugin).await, samples, trips, defaults].concat()
 }
 
 fn passed(report: &Report) -> bool {

@@ -9,6 +9,7 @@ pub mod expect;
 mod run;
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -60,9 +61,20 @@ pub struct Case {
     /// Failed attempts since the last success; 0 if the plugin asks for `attempt` and the case leaves it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
+    /// How soon nothing changes any more, once the decisions are carried out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steady: Option<Steady>,
     /// The expected answer. A case without one only shows the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect: Option<Expect>,
+}
+
+/// A bound on the decisions that change something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Steady {
+    /// The maximum number of such decisions.
+    pub within: NonZeroU32,
 }
 
 /// A child whose last write was refused.

@@ -14,6 +14,7 @@ use hotshoe_core::diff::associative_lists::AssociativeLists;
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::managed_fields::FieldSet;
 use hotshoe_core::model::object::{HOST_PREFIX, ObservedChildren};
+use hotshoe_core::simulation::{list_key, same_element};
 
 use super::world;
 
@@ -162,18 +163,11 @@ fn part_of(live: &Value, desired: Option<&Value>, own: Option<&FieldSet<'_>>) ->
     }
 }
 
-/// The members by which the API server identifies the elements of its lists.
-const IDENTITIES: [&str; 8] = ["name", "type", "key", "containerPort", "port", "mountPath", "ip", "topologyKey"];
-
 fn part_of_list(elements: &[Value], desired: Option<&Value>, own: Option<&FieldSet<'_>>) -> Value {
     let wanted = desired.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let identity = IDENTITIES.into_iter().find(|name| {
-        let all = elements.iter().chain(wanted);
-        !elements.is_empty() && all.map(|element| element.get(name)).all(|value| value.is_some())
-    });
-    let Some(identity) = identity else { return Value::Array(elements.to_vec()) };
+    let Some(key) = list_key(elements.iter().chain(wanted)) else { return Value::Array(elements.to_vec()) };
     let part = elements.iter().filter_map(|element| {
-        let desired = wanted.iter().find(|wanted| wanted.get(identity) == element.get(identity));
+        let desired = wanted.iter().find(|wanted| same_element(key, wanted, element));
         let own = own.and_then(|own| own.element(element));
         (desired.is_some() || own.is_some()).then(|| part_of(element, desired, own))
     });
@@ -240,29 +234,6 @@ fn status(admitted: &AdmittedDecision, parent: &Value, is_tainted: bool) -> Vec<
     }
     fields
 }
-
-/// Returns the status of the parent once the decision is carried out.
-pub(super) fn status_after(admitted: &AdmittedDecision, parent: &Value) -> Value {
-    let decision = &admitted.decision;
-    let stated = decision.status.as_deref().and_then(|status| serde_json::from_str(status).ok());
-    let mut status: Map<String, Value> = match stated {
-        Some(Value::Object(stated)) => stated,
-        _ => parent.get("status").and_then(Value::as_object).cloned().unwrap_or_default(),
-    };
-    let generation = parent.pointer("/metadata/generation").cloned().unwrap_or_else(|| 1.into());
-    let conditions = decision.conditions.iter().map(|one| {
-        json!({
-            "type": one.name, "status": one.status.as_str(), "reason": one.reason, "message": one.message,
-            "observedGeneration": generation, "lastTransitionTime": EPOCH,
-        })
-    });
-    status.insert("conditions".to_owned(), conditions.collect());
-    status.insert("observedGeneration".to_owned(), generation.clone());
-    Value::Object(status)
-}
-
-/// The time of conditions that are not written.
-const EPOCH: &str = "1970-01-01T00:00:00Z";
 
 fn line(status: Option<&str>, reason: Option<&str>, message: Option<&str>) -> String {
     let [status, reason, message] = [status, reason, message].map(Option::unwrap_or_default);

@@ -85,6 +85,7 @@ fn case_of(plugin: &Plugin, parent: &Value) -> anyhow::Result<Case> {
         config: serde_json::from_str(&plugin.config.config).context("the configuration of the plugin is no JSON")?,
         now: u64::try_from(now).ok(),
         attempt: Some(0),
+        steady: None,
         expect: None,
     })
 }

@@ -23,6 +23,7 @@ use hotshoe_cluster::discovery::Kinds;
 use hotshoe_core::model::decision::Event;
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::plugin_manager;
+use hotshoe_core::simulation::status_after;
 use page::{Output, Plan};
 use plugin::Plugin;
 use source::Source;
@@ -238,7 +239,7 @@ async fn plan(plugin: &Plugin, parent: &Value, source: &Source) -> anyhow::Resul
     let changes = Changes::of(&admitted, parent, &children, (&makers, &manager), is_tainted);
     let shown = |event: &Event| format!("{} {}: {}", event.severity.as_str(), event.reason, event.message);
     let events = if is_tainted { Vec::new() } else { admitted.decision.events.iter().map(shown).collect() };
-    let status = changes::status_after(&admitted, parent);
+    let status = status_after(&admitted, parent);
     let planned = Plan {
         parent: ObjectRef::of(parent).map_err(anyhow::Error::msg)?,
         follows: false,

@@ -1,0 +1,155 @@
+//! What the controllers of Kubernetes report of an object once all has gone well: Pods run, volumes are bound, Jobs are
+//! complete. What goes wrong in a cluster belongs into the observation of a case.
+
+use serde_json::{Value, json};
+
+use crate::model::kind::ObjectRef;
+
+/// The time of what the controllers report: 2026-01-01.
+const TIME: &str = "2026-01-01T00:00:00Z";
+/// The name of the revision of the Pods of StatefulSets.
+const REVISION: &str = "1";
+
+/// Sets the status of an object of a kind that has a controller in Kubernetes.
+pub(super) fn run(object: &mut Value) {
+    let Ok(ObjectRef { kind, .. }) = ObjectRef::of(object) else { return };
+    let status = match (&*kind.group, &*kind.kind) {
+        ("apps", "Deployment") => deployment(object),
+        ("apps", "ReplicaSet") => replica_set(object),
+        ("apps", "StatefulSet") => stateful_set(object),
+        ("apps", "DaemonSet") => daemon_set(object),
+        ("batch", "Job") => job(object),
+        ("policy", "PodDisruptionBudget") => budget(object),
+        ("", "PersistentVolumeClaim") => json!({ "phase": "Bound" }),
+        ("", "Namespace") => json!({ "phase": "Active" }),
+        ("", "Pod") => json!({ "phase": "Running", "conditions": [condition("Ready", "PodReady")] }),
+        ("", "Service") => return give_address(object),
+        _ => return,
+    };
+    if let Some(members) = object.as_object_mut() {
+        members.insert("status".to_owned(), status);
+    }
+}
+
+fn deployment(object: &Value) -> Value {
+    let replicas = replicas(object);
+    let conditions =
+        [condition("Available", "MinimumReplicasAvailable"), condition("Progressing", "NewReplicaSetAvailable")];
+    json!({
+        "observedGeneration": generation(object), "replicas": replicas, "updatedReplicas": replicas,
+        "readyReplicas": replicas, "availableReplicas": replicas, "conditions": conditions,
+    })
+}
+
+fn replica_set(object: &Value) -> Value {
+    let replicas = replicas(object);
+    json!({
+        "observedGeneration": generation(object), "replicas": replicas, "fullyLabeledReplicas": replicas,
+        "readyReplicas": replicas, "availableReplicas": replicas,
+    })
+}
+
+fn stateful_set(object: &Value) -> Value {
+    let replicas = replicas(object);
+    json!({
+        "observedGeneration": generation(object), "replicas": replicas, "currentReplicas": replicas,
+        "updatedReplicas": replicas, "readyReplicas": replicas, "availableReplicas": replicas,
+        "currentRevision": REVISION, "updateRevision": REVISION,
+    })
+}
+
+/// Reports a cluster of one node.
+fn daemon_set(object: &Value) -> Value {
+    json!({
+        "observedGeneration": generation(object), "desiredNumberScheduled": 1, "currentNumberScheduled": 1,
+        "updatedNumberScheduled": 1, "numberReady": 1, "numberAvailable": 1, "numberMisscheduled": 0,
+    })
+}
+
+fn job(object: &Value) -> Value {
+    let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_u64);
+    if object.pointer("/spec/suspend") == Some(&json!(true)) {
+        return json!({ "conditions": [condition("Suspended", "JobSuspended")] });
+    }
+    let completions = number("/spec/completions").or_else(|| number("/spec/parallelism")).unwrap_or(1);
+    json!({
+        "startTime": TIME, "completionTime": TIME, "succeeded": completions, "ready": 0, "terminating": 0,
+        "conditions": [condition("SuccessCriteriaMet", "CompletionsReached"), condition("Complete", "CompletionsReached")],
+    })
+}
+
+fn budget(object: &Value) -> Value {
+    let conditions = [condition("DisruptionAllowed", "SufficientPods")];
+    json!({
+        "observedGeneration": generation(object), "currentHealthy": 1, "desiredHealthy": 0, "expectedPods": 1,
+        "disruptionsAllowed": 1, "conditions": conditions,
+    })
+}
+
+/// Gives a Service an address, unless it has none on purpose.
+fn give_address(object: &mut Value) {
+    let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    if spec.get("type").and_then(Value::as_str) != Some("ExternalName") {
+        spec.entry("clusterIP").or_insert_with(|| json!("10.96.0.10"));
+    }
+}
+
+fn replicas(object: &Value) -> u64 {
+    object.pointer("/spec/replicas").and_then(Value::as_u64).unwrap_or(1)
+}
+
+fn generation(object: &Value) -> Value {
+    object.pointer("/metadata/generation").cloned().unwrap_or_else(|| json!(1))
+}
+
+fn condition(name: &str, reason: &str) -> Value {
+    json!({
+        "type": name, "status": "True", "reason": reason, "message": "", "lastTransitionTime": TIME,
+        "lastUpdateTime": TIME,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(api_version: &str, kind: &str, spec: Value) -> Value {
+        let metadata = json!({ "name": "a", "generation": 3 });
+        let mut object = json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec });
+        run(&mut object);
+        object
+    }
+
+    #[test]
+    fn a_workload_is_as_large_as_it_is_meant_to_be() {
+        for kind in ["Deployment", "StatefulSet", "ReplicaSet"] {
+            let status = &after("apps/v1", kind, json!({ "replicas": 2 }))["status"];
+            assert_eq!((&status["readyReplicas"], &status["observedGeneration"]), (&json!(2), &json!(3)), "{kind}");
+        }
+        assert_eq!(after("apps/v1", "Deployment", json!({}))["status"]["availableReplicas"], 1);
+        assert_eq!(after("apps/v1", "DaemonSet", json!({}))["status"]["numberReady"], 1);
+    }
+
+    #[test]
+    fn a_job_is_complete_unless_it_is_suspended() {
+        let condition = |spec: Value| {
+            let conditions = after("batch/v1", "Job", spec)["status"]["conditions"].clone();
+            conditions.as_array().and_then(|all| all.last()?["type"].as_str().map(str::to_owned))
+        };
+        assert_eq!(condition(json!({ "completions": 3 })).as_deref(), Some("Complete"));
+        assert_eq!(condition(json!({ "suspend": true })).as_deref(), Some("Suspended"));
+    }
+
+    #[test]
+    fn a_service_gets_an_address_and_keeps_the_one_that_it_has() {
+        assert!(after("v1", "Service", json!({}))["spec"]["clusterIP"].is_string());
+        assert_eq!(after("v1", "Service", json!({ "clusterIP": "None" }))["spec"]["clusterIP"], "None");
+        assert!(after("v1", "Service", json!({ "type": "ExternalName" }))["spec"]["clusterIP"].is_null());
+    }
+
+    #[test]
+    fn an_object_of_another_kind_is_left_alone() {
+        assert!(after("example.com/v1", "Deployment", json!({})).get("status").is_none());
+        assert!(after("v1", "ConfigMap", json!({})).get("status").is_none());
+    }
+}

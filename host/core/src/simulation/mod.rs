@@ -1,0 +1,253 @@
+//! A model of the API server and of the controllers of Kubernetes, as far as the children of one parent are concerned:
+//! decisions are carried out in it until nothing changes, without a cluster. Pure.
+//!
+//! Only one field manager writes here, so of field ownership one rule is left: what it applied before and leaves out
+//! goes, and what others have set stays.
+
+mod controllers;
+mod merge;
+mod status;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::check::Desired;
+use crate::compare::json_diff::{Field, Rules, compare};
+use crate::model::kind::{Kind, ObjectRef};
+use crate::model::object::HOST_PREFIX;
+
+pub use merge::{list_key, same_element};
+pub use status::status_after;
+
+/// The maximum number of fields of one child that are named as changed.
+const MAX_FIELDS: usize = 20;
+
+/// The children of one parent.
+#[derive(Clone, Debug, Default)]
+pub struct Cluster {
+    stored: BTreeMap<ObjectRef, Stored>,
+    /// How many children were created.
+    created: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Stored {
+    object: Value,
+    /// What was applied last; `null` if the child was there before.
+    applied: Value,
+}
+
+/// What a write did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// The child was created.
+    Created,
+    /// The child was changed.
+    Changed,
+    /// The child was deleted.
+    Deleted,
+}
+
+/// A child that was written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// What was done.
+    pub action: Action,
+    /// The child.
+    pub child: ObjectRef,
+    /// The fields that changed, at most 20.
+    pub fields: Vec<Field>,
+}
+
+impl Cluster {
+    /// Returns a cluster with these children.
+    ///
+    /// # Errors
+    /// If one of them is no object with a kind and a name.
+    pub fn with(children: &[Value]) -> Result<Self, String> {
+        let stored = |object: &Value| {
+            let stored = Stored { object: object.clone(), applied: Value::Null };
+            ObjectRef::of(object).map(|reference| (reference, stored))
+        };
+        Ok(Self { stored: children.iter().map(stored).collect::<Result<_, _>>()?, created: 0 })
+    }
+
+    /// Returns the children as the API server returns them.
+    pub fn children(&self) -> Vec<Value> {
+        self.stored.values().map(|stored| stored.object.clone()).collect()
+    }
+
+    /// Returns what was applied last, of each child that was applied, but for [runs](is_run).
+    pub fn applied(&self) -> BTreeMap<ObjectRef, Value> {
+        let applied = self.stored.iter().filter(|(child, stored)| !stored.applied.is_null() && !is_run(&child.kind));
+        applied.map(|(child, stored)| (child.clone(), stored.applied.clone())).collect()
+    }
+
+    /// Returns the references of the children.
+    pub fn references(&self) -> Vec<ObjectRef> {
+        self.stored.keys().cloned().collect()
+    }
+
+    /// Removes a child, as a user would.
+    pub fn remove(&mut self, child: &ObjectRef) {
+        self.stored.remove(child);
+    }
+
+    /// Applies the desired children, and deletes the others. Returns what that changed.
+    pub fn carry_out(&mut self, desired: &[Desired]) -> Vec<Change> {
+        let mut changes: Vec<Change> = desired.iter().filter_map(|desired| self.apply(desired)).collect();
+        let is_desired = |child: &ObjectRef| desired.iter().any(|desired| desired.reference == *child);
+        let deleted: Vec<ObjectRef> = self.stored.keys().filter(|child| !is_desired(child)).cloned().collect();
+        for child in deleted {
+            self.stored.remove(&child);
+            changes.push(Change { action: Action::Deleted, child, fields: Vec::new() });
+        }
+        changes
+    }
+
+    /// Lets the controllers of Kubernetes do their work: what they wait for in a cluster has happened.
+    pub fn run_controllers(&mut self) {
+        self.stored.values_mut().for_each(|stored| controllers::run(&mut stored.object));
+    }
+
+    fn apply(&mut self, desired: &Desired) -> Option<Change> {
+        let body = without_marks(&desired.body);
+        let child = desired.reference.clone();
+        let Some(stored) = self.stored.get_mut(&child) else {
+            self.created += 1;
+            let object = created(body.clone(), &child, self.created);
+            self.stored.insert(child.clone(), Stored { object, applied: body });
+            return Some(Change { action: Action::Created, child, fields: Vec::new() });
+        };
+        if desired.is_created_once {
+            return None;
+        }
+        let mut after = merge::applied(&stored.object, &body, &stored.applied);
+        let fields = compare(Some(&stored.object), Some(&after), MAX_FIELDS, Rules::default()).listed;
+        if after.get("spec") != stored.object.get("spec") {
+            let generation = after.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
+            set_metadata(&mut after, "generation", json!(generation + 1));
+        }
+        *stored = Stored { object: after, applied: body };
+        (!fields.is_empty()).then_some(Change { action: Action::Changed, child, fields })
+    }
+}
+
+/// Returns whether an object of a kind does its work once: if it is lost, what it has done is still done.
+fn is_run(kind: &Kind) -> bool {
+    kind.is("batch", "Job") || kind.is("", "Pod")
+}
+
+/// Returns a child as the API server stores it at first.
+fn created(mut object: Value, child: &ObjectRef, number: u64) -> Value {
+    set_metadata(&mut object, "uid", json!(format!("00000000-0000-4000-8000-{number:012}")));
+    if let Some(namespace) = &child.namespace {
+        set_metadata(&mut object, "namespace", json!(namespace));
+    }
+    if object.get("spec").is_some() {
+        set_metadata(&mut object, "generation", json!(1));
+    }
+    object
+}
+
+fn set_metadata(object: &mut Value, member: &str, value: Value) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.insert(member.to_owned(), value);
+    }
+}
+
+/// Returns a child without the host's annotations: the digest would name each change a second time.
+fn without_marks(body: &Value) -> Value {
+    let mut body = body.clone();
+    let annotations = body.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
+    if let Some(annotations) = annotations {
+        annotations.retain(|key, _| !key.starts_with(HOST_PREFIX));
+        if annotations.is_empty()
+            && let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut)
+        {
+            metadata.remove("annotations");
+        }
+    }
+    body
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn desired(name: &str, spec: Value) -> Desired {
+        let kind = Kind::new("apps", "v1", "Deployment");
+        let annotations = json!({ "hotshoe.dev/applied": spec.to_string() });
+        let metadata = json!({ "name": name, "annotations": annotations });
+        let body = json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec });
+        Desired {
+            reference: ObjectRef { kind, namespace: Some("n".into()), name: name.into() },
+            body: Arc::new(body),
+            digest: "d".into(),
+            is_created_once: false,
+            left: Arc::default(),
+        }
+    }
+
+    fn actions(changes: &[Change]) -> Vec<(Action, &str)> {
+        changes.iter().map(|change| (change.action, &*change.child.name)).collect()
+    }
+
+    #[test]
+    fn children_are_created_changed_and_deleted_and_the_same_again_changes_nothing() {
+        let mut cluster = Cluster::default();
+        let one = [desired("a", json!({ "replicas": 1 }))];
+        assert_eq!(actions(&cluster.carry_out(&one)), [(Action::Created, "a")]);
+        assert_eq!(cluster.carry_out(&one), []);
+        let changes = cluster.carry_out(&[desired("a", json!({ "replicas": 2 })), desired("b", json!({}))]);
+        assert_eq!(actions(&changes), [(Action::Changed, "a"), (Action::Created, "b")]);
+        assert_eq!(changes[0].fields.iter().map(|field| &*field.path).collect::<Vec<_>>(), ["spec.replicas"]);
+        let children = cluster.children();
+        assert_eq!(children[0]["metadata"]["generation"], 2);
+        assert_ne!(children[0]["metadata"]["uid"], children[1]["metadata"]["uid"]);
+        assert_eq!(actions(&cluster.carry_out(&[])), [(Action::Deleted, "a"), (Action::Deleted, "b")]);
+    }
+
+    #[test]
+    fn a_child_that_is_created_once_stays_as_others_changed_it() {
+        let once = |replicas: u32| Desired { is_created_once: true, ..desired("a", json!({ "replicas": replicas })) };
+        let mut cluster = Cluster::default();
+        cluster.carry_out(&[once(1)]);
+        assert_eq!(cluster.carry_out(&[once(2)]), []);
+        assert_eq!(cluster.children()[0]["spec"]["replicas"], 1);
+    }
+
+    #[test]
+    fn what_others_have_set_stays_and_what_was_applied_and_is_left_out_goes() {
+        let theirs = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "a", "namespace": "n", "uid": "u" },
+            "spec": { "paused": true },
+        });
+        let mut cluster = Cluster::with(&[theirs]).unwrap();
+        cluster.carry_out(&[desired("a", json!({ "replicas": 1, "minReadySeconds": 5 }))]);
+        cluster.carry_out(&[desired("a", json!({ "replicas": 1 }))]);
+        assert_eq!(cluster.children()[0]["spec"], json!({ "paused": true, "replicas": 1 }));
+    }
+
+    #[test]
+    fn what_the_controllers_report_is_no_part_of_what_was_applied() {
+        let mut cluster = Cluster::default();
+        cluster.carry_out(&[desired("a", json!({ "replicas": 3 }))]);
+        cluster.run_controllers();
+        assert_eq!(cluster.children()[0]["status"]["readyReplicas"], 3);
+        let applied = cluster.applied();
+        assert_eq!(applied.values().map(|body| &body["spec"]).collect::<Vec<_>>(), [&json!({ "replicas": 3 })]);
+        assert!(applied.values().all(|body| body.get("status").is_none()));
+    }
+
+    #[test]
+    fn a_job_that_was_applied_is_not_expected_back() {
+        let reference = ObjectRef { kind: Kind::new("batch", "v1", "Job"), ..desired("a", json!({})).reference };
+        let mut cluster = Cluster::default();
+        cluster.carry_out(&[Desired { reference, ..desired("a", json!({})) }]);
+        assert_eq!((cluster.children().len(), cluster.applied().len()), (1, 0));
+    }
+}

@@ -1,0 +1,178 @@
+//! Decisions about one parent, each carried out before the next is made.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::story::{self, Round};
+use crate::cli::admit;
+use hotshoe_core::check::Inadmissible;
+use hotshoe_core::check::admission::{AdmittedDecision, Stage};
+use hotshoe_core::model::decision::{Answer, Call, Observation};
+use hotshoe_core::model::sanitize::clean;
+use hotshoe_core::simulation::{Cluster, status_after};
+use hotshoe_operator::config::PluginConfig;
+use hotshoe_sandbox::cases::Case;
+use hotshoe_sandbox::revision::Revision;
+
+/// The maximum length of a printed text that a plugin chose, in bytes.
+const MAX_TEXT_BYTES: usize = 2_000;
+/// How many of the last decisions are shown of a loop that does not settle.
+const MAX_SHOWN: usize = 4;
+
+/// A plugin as it is tested.
+#[derive(Clone, Copy)]
+pub(in crate::cli) struct Plugin<'a> {
+    pub(in crate::cli) revision: &'a Arc<Revision>,
+    pub(in crate::cli) config: &'a PluginConfig,
+}
+
+/// The decisions about the parent of a case.
+pub(super) struct Rounds<'a> {
+    pub(super) case: Case,
+    pub(super) cluster: Cluster,
+    plugin: Plugin<'a>,
+    made: Vec<Round>,
+}
+
+/// Why decisions were not followed to their end.
+pub(super) enum Interruption {
+    /// A cluster alone knows whether the decision is admitted.
+    Unknown,
+    /// The plugin does not decide, or a host would deny the decision.
+    Refused { decision: usize, why: String },
+    /// Decisions go on to change something.
+    Endless { decisions: usize, last: String },
+}
+
+impl fmt::Display for Interruption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown => f.write_str("a host would have to ask the API server"),
+            Self::Refused { decision, why } => write!(f, "decision {decision}: {why}"),
+            Self::Endless { decisions, last } => {
+                write!(f, "after {decisions} decisions something still changes:\n{last}")
+            }
+        }
+    }
+}
+
+impl<'a> Rounds<'a> {
+    pub(super) fn new(case: Case, cluster: Cluster, plugin: Plugin<'a>) -> Self {
+        Self { case, cluster, plugin, made: Vec::new() }
+    }
+
+    /// Returns the beginning of other decisions, in the same cluster.
+    pub(super) fn again(&self, case: Case) -> Self {
+        Self::new(case, self.cluster.clone(), self.plugin)
+    }
+
+    /// Returns how many decisions were carried out.
+    pub(super) fn number(&self) -> usize {
+        self.made.len()
+    }
+
+    /// Returns the finalizer that the plugin holds.
+    pub(super) fn finalizer(&self) -> Option<&str> {
+        self.plugin.revision.descriptor().finalizer.as_deref()
+    }
+
+    /// Returns whether the last decision kept the children as they were.
+    pub(super) fn keeps(&self) -> bool {
+        self.made.last().is_some_and(|round| round.keeps)
+    }
+
+    /// Carries out decisions until one changes nothing. Returns how many changed something.
+    ///
+    /// # Errors
+    /// When more than `limit` do, or one cannot be carried out.
+    pub(super) async fn settle(&mut self, limit: u32) -> Result<u32, Interruption> {
+        for decisions in 0..=limit {
+            if self.next().await?.0.is_empty() {
+                return Ok(decisions);
+            }
+        }
+        Err(self.endless())
+    }
+
+    /// Carries out decisions of a clean-up until it is done.
+    ///
+    /// # Errors
+    /// When more than `limit` decisions are needed, or one cannot be carried out.
+    pub(super) async fn clean_up(&mut self, limit: u32) -> Result<(), Interruption> {
+        for _ in 0..=limit {
+            if self.next().await?.1 == Stage::Done {
+                return Ok(());
+            }
+        }
+        Err(self.endless())
+    }
+
+    fn endless(&self) -> Interruption {
+        let first = self.made.len().saturating_sub(MAX_SHOWN);
+        let last = self.made.iter().enumerate().skip(first).map(|(place, round)| story::of(place + 1, round)).collect();
+        Interruption::Endless { decisions: self.made.len(), last }
+    }
+
+    /// Makes the next decision, and carries it out.
+    async fn next(&mut self) -> Result<(&Round, Stage), Interruption> {
+        self.case.children = self.cluster.children();
+        let admitted = self.decide().await?;
+        // What was refused is applied now.
+        self.case.refusals.clear();
+        let keeps = admitted.desired.is_none();
+        let children = admitted.desired.as_deref().map(|desired| self.cluster.carry_out(desired)).unwrap_or_default();
+        let status = self.write_status(&admitted);
+        self.cluster.run_controllers();
+        self.made.push(Round { keeps, children, status });
+        let round = self.made.last().unwrap_or_else(|| unreachable!("one was pushed"));
+        Ok((round, admitted.stage))
+    }
+
+    /// Writes the status, and returns the fields that this changes.
+    fn write_status(&mut self, admitted: &AdmittedDecision) -> Vec<String> {
+        if admitted.decision.status.is_none() && admitted.decision.conditions.is_empty() {
+            return Vec::new();
+        }
+        let after = status_after(admitted, &self.case.parent);
+        let Some(parent) = self.case.parent.as_object_mut() else { return Vec::new() };
+        let before = parent.insert("status".to_owned(), after.clone()).unwrap_or(Value::Null);
+        story::fields(&before, &after)
+    }
+
+    /// Asks for a decision, with all that the plugin needs.
+    async fn decide(&mut self) -> Result<AdmittedDecision, Interruption> {
+        let Plugin { revision, config } = self.plugin;
+        let call = self.case.call.decision().unwrap_or(Call::Reconcile);
+        for _ in 0..=config.limits.request_rounds {
+            let observation = self.case.observation(revision.descriptor()).map_err(|why| self.refused(why))?;
+            let observation = Arc::new(observation);
+            let outcome = revision.decide(call, observation.clone()).await;
+            let outcome = outcome.map_err(|aborted| self.refused(aborted.to_string()))?;
+            match outcome.result.map_err(|failure| self.refused(format!("the plugin answers {failure:?}")))? {
+                Answer::Needs(needs) => {
+                    for need in needs {
+                        // What a case does not have does not exist.
+                        self.case.related.entry(need.key).or_default();
+                    }
+                }
+                answer => return self.admit(call, answer, &observation),
+            }
+        }
+        Err(self.refused("the plugin always needs more".to_owned()))
+    }
+
+    fn admit(&self, call: Call, answer: Answer, observation: &Observation) -> Result<AdmittedDecision, Interruption> {
+        let Plugin { revision, config } = self.plugin;
+        let denied = |denied: Inadmissible| match admit::certain(denied, &config.grant) {
+            Some(denied) => self.refused(format!("a host would deny it: {}", admit::text(&denied, config))),
+            None => Interruption::Unknown,
+        };
+        admit::admit(call, answer, observation, revision.descriptor(), config).map_err(denied)
+    }
+
+    fn refused(&self, why: String) -> Interruption {
+        Interruption::Refused { decision: self.made.len() + 1, why: clean(why, MAX_TEXT_BYTES) }
+    }
+}
