@@ -164,18 +164,21 @@ impl Object {
         Self { reference, json: "{}".to_owned() }
     }
 
-    /// Returns the JSON of this object with its `apiVersion`, `kind` and name, which the JSON itself may leave out. For
-    /// tests.
+    /// Returns the JSON of this object with its `apiVersion`, `kind`, name and namespace, which the JSON itself may leave
+    /// out. For tests.
     ///
     /// # Errors
     ///
     /// Where the JSON is not an object, or its metadata is not.
     pub fn whole(&self) -> serde_json::Result<Map<String, Value>> {
-        let ObjectRef { kind, name, .. } = &self.reference;
+        let ObjectRef { kind, namespace, name } = &self.reference;
         let mut whole: Map<String, Value> = serde_json::from_str(&self.json)?;
         let metadata = whole.remove("metadata").unwrap_or_else(|| Map::new().into());
         let mut metadata: Map<String, Value> = serde_json::from_value(metadata)?;
         metadata.insert("name".to_owned(), name.as_str().into());
+        if let Some(namespace) = namespace {
+            metadata.insert("namespace".to_owned(), namespace.as_str().into());
+        }
         whole.insert("apiVersion".to_owned(), kind.api_version().into());
         whole.insert("kind".to_owned(), kind.kind.as_str().into());
         whole.insert("metadata".to_owned(), metadata.into());

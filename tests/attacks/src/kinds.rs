@@ -48,6 +48,9 @@ kinds! {
     MADE_RUST = "made.example.org" / "v1alpha1" "MadeRust" "maderusts";
     MADE_PYTHON = "made.example.org" / "v1alpha1" "MadePython" "madepythons";
     MADE_JS = "made.example.org" / "v1alpha1" "MadeJs" "madejses";
+    IDLE_JS = "made.example.org" / "v1alpha1" "IdleJs" "idlejses";
+    SENT_JS = "made.example.org" / "v1alpha1" "SentJs" "sentjses";
+    TIER_JS = "made.example.org" / "v1alpha1" "TierJs" "tierjses";
     DEPLOYMENT = "apps" / "v1" "Deployment" "deployments";
     REPLICA_SET = "apps" / "v1" "ReplicaSet" "replicasets";
     DAEMON_SET = "apps" / "v1" "DaemonSet" "daemonsets";

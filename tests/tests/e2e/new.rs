@@ -9,7 +9,9 @@ use std::process::Command;
 
 use hotshoe_tests::guests::caches;
 use hotshoe_tests::host::{in_session_of_tests, program};
-use hotshoe_tests::kinds::{DEPLOYMENT, Kind, MADE_JS, MADE_PYTHON, MADE_RUST};
+use hotshoe_tests::kinds::{
+    CONFIG_MAP, DEPLOYMENT, IDLE_JS, Kind, MADE_JS, MADE_PYTHON, MADE_RUST, SENT_JS, STATEFUL_SET, TIER_JS,
+};
 use hotshoe_tests::kstatus::{Kstatus, kstatus};
 use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{ControlPlane, Host, Scene, repository, run};
@@ -41,9 +43,7 @@ impl Project {
     fn made(plugin: String, language: &str, sdk: &str, options: &[&str]) -> Self {
         let folder = TempDir::new().expect("a folder");
         let project = Self { folder, plugin };
-        let sdk = repository("plugins").join(sdk).display().to_string();
-        let names = ["--group", "made", "--domain", "example.org", "--lang", language, "--sdk", &sdk];
-        project.hotshoe(&[&["new", &project.plugin], &names[..], options].concat());
+        project.add(&project.plugin, language, sdk, &[&["--group", "made"], options].concat());
         for folder in [TARGET, TOOLS] {
             fs::create_dir_all(repository(folder)).expect("a folder for products");
         }
@@ -51,6 +51,32 @@ impl Project {
         drop(symlink(repository(TOOLS), repository(TARGET).join("tools")));
         symlink(repository(TARGET), project.folder.path().join("target")).expect("a link to the products");
         project.hotshoe(&["build"]);
+        project
+    }
+
+    /// Adds a plugin, and returns what is printed.
+    fn add(&self, plugin: &str, language: &str, sdk: &str, options: &[&str]) -> String {
+        let sdk = repository("plugins").join(sdk).display().to_string();
+        let names = ["new", plugin, "--domain", "example.org", "--lang", language, "--sdk", &sdk];
+        self.hotshoe(&[&names[..], options].concat())
+    }
+
+    /// Creates a project with a plugin of each form other than the default, whose names end in the language. Each is built
+    /// and passes its cases.
+    fn of_each_form(language: &str, sdk: &str) -> Self {
+        let project = Self::made(format!("idle-{language}"), language, sdk, &["--empty"]);
+        let [idle, tier, audit] = ["idle", "tier", "audit"].map(|name| format!("{name}-{language}"));
+        let said = project.add(&tier, language, sdk, &["--group", "made", "--cluster-scoped"]);
+        assert!(said.contains("in the namespace that its spec names"), "{said}");
+        let said = project.add(&audit, language, sdk, &["--parent", "apps/v1/StatefulSet"]);
+        assert!(said.contains("create, update and delete ConfigMaps"), "{said}");
+        for (plugin, passed) in [(idle, "2 passed"), (tier, "5 passed"), (audit, "2 passed")] {
+            let folder = format!("plugins/{plugin}");
+            project.hotshoe(&["build", &folder]);
+            let tested = project.hotshoe(&["test", &folder]);
+            assert!(tested.contains(&format!("{passed}, 0 failed")) && !tested.contains("warning"), "{tested}");
+            project.hotshoe(&["grants", &folder]);
+        }
         project
     }
 
@@ -63,6 +89,18 @@ impl Project {
         let said = String::from_utf8_lossy(&said).into_owned();
         assert!(output.status.success(), "hotshoe {arguments:?}: {said}");
         said
+    }
+
+    /// Returns a recipe of this project as its author runs it, who is the administrator of the cluster.
+    fn recipe(&self, plane: &ControlPlane, words: &[&str]) -> Command {
+        let programs = [repository("target/control-plane/bin"), repository("target/tools/bin")];
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::env::join_paths(programs.into_iter().chain(std::env::split_paths(&path)));
+        let mut just = Command::new("just");
+        just.arg("--justfile").arg(self.path("justfile")).args(words);
+        just.env("PATH", path.expect("folders without colons")).env("HOTSHOE", program());
+        just.env("XDG_CACHE_HOME", caches()).env("KUBECONFIG", plane.file("kubeconfig"));
+        just
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -163,19 +201,58 @@ fn passes_with_webhooks(language: &str, sdk: &str) {
     assert!(built.contains(", 7 cases"), "{built}");
 }
 
+#[test]
+fn a_project_in_python_has_plugins_of_each_form_that_pass_their_cases() {
+    Project::of_each_form("python", "sdk-python");
+}
+
+#[test]
+fn one_host_serves_plugins_of_each_form_with_the_samples_of_their_project() {
+    let project = Project::of_each_form("js", "sdk-js");
+    run_alone(async {
+        let plane = ControlPlane::alone().await;
+        let mut scene = Scene::new(plane, "forms").await;
+        let host = Recipe::run(&project, plane, &["run", "--listen", "127.0.0.1:0"]);
+        scene.watch_log(&host.0);
+        host.0.ready().await;
+        let samples = project.path("crds/samples").display().to_string();
+        let applied = scene.kubectl(&["apply", "-f", &samples]);
+        assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
+
+        scene.until_condition_of(&IDLE_JS, "idlejs-sample", "Available", "Unknown", "NothingMade").await;
+
+        let has_message = |object: &Value| object["data"]["message"] == "good morning";
+        let made = scene.until_object(&CONFIG_MAP, "audit-js-sample-audit-js", "has the message", has_message).await;
+        assert_eq!(made["metadata"]["ownerReferences"][0]["kind"], "StatefulSet", "{made:#}");
+        let label = json!({ "metadata": { "labels": { "audit-js.example.org/enabled": null } } });
+        scene.merge(&STATEFUL_SET, "audit-js-sample", label).await;
+        scene.gone(&CONFIG_MAP, "audit-js-sample-audit-js").await;
+
+        // From the namespace of the sample into another one.
+        let elsewhere = json!({ "spec": { "namespace": scene.namespace } });
+        scene.admin.merge(&TIER_JS, "", "tierjs-sample", &elsewhere).await.expect("another namespace");
+        scene.until_object(&DEPLOYMENT, "tierjs-sample", "is there", |_| true).await;
+        scene
+            .until("one Deployment is left, and available", async || {
+                let tier = scene.admin.get(&TIER_JS, "", "tierjs-sample").await.map_err(|refused| refused.message)?;
+                let before = scene.admin.get(&DEPLOYMENT, "default", "tierjs-sample").await;
+                let is_done = condition_parts(&tier, "Available").0 == "True" && before.is_err();
+                if is_done { Ok(()) } else { Err(format!("{:#}", tier["status"])) }
+            })
+            .await;
+        scene.admin.delete(&TIER_JS, "", "tierjs-sample").await.expect("a deletion");
+        scene.gone(&DEPLOYMENT, "tierjs-sample").await;
+    });
+}
+
 /// A recipe that runs a host, with all its processes. They are killed when this value is dropped.
 struct Recipe(Host);
 
 impl Recipe {
-    /// Runs a recipe of a project as its author does, who is the administrator of the cluster.
+    /// Runs a recipe of a project.
     fn run(project: &Project, plane: &ControlPlane, words: &[&str]) -> Self {
-        let programs = [repository("target/control-plane/bin"), repository("target/tools/bin")];
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let path = std::env::join_paths(programs.into_iter().chain(std::env::split_paths(&path)));
-        let mut just = Command::new("just");
-        just.arg("--justfile").arg(project.path("justfile")).args(words).process_group(0);
-        just.env("PATH", path.expect("folders without colons")).env("HOTSHOE", program());
-        just.env("XDG_CACHE_HOME", caches()).env("KUBECONFIG", plane.file("kubeconfig"));
+        let mut just = project.recipe(plane, words);
+        just.process_group(0);
         in_session_of_tests(&mut just);
         Self(Host::spawn(just))
     }
@@ -200,5 +277,40 @@ fn the_recipe_run_of_a_project_applies_its_crds_and_rights_and_serves_its_sample
         scene.until_condition_of(&MADE_RUST, "maderust-sample", "Available", "True", "PodsReady").await;
         scene.delete(&MADE_RUST, "maderust-sample").await;
         scene.gone(&MADE_RUST, "maderust-sample").await;
+    });
+}
+
+#[test]
+fn the_recipes_deploy_and_undeploy_of_a_project_apply_all_of_a_host_and_leave_nothing() {
+    let project = Project::made("sent-js".to_owned(), "js", "sdk-js", &[]);
+    run_alone(async {
+        let plane = ControlPlane::alone().await;
+        let scene = Scene::new(plane, "sent").await;
+        let just = |words: &[&str]| {
+            let output = project.recipe(plane, words).output().expect("just runs");
+            assert!(output.status.success(), "just {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8(output.stdout).expect("UTF-8")
+        };
+        let host = just(&["--evaluate", "project"]);
+        let left = |what: &str| {
+            let listed = scene.kubectl(&["get", what, "--all-namespaces", "--output", "name"]);
+            String::from_utf8_lossy(&listed.stdout).lines().filter(|line| line.contains(&host)).count()
+        };
+        let kinds = ["namespaces", "clusterroles", "clusterrolebindings", "validatingadmissionpolicies"];
+        just(&["deploy", "registry.example.com/operator:1"]);
+        assert!(kinds.map(left).iter().all(|count| *count > 0), "{:?} of {kinds:?}", kinds.map(left));
+        let deployed = plane.admin.get(&DEPLOYMENT, &host, "hotshoe").await.expect("the Deployment of the host");
+        let pod = &deployed["spec"]["template"]["spec"];
+        assert_eq!(pod["containers"][0]["image"], "registry.example.com/operator:1", "{pod:#}");
+        assert_eq!(pod["serviceAccountName"], host.as_str());
+        let lease = json!({ "name": "HOTSHOE_LEASE_NAME", "value": host });
+        assert!(pod["containers"][0]["env"].as_array().is_some_and(|env| env.contains(&lease)), "{pod:#}");
+        // Its kind is there, and applied again it is as it was.
+        just(&["install"]);
+        scene.create(project.sample(&SENT_JS)).await;
+        just(&["undeploy"]);
+        assert_eq!(kinds.map(left), [0; 4], "{kinds:?}");
+        assert!(!scene.kubectl(&["get", SENT_JS.plural]).status.success(), "the kind is gone");
+        just(&["undeploy"]);
     });
 }

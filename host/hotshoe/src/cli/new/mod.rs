@@ -3,6 +3,8 @@
 mod answers;
 mod container;
 mod files;
+mod form;
+mod license;
 mod names;
 mod place;
 mod plan;
@@ -11,17 +13,24 @@ mod templates;
 mod webhooks;
 mod workspace;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::ensure;
 
 use crate::cli::doctor;
 use crate::cli::project::{Language, shown};
 use crate::cli::terminal;
 use answers::{Answerer, with_answerer};
 use container::Container;
+use form::{ChildNamespace, Form, Makes};
+use hotshoe_core::model::names as rules;
+use license::Licensing;
 use names::Names;
 use place::Place;
-use plan::Plan;
+use plan::{Plan, Wanted};
+use templates::Context;
 use webhooks::Webhook;
 
 /// Make a new plugin: a complete project in an empty folder, or another kind in a project
@@ -33,7 +42,10 @@ use webhooks::Webhook;
     hotshoe new memcached --group cache --image memcached:1.6-alpine \\\n    \
       --image-container-command memcached,-m=64,-v \\\n    \
       --image-container-port 11211 --run-as-user 1001\n  \
-    hotshoe new cache --webhooks validation,defaulting,conversion\n\n\
+    hotshoe new cache --webhooks validation,defaulting,conversion\n  \
+    hotshoe new cache --empty                        # a kind, and no logic yet\n  \
+    hotshoe new tier --cluster-scoped                # a kind without namespaces\n  \
+    hotshoe new audit --parent apps/v1/StatefulSet   # a kind that is there already\n\n\
     The new operator makes a Deployment of each object of its kind, and builds, passes its tests and runs as it is. Names \
     that are not given are asked for on a terminal, and else taken by default. Where something is in the way, nothing is \
     written.\n\n\
@@ -63,7 +75,11 @@ pub struct Args {
     #[arg(long, value_parser = names::plural)]
     plural: Option<String>,
     #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
     container: Container,
+    #[command(flatten)]
+    licensing: Licensing,
     /// What the API server asks the plugin for as well; as Kubebuilder's `create webhook --defaulting
     /// --programmatic-validation --conversion`
     #[arg(long, value_name = "WEBHOOK,...", value_delimiter = ',')]
@@ -86,16 +102,8 @@ impl Args {
     /// If a name is invalid or a file exists already. Then nothing is written.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let place = Place::of(&self.into)?;
-        let sdk = self.sdk.as_deref().map(|path| sdk::local(path, self.lang)).transpose()?;
-        let (names, webhooks) = with_answerer(!self.yes, |answerer| {
-            let names = self.names(answerer)?;
-            anyhow::Ok((names, webhooks::answered(&self.webhooks, answerer)?))
-        })?;
-        names.check()?;
-        if let Some(note) = names.note() {
-            terminal::note(note);
-        }
-        let plan = Plan::new(&place, names, self.lang, &self.container, &webhooks, sdk)?;
+        let wanted = with_answerer(!self.yes, |answerer| self.wanted(answerer))?;
+        let plan = Plan::new(&place, &wanted)?;
         plan.files.write(place.folder())?;
         if self.lang == Language::Rust {
             add_to_lockfile(&plan);
@@ -107,6 +115,34 @@ impl Args {
         Ok(ExitCode::SUCCESS)
     }
 
+    /// Returns what is to be made; asks for what is missing.
+    ///
+    /// # Errors
+    /// If a name is invalid, or an answer is missing.
+    fn wanted(&self, answerer: &mut Answerer<'_>) -> anyhow::Result<Wanted> {
+        let sdk = self.sdk.as_deref().map(|path| sdk::local(path, self.lang)).transpose()?;
+        let names = match &self.form.parent {
+            Some(kind) => Names::existing(&self.name, kind),
+            None => self.names(answerer)?,
+        };
+        let may_have_webhooks = self.form.makes() == Makes::Deployment;
+        let webhooks = if may_have_webhooks { webhooks::answered(&self.webhooks, answerer)? } else { BTreeSet::new() };
+        let domain = self.domain.as_deref().unwrap_or(names::DEFAULT_DOMAIN);
+        let prefix = names::api_group(&self.name, domain);
+        ensure!(rules::is_group(&prefix), "{prefix} has more than 253 characters; take a shorter domain");
+        Ok(Wanted {
+            names,
+            language: self.lang,
+            form: self.form.clone(),
+            container: self.container.clone(),
+            webhooks,
+            licensing: self.licensing.clone(),
+            prefix,
+            sdk,
+        })
+    }
+
+    /// Returns the names of a new kind.
     fn names(&self, answerer: &mut Answerer<'_>) -> anyhow::Result<Names> {
         let plugin = self.name.clone();
         let kind = answerer.answer(self.kind.clone(), "Kind", &names::kind_of(&plugin), names::kind)?;
@@ -114,7 +150,13 @@ impl Args {
         let domain = answerer.answer(self.domain.clone(), "Domain", names::DEFAULT_DOMAIN, names::domain)?;
         let version = answerer.answer(self.version.clone(), "Version", names::DEFAULT_VERSION, names::version)?;
         let plural = self.plural.clone().unwrap_or_else(|| names::plural_of(&kind));
-        Ok(Names { plugin, group, domain, version, kind, plural })
+        let api_group = names::api_group(&group, &domain);
+        let names = Names { plugin, group, api_group, version, kind, plural };
+        names.check()?;
+        if let Some(note) = names.note() {
+            terminal::note(note);
+        }
+        Ok(names)
     }
 
     /// Returns what was made, and the commands to type next.
@@ -146,11 +188,45 @@ impl Args {
             }
         };
         format!(
-            "made the plugin {name}, of {kind} in {api_version}, in {}\n{sdk}{webhooks}next:\n{cd}  {just} {test:<24} # its logic natively, \
-             and the component on its cases\n  {just} {run:<24} # a host here, with a cluster\n  kubectl apply -f {}\n",
+            "made the plugin {name}, of {kind} in {api_version}, in {}\n{sdk}{webhooks}{}next:\n{cd}  {just} {test:<24} # its logic \
+             natively, and the component on its cases\n  {just} {run:<24} # a host here, with a cluster\n  kubectl apply -f {}\n",
             shown(&folder.join("plugins").join(name)).display(),
+            self.rights(context),
             plan.sample.display()
         )
+    }
+
+    /// Returns notes of whose parents the plugin serves and which rights it asks for, where that is not what a new kind
+    /// in namespaces has.
+    fn rights(&self, context: &Context) -> String {
+        let Context { kind, prefix, .. } = context;
+        let parents = match self.form.parent {
+            Some(_) => format!(
+                "note: its parents are objects of {kind} with the label {prefix}/enabled: \"true\"; it reads them, and leaves \
+                 them as they are\n"
+            ),
+            None => String::new(),
+        };
+        let place = match self.form.child_namespace() {
+            ChildNamespace::OfParent => "in its namespace",
+            ChildNamespace::InSpec => "in the namespace that its spec names",
+            ChildNamespace::InConfig => "in the namespace that plugin.yaml names",
+        };
+        let children = match (self.form.makes(), self.form.child_namespace()) {
+            (Makes::Nothing, _) => {
+                "note: it makes nothing yet, and asks for no rights but to read its parents\n".to_owned()
+            }
+            (Makes::Deployment, ChildNamespace::OfParent) => String::new(),
+            (Makes::Deployment, _) => format!(
+                "note: it makes a Deployment for each {kind}, {place}: it asks to create, update and delete Deployments in \
+                 every namespace, which plugin.yaml grants and can restrict\n"
+            ),
+            (Makes::ConfigMap, _) => format!(
+                "note: it makes a ConfigMap for each {kind}, {place}: it asks to create, update and delete ConfigMaps there, \
+                 which plugin.yaml grants\n"
+            ),
+        };
+        parents + &children
     }
 }
 

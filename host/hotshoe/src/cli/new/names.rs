@@ -29,10 +29,11 @@ const RESERVED: &str = "abstract alloc and as assert async await become box brea
 pub(super) struct Names {
     /// The plugin: a DNS label.
     pub(super) plugin: String,
-    /// The first part of the API group, as in Kubebuilder.
+    /// The first part of the API group, as in Kubebuilder; of a kind that exists already, the plugin's name. Samples are
+    /// named after it.
     pub(super) group: String,
-    /// The rest of the API group.
-    pub(super) domain: String,
+    /// The whole API group; empty for the core group.
+    pub(super) api_group: String,
     pub(super) version: String,
     pub(super) kind: String,
     /// The plural of the kind, which may differ from the derived one.
@@ -40,9 +41,16 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Returns the API group, `GROUP.DOMAIN`.
-    pub(super) fn api_group(&self) -> String {
-        api_group(&self.group, &self.domain)
+    /// Returns the names of a plugin whose parents are of a kind that exists already.
+    pub(super) fn existing(plugin: &str, kind: &Kind) -> Self {
+        Self {
+            plugin: plugin.to_owned(),
+            group: plugin.to_owned(),
+            api_group: kind.group.to_string(),
+            version: kind.version.to_string(),
+            kind: kind.kind.to_string(),
+            plural: discovery::conventional(kind).plural,
+        }
     }
 
     pub(super) fn singular(&self) -> String {
@@ -54,26 +62,25 @@ impl Names {
         OF_KUBERNETES.contains(&self.group.as_str()).then(|| {
             format!(
                 "note: {} is a new API group, and not Kubernetes' own {}; for a plugin whose parents are objects of \
-                 Kubernetes itself, name their kind where the plugin describes itself and in its plugin.yaml",
-                self.api_group(),
-                self.group
+                 Kubernetes itself, name their kind with --parent",
+                self.api_group, self.group
             )
         })
     }
 
-    /// Checks the names together; each by itself is valid already.
+    /// Checks the names of a new kind together; each by itself is valid already.
     ///
     /// # Errors
     /// Why the API server or a host would refuse the kind.
     pub(super) fn check(&self) -> anyhow::Result<()> {
-        let group = self.api_group();
-        ensure!(names::is_group(&group), "the API group {group} has more than 253 characters; take a shorter one");
+        let group = &self.api_group;
+        ensure!(names::is_group(group), "the API group {group} has more than 253 characters; take a shorter one");
         let parent = ParentKind { group: group.clone(), kind: self.kind.clone(), selector: None, namespaces: None };
         if let Err(why) = parent.validate() {
             bail!("no plugin may serve {why}");
         }
         let is_protected =
-            ["k8s.io", "kubernetes.io"].iter().any(|own| group == *own || group.ends_with(&format!(".{own}")));
+            ["k8s.io", "kubernetes.io"].iter().any(|own| group == own || group.ends_with(&format!(".{own}")));
         ensure!(
             parent.is_custom() && !is_protected,
             "the API group {group} belongs to Kubernetes itself; take a domain of your own with --domain"
@@ -191,7 +198,7 @@ mod tests {
         Names {
             plugin: "cache".into(),
             group: group.into(),
-            domain: domain.into(),
+            api_group: api_group(group, domain),
             version: DEFAULT_VERSION.into(),
             kind: "Cache".into(),
             plural: "caches".into(),

@@ -9,7 +9,7 @@ use crate::cli::project::shown;
 use hotshoe_operator::config::folders;
 
 /// Files that a folder may have and still count as empty: version control makes them, and `hotshoe new` writes none of
-/// these names.
+/// these names but a LICENSE that is missing.
 const IGNORED: [&str; 3] = [".git", ".gitattributes", "LICENSE"];
 
 /// Where a new plugin is written.

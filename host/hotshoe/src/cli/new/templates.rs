@@ -8,12 +8,13 @@ use minijinja::value::Serde;
 use minijinja::{Environment, UndefinedBehavior};
 use serde::Serialize;
 
+use super::form::{Form, Makes};
 use super::webhooks::Webhook;
 use crate::cli::project::Language;
 
 /// A file below a plugin's folder, its template, and its purpose for the plugin's README; empty if it is not listed
 /// there.
-type Template = (&'static str, &'static str, &'static str);
+pub(super) type Template = (&'static str, &'static str, &'static str);
 
 macro_rules! template {
     ($path:literal) => {
@@ -21,13 +22,57 @@ macro_rules! template {
     };
 }
 
-const RUST: [Template; 5] = [
-    ("Cargo.toml", template!("rust/Cargo.toml.j2"), ""),
-    ("src/lib.rs", template!("rust/lib.rs.j2"), "the logic"),
-    ("src/api.rs", template!("rust/api.rs.j2"), "the kind and the configuration; the CRD is made from these types"),
-    ("src/bin/crd.rs", template!("rust/crd.rs.j2"), ""),
-    ("tests/operator.rs", template!("rust/tests.rs.j2"), "the logic, tested natively"),
-];
+/// The files of a plugin in one language.
+struct Sources {
+    manifest: Template,
+    /// The logic that makes a Deployment of each parent, a ConfigMap, or nothing.
+    deployment: Template,
+    config_map: Template,
+    nothing: Template,
+    tests: Template,
+    /// What defines a new kind, and one of which nothing is made.
+    kind: &'static [Template],
+    kind_of_nothing: &'static [Template],
+}
+
+const RUST: Sources = Sources {
+    manifest: ("Cargo.toml", template!("rust/Cargo.toml.j2"), ""),
+    deployment: ("src/lib.rs", template!("rust/lib.rs.j2"), LOGIC),
+    config_map: ("src/lib.rs", template!("rust/config_map.rs.j2"), LOGIC),
+    nothing: ("src/lib.rs", template!("rust/nothing.rs.j2"), LOGIC),
+    tests: ("tests/operator.rs", template!("rust/tests.rs.j2"), NATIVE_TESTS),
+    kind: &[
+        ("src/api.rs", template!("rust/api.rs.j2"), "the kind and the configuration; the CRD is made from these types"),
+        RUST_CRD,
+    ],
+    kind_of_nothing: &[
+        ("src/api.rs", template!("rust/nothing_api.rs.j2"), "the kind; the CRD is made from these types"),
+        RUST_CRD,
+    ],
+};
+const PYTHON: Sources = Sources {
+    manifest: ("pyproject.toml", template!("python/pyproject.toml.j2"), ""),
+    deployment: ("src/{{ module }}.py", template!("python/plugin.py.j2"), LOGIC),
+    config_map: ("src/{{ module }}.py", template!("python/config_map.py.j2"), LOGIC),
+    nothing: ("src/{{ module }}.py", template!("python/nothing.py.j2"), LOGIC),
+    tests: ("tests/test_operator.py", template!("python/test.py.j2"), NATIVE_TESTS),
+    kind: &[CRD_FILE],
+    kind_of_nothing: &[CRD_FILE],
+};
+const JAVASCRIPT: Sources = Sources {
+    manifest: ("package.json", template!("javascript/package.json.j2"), ""),
+    deployment: ("plugin.js", template!("javascript/plugin.js.j2"), LOGIC),
+    config_map: ("plugin.js", template!("javascript/config-map.js.j2"), LOGIC),
+    nothing: ("plugin.js", template!("javascript/nothing.js.j2"), LOGIC),
+    tests: ("test/operator.test.js", template!("javascript/test.js.j2"), NATIVE_TESTS),
+    kind: &[CRD_FILE],
+    kind_of_nothing: &[CRD_FILE],
+};
+const LOGIC: &str = "the logic";
+const NATIVE_TESTS: &str = "the logic, tested natively";
+/// The binary that prints the CRD.
+const RUST_CRD: Template = ("src/bin/crd.rs", template!("rust/crd.rs.j2"), "");
+const CRD_FILE: Template = ("crd.yaml", template!("plugin/crd.yaml.j2"), "the CRD of the kind");
 /// The files of each webhook that only Rust has. In the other languages its functions are beside the rest of the logic.
 const RUST_CONVERSION: Template =
     ("src/conversion.rs", template!("rust/conversion.rs.j2"), "the versions of the kind, converted into one another");
@@ -42,30 +87,28 @@ const VALIDATION_CASES: [Template; 3] = [
     ("cases/too-many-before.yaml", template!("plugin/cases/too-many-before.yaml.j2"), ""),
     ("cases/negative.yaml", template!("plugin/cases/negative.yaml.j2"), ""),
 ];
-const PYTHON: [Template; 4] = [
-    ("pyproject.toml", template!("python/pyproject.toml.j2"), ""),
-    ("src/{{ module }}.py", template!("python/plugin.py.j2"), "the logic"),
-    ("tests/test_operator.py", template!("python/test.py.j2"), "the logic, tested natively"),
-    ("crd.yaml", template!("plugin/crd.yaml.j2"), "the CRD of the kind"),
-];
-const JAVASCRIPT: [Template; 4] = [
-    ("package.json", template!("javascript/package.json.j2"), ""),
-    ("plugin.js", template!("javascript/plugin.js.j2"), "the logic"),
-    ("test/operator.test.js", template!("javascript/test.js.j2"), "the logic, tested natively"),
-    ("crd.yaml", template!("plugin/crd.yaml.j2"), "the CRD of the kind"),
-];
-const ALL_LANGUAGES: [Template; 6] = [
-    ("plugin.yaml", template!("plugin/plugin.yaml.j2"), ""),
-    ("README.md", template!("plugin/README.md.j2"), ""),
+/// The cases of the logic.
+const DEPLOYMENT_CASES: [Template; 4] = [
     ("cases/first-sight.yaml", template!("plugin/cases/first-sight.yaml.j2"), ""),
     ("cases/becoming-ready.yaml", template!("plugin/cases/becoming-ready.yaml.j2"), ""),
     ("cases/available.yaml", template!("plugin/cases/available.yaml.j2"), ""),
     ("cases/refused.yaml", template!("plugin/cases/refused.yaml.j2"), ""),
 ];
+const CONFIG_MAP_CASES: [Template; 2] = [
+    ("cases/first-sight.yaml", template!("plugin/cases/config-map.yaml.j2"), ""),
+    ("cases/another-message.yaml", template!("plugin/cases/another-message.yaml.j2"), ""),
+];
+const NOTHING_CASES: [Template; 1] = [("cases/first-sight.yaml", template!("plugin/cases/nothing.yaml.j2"), "")];
+const ALL_LANGUAGES: [Template; 2] =
+    [("plugin.yaml", template!("plugin/plugin.yaml.j2"), ""), ("README.md", template!("plugin/README.md.j2"), "")];
+/// What several templates include.
+const INCLUDED: [(&str, &str); 1] = [("deployment", template!("plugin/cases/deployment.yaml.j2"))];
 
 /// The CRD. For a plugin in Rust too, although the crate prints it later.
 pub(super) const CRD: &str = template!("plugin/crd.yaml.j2");
 pub(super) const SAMPLE: &str = template!("plugin/sample.yaml.j2");
+/// A sample of a kind that exists already.
+pub(super) const EXISTING_SAMPLE: &str = template!("plugin/existing-sample.yaml.j2");
 pub(super) const README: &str = template!("project/README.md.j2");
 /// The workspace of a project's crates.
 pub(super) const WORKSPACE: &str = template!("rust/workspace.toml.j2");
@@ -87,13 +130,19 @@ pub(super) const CRATES: [(&str, &str); 4] = [
     (".cargo/config.toml", include_str!("../../../../../plugins/.cargo/config.toml")),
 ];
 
-/// Returns the templates of a plugin in this language, with these webhooks.
-pub(super) fn of(language: Language, webhooks: &BTreeSet<Webhook>) -> Vec<Template> {
-    let own: &[Template] = match language {
-        Language::Rust => &RUST,
-        Language::Python => &PYTHON,
-        Language::JavaScript => &JAVASCRIPT,
+/// Returns the templates of a plugin of this form in this language, with these webhooks.
+pub(super) fn of(language: Language, form: &Form, webhooks: &BTreeSet<Webhook>) -> Vec<Template> {
+    let sources = match language {
+        Language::Rust => RUST,
+        Language::Python => PYTHON,
+        Language::JavaScript => JAVASCRIPT,
     };
+    let (logic, kind, cases): (_, _, &[Template]) = match form.makes() {
+        Makes::Deployment => (sources.deployment, sources.kind, &DEPLOYMENT_CASES),
+        Makes::ConfigMap => (sources.config_map, sources.kind, &CONFIG_MAP_CASES),
+        Makes::Nothing => (sources.nothing, sources.kind_of_nothing, &NOTHING_CASES),
+    };
+    let kind = if form.has_crd() { kind } else { &[] };
     let of_webhooks = webhooks.iter().flat_map(|webhook| {
         let (in_rust, cases): (Template, &[Template]) = match webhook {
             Webhook::Conversion => (RUST_CONVERSION, &[]),
@@ -102,7 +151,8 @@ pub(super) fn of(language: Language, webhooks: &BTreeSet<Webhook>) -> Vec<Templa
         };
         (language == Language::Rust).then_some(in_rust).into_iter().chain(cases.iter().copied())
     });
-    own.iter().copied().chain(of_webhooks).chain(ALL_LANGUAGES).collect()
+    let own = [sources.manifest, logic].into_iter().chain(kind.iter().copied()).chain([sources.tests]);
+    own.chain(of_webhooks).chain(ALL_LANGUAGES).chain(cases.iter().copied()).collect()
 }
 
 /// The values that are put into the templates.
@@ -127,6 +177,18 @@ pub(super) struct Context {
     /// The names of its webhooks.
     pub(super) webhooks: Vec<&'static str>,
     pub(super) kind: String,
+    /// Whether the plugin makes a CRD, because its kind is a new one.
+    pub(super) has_crd: bool,
+    /// Whether the kind is one of Kubernetes itself.
+    pub(super) is_builtin: bool,
+    /// Whether parents are in namespaces.
+    pub(super) is_namespaced: bool,
+    /// What names the namespace of a child: `spec`, `config`, or neither if it is the parent's.
+    pub(super) child_namespace: Option<&'static str>,
+    /// Whether nothing is made of a parent.
+    pub(super) is_empty: bool,
+    /// The prefix of the plugin's labels and annotations, for parents of a kind that exists already.
+    pub(super) prefix: String,
     pub(super) plural: String,
     pub(super) plural_by_rule: String,
     pub(super) singular: String,
@@ -134,6 +196,8 @@ pub(super) struct Context {
     pub(super) command: Vec<String>,
     pub(super) port: Option<u16>,
     pub(super) run_as_user: Option<u32>,
+    /// The SPDX identifier of the licence.
+    pub(super) license: Option<&'static str>,
     /// The released version of the SDK.
     pub(super) sdk_version: String,
     /// The path of a copy of the SDK that is used instead.
@@ -161,6 +225,9 @@ impl Context {
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
         environment.set_syntax(SyntaxConfig::builder().keep_trailing_newline(true).build()?);
         environment.add_filter("quoted", quoted);
+        for (name, included) in INCLUDED {
+            environment.add_template(name, included)?;
+        }
         let rendered = environment.render_str(template, Serde(self));
         rendered.context("a template of this program cannot be used; that is a defect of it")
     }

@@ -10,23 +10,34 @@ use hotshoe_sandbox::cases::Case;
 #[derive(Parser)]
 struct Options {
     #[command(flatten)]
+    form: Form,
+    #[command(flatten)]
     container: Container,
+    #[command(flatten)]
+    licensing: Licensing,
 }
 
 fn names(plugin: &str) -> Names {
     Names {
         plugin: plugin.into(),
         group: "cache".into(),
-        domain: "example.org".into(),
+        api_group: "cache.example.org".into(),
         version: "v1".into(),
         kind: "MyCache".into(),
         plural: "mycaches".into(),
     }
 }
 
+fn wanted(language: Language, options: &[&str]) -> Wanted {
+    let Options { form, container, licensing } = Options::parse_from(["new"].iter().chain(options));
+    let new = names("my-cache");
+    let names = form.parent.as_ref().map_or(new, |kind| Names::existing("my-cache", kind));
+    let prefix = "my-cache.example.org".to_owned();
+    Wanted { names, language, form, container, webhooks: BTreeSet::new(), licensing, prefix, sdk: None }
+}
+
 fn plan(place: &Place, language: Language, options: &[&str]) -> Plan {
-    let options = Options::parse_from(["new"].iter().chain(options));
-    Plan::new(place, names("my-cache"), language, &options.container, &BTreeSet::new(), None).unwrap()
+    Plan::new(place, &wanted(language, options)).unwrap()
 }
 
 fn empty() -> (tempfile::TempDir, Place) {
@@ -46,11 +57,26 @@ const EVERYTHING: [&str; 8] = [
     "1001",
 ];
 
+/// The forms of a plugin, with the numbers of their cases and the kinds of their parents.
+const FORMS: &[(&[&str], usize, &str)] = &[
+    (&[], 4, "MyCache.cache.example.org"),
+    (&EVERYTHING, 4, "MyCache.cache.example.org"),
+    (&["--image", "nginx"], 4, "MyCache.cache.example.org"),
+    (&["--empty"], 1, "MyCache.cache.example.org"),
+    (&["--empty", "--cluster-scoped"], 1, "MyCache.cache.example.org"),
+    (&["--cluster-scoped"], 4, "MyCache.cache.example.org"),
+    (&["--parent", "apps/v1/StatefulSet"], 2, "StatefulSet.apps"),
+    (&["--parent", "v1/Service", "--empty"], 1, "Service"),
+    (&["--parent", "v1/Node"], 2, "Node"),
+    (&["--parent", "v1/Namespace"], 2, "Namespace"),
+    (&["--parent", "example.com/v1/Widget"], 2, "Widget.example.com"),
+];
+
 #[test]
 fn every_template_renders_to_what_hosts_and_kubernetes_read() {
     let (_dir, place) = empty();
     for language in Language::ALL {
-        for options in [&[][..], &EVERYTHING, &["--image", "nginx"]] {
+        for (options, expected_cases, parent) in FORMS {
             let plan = plan(&place, language, options);
             let mut cases = 0;
             for path in plan.files.paths() {
@@ -68,11 +94,11 @@ fn every_template_renders_to_what_hosts_and_kubernetes_read() {
                     cases += 1;
                 }
             }
-            assert_eq!(cases, 4);
+            assert_eq!(cases, *expected_cases, "{options:?}");
             let manifest: hotshoe_operator::config::manifest::Plugin =
                 serde_saphyr::from_str(plan.files.text("plugins/my-cache/plugin.yaml")).unwrap();
             assert_eq!(manifest.metadata.name, "my-cache");
-            assert_eq!(manifest.spec.parent.unwrap().to_string(), "MyCache.cache.example.org");
+            assert_eq!(manifest.spec.parent.unwrap().to_string(), *parent);
         }
     }
 }
@@ -148,25 +174,20 @@ fn an_existing_project_gets_a_plugin_and_keeps_its_files() {
     );
     assert!(paths.contains(&PathBuf::from("Cargo.toml")) && paths.contains(&PathBuf::from("rust-toolchain.toml")));
     fs::create_dir_all(dir.path().join("plugins/my-cache")).unwrap();
-    let options = Options::parse_from(["new"]);
-    let error = Plan::new(&place, names("my-cache"), Language::Rust, &options.container, &BTreeSet::new(), None)
-        .unwrap_err()
-        .to_string();
+    let error = Plan::new(&place, &wanted(Language::Rust, &[])).unwrap_err().to_string();
     assert!(error.contains("plugins/my-cache is there already; nothing was written"), "{error}");
 }
 
 #[test]
 fn a_local_sdk_takes_the_place_of_the_released_one() {
     let (_dir, place) = empty();
-    let options = Options::parse_from(["new"]);
     for (language, file, released, local) in [
         (Language::Rust, "Cargo.toml", "hotshoe-sdk = \"0.1\"", "hotshoe-sdk = { path = \"/a b/sdk\" }"),
         (Language::Python, "plugins/my-cache/pyproject.toml", "hotshoe-sdk==0.1.*", "path = \"/a b/sdk\""),
         (Language::JavaScript, "plugins/my-cache/package.json", "\"^0.1.0\"", "\"file:/a b/sdk\""),
     ] {
         let text = |sdk: Option<PathBuf>| {
-            let plan =
-                Plan::new(&place, names("my-cache"), language, &options.container, &BTreeSet::new(), sdk).unwrap();
+            let plan = Plan::new(&place, &Wanted { sdk, ..wanted(language, &[]) }).unwrap();
             plan.files.text(file).to_owned()
         };
         assert!(text(None).contains(released) && !text(None).contains("/a b/sdk"), "{}", text(None));
@@ -179,8 +200,7 @@ fn a_plugin_with_webhooks_has_their_functions_cases_and_versions() {
     let (_dir, place) = empty();
     let every = BTreeSet::from([Webhook::Conversion, Webhook::Defaulting, Webhook::Validation]);
     let with = |language: Language, webhooks: &BTreeSet<Webhook>, options: &[&str]| {
-        let options = Options::parse_from(["new"].iter().chain(options));
-        Plan::new(&place, names("my-cache"), language, &options.container, webhooks, None).unwrap()
+        Plan::new(&place, &Wanted { webhooks: webhooks.clone(), ..wanted(language, options) }).unwrap()
     };
     for (language, file, words) in [
         (Language::Rust, "src/lib.rs", ["mod conversion;", "mod defaulting;", "mod validation;"]),
@@ -224,4 +244,66 @@ fn a_plugin_with_webhooks_has_their_functions_cases_and_versions() {
     let text = |path: &str| plan.files.text(&format!("plugins/my-cache/{path}")).to_owned();
     assert!(text("src/lib.rs").ends_with("export!(Operator, conversion, defaulting, validation);\n"));
     assert!(text("src/conversion.rs").contains("container_port"));
+}
+
+#[test]
+fn a_kind_that_exists_gets_no_crd_and_a_sample_that_the_selector_finds() {
+    let (_dir, place) = empty();
+    for language in Language::ALL {
+        for (kind, sample) in [
+            ("apps/v1/Deployment", "crds/samples/my-cache_v1_deployment.yaml"),
+            ("v1/Service", "crds/samples/my-cache_v1_service.yaml"),
+            ("example.com/v1/Widget", "crds/samples/my-cache_v1_widget.yaml"),
+        ] {
+            let plan = plan(&place, language, &["--parent", kind]);
+            assert!(!plan.files.paths().any(|path| path.to_string_lossy().contains("crd.")), "{:?}", plan.files);
+            assert_eq!(plan.sample, Path::new(sample));
+            let sample: serde_json::Value = serde_saphyr::from_str(plan.files.text(sample)).unwrap();
+            let manifest: hotshoe_operator::config::manifest::Plugin =
+                serde_saphyr::from_str(plan.files.text("plugins/my-cache/plugin.yaml")).unwrap();
+            let selector = manifest.spec.parent.unwrap().selector.unwrap();
+            let labels = serde_json::to_value(selector).unwrap()["matchLabels"].clone();
+            assert_eq!(sample["metadata"]["labels"], labels, "{kind}");
+            assert!(manifest.spec.prune_all);
+        }
+    }
+}
+
+#[test]
+fn a_child_of_a_parent_without_a_namespace_is_where_the_grant_covers() {
+    let (_dir, place) = empty();
+    for (options, namespaces) in
+        [(&["--cluster-scoped"][..], "namespaces: cluster"), (&["--parent", "v1/Node"], "namespaces: [default]")]
+    {
+        let plan = plan(&place, Language::JavaScript, options);
+        let manifest = plan.files.text("plugins/my-cache/plugin.yaml");
+        assert!(manifest.contains(namespaces), "{manifest}");
+        let case = Case::from_yaml(plan.files.text("plugins/my-cache/cases/first-sight.yaml")).unwrap();
+        assert_eq!(case.parent["metadata"].get("namespace"), None);
+    }
+}
+
+#[test]
+fn a_licence_heads_each_source_file_and_is_named_by_the_manifest() {
+    let (dir, place) = empty();
+    for (language, logic, manifest, named) in [
+        (Language::Rust, "src/lib.rs", "Cargo.toml", "license = \"Apache-2.0\""),
+        (Language::Python, "src/my_cache.py", "pyproject.toml", "license = \"Apache-2.0\""),
+        (Language::JavaScript, "plugin.js", "package.json", "\"license\": \"Apache-2.0\""),
+    ] {
+        for form in [&[][..], &["--empty"], &["--parent", "v1/Service"]] {
+            let of = |options: &[&str]| plan(&place, language, &[options, form].concat());
+            let licensed = of(&["--license", "apache2", "--owner", "The Authors"]);
+            let text = |plan: &Plan, path: &str| plan.files.text(&format!("plugins/my-cache/{path}")).to_owned();
+            let first = text(&licensed, logic).lines().next().unwrap_or_default().to_owned();
+            assert!(first.contains("Copyright 2") && first.ends_with(" The Authors."), "{first}");
+            assert!(text(&licensed, logic).ends_with(&text(&of(&[]), logic)), "the rest is the same");
+            assert!(text(&licensed, manifest).contains(named), "{}", text(&licensed, manifest));
+            assert_eq!(licensed.files.text("LICENSE"), license::APACHE2);
+            assert!(!text(&of(&[]), manifest).contains("Apache") && of(&[]).files.text("LICENSE").is_empty());
+        }
+    }
+    fs::write(dir.path().join("LICENSE"), "mine").unwrap();
+    let plan = plan(&place, Language::Rust, &["--license", "apache2"]);
+    assert_eq!(plan.files.text("LICENSE"), "", "the one that is there stays");
 }
