@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::Context;
-use http::{HeaderValue, Method, Request, header};
+use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -21,8 +21,8 @@ use crate::identity::{Identity, Permit};
 use crate::outage::Outage;
 #[cfg(test)]
 use crate::served;
-use crate::time_limit::TimeLimits;
-use crate::transport::Transport;
+use crate::time_limit::{LimitedBody, TimeLimits};
+use crate::transport::{Transport, of_metadata};
 use hotshoe_core::flow::write_cost::tokens;
 use hotshoe_core::model::scheme_hint;
 
@@ -178,21 +178,48 @@ impl Cluster {
         }
     }
 
+    /// Begins a watch of metadata, and returns its events as they arrive.
+    ///
+    /// # Errors
+    /// The API server's error, or that it did not answer in time.
+    pub(super) async fn watch(&self, mut call: ApiCall<'_>, identity: &Identity) -> Result<LimitedBody, ApiError> {
+        let result = self.begin(&mut call, of_metadata, identity, &Permit::unlimited()).await;
+        let result = result.map(|(_, body)| body);
+        self.outage.note_answer(result, None).map_err(|error| self.outage.mark_after_outage(error))
+    }
+
     async fn exchange(&self, call: &mut ApiCall<'_>, identity: &Identity, permit: &Permit) -> Result<String, ApiError> {
+        let (status, body) = self.begin(call, |request| request, identity, permit).await?;
+        read_text(call, status, body).await
+    }
+
+    /// Sends a request, and returns the status and the unread body of a successful response.
+    async fn begin(
+        &self,
+        call: &mut ApiCall<'_>,
+        asking: impl Fn(Request<Body>) -> Request<Body>,
+        identity: &Identity,
+        permit: &Permit,
+    ) -> Result<(StatusCode, LimitedBody), ApiError> {
         let request = call.request(identity, permit);
         let unreachable = |error: &dyn std::error::Error| call.unanswered("Unreachable", chain(error));
-        let request = request.map_err(|error| unreachable(&error))?;
+        let request = request.map(asking).map_err(|error| unreachable(&error))?;
         let response = self.transport.send(request).await.map_err(|error| unreachable(&*error))?;
         let (parts, body) = response.into_parts();
-        let read = Limited::new(body, MAX_REPLY_BYTES).collect().await;
-        let bytes = read.map_err(|error| call.unread(parts.status.as_u16(), &*error))?.to_bytes();
-        let text = text(bytes.into());
         if parts.status.is_success() {
-            return Ok(text);
+            return Ok((parts.status, body));
         }
+        let text = read_text(call, parts.status, body).await?;
         let retry_after = parts.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         Err(call.refused(parts.status.as_u16(), retry_after.map(Duration::from_secs), &text))
     }
+}
+
+/// Reads the body of a response.
+async fn read_text(call: &ApiCall<'_>, status: StatusCode, body: LimitedBody) -> Result<String, ApiError> {
+    let read = Limited::new(body, MAX_REPLY_BYTES).collect().await;
+    let bytes = read.map_err(|error| call.unread(status.as_u16(), &*error))?.to_bytes();
+    Ok(text(bytes.into()))
 }
 
 /// Runs a request as long as its permit is valid. A timer alone would not be enough: a process that was stopped

@@ -73,7 +73,8 @@ impl Resource {
         path
     }
 
-    fn collection(&self, namespace: Option<&str>) -> String {
+    /// Returns the path of all objects of a namespace, or of all namespaces, without a query.
+    pub(super) fn collection(&self, namespace: Option<&str>) -> String {
         let group = group_path(&self.kind);
         match namespace {
             Some(namespace) => format!("{group}/namespaces/{namespace}/{}", self.plural),

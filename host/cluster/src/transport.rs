@@ -101,7 +101,7 @@ fn connector() -> HttpConnector {
 }
 
 /// Changes a list or watch request to ask for metadata only.
-fn of_metadata(mut request: Request<Body>) -> Request<Body> {
+pub(super) fn of_metadata(mut request: Request<Body>) -> Request<Body> {
     let accepted = if time_limit::is_watch(&request) { METADATA } else { METADATA_LIST };
     request.headers_mut().insert(header::ACCEPT, accepted);
     request

@@ -1,6 +1,6 @@
 //! Flow control: signals, circuit breaker, fair queue, flapping, contention, probation, canary, backoff, tries, rate limits,
-//! unanswered writes, turns of calls and of Events, room on the disk; when a CA signs; and which of several hosts may
-//! write: leases and shards.
+//! unanswered writes, turns of calls and of Events, room on the disk; when a CA signs; which objects are needed by name;
+//! and which of several hosts may write: leases and shards.
 
 pub mod backoff;
 pub mod boot_time;
@@ -15,6 +15,7 @@ pub mod fair_queue;
 pub mod flapping;
 pub mod lanes;
 pub mod lease;
+pub mod needs;
 pub mod page_size;
 pub mod probation;
 pub mod rate_limit;

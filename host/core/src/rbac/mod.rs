@@ -356,7 +356,7 @@ fn grant_rule(
     let are_namespaces =
         plugin.descriptor.parent.is("", "Namespace") && rule.namespaces == Namespaces::Keyword(Keyword::Own);
     let has_parent_namespace = served(&plugin.descriptor.parent).namespaced || are_namespaces;
-    let exact = if rule.names.iter().any(|name| name.contains('*')) { &[][..] } else { &rule.names };
+    let exact = if has_patterns(rule) { &[][..] } else { &rule.names };
     for verb in &rule.verbs {
         if !verb.reads() && denied::is_read_only(kind) {
             continue;
@@ -372,10 +372,15 @@ fn grant_rule(
 }
 
 /// Returns the API verbs that the plugin's account needs for a verb of a grant. A server-side apply is a patch, and
-/// also a create if the object does not exist. Lists and watches run under the host's account.
+/// also a create if the object does not exist. Lists, and watches of whole kinds, run under the host's account. An object
+/// that is needed by its name is watched under the plugin's: RBAC supports names for that, but no patterns. An account
+/// that may watch all Secrets could list them, so with a pattern it may watch none.
 fn api_verbs(verb: Verb, rule: &Rule) -> &'static [&'static str] {
     match verb {
-        Verb::Get if rule.can_grant(verb) => &["get"],
+        Verb::Get if rule.can_grant(verb) => match rule.is_of_secrets() && has_patterns(rule) {
+            true => &["get"],
+            false => &["get", "watch"],
+        },
         Verb::Create => &["create", "patch"],
         Verb::Update => &["patch"],
         Verb::Delete => &["delete"],
@@ -383,10 +388,14 @@ fn api_verbs(verb: Verb, rule: &Rule) -> &'static [&'static str] {
     }
 }
 
+/// Returns whether a rule names objects by patterns, which RBAC does not support.
+fn has_patterns(rule: &Rule) -> bool {
+    rule.names.iter().any(|name| name.contains('*'))
+}
+
 /// Returns notes about the restrictions of a rule that RBAC cannot express.
 fn beyond_rbac(rule: &Rule) -> impl Iterator<Item = String> {
-    let patterns = rule.names.iter().any(|name| name.contains('*'));
-    let names = patterns.then(|| {
+    let names = has_patterns(rule).then(|| {
         format!("RBAC has no patterns, so the host alone restricts it to the names {}", rule.names.join(", "))
     });
     let selected = matches!(rule.namespaces, Namespaces::Selected(_));

@@ -15,6 +15,7 @@ use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::canary::{Canary, CanarySlot};
 use crate::reconcile::health::Health;
 use crate::reconcile::log_lines::LogLines;
+use crate::reconcile::needed::NeededObjects;
 use crate::reconcile::parent_state::ParentState;
 use crate::reconcile::queue::Queue;
 use crate::reconcile::slot::Slot;
@@ -98,6 +99,8 @@ pub struct Controller {
     /// Whether `status.conditions` of the parents is an atomic list, which has a single owner. Then the host cannot add
     /// its own conditions beside those of others.
     pub atomic_conditions: AtomicBool,
+    /// The objects that the parents need by their names.
+    pub needed: NeededObjects,
     /// Which lists in children are associative, learned from the replies to applies.
     pub associative_lists: Arc<RwLock<AssociativeLists>>,
     /// Counts the changes of namespace labels that a rule of the grant selects by.
@@ -142,6 +145,7 @@ impl Controller {
             unanswered: Mutex::default(),
             hasher: RandomState::new(),
             atomic_conditions: AtomicBool::new(false),
+            needed: NeededObjects::default(),
             associative_lists: Arc::default(),
             relabelled: AtomicU64::new(0),
             states: Mutex::default(),
@@ -223,7 +227,9 @@ impl Controller {
     fn on_shard_change(&self, shard: usize, term: Option<u64>) {
         let is_of_shard = |key: &Key| self.shard_of(key) == shard;
         self.states.lock().retain(|key, state| !is_of_shard(key) || Some(state.term) == term);
-        if term.is_some() {
+        if term.is_none() {
+            self.needed.retain(|key| !is_of_shard(key));
+        } else {
             let parents = self.active().map(|active| active.parents.watch.cache.keys()).unwrap_or_default();
             let deselected: Vec<Key> = self.deselected.lock().iter().cloned().collect();
             parents.into_iter().chain(deselected).filter(is_of_shard).for_each(|key| self.queue.add(key));
@@ -254,6 +260,7 @@ impl Controller {
         self.health.breaker.reset([]);
         self.slot.clear();
         self.converter.clear();
+        self.needed.retain(|_| false);
         self.metrics.retired(&self.name);
     }
 
@@ -437,6 +444,7 @@ impl Controller {
     pub fn forget(&self, key: &Key) {
         self.states.lock().remove(key);
         self.deselected.lock().remove(key);
+        self.needed.keep(key, &[]);
     }
 
     /// Returns the keys of all parents whose state is kept.

@@ -14,14 +14,14 @@ use crate::reconcile::fingerprint::{backoff_basis, flapping_basis, refusal_basis
 use crate::reconcile::observe::Observed;
 use crate::reconcile::pass::Pass;
 use crate::reconcile::requirements;
-use crate::reconcile::requirements::FetchBudget;
+use crate::reconcile::requirements::{FetchBudget, Fetched, is_secret};
 use crate::telemetry::by_revision::End;
 use hotshoe_core::check::Inadmissible;
 use hotshoe_core::flow::circuit::ParentRecord;
 use hotshoe_core::flow::flapping::DesiredFingerprint;
 use hotshoe_core::flow::signal::Signal;
 use hotshoe_core::model::decision::{Answer, Call, Observation, Requirement};
-use hotshoe_core::model::kind::Kind;
+use hotshoe_core::model::kind::Key;
 use hotshoe_sandbox::call::{Aborted, Outcome};
 use hotshoe_sandbox::error::CallError;
 use hotshoe_sandbox::{Level, LogLine};
@@ -82,8 +82,14 @@ async fn call_once(
     };
     let check = move |answer| check.run(answer);
     let mut fetched = Fetched::default();
-    let checked = ask(controller, active, (call, check), observed.shown.clone(), &mut fetched, on_call).await;
-    pass.state.fetched = fetched.any;
+    let key = &observed.parent.key;
+    let checked =
+        ask(controller, active, (call, check), observed.shown.clone(), Some(key), &mut fetched, on_call).await;
+    (pass.state.fetched, pass.state.unwatched) = (fetched.any, fetched.unwatched);
+    // Without an answer it is not known what the parent no longer needs.
+    if matches!(checked, Ok(_) | Err(Error::Plugin(_))) {
+        controller.needed.keep(key, &fetched.objects);
+    }
     pass.tainted |= fetched.secrets || shows_secrets(&observed.shown);
     checked
 }
@@ -143,17 +149,8 @@ enum Round<T> {
     Needs(Vec<Requirement>),
 }
 
-/// Which objects were fetched for an answer or failure, in addition to the watched ones.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fetched {
-    /// Whether any object was fetched.
-    pub any: bool,
-    /// Whether a Secret was fetched.
-    pub secrets: bool,
-}
-
 /// Calls a revision until it answers finally, and runs `then` on that answer on the thread of the call. Sets `fetched`
-/// to the kinds of fetched objects that the result is based on. Runs `on_call` after each call.
+/// to the fetched objects that the result is based on, and has them watched for `reader`, if that is a parent to reconcile. Runs `on_call` after each call.
 ///
 /// # Errors
 /// When a call fails, the plugin says that it cannot decide, or it needs an object that it may not see.
@@ -162,6 +159,7 @@ pub async fn ask<T: Send + 'static>(
     active: &ActiveRevision,
     (call, then): (Call, impl Fn(Answer) -> T + Clone + Send + 'static),
     mut shown: Arc<Observation>,
+    reader: Option<&Key>,
     fetched: &mut Fetched,
     mut on_call: impl FnMut(CallReport<'_>),
 ) -> Result<T, Error> {
@@ -180,9 +178,9 @@ pub async fn ask<T: Send + 'static>(
         }
         match called?.result.map_err(Error::Plugin)? {
             Round::Needs(requirements) => {
-                let secrets = requirements.iter().any(|one| is_secret(&one.reference.kind));
-                shown = Arc::new(requirements::fetch(controller, active, &shown, requirements, &mut room).await?);
-                *fetched = Fetched { any: true, secrets: fetched.secrets || secrets };
+                let reading = (reader, &mut *fetched);
+                shown =
+                    Arc::new(requirements::fetch(controller, active, &shown, requirements, reading, &mut room).await?);
             }
             Round::Final(done) => return Ok(done),
         }
@@ -195,10 +193,6 @@ pub fn shows_secrets(shown: &Observation) -> bool {
     let related = shown.related.iter().flat_map(|related| &related.objects);
     let mut all = iter::once(&shown.parent).chain(&shown.children).chain(related);
     all.any(|document| is_secret(&document.reference.kind))
-}
-
-fn is_secret(kind: &Kind) -> bool {
-    kind.is("", "Secret")
 }
 
 /// Writes the log lines of a plugin.

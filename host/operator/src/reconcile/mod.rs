@@ -19,6 +19,8 @@ pub mod fingerprint;
 pub mod gate;
 pub mod health;
 pub mod log_lines;
+pub mod needed;
+pub mod needed_watches;
 pub mod observe;
 pub mod outcome;
 pub mod parent_state;
@@ -138,7 +140,7 @@ fn is_settled(pass: &Pass<'_>, observed: &Observed) -> bool {
 fn remaining_pause(pass: &Pass<'_>) -> Option<Duration> {
     let Pass { controller, active, parent, children, state, .. } = pass;
     let basis = || backoff_basis(controller, active, parent, &parent.finalizers, children);
-    let failed = state.backoff.filter(|(_, failed)| *failed == basis());
+    let failed = state.backoff.filter(|(_, failed)| *failed == basis() && !controller.needed.is_outdated(&parent.key));
     let left = failed.and_then(|(until, _)| until.checked_duration_since(tokio::time::Instant::now()));
     left.or_else(|| decide::flap_pause(pass))
 }

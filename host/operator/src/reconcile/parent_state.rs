@@ -71,6 +71,8 @@ pub struct ParentState {
     pub backoff: Option<(Instant, u64)>,
     /// Whether the last decision or failure is based on objects that were fetched for it.
     pub fetched: bool,
+    /// Whether some of these objects are not watched, so that only reading them again shows a change.
+    pub unwatched: bool,
     /// When clean-up began.
     pub cleaning_up: Option<Instant>,
     /// The parent's place in the queue for a trial while the circuit is open.

@@ -9,8 +9,8 @@ use hotshoe_core::flow::backoff::{SOON, jittered, refused, soon};
 use hotshoe_core::flow::retry::{LONGEST_DELAY, RetryPolicy};
 use hotshoe_sandbox::error::CallError;
 
-/// The pause after which a decision that is based on fetched objects is repeated. Fetched objects are not watched, so
-/// that no Secret is ever cached; only reading them again shows a change.
+/// The pause after which a decision is repeated that is based on fetched objects of which not all are watched: only reading
+/// them again shows a change.
 const REFETCH_PAUSE: Duration = Duration::from_secs(15);
 /// The pause of a parent whose namespace is being deleted.
 const TERMINATING_NAMESPACE_PAUSE: Duration = Duration::from_secs(10);
@@ -100,7 +100,7 @@ impl From<Option<Duration>> for Requeue {
 
 fn after_outcome(outcome: &Outcome, state: &ParentState) -> Requeue {
     match outcome {
-        Outcome::Settled if state.fetched => Requeue::from(state.next_due()).no_later_than(REFETCH_PAUSE),
+        Outcome::Settled if state.unwatched => Requeue::from(state.next_due()).no_later_than(REFETCH_PAUSE),
         Outcome::Settled => state.next_due().into(),
         Outcome::Changed => Requeue::AtOnce,
         Outcome::Overtaken => Requeue::After(SOON),
@@ -157,7 +157,7 @@ fn pause_of_failure(
         Retry::OnChange => final_pause(blocks_deletion),
     };
     match error {
-        // The plugin may have failed because a fetched object is missing. No watch notices when it is created.
+        // The plugin may have failed because a fetched object is missing, and not each of them is watched.
         Error::Plugin(_) if state.fetched => Some(pause.map_or(REFETCH_PAUSE, |pause| pause.min(REFETCH_PAUSE))),
         _ => pause,
     }
@@ -287,6 +287,7 @@ mod tests {
                             stalls,
                             tries: tried(tries),
                             fetched,
+                            unwatched: fetched,
                             timer,
                             cleaning_up,
                             ..ParentState::default()

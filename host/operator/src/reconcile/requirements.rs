@@ -1,5 +1,5 @@
-//! Fetches the objects that a plugin needs for one decision and does not watch, between two rounds of *decide*. They
-//! are read by name, through the grant, and forgotten after the decision.
+//! Fetches the objects that a plugin needs by name for one decision, between two rounds of *decide*. They are read
+//! through the grant, and forgotten after the decision. That they change, a [watch](crate::reconcile::needed) shows.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -7,14 +7,29 @@ use std::collections::hash_map::Entry;
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
+use hotshoe_cluster::needed_watch::version_of;
 use hotshoe_core::check;
 use hotshoe_core::check::access_request::{Access, Request, Verb};
 use hotshoe_core::check::memory_quota::NoRoom;
 use hotshoe_core::check::memory_share::{Account, Charge, Part};
+use hotshoe_core::flow::needs::Followed;
 use hotshoe_core::model::decision::{Document, Observation, Related, Requirement};
-use hotshoe_core::model::kind::ObjectRef;
+use hotshoe_core::model::kind::{Key, Kind, ObjectRef};
 use hotshoe_core::model::limits::Size;
 use hotshoe_sandbox::error::CallError;
+
+/// Which objects were fetched for an answer or failure, in addition to the watched ones.
+#[derive(Debug, Default)]
+pub struct Fetched {
+    /// Whether any object was fetched.
+    pub any: bool,
+    /// Whether a Secret was fetched.
+    pub secrets: bool,
+    /// Whether the next change of one of them will not be noticed.
+    pub unwatched: bool,
+    /// Which objects were fetched.
+    pub objects: Vec<ObjectRef>,
+}
 
 /// The bytes that may still be fetched for a decision. The memory of the fetched objects is charged until this is
 /// dropped.
@@ -43,7 +58,8 @@ impl FetchBudget {
     }
 }
 
-/// Returns the observation with the required objects added. Reads each object once a round.
+/// Returns the observation with the required objects added. Reads each object once a round. Has the objects watched
+/// before, if they are read for a parent that is reconciled.
 ///
 /// # Errors
 /// When the plugin may not see an object, the objects exceed the room, or the API server does not answer.
@@ -52,33 +68,54 @@ pub async fn fetch(
     active: &ActiveRevision,
     shown: &Observation,
     requirements: Vec<Requirement>,
+    (reader, fetched): (Option<&Key>, &mut Fetched),
     room: &mut FetchBudget,
 ) -> Result<Observation, Error> {
-    let mut next = shown.clone();
-    let mut read = HashMap::new();
-    for Requirement { key, reference } in requirements {
-        let object = match read.entry(reference) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => {
-                let object = fetch_one(controller, active, &shown.parent.reference, new.key()).await?;
-                new.insert(object)
-            }
-        };
-        room.take(&shown.parent.reference, object.as_ref())?;
-        next.related.retain(|known| known.key != key);
-        next.related.push(Related { key, objects: object.iter().cloned().collect() });
+    fetched.any = true;
+    fetched.secrets |= requirements.iter().any(|one| is_secret(&one.reference.kind));
+    let parent = &shown.parent.reference;
+    let mut resolved = HashMap::new();
+    for Requirement { reference, .. } in &requirements {
+        if let Entry::Vacant(new) = resolved.entry(reference) {
+            new.insert(resolve(controller, active, parent, reference).await?);
+        }
     }
+    let objects: Vec<ObjectRef> = resolved.values().flatten().cloned().collect();
+    // No watch shows that a kind is served.
+    fetched.unwatched |= objects.len() < resolved.len();
+    if let Some(reader) = reader {
+        controller.needed.ask(reader, &objects).await;
+    }
+    let mut read = HashMap::new();
+    for object in &objects {
+        let (document, is_watched) = read_one(controller, parent, object, reader).await?;
+        fetched.unwatched |= !is_watched;
+        read.insert(object, document);
+    }
+    let mut next = shown.clone();
+    for Requirement { key, reference } in &requirements {
+        let object = resolved.get(reference).and_then(Option::as_ref);
+        let object = object.and_then(|object| read.get(object)).and_then(Option::as_ref);
+        room.take(parent, object)?;
+        next.related.retain(|known| known.key != *key);
+        next.related.push(Related { key: key.clone(), objects: object.cloned().into_iter().collect() });
+    }
+    fetched.objects.extend(objects);
     Ok(next)
 }
 
-/// Reads one object with the plugin's own account, so that the API server's RBAC applies in addition to the grant. The
-/// object is never put into a cache that another plugin could be shown.
-async fn fetch_one(
+/// Returns whether a kind is that of Secrets.
+pub fn is_secret(kind: &Kind) -> bool {
+    kind.is("", "Secret")
+}
+
+/// Returns which object a plugin requires for a parent, if it may see it; none if the API server does not serve the kind.
+async fn resolve(
     controller: &Controller,
     active: &ActiveRevision,
     parent: &ObjectRef,
     needed: &ObjectRef,
-) -> Result<Option<Document>, Error> {
+) -> Result<Option<ObjectRef>, Error> {
     let grant = &active.plugin.grant;
     let kind = &needed.kind;
     // If the grant does not allow the kind, the API server is not even asked for its scope.
@@ -95,11 +132,34 @@ async fn fetch_one(
     check::check_name(&reference)?;
     let request = Request { parent, object: &reference, namespaced, access: Access::Read };
     grant.authorise(&request, &|namespace, key| active.label_of(namespace, key))?;
-    match controller.writer.read_as_plugin(&reference, parent).await {
-        Ok(json) => Ok(Some(Document { reference, json: json.into() })),
-        Err(error) if error.is_not_found() => Ok(None),
-        Err(error) => Err(error.into()),
+    Ok(Some(reference))
+}
+
+/// Reads one object with the plugin's own account, so that the API server's RBAC applies in addition to the grant. The
+/// object is never put into a cache that another plugin could be shown. Returns it, if there is one, and whether its next
+/// change will be noticed.
+async fn read_one(
+    controller: &Controller,
+    parent: &ObjectRef,
+    object: &ObjectRef,
+    reader: Option<&Key>,
+) -> Result<(Option<Document>, bool), Error> {
+    if let Some(reader) = reader {
+        controller.needed.begin_read(reader, object);
     }
+    let document = match controller.writer.read_as_plugin(object, parent).await {
+        Ok(json) => Some(Document { reference: object.clone(), json: json.into() }),
+        Err(error) if error.is_not_found() => None,
+        Err(error) => return Err(error.into()),
+    };
+    let Some(reader) = reader else { return Ok((document, false)) };
+    // Without a version, each later event counts as a change.
+    let version = document.as_ref().map(|document| version_of(&document.json).unwrap_or_default());
+    let followed = controller.needed.note_shown(reader, object, version);
+    if followed == Followed::Changed {
+        controller.queue.add(reader.clone());
+    }
+    Ok((document, followed != Followed::No))
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ use tokio::sync::{Mutex, mpsc};
 use crate::config::PluginConfig;
 use crate::config::manifest::ShardBy;
 use crate::reconcile::controller::{Controller, HostShare};
-use crate::reconcile::worker;
+use crate::reconcile::{needed_watches, worker};
 use crate::rollout::definition::Definition;
 use crate::rollout::history::{Entry, History};
 use crate::rollout::managed_plugin::{ManagedPlugin, Shared};
@@ -65,6 +65,7 @@ pub async fn start(
     let managed = Arc::new(ManagedPlugin::new(controller, shared, plugin, history, requests));
     managed.spawn(worker::run(managed.controller.clone()));
     managed.spawn(managed.controller.clone().follow_shards());
+    managed.spawn(needed_watches::run(managed.controller.clone()));
     managed.spawn(managed.controller.clone().follow_schema(managed.shared.cluster.clone()));
     let (driven, commands) = (managed.clone(), Arc::new(Mutex::new(commands)));
     managed.spawn_supervised("rollout", move || driver::run(driven.clone(), definition.again(), commands.clone()));

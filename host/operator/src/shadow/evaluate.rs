@@ -9,6 +9,7 @@ use crate::reconcile::error::Error;
 use crate::reconcile::gate::{Admission, Admitted};
 use crate::reconcile::observe::{Observed, observe_at};
 use crate::reconcile::parent_state::ParentState;
+use crate::reconcile::requirements::Fetched;
 use crate::reconcile::{decide, finalize};
 use hotshoe_cluster::view;
 use hotshoe_core::check::AdmittedDecision;
@@ -66,14 +67,14 @@ impl UncheckedAnswer {
             };
         }
         let shown = observed.shown.clone();
-        let mut fetched = decide::Fetched::default();
+        let mut fetched = Fetched::default();
         let on_call = |report: decide::CallReport<'_>| times.add(report.elapsed, report.memory);
         let hasher = controller.hasher.clone();
         let then = move |answer: Answer| {
             let children = answer.decision().map(|decision| decision.desired_children(&hasher)).unwrap_or_default();
             Unchecked { answer, children }
         };
-        let answer = decide::ask(controller, revision, (call, then), shown, &mut fetched, on_call).await;
+        let answer = decide::ask(controller, revision, (call, then), shown, None, &mut fetched, on_call).await;
         let basis = if fetched.any { Basis::Fetched } else { Basis::Watched };
         let tainted = fetched.secrets || decide::shows_secrets(&observed.shown);
         Self {

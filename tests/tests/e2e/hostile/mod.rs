@@ -9,6 +9,7 @@ mod hoarder;
 mod identity;
 mod loads;
 mod namespaces;
+mod needed;
 mod opened;
 mod over_time;
 mod reads;

@@ -149,7 +149,12 @@ impl Rule {
 
     /// Returns whether the rule can grant the verb: reading Secrets is granted only by name.
     pub fn can_grant(&self, verb: Verb) -> bool {
-        !self.names.is_empty() || !verb.reads() || (self.group.as_str(), self.kind.as_str()) != SECRET
+        !self.names.is_empty() || !verb.reads() || !self.is_of_secrets()
+    }
+
+    /// Returns whether it is a rule for Secrets.
+    pub fn is_of_secrets(&self) -> bool {
+        (self.group.as_str(), self.kind.as_str()) == SECRET
     }
 
     /// Returns whether objects of the rule's kind hold data, according to `holdsData` or to [`HOLDS_DATA`].

@@ -1,0 +1,128 @@
+//! The objects that the parents of one plugin need by their names, shared by the passes over parents, which read them, and
+//! by the [tasks that watch them](crate::reconcile::needed_watches).
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use hotshoe_core::flow::needs::{Followed, NeededObject, Needs, Seen};
+use hotshoe_core::model::kind::{Key, Kind, ObjectRef};
+use hotshoe_core::model::limits::NEEDED_OBJECTS;
+
+/// How long a decision waits for the watches of what it needs before it reads without them.
+const OPENING: Duration = Duration::from_secs(1);
+
+/// The objects that the parents of one plugin need.
+pub struct NeededObjects {
+    needs: Mutex<Needs>,
+    /// Other objects may be needed now.
+    changed: Notify,
+    /// A watch stands, or cannot be opened.
+    opened: Notify,
+    /// Whether it is logged that there are too many.
+    are_too_many: AtomicBool,
+    /// The kinds of which it is logged that they may not be watched.
+    forbidden: Mutex<HashSet<Kind>>,
+}
+
+impl Default for NeededObjects {
+    fn default() -> Self {
+        Self {
+            needs: Mutex::new(Needs::at_most(NEEDED_OBJECTS)),
+            changed: Notify::new(),
+            opened: Notify::new(),
+            are_too_many: AtomicBool::new(false),
+            forbidden: Mutex::default(),
+        }
+    }
+}
+
+impl NeededObjects {
+    /// Has objects watched for a parent, and waits until their watches stand or cannot be opened, but not for long.
+    pub async fn ask(&self, parent: &Key, objects: &[ObjectRef]) {
+        let has_room = self.needs.lock().ask(parent, objects);
+        if !has_room && !self.are_too_many.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                limit = NEEDED_OBJECTS,
+                "the plugin needs more objects by name than are watched; the others are read again every 15 s"
+            );
+        }
+        self.changed.notify_one();
+        let are_open = async {
+            loop {
+                let opened = self.opened.notified();
+                if !self.needs.lock().is_opening(objects) {
+                    return;
+                }
+                opened.await;
+            }
+        };
+        drop(timeout(OPENING, are_open).await);
+    }
+
+    /// Records that an object is about to be read for a parent.
+    pub fn begin_read(&self, parent: &Key, object: &ObjectRef) {
+        self.needs.lock().begin_read(parent, object);
+    }
+
+    /// Records which version of an object a parent is shown, none if there is no such object. Returns whether the next
+    /// change will be noticed.
+    pub fn note_shown(&self, parent: &Key, object: &ObjectRef, version: Option<u64>) -> Followed {
+        self.needs.lock().note_shown(parent, object, version)
+    }
+
+    /// Ends all needs of a parent except these.
+    pub fn keep(&self, parent: &Key, objects: &[ObjectRef]) {
+        self.needs.lock().keep(parent, objects);
+        self.changed.notify_one();
+    }
+
+    /// Ends the needs of all parents except these.
+    pub fn retain(&self, is_kept: impl Fn(&Key) -> bool) {
+        self.needs.lock().retain(is_kept);
+        self.changed.notify_one();
+    }
+
+    /// Returns whether an object that a parent needs has changed since the parent was shown it.
+    pub fn is_outdated(&self, parent: &Key) -> bool {
+        self.needs.lock().is_outdated(parent)
+    }
+
+    /// Waits until other objects may be needed.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Returns the objects that are to be watched.
+    pub fn objects(&self) -> HashSet<NeededObject> {
+        self.needs.lock().objects()
+    }
+
+    /// Records that the watch of an object stands.
+    pub fn stands(&self, object: &NeededObject) {
+        self.needs.lock().stands(object);
+        self.opened.notify_waiters();
+    }
+
+    /// Records that the watch of an object cannot be opened, or may have missed changes. Returns the parents that have to
+    /// read it again.
+    pub fn fails(&self, object: &NeededObject) -> Vec<Key> {
+        let due = self.needs.lock().fails(object);
+        self.opened.notify_waiters();
+        due
+    }
+
+    /// Records what the watch of an object shows. Returns the parents that have to read it again.
+    pub fn observe(&self, object: &NeededObject, seen: Seen) -> Vec<Key> {
+        self.needs.lock().observe(object, seen)
+    }
+
+    /// Returns whether to log that a kind may not be watched: once for each.
+    pub fn is_newly_forbidden(&self, kind: &Kind) -> bool {
+        self.forbidden.lock().insert(kind.clone())
+    }
+}
