@@ -83,6 +83,10 @@ shadow *arguments:
 reload *arguments:
     @. deploy/recipes.sh; reload "$@"
 
+# At each save, build a plugin, run its cases, show what would change on the cluster, and have the running host activate it
+dev *arguments:
+    @. deploy/recipes.sh; read_plugin "$@"; try_at_each_save
+
 # Follow a plugin's lines in the log of `just run`; if that was given --listen, give the same here
 logs *arguments:
     @. deploy/recipes.sh; read_plugin "$@"; follow_log

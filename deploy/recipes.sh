@@ -166,12 +166,18 @@ undeploy() {
 
 # === a host on this machine ===
 
+# Sets the variables that plugins here take their configuration from, unless they are set.
+set_variables() {
+    export MEMCACHED_IMAGE="${MEMCACHED_IMAGE-memcached:1.6-alpine}"
+}
+
 # Runs a host with the plugins in $names and with $options; with no names, one for the Plugin objects of the cluster.
 run_host() {
     deploy/address-is-free.sh "${options[@]}"
     build_plugins
     use_cluster
     deploy/install-crds.sh
+    set_variables
     exec deploy/run.sh "${names[@]}" "${options[@]}"
 }
 
@@ -180,6 +186,14 @@ show_changes() {
     build_host
     hotshoe build "plugins/$name" --out "target/shadow/$name.wasm" >&2
     hotshoe shadow "$name" "target/shadow/$name.wasm" "${options[@]}"
+}
+
+# Builds and tries the plugin $name at each save, and has the running host activate it.
+try_at_each_save() {
+    build_host
+    use_cluster
+    set_variables
+    exec target/release/hotshoe dev "plugins/$name" "${options[@]}"
 }
 
 # Builds the plugins in $names where hosts look for them.

@@ -20,7 +20,6 @@ mkdir -p "$(dirname "$files")"
 target/release/hotshoe rbac --host-only $secure $webhooks >"$files.rbac.yaml"
 deploy/local-account.sh "$KUBECONFIG" "$files.kubeconfig" "$files.rbac.yaml"
 [ ${#plugins[@]} -eq 0 ] || deploy/apply.sh $webhooks "${plugins[@]}"
-export MEMCACHED_IMAGE="${MEMCACHED_IMAGE-memcached:1.6-alpine}"
 unset KUBECONFIG
 echo $$ >"$files.pid" # the host takes the place of this shell
 exec target/release/hotshoe run --kubeconfig "$files.kubeconfig" --files-dir "$PWD" "$@" \

@@ -1,10 +1,12 @@
 //! Reads whole objects once, for commands. A host watches instead.
 
+use std::sync::Arc;
+
 use kube::api::ListParams;
 use serde_json::Value;
 
 use crate::client::{ApiCall, Cluster, chain};
-use crate::discovery::Kinds;
+use crate::discovery::{Kinds, Resource};
 use crate::error::ApiError;
 use crate::identity::{Identity, Permit};
 use crate::raw_object::RawObject;
@@ -47,11 +49,7 @@ pub async fn objects(
     namespace: Option<&str>,
     selector: &str,
 ) -> Result<Vec<Value>, ApiError> {
-    let resource = match kinds.find(cluster, kind).await {
-        Ok(resource) => resource,
-        Err(error) if error.is_not_found() => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
+    let Some(resource) = served(cluster, kinds, kind).await? else { return Ok(Vec::new()) };
     let api = api(&cluster.lister(false), &resource, namespace);
     let mut page = ListParams::default().limit(page_size::FIRST).labels(selector);
     let mut found = Vec::new();
@@ -65,6 +63,15 @@ pub async fn objects(
     }
 }
 
+/// Returns how the API server serves a kind; none if it does not.
+async fn served(cluster: &Cluster, kinds: &Kinds, kind: &Kind) -> Result<Option<Arc<Resource>>, ApiError> {
+    match kinds.find(cluster, kind).await {
+        Ok(resource) => Ok(Some(resource)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Returns an object of a list as it is when it is read alone: those of a list name no kind.
 fn with_type(object: &RawObject, kind: &Kind) -> Option<Value> {
     let mut object: Value = serde_json::from_str(object.json()).ok()?;
@@ -72,6 +79,26 @@ fn with_type(object: &RawObject, kind: &Kind) -> Option<Value> {
     members.insert("apiVersion".to_owned(), kind.api_version().into());
     members.insert("kind".to_owned(), (&*kind.kind).into());
     Some(object)
+}
+
+/// Reads the first objects of a kind that a label selector selects, in a namespace or in all, and no more; none if the API
+/// server does not serve the kind.
+///
+/// # Errors
+/// The API server's error, or that it did not answer in time.
+pub async fn first_objects(
+    cluster: &Cluster,
+    kinds: &Kinds,
+    kind: &Kind,
+    namespace: Option<&str>,
+    selector: &str,
+    most: usize,
+) -> Result<Vec<Value>, ApiError> {
+    let Some(resource) = served(cluster, kinds, kind).await? else { return Ok(Vec::new()) };
+    let page = ListParams::default().limit(u32::try_from(most).unwrap_or(page_size::FIRST)).labels(selector);
+    let list = api(&cluster.lister(false), &resource, namespace).list(&page).await;
+    let list = list.map_err(|error| refused(kind, error))?;
+    Ok(list.items.iter().take(most).filter_map(|object| with_type(object, kind)).collect())
 }
 
 fn refused(kind: &Kind, error: kube::Error) -> ApiError {

@@ -47,6 +47,7 @@ kinds! {
     CHOICE = "fixtures.example.com" / "v1" "Choice" "choices";
     MADE_RUST = "made.example.org" / "v1alpha1" "MadeRust" "maderusts";
     MADE_PYTHON = "made.example.org" / "v1alpha1" "MadePython" "madepythons";
+    MADE_DEV = "made.example.org" / "v1alpha1" "MadeDev" "madedevs";
     MADE_JS = "made.example.org" / "v1alpha1" "MadeJs" "madejses";
     IDLE_JS = "made.example.org" / "v1alpha1" "IdleJs" "idlejses";
     SENT_JS = "made.example.org" / "v1alpha1" "SentJs" "sentjses";

@@ -10,6 +10,7 @@
 //! | `chosen_cluster.rs` | which cluster the recipes act on |
 //! | `conversion.rs` | objects in several versions of their kind |
 //! | `deletion/` | finalizers, clean-ups, deletions that take long |
+//! | `dev.rs` | `hotshoe dev`, from a save to an active component |
 //! | `docs/` | what the README and the book say |
 //! | `failures/` | plugins and writes that fail, how that is reported and tried again |
 //! | `fields/` | which fields of a child are written, and whose they are |
@@ -43,6 +44,7 @@ mod chosen_cluster;
 mod closed_loop;
 mod conversion;
 mod deletion;
+mod dev;
 mod docs;
 mod failures;
 mod fields;

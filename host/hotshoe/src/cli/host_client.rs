@@ -49,6 +49,13 @@ struct Host {
 }
 
 impl HostOptions {
+    /// Returns each host that may be meant: the one that is named, or all that this user runs here. Some may not answer.
+    pub(super) fn each(&self) -> Vec<Self> {
+        let named = self.socket.clone();
+        let sockets = named.map(|named| vec![named]).or_else(|| Some(socket::sockets_in(&socket::directory()?)));
+        sockets.unwrap_or_default().into_iter().map(|path| Self { socket: Some(path) }).collect()
+    }
+
     /// Reads a document from the host.
     ///
     /// # Errors

@@ -16,6 +16,7 @@ mod closed_loop;
 pub mod compile;
 mod confinement;
 pub mod crd;
+pub mod dev;
 pub mod doctor;
 pub mod fetch_component;
 pub mod grants;
@@ -74,6 +75,7 @@ enum Verb {
     Run(Box<run::Args>),
     New(Box<new::Args>),
     Build(build::Args),
+    Dev(dev::Args),
     Test(test::Args),
     Plan(plan::Args),
     Push(push::Args),
@@ -130,6 +132,7 @@ impl Cli {
             Verb::Run(args) => args.run(),
             Verb::New(args) => args.run(),
             Verb::Build(args) => args.run(),
+            Verb::Dev(args) => runtime()?.block_on(args.run()),
             Verb::Test(args) => runtime()?.block_on(args.run()),
             Verb::Plan(args) => runtime()?.block_on(args.run()),
             Verb::Push(args) => runtime()?.block_on(args.run()),

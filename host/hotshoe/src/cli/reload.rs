@@ -87,31 +87,38 @@ pub(super) fn print(status: &Value, output: Output) -> anyhow::Result<ExitCode> 
 
 /// Returns whether the offered component is active. If not, reports why.
 fn report(plugin: &PluginStatus) -> bool {
-    let file_refused = &plugin.plugin_file.refused;
-    if let Some(why) = file_refused {
-        terminal::note(format_args!("plugin.yaml is rejected, and the last valid one stays in effect: {why}"));
-    }
+    let why = why_not(plugin);
+    why.iter().for_each(terminal::note);
+    why.is_empty()
+}
+
+/// Returns why the offered component is not active, in lines; none if it is.
+pub(super) fn why_not(plugin: &PluginStatus) -> Vec<String> {
+    let file_refused = plugin.plugin_file.refused.as_ref();
+    let mut why: Vec<String> = file_refused
+        .map(|why| format!("plugin.yaml is rejected, and the last valid one stays in effect: {why}"))
+        .into_iter()
+        .collect();
     if let Some(RefusedComponent { digest, reason, message }) = &plugin.refused {
-        note_refusal(&plugin.name, plugin.digest, &format!("{}: {reason}: {message}", or_dash(*digest)));
-        return false;
-    }
-    if file_refused.is_some() {
-        return false;
-    }
-    if plugin.digest.is_none() {
+        why.extend(refusal(&plugin.name, plugin.digest, &format!("{}: {reason}: {message}", or_dash(*digest))));
+    } else if plugin.digest.is_none() && why.is_empty() {
         let waiting = plugin.waiting.as_deref().unwrap_or("it is starting");
-        terminal::note(format_args!("{} has no active component yet: {waiting}", plugin.name));
+        why.push(format!("{} has no active component yet: {waiting}", plugin.name));
     }
-    plugin.digest.is_some()
+    why
 }
 
 /// Reports why a component is not activated, and which one stays active.
 pub(super) fn note_refusal(plugin: &str, active: Option<Digest>, why: &str) {
-    terminal::note(format_args!("not activated: {why}"));
-    match active {
-        Some(active) => terminal::note(format_args!("{plugin} stays on {active}")),
-        None => terminal::note(format_args!("{plugin} has no active component")),
-    }
+    refusal(plugin, active, why).iter().for_each(terminal::note);
+}
+
+fn refusal(plugin: &str, active: Option<Digest>, why: &str) -> [String; 2] {
+    let stays = match active {
+        Some(active) => format!("{plugin} stays on {active}"),
+        None => format!("{plugin} has no active component"),
+    };
+    [format!("not activated: {why}"), stays]
 }
 
 /// Names the active component, and its canary.

@@ -8,13 +8,22 @@ use std::time::SystemTime;
 const SOURCES: [&str; 10] = ["rs", "toml", "py", "js", "mjs", "ts", "json", "wit", "go", "c"];
 /// Folders without a part of the component: products, packages that are installed, and tests. Cases are read from their
 /// files, not from the component.
-const SKIPPED: [&str; 6] = ["target", "node_modules", "__pycache__", "cases", "tests", "test"];
+const SKIPPED: [&str; 6] = ["target", "node_modules", "__pycache__", CASES, "tests", "test"];
+const CASES: &str = "cases";
+/// Ends of the names of folders that tools write.
+const WRITTEN: &str = ".egg-info";
 /// How many folders deep source is looked for.
 const MAX_DEPTH: usize = 16;
 
 /// Returns a source below a plugin's folder that was changed after its component was made; `None` if there is none.
 pub(super) fn newer_than(component: &Path, folder: &Path) -> Option<PathBuf> {
     newest(folder, fs::metadata(component).ok()?.modified().ok()?, MAX_DEPTH)
+}
+
+/// Returns whether a folder is apart from what a component is made of and tested with: hidden, written by tools, or with
+/// tests that need no component.
+pub(super) fn is_apart(name: &str) -> bool {
+    name.starts_with('.') || name.ends_with(WRITTEN) || (SKIPPED.contains(&name) && name != CASES)
 }
 
 /// Returns the first source in the order of the paths, so that the same state always has the same answer.

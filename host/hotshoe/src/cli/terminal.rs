@@ -8,6 +8,7 @@ use std::io::{self, ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::process::ExitCode;
 
 use anyhow::Context;
+use parking_lot::Mutex;
 use serde::Serialize;
 
 /// The exit code that a shell reports for a program that SIGPIPE ended.
@@ -48,13 +49,36 @@ impl Output {
     }
 }
 
+/// The line at the bottom of the terminal. What is printed meanwhile is written above it.
+static BOTTOM: Mutex<String> = Mutex::new(String::new());
+/// Goes to the begin of the line and erases it (ECMA-48, `CR` and `EL`).
+const ERASE: &str = "\r\x1b[2K";
+
 /// Prints a text as it is.
 ///
 /// # Errors
 /// When it cannot be written, or its reader has gone.
 pub(super) fn print(text: impl Display) -> anyhow::Result<()> {
+    let bottom = BOTTOM.lock();
     let mut output = stdout().lock();
-    written(write!(output, "{text}").and_then(|()| output.flush()))
+    let erase = if bottom.is_empty() { "" } else { ERASE };
+    written(write!(output, "{erase}{text}{bottom}").and_then(|()| output.flush()))
+}
+
+/// Replaces the line at the bottom, on a terminal; an empty text ends it. A text longer than the terminal is wide is cut.
+///
+/// # Errors
+/// When it cannot be written, or its reader has gone.
+pub(super) fn set_bottom(text: &str) -> anyhow::Result<()> {
+    let width = rustix::termios::tcgetwinsize(stdout()).map_or(0, |size| size.ws_col.into());
+    let mut bottom = BOTTOM.lock();
+    let text: String = text.chars().take(usize::saturating_sub(width, 1)).collect();
+    if *bottom == text {
+        return Ok(());
+    }
+    let mut output = stdout().lock();
+    *bottom = text;
+    written(write!(output, "{ERASE}{bottom}").and_then(|()| output.flush()))
 }
 
 /// Prints a text as a line.
@@ -67,7 +91,15 @@ pub(super) fn line(text: impl Display) -> anyhow::Result<()> {
 
 /// Prints a line on standard error. Errors are ignored: there is no other place to report them.
 pub fn note(text: impl Display) {
+    let bottom = BOTTOM.lock();
+    if bottom.is_empty() {
+        let _ = writeln!(stderr().lock(), "{text}");
+        return;
+    }
+    let mut output = stdout().lock();
+    let _ = write!(output, "{ERASE}").and_then(|()| output.flush());
     let _ = writeln!(stderr().lock(), "{text}");
+    let _ = write!(output, "{bottom}").and_then(|()| output.flush());
 }
 
 /// Converts the result of writing to standard output.

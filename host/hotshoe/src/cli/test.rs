@@ -20,6 +20,7 @@ use crate::cli::schema::files::Files;
 use crate::cli::terminal::Output;
 use crate::cli::trial::Trial;
 use crate::cli::{admit, closed_loop, idempotence, round_trip, samples, sources, terminal};
+use hotshoe_operator::config::PluginConfig;
 use hotshoe_sandbox::cases::expect::Expect;
 use hotshoe_sandbox::cases::{Case, CaseOutcome, Report};
 use hotshoe_sandbox::revision::Revision;
@@ -75,27 +76,19 @@ impl Args {
         config.ensure_parent(&revision.descriptor().parent)?;
         note_options(folder.manifest());
         note_names(&config, &revision);
-        let files = Files::of(&folder);
+        let (files, plugin) = (Files::of(&folder), Plugin { revision: &revision, config: &config });
         let mut api_server = ApiServer::of(&files, &revision.descriptor().parent);
         let trials = match self.filter {
             Some(_) => Vec::new(),
-            None => trials(&files, &cases, Plugin { revision: &revision, config: &config }, &mut api_server).await,
+            None => trials(&files, &cases, plugin, &mut api_server).await,
         };
         let (mut results, mut accepted) = (Vec::new(), Vec::new());
         for mut file in cases {
-            let (mut report, denied) = match api_server.judge(&file.case, self.accept_failures).await {
-                Some(report) => (report, None),
-                None => {
-                    let report = api_server.run(&file.case, &revision).await;
-                    (report, admit::denial(&file.case, &revision, &config).await)
-                }
-            };
+            let (mut report, denied) = answered(&file.case, plugin, &mut api_server, self.accept_failures).await;
             if self.accept || self.accept_failures {
                 accepted.extend(self.accept(&mut file, &mut report, denied.as_deref())?);
             }
-            if let (true, Some(why)) = (passed(&report), denied) {
-                report.verdict = CaseOutcome::Failed(format!("it answers as expected, but a host denies that: {why}"));
-            }
+            note_denied(&mut report, denied);
             if self.output == Output::Text {
                 terminal::print(text(&file, &report))?;
             }
@@ -169,6 +162,63 @@ impl Args {
         let records: Value = records.chain(trials.iter().map(Trial::record)).collect();
         self.output.print(&records, || Ok(format!("{} passed, {failed} failed\n", all - failed)))?;
         Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+/// Runs a case, and asks whether a host would deny the answer. Where the API server refuses the object, no host is asked.
+async fn answered(
+    case: &Case,
+    Plugin { revision, config }: Plugin<'_>,
+    api_server: &mut ApiServer<'_>,
+    accepts_failures: bool,
+) -> (Report, Option<String>) {
+    if let Some(report) = api_server.judge(case, accepts_failures).await {
+        return (report, None);
+    }
+    (api_server.run(case, revision).await, admit::denial(case, revision, config).await)
+}
+
+/// Has a case fail that answers as expected, if a host denies that.
+fn note_denied(report: &mut Report, denied: Option<String>) {
+    if let (true, Some(why)) = (passed(report), denied) {
+        report.verdict = CaseOutcome::Failed(format!("it answers as expected, but a host denies that: {why}"));
+    }
+}
+
+/// The results of all cases of a plugin, and of what must hold besides.
+#[derive(Debug, Default)]
+pub(super) struct Results {
+    pub(super) passed: usize,
+    /// What each failure has to say.
+    pub(super) failures: Vec<String>,
+}
+
+impl Results {
+    /// Runs all cases of a folder on a component.
+    ///
+    /// # Errors
+    /// If the cases cannot be read, or the component serves another kind than `plugin.yaml` names.
+    pub(super) async fn of(folder: &Folder, config: &PluginConfig, revision: &Arc<Revision>) -> anyhow::Result<Self> {
+        config.ensure_parent(&revision.descriptor().parent)?;
+        let (cases, files) = (folder.cases()?, Files::of(folder));
+        let mut api_server = ApiServer::of(&files, &revision.descriptor().parent);
+        let plugin = Plugin { revision, config };
+        let trials = trials(&files, &cases, plugin, &mut api_server).await;
+        let mut results = Self::default();
+        for file in cases {
+            let (mut report, denied) = answered(&file.case, plugin, &mut api_server, false).await;
+            note_denied(&mut report, denied);
+            results.add(passed(&report), || text(&file, &report));
+        }
+        trials.iter().for_each(|trial| results.add(trial.passed(), || trial.text()));
+        Ok(results)
+    }
+
+    fn add(&mut self, passed: bool, text: impl FnOnce() -> String) {
+        match passed {
+            true => self.passed += 1,
+            false => self.failures.push(text()),
+        }
     }
 }
 

@@ -62,6 +62,9 @@ pub struct Args {
     /// Use this core module, or component, instead of compiling a crate
     #[arg(long, value_name = "FILE", requires = "place")]
     from: Option<PathBuf>,
+    /// Compile faster, for trying things out: in Rust without most optimisations, so the component is larger and slower
+    #[arg(long, conflicts_with = "from")]
+    quick: bool,
 }
 
 impl Args {
@@ -75,7 +78,7 @@ impl Args {
             (plugin, from, out) => {
                 let folder = Folder::named(plugin.as_deref())?;
                 let out = out.map(|out| folder.out(out));
-                in_folder(&folder, from, out.as_deref())
+                in_folder(&folder, from, out.as_deref(), self.quick)
             }
         }?;
         Ok(ExitCode::SUCCESS)
@@ -89,11 +92,11 @@ fn without_folder(from: &Path, out: &Path) -> anyhow::Result<()> {
     report(out, &component, &number_of_cases(0))
 }
 
-fn in_folder(folder: &Folder, from: Option<PathBuf>, out: Option<&Path>) -> anyhow::Result<()> {
+fn in_folder(folder: &Folder, from: Option<PathBuf>, out: Option<&Path>, quick: bool) -> anyhow::Result<()> {
     let config = admit::config(folder.manifest())?;
     let made = match (from, folder.language()) {
         (Some(from), _) => from,
-        (None, Some(Language::Rust)) => rust::compile(folder)?,
+        (None, Some(Language::Rust)) => rust::compile(folder, quick)?,
         (None, Some(Language::Python)) => python::componentize(folder)?,
         (None, Some(Language::JavaScript)) => javascript::componentize(folder)?,
         (None, None) => return already_built(folder, out),

@@ -90,14 +90,14 @@ fn case_of(plugin: &Plugin, parent: &Value) -> anyhow::Result<Case> {
     })
 }
 
-/// Calls the plugin once, and prints what it logs.
+/// Calls the plugin once, and prints what it logs unless it is quiet.
 async fn answer(plugin: &Plugin, call: Call, observation: Arc<Observation>) -> anyhow::Result<Answer> {
     let called = plugin.revision.decide(call, observation).await;
     let logs = match &called {
         Ok(outcome) => &outcome.logs,
         Err(aborted) => &aborted.logs,
     };
-    for line in logs {
+    for line in logs.iter().filter(|_| plugin.prints_logs) {
         terminal::note(format_args!("log: {}", clean(line.message.clone(), MAX_TEXT_BYTES)));
     }
     called.map_err(|aborted| aborted.error)?.result.map_err(|failure| anyhow::anyhow!(why(&failure)))

@@ -3,7 +3,8 @@
 mod changes;
 mod decide;
 mod page;
-mod plugin;
+pub(super) mod plugin;
+pub(super) mod preview;
 mod source;
 mod world;
 

@@ -107,7 +107,7 @@ fn write_field(text: &mut String, indent: &str, Field { path, old, new }: &Field
     };
 }
 
-fn sign(action: Action) -> char {
+pub(super) fn sign(action: Action) -> char {
     match action {
         Action::Create => '+',
         Action::Change => '~',

@@ -17,14 +17,21 @@ use hotshoe_operator::config::{HostSettings, PluginConfig, folders};
 use hotshoe_sandbox::revision::Revision;
 
 /// A plugin as a host would run it.
-pub(super) struct Plugin {
+pub(in crate::cli) struct Plugin {
     pub(super) config: PluginConfig,
     pub(super) revision: Arc<Revision>,
     /// The CRDs of its project; none of a component alone.
     pub(super) crds: Files,
+    /// Whether what it logs is printed.
+    pub(super) prints_logs: bool,
 }
 
 impl Plugin {
+    /// Returns a plugin that is asked for its decisions only, without what it logs.
+    pub(in crate::cli) fn quiet(config: PluginConfig, revision: Arc<Revision>, crds: Files) -> Self {
+        Self { config, revision, crds, prints_logs: false }
+    }
+
     /// Opens the plugin that is named, or the only one here. A component is that of the plugin.yaml beside it or, without
     /// one, of a plugin that is granted all that it asks for.
     ///
@@ -36,14 +43,14 @@ impl Plugin {
             let folder = Folder::named(path)?;
             let config = admit::config(folder.manifest())?;
             let revision = inspect::load_component(&folder, None).await?;
-            return Ok(Self { config, revision, crds: Files::of(&folder) });
+            return Ok(Self { config, revision, crds: Files::of(&folder), prints_logs: true });
         };
         let revision = inspect::load_file(component, &Limits::default()).await?;
         let beside = component.with_file_name(folders::PLUGIN_FILE);
         if beside.is_file() {
             let folder = Folder::open(&beside)?;
             let config = admit::config(&beside)?;
-            return Ok(Self { config, revision, crds: Files::of(&folder) });
+            return Ok(Self { config, revision, crds: Files::of(&folder), prints_logs: true });
         }
         terminal::note(format_args!(
             "note: there is no {} beside {}, so the component counts as granted what it asks for",
@@ -51,7 +58,7 @@ impl Plugin {
             shown(component).display()
         ));
         let config = granting_all(revision.descriptor(), component)?;
-        Ok(Self { config, revision, crds: Files::default() })
+        Ok(Self { config, revision, crds: Files::default(), prints_logs: true })
     }
 }
 
