@@ -99,7 +99,11 @@ impl Needs {
     /// Adds objects that a parent needs from now on. Returns whether there is room for all of them; those without are
     /// not watched.
     pub fn ask<'a>(&mut self, parent: &Key, objects: impl IntoIterator<Item = &'a ObjectRef>) -> bool {
-        objects.into_iter().fold(true, |has_room, object| self.ask_one(parent, object) && has_room)
+        let mut has_room = true;
+        for object in objects {
+            has_room &= self.ask_one(parent, object);
+        }
+        has_room
     }
 
     fn ask_one(&mut self, parent: &Key, object: &ObjectRef) -> bool {

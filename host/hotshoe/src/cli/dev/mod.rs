@@ -85,10 +85,9 @@ impl Args {
 /// have changed: waiting for that would delay the answer about the present ones.
 async fn follow(folder: &Folder, setting: &Setting, mut screen: Screen) -> anyhow::Result<()> {
     let step = Cell::new(Step::default());
-    let begin = |saved: String| Running {
-        began: Instant::now(),
-        saved,
-        round: Box::pin(round::run(folder.manifest(), setting, &step)),
+    let begin = |saved: String| {
+        step.set(Step::default());
+        Running { began: Instant::now(), saved, round: Box::pin(round::run(folder.manifest(), setting, &step)) }
     };
     let mut saves = Saves::new(Files::of(folder)?);
     let mut running = Some(begin("begin".to_owned()));

@@ -80,7 +80,6 @@ pub(super) async fn run(manifest: &Path, setting: &Setting, step: &Cell<Step>) -
 }
 
 async fn go(manifest: &Path, setting: &Setting, step: &Cell<Step>, found: &mut Found) -> anyhow::Result<()> {
-    step.set(Step::Building);
     let folder = Folder::open(manifest)?;
     let config = admit::config(folder.manifest())?;
     let tried = folder.out(folder.root().join(TRIED));

@@ -183,7 +183,7 @@ mod tests {
             ("plugins/demo/__pycache__/a.py", "1"),
             ("plugins/other/src/lib.rs", "1"),
             ("crds/samples/a.yaml", "1"),
-            ("wit/plugin.wit", "1"),
+            ("wit/world.wit", "1"),
             ("target/guests/a.rs", "1"),
             ("Cargo.toml", "1"),
             ("Cargo.lock", "1"),
