@@ -78,7 +78,7 @@ impl Cluster {
         self.stored.values().map(|stored| stored.object.clone()).collect()
     }
 
-    /// Returns what was applied last, of each child that was applied, but for [runs](is_run).
+    /// Returns what was applied last, of each child that was applied, but for Jobs and Pods: they have done their work.
     pub fn applied(&self) -> BTreeMap<ObjectRef, Value> {
         let applied = self.stored.iter().filter(|(child, stored)| !stored.applied.is_null() && !is_run(&child.kind));
         applied.map(|(child, stored)| (child.clone(), stored.applied.clone())).collect()

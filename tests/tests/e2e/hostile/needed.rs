@@ -14,7 +14,7 @@ use super::{HOSTILE, plane};
 
 /// The time in which a change arrives by a watch, on a machine with much else to do. What is only read again is read 15 s
 /// after the change before.
-const BY_WATCH: Duration = Duration::from_secs(10);
+const BY_WATCH: Duration = Duration::from_secs(13);
 
 /// A host with the plugin, whose account may also watch ConfigMaps, and the Secret that it may read.
 async fn watching(name: &str) -> Rig {
