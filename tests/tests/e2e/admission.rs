@@ -1,12 +1,13 @@
 //! The webhook by which the API server asks a host before it stores a parent.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use hotshoe_tests::faulty::{another, fault, scale, scene_with_faults, until_digest, until_scale_is_refused};
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::{CONFIG_MAP, FAULT};
 use hotshoe_tests::kube::Refused;
-use hotshoe_tests::{Host, Scene, run, webhook};
+use hotshoe_tests::{Host, Scene, run, wait, webhook};
 use http::{Request, StatusCode};
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -264,8 +265,12 @@ fn while_components_are_swapped_no_parent_is_refused_for_it() {
         let asked = Asked::start("admission-swap", "Enforce").await;
         asked.register(&["--failure-policy", "fail"]).await;
         asked.until_asked().await;
-        let scene = &asked.scene;
+        let (scene, began) = (&asked.scene, Instant::now());
         for number in 0..20 {
+            // A component that is compiled yields to all else, so on a busy machine fewer are swapped in.
+            if number >= 3 && began.elapsed() > wait::TIMEOUT {
+                break;
+            }
             let component = another(&asked.folder, number);
             asked.folder.put(&component);
             for object in 0..5 {
