@@ -129,13 +129,13 @@ async fn relay(
 ) -> End {
     let (mut gathered, mut until) = (None, Instant::now());
     let end = loop {
+        if gathered.is_some() && Instant::now() >= until {
+            gathered.take().into_iter().for_each(&mut hand_on);
+            until = Instant::now() + GATHERING;
+        }
         let event = tokio::select! {
             event = events.next() => event,
-            () = sleep_until(until), if gathered.is_some() => {
-                gathered.take().into_iter().for_each(&mut hand_on);
-                until = Instant::now() + GATHERING;
-                continue;
-            }
+            () = sleep_until(until), if gathered.is_some() => continue,
         };
         match event {
             Some(ObjectEvent::Seen(seen)) => gathered = Some(seen),
@@ -188,7 +188,7 @@ mod tests {
         for (events, end, after, handed_on) in [
             (vec![], End::Closed, 1, vec![]),
             (vec![changed, ObjectEvent::Bookmark(9)], End::Closed, 9, vec![Present(7)]),
-            (vec![changed, none_to_continue_at], End::Closed, 7, vec![Present(u64::MAX)]),
+            (vec![changed, none_to_continue_at], End::Closed, 7, vec![Present(7), Present(u64::MAX)]),
             (vec![changed, ObjectEvent::Expired, changed], End::Expired, 7, vec![Present(7)]),
         ] {
             assert_eq!(relayed(events, Duration::ZERO).await, (end, Some(after), handed_on));
