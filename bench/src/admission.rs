@@ -5,7 +5,6 @@
 //! too. For the host that is the longer way, because in a dry run it also compares what would be written.
 
 use std::cell::Cell;
-use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -72,31 +71,28 @@ pub(crate) enum Asked {
     Native,
     /// The host, which decides as the next reconcile would, and validates by code.
     Host,
-    /// A host that validates by code alone.
-    Code,
     /// A host that keeps its CA itself, and replaces it.
     Rotating,
 }
 
 impl Asked {
-    const ALL: [Self; 5] = [Self::None, Self::Native, Self::Host, Self::Code, Self::Rotating];
+    const ALL: [Self; 4] = [Self::None, Self::Native, Self::Host, Self::Rotating];
 
     pub(crate) fn namespace(self) -> &'static str {
         match self {
             Self::None => "asked-none",
             Self::Native => "asked-native",
             Self::Host => "asked-host",
-            Self::Code => "asked-code",
             Self::Rotating => "asked-rotating",
         }
     }
 
-    /// Returns how a creation was admitted. A host that decides says of each what it would write; if it does not answer, the
-    /// API server stores the object without a word. The other webhooks are registered to be answered.
+    /// Returns how a creation was admitted. A host says of each what it would write; if no webhook answers, the API server
+    /// stores it without a word.
     fn stored(self, warnings: &[&str]) -> Stored {
         let has = |words: &str| warnings.iter().any(|warning| warning.contains(words));
         match self {
-            Self::None | Self::Native | Self::Code => Stored::Decided,
+            Self::None | Self::Native => Stored::Decided,
             Self::Host | Self::Rotating if has("would create") => Stored::Decided,
             Self::Host | Self::Rotating if has("did not decide") => Stored::Undecided,
             Self::Host | Self::Rotating => Stored::Unasked,
@@ -155,9 +151,8 @@ impl Args {
             let none = bench.create(Asked::None, self.rate, lasts).await?;
             let native = bench.create(Asked::Native, self.rate, lasts).await?;
             let host = bench.create(Asked::Host, self.rate, lasts).await?;
-            let code = bench.create(Asked::Code, self.rate, lasts).await?;
             if round > 0 {
-                rounds.push([none, native, host, code]);
+                rounds.push([none, native, host]);
             }
         }
         print(latency(&rounds));
@@ -176,28 +171,19 @@ fn print(figures: Vec<Option<Figure>>) {
     figures.into_iter().flatten().for_each(|figure| println!("{figure} ({})", figure.range()));
 }
 
-/// The answers without a webhook, of the webhook of controller-runtime, of the host, and of the one that validates by code
-/// alone.
-type Round = [Answers; 4];
+/// The answers without a webhook, of the webhook of controller-runtime, and of the host.
+type Round = [Answers; 3];
 type Of = fn(&Round) -> &Answers;
 
 fn latency(rounds: &[Round]) -> Vec<Option<Figure>> {
     let each = |value: &dyn Fn(&Round) -> f64| rounds.iter().map(value).collect::<Vec<_>>();
-    let mut figures = Vec::new();
-    let subjects: [(&str, Of, f64); 2] = [("decision", |[_, _, host, _]| host, 1.2), ("code", |[.., code]| code, 1.0)];
-    for (name, of, target) in subjects {
-        for (percentile, share) in [("p50", 0.5), ("p99", 0.99)] {
-            let ratios = each(&|round| of(round).percentile(share) / round[1].percentile(share));
-            let figure = Figure::of(&format!("admission-{name}-{percentile}"), "ratio", &ratios);
-            figures.push(figure.map(|figure| figure.target(AtMost(target))));
-        }
-    }
-    let of: [(&str, Of); 4] = [
-        ("none", |[none, ..]| none),
-        ("native", |[_, native, ..]| native),
-        ("host", |[_, _, host, _]| host),
-        ("host-code", |[.., code]| code),
+    let ratio = |share| each(&|[_, native, host]| host.percentile(share) / native.percentile(share));
+    let mut figures = vec![
+        Figure::of("admission-decision-p50", "ratio", &ratio(0.5)).map(|figure| figure.target(AtMost(1.2))),
+        Figure::of("admission-decision-p99", "ratio", &ratio(0.99)).map(|figure| figure.target(AtMost(1.2))),
     ];
+    let of: [(&str, Of); 3] =
+        [("none", |[none, _, _]| none), ("native", |[_, native, _]| native), ("host", |[_, _, host]| host)];
     for (name, of) in of {
         for (percentile, share) in [("p50", 0.5), ("p99", 0.99)] {
             let times = each(&|round| of(round).percentile(share) * 1000.0);
@@ -222,8 +208,6 @@ struct Bench {
     plane: Plane,
     host: Process,
     folder: Folder,
-    /// The host that validates by code alone, and its plugin.
-    by_code: (Process, Folder),
     native: Process,
     /// Certificate and key of both.
     certificate: TempDir,
@@ -249,16 +233,15 @@ impl Bench {
         let plain = start(&plane, command_of_host(&setup.programs, &[folder.path()]), "admission-plain").await?;
         let without = at_rest(&plain).await?;
         plain.stop()?;
-        let (host, url) = serving(&plane, &setup.programs, &folder, certificate.path(), "admission-host").await?;
-        let by_code = validating();
-        let (code, code_url) = serving(&plane, &setup.programs, &by_code, certificate.path(), "admission-code").await?;
-        let by_code = (code, by_code);
-        let bench = Self { plane, host, folder, by_code, native, certificate, without, programs: setup.programs };
-        let printed = bench.printed(&bench.folder, &url)?;
+        let mut command = command_of_host(&setup.programs, &[folder.path()]);
+        command.args(["--webhooks", "127.0.0.1:0", "--webhooks-cert-dir"]).arg(certificate.path());
+        let host = start(&plane, command, "admission-host").await?;
+        let url = until("the host serves webhooks", async || Ok(place(&host, "serving webhooks at ").ok())).await?;
+        let bench = Self { plane, host, folder, native, certificate, without, programs: setup.programs };
+        let printed = bench.printed(&url)?;
         bench.register(printed.clone(), Asked::Host, None).await?;
         bench.register(printed, Asked::Native, Some(&native_url)).await?;
-        bench.register(bench.printed(&bench.by_code.1, &code_url)?, Asked::Code, None).await?;
-        for subject in [Asked::Native, Asked::Host, Asked::Code] {
+        for subject in [Asked::Native, Asked::Host] {
             bench.until_in_force(subject).await?;
         }
         Ok(bench)
@@ -270,9 +253,9 @@ impl Bench {
     }
 
     /// Returns the registration that `hotshoe webhooks` prints.
-    fn printed(&self, folder: &Folder, url: &str) -> Result<Value> {
+    fn printed(&self, url: &str) -> Result<Value> {
         let mut command = Command::new(&self.programs.host);
-        command.arg("webhooks").arg(folder.path()).args(["--offline", "--url", url, "--ca-file"]);
+        command.arg("webhooks").arg(self.folder.path()).args(["--offline", "--url", url, "--ca-file"]);
         let output = command.arg(self.certificate.path().join("tls.crt")).output()?;
         ensure!(output.status.success(), "hotshoe webhooks: {}", String::from_utf8_lossy(&output.stderr));
         let mut printed = documents(&String::from_utf8_lossy(&output.stdout)).into_iter();
@@ -407,7 +390,6 @@ impl Bench {
 
     async fn down(self) -> Result<()> {
         self.host.stop()?;
-        self.by_code.0.stop()?;
         self.native.stop()?;
         self.plane.down().await
     }
@@ -457,21 +439,6 @@ fn validating() -> Folder {
     let folder = Folder::of_memcached();
     folder.edit("    # values:\n    #   validation: [oddSize]\n", "    values:\n      validation: [oddSize]\n");
     folder
-}
-
-/// Starts a host that serves the webhooks of a plugin. Returns it with the URL of these.
-async fn serving(
-    plane: &Plane,
-    programs: &Programs,
-    folder: &Folder,
-    certificate: &Path,
-    name: &'static str,
-) -> Result<(Process, String)> {
-    let mut command = command_of_host(programs, &[folder.path()]);
-    command.args(["--webhooks", "127.0.0.1:0", "--webhooks-cert-dir"]).arg(certificate);
-    let host = start(plane, command, name).await?;
-    let url = until("the host serves webhooks", async || Ok(place(&host, "serving webhooks at ").ok())).await?;
-    Ok((host, url))
 }
 
 /// Returns the resident memory of a host that has loaded its plugin and is at rest, in megabytes.
