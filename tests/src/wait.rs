@@ -11,14 +11,14 @@ use tokio::sync::Semaphore;
 
 /// How long a condition may take to come true unless a test says otherwise. It is many times what it takes on an
 /// idle machine, because a component that only one test uses is compiled only while the processors are idle.
-pub const TIMEOUT: Duration = Duration::from_secs(90);
+pub const TIMEOUT: Duration = Duration::from_secs(180);
 /// The time between the first two probes. It grows by half at each probe: what comes soon is seen at once, and what
 /// takes long is not asked for all the time, which would slow down the other tests.
 const FIRST_INTERVAL: Duration = Duration::from_millis(50);
 /// The maximum time between two probes.
 const MAX_INTERVAL: Duration = Duration::from_millis(250);
 /// The maximum duration of a test, whatever it waits for.
-const MAX_TEST_TIME: Duration = Duration::from_secs(240);
+const MAX_TEST_TIME: Duration = Duration::from_secs(600);
 
 /// One runtime for all tests of a process, driven by a thread of its own, because connections live
 /// on the runtime that opened them and are shared by tests.

@@ -153,7 +153,9 @@ impl Writer {
     /// owns.
     ///
     /// # Errors
-    /// A transient error: the child counts as not in sync as long as it has such an entry, so the write is retried.
+    /// A transient error: the child counts as not in sync as long as it has such an entry, so the write is retried. A
+    /// conflict, if another writer took fields of ours since the apply: the object that results is in the store, which
+    /// wakes nothing, and does not show whether the apply had an effect.
     async fn without_updates(
         &self,
         applied: Arc<Object>,
@@ -163,8 +165,18 @@ impl Writer {
         if !applied.has_update_by(&self.manager) {
             return Ok(applied);
         }
-        let find = |_: &Object, live: &Value| own_edits::without_edits(live, &self.manager).into_iter().collect();
-        Ok(self.patch_live(apply, find, target).await?.unwrap_or(applied))
+        let owned = applied.owned_fields(&self.manager, false);
+        let mut is_overtaken = false;
+        let find = |child: &Object, live: &Value| {
+            is_overtaken = child.owned_fields(&self.manager, false) != owned;
+            own_edits::without_edits(live, &self.manager).into_iter().collect()
+        };
+        let patched = self.patch_live(apply, find, target).await?;
+        if is_overtaken {
+            let (child, message) = (apply.desired.reference.to_string(), "another writer changed what was repaired");
+            return Err(ApiError::new("repair", child, 409, "Conflict", message.to_owned()).into());
+        }
+        Ok(patched.unwrap_or(applied))
     }
 }
 
@@ -196,12 +208,15 @@ mod tests {
     }
 
     /// A live Deployment on an API server of a test, in which another writer may rename the container.
+    #[derive(Clone)]
     struct Live {
         object: Value,
         /// How many applies come too late, because the version has changed.
         overtaken: usize,
         /// Whether the last of these finds the container renamed.
         is_renamed_again: bool,
+        /// Whether the container is renamed once more before the next read that follows a successful apply.
+        is_renamed_after_apply: bool,
         writes: Vec<String>,
     }
 
@@ -213,7 +228,7 @@ mod tests {
                 "managedFields": entries,
             });
             let object = json!({ "metadata": metadata, "spec": { "containers": containers(name) } });
-            Self { object, overtaken: 0, is_renamed_again: false, writes: Vec::new() }
+            Self { object, overtaken: 0, is_renamed_again: false, is_renamed_after_apply: false, writes: Vec::new() }
         }
 
         fn version(&self) -> u64 {
@@ -238,6 +253,11 @@ mod tests {
 
         fn answer(&mut self, method: &Method, body: &str) -> (StatusCode, String) {
             if *method == Method::GET {
+                if self.is_renamed_after_apply && self.writes.last().is_some_and(|write| write == "apply 200") {
+                    self.is_renamed_after_apply = false;
+                    self.change("/spec/containers", containers("renamed"));
+                    self.set_entries(&[entry("Apply", DISOWNED), entry("Update", DISOWNED)]);
+                }
                 return (StatusCode::OK, self.object.to_string());
             }
             let sent: Value = serde_json::from_str(body).unwrap();
@@ -292,6 +312,13 @@ mod tests {
 
     /// Writes the child of which `known` is known, and returns the live one with the writes.
     async fn written(known: Live, live: Live) -> (Value, Vec<String>) {
+        let (live, applied) = tried(known, live).await;
+        assert_eq!(applied.unwrap().resource_version, live.version(), "the newest version is returned");
+        (live.object, live.writes)
+    }
+
+    /// Writes the child of which `known` is known, and returns the live one with the result.
+    async fn tried(known: Live, live: Live) -> (Live, Result<Arc<Object>, WriteError>) {
         let live = Arc::new(Mutex::new(live));
         let served = live.clone();
         let answer = async move |method: Method, body: String| served.lock().answer(&method, &body);
@@ -301,10 +328,9 @@ mod tests {
         let apply = Apply { desired, ..scene.apply.clone() };
         let known = scene.view.watch.read(&known.object.to_string()).unwrap();
         let target = scene.target(&|_, _| Ok(()));
-        let applied = scene.writer.write_repaired(&apply, Some(&known), target).await.unwrap();
-        let live = live.lock();
-        assert_eq!(applied.resource_version, live.version(), "the newest version is returned");
-        (live.object.clone(), live.writes.clone())
+        let applied = scene.writer.write_repaired(&apply, Some(&known), target).await;
+        let live = live.lock().clone();
+        (live, applied)
     }
 
     fn is_as_desired(object: &Value) -> bool {
@@ -322,6 +348,16 @@ mod tests {
         let (object, writes) = written(renamed(), Live { overtaken: 3, ..renamed() }).await;
         assert!(is_as_desired(&object), "{object:#}");
         assert_eq!(writes, ["patch 200", "apply 409", "apply 409", "apply 409", "apply 200", "patch 200"]);
+    }
+
+    #[tokio::test]
+    async fn a_container_that_is_renamed_between_the_apply_and_the_end_of_a_repair_is_a_conflict_and_repaired_again() {
+        let left = || Live::new("ours", &[entry("Apply", OWNED), entry("Update", OWNED)]);
+        let (live, result) = tried(left(), Live { is_renamed_after_apply: true, ..left() }).await;
+        assert!(matches!(&result, Err(WriteError::Api(error)) if error.code == 409), "{result:?}");
+        assert_eq!(live.writes, ["apply 200", "patch 200"]);
+        let (object, _) = written(live.clone(), live).await;
+        assert!(is_as_desired(&object), "{object:#}");
     }
 
     #[tokio::test]
