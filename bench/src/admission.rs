@@ -350,18 +350,18 @@ impl Bench {
             }
             Ok(())
         };
-        let mut figures = undisturbed("swap", &self.create_during(swapping, Asked::Host, rate).await?);
-        figures.push(Figure::of("admission-without-swap-delayed", "creations", &[quiet.delayed() as f64]));
-        Ok(figures)
+        Ok(undisturbed("swap", &self.create_during(swapping, Asked::Host, rate).await?, &quiet))
     }
 
-    /// Has a host replace its CA while creations go on.
+    /// Has a host replace its CA while creations go on, and compares with as many creations after that.
     async fn rotate(&self, left: Duration, rate: u32) -> Result<Vec<Option<Figure>>> {
         let rotation = Rotation::begin(&self.plane, &self.programs, self.folder.path(), left).await?;
         self.until_in_force(Asked::Rotating).await?;
         let all = self.create_during(rotation.end(&self.plane), Asked::Rotating, rate).await?;
+        let lasts = SWAP_INTERVAL * u32::try_from(all.len())?;
+        let quiet = self.create(Asked::Rotating, rate, lasts).await?;
         rotation.stop()?;
-        Ok(undisturbed("rotation", &all))
+        Ok(undisturbed("rotation", &all, &quiet))
     }
 
     /// Sends creations until something is done.
@@ -395,15 +395,18 @@ impl Bench {
     }
 }
 
-/// The figures of creations during something that should disturb none.
-fn undisturbed(during: &str, all: &[Answers]) -> Vec<Option<Figure>> {
+/// The figures of creations during something that should disturb none, beside as many `quiet` ones without it: a busy
+/// machine delays some of those, too.
+fn undisturbed(during: &str, all: &[Answers], quiet: &Answers) -> Vec<Option<Figure>> {
     let sum = |of: &dyn Fn(&Answers) -> usize| all.iter().map(of).sum::<usize>() as f64;
     let one = |name: &str, value: f64| Figure::of(&format!("admission-{during}-{name}"), "creations", &[value]);
+    let without = format!("admission-without-{during}-delayed");
     vec![
         one("failed", sum(&|one| one.failed)).map(|figure| figure.target(Exactly(0.0))),
         one("delayed", sum(&|one| one.delayed())).map(|figure| figure.target(Exactly(0.0))),
         one("undecided", sum(&|one| one.undecided)),
         one("creations", sum(&|one| one.times.len())),
+        Figure::of(&without, "creations", &[quiet.delayed() as f64]),
     ]
 }
 
