@@ -417,7 +417,7 @@ step 'Three operators in one host: Rust, Python and JavaScript'
 say 'Beside Memcached, the nginx operator in Python, and one in JavaScript that is not there yet: `hotshoe new`' \
     'makes a complete project of it. Both are added to the host that runs; each writes as an account of its own.'
 operator=$demo/operator
-run hotshoe new shop --yes --lang js --kind Shop --image nginx:1.27 --into "$operator" --sdk plugins/sdk-js
+run hotshoe new shop --yes --lang js --kind Shop --image nginx:1.27 --into "$operator"
 run hotshoe build "$operator/plugins/shop"
 run cp target/plugins/nginx-python.wasm "$operator/target/plugins/shop.wasm" "$demo/"
 run kubectl apply -f "$operator/crds"

@@ -50,9 +50,7 @@ fn a_project_in_rust_builds_passes_its_tests_and_takes_a_second_kind() {
     let project = dir.path();
     let options =
         ["--image-container-command", "memcached,-m=64", "--image-container-port", "11211", "--run-as-user", "1001"];
-    let mut new = vec!["new", "my-cache", "--domain", "example.org", "--image", "memcached:1.6", "--sdk"];
-    let sdk = sdk("sdk");
-    new.push(&sdk);
+    let mut new = vec!["new", "my-cache", "--domain", "example.org", "--image", "memcached:1.6"];
     new.extend(options);
     let made = hotshoe(project, &new);
     assert!(made.status.success(), "{}", said(&made));
@@ -61,7 +59,14 @@ fn a_project_in_rust_builds_passes_its_tests_and_takes_a_second_kind() {
         "{}",
         said(&made)
     );
-    assert!(said(&made).contains("not on a released one") && said(&made).contains("kubectl apply -f crds/samples/"));
+    assert!(said(&made).contains("kubectl apply -f crds/samples/"), "{}", said(&made));
+    // Nothing names a folder of this machine: a clone builds elsewhere.
+    let here = [project.to_str().unwrap(), env!("CARGO_MANIFEST_DIR").trim_end_matches("/host/hotshoe")];
+    let names_place = |path: &String| {
+        fs::read_to_string(project.join(path)).is_ok_and(|text| here.iter().any(|place| text.contains(place)))
+    };
+    let naming: Vec<_> = files(project).into_iter().filter(names_place).collect();
+    assert_eq!(naming, [] as [&str; 0]);
     // The build folder is kept for the next run of this test.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("new");
     fs::create_dir_all(&target).unwrap();
@@ -161,7 +166,7 @@ fn after_a_refusal_nothing_is_written() {
     fs::remove_file(project.join("notes.txt")).unwrap();
     let made = hotshoe(dir.path(), &["new", "cache", "--into", &into, "--lang", "python", "--yes"]);
     assert!(made.status.success() && said(&made).contains("  cd project\n"), "{}", said(&made));
-    assert!(said(&made).contains("must be released"), "{}", said(&made));
+    assert!(project.join("vendor/hotshoe-sdk-python/hotshoe/plugin.py").is_file(), "{}", said(&made));
     wrong(&["cache", "--into", &into, "--lang", "js"], "plugins/cache is there already; nothing was written");
     wrong(
         &["other", "--into", &into, "--group", "cache", "--kind", "Cache"],
@@ -170,6 +175,10 @@ fn after_a_refusal_nothing_is_written() {
     // A crate beside plugins of another language.
     let more = hotshoe(dir.path(), &["new", "other", "--into", &into, "--sdk", &sdk("sdk")]);
     assert!(more.status.success() && project.join("Cargo.toml").is_file(), "{}", said(&more));
+    assert!(!project.join("vendor/hotshoe-sdk").exists() && said(&more).contains("on this machine"), "{}", said(&more));
+    let released = hotshoe(dir.path(), &["new", "late", "--into", &into, "--lang", "js", "--sdk", "released"]);
+    assert!(said(&released).contains("must be released"), "{}", said(&released));
+    assert!(!project.join("vendor/hotshoe-sdk-js").exists());
     fs::write(project.join("Cargo.toml"), "[package]\nname = \"a\"\n").unwrap();
     wrong(&["third", "--into", &into], "Cargo.toml has no workspace.dependencies.hotshoe-sdk");
 }

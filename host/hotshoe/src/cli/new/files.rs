@@ -20,8 +20,9 @@ impl Files {
     }
 
     /// Adds a file, unless it exists.
-    pub(super) fn add_missing(&mut self, folder: &Path, path: &str, text: impl Into<String>) {
-        if !folder.join(path).exists() {
+    pub(super) fn add_missing(&mut self, folder: &Path, path: impl Into<PathBuf>, text: impl Into<String>) {
+        let path = path.into();
+        if !folder.join(&path).exists() {
             self.add(path, text);
         }
     }

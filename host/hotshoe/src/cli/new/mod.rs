@@ -10,6 +10,7 @@ mod place;
 mod plan;
 pub(super) mod sdk;
 mod templates;
+mod vendored;
 mod webhooks;
 mod workspace;
 
@@ -30,6 +31,7 @@ use license::Licensing;
 use names::Names;
 use place::Place;
 use plan::{Plan, Wanted};
+use sdk::Sdk;
 use templates::Context;
 use webhooks::Webhook;
 
@@ -49,9 +51,8 @@ use webhooks::Webhook;
     The new operator makes a Deployment of each object of its kind, and builds, passes its tests and runs as it is. Names \
     that are not given are asked for on a terminal, and else taken by default. Where something is in the way, nothing is \
     written.\n\n\
-    A project depends on released versions of the SDK (hotshoe-sdk on crates.io and PyPI, @hotshoe/sdk on npm), unless it \
-    has the SDK itself, as the repository of Hotshoe does, or --sdk names a copy. Before the first release there are none: \
-    name a copy then.")]
+    A project has the sources of the SDK in vendor/, so that it builds wherever it is cloned. With `--sdk released` it \
+    depends on hotshoe-sdk on crates.io or PyPI, or @hotshoe/sdk on npm, of which there is no release yet.")]
 pub struct Args {
     /// The plugin's name: of its folder, its component and its ServiceAccount
     #[arg(value_name = "NAME", value_parser = names::plugin)]
@@ -87,9 +88,10 @@ pub struct Args {
     /// A project, or an empty or new folder [default: this one]
     #[arg(long, value_name = "DIR", default_value = ".", hide_default_value = true)]
     into: PathBuf,
-    /// A local copy of the SDK to depend on instead of the released one: plugins/sdk, sdk-python or sdk-js of Hotshoe
-    #[arg(long, value_name = "DIR")]
-    sdk: Option<PathBuf>,
+    /// The SDK: `vendored`, its sources in the project; `released`; or the folder of a copy, such as plugins/sdk,
+    /// sdk-python or sdk-js of Hotshoe
+    #[arg(long, value_name = "SDK", default_value = "vendored", value_hint = clap::ValueHint::DirPath)]
+    sdk: Sdk,
     /// Ask nothing, and take the defaults
     #[arg(short, long)]
     yes: bool,
@@ -120,7 +122,7 @@ impl Args {
     /// # Errors
     /// If a name is invalid, or an answer is missing.
     fn wanted(&self, answerer: &mut Answerer<'_>) -> anyhow::Result<Wanted> {
-        let sdk = self.sdk.as_deref().map(|path| sdk::local(path, self.lang)).transpose()?;
+        let sdk = self.sdk.checked(self.lang)?;
         let names = match &self.form.parent {
             Some(kind) => Names::existing(&self.name, kind),
             None => self.names(answerer)?,
@@ -171,14 +173,12 @@ impl Args {
             Place::Project(_) if just == "./justw" => (format!("test-plugin {name}"), format!("run {name}")),
             _ => ("test".to_owned(), "run".to_owned()),
         };
-        let sdk = match (&context.sdk_path, place) {
-            (Some(_), _) | (None, Place::Project(_)) if self.sdk.is_none() => String::new(),
-            (Some(path), _) => format!("note: it depends on the SDK in {path}, and not on a released one\n"),
-            (None, _) => format!(
-                "note: it depends on version {} of the SDK, which must be released: before that, make it \
-                 with --sdk DIR\n",
-                context.sdk_version
-            ),
+        let sdk = match &self.sdk {
+            Sdk::Vendored => String::new(),
+            Sdk::Local(path) => format!("note: it depends on the SDK in {}, on this machine\n", shown(path).display()),
+            Sdk::Released => {
+                format!("note: it depends on version {} of the SDK, which must be released\n", context.sdk_version)
+            }
         };
         let webhooks = match context.webhooks.as_slice() {
             [] => "",

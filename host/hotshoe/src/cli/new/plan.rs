@@ -11,9 +11,11 @@ use super::form::{ChildNamespace, Form, Makes};
 use super::license::{self, Licensing};
 use super::names::{self, Names};
 use super::place::Place;
+use super::sdk::{self, Sdk};
 use super::templates::{self, Context, Template, Version};
+use super::vendored;
 use super::webhooks::Webhook;
-use super::{sdk, workspace::Workspace};
+use super::workspace::Workspace;
 use crate::cli::crd;
 use crate::cli::project::Language;
 use crate::cli::wit;
@@ -41,8 +43,7 @@ pub(super) struct Wanted {
     pub(super) licensing: Licensing,
     /// The prefix of the plugin's labels and annotations.
     pub(super) prefix: String,
-    /// A copy of the SDK that is used instead of a released one.
-    pub(super) sdk: Option<PathBuf>,
+    pub(super) sdk: Sdk,
 }
 
 impl Plan {
@@ -74,7 +75,12 @@ impl Plan {
             plan.files.add("README.md", plan.context.render(templates::README)?);
         }
         if *language == Language::Rust {
-            plan.add_to_workspace(place)?;
+            plan.add_to_workspace(place, &wanted.sdk)?;
+        }
+        if plan.context.sdk_path == Some(vendored::dependency(*language)) {
+            for (path, text) in vendored::files(*language) {
+                plan.files.add_missing(place.folder(), &path, text);
+            }
         }
         Ok(plan)
     }
@@ -115,12 +121,13 @@ impl Plan {
         Ok(())
     }
 
-    fn add_to_workspace(&mut self, place: &Place) -> anyhow::Result<()> {
+    fn add_to_workspace(&mut self, place: &Place, sdk: &Sdk) -> anyhow::Result<()> {
         let project = place.folder();
         let manifest = match Workspace::of(project)? {
             Some(workspace) => {
+                self.context.sdk_path = None;
                 ensure!(
-                    self.context.sdk_path.is_none(),
+                    *sdk == Sdk::Vendored,
                     "the crates of this project use the SDK that {} names; change it there, and leave --sdk out",
                     workspace.manifest
                 );
@@ -148,11 +155,11 @@ fn context(place: &Place, wanted: &Wanted) -> Context {
     let version = newer.clone().unwrap_or_else(|| names.version.clone());
     let stored = Version { name: version.clone(), replicas: "replicas", is_stored: true };
     let other = newer.map(|_| Version { name: names.version.clone(), replicas: "size", is_stored: false });
-    let sdk_path = match (sdk, place, language) {
-        (Some(path), ..) => Some(path.display().to_string()),
-        // A crate depends on the SDK that its workspace names.
-        (None, Place::Project(project), Language::Python | Language::JavaScript) => sdk::beside(project, *language),
-        (None, ..) => None,
+    let sdk_path = match sdk {
+        Sdk::Local(path) => Some(path.display().to_string()),
+        Sdk::Released => None,
+        // The repository of Hotshoe has the SDK beside its plugins.
+        Sdk::Vendored => sdk::beside(place.folder(), *language).or_else(|| Some(vendored::dependency(*language))),
     };
     let child_namespace = match form.child_namespace() {
         ChildNamespace::OfParent => None,

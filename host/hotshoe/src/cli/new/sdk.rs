@@ -1,12 +1,49 @@
-//! The SDK that a new plugin depends on: a released version, the one beside the project's other plugins, or a local
-//! copy.
+//! The SDK that a new plugin depends on: its sources in the project, a released version, or a local copy.
 
+use std::convert::Infallible;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use anyhow::{Context, ensure};
 
 use crate::cli::project::Language;
+
+/// Which SDK a new plugin depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Sdk {
+    /// The one that the project has already, or else the sources that this program carries, written into the project.
+    Vendored,
+    /// The released version.
+    Released,
+    /// The copy in this folder.
+    Local(PathBuf),
+}
+
+impl FromStr for Sdk {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(match text {
+            "vendored" => Self::Vendored,
+            "released" => Self::Released,
+            folder => Self::Local(folder.into()),
+        })
+    }
+}
+
+impl Sdk {
+    /// Checks that a local copy is the SDK of a language, and makes its path absolute.
+    ///
+    /// # Errors
+    /// If it is not.
+    pub(super) fn checked(&self, language: Language) -> anyhow::Result<Self> {
+        match self {
+            Self::Local(path) => Ok(Self::Local(local(path, language)?)),
+            other => Ok(other.clone()),
+        }
+    }
+}
 
 /// Returns how the SDK of a language is found: its folder below `plugins`, in a project that contains the SDK; its
 /// manifest; and a text in that manifest.
@@ -25,10 +62,9 @@ pub(super) fn released() -> String {
 
 /// Returns what to do about a plugin whose SDK cannot be installed from the registry of its language.
 pub(in crate::cli) fn without_release(plugin: &str, language: Language) -> String {
-    let (folder, ..) = package(language);
     format!(
-        "the SDK cannot be had: its version {} must be released and within reach; before that, make the plugin anew in \
-         another folder with `hotshoe new {plugin} --lang {language} --sdk DIR`, where DIR is plugins/{folder} in a copy of Hotshoe",
+        "the SDK cannot be had: its version {} must be released and within reach; without it, make the plugin anew in \
+         another folder with `hotshoe new {plugin} --lang {language}`, which writes the sources of the SDK into the project",
         released()
     )
 }
@@ -37,7 +73,7 @@ pub(in crate::cli) fn without_release(plugin: &str, language: Language) -> Strin
 ///
 /// # Errors
 /// If it is not.
-pub(super) fn local(path: &Path, language: Language) -> anyhow::Result<PathBuf> {
+fn local(path: &Path, language: Language) -> anyhow::Result<PathBuf> {
     let (_, file, name) = package(language);
     let shown = path.display();
     let wanted = || format!("{shown} is no SDK for {language}: it has no {file} with {name}");
@@ -62,10 +98,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_released_sdk_the_option_that_names_a_copy_is_given() {
+    fn without_a_released_sdk_the_command_that_needs_none_is_given() {
         let advice = without_release("cache", Language::Python);
-        assert!(advice.contains("`hotshoe new cache --lang python --sdk DIR`"), "{advice}");
-        assert!(advice.ends_with("plugins/sdk-python in a copy of Hotshoe"), "{advice}");
+        assert!(advice.contains("`hotshoe new cache --lang python`"), "{advice}");
     }
 
     #[test]

@@ -200,7 +200,7 @@ pub(super) struct Context {
     pub(super) license: Option<&'static str>,
     /// The released version of the SDK.
     pub(super) sdk_version: String,
-    /// The path of a copy of the SDK that is used instead.
+    /// The path of the sources of the SDK that are used instead.
     pub(super) sdk_path: Option<String>,
     /// The files that the plugin's README lists, with their purposes.
     pub(super) files: Vec<(String, &'static str)>,

@@ -33,7 +33,7 @@ fn wanted(language: Language, options: &[&str]) -> Wanted {
     let new = names("my-cache");
     let names = form.parent.as_ref().map_or(new, |kind| Names::existing("my-cache", kind));
     let prefix = "my-cache.example.org".to_owned();
-    Wanted { names, language, form, container, webhooks: BTreeSet::new(), licensing, prefix, sdk: None }
+    Wanted { names, language, form, container, webhooks: BTreeSet::new(), licensing, prefix, sdk: Sdk::Vendored }
 }
 
 fn plan(place: &Place, language: Language, options: &[&str]) -> Plan {
@@ -179,19 +179,26 @@ fn an_existing_project_gets_a_plugin_and_keeps_its_files() {
 }
 
 #[test]
-fn a_local_sdk_takes_the_place_of_the_released_one() {
+fn the_sdk_is_in_the_project_or_released_or_a_copy_elsewhere() {
     let (_dir, place) = empty();
-    for (language, file, released, local) in [
-        (Language::Rust, "Cargo.toml", "hotshoe-sdk = \"0.1\"", "hotshoe-sdk = { path = \"/a b/sdk\" }"),
-        (Language::Python, "plugins/my-cache/pyproject.toml", "hotshoe-sdk==0.1.*", "path = \"/a b/sdk\""),
-        (Language::JavaScript, "plugins/my-cache/package.json", "\"^0.1.0\"", "\"file:/a b/sdk\""),
+    for (language, file, released, path) in [
+        (Language::Rust, "Cargo.toml", "hotshoe-sdk = \"0.1\"", "hotshoe-sdk = { path = \"SDK\" }"),
+        (Language::Python, "plugins/my-cache/pyproject.toml", "hotshoe-sdk==0.1.*", "path = \"SDK\""),
+        (Language::JavaScript, "plugins/my-cache/package.json", "\"^0.1.0\"", "\"file:SDK\""),
     ] {
-        let text = |sdk: Option<PathBuf>| {
-            let plan = Plan::new(&place, &Wanted { sdk, ..wanted(language, &[]) }).unwrap();
-            plan.files.text(file).to_owned()
-        };
-        assert!(text(None).contains(released) && !text(None).contains("/a b/sdk"), "{}", text(None));
-        assert!(text(Some("/a b/sdk".into())).contains(local), "{}", text(Some("/a b/sdk".into())));
+        let planned = |sdk: Sdk| Plan::new(&place, &Wanted { sdk, ..wanted(language, &[]) }).unwrap().files;
+        let folder = vendored::folder(language);
+        let has_sources = |files: &Files| files.paths().any(|path| path.starts_with(folder));
+        let by_path = |sdk: &str| path.replace("SDK", sdk);
+
+        let files = planned(Sdk::Released);
+        assert!(files.text(file).contains(released) && !has_sources(&files), "{}", files.text(file));
+        let files = planned(Sdk::Local("/a b/sdk".into()));
+        assert!(files.text(file).contains(&by_path("/a b/sdk")) && !has_sources(&files), "{}", files.text(file));
+        let files = planned(Sdk::Vendored);
+        let relative = vendored::dependency(language);
+        assert!(files.text(file).contains(&by_path(&relative)) && has_sources(&files), "{}", files.text(file));
+        assert!(relative.ends_with(folder) || relative == format!("{folder}/sdk"), "{relative}");
     }
 }
 
