@@ -73,7 +73,7 @@ mod tests {
         let definitions = host_object::resource(definitions, "customresourcedefinitions", false);
         let (changed, changes) = mpsc::unbounded_channel();
         tokio::spawn(async move {
-            follow(&cluster, &definitions, "crews.example.com", || drop(changed.send(()))).await;
+            follow(&cluster, &definitions, "crews.example.com", || _ = changed.send(())).await;
         });
         (requests, changes)
     }

@@ -79,7 +79,7 @@ fn every_template_renders_to_what_hosts_and_kubernetes_read() {
         for (options, expected_cases, parent) in FORMS {
             let plan = plan(&place, language, options);
             let mut cases = 0;
-            for path in plan.files.paths() {
+            for path in plan.files.paths().filter(|path| !path.starts_with("vendor")) {
                 let text = plan.files.text(path.to_str().unwrap());
                 let shown = path.display();
                 assert!(text.ends_with('\n') && !text.ends_with("\n\n"), "{shown}: {text}");
