@@ -275,5 +275,13 @@ export function retry(message: string, afterMs?: number): RetryRequest;
  */
 export function leave<Child extends DesiredObject>(child: Child, ...fields: string[]): Child;
 
+/**
+ * A Pod template of a user as a host admits it without any grant for Pods, and the paths of the fields that were removed for
+ * that, such as `spec.volumes[0].hostPath`: say them in a condition. A variable, a volume or a probe of which a field is
+ * removed goes altogether, and with a volume its mounts. Each container then says `allowPrivilegeEscalation: false`, and the
+ * Pod `automountServiceAccountToken: false`, which a host requires.
+ */
+export function harmless(template: object): { template: Record<string, unknown>; removed: string[] };
+
 /** The value of the label by which `reads: [{ parentLabel }]` finds what belongs to a parent of this name. */
 export function parentLabel(name: string): string;

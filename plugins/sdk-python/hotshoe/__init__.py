@@ -42,6 +42,7 @@ from hotshoe.answer import (
     Verdict,
     Waiting,
 )
+from hotshoe.harmless import harmless
 from hotshoe.kind import Kind, Owns, Reads
 from hotshoe.label import parent_label
 from hotshoe.leave import leave
@@ -71,6 +72,7 @@ __all__ = [
     "Verdict",
     "Waiting",
     "field",
+    "harmless",
     "leave",
     "parent_label",
 ]

@@ -111,6 +111,7 @@ mod descriptor;
 #[cfg(target_family = "wasm")]
 #[doc(hidden)]
 pub mod guest;
+mod harmless;
 mod label;
 pub mod log;
 mod object;
@@ -127,6 +128,7 @@ pub use answer::{Answer, Cleanup, Failure, Requirement};
 pub use conversion::{Annotations, Conversions, Converter, convert};
 pub use decision::{Children, Condition, Decision, Event, Severity, Status};
 pub use descriptor::{Descriptor, MatchRule, Owned, Read, Verb};
+pub use harmless::harmless;
 #[cfg(feature = "crd")]
 pub use hotshoe_crd as crd;
 pub use label::parent_label;

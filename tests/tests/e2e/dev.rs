@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use crate::new::Project;
 
-/// The expression of the template that says how many Pods there are. No case has four of them.
-const REPLICAS: &str = ".replicas(request.parent.spec.replicas)";
+/// The expression of the template that says how many Pods there are. No case has three of them.
+const REPLICAS: &str = ".replicas(request.parent.spec.size)";
 
 /// A syntax error.
 const BROKEN: &str = "\nfn broken() {\n    let = 1;\n}\n";
@@ -44,12 +44,11 @@ impl Author {
         fs::rename(&new, &self.source).expect("the source is replaced");
     }
 
-    /// Saves the original source, with a Deployment that has so many Pods where four are asked for.
+    /// Saves the original source, with a Deployment that has so many Pods where three are asked for.
     fn saves_with(&self, replicas: u32) {
         assert!(self.original.contains(REPLICAS), "{}", self.original);
-        let changed = format!(
-            ".replicas(if request.parent.spec.replicas == 4 {{ {replicas} }} else {{ request.parent.spec.replicas }})"
-        );
+        let changed =
+            format!(".replicas(if request.parent.spec.size == 3 {{ {replicas} }} else {{ request.parent.spec.size }})");
         self.saves(&self.original.replace(REPLICAS, &changed));
     }
 
@@ -92,18 +91,18 @@ fn a_save_becomes_active_unless_it_does_not_compile_or_a_case_fails() {
         let host = scene.start().await.plugins(&[&folder]).kubeconfig(&kubeconfig).on_reload().ready().await;
         scene.watch_log(&host);
         let mut sample = project.sample(&MADE_DEV);
-        sample["spec"]["replicas"] = 4.into();
+        sample["spec"]["size"] = 3.into();
         scene.create(sample).await;
-        until_replicas(&scene, 4).await;
+        until_replicas(&scene, 3).await;
 
         let mut author = Author::starts(&folder, &plane.file("kubeconfig"), &host.socket().expect("a socket"));
         let first = author.line(1).await;
-        assert!(first.contains("  begin  built  6 passed  "), "{first}");
+        assert!(first.contains("  begin  built  8 passed  "), "{first}");
 
         author.saves_with(5);
         let line = author.line(2).await;
         assert!(
-            line.contains("  src/lib.rs  built  6 passed  ~ 1 Deployment  active "),
+            line.contains("  src/lib.rs  built  8 passed  ~ 1 Deployment  active "),
             "{line}\n{}",
             author.dev.log()
         );
@@ -129,7 +128,7 @@ fn a_save_becomes_active_unless_it_does_not_compile_or_a_case_fails() {
 
         author.saves_with(6);
         let line = author.line(6).await;
-        assert!(line.contains("  6 passed  ~ 1 Deployment  active "), "{line}");
+        assert!(line.contains("  8 passed  ~ 1 Deployment  active "), "{line}");
         until_replicas(&scene, 6).await;
 
         let ended = author.dev.stop();
@@ -146,7 +145,7 @@ fn without_a_cluster_and_a_host_it_says_so_once_and_ends_with_all_its_processes(
         let folder = project.path("plugins/made-alone");
         let mut author = Author::starts(&folder, Path::new("/nowhere"), Path::new("/nowhere"));
         let line = author.line(1).await;
-        assert!(line.contains("  built  6 passed  done "), "{line}");
+        assert!(line.contains("  built  8 passed  done "), "{line}");
         author.saves_with(5);
         author.line(2).await;
         let log = author.dev.log();
@@ -159,7 +158,7 @@ fn without_a_cluster_and_a_host_it_says_so_once_and_ends_with_all_its_processes(
         until_building(&author, true).await;
         fs::remove_file(&script).expect("the build script is removed");
         let line = author.line(3).await;
-        assert!(line.contains("  build.rs  built  6 passed  done "), "the build that does not end is stopped: {line}");
+        assert!(line.contains("  build.rs  built  8 passed  done "), "the build that does not end is stopped: {line}");
         until_building(&author, false).await;
 
         fs::write(&script, ENDLESS).expect("a build script");

@@ -35,7 +35,7 @@ impl Project {
     fn new(language: &str, sdk: &str) -> Self {
         let project = Self::made(format!("made-{language}"), language, sdk, &[]);
         let tested = project.hotshoe(&["test"]);
-        assert!(tested.contains("6 passed, 0 failed"), "{tested}");
+        assert!(tested.contains("8 passed, 0 failed"), "{tested}");
         project
     }
 
@@ -72,7 +72,7 @@ impl Project {
         assert!(said.contains("in the namespace that its spec names"), "{said}");
         let said = project.add(&audit, language, sdk, &["--parent", "apps/v1/StatefulSet"]);
         assert!(said.contains("create, update and delete ConfigMaps"), "{said}");
-        for (plugin, passed) in [(idle, "3 passed"), (tier, "6 passed"), (audit, "3 passed")] {
+        for (plugin, passed) in [(idle, "3 passed"), (tier, "8 passed"), (audit, "3 passed")] {
             let folder = format!("plugins/{plugin}");
             project.hotshoe(&["build", &folder]);
             let tested = project.hotshoe(&["test", &folder]);
@@ -148,6 +148,8 @@ async fn serves(project: &Project, kind: Kind) {
     scene.delete(&kind, &name).await;
     scene.gone(&kind, &name).await;
     scene.gone(&DEPLOYMENT, &name).await;
+    let deleting = format!("Custom Resource {name} is being deleted from the namespace {}", scene.namespace);
+    assert_eq!(scene.event(&name, "Deleting", &deleting).await["type"], "Warning");
 }
 
 #[test]
@@ -190,7 +192,7 @@ fn passes_with_webhooks(language: &str, sdk: &str) {
     for tried in [
         "more Pods than the configuration allows are refused",
         "one that has too many already may be made smaller",
-        "a negative number of Pods is refused before the plugin is asked",
+        "more Pods than the kind allows are refused before the plugin is asked",
         "the label is filled in",
         "valid by its CRD: ",
         "v1beta1 → v1alpha1 → v1beta1: ",
@@ -202,7 +204,7 @@ fn passes_with_webhooks(language: &str, sdk: &str) {
     // How many there are depends on the time that is left for them.
     assert_eq!(tested.matches(" objects made from crds/").count(), 2, "{tested}");
     let built = project.hotshoe(&["build"]);
-    assert!(built.contains(", 7 cases"), "{built}");
+    assert!(built.contains(", 8 cases"), "{built}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use hotshoe_core::model::decision::{Children, Decision, Descriptor, Document, Ow
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use serde_json::{Value, json};
 
-fn grant(rules: Value, prune_all: bool) -> Grant {
+pub(crate) fn grant(rules: Value, prune_all: bool) -> Grant {
     Grant {
         rules: serde_json::from_value(rules).unwrap(),
         prune_all,
@@ -15,14 +15,14 @@ fn grant(rules: Value, prune_all: bool) -> Grant {
     }
 }
 
-fn child(group: &str, kind: &str, name: &str, body: &Value) -> Document {
+pub(crate) fn child(group: &str, kind: &str, name: &str, body: &Value) -> Document {
     let kind = Kind::new(group, "v1", kind);
     let reference = ObjectRef { kind, namespace: Some("n".into()), name: name.into() };
     Document { reference, json: body.to_string().into() }
 }
 
 /// Why these children of a parent in the namespace `n` are denied.
-fn denial(children: &[Document], grant: &Grant) -> Option<Denial> {
+pub(crate) fn denial(children: &[Document], grant: &Grant) -> Option<Denial> {
     let owned = |child: &Document| OwnedKind { kind: child.reference.kind.clone(), verbs: vec![], fields: vec![] };
     let descriptor = Descriptor {
         name: "demo".into(),

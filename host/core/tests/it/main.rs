@@ -7,5 +7,6 @@ mod architecture;
 mod architecture_page;
 mod denial;
 mod enumeration;
+mod harmless;
 mod imports;
 mod result;

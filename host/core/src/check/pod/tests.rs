@@ -1,7 +1,9 @@
 use serde_json::json;
 
 use super::*;
-use crate::check::pod::containers::{HARMLESS_CONTAINER_FIELDS, HARMLESS_CONTAINER_SECURITY_FIELDS};
+use crate::check::pod::containers::{
+    HARMLESS_CONTAINER_FIELDS, HARMLESS_CONTAINER_SECURITY_FIELDS, HARMLESS_PROBE_FIELDS,
+};
 use crate::check::pod::security_context::{CONTAINER_TYPES, HARMLESS_POD_SECURITY_FIELDS, SAFE_SYSCTLS};
 
 fn deployment() -> Kind {
@@ -789,5 +791,28 @@ fn a_container_runtime_may_act_on_keys_without_a_slash_and_on_those_of_devices_a
     }
     for key in ["example.com/team", "prometheus.io/scrape", "team", "hotshoe.dev/applied"] {
         assert!(!addresses_the_runtime(key), "{key}");
+    }
+}
+
+#[test]
+fn the_rules_of_harmless_in_the_sdks_leave_each_field_that_is_known_to_be_harmless() {
+    let rules = include_str!("../../../../../plugins/sdk/src/harmless.json");
+    let rules: Value = serde_json::from_str(rules).unwrap();
+    for (path, fields) in [
+        ("/spec", &HARMLESS_POD_FIELDS[..]),
+        ("/spec/securityContext", &HARMLESS_POD_SECURITY_FIELDS),
+        ("/container", &HARMLESS_CONTAINER_FIELDS),
+        ("/container/securityContext", &HARMLESS_CONTAINER_SECURITY_FIELDS),
+        ("/probe", &HARMLESS_PROBE_FIELDS),
+    ] {
+        for field in fields {
+            assert_eq!(rules.pointer(path).unwrap()[field], "any", "{path}/{field}");
+        }
+    }
+    for (path, texts) in [("/sysctl", &SAFE_SYSCTLS[..]), ("/seLinux/type", &CONTAINER_TYPES)] {
+        assert_eq!(
+            rules.pointer(path).unwrap().as_array().unwrap()[1..],
+            texts.iter().map(|text| json!(text)).collect::<Vec<_>>()
+        );
     }
 }

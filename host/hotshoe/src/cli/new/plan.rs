@@ -153,8 +153,8 @@ fn context(place: &Place, wanted: &Wanted) -> Context {
     // Of several versions the newer one is stored, because the API server prefers it.
     let newer = webhooks.contains(&Webhook::Conversion).then(|| names::next_version(&names.version));
     let version = newer.clone().unwrap_or_else(|| names.version.clone());
-    let stored = Version { name: version.clone(), replicas: "replicas", is_stored: true };
-    let other = newer.map(|_| Version { name: names.version.clone(), replicas: "size", is_stored: false });
+    let stored = Version { name: version.clone(), size: "size", is_stored: true };
+    let other = newer.map(|_| Version { name: names.version.clone(), size: "replicas", is_stored: false });
     let sdk_path = match sdk {
         Sdk::Local(path) => Some(path.display().to_string()),
         Sdk::Released => None,

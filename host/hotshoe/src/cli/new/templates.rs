@@ -82,17 +82,18 @@ const RUST_VALIDATION: Template =
     ("src/validation.rs", template!("rust/validation.rs.j2"), "what is refused before an object is stored");
 /// The cases of webhooks. Conversion has none: its round trip is tried anyway.
 const DEFAULTING_CASES: [Template; 1] = [("cases/labelled.yaml", template!("plugin/cases/labelled.yaml.j2"), "")];
-const VALIDATION_CASES: [Template; 3] = [
+const VALIDATION_CASES: [Template; 2] = [
     ("cases/too-many.yaml", template!("plugin/cases/too-many.yaml.j2"), ""),
     ("cases/too-many-before.yaml", template!("plugin/cases/too-many-before.yaml.j2"), ""),
-    ("cases/negative.yaml", template!("plugin/cases/negative.yaml.j2"), ""),
 ];
 /// The cases of the logic.
-const DEPLOYMENT_CASES: [Template; 4] = [
+const DEPLOYMENT_CASES: [Template; 6] = [
     ("cases/first-sight.yaml", template!("plugin/cases/first-sight.yaml.j2"), ""),
     ("cases/becoming-ready.yaml", template!("plugin/cases/becoming-ready.yaml.j2"), ""),
     ("cases/available.yaml", template!("plugin/cases/available.yaml.j2"), ""),
     ("cases/refused.yaml", template!("plugin/cases/refused.yaml.j2"), ""),
+    ("cases/out-of-bounds.yaml", template!("plugin/cases/out-of-bounds.yaml.j2"), ""),
+    ("cases/deleted.yaml", template!("plugin/cases/deleted.yaml.j2"), ""),
 ];
 const CONFIG_MAP_CASES: [Template; 2] = [
     ("cases/first-sight.yaml", template!("plugin/cases/config-map.yaml.j2"), ""),
@@ -211,7 +212,7 @@ pub(super) struct Context {
 pub(super) struct Version {
     pub(super) name: String,
     /// What it calls the number of Pods.
-    pub(super) replicas: &'static str,
+    pub(super) size: &'static str,
     pub(super) is_stored: bool,
 }
 

@@ -59,12 +59,12 @@ const EVERYTHING: [&str; 8] = [
 
 /// The forms of a plugin, with the numbers of their cases and the kinds of their parents.
 const FORMS: &[(&[&str], usize, &str)] = &[
-    (&[], 4, "MyCache.cache.example.org"),
-    (&EVERYTHING, 4, "MyCache.cache.example.org"),
-    (&["--image", "nginx"], 4, "MyCache.cache.example.org"),
+    (&[], 6, "MyCache.cache.example.org"),
+    (&EVERYTHING, 6, "MyCache.cache.example.org"),
+    (&["--image", "nginx"], 6, "MyCache.cache.example.org"),
     (&["--empty"], 1, "MyCache.cache.example.org"),
     (&["--empty", "--cluster-scoped"], 1, "MyCache.cache.example.org"),
-    (&["--cluster-scoped"], 4, "MyCache.cache.example.org"),
+    (&["--cluster-scoped"], 6, "MyCache.cache.example.org"),
     (&["--parent", "apps/v1/StatefulSet"], 2, "StatefulSet.apps"),
     (&["--parent", "v1/Service", "--empty"], 1, "Service"),
     (&["--parent", "v1/Node"], 2, "Node"),
@@ -222,9 +222,7 @@ fn a_plugin_with_webhooks_has_their_functions_cases_and_versions() {
             let plan = with(language, &every, options);
             let text = |path: &str| plan.files.text(&format!("plugins/my-cache/{path}")).to_owned();
             assert!(words.iter().all(|word| text(file).contains(word)), "{}", text(file));
-            assert!(
-                text("plugin.yaml").contains("maxReplicas: 10") && text("plugin.yaml").contains("admission: Enforce")
-            );
+            assert!(text("plugin.yaml").contains("maxSize: 2") && text("plugin.yaml").contains("admission: Enforce"));
             let crd: serde_json::Value =
                 serde_saphyr::from_str(plan.files.text("crds/cache.example.org_mycaches.yaml")).unwrap();
             assert_eq!(crd["metadata"]["annotations"]["hotshoe.dev/served-by-conversion"], "v1");
@@ -238,7 +236,7 @@ fn a_plugin_with_webhooks_has_their_functions_cases_and_versions() {
             );
             let cases = plan.files.paths().filter(|path| path.parent().is_some_and(|parent| parent.ends_with("cases")));
             let cases = cases.map(|path| Case::from_yaml(plan.files.text(path.to_str().unwrap())).unwrap());
-            assert_eq!(cases.count(), 8);
+            assert_eq!(cases.count(), 9);
         }
         for (webhook, word) in every.iter().zip(words) {
             let plan = with(language, &BTreeSet::from([*webhook]), &[]);
