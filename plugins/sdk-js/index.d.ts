@@ -283,5 +283,12 @@ export function leave<Child extends DesiredObject>(child: Child, ...fields: stri
  */
 export function harmless(template: object): { template: Record<string, unknown>; removed: string[] };
 
+/**
+ * The desired child, which is deleted and made anew where the API server does not let a field change, such as the
+ * template of a Job. It is gone meanwhile, with all that it owns. Needs `recreate: true` on the rule of its kind in
+ * `plugin.yaml`, and the verb `delete`.
+ */
+export function recreate<Child extends DesiredObject>(child: Child): Child;
+
 /** The value of the label by which `reads: [{ parentLabel }]` finds what belongs to a parent of this name. */
 export function parentLabel(name: string): string;

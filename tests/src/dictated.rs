@@ -10,6 +10,12 @@ const PLUGIN: &str = "lists";
 
 /// Starts a host with the plugin, which may own this kind, too.
 pub async fn host(name: &str, kind: &Kind) -> (Scene, Folder, Host) {
+    let items = if kind.kind == "Secret" { "names: [one]" } else { "" };
+    host_granting(name, kind, items).await
+}
+
+/// Starts a host with the plugin, which may own this kind, too; its rule has this item.
+pub async fn host_granting(name: &str, kind: &Kind, item: &str) -> (Scene, Folder, Host) {
     static READY: OnceCell<()> = OnceCell::const_new();
     let plane = ControlPlane::shared().await;
     READY.get_or_init(|| install(plane)).await;
@@ -17,8 +23,9 @@ pub async fn host(name: &str, kind: &Kind) -> (Scene, Folder, Host) {
     let owned = [CONFIG_MAP, DEPLOYMENT, REPLICA_SET, STATEFUL_SET].map(|owned| owned.kind);
     let folder = if owned.contains(&kind.kind) { Folder::of_hostile() } else { Folder::of_hostile_owning(kind) };
     folder.edit("name: hostile\n", &format!("name: {PLUGIN}\n"));
-    if kind.kind == "Secret" {
-        folder.edit("kind: Secret\n", "kind: Secret\n      names: [one]\n");
+    if !item.is_empty() {
+        let line = format!("kind: {}\n", kind.kind);
+        folder.edit(&line, &format!("{line}      {item}\n"));
     }
     let host = scene.start().await.plugins(&[folder.path()]).ready().await;
     scene.watch_log(&host);

@@ -3,6 +3,7 @@
 //! a view older than our own writes.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use futures::future::join_all;
 use http::Method;
@@ -37,6 +38,11 @@ pub(super) const JSON_PATCH: &str = "application/json-patch+json";
 pub(super) const MERGE_PATCH: &str = "application/merge-patch+json";
 const JSON: &str = "application/json";
 
+/// Has an object go at once, and then what it owns.
+const BACKGROUND: &str = "Background";
+/// Has an object go once all that it owns is gone.
+pub(super) const FOREGROUND: &str = "Foreground";
+
 /// Writes on behalf of one plugin.
 pub struct Writer {
     pub(super) cluster: Cluster,
@@ -56,8 +62,19 @@ pub struct ChildWrite {
     pub reference: ObjectRef,
     /// The digest of the desired child; empty for a deletion.
     pub digest: Box<str>,
-    /// The object as the API server has it now, `None` after a deletion, or the error.
-    pub result: Result<Option<Arc<Object>>, WriteError>,
+    /// What was written, or the error.
+    pub result: Result<Written, WriteError>,
+}
+
+/// What was written of a child.
+#[derive(Clone, Debug)]
+pub enum Written {
+    /// It was applied; the object is as the API server has it now.
+    Applied(Arc<Object>),
+    /// It was deleted.
+    Deleted,
+    /// It was deleted to be made anew once it is gone, because the API server refused to change it with this message.
+    Recreating(String),
 }
 
 /// Why a child was not written.
@@ -73,6 +90,11 @@ pub enum WriteError {
     },
     /// The child of a former parent of this name is not garbage-collected yet.
     Collecting,
+    /// The child is to be made anew, and has to wait.
+    Waits {
+        /// What for.
+        why: String,
+    },
     /// The object that would result has fields that others set and that the grant does not allow. None of the desired
     /// fields were written. Repairs that were allowed by themselves may have been written, and so may the ownership of
     /// a predecessor's fields.
@@ -161,7 +183,9 @@ impl Writer {
 
     /// Executes a plan. One child's failure does not stop its siblings.
     pub async fn execute(&self, plan: Plan, views: &[View], parent: Parent<'_>, permit: &Permit) -> Vec<ChildWrite> {
-        let applies = join_all(plan.apply.into_iter().map(|apply| self.write_child(apply, views, parent, permit)));
+        let turn = AtomicBool::new(plan.may_recreate());
+        let applies =
+            join_all(plan.apply.into_iter().map(|apply| self.write_child(apply, views, parent, permit, &turn)));
         let prunes =
             join_all(plan.prune.into_iter().map(|(kind, child)| self.prune(kind, child, views, parent, permit)));
         let (mut written, pruned) = futures::future::join(applies, prunes).await;
@@ -169,14 +193,22 @@ impl Writer {
         written
     }
 
-    async fn write_child(&self, apply: Apply, views: &[View], parent: Parent<'_>, permit: &Permit) -> ChildWrite {
+    async fn write_child(
+        &self,
+        apply: Apply,
+        views: &[View],
+        parent: Parent<'_>,
+        permit: &Permit,
+        turn: &AtomicBool,
+    ) -> ChildWrite {
         let reference = apply.desired.reference.clone();
         let digest = apply.desired.digest.clone();
         let view = views.iter().find(|view| view.watch.scope.kind == reference.kind);
         let result = match (view, self.kinds.get(&reference.kind)) {
             (Some(view), Some(resource)) => {
                 let target = Target { view, resource: &resource, permit, parent };
-                self.claim_and_write(&apply, target).await.map(Some)
+                let written = self.claim_and_write(&apply, target).await;
+                self.recreate_immutable(&apply, written, turn, target).await
             }
             // The check admits only kinds that are owned and known.
             _ => Err(unknown_kind(&reference).into()),
@@ -227,7 +259,7 @@ impl Writer {
         written
     }
 
-    fn owner<'a>(&'a self, parent: Parent<'a>) -> Owner<'a> {
+    pub(super) fn owner<'a>(&'a self, parent: Parent<'a>) -> Owner<'a> {
         let Parent { reference, uid, predecessors, adopts, .. } = parent;
         Owner { parent: reference, uid, manager: &self.manager, predecessors, adopts }
     }
@@ -313,19 +345,25 @@ impl Writer {
         let result = match (view, self.kinds.get(&kind)) {
             (Some(view), Some(resource)) => {
                 let target = Target { view, resource: &resource, permit, parent };
-                self.delete(&reference, &child, target).await
+                self.delete(&reference, &child, BACKGROUND, target).await
             }
             _ => Err(unknown_kind(&reference)),
         };
-        ChildWrite { reference, digest: "".into(), result: result.map(|()| None).map_err(WriteError::from) }
+        ChildWrite { reference, digest: "".into(), result: result.map(|()| Written::Deleted).map_err(WriteError::from) }
     }
 
     /// Deletes the observed version of an object, and no later one.
-    async fn delete(&self, reference: &ObjectRef, child: &Object, target: Target<'_>) -> Result<(), ApiError> {
+    pub(super) async fn delete(
+        &self,
+        reference: &ObjectRef,
+        child: &Object,
+        propagation: &str,
+        target: Target<'_>,
+    ) -> Result<(), ApiError> {
         let options = json!({
             "apiVersion": "v1",
             "kind": "DeleteOptions",
-            "propagationPolicy": "Background",
+            "propagationPolicy": propagation,
             "preconditions": { "uid": &*child.uid, "resourceVersion": child.resource_version.to_string() },
         });
         let call = ApiCall {
@@ -536,8 +574,14 @@ pub(super) mod tests {
             let reference = ObjectRef { kind: kind.clone(), namespace: Some("n".into()), name: "web".into() };
             let parent = ObjectRef { name: "parent".into(), ..reference.clone() };
             let body = json!({ "metadata": { "name": "web" }, "spec": {} }).into();
-            let desired =
-                Desired { reference, body, digest: "digest".into(), is_created_once: false, left: Arc::default() };
+            let desired = Desired {
+                reference,
+                body,
+                digest: "digest".into(),
+                is_created_once: false,
+                left: Arc::default(),
+                strategy: Default::default(),
+            };
             Self {
                 writer: Writer::new(&cluster, Arc::default(), "demo", identity, rate_limit),
                 view: View { watch, projection: kept_fields.projection },

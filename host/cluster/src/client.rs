@@ -18,6 +18,7 @@ use crate::credentials::Credentials;
 use crate::error::{ApiError, PERMIT_EXPIRED};
 use crate::fair_semaphore::FairSemaphore;
 use crate::identity::{Identity, Permit};
+use crate::immutable;
 use crate::outage::Outage;
 #[cfg(test)]
 use crate::served;
@@ -303,6 +304,7 @@ struct Details {
 struct Cause {
     reason: String,
     field: String,
+    message: String,
 }
 
 impl<'a> ApiCall<'a> {
@@ -345,7 +347,11 @@ impl ApiCall<'_> {
         let details = status.details.unwrap_or_default();
         let names_none = details.name.is_empty();
         let fields = details.causes.iter().map(|cause| cause.field.clone()).filter(|field| !field.is_empty());
+        let is_immutable = code == 422
+            && !details.causes.is_empty()
+            && details.causes.iter().all(|cause| immutable::is_cause(&cause.message));
         let error = ApiError {
+            is_immutable,
             fields: fields.take(MAX_FIELDS).collect(),
             cause: details.causes.into_iter().map(|cause| cause.reason).find(|reason| !reason.is_empty()),
             ..ApiError::new(self.verb, self.target.to_string(), code, &status.reason, status.message)

@@ -52,6 +52,8 @@ pub struct ApiError {
     pub cause: Option<String>,
     /// Paths of the fields that the API server complains about, such as `spec.type`.
     pub fields: Vec<String>,
+    /// Whether all that the API server complains about is that fields would change that may not change.
+    pub is_immutable: bool,
     /// Whether the API server has just come back, so that it may soon allow what it forbids now.
     pub after_outage: bool,
     /// Whether the kind, version or subresource is not served at the moment.
@@ -75,6 +77,7 @@ impl ApiError {
             retry_after: None,
             cause: None,
             fields: Vec::new(),
+            is_immutable: false,
             after_outage: false,
             unserved: false,
             unanswered: None,

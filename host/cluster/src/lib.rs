@@ -21,6 +21,7 @@ pub mod foreign_lease;
 pub mod holders;
 pub mod host_object;
 pub mod identity;
+mod immutable;
 pub mod impersonation;
 pub mod lease;
 mod lease_keeper;
@@ -40,6 +41,7 @@ pub mod pull_secret;
 pub mod rate_limit;
 pub mod raw_object;
 pub mod read;
+mod recreate;
 pub mod repair;
 pub mod scale;
 #[cfg(test)]

@@ -58,7 +58,7 @@ impl Writer {
     }
 
     /// Returns whether a child was applied before, even if another writer has removed our ownership since.
-    fn has_applied(&self, child: &Object) -> bool {
+    pub(super) fn has_applied(&self, child: &Object) -> bool {
         child.applied.is_some() || child.owned_fields(&self.manager, false).is_some()
     }
 

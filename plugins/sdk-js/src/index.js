@@ -6,4 +6,5 @@ export { reject, Rejection, retry, RetryRequest } from "./failure.js";
 export { harmless } from "./harmless.js";
 export { parentLabel } from "./label.js";
 export { leave } from "./leave.js";
+export { recreate } from "./recreate.js";
 export { definePlugin } from "./plugin.js";

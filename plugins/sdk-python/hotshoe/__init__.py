@@ -47,6 +47,7 @@ from hotshoe.kind import Kind, Owns, Reads
 from hotshoe.label import parent_label
 from hotshoe.leave import leave
 from hotshoe.plugin import Plugin
+from hotshoe.recreate import recreate
 from hotshoe.request import Proposal, Refusal, Request, User, field
 from hotshoe.sandbox import SandboxError
 
@@ -75,4 +76,5 @@ __all__ = [
     "harmless",
     "leave",
     "parent_label",
+    "recreate",
 ]

@@ -6,7 +6,21 @@ from datetime import timedelta
 
 import pytest
 
-from hotshoe import Condition, Decision, Done, Event, Kind, Needs, Owns, Plugin, Reads, Requirement, Waiting, leave
+from hotshoe import (
+    Condition,
+    Decision,
+    Done,
+    Event,
+    Kind,
+    Needs,
+    Owns,
+    Plugin,
+    Reads,
+    Requirement,
+    Waiting,
+    leave,
+    recreate,
+)
 from hotshoe.testing import answer
 from hotshoe.wire import WireDecision, milliseconds
 
@@ -29,6 +43,14 @@ def test_fields_that_are_left_are_named_in_an_annotation_and_the_child_stays_as_
     assert left["metadata"] == {"name": "a", "annotations": {"note": "x", "hotshoe.dev/leave": fields}}
     assert child["metadata"]["annotations"] == {"note": "x"}
     assert leave(CHILD, "data.b")["metadata"]["annotations"] == {"hotshoe.dev/leave": "data.b"}
+
+
+def test_a_child_that_is_made_anew_where_it_cannot_change_says_so_in_an_annotation_and_stays_as_it_was():
+    child = {**CHILD, "metadata": {"name": "a", "annotations": {"note": "x"}}}
+    stated = {"note": "x", "hotshoe.dev/update-strategy": "Recreate"}
+    assert recreate(child) == {**CHILD, "metadata": {"name": "a", "annotations": stated}}
+    assert child["metadata"]["annotations"] == {"note": "x"}
+    assert recreate(CHILD)["metadata"]["annotations"] == {"hotshoe.dev/update-strategy": "Recreate"}
 
 
 def test_no_children_and_children_that_are_left_alone_are_two_things():

@@ -10,6 +10,9 @@ use crate::Failure;
 /// The annotation that names the fields which a desired child leaves to others. The host takes it out.
 const LEAVE: &str = "hotshoe.dev/leave";
 
+/// The annotation that says what becomes of a desired child that cannot change. The host takes it out.
+const UPDATE_STRATEGY: &str = "hotshoe.dev/update-strategy";
+
 /// The kind of a type's objects. The builders in [`apply`](crate::apply) implement it, and, with the feature
 /// `k8s-openapi`, the types of that crate; implement it for a type of your own to read or own a kind that neither has.
 pub trait Resource {
@@ -141,8 +144,26 @@ impl Object {
     /// assert!(child.json.contains(r#""hotshoe.dev/leave":"data.theirs""#));
     /// ```
     #[must_use]
-    pub fn leave<'f>(mut self, fields: impl IntoIterator<Item = &'f str>) -> Self {
-        let fields = fields.into_iter().collect::<Vec<_>>().join(",");
+    pub fn leave<'f>(self, fields: impl IntoIterator<Item = &'f str>) -> Self {
+        self.annotated(LEAVE, fields.into_iter().collect::<Vec<_>>().join(","))
+    }
+
+    /// Has this child deleted and made anew where the API server does not let a field change, such as the template of a
+    /// Job or the selector of a Deployment. It is gone meanwhile, with all that it owns, so this is for children that hold
+    /// no data. A child that can change is changed as any other. Needs `recreate: true` on the rule of its kind in
+    /// `plugin.yaml`, and the verb `delete`.
+    ///
+    /// ```
+    /// # use hotshoe_sdk::{Object, apply::core_v1::ConfigMap};
+    /// let child = Object::from(ConfigMap::new("a").data([("mine", "1")])).recreate();
+    /// assert!(child.json.contains(r#""hotshoe.dev/update-strategy":"Recreate""#));
+    /// ```
+    #[must_use]
+    pub fn recreate(self) -> Self {
+        self.annotated(UPDATE_STRATEGY, "Recreate".to_owned())
+    }
+
+    fn annotated(mut self, key: &str, text: String) -> Self {
         // What is no object the host refuses, and says why.
         if let Ok(Value::Object(mut members)) = serde_json::from_str(&self.json) {
             let mut inner = &mut members;
@@ -151,7 +172,7 @@ impl Object {
                 let Value::Object(next) = member else { return self };
                 inner = next;
             }
-            inner.insert(LEAVE.to_owned(), fields.into());
+            inner.insert(key.to_owned(), text.into());
             self.json = Value::Object(members).to_string();
         }
         self

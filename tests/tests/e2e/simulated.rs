@@ -127,6 +127,7 @@ async fn both_get_the_same(scene: &Scene, seed: u64) {
             digest: "d".into(),
             is_created_once: false,
             left: Arc::default(),
+            strategy: Default::default(),
         };
         model.carry_out(&[desired]);
         assert_eq!(compared(&model.children()[0]), compared(&real), "seed {seed}, apply {number}");

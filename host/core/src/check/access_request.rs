@@ -69,6 +69,8 @@ pub enum Access<'a> {
     Result(&'a Value),
     /// Delete the object.
     Delete,
+    /// Delete the object and create it again in this final form, where a field would change that may not change.
+    Recreate(&'a Value),
 }
 
 impl<'a> Access<'a> {
@@ -76,7 +78,8 @@ impl<'a> Access<'a> {
     pub fn body(&self) -> Option<&'a Value> {
         match self {
             Access::Apply(body) | Access::Create(body) | Access::Result(body) => Some(body),
-            Access::Read | Access::Delete => None,
+            // Another request covers the form in which it is created.
+            Access::Read | Access::Delete | Access::Recreate(_) => None,
         }
     }
 
@@ -87,7 +90,7 @@ impl<'a> Access<'a> {
             Access::Apply(_) => &[Verb::Create, Verb::Update],
             Access::Create(_) => &[Verb::Create],
             Access::Result(_) => &[Verb::Update],
-            Access::Delete => &[Verb::Delete],
+            Access::Delete | Access::Recreate(_) => &[Verb::Delete],
         }
     }
 }

@@ -70,7 +70,7 @@ pub fn check(request: &Request<'_>, host_namespace: &str) -> Result<(), Violatio
         Access::Apply(body) | Access::Create(body) => denied_body(&object.kind, body).map_or(Ok(()), refuse),
         // A resulting object may have what these rules deny, because the API server and its controllers set some of it:
         // a volume's claim, a namespace's finalizer.
-        Access::Read | Access::Delete | Access::Result(_) => Ok(()),
+        Access::Read | Access::Delete | Access::Recreate(_) | Access::Result(_) => Ok(()),
     }
 }
 

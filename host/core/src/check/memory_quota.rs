@@ -173,6 +173,7 @@ mod tests {
             digest: digest.into(),
             is_created_once: false,
             left: Arc::default(),
+            strategy: Default::default(),
         }
     }
 

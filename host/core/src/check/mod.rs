@@ -35,6 +35,7 @@ pub mod selector;
 pub mod service;
 pub mod snapshot_content;
 pub mod status;
+pub mod update_strategy;
 pub mod validation;
 pub mod violation;
 pub mod watch_room;
@@ -52,6 +53,7 @@ use crate::check::access_request::{Access, LabelOf, Request};
 use crate::check::fix::Fix;
 use crate::check::grant::Grant;
 use crate::check::reach::IsNamespaced;
+use crate::check::update_strategy::UpdateStrategy;
 
 use crate::check::violation::{Checked, Violations, all};
 use crate::model::decision::{Children, Decision, Descriptor, Document};
@@ -78,6 +80,8 @@ pub struct Desired {
     pub is_created_once: bool,
     /// The paths of the fields that the plugin leaves to others.
     pub left: Arc<[Box<str>]>,
+    /// What becomes of the child where the API server does not let it change.
+    pub strategy: UpdateStrategy,
 }
 
 /// The parent of a decision, the plugin that made the decision, and the limits that apply.
@@ -178,13 +182,16 @@ fn check_child(child: &Document, context: &Context<'_>) -> Result<(Desired, usiz
     let (reference, namespaced) = resolve(&child.reference, context)?;
     check_name(&reference)?;
     let mut violations = Violations::default();
-    let ReadChild { body, left } = read_body(&child.json, &reference, &mut violations)?;
+    let ReadChild { body, left, strategy } = read_body(&child.json, &reference, &mut violations)?;
     let fields = fields::check_child(&body, &reference, context.most_fields)?;
     let is_created_once = owned.is_created_once();
-    let desired = Desired { is_created_once, left: left.into(), ..stamp(reference, body, context) };
+    let desired = Desired { is_created_once, left: left.into(), strategy, ..stamp(reference, body, context) };
     let body = &*desired.body;
     let access = if desired.is_created_once { Access::Create(body) } else { Access::Apply(body) };
     violations.note(authorise(&desired.reference, namespaced, access, context));
+    if strategy == UpdateStrategy::Recreate {
+        violations.note(authorise(&desired.reference, namespaced, Access::Recreate(body), context));
+    }
     violations.finish((desired, fields))
 }
 
@@ -247,9 +254,10 @@ struct ReadChild {
     body: Map<String, Value>,
     /// The paths of the fields that it leaves to others.
     left: Vec<Box<str>>,
+    strategy: UpdateStrategy,
 }
 
-/// Reads a child's JSON, and the fields that it leaves to others. Adds the rules that a readable object breaks to
+/// Reads a child's JSON, and what its annotations say to the host alone. Adds the rules that a readable object breaks to
 /// `violations`.
 ///
 /// # Errors
@@ -266,13 +274,14 @@ fn read_body(json: &str, reference: &ObjectRef, violations: &mut Violations) -> 
     };
     violations.note(check_identity(&body, reference));
     let left = violations.note(leave::take(&mut body, reference)).unwrap_or_default();
+    let strategy = violations.note(update_strategy::take(&mut body, reference)).unwrap_or_default();
     violations.note(check_metadata(&body, reference));
     if body.remove("status").is_some() {
         let message = format!("{reference}: the status of a child belongs to its own controller");
         violations.add(violation("status", message).answer("leave `status` out"));
     }
     write_only::replace(&reference.kind, &mut body);
-    Ok(ReadChild { body, left })
+    Ok(ReadChild { body, left, strategy })
 }
 
 fn depth(value: &Value) -> usize {
@@ -382,7 +391,14 @@ fn stamp(reference: ObjectRef, mut body: Map<String, Value>, context: &Context<'
     annotations.insert(APPLIED_ANNOTATION.into(), (&*digest).into());
     // Not part of the digest: a child that lacks it is not written because of that.
     annotations.insert(PARENT_ANNOTATION.into(), parent_mark(context.parent).into());
-    Desired { reference, body: Arc::new(Value::Object(body)), digest, is_created_once: false, left: Arc::default() }
+    Desired {
+        reference,
+        body: Arc::new(Value::Object(body)),
+        digest,
+        is_created_once: false,
+        left: Arc::default(),
+        strategy: UpdateStrategy::default(),
+    }
 }
 
 fn object_at<'a>(members: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
@@ -612,6 +628,33 @@ mod tests {
         assert_eq!(*admitted(&leaving).left, ["data.other".into()]);
         assert_eq!(admitted(&leaving).body, admitted(&plain).body);
         assert_eq!(maps().broken(&map(r#"{"metadata":{"annotations":{"hotshoe.dev/leave":"data["}}}"#)), Some("leave"));
+    }
+
+    #[test]
+    fn a_child_is_made_anew_only_by_grant_and_its_strategy_is_neither_written_nor_part_of_the_digest() {
+        let stating = |strategy: &str| {
+            map(&json!({ "metadata": { "annotations": { "hotshoe.dev/update-strategy": strategy } } }).to_string())
+        };
+        let (recreated, in_place) = (stating("Recreate"), stating("InPlace"));
+        let granting = |items: Value| {
+            let mut rule = json!({ "kind": "ConfigMap", "verbs": VERBS });
+            rule.as_object_mut().unwrap().extend(items.as_object().unwrap().clone());
+            world(json!([rule]))
+        };
+        let granted = granting(json!({ "recreate": true }));
+        let admitted = |child: &Document| granted.check(from_ref(child), 0).unwrap().unwrap().remove(0);
+        assert_eq!(admitted(&recreated).strategy, UpdateStrategy::Recreate);
+        assert_eq!(admitted(&in_place).strategy, UpdateStrategy::InPlace);
+        assert_eq!(admitted(&recreated).body, admitted(&map(r#"{"metadata":{"annotations":{}}}"#)).body);
+        assert_eq!(maps().broken(&in_place), None);
+        let denied = maps().check(from_ref(&recreated), 0).unwrap_err();
+        assert_eq!(denied.rule(), "recreate");
+        assert!(denied.to_string().contains("recreate: true"), "{denied}");
+        let keeping = granting(json!({ "recreate": true, "verbs": ["create", "update"] }));
+        assert_eq!(keeping.broken(&recreated), Some("not-granted"), "the verb delete is needed, too");
+        assert_eq!(maps().broken(&stating("Replace")), Some("update-strategy"));
+        let with_data = granting(json!({ "recreate": true, "holdsData": true, "pruneData": true }));
+        assert_eq!(with_data.broken(&recreated), Some("recreate-data"));
     }
 
     #[test]

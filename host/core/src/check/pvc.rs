@@ -23,6 +23,12 @@ pub fn is_claim(kind: &Kind) -> bool {
     kind.is("", "PersistentVolumeClaim")
 }
 
+/// Returns whether the deletion of an object would also delete claims, as a StatefulSet may have it.
+pub fn deletes_claims(kind: &Kind, object: &Value) -> bool {
+    let policy = object.pointer("/spec/persistentVolumeClaimRetentionPolicy/whenDeleted");
+    kind.is("apps", "StatefulSet") && policy.is_some_and(|policy| policy != "Retain")
+}
+
 /// Returns whether the kind is a claim and only items are granted that apply to claims.
 pub fn has_only_claim_items(kind: &Kind, open: &Pods) -> bool {
     let (claim_sources, annotations) = (open.claim_sources.clone(), open.annotations.clone());

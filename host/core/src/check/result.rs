@@ -353,6 +353,7 @@ mod tests {
             digest: "d".into(),
             is_created_once: false,
             left: std::sync::Arc::default(),
+            strategy: Default::default(),
         }
     }
 

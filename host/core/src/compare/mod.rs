@@ -377,6 +377,7 @@ mod tests {
             digest,
             is_created_once: false,
             left: Arc::default(),
+            strategy: Default::default(),
         }
     }
 

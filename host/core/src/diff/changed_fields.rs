@@ -178,7 +178,14 @@ mod tests {
         let kind = Kind::new("apps", "v1", "Deployment");
         let reference = ObjectRef { kind, namespace: Some("n".into()), name: "a".into() };
         let digest = body.to_string().into();
-        Desired { reference, body: Arc::new(body), digest, is_created_once: false, left: Arc::default() }
+        Desired {
+            reference,
+            body: Arc::new(body),
+            digest,
+            is_created_once: false,
+            left: Arc::default(),
+            strategy: Default::default(),
+        }
     }
 
     fn deployment(replicas: u32, image: &str) -> Desired {

@@ -30,6 +30,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::check::Desired;
+use crate::check::update_strategy::UpdateStrategy;
 use crate::diff::associative_lists::AssociativeLists;
 use crate::diff::coverage::walk_covered;
 use crate::model::kind::Kind;
@@ -63,6 +64,18 @@ pub struct Plan {
     pub apply: Vec<Apply>,
     /// Children to delete.
     pub prune: Vec<(Kind, Arc<Object>)>,
+    /// Children to be made anew that are still being deleted.
+    pub leaving: Vec<(Desired, Arc<Object>)>,
+}
+
+impl Plan {
+    /// Returns whether another child may be deleted to be made anew: all that have this strategy are there.
+    pub fn may_recreate(&self) -> bool {
+        let is_absent = |apply: &Apply| {
+            apply.precondition == Precondition::Absent && apply.desired.strategy == UpdateStrategy::Recreate
+        };
+        self.leaving.is_empty() && !self.apply.iter().any(is_absent)
+    }
 }
 
 /// An apply after which our field manager does not own every desired field, according to the reply. Applying the same
@@ -96,6 +109,10 @@ pub fn plan(
         let live = observed.iter().find(|(kind, child)| desired.reference.is(kind, &child.key));
         let precondition = match live {
             None => Precondition::Absent,
+            Some((_, live)) if live.deleting && desired.strategy == UpdateStrategy::Recreate => {
+                plan.leaving.push((desired, live.clone()));
+                continue;
+            }
             Some((_, live)) if live.deleting || in_sync(&desired, live, manager, lists) => continue,
             Some((_, live)) => Precondition::Uid(live.uid.clone()),
         };

@@ -97,6 +97,7 @@ fn desired_child(name: &str, digest: &str) -> Desired {
         digest: digest.into(),
         is_created_once: false,
         left: std::sync::Arc::default(),
+        strategy: Default::default(),
     }
 }
 
@@ -130,6 +131,25 @@ fn a_child_that_is_created_once_is_created_if_missing_and_pruned_but_never_chang
     assert_eq!(planned(vec![once("a", "other")], vec![edited()]), (vec![], vec![]));
     let (applied, pruned) = planned(vec![once("b", "d")], vec![edited()]);
     assert_eq!((applied, pruned), (vec![("b".to_owned(), Precondition::Absent)], vec!["a".to_owned()]));
+}
+
+#[test]
+fn a_child_is_made_anew_once_the_old_one_is_gone_and_no_other_is_deleted_for_that_meanwhile() {
+    let anew = |name: &str| Desired { strategy: UpdateStrategy::Recreate, ..desired_child(name, "new") };
+    let planned = |observed: ObservedChildren| {
+        plan(vec![anew("a"), anew("b")], &observed, &["demo"], MANAGER, &AssociativeLists::default())
+    };
+    let names =
+        |plan: &Plan| plan.apply.iter().map(|apply| apply.desired.reference.name.to_string()).collect::<Vec<_>>();
+    let there = planned(vec![child("a", |_| {}), child("b", |_| {})]);
+    assert_eq!((names(&there), there.may_recreate()), (vec!["a".to_owned(), "b".to_owned()], true));
+    let deleting = child("a", |object| object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
+    let leaving = planned(vec![deleting, child("b", |_| {})]);
+    assert_eq!((names(&leaving), leaving.may_recreate()), (vec!["b".to_owned()], false));
+    assert_eq!(&*leaving.leaving[0].0.reference.name, "a");
+    let gone = planned(vec![child("b", |_| {})]);
+    assert_eq!(gone.apply[0].precondition, Precondition::Absent);
+    assert!(gone.leaving.is_empty() && !gone.may_recreate(), "the first has to be there again");
 }
 
 #[test]

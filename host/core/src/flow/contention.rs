@@ -180,6 +180,7 @@ mod tests {
             digest: digest.into(),
             is_created_once: false,
             left: Arc::default(),
+            strategy: Default::default(),
         }
     }
 
@@ -207,7 +208,7 @@ mod tests {
 
     fn plan(desired: &Desired) -> Plan {
         let apply = Apply { desired: desired.clone(), precondition: Precondition::Absent };
-        Plan { apply: vec![apply], prune: Vec::new() }
+        Plan { apply: vec![apply], ..Plan::default() }
     }
 
     fn is_delayed(contention: &mut Hashed, desired: &Desired, now: Instant) -> bool {

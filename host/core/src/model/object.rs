@@ -33,6 +33,8 @@ pub const APPLIED_ANNOTATION: &str = "hotshoe.dev/applied";
 pub const PARENT_ANNOTATION: &str = "hotshoe.dev/parent";
 /// The annotation of a desired child that names the fields that the plugin leaves to others. It is never written.
 pub const LEAVE_ANNOTATION: &str = "hotshoe.dev/leave";
+/// The annotation of a desired child that says what becomes of it where it cannot change. It is never written.
+pub const UPDATE_STRATEGY_ANNOTATION: &str = "hotshoe.dev/update-strategy";
 
 /// The owner reference with `controller: true`.
 #[derive(Clone, Debug, PartialEq, Eq)]

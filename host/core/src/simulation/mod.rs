@@ -189,6 +189,7 @@ mod tests {
             digest: "d".into(),
             is_created_once: false,
             left: Arc::default(),
+            strategy: Default::default(),
         }
     }
 

@@ -198,7 +198,7 @@ proptest! {
         body["metadata"].as_object_mut().unwrap().remove("managedFields");
         let mut result = live.clone();
         merge(&mut result, &body);
-        let desired = Desired { reference: child.clone(), body: body.into(), digest: "d".into(), is_created_once: false, left: std::sync::Arc::default() };
+        let desired = Desired { reference: child.clone(), body: body.into(), digest: "d".into(), is_created_once: false, left: std::sync::Arc::default(), strategy: Default::default() };
         let context = Context {
             parent: &parent,
             uid: "u",

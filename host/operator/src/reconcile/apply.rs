@@ -13,9 +13,10 @@ use crate::reconcile::fingerprint::refusal_basis;
 use crate::reconcile::gate::Gate;
 use crate::reconcile::observe::Observed;
 use crate::reconcile::pass::Pass;
+use crate::reconcile::refused_writes::RECREATING;
 use crate::reconcile::rivals;
 use crate::reconcile::status_plan::{Comparison, ObservedGeneration, StatusPlan};
-use hotshoe_cluster::apply::{ChildWrite, Parent, WriteError};
+use hotshoe_cluster::apply::{ChildWrite, Parent, WriteError, Written};
 use hotshoe_cluster::error::ApiError;
 use hotshoe_cluster::view::reference;
 use hotshoe_core::check;
@@ -26,8 +27,9 @@ use hotshoe_core::diff::{Apply, Plan, Unsettled};
 use hotshoe_core::flow::signal::Signal;
 use hotshoe_core::model::decision::{Decision, Event, Severity};
 use hotshoe_core::model::kind::{Key, Kind, ObjectRef};
-use hotshoe_core::model::limits::PRUNED;
+use hotshoe_core::model::limits::{FAILURE_MESSAGE, PRUNED};
 use hotshoe_core::model::object::{Object, ObservedChildren};
+use hotshoe_core::model::sanitize;
 
 /// How often, for more than half a minute, the host waits for the garbage collector to delete the child of an earlier
 /// parent of the same name. After that something else keeps the child, and a conflict is reported.
@@ -72,6 +74,8 @@ enum RefusedBy {
     Check,
     /// The host, because the existing object of this name is not this parent's child.
     Holder,
+    /// The host, because the child is to be made anew and has to wait.
+    Turn,
     /// The API server, because the namespace is being deleted.
     Namespace,
 }
@@ -83,6 +87,7 @@ impl RefusedBy {
             WriteError::Api(_) => Self::ApiServer,
             WriteError::Denied(_) => Self::Check,
             WriteError::Conflict { .. } | WriteError::Collecting => Self::Holder,
+            WriteError::Waits { .. } => Self::Turn,
         }
     }
 }
@@ -187,6 +192,7 @@ async fn write_children(pass: &mut Pass<'_>, observed: &Observed, planned: Plann
     pass.state.desired = desired;
     let gate = Gate::of(pass.active, &observed.parent);
     narrow(pass, observed, &gate, &mut plan, written);
+    note_leaving(pass, observed, &plan.leaving);
     let delayed = pass.state.contention.delay(&mut plan, Instant::now(), hasher);
     rivals::report(pass, delayed).await;
     if plan.apply.is_empty() && plan.prune.is_empty() {
@@ -283,18 +289,21 @@ fn note_child(
         written.unanswered.push(ApiError::clone(error));
     }
     match child.result {
-        Ok(object) => {
+        Ok(done) => {
             if state.refused.lift(&reference) {
                 state.reported.clear();
             }
-            match (object, apply) {
-                (Some(object), Some(apply)) => {
-                    note_applied(pass, observed, &object, apply);
+            match done {
+                Written::Applied(object) => {
+                    if let Some(apply) = apply {
+                        note_applied(pass, observed, &object, apply);
+                    }
                     written.applied.push((reference.kind, object));
                 }
-                _ => {
-                    audit_log::log(pass, Change::Deleted(&reference));
-                    written.pruned.extend(observed.child(&reference).map(|live| live.uid.clone()));
+                Written::Deleted => note_deleted(pass, observed, &reference, written),
+                Written::Recreating(why) => {
+                    note_deleted(pass, observed, &reference, written);
+                    events::emit(pass, &[recreating(&reference, &why)]);
                 }
             }
         }
@@ -309,6 +318,29 @@ fn note_child(
         Err(error) => {
             signal_invalid(pass, &error);
             note_refused(pass, observed, &reference, child.digest, error);
+        }
+    }
+}
+
+fn note_deleted(pass: &Pass<'_>, observed: &Observed, child: &ObjectRef, written: &mut WriteOutcome) {
+    audit_log::log(pass, Change::Deleted(child));
+    written.pruned.extend(observed.child(child).map(|live| live.uid.clone()));
+}
+
+/// Returns the Event about a child that is deleted to be made anew. The API server quotes values, which the plugin chose.
+fn recreating(child: &ObjectRef, why: &str) -> Event {
+    let message = sanitize::clean(format!("{child} is deleted and made anew: {why}"), FAILURE_MESSAGE);
+    Event { severity: Severity::Normal, reason: RECREATING.to_owned(), message }
+}
+
+/// Records that children that are to be made anew are still being deleted, and what holds them.
+fn note_leaving(pass: &mut Pass<'_>, observed: &Observed, leaving: &[(Desired, Arc<Object>)]) {
+    for (Desired { reference, digest, .. }, live) in leaving {
+        let basis = refusal_basis(pass, observed, reference);
+        if pass.state.refused.is_due(reference, || basis) {
+            let why =
+                format!("the old one is being deleted, and its finalizers hold it: {}", live.finalizers.join(", "));
+            note_refused(pass, observed, reference, digest.clone(), WriteError::Waits { why });
         }
     }
 }
@@ -369,6 +401,10 @@ fn note_refused(pass: &mut Pass<'_>, observed: &Observed, child: &ObjectRef, dig
     let message = match refused_by {
         RefusedBy::Namespace => {
             tracing::debug!(%child, "a child is not created, because its namespace is being deleted");
+            return;
+        }
+        RefusedBy::Turn => {
+            tracing::debug!(%child, "a child is not written yet: {message}");
             return;
         }
         RefusedBy::Check => {

@@ -25,6 +25,8 @@ const REFUSAL_PAUSE: Duration = Duration::from_secs(10);
 const MAX_REFUSAL_PAUSE: Duration = Duration::from_secs(60);
 /// The reason in Event, condition and refusal if the host denies the object that a write would result in.
 pub const DENIED: &str = "Denied";
+/// The reason of an Event and a refusal about a child that is to be made anew.
+pub const RECREATING: &str = "Recreating";
 /// The first pause after a conflict. A retry of a name that is in use costs only one cheap request.
 const CONFLICT_PAUSE: Duration = Duration::from_secs(3);
 const MAX_CONFLICT_PAUSE: Duration = Duration::from_secs(30);
@@ -102,7 +104,7 @@ impl Cause {
             WriteError::Conflict { .. } => Self::Lasting,
             WriteError::Api(error) if error.is_namespace_terminating() => Self::Namespace,
             WriteError::Api(error) if !error.is_transient() => Self::Lasting,
-            WriteError::Api(_) | WriteError::Collecting => Self::Transient,
+            WriteError::Api(_) | WriteError::Collecting | WriteError::Waits { .. } => Self::Transient,
         }
     }
 }
@@ -129,10 +131,9 @@ impl Refusals {
         let before = self.refused.len();
         let ended = self.refused.extract_if(.., |refused| {
             let child = &refused.shown.reference;
-            let is_applied = plan
-                .apply
-                .iter()
-                .any(|apply| apply.desired.reference == *child && apply.desired.digest == refused.digest);
+            let leaving = plan.leaving.iter().map(|(desired, _)| desired);
+            let mut desired = plan.apply.iter().map(|apply| &apply.desired).chain(leaving);
+            let is_applied = desired.any(|desired| desired.reference == *child && desired.digest == refused.digest);
             let is_pruned = || {
                 plan.prune.iter().any(|(kind, one)| refused.digest.is_empty() && reference(kind, &one.key) == *child)
             };
@@ -234,7 +235,9 @@ impl Refusals {
         let is_lasting = |refused: &&Refused| refused.is_lasting();
         self.joined(is_lasting, MAX_MESSAGE_BYTES, |Refusal { reference, code, reason, message }| {
             match (code, reason.as_str()) {
-                (409, "Conflict") if message.starts_with(&reference.to_string()) => format!("{reason}: {message}"),
+                (409, "Conflict" | RECREATING) if message.starts_with(&reference.to_string()) => {
+                    format!("{reason}: {message}")
+                }
                 (0, _) => format!("{reference} is not written: {reason}: {message}"),
                 _ => format!("{reference} is refused: {reason} ({code}): {message}"),
             }
@@ -311,6 +314,10 @@ fn classify(child: &ObjectRef, error: WriteError, tries: u32) -> (Refusal, Durat
             let message = format!("{child} is still there from an earlier object of this name, and something holds it");
             (409, "Conflict".to_owned(), message, refused(tries.saturating_add(1)))
         }
+        WriteError::Waits { why } => {
+            let message = format!("{child} is to be made anew: {why}");
+            (409, RECREATING.to_owned(), message, doubled(CONFLICT_PAUSE, tries, MAX_CONFLICT_PAUSE))
+        }
     };
     // The API server quotes names of fields, which the plugin chose.
     let message = sanitize::clean(message, FAILURE_MESSAGE);
@@ -348,9 +355,15 @@ mod tests {
 
     fn planned_as(reference: ObjectRef, digest: &str) -> Plan {
         let body = serde_json::json!({}).into();
-        let desired =
-            Desired { reference, body, digest: digest.into(), is_created_once: false, left: std::sync::Arc::default() };
-        Plan { apply: vec![Apply { desired, precondition: Precondition::Absent }], prune: Vec::new() }
+        let desired = Desired {
+            reference,
+            body,
+            digest: digest.into(),
+            is_created_once: false,
+            left: std::sync::Arc::default(),
+            strategy: Default::default(),
+        };
+        Plan { apply: vec![Apply { desired, precondition: Precondition::Absent }], ..Plan::default() }
     }
 
     #[tokio::test(start_paused = true)]

@@ -97,7 +97,7 @@ async fn prune(pass: &Pass<'_>) -> Result<(), Error> {
     let is_due =
         |kind, child: &Arc<Object>| !child.deleting && may_prune(pass, &view::reference(kind, &child.key), &gate);
     let prune = children.iter().filter(|(kind, child)| is_due(kind, child)).cloned().collect();
-    let plan = Plan { apply: Vec::new(), prune };
+    let plan = Plan { prune, ..Plan::default() };
     let owner = Parent {
         reference: &reference,
         uid: &parent.uid,
@@ -113,7 +113,9 @@ async fn prune(pass: &Pass<'_>) -> Result<(), Error> {
             Err(WriteError::Api(error)) => {
                 tracing::warn!(child = %child.reference, "a child of an object that is no longer selected stays: {error}");
             }
-            Err(WriteError::Conflict { .. } | WriteError::Collecting | WriteError::Denied(_)) => {}
+            Err(
+                WriteError::Conflict { .. } | WriteError::Collecting | WriteError::Waits { .. } | WriteError::Denied(_),
+            ) => {}
         }
     }
     Ok(())

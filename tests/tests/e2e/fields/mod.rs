@@ -5,5 +5,6 @@ mod drift;
 mod empty_lists;
 mod left;
 mod old_style;
+mod recreated;
 mod unions;
 mod write_only;

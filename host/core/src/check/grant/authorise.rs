@@ -6,6 +6,7 @@ use crate::check::access_request::{Access, LabelOf, READ_VERBS, Request, Verb};
 use crate::check::denied;
 use crate::check::fix::{Fix, GrantChange};
 use crate::check::grant::{Grant, Rule};
+use crate::check::update_strategy;
 use crate::check::violation::{Checked, Denial, Violation, all};
 use crate::model::kind::{Kind, ObjectRef};
 
@@ -20,6 +21,7 @@ impl Grant {
     pub fn authorise(&self, request: &Request<'_>, label_of: &LabelOf<'_>) -> Checked {
         denied::check(request, &self.host_namespace)?;
         check_namespace(request)?;
+        self.check_recreate(request)?;
         self.check_verbs(request.access.verbs(), request, label_of).map_err(|denial| self.with_present_rules(denial))
     }
 
@@ -69,6 +71,20 @@ impl Grant {
         all(verbs.iter().map(|verb| self.check_verb(*verb, request, label_of, &mut body_rule)))
     }
 
+    /// Checks that a child that is to be made anew holds no data, of itself or by deleting claims with it.
+    fn check_recreate(&self, request: &Request<'_>) -> Result<(), Violation> {
+        let (Access::Recreate(body), object) = (request.access, request.object) else { return Ok(()) };
+        match self.holds_data(&object.kind) {
+            true => Err(update_strategy::holds_data(object, "it holds data")),
+            false => update_strategy::check_claims_stay(object, body),
+        }
+    }
+
+    fn holds_data(&self, kind: &Kind) -> bool {
+        Rule::new(kind).is_about_data()
+            || self.rules.iter().any(|rule| kind.is(&rule.group, &rule.kind) && rule.is_about_data())
+    }
+
     /// Reports what the body needs besides the missing verbs, so that one edit of `plugin.yaml` allows all of it.
     fn check_body_without_grant(&self, request: &Request<'_>) -> Checked {
         let (Some(body), kind) = (request.access.body(), &request.object.kind) else { return Ok(()) };
@@ -108,14 +124,15 @@ impl Grant {
         body_rule: &mut Option<&'r Rule>,
     ) -> Checked {
         let Request { parent, object, access, .. } = request;
-        let is_about_data = |rule: &Rule| object.kind.is(&rule.group, &rule.kind) && rule.is_about_data();
-        let loses_data = verb == Verb::Delete && self.rules.iter().any(is_about_data);
-        let steps: [Step<'_>; 5] = [
+        let loses_data = verb == Verb::Delete && self.holds_data(&object.kind);
+        let recreates = matches!(access, Access::Recreate(_));
+        let steps: [Step<'_>; 6] = [
             (&|rule| rule.is_for(verb, &object.kind), &|_| self.not_granted(&[verb], request)),
             (&|rule| rule.can_grant(verb), &|rule| unnamed_secret(object, rule)),
             (&|rule| rule.covers_name(&object.name), &|rule| other_name(verb, object, rule)),
             (&|rule| rule.namespaces.cover(parent, object, label_of), &|_| other_namespace(verb, request)),
             (&|rule| !loses_data || rule.prune_data, &|rule| holds_data(object, rule)),
+            (&|rule| !recreates || rule.recreate, &|rule| not_recreated(object, rule)),
         ];
         let passed = |rule: &Rule| steps.iter().take_while(|(passes, _)| passes(rule)).count();
         let furthest = self.rules.iter().map(passed).max().unwrap_or_default();
@@ -221,6 +238,12 @@ fn other_namespace(verb: Verb, request: &Request<'_>) -> Violation {
     let items = vec![("verbs", vec![verb].into()), ("namespaces", namespaces)];
     let fix = Fix::Grant(Box::new(GrantChange::new(kind.clone(), None, items)));
     violation(NAMESPACE_NOT_GRANTED, object, &message).fixed_by(fix)
+}
+
+fn not_recreated(object: &ObjectRef, rule: Option<usize>) -> Violation {
+    let fix = grant_change(&object.kind, rule, "recreate", true.into());
+    let message = "it is to be deleted and made anew where it cannot change, which is not granted";
+    violation("recreate", object, message).fixed_by(fix)
 }
 
 fn holds_data(object: &ObjectRef, rule: Option<usize>) -> Violation {

@@ -41,6 +41,10 @@ pub struct Rule {
     /// whether it may have its claims deleted with it.
     #[serde(default)]
     pub prune_data: bool,
+    /// Whether children of this kind may be deleted and made anew where a field would change that may not change, if
+    /// the plugin says so of them. Needs the verb `delete`. No grant allows it for objects that hold data.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub recreate: bool,
     /// Whether objects of a custom kind may set container images: another component makes Pods of these objects, and
     /// the host does not check those Pods.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -133,6 +137,7 @@ impl Rule {
             names: Vec::new(),
             holds_data: false,
             prune_data: false,
+            recreate: false,
             foreign_pods: false,
             labels: Vec::new(),
             foreign_snapshots: false,
@@ -242,6 +247,12 @@ impl Rule {
         if self.prune_data && !self.is_about_data() && !kind.is(DELETES_CLAIMS.0, DELETES_CLAIMS.1) {
             let remedy = hint(kind).unwrap_or_else(|| "remove it, or set holdsData: true".to_owned());
             return Err(format!("pruneData is set for {}, which holds no data; {remedy}", in_full(kind)));
+        }
+        if self.recreate && self.is_about_data() {
+            return Err(format!("recreate is set for {}, which holds data; remove it", in_full(kind)));
+        }
+        if self.recreate && !self.verbs.contains(&Verb::Delete) {
+            return Err(format!("recreate is set for {kind} without the verb delete; add the verb, or remove it"));
         }
         if self.foreign_pods && pod::makes_pods(kind) {
             return Err(format!(

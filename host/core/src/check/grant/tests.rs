@@ -290,6 +290,23 @@ fn kinds_that_contain_data_are_deleted_only_by_explicit_grant() {
 }
 
 #[test]
+fn what_holds_data_is_never_made_anew_whatever_is_granted() {
+    let body = json!({});
+    for (group, kind) in [("", "PersistentVolumeClaim"), ("", "Namespace"), ("", "Secret"), ("", "PersistentVolume")] {
+        let rule = json!({
+            "group": group, "kind": kind, "verbs": ALL, "namespaces": "cluster", "pruneData": true, "recreate": true,
+        });
+        let rules: Vec<Rule> = serde_json::from_value(json!([rule])).unwrap();
+        assert!(rules[0].validate().unwrap_err().contains("which holds data"), "{kind}");
+        let grant = Grant { rules, prune_all: false, finalize: Vec::new(), host_namespace: "hotshoe-system".into() };
+        let place = if ["Namespace", "PersistentVolume"].contains(&kind) { "a" } else { "n/a" };
+        let parent = if place == "a" { "parent" } else { "n/parent" };
+        let object = object(group, kind, place);
+        assert_eq!(broken_for(&grant, parent, Access::Recreate(&body), &object), Some("recreate-data"), "{kind}");
+    }
+}
+
+#[test]
 fn a_kind_with_holds_data_is_deleted_only_by_a_rule_with_prune_data() {
     let cluster = object("postgresql.cnpg.io", "Cluster", "n/a");
     let rule = |more: Value| {
