@@ -72,7 +72,7 @@ pub mod watcher;
 use std::path::PathBuf;
 
 /// The image that every subject puts into the Deployments.
-pub const IMAGE: &str = "memcached:1.4.36-alpine";
+pub const IMAGE: &str = "memcached:1.6-alpine";
 
 /// The namespace of all CRs.
 pub const NAMESPACE: &str = "bench";

@@ -16,7 +16,7 @@ use crate::control_plane::{ControlPlane, SYSTEM};
 use crate::{guests, repository, wait};
 
 /// The image that the tests' servers run, unless a test says otherwise.
-pub const IMAGE: &str = "memcached:1.4.36-alpine";
+pub const IMAGE: &str = "memcached:1.6-alpine";
 
 /// The timeout of a request to the host.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);

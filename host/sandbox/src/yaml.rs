@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_saphyr::{
     Error, MessageFormatter, Options, SnippetMode, UserMessageFormatter, with_deserializer_from_str_with_options,
@@ -32,6 +33,15 @@ pub fn parse<T: DeserializeOwned>(text: &str, options: Options) -> Result<T, Str
             Some(path) => format!("{path}: {message}"),
         }
     })
+}
+
+/// Formats a value as it is written by hand: a text is one line between quotes.
+///
+/// # Errors
+/// If a value has no form in YAML.
+pub(crate) fn format(value: &impl Serialize) -> Result<String, String> {
+    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
+    serde_saphyr::to_string_with_options(value, options).map_err(|error| error.to_string())
 }
 
 /// The parser's messages for users, except those that name types or read as advice to programmers.

@@ -35,7 +35,7 @@ impl World {
             children: Vec::new(),
             pods: Vec::new(),
             refusals: Vec::new(),
-            config: json!({ "image": "memcached:1.4.36-alpine" }),
+            config: json!({ "image": "memcached:1.6-alpine" }),
         }
     }
 
@@ -206,7 +206,7 @@ fn the_deployment_is_the_one_of_the_table_and_sets_nothing_else() {
         "app.kubernetes.io/instance": "cache",
         "app.kubernetes.io/name": "Memcached",
         "app.kubernetes.io/part-of": "memcached-operator",
-        "app.kubernetes.io/version": "1.4.36-alpine",
+        "app.kubernetes.io/version": "1.6-alpine",
     });
     let expected = json!({
         "apiVersion": "apps/v1",
@@ -225,7 +225,7 @@ fn the_deployment_is_the_one_of_the_table_and_sets_nothing_else() {
                     },
                     "containers": [{
                         "name": "memcached",
-                        "image": "memcached:1.4.36-alpine",
+                        "image": "memcached:1.6-alpine",
                         "imagePullPolicy": "IfNotPresent",
                         "command": ["memcached", "-m=64", "-o", "modern", "-v"],
                         "ports": [{ "containerPort": 11211, "name": "memcached", "protocol": "TCP" }],
@@ -528,7 +528,7 @@ fn a_size_that_the_configuration_forbids_is_reported_and_its_servers_stay() {
     let with_size = |size: i32, validation: Value| {
         let mut world = World::with_ready(3);
         world.spec = json!({ "size": size });
-        world.config = json!({ "image": "memcached:1.4.36-alpine", "validation": validation });
+        world.config = json!({ "image": "memcached:1.6-alpine", "validation": validation });
         world.decide()
     };
     for size in [-1, 0, 11] {

@@ -1,25 +1,42 @@
 //! What `hotshoe test` finds by carrying out decisions in a model, until nothing changes.
 
 use std::fs;
-use std::process::Command;
+use std::process::{Command, Output};
 
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::host::program;
 
-/// Returns whether the case of a parent with this fault passes, and what is said.
-fn test(folder: &Folder, kind: &str, spec: &str, steady: &str) -> (bool, String) {
+/// Writes the one case of a plugin, and has the component answer it.
+fn accept(folder: &Folder, kind: &str, spec: &str, more: &str) {
     fs::create_dir_all(folder.path().join("cases")).expect("a folder");
     let parent = format!(
         "{{apiVersion: fixtures.example.com/v1, kind: {kind}, metadata: {{name: a, namespace: n, uid: u}}, spec: {spec}}}"
     );
-    let case = format!("name: it settles\nparent: {parent}\n{steady}");
+    let case = format!("name: it settles\nparent: {parent}\n{more}");
     fs::write(folder.path().join("cases/one.yaml"), case).expect("a case");
-    let run = |options: &[&str]| {
-        Command::new(program()).arg("test").arg(folder.path()).args(options).output().expect("the program runs")
-    };
-    run(&["--accept"]);
-    let output = run(&[]);
+    run(folder, &["--accept"]);
+}
+
+fn run(folder: &Folder, options: &[&str]) -> Output {
+    Command::new(program()).arg("test").arg(folder.path()).args(options).output().expect("the program runs")
+}
+
+/// Returns whether the case of a parent with this fault passes, and what is said.
+fn test(folder: &Folder, kind: &str, spec: &str, steady: &str) -> (bool, String) {
+    accept(folder, kind, spec, steady);
+    let output = run(folder, &[]);
     (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Returns what is said on standard error when counter-examples are saved.
+fn save(folder: &Folder) -> String {
+    let output = run(folder, &["--save"]);
+    assert!(!output.status.success(), "what is saved does not hold");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn found(folder: &Folder, name: &str) -> String {
+    fs::read_to_string(folder.path().join(format!("cases/{name}.yaml"))).expect("the case was saved")
 }
 
 fn fault(name: &str, steady: &str) -> (bool, String) {
@@ -66,4 +83,78 @@ fn a_decision_that_a_host_would_deny_only_later_is_found() {
     let (passes, said) = fault("too much later", "");
     let why = "decision 2: a host would deny it: the decision is denied as a whole: Secret a: ";
     assert!(!passes && said.contains(why), "{said}");
+}
+
+#[test]
+fn the_smallest_start_of_a_loop_that_never_settles_becomes_a_case_that_fails_the_same_way() {
+    let folder = Folder::of_hostile();
+    let child =
+        |name: &str| format!("  - {{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}, namespace: n}}}}\n");
+    accept(&folder, "Attack", "{attack: flip}", &format!("children:\n{}{}", child("a"), child("b")));
+    let command = format!("`hotshoe test {} --save`", folder.path().display());
+    let said = String::from_utf8_lossy(&run(&folder, &[]).stderr).into_owned();
+    assert!(said.contains(&command), "{said}");
+
+    let said = save(&folder);
+    assert!(said.contains("saved: ") && said.contains("cases/found-never-settles-1.yaml\n"), "{said}");
+    let case = found(&folder, "found-never-settles-1");
+    let comment =
+        "# Found by `hotshoe test` from the case \"it settles\":\n# after 11 decisions something still changes:\n";
+    assert!(case.starts_with(comment), "{case}");
+    assert!(!case.contains("\nchildren:") && case.contains("\nsteady:\n  within: 10\nexpect:\n"), "{case}");
+
+    let output = run(&folder, &["--components", &folder.path().display().to_string()]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let name = "in the end nothing changes (found-never-settles-1)";
+    assert!(said.contains(&format!("ok   {name} (")), "its first answer is as expected: {said}");
+    let story = format!("FAIL steady within 10 decisions: {name}\n     after 11 decisions something still changes:\n");
+    assert!(!output.status.success() && said.contains(&story), "{said}");
+
+    let said = save(&folder);
+    assert!(said.contains("cases/found-never-settles-1.yaml is already the smallest start\n"), "{said}");
+    assert_eq!(found(&folder, "found-never-settles-1"), case, "it stays as it is");
+    assert!(!folder.path().join("cases/found-never-settles-2.yaml").exists());
+}
+
+#[test]
+fn a_saved_case_is_named_by_what_was_found_and_takes_the_place_of_none() {
+    for (fault, stem) in [
+        ("made at first", "found-not-restored"),
+        ("linger in clean-up", "found-clean-up-never-ends"),
+        ("too much later", "found-fails-later"),
+    ] {
+        let folder = Folder::of_faulty();
+        let child = "children: [{apiVersion: v1, kind: ConfigMap, metadata: {name: other, namespace: n}}]\n";
+        accept(&folder, "Fault", &format!("{{fault: {fault}}}"), child);
+        let own = "name: written by hand\nparent: {apiVersion: fixtures.example.com/v1, kind: Fault, metadata: {name: b, namespace: n, uid: u}, spec: {fault: none}}\n";
+        fs::write(folder.path().join(format!("cases/{stem}-1.yaml")), own).expect("a case");
+        let said = save(&folder);
+        assert!(said.contains(&format!("cases/{stem}-2.yaml\n")), "{fault}: {said}");
+        assert_eq!(found(&folder, &format!("{stem}-1")), own);
+        let case = found(&folder, &format!("{stem}-2"));
+        assert!(!case.contains("name: other"), "the child that does not matter is left out: {case}");
+        fs::remove_file(folder.path().join("cases/one.yaml")).expect("the case is there");
+        let said = String::from_utf8_lossy(&run(&folder, &[]).stdout).into_owned();
+        assert!(said.contains("FAIL steady within 10 decisions") && said.contains(&format!("({stem}-2)\n")), "{said}");
+    }
+}
+
+#[test]
+fn a_folder_that_is_full_of_counter_examples_is_an_error() {
+    let folder = Folder::of_hostile();
+    let child = "children: [{apiVersion: v1, kind: ConfigMap, metadata: {name: other, namespace: n}}]\n";
+    accept(&folder, "Attack", "{attack: flip}", child);
+    let cases = folder.path().join("cases");
+    let one = fs::read_to_string(cases.join("one.yaml")).expect("the case is there");
+    for number in 1..=100 {
+        let other = one
+            .replace("it settles", &format!("number {number}"))
+            .replace("name: other", &format!("name: other{number}"));
+        fs::write(cases.join(format!("found-never-settles-{number}.yaml")), other).expect("a case");
+    }
+    let said = save(&folder);
+    assert!(
+        said.contains("has found-never-settles-1.yaml to found-never-settles-100.yaml: remove some of them"),
+        "{said}"
+    );
 }

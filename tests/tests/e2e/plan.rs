@@ -15,7 +15,7 @@ fn plan(plugin: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(program());
     command.arg("plan").arg(plugin).args(arguments).env("XDG_CACHE_HOME", caches());
     let Output { status, stdout, stderr } =
-        command.env("MEMCACHED_IMAGE", "memcached:1.4.36-alpine").output().expect("the program runs");
+        command.env("MEMCACHED_IMAGE", "memcached:1.6-alpine").output().expect("the program runs");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (status.code(), text(&stdout), text(&stderr))
 }

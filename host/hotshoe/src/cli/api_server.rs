@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::cli::project::shown;
 use crate::cli::schema::apart;
 use crate::cli::schema::files::{Files, Version};
+use crate::cli::schema::keywords::Schema;
 use crate::cli::schema::review::{self, Review};
 use crate::cli::terminal;
 use hotshoe_core::model::kind::Kind;
@@ -132,6 +133,11 @@ impl<'a> ApiServer<'a> {
         }
         self.unchecked.extend(findings.unchecked.into_iter().map(|what| format!("{}: {what}", file.display())));
         Some(findings.problems)
+    }
+
+    /// Returns the schema of an object, if its CRD has one.
+    pub(super) fn schema_of(&self, object: &Value) -> Option<Schema<'a>> {
+        self.version_of(object).filter(|version| version.has_schema()).map(|version| version.schema)
     }
 
     fn version_of(&self, object: &Value) -> Option<&Version<'a>> {

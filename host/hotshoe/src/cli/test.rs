@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 
 use crate::cli::api_server::ApiServer;
-use crate::cli::closed_loop::Plugin;
+use crate::cli::closed_loop::{CounterExamples, Plugin};
 use crate::cli::inspect::{load_component, note_names, note_options};
 use crate::cli::project;
 use crate::cli::project::{CaseFile, Folder, shown};
@@ -31,6 +31,7 @@ use hotshoe_sandbox::revision::Revision;
     hotshoe test plugins/memcached\n  \
     hotshoe test plugins/memcached resize        # those with `resize` in their name\n  \
     hotshoe test plugins/memcached --accept      # take the answers as expected\n  \
+    hotshoe test plugins/memcached --save        # keep what the closed loop finds as a case\n  \
     hotshoe test plugins/memcached --bench 2000  # how long one decision takes\n\n\
     Where the project has the CRD of the parents in crds/, the samples and the objects of the cases are checked by it, as the \
     API server does before it asks a webhook.\n\n\
@@ -51,6 +52,9 @@ pub struct Args {
     /// As --accept, and write failures and rejections as well
     #[arg(long)]
     accept_failures: bool,
+    /// Write the smallest start from which the decisions never settle, fail later or lose children as a new case
+    #[arg(long, conflicts_with_all = ["filter", "bench"])]
+    save: bool,
     /// Call each case this many times, each time in a fresh instance, and print how long a call takes
     #[arg(long, value_name = "N", conflicts_with_all = ["accept", "accept_failures"])]
     bench: Option<NonZeroUsize>,
@@ -78,9 +82,13 @@ impl Args {
         note_names(&config, &revision);
         let (files, plugin) = (Files::of(&folder), Plugin { revision: &revision, config: &config });
         let mut api_server = ApiServer::of(&files, &revision.descriptor().parent);
-        let trials = match self.filter {
-            Some(_) => Vec::new(),
+        let (trials, found) = match self.filter {
+            Some(_) => Default::default(),
             None => trials(&files, &cases, plugin, &mut api_server).await,
+        };
+        let saved = match self.save {
+            true => closed_loop::save(&found, &cases, &folder, plugin, &mut api_server).await?,
+            false => Vec::new(),
         };
         let (mut results, mut accepted) = (Vec::new(), Vec::new());
         for mut file in cases {
@@ -98,6 +106,8 @@ impl Args {
         if self.output == Output::Text {
             trials.iter().try_for_each(|trial| terminal::print(trial.text()))?;
         }
+        saved.iter().for_each(terminal::note);
+        self.note_save(&found, &folder);
         api_server.note_unchecked();
         self.conclude(&results, &trials)
     }
@@ -140,6 +150,18 @@ impl Args {
                 shown(&component).display(),
                 shown(&newer).display(),
                 folder.build_command()
+            ));
+        }
+    }
+
+    /// Says how to keep the counter-examples of the closed loop.
+    fn note_save(&self, found: &CounterExamples, folder: &Folder) {
+        if !found.is_empty() && !self.save {
+            let components = self.components.as_ref().map(|dir| format!(" --components {}", dir.display()));
+            terminal::note(format_args!(
+                "the smallest start that shows what the closed loop found becomes a case by `hotshoe test {} --save{}`",
+                shown(&folder.dir).display(),
+                components.unwrap_or_default()
             ));
         }
     }
@@ -203,7 +225,7 @@ impl Results {
         let (cases, files) = (folder.cases()?, Files::of(folder));
         let mut api_server = ApiServer::of(&files, &revision.descriptor().parent);
         let plugin = Plugin { revision, config };
-        let trials = trials(&files, &cases, plugin, &mut api_server).await;
+        let (trials, _) = trials(&files, &cases, plugin, &mut api_server).await;
         let mut results = Self::default();
         for file in cases {
             let (mut report, denied) = answered(&file.case, plugin, &mut api_server, false).await;
@@ -222,13 +244,20 @@ impl Results {
     }
 }
 
-/// Tries what must hold for the decisions, the samples, the conversion and the defaults of a plugin.
-async fn trials(files: &Files, cases: &[CaseFile], plugin: Plugin<'_>, api_server: &mut ApiServer<'_>) -> Vec<Trial> {
+/// Tries what must hold for the decisions, the samples, the conversion and the defaults of a plugin. Also returns what the
+/// closed loops of its cases have shown.
+async fn trials(
+    files: &Files,
+    cases: &[CaseFile],
+    plugin: Plugin<'_>,
+    api_server: &mut ApiServer<'_>,
+) -> (Vec<Trial>, CounterExamples) {
     let revision = plugin.revision;
     let samples = samples::all(files, &idempotence::config_of_samples(cases), revision, api_server).await;
     let trips = round_trip::all(files, cases, revision).await;
     let defaults = idempotence::all(files, cases, revision).await;
-    [closed_loop::all(cases, plugin).await, samples, trips, defaults].concat()
+    let (loops, found) = closed_loop::all(cases, plugin).await;
+    ([loops, samples, trips, defaults].concat(), found)
 }
 
 fn passed(report: &Report) -> bool {

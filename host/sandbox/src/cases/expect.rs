@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::yaml;
 use hotshoe_core::model::admission::Verdict;
 use hotshoe_core::model::decision::{Answer, Children, Condition, Decision, Document, Event, Failure, Requirement};
 
@@ -121,8 +122,7 @@ impl Expect {
     /// # Errors
     /// Never for an answer of a plugin.
     pub fn to_yaml(&self) -> Result<String, String> {
-        let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
-        serde_saphyr::to_string_with_options(self, options).map_err(|error| error.to_string())
+        yaml::format(self)
     }
 
     /// Returns whether the plugin failed instead of deciding, or was not asked, because the API server refuses the object.

@@ -141,6 +141,23 @@ impl Case {
         yaml::parse(text, options)
     }
 
+    /// Formats the case as in a file.
+    ///
+    /// # Errors
+    /// If a number of it has no form in YAML.
+    pub fn to_yaml(&self) -> Result<String, String> {
+        yaml::format(self)
+    }
+
+    /// Returns whether another case calls the plugin with the same objects, whatever its name is and what it expects.
+    pub fn begins_as(&self, other: &Case) -> bool {
+        let start = |case: &Case| {
+            let anonymous = Case { name: String::new(), steady: None, expect: None, ..case.clone() };
+            serde_json::to_value(anonymous).ok()
+        };
+        start(self) == start(other)
+    }
+
     /// Parses the cases that a component carries.
     ///
     /// # Errors

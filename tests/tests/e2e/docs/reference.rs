@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::{Command, CommandFactory};
 use hotshoe::cli::Cli;
 use hotshoe_tests::repository;
+use serde_json::Value;
 
 use super::read;
 
@@ -89,6 +90,49 @@ fn the_page_on_metrics_has_every_metric() {
         "docs/src/reference/metrics.md",
         &format!("| metric | type | what it counts |\n|---|---|---|\n{}", rows.into_iter().collect::<String>()),
     );
+}
+
+/// Returns a row for each field of a schema, and for those of its objects and of the objects in its lists.
+fn fields(schema: &Value, prefix: &str) -> String {
+    let members = schema["properties"].as_object().into_iter().flatten();
+    members.fold(String::new(), |rows, (name, schema)| {
+        let path = format!("{prefix}{name}");
+        let kind = schema["type"].as_str().unwrap_or("any");
+        let description = schema["description"].as_str().unwrap_or_default().replace('\n', " ").replace('|', "\\|");
+        let row = format!("| `{path}` | {kind} | {description} |\n");
+        // The fields of a condition are the same everywhere.
+        let below = match name.as_str() {
+            "conditions" => String::new(),
+            _ => fields(schema, &format!("{path}.")) + &fields(&schema["items"], &format!("{path}[].")),
+        };
+        rows + &row + &below
+    })
+}
+
+/// Returns the kind of a CRD, and what its stored version says of the status.
+fn status_of(definition: &Value) -> Option<(String, String)> {
+    let spec = &definition["spec"];
+    let stored = spec["versions"].as_array()?.iter().find(|version| version["storage"] == true)?;
+    let (group, kind) = (spec["group"].as_str()?, spec["names"]["kind"].as_str()?);
+    let heading = format!("{kind} ({group}/{})", stored["name"].as_str()?);
+    Some((heading, fields(&stored["schema"]["openAPIV3Schema"]["properties"]["status"], "")))
+}
+
+#[test]
+fn the_page_on_status_has_every_field_of_the_plugins_kinds() {
+    let files = fs::read_dir(repository("crds")).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let mut kinds: Vec<(String, String)> = files
+        .filter(|file| file.extension().is_some_and(|extension| extension == "yaml"))
+        .map(|file| serde_saphyr::from_str::<Value>(&fs::read_to_string(file).expect("a CRD")).expect("YAML"))
+        .filter(|definition| definition["spec"]["group"] != "hotshoe.dev")
+        .filter_map(|definition| status_of(&definition))
+        .collect();
+    kinds.sort();
+    assert!(kinds.len() >= 5 && kinds.iter().all(|(_, rows)| rows.contains("| `conditions` |")), "{kinds:?}");
+    let page = kinds
+        .iter()
+        .map(|(kind, rows)| format!("\n## {kind}\n\n| field | type | what it says |\n|---|---|---|\n{rows}"));
+    is_generated("docs/src/reference/status.md", &format!("{}\n", page.collect::<String>()));
 }
 
 /// Returns the sources of the crates of the host, without their tests.

@@ -13,7 +13,7 @@ fn labels(name: &str) -> Value {
         "app": "memcached",
         "app.kubernetes.io/name": "Memcached",
         "app.kubernetes.io/instance": name,
-        "app.kubernetes.io/version": "1.4.36-alpine",
+        "app.kubernetes.io/version": "1.6-alpine",
         "app.kubernetes.io/part-of": "memcached-operator",
         "app.kubernetes.io/created-by": "controller-manager",
     })

@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 
 use super::choices::Choices;
 use super::generate::{Limit, Maker};
-use super::smaller;
 use crate::cli::schema::files::Version;
 use crate::cli::schema::keywords::Schema;
+use crate::cli::schema::smaller;
 
 /// The number of objects that are made from the schema of a version.
 const MADE: usize = 300;

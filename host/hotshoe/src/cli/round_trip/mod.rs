@@ -5,7 +5,6 @@
 //! |---|---|
 //! | `made.rs` | the search for a counter-example among objects that are made |
 //! | `generate.rs` | objects made from a schema |
-//! | `smaller.rs` | objects that are smaller than another one |
 //! | `pattern.rs` | texts that match a pattern |
 //! | `choices.rs` | choices that are the same in every run |
 
@@ -13,7 +12,6 @@ mod choices;
 mod generate;
 mod made;
 mod pattern;
-mod smaller;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

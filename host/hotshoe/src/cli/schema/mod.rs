@@ -10,6 +10,7 @@
 //! | `rules.rs` | whether a value keeps the rules of its schema |
 //! | `apart.rs` | the same in a process with limits |
 //! | `findings.rs` | what was found |
+//! | `smaller.rs` | objects that are smaller than another one |
 //! | `texts.rs` | formats and patterns |
 //! | `members.rs` | the members of a value with what the schema says of each |
 //! | `keywords.rs` | what a schema says |
@@ -21,6 +22,7 @@ pub(super) mod keywords;
 pub(super) mod members;
 pub(super) mod review;
 pub(super) mod rules;
+pub(super) mod smaller;
 mod stored;
 mod texts;
 pub(super) mod valid;

@@ -4,8 +4,8 @@ use std::iter;
 
 use serde_json::{Map, Number, Value};
 
-use crate::cli::schema::keywords::Schema;
-use crate::cli::schema::valid::fits;
+use super::keywords::Schema;
+use super::valid::fits;
 
 /// What stands for a schema where there is none.
 const ANY: Value = Value::Null;
@@ -16,7 +16,7 @@ type Values<'a> = Box<dyn Iterator<Item = Value> + 'a>;
 /// Returns objects of this schema that are one step smaller than an object: first those without a field or an element,
 /// then those with a smaller number or a shorter text. Each step leads to fewer or simpler values, so that there is an end.
 /// The names of the object stay.
-pub(super) fn objects<'a>(schema: Schema<'a>, object: &'a Value) -> Values<'a> {
+pub(in crate::cli) fn objects<'a>(schema: Schema<'a>, object: &'a Value) -> Values<'a> {
     let Value::Object(members) = object else { return Box::new(iter::empty()) };
     let smaller = of_object(schema, members, |name| !is_name(name)).filter(move |smaller| {
         let own = smaller.as_object().into_iter().flatten().filter(|(name, _)| !is_name(name));
