@@ -86,6 +86,7 @@ fn granted_by(text: &str) -> (Grant, Vec<OwnedKind>) {
             names: Vec::new(),
             holds_data: false,
             prune_data: false,
+            recreate: false,
             foreign_pods: false,
             labels: Vec::new(),
             foreign_snapshots: false,

@@ -66,7 +66,7 @@ export const RULES = {
     "lifecycle": { "postStart": ["whole", "handler"], "preStop": ["whole", "handler"], "stopSignal": "any" },
     "livenessProbe": ["whole", "probe"],
     "name": "any",
-    "ports": ["each", { "containerPort": "any", "hostIP": "empty", "hostPort": "zero", "name": "any", "protocol": "any" }],
+    "ports": ["each", "port"],
     "readinessProbe": ["whole", "probe"],
     "resizePolicy": "any",
     "resources": "resources",
@@ -97,6 +97,7 @@ export const RULES = {
     "workingDir": "any"
   },
   "handler": { "exec": "any", "grpc": "any", "httpGet": "request", "sleep": "any", "tcpSocket": "request" },
+  "port": { "containerPort": "any", "hostIP": "empty", "hostPort": "zero", "name": "any", "protocol": "any" },
   "probe": {
     "exec": "any",
     "failureThreshold": "any",

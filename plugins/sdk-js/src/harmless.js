@@ -1,9 +1,9 @@
 // Pod templates of users, without what a host denies unless it is granted.
 //
-// The rules name what may stay. A rule is "any"; "false", "zero" or "empty" for that value alone; ["in", …] for these texts;
-// an object of rules for fields, of which `a*` are those that begin with `a`, and `^/` those without any of the characters
-// that follow; ["each", rule] for the elements of a list; ["whole", rule] for what obeys the rule altogether, since its rest
-// would mean something else; or the name of another rule.
+// The rules name what may stay. A rule is "any"; "false", "zero" or "empty" for that value alone; ["in", …] for these
+// texts; an object of rules for fields, of which `a*` are those that begin with `a`, and `^/` those without any of the
+// characters that follow; ["each", rule] for the elements of a list; ["whole", rule] for what obeys the rule altogether,
+// since its rest would mean something else; or the name of another rule.
 
 import { RULES } from "./harmless-rules.js";
 

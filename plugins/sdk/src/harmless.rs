@@ -7,10 +7,12 @@
 //! | `"any"` | any value |
 //! | `"false"`, `"zero"`, `"empty"` | `false`, 0 and `""` |
 //! | `["in", "a", "b"]` | these texts |
-//! | `{"field": rule}` | an object, of which other fields are removed; `a*` are those that begin with `a`, and `^/` those without any of the characters that follow |
+//! | `{"field": rule}` | an object, of which other fields are removed |
 //! | `["each", rule]` | a list, of which each element obeys the rule |
 //! | `["whole", rule]` | what obeys the rule altogether, since its rest would mean something else |
 //! | another word | what obeys the rule of that name |
+//!
+//! A field `a*` stands for those that begin with `a`, and `^/` for those without any of the characters that follow.
 
 use serde_json::{Map, Value, json};
 
@@ -19,11 +21,12 @@ const RULES: &str = include_str!("harmless.json");
 /// The lists of a Pod's containers.
 const CONTAINERS: [&str; 2] = ["containers", "initContainers"];
 
-/// Returns a Pod template of a user as a host admits it without any grant for Pods, and the paths of the fields that were
-/// removed for that, such as `spec.volumes[0].hostPath`. Say them in a condition.
+/// Returns a Pod template of a user as a host admits it without any grant for Pods, and the paths of the fields that
+/// were removed for that, such as `spec.volumes[0].hostPath`. Say them in a condition.
 ///
-/// A variable, a volume or a probe of which a field is removed goes altogether, and with a volume its mounts. Each container
-/// then says `allowPrivilegeEscalation: false`, and the Pod `automountServiceAccountToken: false`, which a host requires.
+/// A variable, a volume or a probe of which a field is removed goes altogether, and with a volume its mounts. Each
+/// container then says `allowPrivilegeEscalation: false`, and the Pod `automountServiceAccountToken: false`, which a
+/// host requires.
 ///
 /// ```
 /// use hotshoe_sdk::harmless;
@@ -143,22 +146,4 @@ fn names(list: Option<&Value>) -> Vec<Value> {
 fn containers(spec: &mut Map<String, Value>) -> impl Iterator<Item = &mut Map<String, Value>> {
     let lists = spec.iter_mut().filter(|(field, _)| CONTAINERS.contains(&field.as_str()));
     lists.filter_map(|(_, list)| list.as_array_mut()).flatten().filter_map(Value::as_object_mut)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_host_would_deny_is_removed_and_named_and_the_rest_stays() {
-        let examples: Vec<Value> = serde_json::from_str(include_str!("../tests/harmless.json")).unwrap();
-        assert!(examples.len() > 5);
-        for example in &examples {
-            let (kept, removed) = harmless(&example["template"]);
-            let named = &example["name"];
-            assert_eq!(kept, *example.get("harmless").unwrap_or(&example["template"]), "{named}");
-            assert_eq!(json!(removed), example["removed"], "{named}");
-            assert_eq!(harmless(&kept), (kept.clone(), Vec::new()), "{named}: again, nothing is removed");
-        }
-    }
 }

@@ -31,7 +31,7 @@ use hotshoe_sandbox::revision::Revision;
     hotshoe test plugins/memcached\n  \
     hotshoe test plugins/memcached resize        # those with `resize` in their name\n  \
     hotshoe test plugins/memcached --accept      # take the answers as expected\n  \
-    hotshoe test plugins/memcached --save        # keep what the closed loop finds as a case\n  \
+    hotshoe test plugins/memcached --save        # keep what the loop finds\n  \
     hotshoe test plugins/memcached --bench 2000  # how long one decision takes\n\n\
     Where the project has the CRD of the parents in crds/, the samples and the objects of the cases are checked by it, as the \
     API server does before it asks a webhook.\n\n\

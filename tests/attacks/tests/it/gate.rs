@@ -114,6 +114,7 @@ fn grant() -> Grant {
         names: Vec::new(),
         holds_data: false,
         prune_data: false,
+        recreate: false,
         foreign_pods: false,
         labels: Vec::new(),
         foreign_snapshots: false,

@@ -53,6 +53,16 @@ pub(super) struct Broken {
     why: String,
 }
 
+/// What does not hold, each with the case from which that was found.
+#[derive(Default)]
+pub(in crate::cli) struct CounterExamples(pub(super) Vec<(Case, Broken)>);
+
+impl CounterExamples {
+    pub(in crate::cli) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.why)

@@ -18,6 +18,7 @@ mod story;
 
 use serde_json::Value;
 
+pub(super) use self::follow::CounterExamples;
 use self::follow::{Broken, Followed};
 pub(super) use self::rounds::Plugin;
 pub(super) use self::save::save;
@@ -25,16 +26,6 @@ use crate::cli::project::CaseFile;
 use crate::cli::trial::Trial;
 use hotshoe_sandbox::cases::expect::Expect;
 use hotshoe_sandbox::cases::{Case, Function};
-
-/// What does not hold, each with the case from which that was found.
-#[derive(Default)]
-pub(super) struct CounterExamples(Vec<(Case, Broken)>);
-
-impl CounterExamples {
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
 
 /// Tries the closed loop from each case in which the plugin decides.
 pub(super) async fn all(cases: &[CaseFile], plugin: Plugin<'_>) -> (Vec<Trial>, CounterExamples) {

@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 
-use super::CounterExamples;
-use super::follow::Property;
+use super::follow::{CounterExamples, Property};
 use super::rounds::Plugin;
 use super::smallest::{self, Smallest};
 use crate::cli::api_server::ApiServer;
