@@ -72,12 +72,12 @@ fn a_project_in_rust_builds_passes_its_tests_and_takes_a_second_kind() {
     fs::create_dir_all(&target).unwrap();
     symlink(&target, project.join("target")).unwrap();
     let more: [(&str, &[&str], &str); 8] = [
-        ("my-cache", &[], "4 cases"),
-        ("web", &["--kind", "WebServer", "--group", "web", "--domain", "example.net", "--version", "v1"], "4 cases"),
+        ("my-cache", &[], "5 cases"),
+        ("web", &["--kind", "WebServer", "--group", "web", "--domain", "example.net", "--version", "v1"], "5 cases"),
         // The API server refuses the object of another one, so that no component carries it.
-        ("store", &["--webhooks", "validation,defaulting,conversion"], "7 cases"),
+        ("store", &["--webhooks", "validation,defaulting,conversion"], "8 cases"),
         ("idle", &["--empty"], "1 case"),
-        ("tier", &["--cluster-scoped", "--webhooks", "validation,defaulting,conversion"], "7 cases"),
+        ("tier", &["--cluster-scoped", "--webhooks", "validation,defaulting,conversion"], "8 cases"),
         ("audit", &["--parent", "apps/v1/StatefulSet"], "2 cases"),
         ("mark", &["--parent", "v1/Node"], "2 cases"),
         ("look", &["--parent", "example.com/v1/Widget", "--empty"], "1 case"),
