@@ -1,5 +1,6 @@
 //! What a webhook costs a user: the latency of a creation that the API server asks about, at a fixed rate, beside a
 //! webhook of controller-runtime and beside none; and whether swaps of the component, or another CA, delay or fail any.
+//! Creations of an even size are refused by code, before the host decides: they show what a validation alone costs.
 //!
 //! Creations are dry runs: nothing is stored, so neither etcd nor the reconciles of what was created before are measured
 //! too. For the host that is the longer way, because in a dry run it also compares what would be written.
@@ -87,27 +88,62 @@ impl Asked {
         }
     }
 
-    /// Returns how a creation was admitted. A host says of each what it would write; if no webhook answers, the API server
+    /// Returns why a creation was admitted. A host says of each what it would write; if no webhook answers, the API server
     /// stores it without a word.
-    fn stored(self, warnings: &[&str]) -> Stored {
+    fn admitted(self, warnings: &[&str]) -> Outcome {
         let has = |words: &str| warnings.iter().any(|warning| warning.contains(words));
         match self {
-            Self::None | Self::Native => Stored::Decided,
-            Self::Host | Self::Rotating if has("would create") => Stored::Decided,
-            Self::Host | Self::Rotating if has("did not decide") => Stored::Undecided,
-            Self::Host | Self::Rotating => Stored::Unasked,
+            Self::None | Self::Native => Outcome::Admitted,
+            Self::Host | Self::Rotating if has("would create") => Outcome::Admitted,
+            Self::Host | Self::Rotating if has("did not decide") => Outcome::Undecided,
+            Self::Host | Self::Rotating => Outcome::Unasked,
         }
     }
 }
 
-/// How a creation was admitted.
-enum Stored {
-    /// By what the webhook decided.
-    Decided,
-    /// Because its decision took too long.
+/// What became of a creation.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Outcome {
+    /// Admitted by what the webhook decided.
+    Admitted,
+    /// Refused by code.
+    Refused,
+    /// Admitted because its decision took too long.
     Undecided,
-    /// Because it did not answer.
+    /// Admitted because the webhook did not answer.
     Unasked,
+}
+
+/// Creations of which one subject is asked.
+#[derive(Clone, Copy, Debug)]
+struct Creations {
+    asked: Asked,
+    /// An even one is refused.
+    size: u8,
+}
+
+impl Creations {
+    const fn admitted(asked: Asked) -> Self {
+        Self { asked, size: 3 }
+    }
+
+    const fn refused(asked: Asked) -> Self {
+        Self { asked, size: 2 }
+    }
+
+    /// Returns what becomes of each.
+    fn expected(self) -> Outcome {
+        if self.size.is_multiple_of(2) { Outcome::Refused } else { Outcome::Admitted }
+    }
+
+    fn object(self, name: &str) -> Value {
+        json!({
+            "apiVersion": API_VERSION,
+            "kind": "Memcached",
+            "metadata": { "name": name, "namespace": self.asked.namespace() },
+            "spec": { "size": self.size },
+        })
+    }
 }
 
 /// The answers to the creations of one run.
@@ -115,7 +151,7 @@ enum Stored {
 struct Answers {
     /// From the time at which each was due, sorted.
     times: Vec<Duration>,
-    /// How many were refused, or stored although no webhook answered.
+    /// How many did not end as expected.
     failed: usize,
     /// How many were admitted because the decision took too long.
     undecided: usize,
@@ -148,11 +184,12 @@ impl Args {
         // The first round warms up.
         for round in 0..=self.runs {
             let lasts = Duration::from_secs(self.seconds);
-            let none = bench.create(Asked::None, self.rate, lasts).await?;
-            let native = bench.create(Asked::Native, self.rate, lasts).await?;
-            let host = bench.create(Asked::Host, self.rate, lasts).await?;
+            let mut answers = Vec::new();
+            for (_, creations) in MEASURED {
+                answers.push(bench.create(creations, self.rate, lasts).await?);
+            }
             if round > 0 {
-                rounds.push([none, native, host]);
+                rounds.push(answers);
             }
         }
         print(latency(&rounds));
@@ -171,23 +208,38 @@ fn print(figures: Vec<Option<Figure>>) {
     figures.into_iter().flatten().for_each(|figure| println!("{figure} ({})", figure.range()));
 }
 
-/// The answers without a webhook, of the webhook of controller-runtime, and of the host.
-type Round = [Answers; 3];
-type Of = fn(&Round) -> &Answers;
+/// What is measured in each round.
+const MEASURED: [(&str, Creations); 5] = [
+    ("none", Creations::admitted(Asked::None)),
+    ("native", Creations::admitted(Asked::Native)),
+    ("host", Creations::admitted(Asked::Host)),
+    ("native-refusal", Creations::refused(Asked::Native)),
+    ("host-refusal", Creations::refused(Asked::Host)),
+];
 
-fn latency(rounds: &[Round]) -> Vec<Option<Figure>> {
-    let each = |value: &dyn Fn(&Round) -> f64| rounds.iter().map(value).collect::<Vec<_>>();
-    let ratio = |share| each(&|[_, native, host]| host.percentile(share) / native.percentile(share));
-    let mut figures = vec![
-        Figure::of("admission-decision-p50", "ratio", &ratio(0.5)).map(|figure| figure.target(AtMost(1.2))),
-        Figure::of("admission-decision-p99", "ratio", &ratio(0.99)).map(|figure| figure.target(AtMost(1.2))),
-    ];
-    let of: [(&str, Of); 3] =
-        [("none", |[none, _, _]| none), ("native", |[_, native, _]| native), ("host", |[_, _, host]| host)];
-    for (name, of) in of {
-        for (percentile, share) in [("p50", 0.5), ("p99", 0.99)] {
-            let times = each(&|round| of(round).percentile(share) * 1000.0);
-            figures.push(Figure::of(&format!("admission-{name}-{percentile}"), "ms", &times));
+/// Returns the figures of all rounds, each with the answers to what is [`MEASURED`].
+fn latency(rounds: &[Vec<Answers>]) -> Vec<Option<Figure>> {
+    let times = |measured: &str, share| {
+        let all = rounds.iter().flat_map(|round| MEASURED.iter().zip(round));
+        let these = all.filter(|((name, _), _)| *name == measured);
+        these.map(|(_, answers)| answers.percentile(share)).collect::<Vec<_>>()
+    };
+    let percentiles = [("p50", 0.5), ("p99", 0.99)];
+    let mut figures = Vec::new();
+    for (what, host, native, most) in
+        [("validation", "host-refusal", "native-refusal", 1.0), ("decision", "host", "native", 1.2)]
+    {
+        for (percentile, share) in percentiles {
+            let pairs = times(host, share).into_iter().zip(times(native, share));
+            let ratios: Vec<f64> = pairs.map(|(host, native)| host / native).collect();
+            let figure = Figure::of(&format!("admission-{what}-{percentile}"), "ratio", &ratios);
+            figures.push(figure.map(|figure| figure.target(AtMost(most))));
+        }
+    }
+    for (name, _) in MEASURED {
+        for (percentile, share) in percentiles {
+            let milliseconds: Vec<f64> = times(name, share).into_iter().map(|time| time * 1000.0).collect();
+            figures.push(Figure::of(&format!("admission-{name}-{percentile}"), "ms", &milliseconds));
         }
     }
     let sum = |of: &dyn Fn(&Answers) -> usize| rounds.iter().flatten().map(of).sum::<usize>() as f64;
@@ -281,19 +333,15 @@ impl Bench {
 
     /// Waits until the API server asks: it learns of a registration a moment later.
     async fn until_in_force(&self, subject: Asked) -> Result<()> {
-        let mut refused = object(subject, "even");
-        if let Some(size) = refused.pointer_mut("/spec/size") {
-            *size = 2.into();
-        }
+        let refused = Creations::refused(subject);
         until(&format!("{subject:?} is asked"), async || {
-            let answer = self.send(subject, &refused).await;
-            Ok(answer.is_err_and(|error| error.to_string().contains(REFUSAL)).then_some(()))
+            Ok(self.send(refused, "even").await.is_ok_and(|outcome| outcome == Outcome::Refused).then_some(()))
         })
         .await
     }
 
     /// Sends creations at this rate for this time, also while earlier ones are not answered.
-    async fn create(&self, subject: Asked, rate: u32, lasts: Duration) -> Result<Answers> {
+    async fn create(&self, creations: Creations, rate: u32, lasts: Duration) -> Result<Answers> {
         let ends = tokio::time::Instant::now() + lasts;
         let mut pace = interval(Duration::from_secs(1) / rate);
         pace.set_missed_tick_behavior(MissedTickBehavior::Burst);
@@ -305,39 +353,43 @@ impl Bench {
                         break;
                     }
                     number += 1;
-                    let object = object(subject, &format!("m{number}"));
-                    sending.push(async move { (self.send(subject, &object).await, due.elapsed()) });
+                    sending.push(async move { (self.send(creations, &format!("m{number}")).await, due.elapsed()) });
                 }
-                Some(answered) = sending.next() => answers.add(answered),
+                Some(answered) = sending.next() => answers.add(creations.expected(), answered),
             }
         }
         while let Some(answered) = sending.next().await {
-            answers.add(answered);
+            answers.add(creations.expected(), answered);
         }
         answers.times.sort_unstable();
         ensure!(!answers.times.is_empty(), "void: nothing was created; {:?}", answers);
         Ok(answers)
     }
 
-    /// Creates an object in a dry run, and returns how it was admitted.
-    async fn send(&self, subject: Asked, object: &Value) -> Result<Stored> {
-        let namespace = subject.namespace();
+    /// Creates an object in a dry run, and returns what became of it.
+    async fn send(&self, creations: Creations, name: &str) -> Result<Outcome> {
+        let namespace = creations.asked.namespace();
         let path = format!("/apis/{API_VERSION}/namespaces/{namespace}/memcacheds?dryRun=All");
-        let request =
-            Request::post(path).header(header::CONTENT_TYPE, JSON).body(Body::from(object.to_string().into_bytes()))?;
+        let request = Request::post(path)
+            .header(header::CONTENT_TYPE, JSON)
+            .body(Body::from(creations.object(name).to_string().into_bytes()))?;
         let response = self.plane.user.kube.send(request).await?;
         let warnings = response.headers().get_all(header::WARNING).iter();
-        let stored = subject.stored(&warnings.filter_map(|warning| warning.to_str().ok()).collect::<Vec<_>>());
-        let status = response.status();
+        let warnings: Vec<&str> = warnings.filter_map(|warning| warning.to_str().ok()).collect();
+        let (status, admitted) = (response.status(), creations.asked.admitted(&warnings));
         let body = response.into_body().collect().await?.to_bytes();
-        ensure!(status.is_success(), "{status}: {}", String::from_utf8_lossy(&body));
-        Ok(stored)
+        let body = String::from_utf8_lossy(&body);
+        if status.is_success() {
+            return Ok(admitted);
+        }
+        ensure!(body.contains(REFUSAL), "{status}: {body}");
+        Ok(Outcome::Refused)
     }
 
     /// Swaps the component while creations go on, and compares with as many creations without a swap.
     async fn swap(&self, swaps: u8, rate: u32) -> Result<Vec<Option<Figure>>> {
         let lasts = SWAP_INTERVAL * u32::from(swaps);
-        let quiet = self.create(Asked::Host, rate, lasts).await?;
+        let quiet = self.create(Creations::admitted(Asked::Host), rate, lasts).await?;
         let swapping = async {
             for number in 0..swaps {
                 let began = Instant::now();
@@ -359,7 +411,7 @@ impl Bench {
         self.until_in_force(Asked::Rotating).await?;
         let all = self.create_during(rotation.end(&self.plane), Asked::Rotating, rate).await?;
         let lasts = SWAP_INTERVAL * u32::try_from(all.len())?;
-        let quiet = self.create(Asked::Rotating, rate, lasts).await?;
+        let quiet = self.create(Creations::admitted(Asked::Rotating), rate, lasts).await?;
         rotation.stop()?;
         Ok(undisturbed("rotation", &all, &quiet))
     }
@@ -380,7 +432,7 @@ impl Bench {
         let creating = async {
             let mut all = Vec::new();
             while !is_done.get() {
-                all.push(self.create(subject, rate, SWAP_INTERVAL).await?);
+                all.push(self.create(Creations::admitted(subject), rate, SWAP_INTERVAL).await?);
             }
             anyhow::Ok(all)
         };
@@ -411,13 +463,13 @@ fn undisturbed(during: &str, all: &[Answers], quiet: &Answers) -> Vec<Option<Fig
 }
 
 impl Answers {
-    fn add(&mut self, (answer, time): (Result<Stored>, Duration)) {
+    fn add(&mut self, expected: Outcome, (outcome, time): (Result<Outcome>, Duration)) {
         self.times.push(time);
-        match answer {
-            Ok(Stored::Decided) => {}
-            Ok(Stored::Undecided) => self.undecided += 1,
-            Ok(Stored::Unasked) => {
-                eprintln!("a creation was stored although the webhook did not answer");
+        match outcome {
+            Ok(outcome) if outcome == expected => {}
+            Ok(Outcome::Undecided) => self.undecided += 1,
+            Ok(outcome) => {
+                eprintln!("a creation was {outcome:?} where {expected:?} is expected");
                 self.failed += 1;
             }
             Err(error) => {
@@ -426,15 +478,6 @@ impl Answers {
             }
         }
     }
-}
-
-fn object(subject: Asked, name: &str) -> Value {
-    json!({
-        "apiVersion": API_VERSION,
-        "kind": "Memcached",
-        "metadata": { "name": name, "namespace": subject.namespace() },
-        "spec": { "size": 3 },
-    })
 }
 
 /// A plugin that refuses even sizes by code.
