@@ -165,18 +165,15 @@ impl Writer {
         if !applied.has_update_by(&self.manager) {
             return Ok(applied);
         }
-        let owned = applied.owned_fields(&self.manager, false);
-        let mut is_overtaken = false;
-        let find = |child: &Object, live: &Value| {
-            is_overtaken = child.owned_fields(&self.manager, false) != owned;
-            own_edits::without_edits(live, &self.manager).into_iter().collect()
-        };
-        let patched = self.patch_live(apply, find, target).await?;
-        if is_overtaken {
+        let find =
+            |_: &Object, live: &Value| own_edits::without_edits(live, &self.manager).into_iter().collect::<Vec<_>>();
+        let Some(patched) = self.patch_live(apply, find, target).await? else { return Ok(applied) };
+        // The patch leaves alone what was applied: that it differs is the work of another writer.
+        if patched.owned_fields(&self.manager, false) != applied.owned_fields(&self.manager, false) {
             let (child, message) = (apply.desired.reference.to_string(), "another writer changed what was repaired");
             return Err(ApiError::new("repair", child, 409, "Conflict", message.to_owned()).into());
         }
-        Ok(patched.unwrap_or(applied))
+        Ok(patched)
     }
 }
 
