@@ -1,4 +1,4 @@
-/** Tests of a plugin's logic in Node, without Wasm. */
+/** Tests of a plugin's logic in Node, without Wasm, and of its component in the real sandbox. */
 
 import type { Condition, DesiredObject, Event, FieldError, Plugin, Request, Requirement } from "@hotshoe/sdk";
 
@@ -80,3 +80,51 @@ export function casesIn(folder: string | URL, parse: (text: string) => any): Cas
 
 /** Throws an AssertionError with the difference unless the plugin answers a case as it expects. */
 export function checkCase(plugin: Plugin, theCase: Case): void;
+
+/** A case file, answered by the component, or what must hold besides. */
+export interface ComponentCase {
+  name: string;
+  /** Throws an AssertionError where `hotshoe test` fails, with the difference. */
+  check(): void;
+}
+
+/**
+ * The cases of the plugin in a folder, and what must hold besides, each to be checked on its component by the program
+ * `hotshoe`. The first check builds the component, if its source is newer, and runs them all.
+ */
+export function componentCases(plugin: string | URL): ComponentCase[];
+
+/** Where a closed loop begins. Objects are as `kubectl get -o yaml` shows them. */
+export interface Start {
+  /** It gets the defaults with which it would be stored. */
+  parent: DesiredObject;
+  children?: DesiredObject[];
+  /** By the key of a declared read or of a requirement. */
+  related?: Record<string, DesiredObject[]>;
+  /** Without it, it is that of `plugin.yaml`. */
+  config?: object;
+  /** Milliseconds since 1970, if the plugin asks for it. It stands still. */
+  now?: number;
+  /** Whether the parent is being deleted. */
+  finalize?: boolean;
+  /** The most decisions that may change something; 10 if nothing is said. */
+  within?: number;
+}
+
+/** Where a closed loop ends. */
+export interface End {
+  /** The decisions that changed something. */
+  decisions: {
+    children: { action: "created" | "changed" | "deleted"; apiVersion: string; kind: string; namespace?: string | null; name: string; fields: { path: string; old?: string; new?: string }[] }[];
+    status: string[];
+  }[];
+  parent: any;
+  children: any[];
+}
+
+/**
+ * Carries out the decisions of a component in a model of the API server, until one changes nothing; the component is built
+ * first, if its source is newer. Throws an AssertionError where decisions go on to change something, or one of them is no
+ * decision or would be denied.
+ */
+export function closedLoop(plugin: string | URL, start: Start): End;

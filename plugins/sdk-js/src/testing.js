@@ -16,6 +16,8 @@ import { projected } from "./projection.js";
 import { Request } from "./request.js";
 import { explained } from "./trace.js";
 
+export { closedLoop, componentCases } from "./testing-component.js";
+
 const OBSERVED = ["children", "related", "refusals", "config", "now", "attempt"];
 
 export function reconcile(plugin, observation) {

@@ -11,7 +11,17 @@
         case.check(plugin)
 
 As in a component, the plugin is shown only the fields that it asks for. That it has no clock, files or
-randomness shows only there: run `hotshoe test` too.
+randomness shows only there: run the component too, in the sandbox of a host. That needs the program `hotshoe`:
+
+    from hotshoe.testing import closed_loop, component_cases
+
+    @pytest.mark.parametrize("case", component_cases("."), ids=str)
+    def test_component(case):
+        case.check()
+
+    def test_it_settles():
+        end = closed_loop(".", {"apiVersion": "example.com/v1", "kind": "Web", "metadata": {"name": "web"}})
+        assert end.parent["status"]["ready"] == 1
 """
 
 from __future__ import annotations
@@ -29,6 +39,22 @@ from hotshoe.answer import Decision, Done, FieldError, Needs, Reject, Retry, Ver
 from hotshoe.kind import Kind
 from hotshoe.plugin import Plugin
 from hotshoe.request import Proposal, Request, User, path_keys
+from hotshoe.testing_component import ComponentCase, End, closed_loop, component_cases
+
+__all__ = [
+    "Case",
+    "ComponentCase",
+    "End",
+    "answer",
+    "cases",
+    "closed_loop",
+    "component_cases",
+    "converted",
+    "defaulted",
+    "proposal",
+    "request",
+    "verdict",
+]
 
 # Every plugin is shown these of every object.
 _ALWAYS = ("metadata.name", "metadata.namespace", "metadata.uid", "metadata.generation", "metadata.deletionTimestamp")

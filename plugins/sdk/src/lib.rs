@@ -71,7 +71,7 @@
 //! | `label.rs` | names as label values |
 //! | `time.rs` | points in time, as Kubernetes writes them |
 //! | `log.rs` | lines for the host's log |
-//! | `testing.rs` | a plugin's cases, answered by its native build; feature `testing` |
+//! | `testing.rs`, `testing/component.rs` | a plugin's cases, answered by its native build, and its component in the sandbox; feature `testing` |
 //! | `guest.rs` | the component's exports and imports; only for Wasm |
 //! | `bump.rs` | the memory allocator; only for Wasm |
 

@@ -1,5 +1,7 @@
-//! A plugin's cases, run on its native build. `hotshoe test` runs the same files in the sandbox, where a debugger
-//! cannot be attached; here it can.
+//! A plugin's cases, run on its native build, and its component in the sandbox. To the former a debugger can be attached;
+//! of the latter [`run_component_cases`] runs the cases, and [`closed_loop`] follows the decisions to their end.
+
+mod component;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,6 +15,8 @@ use crate::{
     Observation, Operation, Reconciler, Refusal, Related, Requirement, ResourceKind, Severity, Status, User, Validator,
     Verdict,
 };
+
+pub use self::component::{End, Start, closed_loop, run_component_cases};
 
 /// Runs every case of `reconcile` and `finalize` in `cases/` of the plugin in `folder`, which is
 /// `env!("CARGO_MANIFEST_DIR")` in a test.

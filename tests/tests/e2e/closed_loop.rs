@@ -1,10 +1,12 @@
 //! What `hotshoe test` finds by carrying out decisions in a model, until nothing changes.
 
 use std::fs;
-use std::process::{Command, Output};
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
 
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::host::program;
+use serde_json::{Value, json};
 
 /// Writes the one case of a plugin, and has the component answer it.
 fn accept(folder: &Folder, kind: &str, spec: &str, more: &str) {
@@ -157,4 +159,66 @@ fn a_folder_that_is_full_of_counter_examples_is_an_error() {
         said.contains("has found-never-settles-1.yaml to found-never-settles-100.yaml: remove some of them"),
         "{said}"
     );
+}
+
+/// Runs `hotshoe simulate` on a text. Returns the exit code, and what is said on standard output and standard error.
+fn simulate(folder: &Folder, start: &str, options: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(program());
+    command.arg("simulate").arg(folder.path()).args(["-f", "-"]).args(options);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program runs");
+    let mut input = child.stdin.take().expect("its standard input");
+    input.write_all(start.as_bytes()).expect("it is read");
+    drop(input);
+    let Output { status, stdout, stderr } = child.wait_with_output().expect("it ends");
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    (status.code(), text(stdout), text(stderr))
+}
+
+fn object(kind: &str, spec: &str) -> String {
+    format!("{{apiVersion: fixtures.example.com/v1, kind: {kind}, metadata: {{name: a}}, spec: {spec}}}")
+}
+
+#[test]
+fn the_decisions_about_an_object_are_followed_to_their_end() {
+    let folder = Folder::of_faulty();
+    let (code, said, errors) = simulate(&folder, &object("Fault", "{fault: none}"), &[]);
+    assert_eq!(code, Some(0), "{said}{errors}");
+    assert!(said.starts_with("decision 1\n  + ConfigMap default/a\n"), "{said}");
+    assert!(said.ends_with("settled after 2 decisions\n"), "{said}");
+    let (code, said, errors) = simulate(&folder, &object("Fault", "{fault: none}"), &["-o", "json"]);
+    let end: Value = serde_json::from_str(&said).expect("it is JSON");
+    assert_eq!((code, &end["settled"], &end["why"]), (Some(0), &json!(true), &Value::Null), "{said}{errors}");
+    let first = &end["decisions"][0]["children"][0];
+    assert_eq!(
+        (&first["action"], &first["kind"], &first["name"]),
+        (&json!("created"), &json!("ConfigMap"), &json!("a"))
+    );
+    assert_eq!(end["children"][0]["metadata"]["name"], "a", "{end:#}");
+    assert_eq!(end["parent"]["spec"]["size"], 1, "the plugin's defaults are filled in: {end:#}");
+    assert!(end["parent"]["status"].is_object(), "{end:#}");
+}
+
+#[test]
+fn a_simulation_that_does_not_settle_or_cannot_begin_says_why() {
+    let (code, said, errors) = simulate(&Folder::of_hostile(), &object("Attack", "{attack: flip}"), &["-o", "json"]);
+    let end: Value = serde_json::from_str(&said).expect("it is JSON");
+    assert_eq!((code, &end["settled"]), (Some(1), &json!(false)), "{said}{errors}");
+    assert!(end["why"].as_str().is_some_and(|why| why.starts_with("after 11 decisions")), "{end:#}");
+    let folder = Folder::of_faulty();
+    let start = format!("name: a\nparent: {}\nsteady: {{within: 1}}\n", object("Fault", "{fault: none}"));
+    let (code, said, errors) = simulate(&folder, &start, &[]);
+    assert_eq!(code, Some(1), "{said}{errors}");
+    assert!(said.contains("not settled: after 2 decisions something still changes"), "{said}");
+    let start = format!("name: a\ncall: validate\nparent: {}\n", object("Fault", "{fault: none}"));
+    for (start, why) in [
+        (start.as_str(), "it calls a function that makes no decision"),
+        ("name: a\nparnt: {}\n", "is neither an object nor a valid case: "),
+        ("[", "is neither an object nor a valid case: "),
+        ("{apiVersion: v1, kind: Pod, metadata: {name: a}}", "the parent is a Pod"),
+    ] {
+        let (code, said, errors) = simulate(&folder, start, &[]);
+        assert_eq!(code, Some(1), "{start}: {said}{errors}");
+        assert!(format!("{said}{errors}").contains(why), "{start}: {said}{errors}");
+    }
 }

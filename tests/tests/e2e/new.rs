@@ -95,15 +95,29 @@ impl Project {
         said
     }
 
+    /// Runs the tests that the author of a plugin in Python or JavaScript runs, and returns what they print.
+    fn own_tests(&self) -> String {
+        let output = self.just(&["test-logic"]).env("PYTEST_ADDOPTS", "-vv").output().expect("just runs");
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(output.status.success(), "{said}");
+        said
+    }
+
     /// Returns a recipe of this project as its author runs it, who is the administrator of the cluster.
     fn recipe(&self, plane: &ControlPlane, words: &[&str]) -> Command {
+        let mut just = self.just(words);
+        just.env("KUBECONFIG", plane.file("kubeconfig"));
+        just
+    }
+
+    fn just(&self, words: &[&str]) -> Command {
         let programs = [repository("target/control-plane/bin"), repository("target/tools/bin")];
         let path = std::env::var_os("PATH").unwrap_or_default();
         let path = std::env::join_paths(programs.into_iter().chain(std::env::split_paths(&path)));
         let mut just = Command::new("just");
         just.arg("--justfile").arg(self.path("justfile")).args(words);
         just.env("PATH", path.expect("folders without colons")).env("HOTSHOE", program());
-        just.env("XDG_CACHE_HOME", caches()).env("KUBECONFIG", plane.file("kubeconfig"));
+        just.env("XDG_CACHE_HOME", caches());
         just
     }
 
@@ -205,6 +219,10 @@ fn passes_with_webhooks(language: &str, sdk: &str) {
     assert_eq!(tested.matches(" objects made from crds/").count(), 2, "{tested}");
     let built = project.hotshoe(&["build"]);
     assert!(built.contains(", 8 cases"), "{built}");
+    // Its own tests: the logic natively, and the component by the program.
+    let own = project.own_tests();
+    let lines = ["the component: available", "the component: what must hold besides", "test_component[available]"];
+    assert!(lines.iter().any(|line| own.contains(line)), "{own}");
 }
 
 #[test]

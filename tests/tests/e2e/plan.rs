@@ -7,7 +7,7 @@ use hotshoe_tests::faulty::scene;
 use hotshoe_tests::guests::{Folder, caches};
 use hotshoe_tests::host::program;
 use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED};
-use hotshoe_tests::{Scene, memcached, run};
+use hotshoe_tests::{Scene, memcached, repository, run};
 use serde_json::{Value, json};
 
 /// Runs `hotshoe plan` for a plugin, as its author does.
@@ -73,6 +73,41 @@ fn a_plan_of_what_a_host_would_deny_or_the_plugin_rejects_fails_and_says_what_to
     assert_eq!(plan(folder.path(), &[]).0, Some(2), "neither a file nor an object of a cluster");
 }
 
+#[test]
+fn the_defaults_of_the_crd_and_of_the_plugins_own_code_are_filled_in_first_and_shown() {
+    let folder = Folder::of_memcached();
+    let crds = folder.path().join("crds");
+    std::fs::create_dir(&crds).expect("a folder");
+    let crd = "cache.example.com_memcacheds.yaml";
+    std::fs::copy(repository("crds").join(crd), crds.join(crd)).expect("the CRD is copied");
+    let mut given = memcached("cache", 1);
+    given["spec"] = json!({ "sise": 3 });
+    let object = file(&folder, &given);
+    let (code, text, errors) = plan(folder.path(), &["-f", &object]);
+    assert_eq!(code, Some(3), "{text}{errors}");
+    assert!(text.contains("  spec.containerPort: 11211 (default)\n  spec.size: 1 (default)\n"), "{text}");
+    assert_eq!(text.matches("(default)").count(), 2, "what is left out is no default: {text}");
+    assert!(errors.contains("the API server would leave out what the CRD does not know: spec.sise"), "{errors}");
+    let (_, json, _) = plan(folder.path(), &["-f", &object, "-o", "json"]);
+    let json: Value = serde_json::from_str(&json).expect("it is JSON");
+    assert_eq!(json[0]["defaults"][1], json!({ "path": "spec.size", "new": "1" }), "{json:#}");
+    let (_, yaml, _) = plan(folder.path(), &["-f", &object, "-o", "yaml"]);
+    assert!(yaml.contains("containerPort: 11211"), "{yaml}");
+
+    let folder = Folder::of_faulty();
+    let fault = |name: &str| {
+        let metadata = json!({ "name": "a", "namespace": "n" });
+        json!({ "apiVersion": "fixtures.example.com/v1", "kind": "Fault", "metadata": metadata, "spec": { "fault": name } })
+    };
+    let object = file(&folder, &fault("none"));
+    let (code, text, errors) = plan(folder.path(), &["-f", &object]);
+    assert_eq!((code, text.contains("  spec.size: 1 (default)\n")), (Some(3), true), "{text}{errors}");
+    let object = file(&folder, &fault("default: other"));
+    let (code, _, errors) = plan(folder.path(), &["-f", &object]);
+    assert_eq!(code, Some(1), "{errors}");
+    assert!(errors.contains("the plugin could not fill in its defaults: no idea"), "{errors}");
+}
+
 /// Runs `hotshoe plan` against the cluster of a scene, as the administrator.
 fn plan_in(scene: &Scene, plugin: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
     let kubeconfig = scene.plane.file("kubeconfig").display().to_string();
@@ -103,6 +138,12 @@ fn of_an_object_in_a_cluster_nothing_would_change_until_it_or_a_child_is_changed
         assert!(!text.contains("Service"), "what stays as it is is not named: {text}");
         let (_, page, _) = plan_in(&scene, folder.path(), &["-f", &object, "--cluster", "-o", "markdown"]);
         assert!(page.contains("| `spec.replicas` |") && page.contains("-  replicas: 1\n+  replicas: 3\n"), "{page}");
+
+        // By the CRD of the cluster: the plugin's folder has none.
+        changed["spec"] = json!({ "size": 3 });
+        let object = file(&folder, &changed);
+        let (_, text, errors) = plan_in(&scene, folder.path(), &["-f", &object, "--cluster"]);
+        assert!(text.contains("  spec.containerPort: 11211 (default)\n"), "{text}{errors}");
 
         scene.delete(&DEPLOYMENT, "cache").await;
         let (code, text, errors) = plan_in(&scene, folder.path(), &["--from", "cache"]);

@@ -100,6 +100,11 @@ impl<'a> ApiServer<'a> {
         }
     }
 
+    /// Returns a case with the parent that a host is shown once it is stored: it has the defaults of its schema.
+    pub(super) fn as_shown(&self, case: &Case) -> Case {
+        Case { parent: self.asked(&case.parent).0, ..case.clone() }
+    }
+
     /// Prints what could not be checked.
     pub(super) fn note_unchecked(&self) {
         if self.versions.is_empty() && is_custom(&self.kind.group) {

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::cli::as_stored::defaulted;
 use crate::cli::project::{CaseFile, shown};
 use crate::cli::schema::files::Files;
 use crate::cli::trial::Trial;
-use hotshoe_core::check::defaulting::{Defaulted, fields};
-use hotshoe_core::model::admission::{self, Proposal};
+use hotshoe_core::check::defaulting::fields;
+use hotshoe_core::model::admission;
 use hotshoe_core::model::decision::Document;
 use hotshoe_sandbox::cases::shown_for_admission;
 use hotshoe_sandbox::revision::Revision;
@@ -44,33 +45,10 @@ pub(super) async fn all(files: &Files, cases: &[CaseFile], revision: &Arc<Revisi
     trials
 }
 
-/// Returns an object with the defaults that the plugin fills in; none if it fills in none.
-pub(super) async fn filled_in(object: &Value, config: &Value, revision: &Arc<Revision>) -> Option<Value> {
-    if !revision.defaults() {
-        return None;
-    }
-    let shown = shown_for_admission(object, revision.descriptor()).ok()?;
-    let mut defaulted = defaulted(shown, config, revision).await.ok()?.object;
-    for name in ["apiVersion", "kind"] {
-        defaulted.as_object_mut()?.insert(name.to_owned(), object.get(name)?.clone());
-    }
-    Some(defaulted)
-}
-
 /// Returns a configuration for samples. A sample is applied where any may be, and that of the first case is one with which
 /// the plugin works.
 pub(super) fn config_of_samples(cases: &[CaseFile]) -> Value {
     cases.first().map_or_else(|| Value::Object(serde_json::Map::new()), |file| file.case.config.clone())
-}
-
-/// Returns what a host would show of a new object.
-pub(super) fn proposal(new: Document, config: &Value) -> Arc<Proposal> {
-    Arc::new(Proposal { new, old: None, config: config.to_string().into(), dry_run: false, user: None })
-}
-
-async fn defaulted(new: Document, config: &Value, revision: &Arc<Revision>) -> Result<Defaulted, String> {
-    let outcome = revision.default(proposal(new, config)).await.map_err(|aborted| aborted.to_string())?;
-    outcome.result.map_err(|failure| format!("{failure:?}"))
 }
 
 impl Subject {

@@ -7,7 +7,7 @@ use anyhow::{Context, ensure};
 
 use crate::cli::project::{self, Folder, shown};
 use crate::cli::schema::files::Files;
-use crate::cli::terminal;
+use crate::cli::{sources, terminal};
 use hotshoe_core::check::memory_share::Account;
 use hotshoe_core::model::limits::{CACHE_BYTES, Limits};
 use hotshoe_core::model::sanitize::clean;
@@ -121,9 +121,11 @@ pub(super) async fn load(
     Ok(plugins)
 }
 
-/// Loads the component of a plugin's folder, or the one in `components`.
+/// Loads the component of a plugin's folder, or the one in `components`, and warns if it is older than its source.
 pub(super) async fn load_component(folder: &Folder, components: Option<&Path>) -> anyhow::Result<Arc<Revision>> {
-    load_file(&folder.component(components)?, &folder.limits).await
+    let component = folder.component(components)?;
+    sources::note_age(&component, folder);
+    load_file(&component, &folder.limits).await
 }
 
 /// Loads a component.

@@ -6,9 +6,11 @@
     reason = "they panic when the reader of the output has gone; terminal.rs does not"
 )]
 
+mod accept;
 pub mod admit;
 mod api_server;
 pub mod approve;
+mod as_stored;
 mod attempt;
 pub mod build;
 pub mod check_rules;
@@ -18,7 +20,9 @@ mod confinement;
 pub mod crd;
 pub mod dev;
 pub mod doctor;
+mod documents;
 pub mod fetch_component;
+mod fresh;
 pub mod grants;
 pub mod history;
 pub mod host_client;
@@ -34,6 +38,7 @@ pub mod push;
 pub mod rbac;
 mod registry_access;
 pub mod reload;
+mod results;
 pub mod rollback;
 mod round_trip;
 pub mod run;
@@ -41,6 +46,7 @@ pub mod runtime;
 mod samples;
 mod schema;
 pub mod shadow;
+pub mod simulate;
 mod sources;
 pub mod status;
 pub mod storage_migrate;
@@ -77,6 +83,7 @@ enum Verb {
     Build(build::Args),
     Dev(dev::Args),
     Test(test::Args),
+    Simulate(simulate::Args),
     Plan(plan::Args),
     Push(push::Args),
     Pull(pull::Args),
@@ -134,6 +141,7 @@ impl Cli {
             Verb::Build(args) => args.run(),
             Verb::Dev(args) => runtime()?.block_on(args.run()),
             Verb::Test(args) => runtime()?.block_on(args.run()),
+            Verb::Simulate(args) => runtime()?.block_on(args.run()),
             Verb::Plan(args) => runtime()?.block_on(args.run()),
             Verb::Push(args) => runtime()?.block_on(args.run()),
             Verb::Pull(args) => runtime()?.block_on(args.run()),

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::cli::project::{self, Folder, shown};
 use crate::cli::registry_access::AccessOptions;
+use crate::cli::sources;
 use crate::cli::terminal::{self, Output};
 use hotshoe_core::model::limits::Limits;
 use hotshoe_registry::ImageRef;
@@ -74,7 +75,9 @@ fn component(plugin: &Path) -> anyhow::Result<(PathBuf, Limits)> {
         return Ok((plugin.to_owned(), Limits::default()));
     }
     let folder = Folder::open(plugin)?;
-    Ok((folder.component(None)?, folder.limits))
+    let component = folder.component(None)?;
+    sources::note_age(&component, &folder);
+    Ok((component, folder.limits))
 }
 
 /// Builds the image of a component, after checking that a host would load it.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::cli::api_server::{ApiServer, PLACE, is_custom, joined};
-use crate::cli::idempotence::{filled_in, proposal};
+use crate::cli::as_stored::{as_stored, proposal};
 use crate::cli::project::shown;
 use crate::cli::round_trip;
 use crate::cli::schema::files::Files;
@@ -71,11 +71,14 @@ async fn verdict(
     revision: &Arc<Revision>,
     api_server: &mut ApiServer<'_>,
 ) -> Option<Result<(), String>> {
-    let (asked, unknown) = api_server.asked(sample);
+    let (_, unknown) = api_server.asked(sample);
     if !unknown.is_empty() {
         return Some(Err(format!("the API server would refuse it: {}: unknown field", unknown.join(", "))));
     }
-    let asked = filled_in(&asked, config, revision).await.unwrap_or(asked);
+    let asked = match as_stored(sample, config, revision, api_server).await {
+        Ok(stored) => stored.object,
+        Err(why) => return Some(Err(why)),
+    };
     match api_server.refused(&asked, None).await {
         None if !revision.validates() => None,
         Some(refused) if !refused.is_empty() => {

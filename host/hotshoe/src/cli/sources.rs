@@ -4,6 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use crate::cli::project::{Folder, shown};
+use crate::cli::terminal;
+
 /// Extensions of files from which a component is made.
 const SOURCES: [&str; 10] = ["rs", "toml", "py", "js", "mjs", "ts", "json", "wit", "go", "c"];
 /// Folders without a part of the component: products, packages that are installed, and tests. Cases are read from their
@@ -18,6 +21,19 @@ const MAX_DEPTH: usize = 16;
 /// Returns a source below a plugin's folder that was changed after its component was made; `None` if there is none.
 pub(super) fn newer_than(component: &Path, folder: &Path) -> Option<PathBuf> {
     newest(folder, fs::metadata(component).ok()?.modified().ok()?, MAX_DEPTH)
+}
+
+/// Warns if the component of a plugin is older than its source: after a build that failed, what is found is about what was
+/// built before.
+pub(super) fn note_age(component: &Path, folder: &Folder) {
+    if let Some(newer) = newer_than(component, &folder.dir) {
+        terminal::note(format_args!(
+            "warning: the component {} is older than its source {}, so this is about an earlier source; build it again: `{}`",
+            shown(component).display(),
+            shown(&newer).display(),
+            folder.build_command()
+        ));
+    }
 }
 
 /// Returns whether a folder is apart from what a component is made of and tested with: hidden, written by tools, or with

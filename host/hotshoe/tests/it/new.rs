@@ -15,7 +15,10 @@ fn hotshoe(dir: &Path, arguments: &[&str]) -> Output {
 }
 
 fn cargo(dir: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO")).args(arguments).current_dir(dir).output().unwrap()
+    let mut command = Command::new(env!("CARGO"));
+    // The tests of a project run the components of its plugins.
+    command.env("HOTSHOE", HOTSHOE).env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
+    command.args(arguments).current_dir(dir).output().unwrap()
 }
 
 fn said(output: &Output) -> String {
@@ -101,6 +104,13 @@ fn a_project_in_rust_builds_passes_its_tests_and_takes_a_second_kind() {
     }
     let native = cargo(project, &["test", "--quiet", "--offline", "--locked", "--target-dir", "target/guests"]);
     assert!(native.status.success(), "{}", said(&native));
+    let case = project.join("plugins/idle/cases/first-sight.yaml");
+    let wrong = fs::read_to_string(&case).unwrap().replace("NothingMade", "SomethingMade");
+    fs::write(&case, wrong).unwrap();
+    let component =
+        ["test", "--quiet", "--offline", "--locked", "--target-dir", "target/guests", "-p", "idle", "component"];
+    let failed = cargo(project, &component);
+    assert!(!failed.status.success() && said(&failed).contains("- expected, + answered"), "{}", said(&failed));
     let formatted = cargo(project, &["fmt", "--all", "--check"]);
     assert!(formatted.status.success(), "{}", said(&formatted));
     // The files in crds/ agree with the types.

@@ -131,6 +131,26 @@ fn is_true(flag: &bool) -> bool {
 }
 
 impl Case {
+    /// Returns a case in which nothing exists but the parent.
+    pub fn of_parent(name: String, parent: Value) -> Self {
+        Self {
+            name,
+            call: Function::Reconcile,
+            parent,
+            valid: true,
+            old: None,
+            user: None,
+            children: Vec::new(),
+            related: BTreeMap::new(),
+            refusals: Vec::new(),
+            config: empty_object(),
+            now: None,
+            attempt: None,
+            steady: None,
+            expect: None,
+        }
+    }
+
     /// Parses the case in a file. As in Kubernetes' own YAML only `true` and `false` are booleans, so that a namespace
     /// may be called `n`.
     ///

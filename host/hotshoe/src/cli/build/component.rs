@@ -1,6 +1,7 @@
 //! Makes a component that a host loads, with the plugin's cases in it, from what the tools of a language built.
 
-use anyhow::Context;
+use anyhow::{Context, bail};
+use wasmparser::{Chunk, Parser, Payload};
 use wit_component::ComponentEncoder;
 
 use hotshoe_core::model::limits::Limits;
@@ -15,10 +16,39 @@ const CORE_MODULE: [u8; 8] = *b"\0asm\x01\0\0\0";
 pub(super) fn component(bytes: Vec<u8>, cases: &[Case], limits: &Limits) -> anyhow::Result<Vec<u8>> {
     let mut component = if bytes.starts_with(&CORE_MODULE) { encode(&bytes)? } else { bytes };
     contract::inspect(&component, limits)?;
-    if !cases.is_empty() {
-        append_section(&mut component, CASES, &serde_json::to_vec(cases)?);
-    }
+    append_cases(&mut component, cases)?;
     Ok(component)
+}
+
+/// Returns a component with these cases in the place of those that it carries.
+///
+/// # Errors
+/// If it is no component, or the cases are too large.
+pub(in crate::cli) fn carrying(bytes: &[u8], cases: &[Case], limits: &Limits) -> anyhow::Result<Vec<u8>> {
+    let mut component = without_cases(bytes)?;
+    append_cases(&mut component, cases)?;
+    contract::inspect(&component, limits)?;
+    Ok(component)
+}
+
+/// Copies all sections of a component but that of cases.
+fn without_cases(component: &[u8]) -> anyhow::Result<Vec<u8>> {
+    let (mut parser, mut rest, mut kept) = (Parser::new(0), component, Vec::new());
+    loop {
+        let Chunk::Parsed { consumed, payload } = parser.parse(rest, true)? else { bail!("the component ends early") };
+        let nested = match &payload {
+            Payload::ModuleSection { unchecked_range, .. } | Payload::ComponentSection { unchecked_range, .. } => {
+                unchecked_range.len()
+            }
+            Payload::End(_) => return Ok(kept),
+            _ => 0,
+        };
+        let (section, after) = rest.split_at_checked(consumed + nested).context("the component ends early")?;
+        if !matches!(&payload, Payload::CustomSection(section) if section.name() == CASES) {
+            kept.extend(section);
+        }
+        rest = after;
+    }
 }
 
 fn encode(core: &[u8]) -> anyhow::Result<Vec<u8>> {
@@ -27,6 +57,13 @@ fn encode(core: &[u8]) -> anyhow::Result<Vec<u8>> {
         "the core module cannot be made a component: it must be built against the world hotshoe:reconciler/plugin by \
          wit-bindgen, without WASI",
     )
+}
+
+fn append_cases(component: &mut Vec<u8>, cases: &[Case]) -> anyhow::Result<()> {
+    if !cases.is_empty() {
+        append_section(component, CASES, &serde_json::to_vec(cases)?);
+    }
+    Ok(())
 }
 
 /// Appends a custom section: the id 0, the size of all that follows, the size of the name, the name, and the data.
@@ -65,6 +102,24 @@ mod tests {
                 "the section of {length} bytes spoils the component: {error}"
             );
         }
+    }
+
+    #[test]
+    fn other_cases_take_the_place_of_those_that_a_component_carries_and_the_rest_stays() {
+        let guest = hotshoe_components::Guest::default().component();
+        let limits = Limits::default();
+        let case = |name: &str| Case::from_yaml(&format!("name: {name}\nparent: {{}}\n")).unwrap();
+        let (one, two) = ([case("a")], [case("b"), case("c")]);
+        let carries = |cases: &[Case]| component(guest.clone(), cases, &limits).unwrap();
+        assert_eq!(carrying(&carries(&one), &two, &limits).unwrap(), carries(&two));
+        assert_eq!(carrying(&carries(&two), &[], &limits).unwrap(), guest);
+        assert_eq!(carrying(&guest, &one, &limits).unwrap(), carries(&one));
+        for end in [3, guest.len() / 2, guest.len() - 1] {
+            assert!(carrying(&guest[..end], &one, &limits).is_err(), "{end} bytes");
+        }
+        let large = vec![case(&"x".repeat(limits.case_bytes.0 as usize))];
+        let error = format!("{:#}", carrying(&guest, &large, &limits).unwrap_err());
+        assert!(error.contains("its cases take more than"), "{error}");
     }
 
     #[test]

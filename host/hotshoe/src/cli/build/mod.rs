@@ -15,6 +15,7 @@ use anyhow::Context;
 
 use crate::cli::admit;
 use crate::cli::api_server::ApiServer;
+pub(super) use crate::cli::build::component::carrying;
 use crate::cli::build::component::component;
 use crate::cli::inspect::note_names;
 use crate::cli::project;
@@ -46,8 +47,9 @@ const MAX_NAMED_CASES: usize = 4;
     hotshoe build plugins/memcached --out target/check/ # no host looks there\n  \
     hotshoe build plugins/hello --from hello.wasm       # built by other tools\n  \
     hotshoe build --from core.wasm --out plugin.wasm    # without cases\n\n\
-    The component contains the cases that pass in `hotshoe test`, and a host that loads it runs them; a warning names the \
-    other cases, and the exit code stays 0.\n\n\
+    The component contains the cases that pass in `hotshoe test`, and a host that loads it runs them; a warning names \
+    those that fail, and the exit code stays 0. Cases that expect nothing yet are counted: `hotshoe test --accept` takes \
+    the answers of the component as expected, and adds these cases to it.\n\n\
     A plugin in another language than Rust (Cargo.toml), Python (pyproject.toml) and JavaScript (package.json) is not \
     compiled: its component, if it is there, stays as it is."
 )]
@@ -135,7 +137,7 @@ fn report(out: &Path, component: &[u8], more: &str) -> anyhow::Result<()> {
     terminal::line(format_args!("{}: {size} bytes, digest {digest}, {more}", shown(out).display()))
 }
 
-fn number_of_cases(cases: usize) -> String {
+pub(super) fn number_of_cases(cases: usize) -> String {
     format!("{cases} case{}", if cases == 1 { "" } else { "s" })
 }
 
@@ -145,9 +147,9 @@ fn cannot_use(path: &Path) -> String {
 
 /// Returns the component of a plugin with the cases that pass in `hotshoe test`, and the number of these.
 ///
-/// A host does not activate a component that fails one of the cases in it. So a case that does not pass is left out
-/// with a warning. It is no error: an author may change the logic and look at the result in a running host before
-/// changing the cases.
+/// A host does not activate a component that fails one of the cases in it. So a case that does not pass is left out,
+/// with a warning if it fails. It is no error: an author may change the logic and look at the result in a running host
+/// before changing the cases.
 fn with_cases(folder: &Folder, config: &PluginConfig, made: Vec<u8>) -> anyhow::Result<(Vec<u8>, usize)> {
     let files = Files::of(folder);
     let cases = folder.cases()?.into_iter().map(|file| file.case);
@@ -158,7 +160,7 @@ fn with_cases(folder: &Folder, config: &PluginConfig, made: Vec<u8>) -> anyhow::
     if left_out.is_empty() {
         return Ok((all, cases.len()));
     }
-    terminal::note(warning(&folder.dir, &left_out, cases.len()));
+    note_left_out(&folder.dir, &left_out, cases.len());
     cases.retain(|case| left_out.iter().all(|left_out| left_out.name != case.name));
     Ok((component(made, &cases, &folder.limits)?, cases.len()))
 }
@@ -166,20 +168,39 @@ fn with_cases(folder: &Folder, config: &PluginConfig, made: Vec<u8>) -> anyhow::
 /// A case that is not put into the component.
 struct LeftOut {
     name: String,
-    why: String,
+    /// Why it fails; none if it only expects nothing yet.
+    why: Option<String>,
 }
 
-fn warning(plugin: &Path, left_out: &[LeftOut], all: usize) -> String {
-    let line = |LeftOut { name, why }: &LeftOut| format!("\n  - {name}: {}", why.lines().next().unwrap_or_default());
-    let named: String = left_out.iter().take(MAX_NAMED_CASES).map(line).collect();
-    let more = match left_out.len().saturating_sub(MAX_NAMED_CASES) {
+/// Names the cases that fail, and counts those that expect nothing yet.
+fn note_left_out(plugin: &Path, left_out: &[LeftOut], all: usize) {
+    let failing: Vec<(&str, &str)> =
+        left_out.iter().filter_map(|case| Some((case.name.as_str(), case.why.as_deref()?))).collect();
+    if !failing.is_empty() {
+        terminal::note(warning(plugin, &failing, all));
+    }
+    let open = left_out.len() - failing.len();
+    if open > 0 {
+        terminal::note(format_args!(
+            "{} nothing yet: `hotshoe test {} --accept` takes what the component answers",
+            if open == 1 { "1 case expects".to_owned() } else { format!("{open} cases expect") },
+            shown(plugin).display()
+        ));
+    }
+}
+
+/// Warns of cases that fail, each with the reason.
+fn warning(plugin: &Path, failing: &[(&str, &str)], all: usize) -> String {
+    let line = |(name, why): &(&str, &str)| format!("\n  - {name}: {}", why.lines().next().unwrap_or_default());
+    let named: String = failing.iter().take(MAX_NAMED_CASES).map(line).collect();
+    let more = match failing.len().saturating_sub(MAX_NAMED_CASES) {
         0 => String::new(),
         more => format!("\n  - and {more} more"),
     };
     format!(
         "warning: {} of {all} cases do not pass, so the component does not carry them; `hotshoe test {plugin}` shows \
          why, and with --accept writes down what the plugin answers now{named}{more}",
-        left_out.len(),
+        failing.len(),
         plugin = shown(plugin).display()
     )
 }
@@ -207,11 +228,15 @@ async fn left_out(
             Some(report) => report,
             None => api_server.run(case, &loaded.revision).await,
         };
-        let why = match report.why_not(case) {
+        if report.is_to_be_accepted(case) {
+            left_out.push(LeftOut { name: case.name.clone(), why: None });
+            continue;
+        }
+        let why = match report.why_not() {
             Some(why) => Some(why),
             None => admit::denial(case, &loaded.revision, config).await,
         };
-        left_out.extend(why.map(|why| LeftOut { name: case.name.clone(), why }));
+        left_out.extend(why.map(|why| LeftOut { name: case.name.clone(), why: Some(why) }));
     }
     left_out
 }
@@ -222,13 +247,13 @@ mod tests {
 
     #[test]
     fn a_warning_names_the_first_failing_cases_with_their_reasons_and_counts_the_others() {
-        let case = |number| LeftOut { name: format!("case {number}"), why: "it expects nothing yet\nmore".to_owned() };
-        let left_out: Vec<LeftOut> = (0..MAX_NAMED_CASES + 3).map(case).collect();
-        let warning = |left_out| warning(Path::new("plugins/demo"), left_out, 16);
-        let all = warning(&left_out);
-        assert!(all.contains("7 of 16 cases") && all.contains("- case 3: it expects nothing yet\n"), "{all}");
+        let names: Vec<String> = (0..MAX_NAMED_CASES + 3).map(|number| format!("case {number}")).collect();
+        let failing: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "it is odd\nmore")).collect();
+        let warning = |failing| warning(Path::new("plugins/demo"), failing, 16);
+        let all = warning(&failing);
+        assert!(all.contains("7 of 16 cases") && all.contains("- case 3: it is odd\n"), "{all}");
         assert!(all.contains("`hotshoe test plugins/demo`") && all.ends_with("\n  - and 3 more"), "{all}");
-        let one = warning(&left_out[..1]);
-        assert!(one.contains("1 of 16 cases") && one.ends_with("- case 0: it expects nothing yet"), "{one}");
+        let one = warning(&failing[..1]);
+        assert!(one.contains("1 of 16 cases") && one.ends_with("- case 0: it is odd"), "{one}");
     }
 }

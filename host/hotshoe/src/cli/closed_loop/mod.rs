@@ -8,11 +8,13 @@
 //! | `smallest.rs` | the smallest start of a counter-example |
 //! | `follow.rs` | what is tried from one start |
 //! | `rounds.rs` | decisions, each carried out before the next is made |
+//! | `simulated.rs` | the end to which the decisions lead from one start |
 //! | `story.rs` | what decisions changed, in lines |
 
 mod follow;
 mod rounds;
 mod save;
+mod simulated;
 mod smallest;
 mod story;
 
@@ -22,16 +24,23 @@ pub(super) use self::follow::CounterExamples;
 use self::follow::{Broken, Followed};
 pub(super) use self::rounds::Plugin;
 pub(super) use self::save::save;
+pub(super) use self::simulated::Simulated;
+use crate::cli::api_server::ApiServer;
 use crate::cli::project::CaseFile;
 use crate::cli::trial::Trial;
 use hotshoe_sandbox::cases::expect::Expect;
 use hotshoe_sandbox::cases::{Case, Function};
 
-/// Tries the closed loop from each case in which the plugin decides.
-pub(super) async fn all(cases: &[CaseFile], plugin: Plugin<'_>) -> (Vec<Trial>, CounterExamples) {
+/// Tries the closed loop from each case in which the plugin decides. The parents have the defaults of their schema, as those
+/// that a host is shown.
+pub(super) async fn all(
+    cases: &[CaseFile],
+    plugin: Plugin<'_>,
+    api_server: &ApiServer<'_>,
+) -> (Vec<Trial>, CounterExamples) {
     let (mut followed, mut trials, mut found) = (Followed::default(), Vec::new(), CounterExamples::default());
     for file in cases.iter().filter(|file| is_decision(&file.case)) {
-        let broken = followed.follow(&file.case, plugin).await;
+        let broken = followed.follow(&api_server.as_shown(&file.case), plugin).await;
         if broken.is_some() || file.case.steady.is_some() {
             trials.push(trial(file, broken.as_ref()));
         }
@@ -59,7 +68,7 @@ fn trial(file: &CaseFile, broken: Option<&Broken>) -> Trial {
     Trial::new(name, file.path.clone(), Value::Null, broken.map(Broken::to_string))
 }
 
-fn counted(number: usize, one: &str, several: &str) -> String {
+pub(super) fn counted(number: usize, one: &str, several: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { several })
 }
 

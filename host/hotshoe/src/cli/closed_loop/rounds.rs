@@ -68,6 +68,11 @@ impl<'a> Rounds<'a> {
         Self::new(case, self.cluster.clone(), self.plugin)
     }
 
+    /// Returns what each decision changed, in their order.
+    pub(super) fn made(&self) -> &[Round] {
+        &self.made
+    }
+
     /// Returns how many decisions were carried out.
     pub(super) fn number(&self) -> usize {
         self.made.len()

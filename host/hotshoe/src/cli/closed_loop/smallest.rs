@@ -73,7 +73,8 @@ impl Search<'_, '_> {
 
     /// Follows a start; none if it does not break the property, or its parent cannot be stored.
     async fn tried(&mut self, start: Case) -> Option<Smallest> {
-        let broken = Followed::default().follow(&start, self.plugin).await?;
+        let shown = self.api_server.as_shown(&start);
+        let broken = Followed::default().follow(&shown, self.plugin).await?;
         if broken.property != self.property {
             return None;
         }

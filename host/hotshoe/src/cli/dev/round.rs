@@ -19,8 +19,8 @@ use crate::cli::host_client::HostOptions;
 use crate::cli::plan::plugin::Plugin;
 use crate::cli::plan::preview::Preview;
 use crate::cli::project::{self, Folder};
+use crate::cli::results::Results;
 use crate::cli::schema::files::Files;
-use crate::cli::test::Results;
 use crate::cli::{admit, inspect};
 use hotshoe_cluster::client::{Cluster, ConnectOptions};
 use hotshoe_operator::config::PluginConfig;
@@ -87,7 +87,8 @@ async fn go(manifest: &Path, setting: &Setting, step: &Cell<Step>, found: &mut F
     found.outcome.is_built = true;
     step.set(Step::Testing);
     let revision = inspect::load_file(&tried, &folder.limits).await?;
-    let Results { passed, failures } = Results::of(&folder, &config, &revision).await?;
+    let results = Results::of(&folder, &config, &revision).await?;
+    let (passed, failures) = (results.passed(), results.failures());
     found.outcome.cases = Some(Cases { passed, failed: failures.len() });
     if let Some(first) = failures.into_iter().next() {
         found.outcome.problem = Some(first);

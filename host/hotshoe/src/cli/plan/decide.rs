@@ -1,7 +1,7 @@
 //! Asks a plugin for one decision as a host does: with the same observation, all rounds of what it needs, the same grant,
 //! gate and limits.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -73,20 +73,11 @@ fn case_of(plugin: &Plugin, parent: &Value) -> anyhow::Result<Case> {
     let is_deleting = parent.pointer("/metadata/deletionTimestamp").is_some();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     Ok(Case {
-        name: "plan".to_owned(),
         call: if is_deleting { Function::Finalize } else { Function::Reconcile },
-        parent: parent.clone(),
-        valid: true,
-        old: None,
-        user: None,
-        children: Vec::new(),
-        related: BTreeMap::new(),
-        refusals: Vec::new(),
         config: serde_json::from_str(&plugin.config.config).context("the configuration of the plugin is no JSON")?,
         now: u64::try_from(now).ok(),
         attempt: Some(0),
-        steady: None,
-        expect: None,
+        ..Case::of_parent("plan".to_owned(), parent.clone())
     })
 }
 

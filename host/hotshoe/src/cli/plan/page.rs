@@ -37,6 +37,9 @@ pub(super) struct Plan {
     pub(super) parent: ObjectRef,
     /// Whether this follows once the plan before it, which writes the status alone, is carried out.
     pub(super) follows: bool,
+    /// The defaults that were filled into the parent.
+    #[serde(rename = "defaults")]
+    pub(super) filled_in: Vec<Field>,
     /// The plugin, as `plugin.yaml` names it, and the digest of its component.
     pub(super) plugin: String,
     pub(super) digest: String,
@@ -81,11 +84,12 @@ fn text(plan: &Plan) -> String {
         true => "Once that is written:\n".to_owned(),
         false => format!("{} (component {} of {})\n", named(&plan.parent), plan.digest, plan.plugin),
     };
+    plan.filled_in.iter().for_each(|field| write_field(&mut text, "  ", field, " (default)"));
     for change in plan.changes.children.iter().filter(|change| change.action != Action::Keep) {
         let _ = writeln!(text, "  {} {}", sign(change.action), named(&change.child));
-        change.fields.iter().for_each(|field| write_field(&mut text, "      ", field));
+        change.fields.iter().for_each(|field| write_field(&mut text, "      ", field, ""));
     }
-    plan.changes.status.iter().for_each(|field| write_field(&mut text, "  ", field));
+    plan.changes.status.iter().for_each(|field| write_field(&mut text, "  ", field, ""));
     for event in &plan.events {
         let _ = writeln!(text, "  event {}", clean(event.clone(), MAX_TEXT_BYTES));
     }
@@ -95,15 +99,16 @@ fn text(plan: &Plan) -> String {
     text + &summary(&plan.changes) + "\n"
 }
 
-fn write_field(text: &mut String, indent: &str, Field { path, old, new }: &Field) {
+/// Writes a line about a field, with a remark behind it.
+fn write_field(text: &mut String, indent: &str, Field { path, old, new }: &Field, remark: &str) {
     let [path, old, new] =
         [Some(path), old.as_ref(), new.as_ref()].map(|text| text.map(|text| clean(text.clone(), MAX_TEXT_BYTES)));
     let path = path.unwrap_or_default();
     let _ = match (old, new) {
-        (Some(old), Some(new)) => writeln!(text, "{indent}{path}: {old} → {new}"),
-        (None, Some(new)) => writeln!(text, "{indent}{path}: {new}"),
-        (Some(old), None) => writeln!(text, "{indent}{path}: {old} → removed"),
-        (None, None) => writeln!(text, "{indent}{path}"),
+        (Some(old), Some(new)) => writeln!(text, "{indent}{path}: {old} → {new}{remark}"),
+        (None, Some(new)) => writeln!(text, "{indent}{path}: {new}{remark}"),
+        (Some(old), None) => writeln!(text, "{indent}{path}: {old} → removed{remark}"),
+        (None, None) => writeln!(text, "{indent}{path}{remark}"),
     };
 }
 
@@ -176,9 +181,11 @@ fn markdown(plan: &Plan) -> anyhow::Result<String> {
         let _ =
             writeln!(text, "| {} | `{}` | {} |", sign(change.action), cell(&named(&change.child)), paths.join(", "));
     }
-    if !plan.changes.status.is_empty() {
-        let paths: Vec<String> = plan.changes.status.iter().map(|field| format!("`{}`", cell(&field.path))).collect();
-        let _ = writeln!(text, "\nOf the status: {}", paths.join(", "));
+    for (what, fields) in [("Of the status", &plan.changes.status), ("Defaults", &plan.filled_in)] {
+        let paths: Vec<String> = fields.iter().map(|field| format!("`{}`", cell(&field.path))).collect();
+        if !paths.is_empty() {
+            let _ = writeln!(text, "\n{what}: {}", paths.join(", "));
+        }
     }
     let diff = diff(plan)?.replace(FENCE, "");
     if !diff.is_empty() {
@@ -217,6 +224,7 @@ mod tests {
         Plan {
             parent: ObjectRef { kind: Kind::new("example.com", "v1", "Cache"), ..child("", "c") },
             follows: false,
+            filled_in: vec![Field { path: "spec.size".into(), old: None, new: Some("1".into()) }],
             plugin: "cache".into(),
             digest: "abc".into(),
             changes: Changes { children, status },
@@ -227,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_person_sees_each_child_that_changes_and_each_field() {
-        let expected = "Cache.example.com n/c (component abc of cache)\n  + Service n/new\n  ~ ConfigMap n/a\n      \
+        let expected = "Cache.example.com n/c (component abc of cache)\n  spec.size: 1 (default)\n  + Service n/new\n  ~ ConfigMap n/a\n      \
                         data.a: \"1\" → \"2\"\n  - Pod n/old\n  status.size: 1\n  event Normal Created: made it\n  \
                         asked again after 60 s\nPlan: 1 to create, 1 to change, 1 to delete.\n";
         assert_eq!(Output::Text.of(&[plan()]).unwrap(), expected);
@@ -249,6 +257,7 @@ mod tests {
         plan.changes.children[1].after = Some(json!({ "data": { "a": format!("{FENCE}\n</details>") } }));
         let page = Output::Markdown.of(&[plan]).unwrap();
         assert!(page.contains("| ~ | `ConfigMap n/a` | `data._a_b` |"), "{page}");
+        assert!(page.contains("\nOf the status: `status.size`\n\nDefaults: `spec.size`\n"), "{page}");
         assert_eq!(page.matches(FENCE).count(), 2, "{page}");
     }
 
@@ -257,6 +266,7 @@ mod tests {
         assert_eq!(Output::Yaml.of(&[plan()]).unwrap().matches("---\n").count(), 1);
         let json: Value = serde_json::from_str(&Output::Json.of(&[plan()]).unwrap()).unwrap();
         assert_eq!(json[0]["parent"], "Cache.example.com n/c");
+        assert_eq!(json[0]["defaults"][0]["path"], "spec.size");
         assert_eq!(json[0]["children"][1]["action"], "change");
         assert_eq!(json[0]["children"][1]["fields"][0]["new"], "\"2\"");
     }

@@ -14,6 +14,7 @@ use super::page::{Plan, sign};
 use super::plans;
 use super::plugin::Plugin;
 use super::source::Source;
+use super::subjects::name;
 use hotshoe_cluster::client::Cluster;
 use hotshoe_cluster::discovery::Kinds;
 use hotshoe_cluster::read;
@@ -67,7 +68,7 @@ impl Preview {
             Ok(plans) => plans,
             Err(why) => {
                 self.undecided += 1;
-                self.problem.get_or_insert_with(|| format!("{}: {why:#}", super::name(parent)));
+                self.problem.get_or_insert_with(|| format!("{}: {why:#}", name(parent)));
                 return;
             }
         };

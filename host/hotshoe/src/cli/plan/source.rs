@@ -37,6 +37,17 @@ impl Source {
         }
     }
 
+    /// Returns the CRD of a kind that the cluster has; none if it has none, or that may not be read.
+    pub(super) async fn definition(&self, kind: &Kind) -> Option<Files> {
+        let Self::Cluster { cluster, kinds } = self else { return None };
+        let served = kinds.find(cluster, kind).await.ok()?;
+        let name = format!("{}.{}", served.plural, kind.group);
+        let of_definitions = Kind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+        let reference = ObjectRef { kind: of_definitions, namespace: None, name: name.as_str().into() };
+        let definition = read::object(cluster, kinds, &reference).await.ok()??;
+        Some(Files::alone(format!("the CRD {name} of the cluster").into(), definition))
+    }
+
     /// Returns the children of a parent.
     ///
     /// # Errors

@@ -53,6 +53,11 @@ impl Files {
         files
     }
 
+    /// Takes a document that does not come from a project.
+    pub(in crate::cli) fn alone(place: PathBuf, document: Value) -> Self {
+        Self { documents: vec![(place, document)], others: 1, unreadable: Vec::new() }
+    }
+
     fn add(&mut self, folder: &Path) {
         for path in paths(folder) {
             match read(&path) {
