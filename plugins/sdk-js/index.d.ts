@@ -212,15 +212,23 @@ export interface Event {
   message: string;
 }
 
-/** An object that a decision needs beyond those of `reads`. */
+/** An object that a decision needs beyond those of `reads`, or all objects with certain labels: with `name` or `selector`. */
 export interface Requirement {
   /** What `request.related(key)` finds it by. */
   key: string;
   apiVersion: string;
   kind: string;
-  name: string;
+  name?: string;
+  /** As kubectl writes it, such as `"app=shop,tier in (a,b)"`, or a `LabelSelector`, such as one of the parent's spec. `{}` selects all. */
+  selector?: string | LabelSelector;
   /** The parent's namespace unless another is given. */
   namespace?: string;
+}
+
+/** A `LabelSelector` of Kubernetes. */
+export interface LabelSelector {
+  matchLabels?: Record<string, string>;
+  matchExpressions?: { key: string; operator: "In" | "NotIn" | "Exists" | "DoesNotExist"; values?: string[] }[];
 }
 
 export interface Needs { needs: Requirement[] }

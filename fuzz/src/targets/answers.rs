@@ -38,7 +38,7 @@ pub fn decision(bytes: &[u8]) {
                 reason: first.to_owned(),
                 message: text.to_owned(),
             }),
-            Some("need") => needs.push(Requirement { key: text.to_owned(), reference: reference(first, second) }),
+            Some("need") => needs.push(Requirement { key: text.to_owned(), wanted: reference(first, second).into() }),
             Some("after") => decision.requeue_after = first.parse().ok().map(Duration::from_millis),
             Some("failure") => failure(first, text),
             _ => {}

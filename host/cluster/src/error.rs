@@ -12,6 +12,9 @@ pub const APPLY_RIGHTS: &str = "apply what `hotshoe rbac --plugin-only` prints f
 /// The reason of a write that was not sent, or was cut off, because its permit was over.
 pub(super) const PERMIT_EXPIRED: &str = "PermitExpired";
 
+/// The reason of a reply that is too large to be read.
+const REPLY_TOO_LARGE: &str = "ReplyTooLarge";
+
 /// The code of an answer that cannot be used: the answer itself says that the request succeeded.
 const USELESS_ANSWER: u16 = 200;
 
@@ -104,7 +107,12 @@ impl ApiError {
         let message = format!(
             "the reply is larger than {most} bytes, which no object is; ask for less, or check that the API server itself answers at its address"
         );
-        Self::new(verb, target, code, "ReplyTooLarge", message)
+        Self::new(verb, target, code, REPLY_TOO_LARGE, message)
+    }
+
+    /// Returns whether the reply was too large to be read.
+    pub(super) fn is_too_large(&self) -> bool {
+        self.reason == REPLY_TOO_LARGE
     }
 
     /// Attributes the error to `conflict`, the fields of other field managers that make the applied object invalid, and

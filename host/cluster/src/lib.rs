@@ -29,6 +29,7 @@ mod lease_object;
 pub mod lease_status;
 mod live_patch;
 pub mod namespace;
+pub mod needed_list;
 pub mod needed_watch;
 pub mod object_watch;
 pub mod outage;

@@ -1,8 +1,9 @@
-//! Watches one object that a plugin needs, by its name and under the plugin's own account.
+//! Watches what a plugin needs under the plugin's own account: one object by its name, or those that a label selector selects.
 //!
 //! Such a watch asks for metadata alone, and of each event only the beginning is read, up to the version of the object.
-//! So it costs the same whatever the object holds, and holds nothing of it. It needs no right to `list`: without a
-//! version to begin at, it begins with the object as it is.
+//! So it costs the same whatever the objects hold, and holds nothing of them. It needs no right to `list`: without a
+//! version to begin at, it begins with the objects as they are. An object that a selector selects no longer is deleted, as
+//! far as the watch is concerned.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,36 +17,39 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, M
 use crate::apply::Writer;
 use crate::client::ApiCall;
 use crate::error::ApiError;
+use crate::needed_list::label_query;
 use crate::time_limit::{LimitedBody, WATCH_SECONDS};
-use hotshoe_core::check;
 use hotshoe_core::flow::needs::Seen;
-use hotshoe_core::model::kind::ObjectRef;
+use hotshoe_core::model::wanted::Wanted;
 
 /// How many bytes of an event are read; the rest is skipped. Kubernetes writes the version of an object behind its name,
 /// its namespace and its uid, which have 600 bytes at most.
 const HEAD_BYTES: usize = 2 * 1024;
 
 impl Writer {
-    /// Watches an object as the plugin: after a version, or from the object as it is. A watch begins within the plugin's
-    /// rate limit of reads, in which the namespaces of objects take turns.
+    /// Watches an object, or a selection, as the plugin: after a version, or from the objects as they are. A watch begins
+    /// within the plugin's rate limit of reads, in which the namespaces of objects take turns.
     ///
     /// # Errors
     /// The API server's error, or that it did not answer in time.
-    pub async fn watch_as_plugin(&self, reference: &ObjectRef, after: Option<u64>) -> Result<ObjectEvents, ApiError> {
-        let resource = self.kinds.find(&self.cluster, &reference.kind).await?;
-        self.rate_limit.read(reference.namespace.as_ref()).await;
+    pub async fn watch_as_plugin(&self, wanted: &Wanted, after: Option<u64>) -> Result<ObjectEvents, ApiError> {
+        let resource = self.kinds.find(&self.cluster, wanted.kind()).await?;
+        self.rate_limit.read(wanted.namespace().as_ref()).await;
+        let which = match wanted {
+            Wanted::Object(object) => format!("&fieldSelector=metadata.name%3D{}", object.name),
+            Wanted::Selection(selection) => label_query(selection),
+        };
         let after = after.map(|version| format!("&resourceVersion={version}")).unwrap_or_default();
         let uri = format!(
-            "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&fieldSelector=metadata.name%3D{}{after}",
-            resource.collection(check::key(reference).namespace.as_deref()),
-            reference.name
+            "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}{which}{after}",
+            resource.collection(wanted.namespace().as_deref()),
         );
-        let body = self.cluster.watch(ApiCall::get("watch", reference, uri), &self.identity).await?;
+        let body = self.cluster.watch(ApiCall::get("watch", wanted, uri), &self.identity).await?;
         Ok(ObjectEvents { body, unread: Bytes::new(), head: Vec::new() })
     }
 }
 
-/// An event of the watch of one object.
+/// An event of such a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectEvent {
     /// The object is there, has changed or is gone. An event whose version cannot be read has the highest.
@@ -74,15 +78,14 @@ impl ObjectEvent {
     /// Returns the version after which a watch may continue.
     pub fn version(self) -> Option<u64> {
         match self {
-            Self::Seen(Seen::Present(version) | Seen::Gone(version)) | Self::Bookmark(version) => {
-                Some(version).filter(|version| *version < u64::MAX)
-            }
+            Self::Seen(seen) => Some(seen.version()).filter(|version| *version < u64::MAX),
+            Self::Bookmark(version) => Some(version).filter(|version| *version < u64::MAX),
             Self::Expired => None,
         }
     }
 }
 
-/// The events of the watch of one object.
+/// The events of such a watch.
 pub struct ObjectEvents {
     body: LimitedBody,
     /// What has arrived and is not read yet.
@@ -199,7 +202,7 @@ mod tests {
     use axum::response::{IntoResponse, Response};
     use futures::StreamExt;
     use hotshoe_core::flow::needs::Seen::{Gone, Present};
-    use hotshoe_core::model::kind::Kind;
+    use hotshoe_core::model::kind::{Kind, ObjectRef};
     use hotshoe_core::model::limits::Limits;
     use parking_lot::Mutex;
     use serde_json::json;
@@ -210,8 +213,14 @@ mod tests {
     use crate::rate_limit::{Delays, RateLimit};
     use crate::served;
 
-    fn config_map(namespace: Option<&str>) -> ObjectRef {
-        ObjectRef { kind: Kind::new("", "v1", "ConfigMap"), namespace: namespace.map(Into::into), name: "a.b".into() }
+    fn config_map(namespace: Option<&str>) -> Wanted {
+        wanted(namespace, "a.b")
+    }
+
+    /// Returns an object or, if the name begins with `?`, a selection.
+    fn wanted(namespace: Option<&str>, name: &str) -> Wanted {
+        let kind = Kind::new("", "v1", "ConfigMap");
+        Wanted::from(ObjectRef { kind, namespace: namespace.map(Into::into), name: name.into() })
     }
 
     fn event(kind: &str, rest: &str) -> String {
@@ -250,7 +259,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_object_is_watched_by_name_as_the_plugin_and_for_its_metadata_alone() {
+    async fn an_object_is_watched_by_name_or_by_labels_as_the_plugin_and_for_its_metadata_alone() {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let seen = asked.clone();
         let writer = watching(Router::new().fallback(move |request: Request| {
@@ -259,17 +268,27 @@ mod tests {
             std::future::ready("")
         }))
         .await;
-        for (namespace, after) in [(Some("n"), None), (Some("n"), Some(7)), (None, None)] {
-            let mut events = writer.watch_as_plugin(&config_map(namespace), after).await.unwrap();
+        let by_name = [(Some("n"), None), (Some("n"), Some(7)), (None, None)];
+        let selected = wanted(Some("n"), "?app=shop,tier in (a,b)");
+        let all = [(selected, None), (wanted(None, "?"), Some(7))];
+        for (wanted, after) in by_name.map(|(namespace, after)| (config_map(namespace), after)).into_iter().chain(all) {
+            let mut events = writer.watch_as_plugin(&wanted, after).await.unwrap();
             assert_eq!(events.next().await, None);
         }
-        let query = "watch=true&allowWatchBookmarks=true&timeoutSeconds=60&fieldSelector=metadata.name%3Da.b";
+        let begin = "watch=true&allowWatchBookmarks=true&timeoutSeconds=60";
+        let query = format!("{begin}&fieldSelector=metadata.name%3Da.b");
         let asked = asked.lock();
         let uris: Vec<_> = asked.iter().map(|[uri, ..]| uri.as_str()).collect();
         let in_namespace = format!("/api/v1/namespaces/n/configmaps?{query}");
         assert_eq!(
             uris,
-            [&*in_namespace, &format!("{in_namespace}&resourceVersion=7"), &format!("/api/v1/configmaps?{query}")]
+            [
+                &*in_namespace,
+                &format!("{in_namespace}&resourceVersion=7"),
+                &format!("/api/v1/configmaps?{query}"),
+                &format!("/api/v1/namespaces/n/configmaps?{begin}&labelSelector=app%3Dshop%2Ctier%20in%20%28a%2Cb%29"),
+                &format!("/api/v1/configmaps?{begin}&resourceVersion=7"),
+            ]
         );
         for [_, user, accept] in &*asked {
             assert_eq!(user, "system:serviceaccount:hotshoe:demo");

@@ -7,7 +7,7 @@ use kube::api::{ApiResource, ObjectMeta};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use hotshoe_core::model::kind::Key;
+use hotshoe_core::model::kind::{Key, Kind};
 
 /// The text of an object, and the metadata that the watch client needs.
 #[derive(Clone, Debug)]
@@ -25,6 +25,22 @@ impl RawObject {
     /// Returns the text.
     pub(super) fn json(&self) -> &str {
         self.json.get()
+    }
+
+    /// Returns the text as that of the object when it is read alone: in a list, an object of a kind of Kubernetes names no
+    /// kind.
+    pub(super) fn typed(&self, kind: &Kind) -> String {
+        let json = self.json();
+        let names_kind = serde_json::from_str::<TypeMeta>(json).is_ok_and(|found| found.kind.is_some());
+        match json.strip_prefix('{') {
+            Some(members) if !names_kind => {
+                let (api_version, kind) = (kind.api_version(), &kind.kind);
+                // The names of a kind and of a group have no characters that JSON escapes.
+                let comma = if members.trim_start().starts_with('}') { "" } else { "," };
+                format!(r#"{{"apiVersion":"{api_version}","kind":"{kind}"{comma}{members}"#)
+            }
+            _ => json.to_owned(),
+        }
     }
 
     /// Returns the resource version; the highest possible one if the object has none.
@@ -45,6 +61,12 @@ impl<'de> Deserialize<'de> for RawObject {
         };
         Ok(Self { meta, json })
     }
+}
+
+/// Whether an object names its kind.
+#[derive(serde::Deserialize)]
+struct TypeMeta {
+    kind: Option<IgnoredAny>,
 }
 
 /// The metadata that identifies an object and its version.
@@ -130,6 +152,21 @@ mod tests {
             let wire: RawObject = serde_json::from_str(json).unwrap();
             assert_eq!((wire.key(), wire.version()), (Key::new(Some("n"), "a"), 7));
             assert_eq!(wire.json(), json);
+        }
+    }
+
+    #[test]
+    fn an_object_of_a_list_gets_the_kind_that_it_does_not_name_and_is_otherwise_as_it_was() {
+        let kind = Kind::new("apps", "v1", "Deployment");
+        let named = r#""apiVersion":"apps/v1","kind":"Deployment""#;
+        for (json, typed) in [
+            (r#"{"metadata":{},"n":1.0}"#, format!(r#"{{{named},"metadata":{{}},"n":1.0}}"#)),
+            ("{ }", format!("{{{named} }}")),
+            (r#"{"spec":{"kind":"A"}}"#, format!(r#"{{{named},"spec":{{"kind":"A"}}}}"#)),
+            (r#"{"kind":"Other","apiVersion":"a/v1"}"#, r#"{"kind":"Other","apiVersion":"a/v1"}"#.to_owned()),
+        ] {
+            let object: RawObject = serde_json::from_str(json).unwrap();
+            assert_eq!(object.typed(&kind), typed);
         }
     }
 

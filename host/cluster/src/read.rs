@@ -55,7 +55,7 @@ pub async fn objects(
     let mut found = Vec::new();
     loop {
         let list = api.list(&page).await.map_err(|error| refused(kind, error))?;
-        found.extend(list.items.iter().filter_map(|object| with_type(object, kind)));
+        found.extend(list.items.iter().filter_map(|object| value(object, kind)));
         match list.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = page.continue_token(&token),
             None => return Ok(found),
@@ -72,13 +72,8 @@ async fn served(cluster: &Cluster, kinds: &Kinds, kind: &Kind) -> Result<Option<
     }
 }
 
-/// Returns an object of a list as it is when it is read alone: those of a list name no kind.
-fn with_type(object: &RawObject, kind: &Kind) -> Option<Value> {
-    let mut object: Value = serde_json::from_str(object.json()).ok()?;
-    let members = object.as_object_mut()?;
-    members.insert("apiVersion".to_owned(), kind.api_version().into());
-    members.insert("kind".to_owned(), (&*kind.kind).into());
-    Some(object)
+fn value(object: &RawObject, kind: &Kind) -> Option<Value> {
+    serde_json::from_str(&object.typed(kind)).ok()
 }
 
 /// Reads the first objects of a kind that a label selector selects, in a namespace or in all, and no more; none if the API
@@ -98,7 +93,7 @@ pub async fn first_objects(
     let page = ListParams::default().limit(u32::try_from(most).unwrap_or(page_size::FIRST)).labels(selector);
     let list = api(&cluster.lister(false), &resource, namespace).list(&page).await;
     let list = list.map_err(|error| refused(kind, error))?;
-    Ok(list.items.iter().take(most).filter_map(|object| with_type(object, kind)).collect())
+    Ok(list.items.iter().take(most).filter_map(|object| value(object, kind)).collect())
 }
 
 fn refused(kind: &Kind, error: kube::Error) -> ApiError {

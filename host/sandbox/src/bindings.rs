@@ -475,14 +475,9 @@ impl From<wit::Event> for Event {
 
 impl From<wit::Requirement> for Requirement {
     fn from(need: wit::Requirement) -> Self {
-        Requirement {
-            key: need.key,
-            reference: ObjectRef {
-                kind: need.kind.into(),
-                namespace: need.namespace.map(Into::into),
-                name: need.name.into(),
-            },
-        }
+        let reference =
+            ObjectRef { kind: need.kind.into(), namespace: need.namespace.map(Into::into), name: need.name.into() };
+        Requirement { key: need.key, wanted: reference.into() }
     }
 }
 

@@ -7,6 +7,8 @@ use hotshoe_core::check::{finalizer, pod};
 use hotshoe_core::model::decision::{Descriptor, MatchRule};
 use hotshoe_core::model::field_path::{self, WrongPath};
 use hotshoe_core::model::kind::Kind;
+use hotshoe_core::model::label_selector::LabelSelector;
+use hotshoe_core::model::limits::SELECTOR_BYTES;
 use hotshoe_core::model::names;
 use hotshoe_core::model::{json_guard, sanitize};
 
@@ -68,9 +70,9 @@ fn check_reads(descriptor: &Descriptor) -> Result<(), String> {
         check_fields(key, &read.fields)?;
         ensure(names::is_visible(key, MAX_NAME_BYTES), || format!("{} is no key of a read kind", shown(key)))?;
         ensure(keys.insert(key), || format!("the key {key:?} of a read kind is given twice"))?;
-        ensure(read.selector.len() <= 1024 && names::is_selector(&read.selector), || {
-            format!("{} is no label selector", shown(&read.selector))
-        })?;
+        let selector = &read.selector;
+        let is_one = selector.is_empty() || LabelSelector::read(selector).is_ok();
+        ensure(selector.len() <= SELECTOR_BYTES && is_one, || format!("{} is no label selector", shown(selector)))?;
         match &read.rule {
             MatchRule::ParentLabel(label) => {
                 ensure(label.is_empty() || names::is_qualified(label), || format!("{} is no label key", shown(label)))?;

@@ -2,9 +2,10 @@
 //
 // An answer that was checked has the form of `expect` in a case file.
 
-import { checkAnswer, checkJson, checkKeys, checkList, checkObject, checkOneOf, checkText, milliseconds, wrong } from "./check.js";
+import { checkAnswer, checkJson, checkKeys, checkList, checkObject, checkOneOf, checkText, InvalidForm, milliseconds, wrong } from "./check.js";
 import { answered } from "./failure.js";
 import { kindOf, referenceOf } from "./kind.js";
+import { selectorText } from "./selector.js";
 
 const DECISION = ["status", "conditions", "events", "requeueAfterMs"];
 const STATUSES = ["True", "False", "Unknown"];
@@ -23,7 +24,12 @@ export function warning(reason, message) {
 }
 
 export function needs(...requirements) {
-  return { needs: requirements.flat() };
+  return { needs: requirements.flat().map(selecting) };
+}
+
+/** The requirement with its selector, where it has one, as a text. */
+function selecting(need) {
+  return need?.selector === undefined ? need : { ...need, selector: selectorText(need.selector) };
 }
 
 export function waiting(decision) {
@@ -56,12 +62,22 @@ function required(answer) {
   checkList(answer.needs, "needs");
   answer.needs.forEach((need, index) => {
     const at = `needs[${index}]`;
-    checkKeys(need, at, ["key", "apiVersion", "kind", "name"], ["namespace"]);
+    checkKeys(need, at, ["key", "apiVersion", "kind"], ["name", "selector", "namespace"]);
     kindOf(need, at);
-    for (const key of ["key", "name"]) checkText(need[key], at, key);
+    checkText(need.key, at, "key");
+    checkSubject(need, at);
     if (need.namespace !== undefined) checkText(need.namespace, at, "namespace");
   });
   return answer.needs;
+}
+
+/** Throws unless a requirement names one object, or selects several. */
+function checkSubject({ name, selector }, path) {
+  if ((name === undefined) === (selector === undefined)) {
+    throw new InvalidForm(`${path} has ${name === undefined ? "neither a name nor a selector" : "a name and a selector"}; give it one of them`);
+  }
+  if (name !== undefined) checkText(name, path, "name");
+  if (selector !== undefined && typeof selector !== "string") throw wrong(selector, `${path}.selector`, "a text");
 }
 
 function decided(decision, path) {

@@ -61,8 +61,13 @@ function failureOf({ retry, reject, other }) {
 
 function typed(answer) {
   const [[tag, value]] = Object.entries(answer);
-  if (tag === "needs") return { tag, val: value.map((need) => ({ ...need, kind: kindOf(need, "needs") })) };
+  if (tag === "needs") return { tag, val: value.map(requirement) };
   return { tag, val: decision(value) };
+}
+
+/** A requirement as it crosses, where `?` before a name makes a selector of it. */
+function requirement({ selector, ...need }) {
+  return { ...need, kind: kindOf(need, "needs"), name: need.name ?? `?${selector}` };
 }
 
 function decision({ children, status, conditions, events, requeueAfterMs }) {

@@ -138,7 +138,7 @@ test("an answer of a wrong form names the value at fault", () => {
     [{ children: "keep", events: [{ type: "Normal" }] }, "events[0].type is no known key"],
     [{ children: "keep", requeueAfterMs: -5 }, "requeueAfterMs is -5; a number of milliseconds, 0 or more"],
     [{ children: "keep", requeueAfterMs: "5s" }, 'requeueAfterMs is "5s"'],
-    [needs({ key: "a", apiVersion: "v1", kind: "Secret" }), "needs[0].name is missing"],
+    [needs({ key: "a", apiVersion: "v1", kind: "Secret" }), "needs[0] has neither a name nor a selector"],
     [done(), "answer.done is no known key"],
     [retry("later", "soon"), 'retry\'s afterMs is "soon"'],
   ]) {

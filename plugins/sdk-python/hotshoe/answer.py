@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, Literal
 
 from hotshoe.kind import Kind
+from hotshoe.selector import selector_text
 
 
 @dataclass
@@ -97,19 +98,40 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Requirement:
-    """An object that a decision needs beyond those that the plugin reads. Without `namespace`, the parent's."""
+    """An object that a decision needs beyond those that the plugin reads, or all objects that a selector selects.
+
+    `name` or `selector`, and not both. A selector is a text as kubectl writes it, such as `app=shop,tier in (a,b)`, or a
+    `LabelSelector`, such as one of the parent's spec; an empty one selects all.
+
+    Without `namespace`, in the parent's.
+    """
 
     key: str
     kind: Kind
-    name: str
+    name: str | None = None
     namespace: str | None = None
+    selector: str | Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if (self.name is None) == (self.selector is None):
+            raise TypeError(f"the Requirement {self.key!r} takes a name or a selector, and one of them")
+        if self.selector is not None:
+            object.__setattr__(self, "selector", _selector(self.selector))
+
+
+def _selector(selector: str | Mapping[str, Any]) -> str:
+    try:
+        return selector_text(selector)
+    except ValueError as why:
+        # It is mostly a part of the parent's spec.
+        raise Reject(f"this is no label selector: {why}") from None
 
 
 class Needs(Exception):
-    """Call again with these objects. Return it or raise it; `Request.need` does that for one object."""
+    """Call again with these objects. Return it or raise it, as `Request.need` and `Request.need_selected` do."""
 
     def __init__(self, *requirements: Requirement) -> None:
-        super().__init__(", ".join(f"{it.kind.kind} {it.name}" for it in requirements))
+        super().__init__(", ".join(f"{it.kind.kind} {it.name or it.selector}" for it in requirements))
         self.requirements = requirements
 
 

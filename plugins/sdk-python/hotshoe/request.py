@@ -159,6 +159,18 @@ class Request:
         found = self.related[key]
         return found[0] if found else None
 
+    def need_selected(
+        self, key: str, kind: Kind, selector: str | Mapping[str, Any], namespace: str | None = None
+    ) -> Objects:
+        """Return all objects of a kind that a label selector selects, sorted by name.
+
+        The selector is a text as kubectl writes it, or a `LabelSelector`, such as one of the parent's spec. Where the
+        host has not fetched the objects yet, this ends the call, and the host calls again with them.
+        """
+        if key not in self.related:
+            raise Needs(Requirement(key, kind, namespace=namespace, selector=selector))
+        return self.related[key]
+
     @property
     def refusals(self) -> list[Refusal]:
         """Children whose last write the API server refused."""

@@ -299,7 +299,11 @@ _SEVERITY = ("Normal", "Warning")
 
 def _requirement(requirement: Any) -> dict[str, Any]:
     kind = requirement.kind
-    said = {"key": requirement.key, "apiVersion": kind.api_version, "kind": kind.kind, "name": requirement.name}
+    said = {"key": requirement.key, "apiVersion": kind.api_version, "kind": kind.kind}
+    if requirement.selector is None:
+        said["name"] = requirement.name
+    else:
+        said["selector"] = requirement.selector
     return said if requirement.namespace is None else {**said, "namespace": requirement.namespace}
 
 

@@ -106,7 +106,14 @@ class WireRequirement:
         self.kind = ResourceKind(requirement.kind)
         namespace = requirement.namespace
         self.namespace = None if namespace is None else _text(namespace, "the namespace of a Requirement")
-        self.name = _text(requirement.name, "the name of a Requirement")
+        self.name = _subject(requirement)
+
+
+def _subject(requirement: Requirement) -> str:
+    """Return the name, or the selector as it crosses: behind `?`, with which no name begins."""
+    if requirement.selector is not None:
+        return "?" + _text(requirement.selector, "the selector of a Requirement")
+    return _text(requirement.name, "the name of a Requirement")
 
 
 REASONS: tuple[Reason, ...] = get_args(Reason)

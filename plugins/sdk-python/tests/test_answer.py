@@ -16,13 +16,14 @@ from hotshoe import (
     Owns,
     Plugin,
     Reads,
+    Reject,
     Requirement,
     Waiting,
     leave,
     recreate,
 )
 from hotshoe.testing import answer
-from hotshoe.wire import WireDecision, milliseconds
+from hotshoe.wire import WireDecision, WireRequirement, milliseconds
 
 CHILD = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
 
@@ -157,6 +158,73 @@ def test_what_is_needed_is_asked_for_once():
     assert answer(plugin, parent, related={"settings": []}).status == {"found": False}
     there = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "b"}}
     assert answer(plugin, parent, related={"settings": [there]}).status == {"found": {"a": "b"}}
+
+
+def plugin_that_selects(selector):
+    plugin = Plugin("a", version="0.1.0", parent=Kind("example.com/v1", "A"))
+
+    @plugin.reconcile
+    def reconcile(request):
+        pods = request.need_selected("pods", Kind("v1", "Pod"), selector)
+        return Decision(status={"pods": [pod["metadata"]["name"] for pod in pods]})
+
+    return plugin
+
+
+@pytest.mark.parametrize(("selector", "text"), [
+    ("app=shop,!legacy", "app=shop,!legacy"),
+    ("", ""),
+    ({}, ""),
+    ({"matchLabels": {"b": "", "a": "1"}, "matchExpressions": None}, "a=1,b="),
+    (
+        {
+            "matchLabels": {"example.com/a": "x"},
+            "matchExpressions": [
+                {"key": "b", "operator": "In", "values": ["y", "z"]},
+                {"key": "c", "operator": "NotIn", "values": ["y"]},
+                {"key": "d", "operator": "Exists"},
+                {"key": "e", "operator": "DoesNotExist", "values": []},
+            ],
+        },
+        "example.com/a=x,b in (y,z),c notin (y),d,!e",
+    ),
+])
+def test_a_selector_of_a_spec_is_written_as_kubectl_does(selector, text):
+    needs = answer(plugin_that_selects(selector), {"metadata": {"name": "a"}})
+    assert needs.requirements == (Requirement("pods", Kind("v1", "Pod"), selector=text),)
+
+
+def test_what_a_selector_finds_is_shown():
+    plugin, parent = plugin_that_selects("app=shop"), {"metadata": {"name": "a"}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one"}}
+    assert answer(plugin, parent, related={"pods": [pod]}).status == {"pods": ["one"]}
+    assert answer(plugin, parent, related={"pods": []}).status == {"pods": []}
+
+
+@pytest.mark.parametrize("selector", [
+    ["app"],
+    {"matchLabel": {}},
+    {"matchLabels": {"a": "b,c=d"}},
+    {"matchLabels": {"a": 1}},
+    {"matchExpressions": [{"key": "a", "operator": "in", "values": ["b"]}]},
+    {"matchExpressions": [{"key": "a", "operator": "In"}]},
+    {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b)"]}]},
+    {"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]},
+])
+def test_what_is_no_selector_rejects_the_parent(selector):
+    with pytest.raises(Reject, match="this is no label selector"):
+        Requirement("pods", Kind("v1", "Pod"), selector=selector)
+
+
+def test_a_selector_crosses_behind_a_question_mark():
+    for text, of in {"settings": {"name": "settings"}, "?app=shop": {"selector": "app=shop"}, "?": {"selector": {}}}.items():
+        assert WireRequirement(Requirement("a", Kind("v1", "ConfigMap"), **of)).name == text
+
+
+def test_a_requirement_has_a_name_or_a_selector():
+    for wrong in ({}, {"name": "a", "selector": "b"}):
+        with pytest.raises(TypeError, match="takes a name or a selector"):
+            Requirement("pods", Kind("v1", "Pod"), **wrong)
 
 
 def test_a_kind_that_cannot_be_is_refused_at_once():

@@ -2,7 +2,9 @@
 
 use std::{fmt, time::Duration};
 
-use crate::{Decision, ResourceKind};
+use serde::Serialize;
+
+use crate::{Decision, ResourceKind, selector};
 
 /// The answer to `reconcile`.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,17 +25,44 @@ pub enum Cleanup {
     Done(Decision),
 }
 
-/// An object that a decision needs beyond those that `describe` declared.
+/// An object, or all objects with certain labels, that a decision needs beyond those that `describe` declared.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Requirement {
-    /// The key under which the object is shown in [`crate::Request::related`].
+    /// The key under which the objects are shown in [`crate::Request::related`].
     pub key: String,
-    /// The object's kind.
+    /// Their kind.
     pub kind: ResourceKind,
-    /// The object's namespace; absent means the parent's.
+    /// Their namespace; absent means the parent's.
     pub namespace: Option<String>,
-    /// The object's name.
+    /// The object's name; or `?` and a label selector, as [`Requirement::selected`] writes it.
     pub name: String,
+}
+
+impl Requirement {
+    /// Requires the object of this name in the parent's namespace, or without a namespace.
+    pub fn named(key: impl Into<String>, kind: ResourceKind, name: impl Into<String>) -> Self {
+        Self { key: key.into(), kind, namespace: None, name: name.into() }
+    }
+
+    /// Requires all objects of a kind that a label selector selects, in the parent's namespace, or without a namespace. The
+    /// selector is a text as kubectl writes it, such as `app=shop,tier in (a,b),!legacy`, or anything that serializes as a
+    /// `LabelSelector` of Kubernetes, such as a field of the parent's spec. An empty one selects all.
+    ///
+    /// # Errors
+    /// A rejection of the parent, where the selector has not the form of a `LabelSelector`.
+    pub fn selected(
+        key: impl Into<String>,
+        kind: ResourceKind,
+        selector: &(impl Serialize + ?Sized),
+    ) -> Result<Self, Failure> {
+        Ok(Self::named(key, kind, format!("?{}", selector::written(selector)?)))
+    }
+
+    /// Looks in this namespace instead of the parent's.
+    #[must_use]
+    pub fn in_namespace(self, namespace: impl Into<String>) -> Self {
+        Self { namespace: Some(namespace.into()), ..self }
+    }
 }
 
 /// Why there is no decision. The host writes only a condition and an Event.

@@ -69,6 +69,7 @@
 //! | `apply/` | typed children: builders for the common kinds |
 //! | `hotshoe_crd` | CustomResourceDefinitions from types, as `crd`; feature `crd` |
 //! | `label.rs` | names as label values |
+//! | `selector.rs` | label selectors, as a requirement carries them |
 //! | `time.rs` | points in time, as Kubernetes writes them |
 //! | `log.rs` | lines for the host's log |
 //! | `testing.rs`, `testing/component.rs` | a plugin's cases, answered by its native build, and its component in the sandbox; feature `testing` |
@@ -117,6 +118,7 @@ pub mod log;
 mod object;
 mod reconciler;
 mod request;
+mod selector;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod time;

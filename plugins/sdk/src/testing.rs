@@ -294,8 +294,12 @@ fn children(children: &Children) -> Value {
 }
 
 fn need(need: &Requirement) -> Value {
-    let mut written =
-        json!({ "key": need.key, "apiVersion": need.kind.api_version(), "kind": need.kind.kind, "name": need.name });
+    let mut written = json!({ "key": need.key, "apiVersion": need.kind.api_version(), "kind": need.kind.kind });
+    let (form, text) = match need.name.strip_prefix('?') {
+        Some(selector) => ("selector", selector),
+        None => ("name", need.name.as_str()),
+    };
+    set(&mut written, form, json!(text));
     set(&mut written, "namespace", json!(need.namespace));
     written
 }

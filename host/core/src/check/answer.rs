@@ -4,14 +4,16 @@
 //! [`check`](crate::check). The plugin controls every value that is checked here.
 
 use std::collections::HashSet;
+use std::fmt;
 
 use crate::model::decision::{Answer, Children, Condition, Decision, Document, Event, Failure, Requirement};
-use crate::model::kind::ObjectRef;
+use crate::model::kind::{Kind, Namespace, ObjectRef};
 use crate::model::limits::{
     CHILDREN, CONDITION_MESSAGE, CONDITION_TYPE, CONDITIONS, EVENT_MESSAGE, FAILURE_MESSAGE, Limits, REASON,
     REQUIREMENTS,
 };
 use crate::model::names;
+use crate::model::wanted::Wanted;
 use crate::model::{json_guard, sanitize};
 
 /// The maximum length of a Kubernetes object's name, in bytes.
@@ -136,7 +138,7 @@ fn check_needs(needs: &[Requirement]) -> Result<(), AnswerError> {
     check_count(needs.len(), REQUIREMENTS, "requirements", None)?;
     let mut keys = HashSet::new();
     for need in needs {
-        check_reference(&need.reference)?;
+        check_wanted(&need.wanted)?;
         if need.key.is_empty() || need.key.len() > MAX_NAME_BYTES || !keys.insert(&need.key) {
             let key = sanitize::clean(need.key.clone(), MAX_NAME_BYTES);
             return Err(invalid(format!("the key {key:?} of a requirement is empty, too long or given twice")));
@@ -145,20 +147,36 @@ fn check_needs(needs: &[Requirement]) -> Result<(), AnswerError> {
     Ok(())
 }
 
+/// Checks what a requirement asks for. A selector is checked when it is [used](crate::check::selection): often the parent's
+/// spec has it, and then the plugin is not at fault.
+fn check_wanted(wanted: &Wanted) -> Result<(), AnswerError> {
+    match wanted {
+        Wanted::Object(object) => check_reference(object),
+        Wanted::Selection(selection) => check_place(&selection.kind, &selection.namespace, selection),
+    }
+}
+
 /// Checks that the names in a reference can be shown and compared. Whether they may be used is up to the grant.
 fn check_reference(reference: &ObjectRef) -> Result<(), AnswerError> {
-    let kind = &reference.kind;
-    let namespace = reference.namespace.as_deref().unwrap_or("default");
+    check_place(&reference.kind, &reference.namespace, reference)?;
+    match names::is_visible(&reference.name, MAX_NAME_BYTES) {
+        true => Ok(()),
+        false => Err(not_a_reference(&reference.kind, reference)),
+    }
+}
+
+fn check_place(kind: &Kind, namespace: &Namespace, shown: &impl fmt::Display) -> Result<(), AnswerError> {
+    let namespace = namespace.as_deref().unwrap_or("default");
     let plausible = names::is_group(&kind.group)
         && names::is_version(&kind.version)
         && names::is_kind(&kind.kind)
-        && names::is_visible(namespace, MAX_NAME_BYTES)
-        && names::is_visible(&reference.name, MAX_NAME_BYTES);
-    if plausible {
-        return Ok(());
-    }
-    let shown = sanitize::clean(format!("{} {reference}", kind.api_version()), MAX_NAME_BYTES);
-    Err(invalid(format!("{shown:?} is not a valid reference to an object")))
+        && names::is_visible(namespace, MAX_NAME_BYTES);
+    if plausible { Ok(()) } else { Err(not_a_reference(kind, shown)) }
+}
+
+fn not_a_reference(kind: &Kind, shown: &impl fmt::Display) -> AnswerError {
+    let shown = sanitize::clean(format!("{} {shown}", kind.api_version()), MAX_NAME_BYTES);
+    invalid(format!("{shown:?} is not a valid reference to an object"))
 }
 
 fn check_json(what: &str, text: &str, limits: &Limits) -> Result<(), AnswerError> {
@@ -325,11 +343,12 @@ mod tests {
 
     #[test]
     fn requirements_are_few_and_each_has_a_short_key_of_its_own_and_a_valid_reference() {
-        let need = |key: &str, name: &str| Requirement { key: key.into(), reference: child(name, "{}").reference };
+        let need = |key: &str, name: &str| Requirement { key: key.into(), wanted: child(name, "{}").reference.into() };
         let check = |needs: Vec<Requirement>| enforce_limits(Answer::Needs(needs), &Limits::default());
         let numbered = |count: usize| (0..count).map(|number| need(&number.to_string(), "web")).collect::<Vec<_>>();
         let longest = "k".repeat(MAX_NAME_BYTES);
-        for needs in [numbered(REQUIREMENTS), vec![need(&longest, "web")], vec![]] {
+        let selected = vec![need("all", "?"), need("shop", "?app in (shop)"), need("none", "?no selector")];
+        for needs in [numbered(REQUIREMENTS), vec![need(&longest, "web")], selected, vec![]] {
             assert_eq!(check(needs.clone()), Ok(Answer::Needs(needs)));
         }
         assert_eq!(check(numbered(REQUIREMENTS + 1)).unwrap_err().reason(), "OutputTooLarge");

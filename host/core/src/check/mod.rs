@@ -31,6 +31,7 @@ pub mod pvc;
 pub mod reach;
 pub mod remedy;
 pub mod result;
+pub mod selection;
 pub mod selector;
 pub mod service;
 pub mod snapshot_content;

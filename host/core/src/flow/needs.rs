@@ -1,8 +1,12 @@
-//! Which parents of a plugin need which objects by their names, and what each parent was shown of them. Says which
-//! objects are to be watched, and which parents are due when one of them changes.
+//! Which parents of a plugin need which objects, by their names or by a label selector, and what each parent was shown of
+//! them. Says which are to be watched, and which parents are due when one of them changes.
 //!
 //! A watch only says that an object has another version. Its content is read when a parent is reconciled, and is kept
 //! nowhere: so a Secret may be watched like any other object, and a watched object takes a few hundred bytes here.
+//!
+//! A [selection](Wanted::Selection) is treated as one object whose version is that of its list: whatever is in a list is not
+//! newer than it, and an object that begins to be selected, changes, or is selected no longer, is in an event that is. Such
+//! a list is there even if it is empty.
 //!
 //! ```text
 //! ask ──▶ begin_read ──▶ note_shown ──▶ keep       a pass over a parent
@@ -11,18 +15,32 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::model::kind::{Key, ObjectRef};
+use crate::model::kind::Key;
+use crate::model::wanted::Wanted;
 
 /// A version of an object, as an event of its watch shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// The object was created or changed.
+    /// The object was created or changed, or begins to be selected.
     Present(u64),
-    /// The object was deleted.
+    /// The object was deleted, or is selected no longer.
     Gone(u64),
 }
 
 impl Seen {
+    /// Returns the version.
+    pub fn version(self) -> u64 {
+        match self {
+            Seen::Present(version) | Seen::Gone(version) => version,
+        }
+    }
+
+    /// Returns the later of this and another one. The events with which a watch begins come in any order.
+    #[must_use]
+    pub fn or_later(self, other: Option<Self>) -> Self {
+        other.filter(|other| other.version() > self.version()).unwrap_or(self)
+    }
+
     /// Returns whether a parent was shown something else: this version of the object, or that there is none.
     fn outdates(self, shown: Option<u64>) -> bool {
         match (shown, self) {
@@ -33,11 +51,11 @@ impl Seen {
     }
 }
 
-/// One watch of an object. An object that is needed again after a pause has another watch.
+/// One watch of an object, or of a selection. What is needed again after a pause has another watch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NeededObject {
-    /// The object.
-    pub reference: ObjectRef,
+    /// What is watched.
+    pub wanted: Wanted,
     serial: u64,
 }
 
@@ -56,10 +74,10 @@ enum Known {
     Reading {
         /// Whether the watch has stood since before the read began.
         watched: bool,
-        /// What the watch has shown last since then.
+        /// The latest that the watch has shown since then.
         changed: Option<Seen>,
     },
-    /// The parent was shown this version; none if there was no such object.
+    /// The parent was shown this version, of a selection the version of its list; none if there was no such object.
     Shown(Option<u64>),
     /// The object has changed since the parent was shown it.
     Outdated,
@@ -82,12 +100,12 @@ pub enum Followed {
     No,
 }
 
-/// The objects that the parents of one plugin need by their names.
+/// The objects that the parents of one plugin need.
 pub struct Needs {
     most: usize,
     serial: u64,
-    objects: HashMap<ObjectRef, Needed>,
-    of_parents: HashMap<Key, HashSet<ObjectRef>>,
+    objects: HashMap<Wanted, Needed>,
+    of_parents: HashMap<Key, HashSet<Wanted>>,
 }
 
 impl Needs {
@@ -98,7 +116,7 @@ impl Needs {
 
     /// Adds objects that a parent needs from now on. Returns whether there is room for all of them; those without are
     /// not watched.
-    pub fn ask<'a>(&mut self, parent: &Key, objects: impl IntoIterator<Item = &'a ObjectRef>) -> bool {
+    pub fn ask<'a>(&mut self, parent: &Key, objects: impl IntoIterator<Item = &'a Wanted>) -> bool {
         let mut has_room = true;
         for object in objects {
             has_room &= self.ask_one(parent, object);
@@ -106,7 +124,7 @@ impl Needs {
         has_room
     }
 
-    fn ask_one(&mut self, parent: &Key, object: &ObjectRef) -> bool {
+    fn ask_one(&mut self, parent: &Key, object: &Wanted) -> bool {
         if !self.objects.contains_key(object) {
             if self.objects.len() >= self.most {
                 return false;
@@ -123,13 +141,13 @@ impl Needs {
     }
 
     /// Returns whether the watch of one of these objects is still being opened.
-    pub fn is_opening<'a>(&self, objects: impl IntoIterator<Item = &'a ObjectRef>) -> bool {
+    pub fn is_opening<'a>(&self, objects: impl IntoIterator<Item = &'a Wanted>) -> bool {
         let watches = |object| self.objects.get(object).map(|needed| needed.watch);
         objects.into_iter().any(|object| watches(object) == Some(Watch::Opening))
     }
 
     /// Records that an object is about to be read for a parent.
-    pub fn begin_read(&mut self, parent: &Key, object: &ObjectRef) {
+    pub fn begin_read(&mut self, parent: &Key, object: &Wanted) {
         if let Some((watch, known)) = self.known(parent, object) {
             *known = Known::Reading { watched: watch == Watch::Stands, changed: None };
         }
@@ -137,7 +155,7 @@ impl Needs {
 
     /// Records which version of an object a parent is shown, none if there is no such object. Returns whether the next
     /// change will be noticed.
-    pub fn note_shown(&mut self, parent: &Key, object: &ObjectRef, shown: Option<u64>) -> Followed {
+    pub fn note_shown(&mut self, parent: &Key, object: &Wanted, shown: Option<u64>) -> Followed {
         let Some((_, known)) = self.known(parent, object) else { return Followed::No };
         let Known::Reading { watched, changed } = *known else { return Followed::No };
         let is_outdated = changed.is_some_and(|changed| changed.outdates(shown));
@@ -149,13 +167,13 @@ impl Needs {
         }
     }
 
-    fn known(&mut self, parent: &Key, object: &ObjectRef) -> Option<(Watch, &mut Known)> {
+    fn known(&mut self, parent: &Key, object: &Wanted) -> Option<(Watch, &mut Known)> {
         let needed = self.objects.get_mut(object)?;
         Some((needed.watch, needed.parents.get_mut(parent)?))
     }
 
     /// Ends all needs of a parent except these. An object that no parent needs is no longer watched.
-    pub fn keep(&mut self, parent: &Key, objects: &[ObjectRef]) {
+    pub fn keep(&mut self, parent: &Key, objects: &[Wanted]) {
         let Some(before) = self.of_parents.remove(parent) else { return };
         let (kept, ended): (HashSet<_>, HashSet<_>) = before.into_iter().partition(|object| objects.contains(object));
         for object in ended {
@@ -185,10 +203,7 @@ impl Needs {
 
     /// Returns the objects that are to be watched.
     pub fn objects(&self) -> HashSet<NeededObject> {
-        let of = |(reference, needed): (&ObjectRef, &Needed)| NeededObject {
-            reference: reference.clone(),
-            serial: needed.serial,
-        };
+        let of = |(wanted, needed): (&Wanted, &Needed)| NeededObject { wanted: wanted.clone(), serial: needed.serial };
         self.objects.iter().map(of).collect()
     }
 
@@ -226,7 +241,7 @@ impl Needs {
         let mut due = Vec::new();
         for (parent, known) in &mut needed.parents {
             match known {
-                Known::Reading { changed, .. } => *changed = Some(seen),
+                Known::Reading { changed, .. } => *changed = Some(seen.or_later(*changed)),
                 Known::Shown(shown) if seen.outdates(*shown) => {
                     *known = Known::Outdated;
                     due.push(parent.clone());
@@ -238,7 +253,7 @@ impl Needs {
     }
 
     fn needed(&mut self, object: &NeededObject) -> Option<&mut Needed> {
-        self.objects.get_mut(&object.reference).filter(|needed| needed.serial == object.serial)
+        self.objects.get_mut(&object.wanted).filter(|needed| needed.serial == object.serial)
     }
 }
 
@@ -247,18 +262,20 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::kind::Kind;
+    use crate::model::kind::{Kind, ObjectRef};
 
     fn parent(name: &str) -> Key {
         Key::new(Some("n"), name)
     }
 
-    fn object(name: &str) -> ObjectRef {
-        ObjectRef { kind: Kind::new("", "v1", "ConfigMap"), namespace: Some("n".into()), name: name.into() }
+    /// Returns an object or, if the name begins with `?`, a selection.
+    fn object(name: &str) -> Wanted {
+        let kind = Kind::new("", "v1", "ConfigMap");
+        Wanted::from(ObjectRef { kind, namespace: Some("n".into()), name: name.into() })
     }
 
     fn watch_of(needs: &Needs, name: &str) -> NeededObject {
-        needs.objects().into_iter().find(|needed| *needed.reference.name == *name).expect("it is needed")
+        needs.objects().into_iter().find(|needed| needed.wanted == object(name)).expect("it is needed")
     }
 
     /// Reads an object for a parent, as a pass does.
@@ -303,6 +320,30 @@ mod tests {
         assert_eq!(read(&mut needs, "a", "x", None), Followed::Yes);
         assert!(needs.observe(&watch, Seen::Gone(4)).is_empty(), "it was known to be gone");
         assert_eq!(needs.observe(&watch, Seen::Present(5)), [parent("a")]);
+    }
+
+    #[test]
+    fn whatever_comes_after_the_list_of_a_selection_is_due_and_what_was_before_it_is_not() {
+        for seen in [Seen::Present(8), Seen::Gone(8)] {
+            let mut needs = Needs::at_most(9);
+            needs.ask(&parent("a"), [&object("?app=shop")]);
+            let watch = watch_of(&needs, "?app=shop");
+            needs.stands(&watch);
+            assert_eq!(read(&mut needs, "a", "?app=shop", Some(7)), Followed::Yes, "an empty list has a version, too");
+            for before in [Seen::Present(3), Seen::Gone(7), Seen::Present(7)] {
+                assert!(needs.observe(&watch, before).is_empty(), "{before:?} is in the list");
+            }
+            assert_eq!(needs.observe(&watch, seen), [parent("a")]);
+        }
+    }
+
+    #[test]
+    fn equal_selectors_share_a_watch_and_others_do_not() {
+        let mut needs = Needs::at_most(9);
+        for (by, selector) in [("a", "?app=shop"), ("b", "?app=shop"), ("c", "?app=bank"), ("d", "?")] {
+            needs.ask(&parent(by), [&object(selector)]);
+        }
+        assert_eq!(needs.objects().len(), 3);
     }
 
     #[test]
@@ -434,6 +475,65 @@ mod tests {
                         // A watch begins with the object as it is.
                         stands = true;
                         events.extend(live.map(Seen::Present));
+                        needs.stands(&watch);
+                    }
+                    Step::Deliver | Step::Stand => {}
+                }
+                let is_seen = due || needs.is_outdated(&by) || !events.is_empty() || answer.is_some();
+                prop_assert!(!relies || is_seen || shown == live, "{:?} is shown, {:?} is live", shown, live);
+            }
+        }
+
+        #[test]
+        fn no_change_of_a_selection_is_missed_and_its_own_list_is_no_change(
+            steps in prop::collection::vec((prop::sample::select(vec![
+                Step::Change, Step::Change, Step::Delete, Step::Deliver, Step::Deliver, Step::BeginRead, Step::Answer,
+                Step::Fail, Step::Stand, Step::Stand,
+            ]), 0..3_usize), 0..80)
+        ) {
+            let (by, of) = (parent("a"), object("?app=shop"));
+            let mut needs = Needs::at_most(1);
+            needs.ask(&by, [&of]);
+            let watch = watch_of(&needs, "?app=shop");
+            // The versions of the objects that are selected, and of the last change of any.
+            let (mut version, mut live, mut events, mut stands) = (1, [None; 3], Vec::new(), false);
+            let (mut answer, mut shown, mut listed, mut relies, mut due) = (None, [None; 3], 0, false, false);
+            for (step, index) in steps {
+                match step {
+                    Step::Change | Step::Delete => {
+                        version += 1;
+                        let is_change = matches!(step, Step::Change);
+                        if stands && (is_change || live[index].is_some()) {
+                            events.push(if is_change { Seen::Present(version) } else { Seen::Gone(version) });
+                        }
+                        live[index] = is_change.then_some(version);
+                    }
+                    Step::Deliver if !events.is_empty() => {
+                        let event = events.remove(0);
+                        let is_due = !needs.observe(&watch, event).is_empty();
+                        prop_assert!(!is_due || event.version() > listed, "{:?} was in the list of {}", event, listed);
+                        due |= is_due;
+                    }
+                    Step::BeginRead => {
+                        needs.begin_read(&by, &of);
+                        answer = Some((version, live));
+                    }
+                    Step::Answer => {
+                        if let Some((of_list, read)) = answer.take() {
+                            (listed, shown) = (of_list, read);
+                            let followed = needs.note_shown(&by, &of, Some(of_list));
+                            (relies, due) = (followed != Followed::No, followed == Followed::Changed);
+                        }
+                    }
+                    Step::Fail => {
+                        events.clear();
+                        stands = false;
+                        due |= !needs.fails(&watch).is_empty();
+                    }
+                    Step::Stand if !stands => {
+                        // A watch begins with the objects as they are, in any order.
+                        stands = true;
+                        events.extend(live.iter().rev().flatten().copied().map(Seen::Present));
                         needs.stands(&watch);
                     }
                     Step::Deliver | Step::Stand => {}

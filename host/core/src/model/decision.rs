@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::field_path;
 use crate::model::kind::{Kind, ObjectRef};
 use crate::model::projection::Projection;
+use crate::model::wanted::Wanted;
 
 /// An object as it crosses to and from a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,13 +88,13 @@ pub enum Answer {
     Done(Decision),
 }
 
-/// An object that a decision needs beyond the declared ones.
+/// An object, or objects with certain labels, that a decision needs beyond the declared ones.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Requirement {
-    /// The key under which the object is returned.
+    /// The key under which the objects are returned.
     pub key: String,
-    /// Which object; in the parent's namespace if it names none.
-    pub reference: ObjectRef,
+    /// Which objects; in the parent's namespace if it names none.
+    pub wanted: Wanted,
 }
 
 /// The desired state, as the plugin decided it. Nothing in it is trusted before `check`.

@@ -100,6 +100,31 @@ impl LabelSelector {
                 .all(|requirement| requirement.is_met(value))
     }
 
+    /// Reads requirements as kubectl does, however many there are: `a=b,c!=d,e in (x,y),f,!g`.
+    ///
+    /// # Errors
+    /// Names the first part that is no requirement.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let mut selector = Self::default();
+        for part in split_requirements(text) {
+            let requirement = read_requirement(part.trim()).ok_or_else(|| {
+                format!("{part:?} is no requirement of a label selector, such as app=shop, tier in (a,b) or !legacy")
+            })?;
+            selector.add(requirement);
+        }
+        Ok(selector)
+    }
+
+    /// Adds a requirement: as a label where it is an equality, unless the same label has another one already.
+    fn add(&mut self, requirement: LabelRequirement) {
+        match (requirement.operator, requirement.values.as_slice()) {
+            (LabelOperator::In, [value]) if !self.match_labels.contains_key(&requirement.key) => {
+                self.match_labels.insert(requirement.key, value.clone());
+            }
+            _ => self.match_expressions.push(requirement),
+        }
+    }
+
     /// Checks whether the API server accepts the selector.
     ///
     /// # Errors
@@ -119,17 +144,53 @@ impl LabelSelector {
 impl FromStr for LabelSelector {
     type Err = String;
 
-    /// Parses labels as kubectl does: `key=value`, several separated by commas.
+    /// Reads a selector as kubectl does, within the limits on its requirements.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let pair = |part: &str| {
-            let (key, value) =
-                part.split_once('=').ok_or_else(|| format!("{part:?} is no label; KEY=VALUE is wanted"))?;
-            Ok::<_, String>((key.trim().to_owned(), value.trim().to_owned()))
-        };
-        let match_labels = text.split(',').map(pair).collect::<Result<_, _>>()?;
-        let selector = Self { match_labels, ..Self::default() };
+        let selector = Self::read(text)?;
         selector.validate().map(|()| selector)
     }
+}
+
+/// Splits at the commas outside parentheses.
+fn split_requirements(selector: &str) -> impl Iterator<Item = &str> {
+    let mut inside = false;
+    selector.split(move |c| {
+        inside = (inside || c == '(') && c != ')';
+        c == ',' && !inside
+    })
+}
+
+/// Reads one requirement; `None` if it is none.
+fn read_requirement(text: &str) -> Option<LabelRequirement> {
+    if let Some((head, values)) = text.split_once('(') {
+        let (key, operator) = head.trim().split_once(' ')?;
+        let operator = match operator.trim() {
+            "in" => LabelOperator::In,
+            "notin" => LabelOperator::NotIn,
+            _ => return None,
+        };
+        return requirement(key, operator, values.strip_suffix(')')?.split(','));
+    }
+    for (sign, operator) in [("!=", LabelOperator::NotIn), ("==", LabelOperator::In), ("=", LabelOperator::In)] {
+        if let Some((key, value)) = text.split_once(sign) {
+            return requirement(key.trim(), operator, [value].into_iter());
+        }
+    }
+    let (key, operator) = match text.strip_prefix('!') {
+        Some(key) => (key, LabelOperator::DoesNotExist),
+        None => (text, LabelOperator::Exists),
+    };
+    requirement(key, operator, std::iter::empty())
+}
+
+fn requirement<'a>(
+    key: &str,
+    operator: LabelOperator,
+    values: impl Iterator<Item = &'a str>,
+) -> Option<LabelRequirement> {
+    let values: Vec<String> = values.map(|value| value.trim().to_owned()).collect();
+    let is_one = is_qualified(key) && values.iter().all(|value| is_value(value));
+    is_one.then(|| LabelRequirement { key: key.to_owned(), operator, values })
 }
 
 impl LabelRequirement {
@@ -197,9 +258,31 @@ mod tests {
     fn labels_are_parsed_as_by_kubectl() {
         let selector: LabelSelector = "team=a,example.com/tier=one".parse().unwrap();
         assert_eq!(selector.to_string(), "example.com/tier=one,team=a");
-        for wrong in ["", "team", "team=a,", "a b=c"] {
+        for (text, written) in [
+            ("a", "a"),
+            ("!a", "!a"),
+            ("a=", "a="),
+            ("a==b,c!=d", "a=b,c notin (d)"),
+            ("a in (x,y), b notin (z), c in (z)", "c=z,a in (x,y),b notin (z)"),
+            ("a=b,a=c", "a=b,a in (c)"),
+            ("app.kubernetes.io/name=Memcached", "app.kubernetes.io/name=Memcached"),
+        ] {
+            let selector: LabelSelector = text.parse().unwrap();
+            assert_eq!(selector.to_string(), written);
+            assert_eq!(written.parse(), Ok(selector), "{written}");
+        }
+        let refused =
+            ["", ",", "a=b=c", "a in x", "a of (x)", "a in (x", "=b", "a,,b", "a=b c", "team=a,", "a b=c", "?a"];
+        for wrong in refused {
             assert!(wrong.parse::<LabelSelector>().is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn a_selector_of_many_requirements_can_be_read_and_is_beyond_the_limit() {
+        let many = (0..=MAX_REQUIREMENTS).map(|n| format!("k{n}")).collect::<Vec<_>>().join(",");
+        assert!(LabelSelector::read(&many).is_ok());
+        assert!(many.parse::<LabelSelector>().unwrap_err().contains("more than 32 requirements"));
     }
 
     #[test]
@@ -231,7 +314,6 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::model::names::is_selector;
 
     fn selector(value: Value) -> LabelSelector {
         serde_json::from_value(value).unwrap()
@@ -282,7 +364,9 @@ mod tests {
             assert_eq!(matches(&selector, &[("k", "z")]), other, "{operator}");
             assert_eq!(matches(&selector, none), absent, "{operator}");
             assert_eq!(selector.to_string(), text);
-            assert!(selector.validate().is_ok() && is_selector(text), "{text}");
+            assert!(selector.validate().is_ok(), "{text}");
+            let read: LabelSelector = text.parse().unwrap();
+            assert_eq!((matches(&read, &[("k", "y")]), matches(&read, none)), (there, absent), "{text}");
         }
     }
 

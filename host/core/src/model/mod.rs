@@ -21,3 +21,4 @@ pub mod projection;
 pub mod quantity;
 pub mod sanitize;
 pub mod scheme_hint;
+pub mod wanted;

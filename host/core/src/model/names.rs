@@ -66,35 +66,6 @@ pub fn is_visible(name: &str, limit: usize) -> bool {
     (1..=limit).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/')
 }
 
-/// Returns whether it is a label selector as `kubectl -l` accepts it: `a=b,c!=d,e in (x,y),f,!g`. Empty selects all.
-pub fn is_selector(selector: &str) -> bool {
-    selector.is_empty() || split_requirements(selector).into_iter().all(|text| is_requirement(text.trim()))
-}
-
-/// Splits at the commas outside parentheses.
-fn split_requirements(selector: &str) -> Vec<&str> {
-    let mut inside = false;
-    selector
-        .split(move |c| {
-            inside = (inside || c == '(') && c != ')';
-            c == ',' && !inside
-        })
-        .collect()
-}
-
-fn is_requirement(text: &str) -> bool {
-    let value = |value: &str| value.trim().is_empty() || is_plain(value.trim());
-    if let Some((key, values)) = text.split_once('(') {
-        let Some((key, operator)) = key.trim().split_once(' ') else { return false };
-        let Some(values) = values.strip_suffix(')') else { return false };
-        return is_qualified(key) && matches!(operator.trim(), "in" | "notin") && values.split(',').all(value);
-    }
-    if let Some((key, found)) = ["!=", "==", "="].iter().find_map(|operator| text.split_once(operator)) {
-        return is_qualified(key.trim()) && value(found);
-    }
-    is_qualified(text.strip_prefix('!').unwrap_or(text))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,18 +93,6 @@ mod tests {
         }
         for name in ["", "/", "a/", "/a", "a/b/c", "Bad_Prefix/a", "a b", "-a"] {
             assert!(!is_qualified(name), "{name}");
-        }
-    }
-
-    #[test]
-    fn selectors() {
-        for selector in
-            ["", "a", "!a", "a=b", "a==b,c!=d", "a in (x,y), b notin (z)", "app.kubernetes.io/name=Memcached", "a="]
-        {
-            assert!(is_selector(selector), "{selector}");
-        }
-        for selector in [",", "a=b=c", "a in x", "a of (x)", "a in (x", "=b", "a,,b", "a=b c"] {
-            assert!(!is_selector(selector), "{selector}");
         }
     }
 }

@@ -362,7 +362,7 @@ fn grant_rule(
             continue;
         }
         let verbs = api_verbs(*verb, rule);
-        let reads = *verb == Verb::Get;
+        let reads = verb.reads();
         for scope in installation.scopes_of(&rule.namespaces, namespaced, has_parent_namespace, reads) {
             if scope.as_ref() != Some(&installation.namespace) {
                 rules.add(&scope, kind, &plural, exact, verbs);
@@ -372,9 +372,10 @@ fn grant_rule(
 }
 
 /// Returns the API verbs that the plugin's account needs for a verb of a grant. A server-side apply is a patch, and
-/// also a create if the object does not exist. Lists, and watches of whole kinds, run under the host's account. An object
-/// that is needed by its name is watched under the plugin's: RBAC supports names for that, but no patterns. An account
-/// that may watch all Secrets could list them, so with a pattern it may watch none.
+/// also a create if the object does not exist. Children, and kinds that are declared to be read, are listed and watched
+/// under the host's account. An object that is needed by its name is watched under the plugin's: RBAC supports names for
+/// that, but no patterns. An account that may watch all Secrets could list them, so with a pattern it may watch none. What
+/// is needed by a label selector is listed and watched under the plugin's account, by a rule without names.
 fn api_verbs(verb: Verb, rule: &Rule) -> &'static [&'static str] {
     match verb {
         Verb::Get if rule.can_grant(verb) => match rule.is_of_secrets() && has_patterns(rule) {
@@ -384,8 +385,15 @@ fn api_verbs(verb: Verb, rule: &Rule) -> &'static [&'static str] {
         Verb::Create => &["create", "patch"],
         Verb::Update => &["patch"],
         Verb::Delete => &["delete"],
+        Verb::List if lists_any(rule) => &["list"],
+        Verb::Watch if lists_any(rule) => &["watch"],
         Verb::Get | Verb::List | Verb::Watch => &[],
     }
+}
+
+/// Returns whether a rule can show a plugin what a label selector selects.
+fn lists_any(rule: &Rule) -> bool {
+    rule.names.is_empty() && !rule.is_of_secrets()
 }
 
 /// Returns whether a rule names objects by patterns, which RBAC does not support.

@@ -175,10 +175,10 @@ fn in_watched_namespaces_there_are_roles_and_nothing_for_the_cluster() {
     assert_eq!(
         world.rules_of("demo"),
         [
-            "a: /configmaps create,delete,get,patch,watch",
+            "a: /configmaps create,delete,get,list,patch,watch",
             "a: c.example.com/caches/finalizers update",
             "a: c.example.com/caches/status patch",
-            "b: /configmaps create,delete,get,patch,watch",
+            "b: /configmaps create,delete,get,list,patch,watch",
             "b: c.example.com/caches/finalizers update",
             "b: c.example.com/caches/status patch",
         ]
@@ -198,7 +198,7 @@ fn a_parent_without_a_namespace_is_watched_everywhere_and_its_events_are_in_defa
     ] {
         assert!(host.contains(&rule.to_owned()), "{rule} in {host:?}");
     }
-    assert_eq!(world.granted(), ["x: /configmaps create,delete,get,patch,watch"]);
+    assert_eq!(world.granted(), ["x: /configmaps create,delete,get,list,patch,watch"]);
     world.grant.rules[0].namespaces = Namespaces::Keyword(Keyword::Own);
     assert_eq!(world.granted(), [""; 0], "it has no namespace of its own");
 }
@@ -210,7 +210,7 @@ fn a_plugin_of_namespaces_writes_in_each_and_nothing_of_their_status() {
     world.descriptor.finalizer = None;
     assert_eq!(
         world.rules_of("demo"),
-        ["*: /configmaps create,delete,get,patch,watch", "*: /namespaces/finalizers update"],
+        ["*: /configmaps create,delete,get,list,patch,watch", "*: /namespaces/finalizers update"],
         "its own namespace is any that is a parent"
     );
     let host = world.rules_of("host");
@@ -219,7 +219,7 @@ fn a_plugin_of_namespaces_writes_in_each_and_nothing_of_their_status() {
     world.grant.rules[0].namespaces = Namespaces::Named(vec!["x".into()]);
     assert_eq!(
         world.rules_of("demo"),
-        ["*: /namespaces/finalizers update", "x: /configmaps create,delete,get,patch,watch"]
+        ["*: /namespaces/finalizers update", "x: /configmaps create,delete,get,list,patch,watch"]
     );
 }
 
@@ -253,7 +253,11 @@ fn verbs_are_those_that_the_host_needs_on_behalf_of_the_plugin() {
     {
         assert_eq!(one(json!({ "verbs": [verb] })).granted(), [format!("*: /configmaps {expected}")]);
     }
-    assert_eq!(one(json!({ "verbs": ["list", "watch"] })).granted(), [""; 0]);
+    assert_eq!(one(json!({ "verbs": ["list", "watch"] })).granted(), ["*: /configmaps list,watch"]);
+    let of_names = one(json!({ "verbs": ["list", "watch"], "names": ["a"] })).granted();
+    assert_eq!(of_names, [""; 0], "a selector finds objects of any name");
+    let of_secrets = one(json!({ "kind": "Secret", "verbs": ["get", "list", "watch"], "names": ["a"] })).granted();
+    assert_eq!(of_secrets, ["*: /secrets [a] get,watch"]);
     assert_eq!(one(json!({ "kind": "Secret", "verbs": ["get"] })).granted(), [""; 0]);
     let of_secrets = |name: &str| one(json!({ "kind": "Secret", "verbs": ["get"], "names": [name] })).granted();
     assert_eq!(of_secrets("a"), ["*: /secrets [a] get,watch"]);
@@ -270,14 +274,20 @@ fn the_namespaces_of_a_rule_become_the_narrowest_roles_that_cover_them() {
     };
     assert_eq!(
         of(json!(["a", "b"]), "Pod", &[]),
-        ["a: /pods create,delete,get,patch,watch", "b: /pods create,delete,get,patch,watch"]
+        ["a: /pods create,delete,get,list,patch,watch", "b: /pods create,delete,get,list,patch,watch"]
     );
-    assert_eq!(of(json!(["a", "system"]), "Pod", &[]), ["a: /pods create,delete,get,patch,watch"]);
-    assert_eq!(of(json!(["a", "b"]), "Pod", &["a"]), ["a: /pods create,delete,get,patch,watch", "b: /pods get,watch"]);
-    assert_eq!(of(json!("cluster"), "Pod", &[]), ["*: /pods create,delete,get,patch,watch"]);
-    assert_eq!(of(json!("cluster"), "Pod", &["a"]), ["*: /pods get,watch".to_owned(), format!("a: /pods {write}")]);
-    assert_eq!(of(json!({ "matchLabels": { "a": "b" } }), "Pod", &[]), ["*: /pods create,delete,get,patch,watch"]);
-    assert_eq!(of(json!("cluster"), "Node", &[]), ["*: /nodes get,watch"]);
+    assert_eq!(of(json!(["a", "system"]), "Pod", &[]), ["a: /pods create,delete,get,list,patch,watch"]);
+    assert_eq!(
+        of(json!(["a", "b"]), "Pod", &["a"]),
+        ["a: /pods create,delete,get,list,patch,watch", "b: /pods get,list,watch"]
+    );
+    assert_eq!(of(json!("cluster"), "Pod", &[]), ["*: /pods create,delete,get,list,patch,watch"]);
+    assert_eq!(
+        of(json!("cluster"), "Pod", &["a"]),
+        ["*: /pods get,list,watch".to_owned(), format!("a: /pods {write}")]
+    );
+    assert_eq!(of(json!({ "matchLabels": { "a": "b" } }), "Pod", &[]), ["*: /pods create,delete,get,list,patch,watch"]);
+    assert_eq!(of(json!("cluster"), "Node", &[]), ["*: /nodes get,list,watch"]);
     assert_eq!(of(json!("own"), "Node", &[]), [""; 0]);
     assert_eq!(of(json!(["a"]), "Node", &[]), [""; 0]);
 }

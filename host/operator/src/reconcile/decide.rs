@@ -86,9 +86,10 @@ async fn call_once(
     let checked =
         ask(controller, active, (call, check), observed.shown.clone(), Some(key), &mut fetched, on_call).await;
     (pass.state.fetched, pass.state.unwatched) = (fetched.any, fetched.unwatched);
-    // Without an answer it is not known what the parent no longer needs.
-    if matches!(checked, Ok(_) | Err(Error::Plugin(_))) {
-        controller.needed.keep(key, &fetched.objects);
+    // Without an answer it is not known what the parent no longer needs. What is no longer granted, or is too much to be
+    // shown, is not watched.
+    if matches!(checked, Ok(_) | Err(Error::Plugin(_) | Error::Denied(_) | Error::Selection(_))) {
+        controller.needed.keep(key, &fetched.wanted);
     }
     pass.tainted |= fetched.secrets || shows_secrets(&observed.shown);
     checked

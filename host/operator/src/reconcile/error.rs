@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use hotshoe_core::check::memory_quota::NoRoom;
+use hotshoe_core::check::selection::SelectionError;
 use hotshoe_core::check::{Denial, Inadmissible, Violation};
 use hotshoe_core::compare::json_diff::TAINTED;
 use hotshoe_core::flow::signal::Signal;
@@ -62,6 +63,9 @@ pub enum Error {
     /// The decision violates rules.
     #[error(transparent)]
     Denied(#[from] Denial),
+    /// A label selector cannot be used, or selects too much.
+    #[error(transparent)]
+    Selection(#[from] SelectionError),
     /// The grant does not let the plugin see an object that its decision is based on.
     #[error("{0}")]
     NotGranted(String),
@@ -129,6 +133,7 @@ impl Error {
             Error::Plugin(Failure::Reject { .. }) => "Rejected",
             Error::Plugin(Failure::Other(_)) => "PluginFailed",
             Error::Denied(_) => "Denied",
+            Error::Selection(error) => error.reason(),
             Error::NotGranted(_) => "NotGranted",
             Error::NoRoom(_) | Error::NotKept(_) => "LimitExceeded",
             Error::Panicked => "HostPanicked",
@@ -156,7 +161,7 @@ impl Error {
         let why = || self.message_for_strangers(tainted);
         match self {
             Error::Call(CallError::Stopped | CallError::CircuitOpen(_)) | Error::Api(_) => None,
-            Error::NotGranted(_) | Error::NotKept(_) | Error::Panicked => None,
+            Error::Selection(_) | Error::NotGranted(_) | Error::NotKept(_) | Error::Panicked => None,
             Error::Call(CallError::DeadlineExceeded(_)) => Some(Signal::Overdue(why())),
             Error::Call(_) | Error::Denied(_) => Some(Signal::Failed(why())),
             // The call succeeded, but a revision that reports a failure is worse than one that does not.
@@ -178,7 +183,8 @@ impl Error {
             Error::Call(error) => !matches!(error, CallError::Stopped | CallError::CircuitOpen(_)),
             Error::Api(error) => !error.is_transient() && error.retry_after.is_none(),
             Error::Panicked => false,
-            Error::Plugin(_) | Error::Denied(_) | Error::NotGranted(_) | Error::NoRoom(_) | Error::NotKept(_) => true,
+            Error::Plugin(_) | Error::Denied(_) | Error::Selection(_) => true,
+            Error::NotGranted(_) | Error::NoRoom(_) | Error::NotKept(_) => true,
         }
     }
 
@@ -192,7 +198,9 @@ impl Error {
             Error::Plugin(Failure::Retry { after: None, .. }) => Retry::Backoff,
             Error::Plugin(Failure::Reject { .. }) => Retry::OnChange,
             // The next answer may differ with anything that the plugin is shown, so it is not only retried on a change.
-            Error::Denied(_) | Error::NotGranted(_) | Error::NoRoom(_) | Error::NotKept(_) => Retry::Slowly,
+            Error::Denied(_) | Error::Selection(_) | Error::NotGranted(_) | Error::NoRoom(_) | Error::NotKept(_) => {
+                Retry::Slowly
+            }
             Error::Api(error) => match error.retry_after {
                 Some(after) => Retry::After(after),
                 None if error.is_transient() => Retry::Soon,
@@ -204,6 +212,9 @@ impl Error {
 
 #[cfg(test)]
 mod tests {
+    use hotshoe_core::model::kind::Kind;
+    use hotshoe_core::model::wanted::Selection;
+
     use super::*;
 
     #[test]
@@ -234,6 +245,7 @@ mod tests {
         let of_call = |error: CallError| Error::from(error);
         let rejects = Failure::Reject { message: String::new(), field: None };
         let no_room = NoRoom::Children { parent: String::new(), more: 1, held: 1, may: 1, most: 1 };
+        let selection = Selection { kind: Kind::new("", "v1", "Pod"), namespace: None, selector: "a".into() };
         let unavailable = ApiError::new("read", "a Secret".into(), 503, "", String::new());
         for (error, strikes, is_failure) in [
             (of_call(CallError::Trapped(String::new())), Some(1), true),
@@ -246,6 +258,7 @@ mod tests {
             (Error::Plugin(Failure::Retry { message: String::new(), after: None }), Some(0), false),
             (no_room.into(), Some(0), false),
             (Error::NotGranted(String::new()), None, false),
+            (SelectionError::TooMany(selection).into(), None, false),
             (Error::NotKept(String::new()), None, false),
             (Error::Panicked, None, false),
             (unavailable.into(), None, false),

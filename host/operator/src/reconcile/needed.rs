@@ -1,4 +1,4 @@
-//! The objects that the parents of one plugin need by their names, shared by the passes over parents, which read them, and
+//! The objects that the parents of one plugin need, by their names or by label selectors, shared by the passes over parents, which read them, and
 //! by the [tasks that watch them](crate::reconcile::needed_watches).
 
 use std::collections::HashSet;
@@ -10,8 +10,9 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use hotshoe_core::flow::needs::{Followed, NeededObject, Needs, Seen};
-use hotshoe_core::model::kind::{Key, Kind, ObjectRef};
+use hotshoe_core::model::kind::{Key, Kind};
 use hotshoe_core::model::limits::NEEDED_OBJECTS;
+use hotshoe_core::model::wanted::Wanted;
 
 /// How long a decision waits for the watches of what it needs before it reads without them.
 const OPENING: Duration = Duration::from_secs(1);
@@ -43,12 +44,12 @@ impl Default for NeededObjects {
 
 impl NeededObjects {
     /// Has objects watched for a parent, and waits until their watches stand or cannot be opened, but not for long.
-    pub async fn ask(&self, parent: &Key, objects: &[ObjectRef]) {
+    pub async fn ask(&self, parent: &Key, objects: &[Wanted]) {
         let has_room = self.needs.lock().ask(parent, objects);
         if !has_room && !self.are_too_many.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 limit = NEEDED_OBJECTS,
-                "the plugin needs more objects by name than are watched; the others are read again every 15 s"
+                "the plugin needs more objects and selections than are watched; the others are read again every 15 s"
             );
         }
         self.changed.notify_one();
@@ -65,18 +66,18 @@ impl NeededObjects {
     }
 
     /// Records that an object is about to be read for a parent.
-    pub fn begin_read(&self, parent: &Key, object: &ObjectRef) {
+    pub fn begin_read(&self, parent: &Key, object: &Wanted) {
         self.needs.lock().begin_read(parent, object);
     }
 
     /// Records which version of an object a parent is shown, none if there is no such object. Returns whether the next
     /// change will be noticed.
-    pub fn note_shown(&self, parent: &Key, object: &ObjectRef, version: Option<u64>) -> Followed {
+    pub fn note_shown(&self, parent: &Key, object: &Wanted, version: Option<u64>) -> Followed {
         self.needs.lock().note_shown(parent, object, version)
     }
 
     /// Ends all needs of a parent except these.
-    pub fn keep(&self, parent: &Key, objects: &[ObjectRef]) {
+    pub fn keep(&self, parent: &Key, objects: &[Wanted]) {
         self.needs.lock().keep(parent, objects);
         self.changed.notify_one();
     }

@@ -1,5 +1,5 @@
-//! The tasks that watch what the parents of a plugin [need](crate::reconcile::needed): one for each object, for as long as
-//! a parent needs it. They queue the parents when it changes.
+//! The tasks that watch what the parents of a plugin [need](crate::reconcile::needed): one for each object and for each
+//! selection of objects, for as long as a parent needs it. They queue the parents when it changes.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -19,7 +19,7 @@ use hotshoe_core::flow::backoff::{jittered, under_load};
 use hotshoe_core::flow::needs::{NeededObject, Seen};
 use hotshoe_platform::spans;
 
-/// How long the changes of an object are gathered before its parents are queued again. An object that changes all the time
+/// How long the changes of an object, or of a selection, are gathered before its parents are queued again. An object that changes all the time
 /// has them reconciled twice a second.
 const GATHERING: Duration = Duration::from_millis(500);
 /// A watch that has stood for this long has not failed when it ends: the API server ends each after a minute.
@@ -33,7 +33,7 @@ pub async fn run(controller: Arc<Controller>) {
         watches.retain(|object, _| needed.contains(object));
         for object in needed {
             watches.entry(object).or_insert_with_key(|object| {
-                let span = spans::object(&controller.name, None, &object.reference);
+                let span = spans::object(&controller.name, None, &object.wanted);
                 let watch = Watch { controller: controller.clone(), object: object.clone(), after: None };
                 AbortOnDropHandle::new(tokio::spawn(watch.run().instrument(span)))
             });
@@ -42,20 +42,20 @@ pub async fn run(controller: Arc<Controller>) {
     }
 }
 
-/// The watch of one object.
+/// The watch of one object, or of one selection.
 struct Watch {
     controller: Arc<Controller>,
     object: NeededObject,
-    /// The version after which it continues; none if it begins with the object as it is.
+    /// The version after which it continues; none if it begins with the objects as they are.
     after: Option<u64>,
 }
 
 impl Watch {
-    /// Watches the object until this is dropped.
+    /// Watches until this is dropped.
     async fn run(mut self) {
         let mut failures = 0;
         loop {
-            match self.controller.writer.watch_as_plugin(&self.object.reference, self.after).await {
+            match self.controller.writer.watch_as_plugin(&self.object.wanted, self.after).await {
                 Ok(events) => {
                     let began = Instant::now();
                     self.controller.needed.stands(&self.object);
@@ -89,10 +89,10 @@ impl Watch {
         if error.is_transient() && failures == 1 {
             return;
         }
-        let kind = &self.object.reference.kind;
+        let kind = self.object.wanted.kind();
         if error.code == 403 && !error.after_outage && self.controller.needed.is_newly_forbidden(kind) {
             tracing::warn!(
-                "the plugin's account may not watch this object, so it is read again every 15 s, as others of this kind \
+                "the plugin's account may not watch this, so it is read again every 15 s, as others of this kind \
                  may be: {error}; {APPLY_RIGHTS}"
             );
         }
@@ -120,8 +120,8 @@ enum End {
     Expired,
 }
 
-/// Hands the events of a watch on until it ends: of those that are gathered, only the last. Keeps the version `after` which
-/// it continues.
+/// Hands the events of a watch on until it ends: of those that are gathered, only the latest. Keeps the version `after`
+/// which it continues.
 async fn relay(
     mut events: Pin<&mut impl Stream<Item = ObjectEvent>>,
     after: &mut Option<u64>,
@@ -138,12 +138,12 @@ async fn relay(
             () = sleep_until(until), if gathered.is_some() => continue,
         };
         match event {
-            Some(ObjectEvent::Seen(seen)) => gathered = Some(seen),
+            Some(ObjectEvent::Seen(seen)) => gathered = Some(seen.or_later(gathered)),
             Some(ObjectEvent::Bookmark(_)) => {}
             Some(ObjectEvent::Expired) => break End::Expired,
             None => break End::Closed,
         }
-        *after = event.and_then(ObjectEvent::version).or(*after);
+        *after = event.and_then(ObjectEvent::version).max(*after);
     };
     gathered.into_iter().for_each(hand_on);
     end
@@ -190,6 +190,13 @@ mod tests {
             (vec![changed, ObjectEvent::Bookmark(9)], End::Closed, 9, vec![Present(7)]),
             (vec![changed, none_to_continue_at], End::Closed, 7, vec![Present(7), Present(u64::MAX)]),
             (vec![changed, ObjectEvent::Expired, changed], End::Expired, 7, vec![Present(7)]),
+            // The events with which the watch of a selection begins come in any order.
+            (
+                vec![ObjectEvent::Seen(Present(2)), changed, ObjectEvent::Seen(Present(3))],
+                End::Closed,
+                7,
+                vec![Present(2), Present(7)],
+            ),
         ] {
             assert_eq!(relayed(events, Duration::ZERO).await, (end, Some(after), handed_on));
         }

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::yaml;
 use hotshoe_core::model::admission::Verdict;
 use hotshoe_core::model::decision::{Answer, Children, Condition, Decision, Document, Event, Failure, Requirement};
+use hotshoe_core::model::wanted::Wanted;
 
 /// The answer that a call should return.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -101,19 +102,47 @@ impl fmt::Display for RefusedField {
 
 /// A requirement in a case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase", try_from = "AnyNeed")]
 pub struct Need {
-    /// The key under which the plugin gets the object, in `related`.
+    /// The key under which the plugin gets the objects, in `related`.
     pub key: String,
-    /// Its group and version.
+    /// Their group and version.
     pub api_version: String,
-    /// Its kind.
+    /// Their kind.
     pub kind: String,
-    /// Its namespace; absent for the parent's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Their namespace; absent for the parent's.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Its name.
-    pub name: String,
+    /// The name of one object; absent where a selector selects several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The label selector, as kubectl writes it; absent where there is a name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selector: Option<String>,
+}
+
+/// A requirement as it is written, perhaps with both a name and a selector, or with neither.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct AnyNeed {
+    key: String,
+    api_version: String,
+    kind: String,
+    namespace: Option<String>,
+    name: Option<String>,
+    selector: Option<String>,
+}
+
+impl TryFrom<AnyNeed> for Need {
+    type Error = String;
+
+    fn try_from(need: AnyNeed) -> Result<Self, Self::Error> {
+        let AnyNeed { key, api_version, kind, namespace, name, selector } = need;
+        if name.is_some() == selector.is_some() {
+            return Err(format!("the need {key:?} has a name and a selector, or neither; give it one of them"));
+        }
+        Ok(Self { key, api_version, kind, namespace, name, selector })
+    }
 }
 
 impl Expect {
@@ -187,13 +216,17 @@ impl From<&Decision> for ExpectedDecision {
 
 impl From<&Requirement> for Need {
     fn from(need: &Requirement) -> Self {
-        let reference = &need.reference;
+        let (name, selector) = match &need.wanted {
+            Wanted::Object(object) => (Some(object.name.to_string()), None),
+            Wanted::Selection(selection) => (None, Some(selection.selector.to_string())),
+        };
         Self {
             key: need.key.clone(),
-            api_version: reference.kind.api_version(),
-            kind: reference.kind.kind.to_string(),
-            namespace: reference.namespace.as_deref().map(str::to_owned),
-            name: reference.name.to_string(),
+            api_version: need.wanted.kind().api_version(),
+            kind: need.wanted.kind().kind.to_string(),
+            namespace: need.wanted.namespace().as_deref().map(str::to_owned),
+            name,
+            selector,
         }
     }
 }

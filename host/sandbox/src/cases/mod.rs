@@ -346,10 +346,13 @@ mod tests {
     }
 
     #[test]
-    fn unknown_keys_are_errors() {
-        for yaml in
-            ["name: x\nparent: {}\nexpects: {}", "name: x\nparent: {}\nexpect: {decided: {children: keep, statsu: 1}}"]
-        {
+    fn unknown_keys_and_needs_of_no_or_of_two_forms_are_errors() {
+        for yaml in [
+            "name: x\nparent: {}\nexpects: {}",
+            "name: x\nparent: {}\nexpect: {decided: {children: keep, statsu: 1}}",
+            "name: x\nparent: {}\nexpect: {needs: [{key: s, apiVersion: v1, kind: Pod}]}",
+            "name: x\nparent: {}\nexpect: {needs: [{key: s, apiVersion: v1, kind: Pod, name: a, selector: a=b}]}",
+        ] {
             assert!(Case::from_yaml(yaml).is_err(), "{yaml}");
         }
     }
@@ -377,6 +380,7 @@ mod tests {
             "done: {children: keep, conditions: [{type: A, status: 'True', reason: B, message: c}]}",
             "waiting: {children: keep, events: [{severity: Warning, reason: B, message: c}]}",
             "needs: [{key: s, apiVersion: v1, kind: Secret, name: x}]",
+            "needs: [{key: s, apiVersion: v1, kind: Pod, namespace: n, selector: app=shop}]",
             "retry: {message: later, afterMs: 100}",
             "reject: {message: no, field: spec.size}",
             "other: something",

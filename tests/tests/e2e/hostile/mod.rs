@@ -15,6 +15,7 @@ mod over_time;
 mod reads;
 mod result;
 mod rig;
+mod selected;
 mod several;
 mod size;
 

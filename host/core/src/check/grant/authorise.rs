@@ -47,7 +47,7 @@ impl Grant {
     }
 
     /// Adds to each fix what the rule that it changes has now.
-    fn with_present_rules(&self, denial: Denial) -> Denial {
+    pub(super) fn with_present_rules(&self, denial: Denial) -> Denial {
         denial.map(|mut violation| {
             if let Some(Fix::Grant(change)) = &mut violation.fix {
                 let rule = change.rule.and_then(|rule| self.rules.get(rule));
@@ -156,7 +156,7 @@ type Step<'a> = (&'a dyn Fn(&Rule) -> bool, &'a dyn Fn(Option<usize>) -> Violati
 
 /// Checks the scope of an object, and that a child is in the namespace of its parent, because owner references do not
 /// cross namespaces. A namespace on a cluster-scoped object would have no effect (CVE-2026-22872).
-fn check_namespace(request: &Request<'_>) -> Result<(), Violation> {
+pub(super) fn check_namespace(request: &Request<'_>) -> Result<(), Violation> {
     let Request { parent, object, namespaced, access } = request;
     if *namespaced != object.namespace.is_some() {
         let has = if *namespaced { "needs a namespace" } else { "has no namespace" };
@@ -207,7 +207,7 @@ fn grant_change(kind: &Kind, rule: Option<usize>, item: &'static str, value: Val
     Fix::Grant(Box::new(GrantChange::new(kind.clone(), rule, vec![(item, value)])))
 }
 
-fn violation(rule: &'static str, object: &ObjectRef, message: &str) -> Violation {
+pub(super) fn violation(rule: &'static str, object: &ObjectRef, message: &str) -> Violation {
     Violation::new(rule, format!("{object}: {message}"))
 }
 

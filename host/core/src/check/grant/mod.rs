@@ -8,6 +8,7 @@
 
 mod authorise;
 mod clean_up_kind;
+mod list;
 mod rule;
 
 use std::collections::BTreeSet;

@@ -14,10 +14,12 @@ use crate::cli::admit::missing_rules;
 use crate::cli::terminal;
 use hotshoe_core::check::access_request::{Access, Request};
 use hotshoe_core::check::admission::AdmittedDecision;
+use hotshoe_core::check::selection::selector_of;
 use hotshoe_core::check::{self, Inadmissible, ObservedState};
 use hotshoe_core::model::decision::{Answer, Call, Children, Failure, Observation, Requirement};
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::sanitize::clean;
+use hotshoe_core::model::wanted::Wanted;
 use hotshoe_operator::reconcile::decide::shows_secrets;
 use hotshoe_sandbox::cases::{Case, Function};
 
@@ -113,18 +115,26 @@ async fn fetch(
     (source, labels): (&Source, &Labels),
 ) -> anyhow::Result<()> {
     for requirement in requirements {
-        let namespaced = source.is_namespaced(&requirement.reference.kind).await.unwrap_or(true);
+        let Requirement { key, wanted } = requirement;
+        let namespaced = source.is_namespaced(wanted.kind()).await.unwrap_or(true);
         let own = parent.own_namespace().cloned().filter(|_| namespaced);
-        let namespace = requirement.reference.namespace.clone().or(own);
-        let object = ObjectRef { namespace, ..requirement.reference.clone() };
-        let request = Request { parent, object: &object, namespaced, access: Access::Read };
-        plugin
-            .config
-            .grant
-            .authorise(&request, &|namespace, key| labels.get(namespace, key))
-            .map_err(|denial| denied(plugin, &denial.into()))?;
-        let found = source.needed(&requirement, &object, parent).await?;
-        case.related.insert(requirement.key, found.into_iter().collect());
+        let wanted = wanted.in_namespace(wanted.namespace().clone().or(own));
+        let grant = &plugin.config.grant;
+        let label_of = |namespace: &str, key: &str| labels.get(namespace, key);
+        let found = match &wanted {
+            Wanted::Object(object) => {
+                let request = Request { parent, object, namespaced, access: Access::Read };
+                grant.authorise(&request, &label_of).map_err(|denial| denied(plugin, &denial.into()))?;
+                source.needed(object).await?.into_iter().collect()
+            }
+            Wanted::Selection(selection) => {
+                let selector = selector_of(selection)?;
+                let authorised = grant.authorise_list(parent, selection, namespaced, &label_of);
+                authorised.map_err(|denial| denied(plugin, &denial.into()))?;
+                source.selected(selection, &selector).await?
+            }
+        };
+        case.related.insert(key, found);
     }
     Ok(())
 }

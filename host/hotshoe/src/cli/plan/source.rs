@@ -12,10 +12,14 @@ use crate::cli::terminal;
 use hotshoe_cluster::client::Cluster;
 use hotshoe_cluster::discovery::Kinds;
 use hotshoe_cluster::read;
-use hotshoe_core::model::decision::{MatchRule, ReadKind, Requirement};
+use hotshoe_core::check::selection::SelectionError;
+use hotshoe_core::model::decision::{MatchRule, ReadKind};
 use hotshoe_core::model::kind::{Kind, ObjectRef};
+use hotshoe_core::model::label_selector::LabelSelector;
+use hotshoe_core::model::limits::SELECTED_OBJECTS;
 use hotshoe_core::model::object::PLUGIN_LABEL;
 use hotshoe_core::model::parent_label::parent_label;
+use hotshoe_core::model::wanted::Selection;
 
 /// Where what exists is found.
 pub(super) enum Source {
@@ -101,22 +105,33 @@ impl Source {
         }
     }
 
-    /// Returns an object that a decision needs; `object` names it in full.
+    /// Returns an object that a decision needs by its name.
     ///
     /// # Errors
     /// When it cannot be read.
-    pub(super) async fn needed(
-        &self,
-        requirement: &Requirement,
-        object: &ObjectRef,
-        parent: &ObjectRef,
-    ) -> anyhow::Result<Option<Value>> {
+    pub(super) async fn needed(&self, object: &ObjectRef) -> anyhow::Result<Option<Value>> {
         match self {
-            Self::Files { world, .. } => {
-                Ok(world.needed(requirement, parent.own_namespace().map(|namespace| &**namespace)).cloned())
-            }
+            Self::Files { world, .. } => Ok(world.needed(object).cloned()),
             Self::Cluster { cluster, kinds } => Ok(read::object(cluster, kinds, object).await?),
         }
+    }
+
+    /// Returns the objects that a decision needs by this label selector, sorted by namespace and name.
+    ///
+    /// # Errors
+    /// When they cannot be listed, or are more than a plugin is shown.
+    pub(super) async fn selected(&self, selection: &Selection, selector: &LabelSelector) -> anyhow::Result<Vec<Value>> {
+        let found = match self {
+            Self::Files { world, .. } => world.selected(selection, selector),
+            Self::Cluster { cluster, kinds } => {
+                let Selection { kind, namespace, selector } = selection;
+                read::objects(cluster, kinds, kind, namespace.as_deref(), selector).await?
+            }
+        };
+        if found.len() > SELECTED_OBJECTS {
+            return Err(SelectionError::TooMany(selection.clone()).into());
+        }
+        Ok(found)
     }
 
     /// Returns whether the objects of a kind are in namespaces; none if the cluster does not serve it.
@@ -133,8 +148,7 @@ impl Source {
     /// When it cannot be read.
     pub(super) async fn namespace_labels(&self, name: &str) -> anyhow::Result<HashMap<String, String>> {
         let reference = ObjectRef { kind: Kind::new("", "v1", "Namespace"), namespace: None, name: name.into() };
-        let requirement = Requirement { key: String::new(), reference: reference.clone() };
-        let namespace = self.needed(&requirement, &reference, &reference).await;
+        let namespace = self.needed(&reference).await;
         let namespace =
             namespace.with_context(|| format!("the grant selects namespaces by their labels, and {name}"))?;
         if namespace.is_none() && matches!(self, Self::Files { .. }) {

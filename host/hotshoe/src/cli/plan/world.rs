@@ -1,15 +1,19 @@
 //! The objects that exist, as the API server returns them, and which of them a plugin is shown for a parent. Pure.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use hotshoe_core::model::child;
-use hotshoe_core::model::decision::{Descriptor, MatchRule, ReadKind, Requirement};
+use hotshoe_core::model::decision::{Descriptor, MatchRule, ReadKind};
 use hotshoe_core::model::field_path;
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::label_selector::LabelSelector;
 use hotshoe_core::model::object::{KeptFields, Object, PLUGIN_LABEL};
 use hotshoe_core::model::parent_label::parent_label;
 use hotshoe_core::model::projection::Projection;
+use hotshoe_core::model::wanted::Selection;
 
 /// Objects, each as the API server returns it.
 #[derive(Clone, Debug, Default)]
@@ -29,7 +33,7 @@ impl World {
     /// Returns the objects of a declared read that belong to a parent.
     ///
     /// # Errors
-    /// If the selector of the read has a form that only an API server evaluates.
+    /// If the selector of the read is none.
     pub(super) fn related(
         &self,
         read: &ReadKind,
@@ -39,38 +43,55 @@ impl World {
         let selector = selector(read)?;
         let matches = |object: &&Value| {
             let Ok(reference) = ObjectRef::of(object) else { return false };
-            let label = |key: &str| object.pointer("/metadata/labels")?.get(key)?.as_str();
+            let label = label_of(object);
             reference.kind.is_served_as(&read.kind)
-                && selector.matches(label)
+                && selector.matches(&label)
                 && belongs(&read.rule, &reference, &label, parent, parent_object)
         };
         Ok(self.0.iter().filter(matches).cloned().collect())
     }
 
-    /// Returns the object that a decision needs; `namespace` is the parent's.
-    pub(super) fn needed(&self, requirement: &Requirement, namespace: Option<&str>) -> Option<&Value> {
-        let wanted = &requirement.reference;
+    /// Returns the object that a decision needs by its name.
+    pub(super) fn needed(&self, wanted: &ObjectRef) -> Option<&Value> {
         self.0.iter().find(|object| {
             ObjectRef::of(object).is_ok_and(|found| {
-                let in_place = found.namespace.as_deref() == wanted.namespace.as_deref().or(namespace);
                 found.kind.is_served_as(&wanted.kind)
                     && found.name == wanted.name
-                    && (in_place || found.namespace.is_none())
+                    && is_in(&found, wanted.namespace.as_ref())
             })
         })
     }
+
+    /// Returns the objects that a decision needs by a label selector, sorted by namespace and name.
+    pub(super) fn selected(&self, selection: &Selection, selector: &LabelSelector) -> Vec<Value> {
+        let selected = self.0.iter().filter_map(|object| {
+            let found = ObjectRef::of(object).ok()?;
+            let is_selected = found.kind.is_served_as(&selection.kind)
+                && is_in(&found, selection.namespace.as_ref())
+                && selector.matches(label_of(object));
+            is_selected.then_some((found, object))
+        });
+        let by_name: BTreeMap<ObjectRef, &Value> = selected.collect();
+        by_name.into_values().cloned().collect()
+    }
+}
+
+/// Returns whether an object is in a namespace, or in none.
+fn is_in(object: &ObjectRef, namespace: Option<&Arc<str>>) -> bool {
+    object.namespace.is_none() || object.namespace.as_ref() == namespace
+}
+
+/// Returns the values of an object's labels.
+fn label_of<'a>(object: &'a Value) -> impl Fn(&str) -> Option<&'a str> {
+    move |key| object.pointer("/metadata/labels")?.get(key)?.as_str()
 }
 
 fn selector(read: &ReadKind) -> anyhow::Result<LabelSelector> {
     if read.selector.is_empty() {
         return Ok(LabelSelector::default());
     }
-    read.selector.parse().map_err(|why: String| {
-        anyhow::anyhow!(
-            "the selector of the read {:?} cannot be evaluated without a cluster: {why}; add --cluster",
-            read.key
-        )
-    })
+    let selector = LabelSelector::read(&read.selector);
+    selector.map_err(|why| anyhow::anyhow!("the selector of the read {:?} cannot be used: {why}", read.key))
 }
 
 /// Returns whether an object belongs to a parent by the rule of a read.
@@ -188,19 +209,47 @@ mod tests {
         assert_eq!(found(MatchRule::ParentLabel(String::new()), "").unwrap(), ["settings", "other"]);
         assert_eq!(found(MatchRule::ParentLabel(String::new()), "team=x").unwrap(), ["settings"]);
         assert_eq!(found(MatchRule::ParentField("spec.source".into()), "").unwrap(), ["settings"]);
-        let refused = found(MatchRule::ParentLabel("of".into()), "team in (x)").unwrap_err().to_string();
-        assert!(refused.contains("--cluster"), "{refused}");
+        assert_eq!(found(MatchRule::ParentLabel("of".into()), "team in (x),of").unwrap(), ["settings"]);
+        let refused = found(MatchRule::ParentLabel("of".into()), "team in x").unwrap_err().to_string();
+        assert!(refused.contains("the selector of the read \"k\""), "{refused}");
     }
 
     #[test]
-    fn a_needed_object_is_found_in_the_parents_namespace_unless_it_names_another() {
+    fn a_needed_object_is_found_by_its_name_in_its_namespace() {
         let world = World(vec![object("ConfigMap", "n", "one", json!({})), object("ConfigMap", "m", "two", json!({}))]);
-        let needed = |namespace: Option<&str>, name: &str| {
+        let needed = |namespace: &str, name: &str| {
             let kind = Kind::new("", "v1", "ConfigMap");
-            let reference = ObjectRef { kind, namespace: namespace.map(Into::into), name: name.into() };
-            world.needed(&Requirement { key: "k".into(), reference }, Some("n")).is_some()
+            let reference = ObjectRef { kind, namespace: Some(namespace.into()), name: name.into() };
+            world.needed(&reference).is_some()
         };
-        assert!(needed(None, "one") && needed(Some("m"), "two"));
-        assert!(!needed(None, "two") && !needed(Some("n"), "two"));
+        assert!(needed("n", "one") && needed("m", "two"));
+        assert!(!needed("m", "one") && !needed("n", "two"));
+    }
+
+    #[test]
+    fn needed_objects_are_selected_by_their_labels_in_one_namespace_and_sorted() {
+        let labelled = |namespace: &str, name: &str, tier: &str| {
+            object("ConfigMap", namespace, name, json!({ "labels": { "app": "shop", "tier": tier } }))
+        };
+        let mut other = labelled("n", "pod", "a");
+        other["kind"] = "Pod".into();
+        let world = World(vec![
+            labelled("n", "z", "a"),
+            labelled("n", "y", "b"),
+            labelled("n", "x", "c"),
+            labelled("m", "w", "a"),
+            object("ConfigMap", "n", "bare", json!({})),
+            other,
+        ]);
+        let selected = |selector: &str| {
+            let kind = Kind::new("", "v1", "ConfigMap");
+            let selection = Selection { kind, namespace: Some("n".into()), selector: selector.into() };
+            let selector = hotshoe_core::check::selection::selector_of(&selection).unwrap();
+            names(world.selected(&selection, &selector))
+        };
+        assert_eq!(selected("app=shop,tier in (a,b)"), ["y", "z"]);
+        assert_eq!(selected("!app"), ["bare"]);
+        assert_eq!(selected(""), ["bare", "x", "y", "z"]);
+        assert_eq!(selected("app=bank"), [""; 0]);
     }
 }
