@@ -194,6 +194,13 @@ export interface Decision {
   events?: Event[];
   /** Decide again after so many milliseconds, even if nothing changes. */
   requeueAfterMs?: number;
+  /**
+   * All labels that the plugin states of the parent; one that it no longer states is removed. `plugin.yaml` has to list their
+   * keys in `spec.parentMetadata.labels`. One that another has set to another value stays, and is among the refusals.
+   */
+  parentLabels?: Record<string, string | undefined>;
+  /** All annotations that the plugin states of the parent, as `parentLabels`: in `spec.parentMetadata.annotations`. */
+  parentAnnotations?: Record<string, string | undefined>;
 }
 
 /** A status condition. The host owns its times and generations. */

@@ -97,7 +97,16 @@ fn granted_by(text: &str) -> (Grant, Vec<OwnedKind>) {
         let verbs = vec![WriteVerb::Create, WriteVerb::Update, WriteVerb::Delete];
         owns.push(OwnedKind { kind: Kind::new(group, version, kind), verbs, fields: Vec::new() });
     }
-    (Grant { rules, prune_all: false, finalize: Vec::new(), host_namespace: "host".into() }, owns)
+    (
+        Grant {
+            rules,
+            prune_all: false,
+            finalize: Vec::new(),
+            parent_metadata: Default::default(),
+            host_namespace: "host".into(),
+        },
+        owns,
+    )
 }
 
 fn descriptor(owns: Vec<OwnedKind>) -> Descriptor {

@@ -30,7 +30,7 @@ use hotshoe_core::flow::unanswered::Unanswered;
 use hotshoe_core::flow::write_cost::tokens;
 use hotshoe_core::model::kind::{Key, Kind, ObjectRef};
 use hotshoe_core::model::limits::Limits;
-use hotshoe_core::model::object::{Object, PLUGIN_LABEL, plugin_manager};
+use hotshoe_core::model::object::{Object, PLUGIN_LABEL, metadata_manager, plugin_manager};
 use hotshoe_core::model::predecessors::Predecessors;
 
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
@@ -50,6 +50,7 @@ pub struct Writer {
     pub(super) identity: Identity,
     pub(super) plugin: String,
     pub(super) manager: String,
+    pub(super) metadata_manager: String,
     pub(super) rate_limit: RateLimit,
     /// Why the host may not impersonate the plugin, by the last request.
     pub(super) impersonation_error: Mutex<Option<String>>,
@@ -88,6 +89,8 @@ pub enum WriteError {
         /// Why the object does not belong to this parent, with its owner if it has one.
         holder: String,
     },
+    /// Another field manager owns a label or annotation that is stated of the parent. It was not changed.
+    Owned(Box<ApiError>),
     /// The child of a former parent of this name is not garbage-collected yet.
     Collecting,
     /// The child is to be made anew, and has to wait.
@@ -161,6 +164,7 @@ impl Writer {
             identity,
             plugin: plugin.to_owned(),
             manager,
+            metadata_manager: metadata_manager(plugin),
             rate_limit,
             impersonation_error: Mutex::default(),
         }

@@ -1,10 +1,10 @@
-//! Writes to a parent: its finalizers and the host's condition as the host, its status as the plugin. Everything else
-//! in the parent belongs to the user.
+//! Writes to a parent: its finalizers and the host's condition as the host, its status, and the labels and annotations
+//! that the plugin states, as the plugin. Everything else in the parent belongs to the user.
 
 use std::sync::Arc;
 
 use http::Method;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::apply::{APPLY, JSON_PATCH, Writer, unreadable};
 use crate::apply_body;
@@ -14,6 +14,7 @@ use crate::error::ApiError;
 use crate::identity::{Identity, Permit};
 use crate::shared_watch::{Role, SharedWatch};
 use hotshoe_core::check::fields;
+use hotshoe_core::check::parent_metadata::StatedMetadata;
 use hotshoe_core::diff::{ownerless, status};
 use hotshoe_core::model::kind::Key;
 use hotshoe_core::model::object::{HOST_MANAGER, KeptFields, Object};
@@ -104,6 +105,66 @@ impl Writer {
         let is_left = status::owns_any_field(parent, &self.manager);
         let rest = if is_left { json!({}) } else { status::cleared() };
         self.send_status(resource, parent, rest, apply_body::query(predecessor), &Identity::Host, permit).await
+    }
+
+    /// Returns the field manager of what the plugin states of its parents' metadata.
+    pub fn metadata_manager(&self) -> &str {
+        &self.metadata_manager
+    }
+
+    /// Applies what the plugin states of a parent's metadata, as the plugin. What it has stated before and no longer does
+    /// is removed. The apply is not forced: a key that another field manager has set to another value stays.
+    ///
+    /// # Errors
+    /// The API server's error; a conflict of ownership if another field manager owns one of the keys.
+    pub async fn apply_metadata(
+        &self,
+        resource: &Resource,
+        parent: &Object,
+        stated: &StatedMetadata,
+        permit: &Permit,
+    ) -> Result<String, ApiError> {
+        self.send_metadata(resource, parent, stated, &self.metadata_manager, permit).await
+    }
+
+    /// Removes what a predecessor of the plugin has stated of a parent's metadata, as the plugin. What this plugin states
+    /// as well stays.
+    ///
+    /// # Errors
+    /// The API server's error.
+    pub async fn drop_metadata_of(
+        &self,
+        predecessor: &str,
+        resource: &Resource,
+        parent: &Object,
+        permit: &Permit,
+    ) -> Result<String, ApiError> {
+        let nothing = StatedMetadata::default();
+        self.send_metadata(resource, parent, &nothing, predecessor, permit).await
+    }
+
+    async fn send_metadata(
+        &self,
+        resource: &Resource,
+        parent: &Object,
+        stated: &StatedMetadata,
+        manager: &str,
+        permit: &Permit,
+    ) -> Result<String, ApiError> {
+        let target = resource.reference(&parent.key);
+        let mut metadata = identity_of(parent);
+        metadata.extend(stated.members());
+        let body =
+            json!({ "apiVersion": resource.kind.api_version(), "kind": &*resource.kind.kind, "metadata": metadata });
+        let call = ApiCall {
+            verb: "apply the metadata of",
+            target: &target,
+            method: Method::PATCH,
+            uri: format!("{}?{}", resource.path(&parent.key, None), apply_body::unforced_query(manager)),
+            content_type: APPLY,
+            body: apply_body::write(&body),
+        };
+        self.send_limited(call, (parent.key.namespace.as_ref(), fields::count(&body)), &self.identity, permit).await
     }
 
     /// Applies the host's own conditions, as the host. The apply is not forced: if the CRD does not declare conditions
@@ -385,15 +446,20 @@ fn status_body(resource: &Resource, parent: &Object, version: &str, mut status: 
     if let Some(members) = status.as_object_mut() {
         members.insert("apiVersion".into(), resource.kind.api_version().into());
         members.insert("kind".into(), (&*resource.kind.kind).into());
-        members.insert("metadata".into(), identity_of(parent, version));
+        let mut metadata = identity_of(parent);
+        metadata.insert("resourceVersion".into(), version.into());
+        members.insert("metadata".into(), metadata.into());
     }
     status
 }
 
-fn identity_of(parent: &Object, version: &str) -> Value {
-    let mut metadata = json!({ "name": &*parent.key.name, "uid": &*parent.uid, "resourceVersion": version });
-    if let (Some(namespace), Some(members)) = (&parent.key.namespace, metadata.as_object_mut()) {
-        members.insert("namespace".into(), (&**namespace).into());
+/// Returns the metadata that identifies a parent in an apply. With the uid in it, the apply creates no object.
+fn identity_of(parent: &Object) -> Map<String, Value> {
+    let mut metadata = Map::new();
+    metadata.insert("name".into(), (&*parent.key.name).into());
+    metadata.insert("uid".into(), (&*parent.uid).into());
+    if let Some(namespace) = &parent.key.namespace {
+        metadata.insert("namespace".into(), (&**namespace).into());
     }
     metadata
 }
@@ -572,6 +638,24 @@ mod tests {
             let (applied, written) = apply_refused(live, &Object { deleting, ..parent() }, undeclared).await;
             assert_eq!((applied.is_ok(), written.len()), (deleting, writes), "{written:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn of_a_parents_metadata_an_apply_has_what_is_stated_and_what_names_this_very_object() {
+        let (cluster, received) = serving("", StatusCode::OK).await;
+        let rate_limit = RateLimit::new(&Limits::default(), Delays::default());
+        let writer = Writer::new(&cluster, Arc::default(), "demo", Identity::Host, rate_limit);
+        let labels = [("e.com/tier".to_owned(), "gold".to_owned())].into();
+        let stated = StatedMetadata { labels, ..StatedMetadata::default() };
+        let permit = Permit::unlimited();
+        writer.apply_metadata(&demos(), &parent(), &stated, &permit).await.unwrap();
+        writer.drop_metadata_of("hotshoe/former/metadata", &demos(), &parent(), &permit).await.unwrap();
+        let identity = json!({ "name": "a", "namespace": "n", "uid": "u" });
+        let mut metadata = identity.clone();
+        metadata["labels"] = json!({ "e.com/tier": "gold" });
+        let body = |metadata| json!({ "apiVersion": "example.com/v1", "kind": "Demo", "metadata": metadata });
+        assert_eq!(*received.lock(), [body(metadata), body(identity)]);
+        assert_eq!(writer.metadata_manager(), "hotshoe/demo/metadata");
     }
 
     #[tokio::test]

@@ -29,6 +29,8 @@ pub struct Scope {
     /// The same selector for objects in replies to requests, which the API server does not select. Empty if these
     /// objects are not to be selected by label.
     labels: LabelSelector,
+    /// What the annotations must fulfil, which the API server does not look at.
+    annotations: LabelSelector,
     /// The namespaces of the objects; `None` for all. The API server sends objects of other namespaces, too.
     namespaces: Option<BTreeSet<String>>,
 }
@@ -36,19 +38,36 @@ pub struct Scope {
 impl Scope {
     /// Creates the scope of the objects of a kind that a selector selects; an empty selector selects all.
     pub fn new(kind: Kind, selector: &str) -> Self {
-        Self { kind, selector: selector.to_owned(), labels: LabelSelector::default(), namespaces: None }
+        let (labels, annotations) = (LabelSelector::default(), LabelSelector::default());
+        Self { kind, selector: selector.to_owned(), labels, annotations, namespaces: None }
     }
 
     /// Creates the scope of the objects of a kind with these labels. An object that has lost the labels is left out,
     /// even if the reply to a write contains it.
     pub fn labelled(kind: Kind, labels: &LabelSelector) -> Self {
-        Self { kind, selector: labels.to_string(), labels: labels.clone(), namespaces: None }
+        let annotations = LabelSelector::default();
+        Self { kind, selector: labels.to_string(), labels: labels.clone(), annotations, namespaces: None }
+    }
+
+    /// Limits the scope to objects whose annotations match, as the labels of others would. These annotations have to be
+    /// among the fields that the watch keeps.
+    #[must_use]
+    pub fn annotated(self, annotations: LabelSelector) -> Self {
+        Self { annotations, ..self }
     }
 
     /// Limits the scope to these namespaces; `None` for all.
     #[must_use]
     pub fn within(self, namespaces: Option<BTreeSet<String>>) -> Self {
         Self { namespaces, ..self }
+    }
+
+    fn has_annotations_of(&self, object: &Object) -> bool {
+        if self.annotations.is_empty() {
+            return true;
+        }
+        let annotations = object.annotations();
+        self.annotations.matches(|key| annotations.get(key).map(String::as_str))
     }
 
     fn has_namespace(&self, key: &Key) -> bool {
@@ -263,9 +282,11 @@ impl SharedWatch {
         self.kept_fields().is_of_metadata() && !self.records_needs_grant()
     }
 
-    /// Returns whether an object has the labels of the scope, and is in one of its namespaces.
+    /// Returns whether an object has the labels and annotations of the scope, and is in one of its namespaces.
     pub fn selects(&self, object: &Object) -> bool {
-        self.scope.labels.matches(|key| object.label(key)) && self.scope.has_namespace(&object.key)
+        self.scope.labels.matches(|key| object.label(key))
+            && self.scope.has_annotations_of(object)
+            && self.scope.has_namespace(&object.key)
     }
 
     /// Stores an object that was read by a request, and wakes all subscribers.
@@ -426,8 +447,20 @@ impl SharedWatch {
         if self.cache.is_echo(&key, raw.version()) {
             return;
         }
-        if let Some(change) = self.read_raw(raw).and_then(|object| self.put(Arc::new(object), listed)) {
+        let Some(object) = self.read_raw(raw) else { return };
+        if !self.scope.has_annotations_of(&object) {
+            return self.observe_deselected(&object, listed);
+        }
+        if let Some(change) = self.put(Arc::new(object), listed) {
             self.notify(&change);
+        }
+    }
+
+    /// Observes an object without the annotations of the scope. If it had them before, it is lost, as the API server shows
+    /// an object that has lost the labels; in a list that is so at its end, because the list does not show it.
+    fn observe_deselected(&self, object: &Object, listed: bool) {
+        if !listed && self.cache.get(&object.key).is_some() {
+            self.lose(object);
         }
     }
 

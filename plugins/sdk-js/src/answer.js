@@ -7,7 +7,7 @@ import { answered } from "./failure.js";
 import { kindOf, referenceOf } from "./kind.js";
 import { selectorText } from "./selector.js";
 
-const DECISION = ["status", "conditions", "events", "requeueAfterMs"];
+const DECISION = ["status", "conditions", "events", "requeueAfterMs", "parentLabels", "parentAnnotations"];
 const STATUSES = ["True", "False", "Unknown"];
 const SEVERITIES = ["Normal", "Warning"];
 
@@ -42,19 +42,19 @@ export function done(decision = { children: "keep" }) {
 
 /** The answer of `reconcile` or `finalize`, checked. What it throws beyond `reject` and `retry` is thrown on. */
 export function answerOf(plugin, call, request) {
-  return answered(() => plugin[call](request), (answer) => checked(call, answer));
+  return answered(() => plugin[call](request), (answer) => checked(call, answer, request));
 }
 
-function checked(call, answer) {
+function checked(call, answer, request) {
   const expected = call === "reconcile" ? "a decision or needs(…)" : "waiting(…) or done(…)";
   checkAnswer(answer, call, expected);
   if (call === "reconcile") {
-    return "needs" in answer ? { needs: required(answer) } : { decided: decided(answer, "answer") };
+    return "needs" in answer ? { needs: required(answer) } : { decided: decided(answer, "answer", request) };
   }
   const tag = "done" in answer ? "done" : "waiting";
   if (!(tag in answer)) throw wrong(answer, `the answer of ${call}`, expected);
   checkKeys(answer, "answer", [tag]);
-  return { [tag]: decided(answer[tag], tag) };
+  return { [tag]: decided(answer[tag], tag, request) };
 }
 
 function required(answer) {
@@ -80,16 +80,39 @@ function checkSubject({ name, selector }, path) {
   if (selector !== undefined && typeof selector !== "string") throw wrong(selector, `${path}.selector`, "a text");
 }
 
-function decided(decision, path) {
+function decided(decision, path, request) {
   checkKeys(decision, path, ["children"], DECISION);
   const { children, status, conditions = [], events = [], requeueAfterMs } = decision;
   return {
-    children: children === "keep" ? children : { exactly: desired(children) },
+    children: objects(children, ofParent(decision, request)),
     ...(status === undefined ? {} : { status: checkedStatus(status) }),
     conditions: each(conditions, "conditions", stated),
     events: each(events, "events", reported),
     ...(requeueAfterMs === undefined ? {} : { requeueAfterMs: milliseconds(requeueAfterMs, "requeueAfterMs") }),
   };
+}
+
+/** The desired objects, in the form of the contract: what is stated of the parent is one of them. */
+function objects(children, stated) {
+  if (children !== "keep") return { exactly: [...desired(children), ...stated] };
+  if (stated.length === 0) return children;
+  throw new InvalidForm("a decision that keeps the children cannot label or annotate the parent: name its children");
+}
+
+function ofParent({ parentLabels = {}, parentAnnotations = {} }, { name, namespace, parent: { apiVersion, kind } }) {
+  const texts = { labels: textsOf(parentLabels, "parentLabels"), annotations: textsOf(parentAnnotations, "parentAnnotations") };
+  const stated = Object.entries(texts).filter(([, members]) => Object.keys(members).length > 0);
+  if (stated.length === 0) return [];
+  const named = namespace === undefined ? { name } : { name, namespace };
+  return [{ apiVersion, kind, metadata: { ...named, ...Object.fromEntries(stated) } }];
+}
+
+/** What is undefined is not there, as in JSON. */
+function textsOf(members, path) {
+  checkObject(members, path);
+  const texts = Object.entries(members).filter(([, value]) => value !== undefined);
+  for (const [key, value] of texts) if (typeof value !== "string") throw wrong(value, `${path}[${JSON.stringify(key)}]`, "a text");
+  return Object.fromEntries(texts);
 }
 
 function desired(children) {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -46,6 +46,10 @@ class Decision:
     `conditions`: all conditions that the plugin states; one that it no longer states is removed.
 
     `requeue_after`: decide again after this long, a `timedelta` or seconds, even if nothing changes.
+
+    `parent_labels`, `parent_annotations`: all that the plugin states of the parent's own labels and annotations; one that
+    it no longer states is removed. `plugin.yaml` has to list their keys in `spec.parentMetadata`. One that another has
+    set to another value stays, and is among the refusals.
     """
 
     children: Iterable[Mapping[str, Any]] | None = None
@@ -53,6 +57,8 @@ class Decision:
     conditions: Iterable[Condition] = ()
     events: Iterable[Event] = ()
     requeue_after: timedelta | float | None = None
+    parent_labels: Mapping[str, str] = field(default_factory=dict)
+    parent_annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass

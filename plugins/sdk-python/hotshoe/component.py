@@ -109,7 +109,7 @@ def _answer(plugin: Plugin, call: str, raw: Any) -> Any:
 
 
 def _decided(plugin: Plugin, call: str, raw: Any) -> Any:
-    return _crossing(_lowered, plugin.answer(call, Request(raw)), plugin.place(call))
+    return _crossing(lambda it: _lowered(it, raw.parent.ref), plugin.answer(call, Request(raw)), plugin.place(call))
 
 
 def _judged(plugin: Plugin, proposal: Proposal) -> wire.WireVerdict:
@@ -133,10 +133,10 @@ def _called(answer: Callable[[], Any]) -> Any:
         log.finish()
 
 
-def _lowered(answer: Decision | Needs) -> Any:
+def _lowered(answer: Decision | Needs, parent: Any) -> Any:
     if isinstance(answer, Needs):
         return wit.Answer_Needs([wire.WireRequirement(it) for it in answer.requirements])
-    decision: Any = wire.WireDecision(answer)
+    decision: Any = wire.WireDecision(answer, parent)
     children = decision.children
     decision.children = wit.Children_Keep() if children is None else wit.Children_Exactly(children)
     if type(answer) is Decision:

@@ -122,6 +122,11 @@ class Request:
         return self._raw.parent.ref.namespace
 
     @property
+    def reference(self) -> Any:
+        """The parent's kind, namespace and name, as they cross."""
+        return self._raw.parent.ref
+
+    @property
     def spec(self) -> dict[str, Any]:
         """The parent's spec; empty where it has none."""
         return self.parent.get("spec") or {}

@@ -99,8 +99,9 @@ def answer(plugin: Plugin, parent: Object, **observed: Any) -> Decision | Needs:
 
     `Retry`, `Reject` and any other exception come through.
     """
-    answered = plugin.answer("finalize" if observed.get("finalize") else "reconcile", request(plugin, parent, **observed))
-    _expectation(answered)
+    shown = request(plugin, parent, **observed)
+    answered = plugin.answer("finalize" if observed.get("finalize") else "reconcile", shown)
+    _expectation(answered, shown)
     return answered
 
 
@@ -188,7 +189,8 @@ class Case:
         if call == "default":
             named = {key: parent[key] for key in ("apiVersion", "kind")}
             return {"defaulted": _without_nulls({**named, **defaulted(plugin, parent, **proposed)})}
-        return _expectation(plugin.answer(call, self.request(plugin)))
+        shown = self.request(plugin)
+        return _expectation(plugin.answer(call, shown), shown)
 
     def check(self, plugin: Plugin) -> None:
         """Fail where the plugin does not answer as expected."""
@@ -254,14 +256,14 @@ def _refusal(refusal: Mapping[str, Any]) -> Any:
     return SimpleNamespace(ref=ref, **fields)
 
 
-def _expectation(answered: Decision | Needs) -> dict[str, Any]:
+def _expectation(answered: Decision | Needs, shown: Request) -> dict[str, Any]:
     """Say an answer in the words of a case's `expect`, as it crosses to a host."""
     if isinstance(answered, Needs):
         for requirement in answered.requirements:
             wire.WireRequirement(requirement)
         return {"needs": [_requirement(it) for it in answered.requirements]}
     word = "done" if isinstance(answered, Done) else "waiting" if isinstance(answered, Waiting) else "decided"
-    decision = wire.WireDecision(answered)
+    decision = wire.WireDecision(answered, shown.reference)
     children = decision.children
     said: dict[str, Any] = {
         "children": "keep" if children is None else {"exactly": _sorted(json.loads(it.json) for it in children)},

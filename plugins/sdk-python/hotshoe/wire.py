@@ -147,13 +147,18 @@ class WireVerdict:
 
 
 class WireDecision:
-    """A decision as it crosses. `children` is a list of objects or `None`."""
+    """A decision about the parent of this reference as it crosses. `children` is a list of objects or `None`."""
 
     __slots__ = ("children", "status", "conditions", "events", "requeue_after")
 
-    def __init__(self, decision: Decision) -> None:
+    def __init__(self, decision: Decision, parent: Any = None) -> None:
         children = decision.children
         self.children: Any = None if children is None else [_child(*at) for at in enumerate(_list(children, "children"))]
+        metadata = _parent_metadata(decision)
+        if metadata:
+            if self.children is None:
+                raise ValueError("a Decision without children cannot label or annotate the parent: name the children")
+            self.children.append(_of_parent(parent, metadata))
         self.status = None if decision.status is None else _status(decision.status)
         self.conditions = [WireCondition(it) for it in _list(decision.conditions, "conditions")]
         self.events = [WireEvent(it) for it in _list(decision.events, "events")]
@@ -214,6 +219,28 @@ def _child(index: int, child: Any) -> Object:
     if namespace is not None:
         _text(namespace, f"{where}.metadata.namespace")
     return Object(ObjectRef(named, namespace, name), text(child, where))
+
+
+def _parent_metadata(decision: Decision) -> dict[str, dict[str, str]]:
+    """Return the labels and annotations that are stated of the parent."""
+    stated = {"labels": decision.parent_labels, "annotations": decision.parent_annotations}
+    for member, texts in stated.items():
+        if not isinstance(texts, Mapping):
+            raise TypeError(f"parent_{member} is {shown(texts)} instead of a dict")
+        for key, value in texts.items():
+            _text(key, f"a key of parent_{member}")
+            _text(value, f"parent_{member}[{key!r}]")
+    return {member: dict(texts) for member, texts in stated.items() if texts}
+
+
+def _of_parent(parent: Any, metadata: Mapping[str, Any]) -> Object:
+    """Return the parent as one of the desired objects, which is the form of the contract."""
+    kind = parent.kind
+    named = {"name": parent.name} if parent.namespace is None else {"name": parent.name, "namespace": parent.namespace}
+    api_version = f"{kind.group}/{kind.version}" if kind.group else kind.version
+    manifest = {"apiVersion": api_version, "kind": kind.kind, "metadata": {**named, **metadata}}
+    ref = ObjectRef(ResourceKind(Kind(api_version, kind.kind)), parent.namespace, parent.name)
+    return Object(ref, text(manifest, "the parent"))
 
 
 def _status(status: Any) -> str:

@@ -22,9 +22,12 @@ from hotshoe import (
     leave,
     recreate,
 )
-from hotshoe.testing import answer
+from hotshoe.testing import answer, request
 from hotshoe.wire import WireDecision, WireRequirement, milliseconds
 
+SHOP = request(
+    Plugin("demo", version="1", parent=Kind("example.com/v1", "Shop")), {"metadata": {"name": "shop", "namespace": "n"}}
+)
 CHILD = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
 
 
@@ -52,6 +55,23 @@ def test_a_child_that_is_made_anew_where_it_cannot_change_says_so_in_an_annotati
     assert recreate(child) == {**CHILD, "metadata": {"name": "a", "annotations": stated}}
     assert child["metadata"]["annotations"] == {"note": "x"}
     assert recreate(CHILD)["metadata"]["annotations"] == {"hotshoe.dev/update-strategy": "Recreate"}
+
+
+def test_what_is_stated_of_the_parent_crosses_as_one_of_the_desired_objects():
+    parent = SHOP.reference
+    decision = Decision(children=[], parent_labels={"e.com/tier": "gold"}, parent_annotations={"e.com/note": "a b"})
+    [crossed] = WireDecision(decision, parent).children
+    assert (crossed.ref.kind.group, crossed.ref.kind.kind, crossed.ref.namespace) == ("example.com", "Shop", "n")
+    metadata = {"name": "shop", "namespace": "n", "labels": {"e.com/tier": "gold"}, "annotations": {"e.com/note": "a b"}}
+    assert json.loads(crossed.json) == {"apiVersion": "example.com/v1", "kind": "Shop", "metadata": metadata}
+    assert WireDecision(Decision(children=[]), parent).children == []
+    for wrong, words in (
+        (Decision(parent_labels={"a": "b"}), "without children"),
+        (Decision(children=[], parent_labels={"a": 1}), "parent_labels"),
+        (Decision(children=[], parent_annotations=["a"]), "instead of a dict"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=words):
+            WireDecision(wrong, parent)
 
 
 def test_no_children_and_children_that_are_left_alone_are_two_things():

@@ -1,10 +1,13 @@
 //! What a plugin answers: children, status, conditions and events.
 
+use std::collections::BTreeMap;
+use std::mem;
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
-use crate::{Failure, Object};
+use crate::{Failure, Object, ObjectRef};
 
 /// The desired state. Status and conditions show what was observed, never what is desired.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +22,10 @@ pub struct Decision {
     pub events: Vec<Event>,
     /// Decide again after this long, even if nothing changes.
     pub requeue_after: Option<Duration>,
+    /// All labels that the plugin states of the parent; one that it no longer states is removed.
+    pub parent_labels: BTreeMap<String, String>,
+    /// All annotations that the plugin states of the parent; one that it no longer states is removed.
+    pub parent_annotations: BTreeMap<String, String>,
 }
 
 impl Decision {
@@ -35,7 +42,15 @@ impl Decision {
     }
 
     fn with(children: Children) -> Self {
-        Self { children, status: None, conditions: Vec::new(), events: Vec::new(), requeue_after: None }
+        Self {
+            children,
+            status: None,
+            conditions: Vec::new(),
+            events: Vec::new(),
+            requeue_after: None,
+            parent_labels: BTreeMap::new(),
+            parent_annotations: BTreeMap::new(),
+        }
     }
 
     /// Sets the parent's status without its conditions.
@@ -62,6 +77,58 @@ impl Decision {
     pub fn events(mut self, events: impl IntoIterator<Item = Event>) -> Self {
         self.events.extend(events);
         self
+    }
+
+    /// Adds labels of the parent. `plugin.yaml` has to list their keys in `spec.parentMetadata.labels`. One that the plugin
+    /// no longer states is removed; one that another has set to another value stays, and is among the refusals.
+    ///
+    /// ```
+    /// # use hotshoe_sdk::Decision;
+    /// let decision = Decision::exactly([]).parent_labels([("shop.example.com/tier", "gold")]);
+    /// assert_eq!(decision.parent_labels["shop.example.com/tier"], "gold");
+    /// ```
+    #[must_use]
+    pub fn parent_labels<K: Into<String>, V: Into<String>>(mut self, labels: impl IntoIterator<Item = (K, V)>) -> Self {
+        self.parent_labels.extend(labels.into_iter().map(|(key, value)| (key.into(), value.into())));
+        self
+    }
+
+    /// Adds annotations of the parent, as [`parent_labels`](Self::parent_labels) labels: `plugin.yaml` has to list their
+    /// keys in `spec.parentMetadata.annotations`.
+    #[must_use]
+    pub fn parent_annotations<K: Into<String>, V: Into<String>>(
+        mut self,
+        annotations: impl IntoIterator<Item = (K, V)>,
+    ) -> Self {
+        self.parent_annotations.extend(annotations.into_iter().map(|(key, value)| (key.into(), value.into())));
+        self
+    }
+
+    /// Returns the decision in the form of the contract, where what is stated of the parent is one of the desired objects.
+    ///
+    /// # Errors
+    ///
+    /// `Failure::Other` where something is stated of the parent, and the children are kept: then nothing is applied.
+    pub(crate) fn stated_of(mut self, parent: &ObjectRef) -> Result<Self, Failure> {
+        let (labels, annotations) = (mem::take(&mut self.parent_labels), mem::take(&mut self.parent_annotations));
+        if labels.is_empty() && annotations.is_empty() {
+            return Ok(self);
+        }
+        let Children::Exactly(children) = &mut self.children else {
+            return Err(Failure::other(
+                "a decision that keeps the children cannot label or annotate the parent; answer with Decision::exactly",
+            ));
+        };
+        let mut metadata = Map::new();
+        for (member, texts) in [("labels", labels), ("annotations", annotations)] {
+            if !texts.is_empty() {
+                let texts: Map<String, Value> = texts.into_iter().map(|(key, text)| (key, text.into())).collect();
+                metadata.insert(member.to_owned(), texts.into());
+            }
+        }
+        let json = Value::Object(Map::from_iter([("metadata".to_owned(), metadata.into())])).to_string();
+        children.push(Object { reference: parent.clone(), json });
+        Ok(self)
     }
 
     /// Requests another decision after this long, even if nothing changes. The host always calls the plugin for a due

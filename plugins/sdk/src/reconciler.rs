@@ -44,7 +44,11 @@ pub trait Reconciler: Sized {
 ///
 /// The failure of the plugin, or one that says which part of the observation does not parse.
 pub fn reconcile<R: Reconciler>(observation: Observation) -> Result<Answer, Failure> {
-    R::reconcile(&Request::read(observation)?)
+    let parent = observation.parent.reference.clone();
+    Ok(match R::reconcile(&Request::read(observation)?)? {
+        Answer::Decided(decision) => Answer::Decided(decision.stated_of(&parent)?),
+        needs @ Answer::Needs(_) => needs,
+    })
 }
 
 /// Calls the plugin's `finalize` with an observation, as the host does.
@@ -53,5 +57,9 @@ pub fn reconcile<R: Reconciler>(observation: Observation) -> Result<Answer, Fail
 ///
 /// The failure of the plugin, or one that says which part of the observation does not parse.
 pub fn finalize<R: Reconciler>(observation: Observation) -> Result<Cleanup, Failure> {
-    R::finalize(&Request::read(observation)?)
+    let parent = observation.parent.reference.clone();
+    Ok(match R::finalize(&Request::read(observation)?)? {
+        Cleanup::Waiting(decision) => Cleanup::Waiting(decision.stated_of(&parent)?),
+        Cleanup::Done(decision) => Cleanup::Done(decision.stated_of(&parent)?),
+    })
 }

@@ -8,10 +8,11 @@ use serde_json::json;
 use crate::check::fix::Fix;
 use crate::check::grant::CleanUpKind;
 use crate::check::memory_quota::{self, DecisionMemory, NoRoom};
+use crate::check::parent_metadata::{self, StatedMetadata};
 use crate::check::status;
 use crate::check::violation::{Denial, Violation, Violations};
 use crate::check::{Context, Desired, check, unversioned_identity};
-use crate::model::decision::{Answer, Call, Decision};
+use crate::model::decision::{Answer, Call, Children, Decision};
 use crate::model::kind::ObjectRef;
 
 /// How many children of the kinds in `spec.finalize` a clean-up that creates one may have, those that it keeps included.
@@ -59,6 +60,8 @@ pub struct AdmittedDecision {
     /// The children as they will be written; absent where the existing ones stay: the decision keeps them, or the gate
     /// remembers them as desired and in sync.
     pub desired: Option<Vec<Desired>>,
+    /// The labels and annotations that are stated of the parent; absent where the decision keeps the existing children.
+    pub metadata: Option<StatedMetadata>,
 }
 
 /// Why an answer is denied.
@@ -99,11 +102,19 @@ pub fn admit(
             None
         }
     };
+    let metadata = violations.note(check_metadata(&decision, context)).flatten();
     let desired = violations.finish(desired)?;
     if let Some(room) = observed.room {
         memory_quota::check(context.parent, &decision, desired.as_deref().unwrap_or_default(), room)?;
     }
-    Ok(AdmittedDecision { stage, decision, desired })
+    Ok(AdmittedDecision { stage, decision, desired, metadata })
+}
+
+/// Checks what is stated of the parent. Unlike children it is checked each time: there is little of it.
+fn check_metadata(decision: &Decision, context: &Context<'_>) -> Result<Option<StatedMetadata>, Denial> {
+    let Children::Exactly(objects) = &decision.children else { return Ok(None) };
+    let (stated, _) = parent_metadata::split(objects, context.parent);
+    parent_metadata::check(&stated, context).map(Some)
 }
 
 fn staged(call: Call, answer: Answer) -> Result<(Stage, Decision), Inadmissible> {
@@ -182,7 +193,7 @@ mod tests {
     use crate::check::grant::Grant;
     use crate::check::memory_quota::{ByNamespace, Quota};
     use crate::check::memory_share::Account;
-    use crate::model::decision::{Children, Condition, Descriptor, Document, OwnedKind, Truth};
+    use crate::model::decision::{Condition, Descriptor, Document, OwnedKind, Truth};
     use crate::model::kind::{Kind, Namespace};
     use crate::model::object::{KeptFields, Object, ObservedChildren};
     use crate::model::projection::Projection;
@@ -216,7 +227,13 @@ mod tests {
         let rules = json!([{ "kind": "ConfigMap", "verbs": ["create", "update", "delete"] }]);
         let rules = serde_json::from_value(rules).unwrap();
         let finalize = finalize.iter().map(|kind| CleanUpKind::of(&Kind::new("", "v1", kind))).collect();
-        let grant = Grant { rules, prune_all: false, finalize, host_namespace: "host".into() };
+        let grant = Grant {
+            rules,
+            prune_all: false,
+            finalize,
+            parent_metadata: Default::default(),
+            host_namespace: "host".into(),
+        };
         let kind = Kind::new("", "v1", "ConfigMap");
         let descriptor = Descriptor {
             name: "demo".into(),

@@ -24,6 +24,7 @@ pub mod memory_quota;
 pub mod memory_share;
 pub mod namespace_share;
 pub mod parent_kind;
+pub mod parent_metadata;
 pub mod parents_claim;
 pub mod pod;
 pub mod provenance;
@@ -108,7 +109,7 @@ pub struct Context<'a> {
 }
 
 /// Returns the children as they will be written, or `None` if the decision keeps the existing ones. `observed` are the
-/// existing children.
+/// existing children. What the decision states of the parent itself is [checked](parent_metadata) apart from them.
 ///
 /// # Errors
 /// When the decision breaks a rule. Lists the broken rules of all children.
@@ -117,7 +118,16 @@ pub fn check(
     observed: &[ObjectRef],
     context: &Context<'_>,
 ) -> Result<Option<Vec<Desired>>, Denial> {
-    let Children::Exactly(children) = &decision.children else { return Ok(None) };
+    let Children::Exactly(objects) = &decision.children else { return Ok(None) };
+    let children: Vec<_> = objects.iter().filter(|object| !is_parent(&object.reference, context.parent)).collect();
+    check_children(&children, observed, context).map(Some)
+}
+
+fn check_children(
+    children: &[&Document],
+    observed: &[ObjectRef],
+    context: &Context<'_>,
+) -> Result<Vec<Desired>, Denial> {
     check_prune_all(children, observed, context)?;
     let mut violations = Violations::default();
     let (mut desired, mut fields): (Vec<Desired>, usize) = (Vec::with_capacity(children.len()), 0);
@@ -133,10 +143,10 @@ pub fn check(
     violations.note(fields::check_total(fields, context.parent).map_err(Denial::from));
     let desired = violations.finish(desired)?;
     check_child_count(&desired, observed, context)?;
-    Ok(Some(desired))
+    Ok(desired)
 }
 
-fn check_prune_all(children: &[Document], observed: &[ObjectRef], context: &Context<'_>) -> Result<(), Violation> {
+fn check_prune_all(children: &[&Document], observed: &[ObjectRef], context: &Context<'_>) -> Result<(), Violation> {
     if !children.is_empty() || observed.is_empty() || context.grant.prune_all {
         return Ok(());
     }
@@ -194,6 +204,12 @@ fn check_child(child: &Document, context: &Context<'_>) -> Result<(Desired, usiz
         violations.note(authorise(&desired.reference, namespaced, Access::Recreate(body), context));
     }
     violations.finish((desired, fields))
+}
+
+/// Returns whether a desired object is the parent itself, in whatever version of its kind.
+fn is_parent(object: &ObjectRef, parent: &ObjectRef) -> bool {
+    let is_in_its_namespace = object.namespace.is_none() || object.namespace == parent.namespace;
+    object.kind.is_served_as(&parent.kind) && object.name == parent.name && is_in_its_namespace
 }
 
 /// Identifies an object independently of the API version of its reference.
@@ -264,15 +280,7 @@ struct ReadChild {
 /// # Errors
 /// When the JSON cannot be read, nests too deep or is not an object.
 fn read_body(json: &str, reference: &ObjectRef, violations: &mut Violations) -> Result<ReadChild, Violation> {
-    let value: Value = serde_json::from_str(json)
-        .map_err(|error| violation("json", format!("{reference}: its JSON cannot be read: {error}")))?;
-    if depth(&value) > MAX_DEPTH {
-        return Err(violation("json-depth", format!("{reference}: its JSON nests deeper than {MAX_DEPTH}")));
-    }
-    let value = if has_null(&value) { without_nulls(value) } else { value };
-    let Value::Object(mut body) = value else {
-        return Err(violation("json", format!("{reference}: its JSON is no object")));
-    };
+    let mut body = read_members(json, reference)?;
     violations.note(check_identity(&body, reference));
     let left = violations.note(leave::take(&mut body, reference)).unwrap_or_default();
     let strategy = violations.note(update_strategy::take(&mut body, reference)).unwrap_or_default();
@@ -283,6 +291,22 @@ fn read_body(json: &str, reference: &ObjectRef, violations: &mut Violations) -> 
     }
     write_only::replace(&reference.kind, &mut body);
     Ok(ReadChild { body, left, strategy })
+}
+
+/// Reads the members of a desired object, without nulls.
+///
+/// # Errors
+/// When the JSON cannot be read, nests too deep or is not an object.
+fn read_members(json: &str, reference: &ObjectRef) -> Result<Map<String, Value>, Violation> {
+    let value: Value = serde_json::from_str(json)
+        .map_err(|error| violation("json", format!("{reference}: its JSON cannot be read: {error}")))?;
+    if depth(&value) > MAX_DEPTH {
+        return Err(violation("json-depth", format!("{reference}: its JSON nests deeper than {MAX_DEPTH}")));
+    }
+    match if has_null(&value) { without_nulls(value) } else { value } {
+        Value::Object(body) => Ok(body),
+        _ => Err(violation("json", format!("{reference}: its JSON is no object"))),
+    }
 }
 
 fn depth(value: &Value) -> usize {
@@ -471,7 +495,13 @@ mod tests {
                 namespace: Some("n".into()),
                 name: "parent".into(),
             },
-            grant: Grant { rules, prune_all: false, finalize: Vec::new(), host_namespace: "host".into() },
+            grant: Grant {
+                rules,
+                prune_all: false,
+                finalize: Vec::new(),
+                parent_metadata: Default::default(),
+                host_namespace: "host".into(),
+            },
             descriptor: Descriptor {
                 name: "d".into(),
                 version: "1".into(),

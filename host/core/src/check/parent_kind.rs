@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::check::denied;
+use crate::model::annotation_selector::AnnotationSelector;
 use crate::model::kind::Kind;
 use crate::model::label_selector::LabelSelector;
 use crate::model::names;
@@ -30,6 +31,10 @@ pub struct ParentKind {
     /// Which of its objects are parents, by their labels; all where it is left out or empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
+    /// Which of its objects are parents, by their annotations; all where it is left out or empty. The host selects by them,
+    /// because the API server does not: it watches the other objects, too, and keeps none of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotation_selector: Option<AnnotationSelector>,
     /// In which namespaces its parents are; in all where it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 100))]
@@ -47,7 +52,13 @@ impl ParentKind {
 
     /// Returns the parents of a plugin that has all objects of a kind.
     pub fn all_of(kind: &Kind) -> Self {
-        Self { group: kind.group.to_string(), kind: kind.kind.to_string(), selector: None, namespaces: None }
+        Self {
+            group: kind.group.to_string(),
+            kind: kind.kind.to_string(),
+            selector: None,
+            annotation_selector: None,
+            namespaces: None,
+        }
     }
 
     fn as_kind(&self) -> Kind {
@@ -63,11 +74,18 @@ impl ParentKind {
     pub fn overlaps(&self, other: &Self) -> bool {
         let everything = LabelSelector::default();
         let [mine, theirs] = [self, other].map(|parent| parent.selector.as_ref().unwrap_or(&everything));
+        let by_annotations = |parent: &Self| parent.annotation_selector.as_ref().map(AnnotationSelector::comparing);
+        let [my_annotations, their_annotations] =
+            [self, other].map(|parent| by_annotations(parent).unwrap_or_default());
         let share_a_namespace = match (&self.namespaces, &other.namespaces) {
             (Some(mine), Some(theirs)) => mine.iter().any(|namespace| theirs.contains(namespace)),
             _ => true,
         };
-        self.group == other.group && self.kind == other.kind && mine.overlaps(theirs) && share_a_namespace
+        self.group == other.group
+            && self.kind == other.kind
+            && mine.overlaps(theirs)
+            && my_annotations.overlaps(&their_annotations)
+            && share_a_namespace
     }
 
     /// Checks that plugins may have such parents.
@@ -80,7 +98,8 @@ impl ParentKind {
             Some((_, reason)) => Err(format!("{self}: {reason}; name another kind")),
             None => self.validate_namespaces(),
         }?;
-        self.selector.as_ref().map_or(Ok(()), LabelSelector::validate)
+        self.selector.as_ref().map_or(Ok(()), LabelSelector::validate)?;
+        self.annotation_selector.as_ref().map_or(Ok(()), AnnotationSelector::validate)
     }
 
     fn validate_namespaces(&self) -> Result<(), String> {
@@ -97,7 +116,8 @@ impl ParentKind {
     /// Returns whether all objects of a kind of Kubernetes itself are parents only because neither a selector nor
     /// namespaces are given.
     pub fn selects_all_by_default(&self) -> bool {
-        self.selector.is_none() && self.namespaces.is_none() && self.as_kind().is_builtin()
+        let selects = self.selector.is_some() || self.annotation_selector.is_some() || self.namespaces.is_some();
+        !selects && self.as_kind().is_builtin()
     }
 }
 
@@ -178,7 +198,13 @@ mod tests {
     }
 
     fn named(group: &str, kind: &str) -> ParentKind {
-        ParentKind { group: group.into(), kind: kind.into(), selector: None, namespaces: None }
+        ParentKind {
+            group: group.into(),
+            kind: kind.into(),
+            selector: None,
+            annotation_selector: None,
+            namespaces: None,
+        }
     }
 
     #[test]
@@ -275,6 +301,19 @@ mod tests {
         );
         let error = with(serde_json::json!({ "matchLabels": { "a b": "" } })).validate().unwrap_err();
         assert!(error.contains("no label"), "{error}");
+    }
+
+    #[test]
+    fn parents_of_different_annotations_do_not_overlap() {
+        let with = |value: &str| {
+            let selector = serde_json::json!({ "matchAnnotations": { "e.com/by": value } });
+            let annotation_selector = Some(serde_json::from_value(selector).unwrap());
+            ParentKind { annotation_selector, ..named("", "ConfigMap") }
+        };
+        assert!(!with("a").overlaps(&with("b")) && with("a").overlaps(&with("a")) && with("/").overlaps(&with("/")));
+        assert!(!with("/").overlaps(&with("a")) && with("a").overlaps(&named("", "ConfigMap")));
+        assert!(!with("a").selects_all_by_default());
+        assert!(with("a\nb").validate().unwrap_err().contains("annotationSelector"));
     }
 
     #[test]

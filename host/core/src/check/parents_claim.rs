@@ -49,6 +49,7 @@ mod tests {
             group: "example.com".into(),
             kind: kind.into(),
             selector: Some(selector).filter(|_| !tier.is_empty()),
+            annotation_selector: None,
             namespaces: None,
         }
     }

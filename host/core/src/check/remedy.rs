@@ -82,7 +82,13 @@ mod tests {
 
     fn grant(rules: Value) -> Grant {
         let rules = serde_json::from_value(rules).unwrap();
-        Grant { rules, prune_all: false, finalize: Vec::new(), host_namespace: "host".into() }
+        Grant {
+            rules,
+            prune_all: false,
+            finalize: Vec::new(),
+            parent_metadata: Default::default(),
+            host_namespace: "host".into(),
+        }
     }
 
     fn grant_change(rule: Option<usize>, item: &'static str, value: Value) -> Fix {

@@ -124,6 +124,9 @@ pub struct Difference {
     /// Children that would be changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<Changed>,
+    /// Labels and annotations of the parent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metadata: Vec<Field>,
     /// Fields of the status.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub status: Vec<Field>,
@@ -155,6 +158,7 @@ impl Difference {
             deleted: Vec::new(),
             left: Vec::new(),
             changed: Vec::new(),
+            metadata: Vec::new(),
             status: Vec::new(),
             conditions: Vec::new(),
             events: Vec::new(),
@@ -302,6 +306,10 @@ fn compare_child(old: &Desired, new: &Desired, tainted: bool, remaining: &mut us
 /// Compares everything of two decisions except the children: status, conditions, Events and requeue.
 fn compare_statements(found: &mut Difference, old: &AdmittedDecision, new: &AdmittedDecision, tainted: bool) {
     let rules = Rules { tainted, ..Rules::default() };
+    let stated = |admitted: &AdmittedDecision| admitted.metadata.as_ref().map(|stated| Value::Object(stated.members()));
+    if let (Some(was), Some(is)) = (stated(old), stated(new)) {
+        found.metadata = json_diff::compare(Some(&was), Some(&is), MAX_FIELDS_PER_OBJECT, rules).listed;
+    }
     let (old, new) = (&old.decision, &new.decision);
     let status = |decision: &Decision| decision.status.as_deref().and_then(|text| serde_json::from_str(text).ok());
     let (was, is): (Option<Value>, Option<Value>) = (status(old), status(new));
@@ -382,7 +390,10 @@ mod tests {
     }
 
     fn decided(decision: Decision, desired: Option<Vec<Desired>>) -> Side {
-        Side::Decided(Box::new(AdmittedDecision { stage: Stage::Decided, decision, desired }), Basis::Watched)
+        Side::Decided(
+            Box::new(AdmittedDecision { stage: Stage::Decided, decision, desired, metadata: None }),
+            Basis::Watched,
+        )
     }
 
     fn children(desired: Vec<Desired>) -> Side {
@@ -487,7 +498,10 @@ mod tests {
     #[test]
     fn clean_up_that_is_done_earlier_is_another_kind_of_answer() {
         let cleanup = |stage, basis| {
-            Side::Decided(Box::new(AdmittedDecision { stage, decision: Decision::default(), desired: None }), basis)
+            Side::Decided(
+                Box::new(AdmittedDecision { stage, decision: Decision::default(), desired: None, metadata: None }),
+                basis,
+            )
         };
         let found =
             found(&cleanup(Stage::Waiting, Basis::Watched), &cleanup(Stage::Done, Basis::Fetched), &[]).unwrap();

@@ -17,6 +17,7 @@ pub mod left;
 pub mod own_edits;
 pub mod ownerless;
 pub mod ownership;
+pub mod parent_metadata;
 pub mod renamed_elements;
 pub mod repair;
 pub mod status;

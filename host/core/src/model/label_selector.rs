@@ -10,8 +10,8 @@ use crate::model::names::{is_plain, is_qualified};
 
 /// The maximum number of requirements of one selector, which becomes a part of a request's URL.
 const MAX_REQUIREMENTS: usize = 32;
-/// A value that no selector can name, for the value of a label cannot begin with a slash.
-const UNNAMED: &str = "/";
+/// A value that no selector can name: it has a control character.
+const UNNAMED: &str = "\0";
 /// The maximum number of values of one requirement.
 const MAX_VALUES: usize = 32;
 

@@ -1,6 +1,7 @@
 //! The data types of the host: objects, kinds, decisions, names, limits. This module depends on no other.
 
 pub mod admission;
+pub mod annotation_selector;
 pub mod child;
 pub mod decision;
 pub mod digest;

@@ -6,6 +6,7 @@
 //! are kept.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
@@ -195,6 +196,12 @@ pub fn plugin_manager(plugin: &str) -> String {
     format!("{HOST_MANAGER}/{plugin}")
 }
 
+/// Returns the field manager of what a plugin states of the metadata of its parents. No other write has it, because an
+/// apply removes what its field manager has applied before and leaves out.
+pub fn metadata_manager(plugin: &str) -> String {
+    format!("{HOST_MANAGER}/{plugin}/metadata")
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Metadata<'a> {
@@ -374,6 +381,16 @@ impl Object {
     /// Returns the field managers that set a finalizer.
     pub fn setters_of(&self, finalizer: &str) -> impl Iterator<Item = &str> {
         self.setters.iter().filter(move |(_, set)| **set == *finalizer).map(|(manager, _)| &**manager)
+    }
+
+    /// Returns the annotations that are kept.
+    pub fn annotations(&self) -> BTreeMap<String, String> {
+        let metadata = serde_json::from_str(&self.body).ok();
+        let annotations = metadata.and_then(|body| {
+            let metadata: Members<'_> = serde_json::from_str(member(&body, "metadata")?).ok()?;
+            serde_json::from_str(member(&metadata, "annotations")?).ok()
+        });
+        annotations.unwrap_or_default()
     }
 
     /// Returns the members that plugins see, without the status.

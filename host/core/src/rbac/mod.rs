@@ -301,6 +301,19 @@ fn finalizers_of_host(plugin: &Plugin<'_>, installation: &Installation) -> Optio
     ))
 }
 
+/// Returns a note if the plugin states labels or annotations of its parents: RBAC cannot restrict the right to change an
+/// object to these.
+fn metadata_of_parents(plugin: &Plugin<'_>) -> Option<String> {
+    let parent = &plugin.descriptor.parent;
+    (!plugin.grant.parent_metadata.is_empty()).then(|| {
+        format!(
+            "{}: {parent}: RBAC cannot restrict a change to labels and annotations, so the host alone restricts it to the \
+             keys of spec.parentMetadata",
+            plugin.name
+        )
+    })
+}
+
 /// Returns a note if the plugin learns who writes its parents. No right is needed for that: the API server says it.
 fn users(plugin: &Plugin<'_>) -> Option<String> {
     plugin.shows_user.then(|| {
@@ -339,7 +352,11 @@ fn plugin_rules(
         // For `blockOwnerDeletion` in the owner references of children: clusters with the admission plugin
         // OwnerReferencesPermissionEnforcement require this right.
         add("finalizers", "update");
+        if !plugin.grant.parent_metadata.is_empty() {
+            rules.add(&scope, &plugin.descriptor.parent, &parent.plural, &[], &["patch"]);
+        }
     }
+    notes.extend(metadata_of_parents(plugin));
     rules
 }
 

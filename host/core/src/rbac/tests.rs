@@ -28,6 +28,7 @@ fn world(rules: Value) -> World {
             rules: serde_json::from_value(rules).unwrap(),
             prune_all: false,
             finalize: Vec::new(),
+            parent_metadata: Default::default(),
             host_namespace: "system".into(),
         },
         descriptor: Descriptor {
@@ -162,6 +163,17 @@ fn without_a_finalizer_the_host_does_not_change_parents() {
     let mut world = world(json!([]));
     world.descriptor.finalizer = None;
     assert!(world.rules_of("host").contains(&"*: c.example.com/caches get,list,watch".to_owned()));
+}
+
+#[test]
+fn a_plugin_that_labels_its_parents_may_change_them_and_the_note_says_what_the_host_alone_restricts() {
+    let mut world = world(json!([]));
+    let changes = |world: &World| world.rules_of("demo").contains(&"*: c.example.com/caches patch".to_owned());
+    assert!(!changes(&world) && world.rights().1.is_empty());
+    world.grant.parent_metadata.labels = vec!["shop.example.com/tier".into()];
+    assert!(changes(&world), "{:?}", world.rules_of("demo"));
+    let notes = world.rights().1;
+    assert!(notes[0].contains("demo: Cache.c.example.com") && notes[0].contains("spec.parentMetadata"), "{notes:?}");
 }
 
 #[test]

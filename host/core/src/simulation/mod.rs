@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::check::Desired;
+use crate::check::parent_metadata::StatedMetadata;
 use crate::compare::json_diff::{Field, Rules, compare};
 use crate::model::kind::{Kind, ObjectRef};
 use crate::model::object::HOST_PREFIX;
@@ -29,6 +30,8 @@ pub struct Cluster {
     stored: BTreeMap<ObjectRef, Stored>,
     /// How many children were created.
     created: u64,
+    /// What was stated last of the parent's metadata.
+    stated: Value,
 }
 
 #[derive(Clone, Debug)]
@@ -70,7 +73,7 @@ impl Cluster {
             let stored = Stored { object: object.clone(), applied: Value::Null };
             ObjectRef::of(object).map(|reference| (reference, stored))
         };
-        Ok(Self { stored: children.iter().map(stored).collect::<Result<_, _>>()?, created: 0 })
+        Ok(Self { stored: children.iter().map(stored).collect::<Result<_, _>>()?, ..Self::default() })
     }
 
     /// Returns the children as the API server returns them.
@@ -104,6 +107,14 @@ impl Cluster {
             changes.push(Change { action: Action::Deleted, child, fields: Vec::new() });
         }
         changes
+    }
+
+    /// Returns a parent's metadata once what is stated of it is applied. What was stated before and is no longer goes.
+    pub fn carry_out_on(&mut self, metadata: &Value, stated: &StatedMetadata) -> Value {
+        let stated = Value::Object(stated.members());
+        let after = merge::applied(metadata, &stated, &self.stated);
+        self.stated = stated;
+        after
     }
 
     /// Lets the controllers of Kubernetes do their work: what they wait for in a cluster has happened.
@@ -231,6 +242,21 @@ mod tests {
         cluster.carry_out(&[desired("a", json!({ "replicas": 1, "minReadySeconds": 5 }))]);
         cluster.carry_out(&[desired("a", json!({ "replicas": 1 }))]);
         assert_eq!(cluster.children()[0]["spec"], json!({ "paused": true, "replicas": 1 }));
+    }
+
+    #[test]
+    fn of_the_parents_metadata_what_is_stated_is_set_and_what_is_no_longer_stated_goes() {
+        let stated = |labels: &[(&str, &str)]| {
+            let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            StatedMetadata { labels, ..StatedMetadata::default() }
+        };
+        let mut cluster = Cluster::default();
+        let before = json!({ "name": "a", "labels": { "theirs": "1" } });
+        let after = cluster.carry_out_on(&before, &stated(&[("e.com/a", "1")]));
+        assert_eq!(after, json!({ "name": "a", "labels": { "theirs": "1", "e.com/a": "1" } }));
+        assert_eq!(cluster.carry_out_on(&after, &stated(&[("e.com/a", "1")])), after);
+        assert_eq!(cluster.carry_out_on(&after, &stated(&[])), before);
+        assert!(cluster.children().is_empty(), "the parent is no child");
     }
 
     #[test]

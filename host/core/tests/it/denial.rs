@@ -11,6 +11,7 @@ pub(crate) fn grant(rules: Value, prune_all: bool) -> Grant {
         rules: serde_json::from_value(rules).unwrap(),
         prune_all,
         finalize: Vec::new(),
+        parent_metadata: Default::default(),
         host_namespace: "host".into(),
     }
 }

@@ -235,7 +235,13 @@ fn place() -> impl Strategy<Value = Option<&'static str>> {
 
 fn grant(rules: &[RuleText]) -> Grant {
     let rules: Vec<Rule> = rules.iter().map(|rule| serde_json::from_value(rule.json()).unwrap()).collect();
-    Grant { rules, prune_all: true, finalize: Vec::new(), host_namespace: "host".into() }
+    Grant {
+        rules,
+        prune_all: true,
+        finalize: Vec::new(),
+        parent_metadata: Default::default(),
+        host_namespace: "host".into(),
+    }
 }
 
 fn reference(kind: usize, namespace: Option<&str>, name: &str) -> ObjectRef {

@@ -167,7 +167,13 @@ fn grant(kind: &Kind, items: &[usize]) -> Grant {
     }
     let rule = json!({ "group": &*kind.group, "kind": &*kind.kind, "verbs": ["create", "update"], "pods": pods });
     let rules: Vec<Rule> = vec![serde_json::from_value(rule).unwrap()];
-    Grant { rules, prune_all: false, finalize: Vec::new(), host_namespace: "host".into() }
+    Grant {
+        rules,
+        prune_all: false,
+        finalize: Vec::new(),
+        parent_metadata: Default::default(),
+        host_namespace: "host".into(),
+    }
 }
 
 fn some_of(most: usize) -> impl Strategy<Value = Vec<usize>> {

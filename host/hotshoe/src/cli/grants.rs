@@ -215,6 +215,7 @@ mod tests {
             rules: serde_json::from_value(rules).unwrap(),
             prune_all: false,
             finalize: Vec::new(),
+            parent_metadata: Default::default(),
             host_namespace: "host".into(),
         }
     }

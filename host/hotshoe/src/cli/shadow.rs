@@ -324,6 +324,7 @@ impl Page {
             self.mark(1, Change::Changed, &format!("{} is no longer wanted, and stays", named(child)));
         }
         difference.changed.iter().for_each(|child| self.changed(child));
+        difference.metadata.iter().for_each(|field| self.field(1, "metadata ", field));
         difference.status.iter().for_each(|field| self.field(1, "status ", field));
         difference.conditions.iter().for_each(|field| self.field(1, "condition ", field));
         difference.events.iter().for_each(|field| self.field(1, "Event ", field));

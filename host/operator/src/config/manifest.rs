@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use hotshoe_core::check::finalizer::{AllowedFinalizers, Named};
-use hotshoe_core::check::grant::{CleanUpKind, Rule};
+use hotshoe_core::check::grant::{CleanUpKind, GrantedMetadata, Rule};
 use hotshoe_core::check::parent_kind::ParentKind;
 use hotshoe_core::check::provenance::SignatureRule;
 use hotshoe_core::flow::retry::RetryOverrides;
@@ -101,6 +101,9 @@ pub struct PluginSpec {
     /// Kinds of children that a clean-up may create, such as a last backup Job. A grant must have `create` on each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finalize: Vec<CleanUpKind>,
+    /// The labels and annotations of its parents that it may set, by their keys.
+    #[serde(default, skip_serializing_if = "GrantedMetadata::is_empty")]
+    pub parent_metadata: GrantedMetadata,
     /// Whether an answer without any child may delete all children that are there; also whether those of an object
     /// go that is no parent any more, for it lost the labels of `parent.selector`.
     #[serde(default)]

@@ -31,6 +31,7 @@ use hotshoe_core::check::memory_share::Account;
 use hotshoe_core::check::parent_kind::{ParentKind, ParentKinds};
 use hotshoe_core::check::reach::IsNamespaced;
 use hotshoe_core::flow::retry::RetryPolicy;
+use hotshoe_core::model::annotation_selector::AnnotationSelector;
 use hotshoe_core::model::decision::Descriptor;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::Kind;
@@ -209,6 +210,15 @@ impl PluginConfig {
         if let Some(parent) = &spec.parent {
             parent.validate().map_err(|error| anyhow!("spec.parent: {error}"))?;
         }
+        spec.parent_metadata.validate().map_err(|error| anyhow!("spec.parentMetadata: {error}"))?;
+        let (parent, granted) = (spec.parent.as_ref(), &spec.parent_metadata);
+        let labels = parent.and_then(|parent| parent.selector.as_ref());
+        let annotations = parent.and_then(|parent| parent.annotation_selector.as_ref());
+        let apart = granted.check_apart_from(
+            labels.into_iter().flat_map(LabelSelector::keys),
+            annotations.into_iter().flat_map(AnnotationSelector::keys),
+        );
+        apart.map_err(|error| anyhow!("spec.parentMetadata: {error}"))?;
         let predecessors = Predecessors::new(&plugin.metadata.name, spec.takes_over_from)
             .map_err(|error| anyhow!("spec.takesOverFrom: {error}"))?;
         let finalizers = AllowedFinalizers::new(&plugin.metadata.name, spec.finalizers, predecessors.managers())
@@ -234,6 +244,7 @@ impl PluginConfig {
                 rules: spec.grants,
                 prune_all: spec.prune_all,
                 finalize: spec.finalize,
+                parent_metadata: spec.parent_metadata,
                 host_namespace: host.namespace.clone(),
             },
             predecessors,
@@ -315,6 +326,12 @@ impl PluginConfig {
         self.parent.as_ref().and_then(|parent| parent.selector.clone()).unwrap_or_default()
     }
 
+    /// Returns what the annotations of parents must fulfil; empty if the description says nothing of them.
+    pub fn parent_annotations(&self) -> LabelSelector {
+        let selector = self.parent.as_ref().and_then(|parent| parent.annotation_selector.as_ref());
+        selector.map(AnnotationSelector::comparing).unwrap_or_default()
+    }
+
     /// Returns the namespaces of parents; none if they may be in every namespace.
     pub fn parent_namespaces(&self) -> Option<BTreeSet<String>> {
         Some(self.parent.as_ref()?.namespaces.as_ref()?.iter().cloned().collect())
@@ -322,7 +339,8 @@ impl PluginConfig {
 
     /// Returns whether only some objects of the parents' kind are parents.
     pub fn selects_parents(&self) -> bool {
-        !self.parent_selector().is_empty() || self.parent_namespaces().is_some()
+        let selects = !self.parent_selector().is_empty() || !self.parent_annotations().is_empty();
+        selects || self.parent_namespaces().is_some()
     }
 
     /// Returns the names in the plugin label of its children: its own, and those of the plugins whose children it takes

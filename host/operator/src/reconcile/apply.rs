@@ -20,6 +20,7 @@ use hotshoe_cluster::apply::{ChildWrite, Parent, WriteError, Written};
 use hotshoe_cluster::error::ApiError;
 use hotshoe_cluster::view::reference;
 use hotshoe_core::check;
+use hotshoe_core::check::parent_metadata::StatedMetadata;
 use hotshoe_core::check::{Denial, Desired};
 use hotshoe_core::diff;
 use hotshoe_core::diff::changed_fields;
@@ -47,7 +48,7 @@ pub struct WriteOutcome {
     applied: ObservedChildren,
     /// The uids of the deleted children.
     pruned: Vec<Arc<str>>,
-    /// The parent as our status write left it.
+    /// The parent as our last write of it left it.
     pub parent: Option<Arc<Object>>,
     /// Whether a write failed for a transient reason, so that the parent is to be retried soon.
     pub retry_soon: bool,
@@ -74,6 +75,8 @@ enum RefusedBy {
     Check,
     /// The host, because the existing object of this name is not this parent's child.
     Holder,
+    /// The API server, because another field manager owns a label or annotation that is stated of the parent.
+    Owner,
     /// The host, because the child is to be made anew and has to wait.
     Turn,
     /// The API server, because the namespace is being deleted.
@@ -87,6 +90,7 @@ impl RefusedBy {
             WriteError::Api(_) => Self::ApiServer,
             WriteError::Denied(_) => Self::Check,
             WriteError::Conflict { .. } | WriteError::Collecting => Self::Holder,
+            WriteError::Owned(_) => Self::Owner,
             WriteError::Waits { .. } => Self::Turn,
         }
     }
@@ -116,7 +120,7 @@ pub fn requeue(decision: &Decision) -> Option<Duration> {
 /// # Errors
 /// When the API server does not answer, or refuses a write of the host's own.
 pub async fn apply(pass: &mut Pass<'_>, observed: &Observed, checked: CheckedDecision) -> Result<WriteOutcome, Error> {
-    let CheckedDecision { decision, planned, status, desired_fingerprint, .. } = checked;
+    let CheckedDecision { decision, planned, metadata, status, desired_fingerprint, .. } = checked;
     let mut written = WriteOutcome::default();
     pass.state.set_timer(requeue(&decision));
     match planned {
@@ -132,10 +136,12 @@ pub async fn apply(pass: &mut Pass<'_>, observed: &Observed, checked: CheckedDec
         }
         // Nothing is applied, so earlier refusals and delays are over.
         None => {
-            pass.state.refused.clear();
+            let parent = pass.reference();
+            pass.state.refused.keep_planned(&Plan::default(), &parent);
             pass.state.contention.end_due(Instant::now());
         }
     }
+    write_metadata(pass, observed, metadata, &mut written).await;
     // Before the status: a plugin that reads its own conditions emits them only once.
     events::emit(pass, &decision.events);
     report_unwritten_conditions(pass, &decision);
@@ -240,7 +246,7 @@ fn logged_apply(
 /// the next pass, and the applies that had no effect before.
 fn narrow(pass: &mut Pass<'_>, observed: &Observed, gate: &Gate, plan: &mut Plan, written: &mut WriteOutcome) {
     plan.prune.retain(|(kind, child)| may_prune(pass, &reference(kind, &child.key), gate));
-    written.refusal_ended = pass.state.refused.keep_planned(plan);
+    written.refusal_ended = pass.state.refused.keep_planned(plan, &pass.reference());
     let is_due = |child: &ObjectRef| pass.state.refused.is_due(child, || refusal_basis(pass, observed, child));
     plan.prune.retain(|(kind, child)| is_due(&reference(kind, &child.key)));
     // The clean-up of a parent has nothing else to write.
@@ -416,12 +422,50 @@ fn note_refused(pass: &mut Pass<'_>, observed: &Observed, child: &ObjectRef, dig
             tracing::warn!(%child, "a child is not written, because its name is in use: {message}");
             format!("{message}. Nothing of it was changed; delete or rename it, and this object recovers by itself")
         }
+        RefusedBy::Owner => {
+            tracing::warn!("the parent is not labelled or annotated as stated: {message}");
+            format!("{message}. Nothing was changed; remove the key there, and this object recovers by itself")
+        }
         RefusedBy::ApiServer => {
             tracing::warn!(%child, code, "the API server refused a child: {message}{advice}");
             format!("{child} was refused: {message}{advice}")
         }
     };
     events::warn_once(pass, &Event { severity: Severity::Warning, reason: refusal.reason, message });
+}
+
+/// Writes what must be written of the parent's labels and annotations, unless it was refused and is not due yet. A
+/// refusal does not stop what else the decision has.
+async fn write_metadata(
+    pass: &mut Pass<'_>,
+    observed: &Observed,
+    metadata: Option<StatedMetadata>,
+    written: &mut WriteOutcome,
+) {
+    let parent = pass.reference();
+    let digest = metadata.as_ref().map(StatedMetadata::digest);
+    written.refusal_ended |= pass.state.refused.keep_stated(&parent, digest.as_deref());
+    let (Some(stated), Some(digest), Some(live)) = (metadata, digest, pass.live()) else { return };
+    if !pass.state.refused.is_due(&parent, || refusal_basis(pass, observed, &parent)) {
+        return;
+    }
+    let (resource, writer) = (pass.active.resource(), &pass.controller.writer);
+    let reply = writer.apply_metadata(&resource, &live, &stated, pass.permit).await;
+    match writer.store_parent(&pass.active.parents.watch, &resource, &live, reply).await {
+        Ok(labelled) => {
+            written.refusal_ended |= pass.state.refused.lift(&parent);
+            if labelled.resource_version != live.resource_version {
+                audit_log::log(pass, Change::MetadataChanged);
+            }
+            written.parent = Some(labelled);
+        }
+        Err(error) if error.is_gone() => {}
+        Err(error) if error.is_of_ownership() => {
+            note_refused(pass, observed, &parent, digest, WriteError::Owned(Box::new(error)));
+        }
+        Err(error) if pass.state.refused.passes(&parent, &error) => written.retry_soon = true,
+        Err(error) => note_refused(pass, observed, &parent, digest, error.into()),
+    }
 }
 
 async fn write_status(

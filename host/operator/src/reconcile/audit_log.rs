@@ -23,6 +23,8 @@ pub enum Change<'a> {
     Deleted(&'a ObjectRef),
     /// Changed the plugin's part of the parent's status.
     StatusChanged,
+    /// Changed labels or annotations of the parent that the plugin states.
+    MetadataChanged,
     /// Released an object that is no longer a parent, with this number of children.
     Released(usize),
     /// Began the clean-up of a parent that is being deleted.
@@ -40,6 +42,7 @@ impl<'a> Change<'a> {
             Self::Changed(..) => "child changed",
             Self::Deleted(_) => "child deleted",
             Self::StatusChanged => "status changed",
+            Self::MetadataChanged => "metadata changed",
             Self::Released(_) => "no longer selected; released",
             Self::DeletionBegun => "deletion begun",
             Self::DeletionDone => "deletion done",

@@ -11,11 +11,13 @@ use crate::reconcile::gate::{Admission, Admitted};
 use crate::reconcile::observe::Observed;
 use crate::reconcile::pass::Pass;
 use crate::reconcile::status_plan::{Comparison, ObservedGeneration, StatusPlan};
+use hotshoe_core::check::parent_metadata::StatedMetadata;
 use hotshoe_core::check::{AdmittedDecision, Denial, Desired, Inadmissible, Stage};
 use hotshoe_core::diff;
 use hotshoe_core::diff::Plan;
 use hotshoe_core::diff::associative_lists::AssociativeLists;
 use hotshoe_core::diff::changed_fields::DesiredBefore;
+use hotshoe_core::diff::parent_metadata;
 use hotshoe_core::flow::flapping::DesiredFingerprint;
 use hotshoe_core::model::decision::{Answer, Call, Decision};
 use hotshoe_core::model::kind::ObjectRef;
@@ -29,6 +31,8 @@ pub struct CheckedDecision {
     pub decision: Decision,
     /// What must be written of the children; `None` if they stay as they are.
     pub planned: Option<Planned>,
+    /// The labels and annotations of the parent that must be written; `None` if they are as stated, or stay as they are.
+    pub metadata: Option<StatedMetadata>,
     /// What must be written of the parent's status.
     pub status: StatusPlan,
     /// The fingerprints of the desired state.
@@ -58,6 +62,7 @@ pub struct Check {
     observed_generation: ObservedGeneration,
     before: Arc<DesiredBefore>,
     associative_lists: Arc<RwLock<AssociativeLists>>,
+    metadata_manager: String,
 }
 
 impl Check {
@@ -74,6 +79,7 @@ impl Check {
             observed_generation: controller.observed_generation(active.parent_kind()),
             before: pass.state.desired.clone(),
             associative_lists: controller.associative_lists.clone(),
+            metadata_manager: controller.writer.metadata_manager().to_owned(),
         }
     }
 
@@ -84,11 +90,15 @@ impl Check {
     pub fn run(&self, answer: Answer) -> Result<CheckedDecision, Inadmissible> {
         let desired_fingerprint =
             answer.decision().map(|decision| self.desired_fingerprint(decision)).unwrap_or_default();
-        let AdmittedDecision { stage, decision, desired } =
+        let AdmittedDecision { stage, decision, desired, metadata } =
             self.admission.admit(answer, desired_fingerprint.children, Some(&self.admitted))?;
         let planned = desired.map(|desired| self.plan(desired));
+        let is_written = |stated: &StatedMetadata| {
+            !parent_metadata::is_as_stated(stated, &self.observed.parent, &self.metadata_manager)
+        };
+        let metadata = metadata.filter(is_written);
         let status = self.status(&decision)?;
-        Ok(CheckedDecision { stage, decision, planned, status, desired_fingerprint })
+        Ok(CheckedDecision { stage, decision, planned, metadata, status, desired_fingerprint })
     }
 
     fn status(&self, decision: &Decision) -> Result<StatusPlan, Denial> {

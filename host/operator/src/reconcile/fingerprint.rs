@@ -20,6 +20,7 @@ use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::observe::Observed;
 use crate::reconcile::pass::Pass;
+use hotshoe_core::diff::parent_metadata;
 use hotshoe_core::model::decision::{Document, Observation};
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::object::Object;
@@ -54,9 +55,14 @@ pub fn try_basis(controller: &Controller, active: &ActiveRevision, parent: &Obje
 }
 
 /// Returns the fingerprint whose change is a reason for a different answer. As long as it stays the same, a different
-/// answer counts as flapping. Leaves out the status, which the plugin itself may have written.
+/// answer counts as flapping. Leaves out the status, which the plugin itself may have written, and the labels and
+/// annotations that it states.
 pub fn flapping_basis(controller: &Controller, active: &ActiveRevision, parent: &Object) -> u64 {
-    controller.hasher.hash_one((parent.body_but_status(), parent.deleting, active.basis))
+    let own = parent_metadata::without_own(parent, controller.writer.metadata_manager());
+    let members = parent.body_but_status();
+    let is_metadata = |key: &str| own.is_some() && key == "metadata";
+    let members: Vec<_> = members.iter().filter(|(key, _)| !is_metadata(key)).collect();
+    controller.hasher.hash_one((members, own.map(|own| own.to_string()), parent.deleting, active.basis))
 }
 
 /// Returns the fingerprint of everything that a reconcile looks at: what the plugin sees, and whether its last decision

@@ -160,7 +160,13 @@ mod tests {
 
     #[test]
     fn no_grant_is_advised_for_an_object_that_a_parents_field_names() {
-        let grant = Grant { rules: Vec::new(), prune_all: false, finalize: Vec::new(), host_namespace: "host".into() };
+        let grant = Grant {
+            rules: Vec::new(),
+            prune_all: false,
+            finalize: Vec::new(),
+            parent_metadata: Default::default(),
+            host_namespace: "host".into(),
+        };
         let object = |kind: &str, name: &str| ObjectRef {
             kind: Kind::new("", "v1", kind),
             namespace: Some("n".into()),

@@ -101,7 +101,7 @@ impl Cause {
     fn of(error: &WriteError) -> Self {
         match error {
             WriteError::Denied(_) => Self::Denied,
-            WriteError::Conflict { .. } => Self::Lasting,
+            WriteError::Conflict { .. } | WriteError::Owned(_) => Self::Lasting,
             WriteError::Api(error) if error.is_namespace_terminating() => Self::Namespace,
             WriteError::Api(error) if !error.is_transient() => Self::Lasting,
             WriteError::Api(_) | WriteError::Collecting | WriteError::Waits { .. } => Self::Transient,
@@ -120,14 +120,10 @@ impl Refusals {
         self.refused.is_empty()
     }
 
-    /// Forgets all refusals.
-    pub fn clear(&mut self) {
-        *self = Self::default();
-    }
-
     /// Forgets the refusals whose write is no longer planned: a refusal stays until the write succeeds, the child is as
-    /// desired without it, or the desired child changes. Returns whether any was forgotten: the plugin was shown it.
-    pub fn keep_planned(&mut self, plan: &Plan) -> bool {
+    /// desired without it, or the desired child changes. Returns whether any was forgotten: the plugin was shown it. That of
+    /// the parent stays, which is no part of the plan.
+    pub fn keep_planned(&mut self, plan: &Plan, parent: &ObjectRef) -> bool {
         let before = self.refused.len();
         let ended = self.refused.extract_if(.., |refused| {
             let child = &refused.shown.reference;
@@ -137,7 +133,7 @@ impl Refusals {
             let is_pruned = || {
                 plan.prune.iter().any(|(kind, one)| refused.digest.is_empty() && reference(kind, &one.key) == *child)
             };
-            !is_applied && !is_pruned()
+            child != parent && !is_applied && !is_pruned()
         });
         for Refused { shown: Refusal { reference, .. }, invalid, .. } in ended.filter(|refused| refused.invalid > 0) {
             let earlier = self.earlier.entry(reference.kind.clone()).or_insert_with(|| (reference.clone(), 0));
@@ -149,8 +145,17 @@ impl Refusals {
             let is_pruned = || plan.prune.iter().any(|(kind, one)| reference(kind, &one.key) == *child);
             plan.apply.iter().any(|apply| apply.desired.reference == *child) || is_pruned()
         };
-        self.passing.retain(|passing| is_planned(&passing.child));
+        self.passing.retain(|passing| passing.child == *parent || is_planned(&passing.child));
         self.earlier.retain(|kind, _| plan.apply.iter().any(|apply| apply.desired.reference.kind == *kind));
+        self.refused.len() < before
+    }
+
+    /// Forgets the refusal of what is stated of the parent, unless the same is to be written again. Returns whether it was
+    /// forgotten: the plugin was shown it.
+    pub fn keep_stated(&mut self, parent: &ObjectRef, digest: Option<&str>) -> bool {
+        let before = self.refused.len();
+        self.refused.retain(|refused| refused.shown.reference != *parent || Some(&*refused.digest) == digest);
+        self.passing.retain(|passing| passing.child != *parent || digest.is_some());
         self.refused.len() < before
     }
 
@@ -307,6 +312,10 @@ fn classify(child: &ObjectRef, error: WriteError, tries: u32) -> (Refusal, Durat
             let message = format!("{child} exists and is not this object's child: {holder}");
             (409, "Conflict".to_owned(), message, doubled(CONFLICT_PAUSE, tries, MAX_CONFLICT_PAUSE))
         }
+        WriteError::Owned(error) => {
+            let message = format!("{child} is not labelled or annotated as stated: {}", error.message);
+            (409, "Conflict".to_owned(), message, doubled(CONFLICT_PAUSE, tries, MAX_CONFLICT_PAUSE))
+        }
         WriteError::Denied(denial) => {
             (403, DENIED.to_owned(), denial.reasons(), doubled(REFUSAL_PAUSE, tries, MAX_REFUSAL_PAUSE))
         }
@@ -335,6 +344,10 @@ mod tests {
     use hotshoe_core::check::{Denial, Violation};
     use hotshoe_core::diff::{Apply, Precondition};
     use hotshoe_core::model::kind::Kind;
+
+    fn parent() -> ObjectRef {
+        ObjectRef { kind: Kind::new("example.com", "v1", "Shop"), namespace: Some("n".into()), name: "shop".into() }
+    }
 
     fn child() -> ObjectRef {
         ObjectRef { kind: Kind::new("", "v1", "Service"), namespace: Some("n".into()), name: "web".into() }
@@ -533,17 +546,18 @@ mod tests {
         let (mut refusals, child) = (Refusals::default(), child());
         for tries in 1..=3 {
             let digest = tries.to_string();
-            assert_eq!(refusals.keep_planned(&planned(&digest)), tries > 1, "the plugin was shown the refusal");
+            let is_ended = refusals.keep_planned(&planned(&digest), &parent());
+            assert_eq!(is_ended, tries > 1, "the plugin was shown the refusal");
             assert_eq!(refusals.invalid_tries(), 0, "the changed child may be valid");
             assert!(refusals.is_due(&child, || 1) && !refusals.has(&child));
             refusals.add(&child, digest.into(), invalid(), 1);
             assert_eq!((refusals.invalid_tries(), refusals.stays_invalid(|_| 1)), (tries, tries > 1));
         }
-        refusals.keep_planned(&planned("valid"));
+        refusals.keep_planned(&planned("valid"), &parent());
         refusals.lift(&child);
         refusals.add(&child, "again".into(), invalid(), 1);
         assert_eq!(refusals.invalid_tries(), 1, "it was valid once");
-        refusals.keep_planned(&Plan::default());
+        refusals.keep_planned(&Plan::default(), &parent());
         refusals.add(&child, "again".into(), invalid(), 1);
         assert_eq!(refusals.invalid_tries(), 1, "it was not desired, or as desired");
     }
@@ -553,7 +567,7 @@ mod tests {
         let mut refusals = Refusals::default();
         for tries in 1..=3 {
             let child = ObjectRef { name: format!("web-{tries}").into(), ..child() };
-            refusals.keep_planned(&planned_as(child.clone(), "digest"));
+            refusals.keep_planned(&planned_as(child.clone(), "digest"), &parent());
             refusals.add(&child, "digest".into(), invalid(), 1);
             assert_eq!(refusals.invalid_tries(), tries);
         }
@@ -576,8 +590,27 @@ mod tests {
     async fn a_refusal_is_forgotten_once_its_write_is_no_longer_planned() {
         let (mut refusals, child) = (Refusals::default(), child());
         refusals.add(&child, "digest".into(), name_in_use(), 1);
-        assert!(refusals.keep_planned(&Plan::default()));
+        assert!(refusals.keep_planned(&Plan::default(), &parent()));
         assert!(refusals.is_empty());
-        assert!(!refusals.keep_planned(&Plan::default()));
+        assert!(!refusals.keep_planned(&Plan::default(), &parent()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_refusal_of_what_is_stated_of_the_parent_is_forgotten_once_something_else_is_stated() {
+        let mut refusals = Refusals::default();
+        let conflict = || {
+            let message = "conflict with \"kubectl\": .metadata.labels.tier".to_owned();
+            WriteError::Owned(Box::new(ApiError::new("apply", "a Shop".into(), 409, "Conflict", message)))
+        };
+        let first = refusals.add(&parent(), "digest".into(), conflict(), 1).expect("the first in a row");
+        assert_eq!((first.code, &*first.reason), (409, "Conflict"));
+        assert!(first.message.contains("not labelled or annotated as stated: conflict with"), "{}", first.message);
+        assert!(refusals.lasting().is_some_and(|said| said.starts_with("Conflict: ")), "it is said at once");
+        assert!(!refusals.keep_planned(&Plan::default(), &parent()), "it is no child");
+        assert!(!refusals.keep_stated(&parent(), Some("digest")) && refusals.has(&parent()));
+        assert!(!refusals.is_due(&parent(), || 1) && refusals.is_due(&parent(), || 2));
+        assert!(refusals.keep_stated(&parent(), Some("other")) && refusals.is_empty());
+        refusals.add(&parent(), "digest".into(), conflict(), 1);
+        assert!(refusals.keep_stated(&parent(), None) && refusals.is_empty(), "the parent is as stated");
     }
 }

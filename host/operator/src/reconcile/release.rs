@@ -4,7 +4,8 @@
 //! ```text
 //! gone from the watch ─▶ read it: not there ─▶ nothing to do
 //!                                 with the labels ─▶ it is a parent again
-//!                                 without them ─▶ children (where `pruneAll` says so), finalizer, our condition
+//!                                 without them ─▶ children (where `pruneAll` says so), what was stated of its metadata,
+//!                                                 finalizer, our condition
 //! ```
 //!
 //! [`find_deselected`] finds objects that changed while no host ran, or that another `plugin.yaml` no longer selects.
@@ -29,6 +30,8 @@ use hotshoe_cluster::apply::{Parent, WriteError};
 use hotshoe_cluster::identity::Permit;
 use hotshoe_cluster::view;
 use hotshoe_cluster::watch::Watches;
+use hotshoe_core::check::parent_metadata::StatedMetadata;
+use hotshoe_core::diff::parent_metadata::is_as_stated;
 use hotshoe_core::diff::{Plan, status};
 use hotshoe_core::model::kind::Key;
 use hotshoe_core::model::object::{Object, PLUGIN_LABEL};
@@ -75,6 +78,7 @@ pub async fn release_deselected(
 /// Removes what was written to an object while it was a parent.
 async fn release(mut pass: Pass<'_>) -> Result<(), Error> {
     prune(&pass).await?;
+    take_off_metadata(&mut pass).await?;
     while let Some(finalizer) = pass.active.our_finalizer(&pass.parent) {
         pass.parent = remove_finalizer(&pass, &pass.parent, finalizer).await?;
     }
@@ -114,11 +118,36 @@ async fn prune(pass: &Pass<'_>) -> Result<(), Error> {
                 tracing::warn!(child = %child.reference, "a child of an object that is no longer selected stays: {error}");
             }
             Err(
-                WriteError::Conflict { .. } | WriteError::Collecting | WriteError::Waits { .. } | WriteError::Denied(_),
+                WriteError::Conflict { .. }
+                | WriteError::Owned(_)
+                | WriteError::Collecting
+                | WriteError::Waits { .. }
+                | WriteError::Denied(_),
             ) => {}
         }
     }
     Ok(())
+}
+
+/// Removes the labels and annotations that the plugin has stated of an object. Where it may not, they stay.
+async fn take_off_metadata(pass: &mut Pass<'_>) -> Result<(), Error> {
+    let (resource, writer, nothing) = (pass.active.resource(), &pass.controller.writer, StatedMetadata::default());
+    if is_as_stated(&nothing, &pass.parent, writer.metadata_manager()) {
+        return Ok(());
+    }
+    let reply = writer.apply_metadata(&resource, &pass.parent, &nothing, pass.permit).await;
+    match writer.store_parent(&pass.active.parents.watch, &resource, &pass.parent, reply).await {
+        Ok(parent) => {
+            pass.parent = parent;
+            audit_log::log(pass, Change::MetadataChanged);
+            Ok(())
+        }
+        Err(error) if error.is_transient() => Err(error.into()),
+        Err(error) => {
+            tracing::warn!("labels and annotations of an object that is no longer selected stay: {error}");
+            Ok(())
+        }
+    }
 }
 
 async fn remove_finalizer(pass: &Pass<'_>, parent: &Object, finalizer: &str) -> Result<Arc<Object>, Error> {

@@ -1,6 +1,6 @@
 //! Takes over parents from the plugins of `spec.takesOverFrom`. Children are taken over where they are written: the
 //! claim after a conflict and the preparation of an apply see to that. What a predecessor left on a parent itself, a
-//! finalizer and fields of the status, is removed here once the parent has settled.
+//! finalizer, fields of the status, and labels and annotations, is removed here once the parent has settled.
 //!
 //! Each pass removes one of these, and the next pass sees the parent as that write left it.
 
@@ -12,7 +12,7 @@ use crate::reconcile::outcome::Outcome;
 use crate::reconcile::pass::Pass;
 use hotshoe_cluster::parent::was_overtaken;
 use hotshoe_core::diff::status;
-use hotshoe_core::model::object::Object;
+use hotshoe_core::model::object::{Object, metadata_manager};
 
 /// Removes the next thing that a predecessor left on a settled parent.
 ///
@@ -27,6 +27,8 @@ pub async fn clear_parent(pass: &Pass<'_>) -> Result<Outcome, Error> {
         (Change::FinalizerRemoved(finalizer), reply)
     } else if let Some(manager) = status_left(active, &parent) {
         (Change::StatusChanged, writer.drop_status_of(manager, resource, &parent, permit).await)
+    } else if let Some(manager) = metadata_left(active, &parent) {
+        (Change::MetadataChanged, writer.drop_metadata_of(&manager, resource, &parent, permit).await)
     } else {
         return Ok(Outcome::Settled);
     };
@@ -49,6 +51,15 @@ fn finalizer_left<'a>(active: &'a ActiveRevision, parent: &Object) -> Option<&'a
             && active.set_by_another(parent, former).is_none()
     };
     active.plugin.predecessors.finalizers().iter().map(String::as_str).find(is_left)
+}
+
+/// Returns the field manager of a predecessor that still owns labels or annotations of a parent; none if this plugin has
+/// not the right to change any.
+fn metadata_left(active: &ActiveRevision, parent: &Object) -> Option<String> {
+    let plugin = &active.plugin;
+    let mut managers = plugin.predecessors.names().iter().map(|name| metadata_manager(name));
+    let is_left = |manager: &String| parent.owned_fields(manager, false).is_some();
+    managers.find(|manager| !plugin.grant.parent_metadata.is_empty() && is_left(manager))
 }
 
 /// Returns the field manager of a predecessor that still owns fields of a parent's status.

@@ -174,8 +174,11 @@ pub async fn resubscribe(
 ) -> ActiveRevision {
     let revision = present.revision.under(&plugin.limits);
     let interest = Interest::of(controller, watches, viewer);
-    let selected = |plugin: &PluginConfig| (plugin.parent_selector(), plugin.parent_namespaces());
-    let (parents, reads) = match selected(&plugin) == selected(&present.plugin) {
+    let watched = |plugin: &PluginConfig| {
+        let selectors = (plugin.parent_selector(), plugin.parent_annotations(), plugin.parent_namespaces());
+        (selectors, plugin.grant.parent_metadata.clone())
+    };
+    let (parents, reads) = match watched(&plugin) == watched(&present.plugin) {
         true => (present.parents.clone(), present.reads.clone()),
         false => {
             let parents = open_parents(&interest, revision.descriptor(), &plugin);
@@ -470,15 +473,20 @@ fn has_children(plugin: &str, view: &View) -> bool {
 fn open_parents(interest: &Interest<'_>, descriptor: &Descriptor, plugin: &PluginConfig) -> View {
     let mut projection = Projection::new(&descriptor.parent_fields);
     projection.add("spec");
-    let selector = plugin.parent_selector();
+    let (selector, annotations) = (plugin.parent_selector(), plugin.parent_annotations());
+    let mut kept = with_naming_fields(&projection, descriptor);
+    plugin.grant.parent_metadata.paths().iter().for_each(|path| kept.add(path));
+    annotations.keys().for_each(|key| kept.add(&format!("metadata.annotations['{key}']")));
     let kept_fields = KeptFields {
-        projection: with_naming_fields(&projection, descriptor),
+        projection: kept,
         labels: selector.keys().map(str::to_owned).collect::<BTreeSet<_>>().into_iter().collect(),
         // The controller of a built-in kind writes the status all the time, which must not wake the plugin.
         status: !descriptor.parent.is_builtin(),
     };
-    let scope = Scope::labelled(descriptor.parent.clone(), &selector).within(plugin.parent_namespaces());
-    let (woken, selects) = (interest.woken.clone(), !selector.is_empty());
+    let selects = !selector.is_empty() || !annotations.is_empty();
+    let woken = interest.woken.clone();
+    let scope = Scope::labelled(descriptor.parent.clone(), &selector).annotated(annotations);
+    let scope = scope.within(plugin.parent_namespaces());
     let subscriber: Subscriber = Arc::new(move |change| {
         let Some(controller) = woken.upgrade() else { return };
         let key = object_of(change).key.clone();

@@ -83,8 +83,7 @@ async fn ask(controller: &Controller, active: &ActiveRevision, proposed: Object,
         // A user who may edit the parent need not be allowed to read the Secrets that the plugin was shown.
         Ok(_) if tainted || !is_dry_run => Verdict::default(),
         Ok((decision, _)) => {
-            let desired = decision.desired.unwrap_or_default();
-            let warnings = dry_run::changes(controller, active, &observed, &state.desired, desired);
+            let warnings = dry_run::changes(controller, active, &observed, &state.desired, decision);
             Verdict { warnings, ..Verdict::default() }
         }
     }

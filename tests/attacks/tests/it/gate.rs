@@ -126,7 +126,13 @@ fn grant() -> Grant {
         services: Services::default(),
     };
     let rules = GRANTED.iter().map(rule).collect();
-    Grant { rules, prune_all: false, finalize: Vec::new(), host_namespace: SYSTEM.into() }
+    Grant {
+        rules,
+        prune_all: false,
+        finalize: Vec::new(),
+        parent_metadata: Default::default(),
+        host_namespace: SYSTEM.into(),
+    }
 }
 
 fn descriptor() -> Descriptor {

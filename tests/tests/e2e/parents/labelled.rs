@@ -10,14 +10,14 @@ use tokio::sync::OnceCell;
 
 use hotshoe_tests::scene::{labelled, labels};
 
-const MARK: &str = "tests.example.com/marked";
+pub(super) const MARK: &str = "tests.example.com/marked";
 const FINALIZER: &str = "plugin.hotshoe.dev/marked";
 
 fn map(name: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": { "a": "b" } })
 }
 
-fn marked(name: &str) -> Value {
+pub(super) fn marked(name: &str) -> Value {
     labelled(map(name), &json!({ MARK: "yes" }))
 }
 
@@ -26,7 +26,7 @@ fn holds_finalizer(object: &Value) -> bool {
 }
 
 /// Creates a namespace with a host that serves the ConfigMaps with the label in it.
-async fn served(name: &str) -> (Scene, Folder, Host) {
+pub(super) async fn served(name: &str) -> (Scene, Folder, Host) {
     static READY: OnceCell<()> = OnceCell::const_new();
     let plane = ControlPlane::shared().await;
     READY.get_or_init(|| install(plane)).await;
@@ -36,7 +36,7 @@ async fn served(name: &str) -> (Scene, Folder, Host) {
     (scene, folder, host)
 }
 
-async fn start(scene: &mut Scene, folder: &Folder) -> Host {
+pub(super) async fn start(scene: &mut Scene, folder: &Folder) -> Host {
     let host = scene.start().await.plugins(&[folder.path()]).ready().await;
     scene.watch_log(&host);
     host
@@ -47,6 +47,7 @@ async fn install(plane: &ControlPlane) {
     let of_plugin = json!([
         { "apiGroups": [""], "resources": ["limitranges"], "verbs": ["create", "patch", "delete"] },
         { "apiGroups": [""], "resources": ["configmaps/finalizers"], "verbs": ["update"] },
+        { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["patch"] },
     ]);
     let of_host = json!([
         { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch", "patch"] },
@@ -168,5 +169,46 @@ fn a_map_that_is_deleted_after_it_lost_the_label_is_not_held() {
         let folder = Folder::of_marked();
         let _host = start(&mut scene, &folder).await;
         scene.gone(&CONFIG_MAP, "one").await;
+    });
+}
+
+#[test]
+fn only_a_map_with_the_annotation_is_a_parent_and_one_that_loses_it_is_released() {
+    run(async {
+        const ON: &str = "tests.example.com/on";
+        let (mut scene, folder, mut host) = served("annotated").await;
+        let on = |value: Value| json!({ "metadata": { "annotations": { ON: value } } });
+        folder.edit(
+            "selector: {matchLabels: {tests.example.com/marked: \"yes\"}}",
+            "annotationSelector: {matchAnnotations: {tests.example.com/on: \"yes, please\"}}",
+        );
+        for name in ["plain", "one", "two"] {
+            let mut parent = map(name);
+            parent["metadata"]["annotations"] =
+                json!({ ON: if name == "plain" { "no, thank you" } else { "yes, please" } });
+            scene.create(parent).await;
+        }
+        for name in ["one", "two"] {
+            scene.until_object(&LIMIT_RANGE, name, "is there", |_| true).await;
+        }
+        host.until_plugin("only these are held in memory", |plugin| plugin["parents"] == 2).await;
+        let freed = |map: &Value| map["metadata"].get("finalizers").is_none();
+        assert!(freed(&scene.get(&CONFIG_MAP, "plain").await));
+        assert!(scene.find(&LIMIT_RANGE, "plain").await.is_none());
+        // Annotated later, it is a parent from then on, and no longer once the annotation is another.
+        scene.merge(&CONFIG_MAP, "plain", on("yes, please".into())).await;
+        scene.until_object(&LIMIT_RANGE, "plain", "is there", |_| true).await;
+        scene.merge(&CONFIG_MAP, "one", on("no".into())).await;
+        scene.until_object(&CONFIG_MAP, "one", "is released", freed).await;
+        host.until_logged(&["INFO", "no longer selected", "/one"]).await;
+        assert!(scene.find(&LIMIT_RANGE, "one").await.is_some(), "its child stays, as without the label");
+        // An annotation that is removed while no host runs is noticed at the next start.
+        host.stop();
+        scene.merge(&CONFIG_MAP, "two", on(Value::Null)).await;
+        let host = start(&mut scene, &folder).await;
+        scene.until_object(&CONFIG_MAP, "two", "is released", freed).await;
+        host.until_plugin("one parent is left", |plugin| plugin["parents"] == 1).await;
+        scene.delete(&CONFIG_MAP, "plain").await;
+        scene.gone(&CONFIG_MAP, "plain").await;
     });
 }

@@ -4,6 +4,7 @@
 mod crowd;
 mod default_deny;
 mod labelled;
+mod metadata;
 mod names;
 mod pdb;
 mod tenant;

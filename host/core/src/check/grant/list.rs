@@ -81,7 +81,13 @@ mod tests {
 
     fn grant(rules: Value) -> Grant {
         let rules = serde_json::from_value(rules).unwrap();
-        Grant { rules, prune_all: false, finalize: Vec::new(), host_namespace: "host".into() }
+        Grant {
+            rules,
+            prune_all: false,
+            finalize: Vec::new(),
+            parent_metadata: Default::default(),
+            host_namespace: "host".into(),
+        }
     }
 
     fn parent() -> ObjectRef {

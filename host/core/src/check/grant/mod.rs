@@ -8,6 +8,7 @@
 
 mod authorise;
 mod clean_up_kind;
+mod granted_metadata;
 mod list;
 mod rule;
 
@@ -22,6 +23,10 @@ use crate::model::kind::Kind;
 
 pub use crate::check::grant::authorise::NAMESPACE_NOT_GRANTED;
 pub use crate::check::grant::clean_up_kind::CleanUpKind;
+pub use crate::check::grant::granted_metadata::GrantedMetadata;
+#[cfg(test)]
+pub(in crate::check) use crate::check::grant::granted_metadata::MAX_KEYS;
+pub(in crate::check) use crate::check::grant::granted_metadata::{ANNOTATIONS, LABELS, closed};
 pub use crate::check::grant::rule::{Keyword, Namespaces, Rule, Selector};
 
 /// Everything that a plugin may do.
@@ -33,6 +38,8 @@ pub struct Grant {
     pub prune_all: bool,
     /// The kinds of which a clean-up may create children, as far as the rules allow it.
     pub finalize: Vec<CleanUpKind>,
+    /// The labels and annotations of its parents that the plugin may set.
+    pub parent_metadata: GrantedMetadata,
     /// The namespace of the host and of the plugins' accounts, to which no plugin has access.
     pub host_namespace: Arc<str>,
 }

@@ -18,7 +18,13 @@ fn object(group: &str, kind: &str, place: &str) -> ObjectRef {
 fn grant(rules: Value) -> Grant {
     let rules: Vec<Rule> = serde_json::from_value(rules).unwrap();
     assert_eq!(rules.iter().try_for_each(Rule::validate), Ok(()));
-    Grant { rules, prune_all: false, finalize: Vec::new(), host_namespace: "hotshoe-system".into() }
+    Grant {
+        rules,
+        prune_all: false,
+        finalize: Vec::new(),
+        parent_metadata: Default::default(),
+        host_namespace: "hotshoe-system".into(),
+    }
 }
 
 const ALL: [&str; 6] = ["get", "list", "watch", "create", "update", "delete"];
@@ -281,7 +287,13 @@ fn kinds_that_contain_data_are_deleted_only_by_explicit_grant() {
                 json!({ "group": group, "kind": kind, "verbs": ALL, "namespaces": "cluster", "pruneData": prune_data });
             // Not validated: `pruneData` is invalid for kinds without data, and must have no effect there.
             let rules = serde_json::from_value(json!([rule])).unwrap();
-            Grant { rules, prune_all: false, finalize: Vec::new(), host_namespace: "hotshoe-system".into() }
+            Grant {
+                rules,
+                prune_all: false,
+                finalize: Vec::new(),
+                parent_metadata: Default::default(),
+                host_namespace: "hotshoe-system".into(),
+            }
         };
         assert_eq!(broken_for(&with(false), parent, Access::Delete, &child), data.then_some("prune-data"));
         assert_eq!(broken_for(&with(true), parent, Access::Delete, &child), None);
@@ -298,7 +310,13 @@ fn what_holds_data_is_never_made_anew_whatever_is_granted() {
         });
         let rules: Vec<Rule> = serde_json::from_value(json!([rule])).unwrap();
         assert!(rules[0].validate().unwrap_err().contains("which holds data"), "{kind}");
-        let grant = Grant { rules, prune_all: false, finalize: Vec::new(), host_namespace: "hotshoe-system".into() };
+        let grant = Grant {
+            rules,
+            prune_all: false,
+            finalize: Vec::new(),
+            parent_metadata: Default::default(),
+            host_namespace: "hotshoe-system".into(),
+        };
         let place = if ["Namespace", "PersistentVolume"].contains(&kind) { "a" } else { "n/a" };
         let parent = if place == "a" { "parent" } else { "n/parent" };
         let object = object(group, kind, place);

@@ -128,11 +128,22 @@ impl<'a> Rounds<'a> {
         self.case.refusals.clear();
         let keeps = admitted.desired.is_none();
         let children = admitted.desired.as_deref().map(|desired| self.cluster.carry_out(desired)).unwrap_or_default();
+        let metadata = self.write_metadata(&admitted);
         let status = self.write_status(&admitted);
         self.cluster.run_controllers();
-        self.made.push(Round { keeps, children, status });
+        self.made.push(Round { keeps, children, metadata, status });
         let round = self.made.last().unwrap_or_else(|| unreachable!("one was pushed"));
         Ok((round, admitted.stage))
+    }
+
+    /// Writes what is stated of the parent's metadata, and returns the fields that this changes.
+    fn write_metadata(&mut self, admitted: &AdmittedDecision) -> Vec<String> {
+        let (Some(stated), Some(metadata)) = (&admitted.metadata, self.case.parent.get_mut("metadata")) else {
+            return Vec::new();
+        };
+        let after = self.cluster.carry_out_on(metadata, stated);
+        let before = std::mem::replace(metadata, after);
+        story::fields(&before, metadata)
     }
 
     /// Writes the status, and returns the fields that this changes.

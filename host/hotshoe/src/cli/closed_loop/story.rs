@@ -20,6 +20,8 @@ pub(super) struct Round {
     /// Whether it keeps the children as they are.
     pub(super) keeps: bool,
     pub(super) children: Vec<Change>,
+    /// The labels and annotations of the parent.
+    pub(super) metadata: Vec<String>,
     /// The fields of the status.
     pub(super) status: Vec<String>,
 }
@@ -27,7 +29,7 @@ pub(super) struct Round {
 impl Round {
     /// Returns whether it changed nothing.
     pub(super) fn is_empty(&self) -> bool {
-        self.children.is_empty() && self.status.is_empty()
+        self.children.is_empty() && self.metadata.is_empty() && self.status.is_empty()
     }
 }
 
@@ -45,11 +47,13 @@ pub(super) fn of(number: usize, round: &Round) -> String {
             let _ = writeln!(text, "      {}", line(field));
         }
     }
-    if !round.status.is_empty() {
-        let _ = writeln!(text, "  ~ status");
-    }
-    for field in &round.status {
-        let _ = writeln!(text, "      {field}");
+    for (part, fields) in [("metadata", &round.metadata), ("status", &round.status)] {
+        if !fields.is_empty() {
+            let _ = writeln!(text, "  ~ {part}");
+        }
+        for field in fields {
+            let _ = writeln!(text, "      {field}");
+        }
     }
     text
 }
@@ -106,9 +110,10 @@ mod tests {
         let round = Round {
             keeps: false,
             children: vec![created, change(Action::Changed, "b")],
+            metadata: fields(&json!({ "labels": {} }), &json!({ "labels": { "tier": "a" } })),
             status: fields(&json!({ "ready": false }), &json!({ "ready": true })),
         };
-        let expected = "decision 3\n  + ConfigMap n/a\n  ~ ConfigMap n/b\n      data.a: 1 → nothing\n  ~ status\n      ready: false → true\n";
+        let expected = "decision 3\n  + ConfigMap n/a\n  ~ ConfigMap n/b\n      data.a: 1 → nothing\n  ~ metadata\n      labels.tier: nothing → \"a\"\n  ~ status\n      ready: false → true\n";
         assert_eq!(of(3, &round), expected);
     }
 

@@ -121,8 +121,13 @@ fn known(kind: &Kind) -> Option<Kind> {
 }
 
 fn checked(kind: Kind) -> Result<Kind, String> {
-    let parent =
-        ParentKind { group: kind.group.to_string(), kind: kind.kind.to_string(), selector: None, namespaces: None };
+    let parent = ParentKind {
+        group: kind.group.to_string(),
+        kind: kind.kind.to_string(),
+        selector: None,
+        annotation_selector: None,
+        namespaces: None,
+    };
     parent.validate().map(|()| kind).map_err(|why| format!("no plugin may serve {why}"))
 }
 

@@ -75,7 +75,13 @@ impl Names {
     pub(super) fn check(&self) -> anyhow::Result<()> {
         let group = &self.api_group;
         ensure!(names::is_group(group), "the API group {group} has more than 253 characters; take a shorter one");
-        let parent = ParentKind { group: group.clone(), kind: self.kind.clone(), selector: None, namespaces: None };
+        let parent = ParentKind {
+            group: group.clone(),
+            kind: self.kind.clone(),
+            selector: None,
+            annotation_selector: None,
+            namespaces: None,
+        };
         if let Err(why) = parent.validate() {
             bail!("no plugin may serve {why}");
         }

@@ -8,15 +8,17 @@ use serde_json::{Map, Value, json};
 
 use hotshoe_core::check::Desired;
 use hotshoe_core::check::admission::AdmittedDecision;
+use hotshoe_core::check::update_strategy::UpdateStrategy;
 use hotshoe_core::compare::json_diff::{Field, Fields, Rules, compare};
 use hotshoe_core::diff;
 use hotshoe_core::diff::associative_lists::AssociativeLists;
 use hotshoe_core::model::kind::{Kind, ObjectRef};
 use hotshoe_core::model::managed_fields::FieldSet;
-use hotshoe_core::model::object::{HOST_PREFIX, ObservedChildren};
+use hotshoe_core::model::object::{HOST_PREFIX, ObservedChildren, metadata_manager, plugin_manager};
 use hotshoe_core::simulation::{list_key, same_element};
 
 use super::world;
+use hotshoe_operator::config::PluginConfig;
 
 /// The maximum number of fields of one object that are named.
 const MAX_FIELDS: usize = 200;
@@ -41,6 +43,9 @@ pub(super) struct Change {
     pub(super) action: Action,
     #[serde(serialize_with = "as_text")]
     pub(super) child: ObjectRef,
+    /// Whether it is deleted and made anew instead, where the API server does not let it change.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) may_recreate: bool,
     /// The fields that change.
     pub(super) fields: Vec<Field>,
     /// The part of the child that the plugin determines, before and after.
@@ -53,6 +58,8 @@ pub(super) struct Change {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Changes {
     pub(super) children: Vec<Change>,
+    /// The labels and annotations of the parent that change.
+    pub(super) metadata: Vec<Field>,
     /// The fields of the status that change.
     pub(super) status: Vec<Field>,
 }
@@ -68,13 +75,14 @@ impl Changes {
         admitted: &AdmittedDecision,
         parent: &Value,
         children: &[Value],
-        (makers, manager): (&[&str], &str),
+        plugin: &PluginConfig,
         is_tainted: bool,
     ) -> Self {
-        let status = status(admitted, parent, is_tainted);
-        let Some(desired) = admitted.desired.clone() else { return Self { children: Vec::new(), status } };
+        let (status, metadata) = (status(admitted, parent, is_tainted), metadata(admitted, parent, plugin, is_tainted));
+        let Some(desired) = admitted.desired.clone() else { return Self { children: Vec::new(), metadata, status } };
+        let (makers, manager) = (plugin.makers(), &*plugin_manager(&plugin.name));
         let observed: ObservedChildren = children.iter().filter_map(observed).collect();
-        let deleted = diff::plan(desired.clone(), &observed, makers, manager, &AssociativeLists::default()).prune;
+        let deleted = diff::plan(desired.clone(), &observed, &makers, manager, &AssociativeLists::default()).prune;
         let live = |child: &ObjectRef| {
             children.iter().find(|live| {
                 ObjectRef::of(live).is_ok_and(|reference| {
@@ -89,9 +97,10 @@ impl Changes {
             let child =
                 ObjectRef { kind: kind.clone(), namespace: child.key.namespace.clone(), name: child.key.name.clone() };
             let before = live(&child).map(|live| hidden(unstamped(live.clone()), is_tainted));
-            Change { action: Action::Delete, child, fields: Vec::new(), before, after: None }
+            let (may_recreate, fields) = (false, Vec::new());
+            Change { action: Action::Delete, child, may_recreate, fields, before, after: None }
         }));
-        Self { children: changes, status }
+        Self { children: changes, metadata, status }
     }
 
     /// Returns how many children would be created, changed and deleted.
@@ -100,14 +109,14 @@ impl Changes {
         [Action::Create, Action::Change, Action::Delete].map(count)
     }
 
-    /// Returns whether the status would be written, and no child.
+    /// Returns whether the status would be written, and nothing else.
     pub(super) fn writes_status_alone(&self) -> bool {
-        self.counts() == [0; 3] && !self.status.is_empty()
+        self.counts() == [0; 3] && self.metadata.is_empty() && !self.status.is_empty()
     }
 
     /// Returns whether nothing would be written.
     pub(super) fn is_empty(&self) -> bool {
-        self.counts() == [0; 3] && self.status.is_empty()
+        self.counts() == [0; 3] && self.metadata.is_empty() && self.status.is_empty()
     }
 }
 
@@ -121,13 +130,15 @@ fn change(desired: &Desired, live: Option<&Value>, manager: &str, is_tainted: bo
         return Change {
             action: Action::Create,
             child,
+            may_recreate: false,
             fields: Vec::new(),
             before: None,
             after: Some(hidden(after, is_tainted)),
         };
     };
     if desired.is_created_once {
-        return Change { action: Action::Keep, child, fields: Vec::new(), before: None, after: None };
+        let (may_recreate, fields) = (false, Vec::new());
+        return Change { action: Action::Keep, child, may_recreate, fields, before: None, after: None };
     }
     let object = world::read(live, false);
     let own = object.as_ref().and_then(|object| object.owned_fields(manager, false));
@@ -138,7 +149,8 @@ fn change(desired: &Desired, live: Option<&Value>, manager: &str, is_tainted: bo
     let Fields { listed: fields, .. } = compare(Some(&part), Some(&after), MAX_FIELDS, rules);
     let action = if fields.is_empty() { Action::Keep } else { Action::Change };
     let [before, after] = [part, after].map(|object| Some(hidden(object, is_tainted)));
-    Change { action, child, fields, before, after }
+    let may_recreate = action == Action::Change && desired.strategy == UpdateStrategy::Recreate;
+    Change { action, child, may_recreate, fields, before, after }
 }
 
 /// Returns the part of a live value that the desired value or the plugin's own fields cover.
@@ -204,6 +216,20 @@ fn unstamped(mut object: Value) -> Value {
         }
     }
     object
+}
+
+/// Returns the labels and annotations that the decision states of the parent otherwise than they are, and those that it has
+/// stated before and no longer does.
+fn metadata(admitted: &AdmittedDecision, parent: &Value, plugin: &PluginConfig, is_tainted: bool) -> Vec<Field> {
+    let (Some(stated), Some(live)) = (&admitted.metadata, parent.get("metadata")) else { return Vec::new() };
+    let known = world::read(parent, true);
+    let own = known.as_ref().and_then(|known| known.owned_fields(&metadata_manager(&plugin.name), false));
+    let own = own.and_then(|fields| FieldSet::read(fields).ok());
+    let own = own.as_ref().and_then(|own| own.member("metadata"));
+    let after = Value::Object(stated.members());
+    let [before, after] = [part_of(live, Some(&after), own), after].map(|metadata| json!({ "metadata": metadata }));
+    let rules = Rules { tainted: is_tainted, ..Rules::default() };
+    compare(Some(&before), Some(&after), MAX_FIELDS, rules).listed
 }
 
 /// Returns the fields of the status that the decision states otherwise than they are. Of a condition the time of its last

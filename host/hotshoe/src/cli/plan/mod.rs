@@ -20,7 +20,6 @@ use changes::Changes;
 use decide::{Decided, decide};
 use hotshoe_core::model::decision::Event;
 use hotshoe_core::model::kind::ObjectRef;
-use hotshoe_core::model::object::plugin_manager;
 use hotshoe_core::simulation::status_after;
 use page::{Output, Plan};
 use plugin::Plugin;
@@ -106,8 +105,7 @@ async fn plans(plugin: &Plugin, parent: &Value, source: &Source) -> anyhow::Resu
 
 async fn plan(plugin: &Plugin, parent: &Value, source: &Source) -> anyhow::Result<(Plan, Value)> {
     let Decided { admitted, children, is_tainted } = decide(plugin, parent, source).await?;
-    let (makers, manager) = (plugin.config.makers(), plugin_manager(&plugin.config.name));
-    let changes = Changes::of(&admitted, parent, &children, (&makers, &manager), is_tainted);
+    let changes = Changes::of(&admitted, parent, &children, &plugin.config, is_tainted);
     let shown = |event: &Event| format!("{} {}: {}", event.severity.as_str(), event.reason, event.message);
     let events = if is_tainted { Vec::new() } else { admitted.decision.events.iter().map(shown).collect() };
     let status = status_after(&admitted, parent);

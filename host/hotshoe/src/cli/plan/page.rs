@@ -86,9 +86,11 @@ fn text(plan: &Plan) -> String {
     };
     plan.filled_in.iter().for_each(|field| write_field(&mut text, "  ", field, " (default)"));
     for change in plan.changes.children.iter().filter(|change| change.action != Action::Keep) {
-        let _ = writeln!(text, "  {} {}", sign(change.action), named(&change.child));
+        let how = if change.may_recreate { " (recreated where it cannot change)" } else { "" };
+        let _ = writeln!(text, "  {} {}{how}", sign(change.action), named(&change.child));
         change.fields.iter().for_each(|field| write_field(&mut text, "      ", field, ""));
     }
+    plan.changes.metadata.iter().for_each(|field| write_field(&mut text, "  ~ ", field, ""));
     plan.changes.status.iter().for_each(|field| write_field(&mut text, "  ", field, ""));
     for event in &plan.events {
         let _ = writeln!(text, "  event {}", clean(event.clone(), MAX_TEXT_BYTES));
@@ -131,7 +133,8 @@ fn summary(changes: &Changes) -> String {
     let [created, changed, deleted] = changes.counts();
     match (changes.is_empty(), changes.counts()) {
         (true, _) => "Nothing would change.".to_owned(),
-        (false, [0, 0, 0]) => "Plan: only the status would change.".to_owned(),
+        (false, [0, 0, 0]) if changes.metadata.is_empty() => "Plan: only the status would change.".to_owned(),
+        (false, [0, 0, 0]) => "Plan: only the object itself would change.".to_owned(),
         _ => format!("Plan: {created} to create, {changed} to change, {deleted} to delete."),
     }
 }
@@ -181,7 +184,11 @@ fn markdown(plan: &Plan) -> anyhow::Result<String> {
         let _ =
             writeln!(text, "| {} | `{}` | {} |", sign(change.action), cell(&named(&change.child)), paths.join(", "));
     }
-    for (what, fields) in [("Of the status", &plan.changes.status), ("Defaults", &plan.filled_in)] {
+    for (what, fields) in [
+        ("Of the object itself", &plan.changes.metadata),
+        ("Of the status", &plan.changes.status),
+        ("Defaults", &plan.filled_in),
+    ] {
         let paths: Vec<String> = fields.iter().map(|field| format!("`{}`", cell(&field.path))).collect();
         if !paths.is_empty() {
             let _ = writeln!(text, "\n{what}: {}", paths.join(", "));
@@ -213,13 +220,18 @@ mod tests {
     fn plan() -> Plan {
         let config = |value: &str| json!({ "kind": "ConfigMap", "data": { "a": value } });
         let field = Field { path: "data.a".into(), old: Some("\"1\"".into()), new: Some("\"2\"".into()) };
-        let change = |action, child, fields, before, after| Change { action, child, fields, before, after };
+        let change = |action, child, fields, before, after| {
+            let may_recreate = action == Action::Change;
+            Change { action, child, may_recreate, fields, before, after }
+        };
         let children = vec![
             change(Action::Create, child("Service", "new"), Vec::new(), None, Some(json!({ "kind": "Service" }))),
             change(Action::Change, child("ConfigMap", "a"), vec![field], Some(config("1")), Some(config("2"))),
             change(Action::Delete, child("Pod", "old"), Vec::new(), Some(json!({ "kind": "Pod" })), None),
             change(Action::Keep, child("Pod", "same"), Vec::new(), None, None),
         ];
+        let metadata =
+            vec![Field { path: "metadata.labels.tier".into(), old: Some("1".into()), new: Some("2".into()) }];
         let status = vec![Field { path: "status.size".into(), old: None, new: Some("1".into()) }];
         Plan {
             parent: ObjectRef { kind: Kind::new("example.com", "v1", "Cache"), ..child("", "c") },
@@ -227,7 +239,7 @@ mod tests {
             filled_in: vec![Field { path: "spec.size".into(), old: None, new: Some("1".into()) }],
             plugin: "cache".into(),
             digest: "abc".into(),
-            changes: Changes { children, status },
+            changes: Changes { children, metadata, status },
             events: vec!["Normal Created: made it".into()],
             requeue_after_seconds: Some(60),
         }
@@ -235,8 +247,9 @@ mod tests {
 
     #[test]
     fn a_person_sees_each_child_that_changes_and_each_field() {
-        let expected = "Cache.example.com n/c (component abc of cache)\n  spec.size: 1 (default)\n  + Service n/new\n  ~ ConfigMap n/a\n      \
-                        data.a: \"1\" → \"2\"\n  - Pod n/old\n  status.size: 1\n  event Normal Created: made it\n  \
+        let expected = "Cache.example.com n/c (component abc of cache)\n  spec.size: 1 (default)\n  + Service n/new\n  \
+                        ~ ConfigMap n/a (recreated where it cannot change)\n      \
+                        data.a: \"1\" → \"2\"\n  - Pod n/old\n  ~ metadata.labels.tier: 1 → 2\n  status.size: 1\n  event Normal Created: made it\n  \
                         asked again after 60 s\nPlan: 1 to create, 1 to change, 1 to delete.\n";
         assert_eq!(Output::Text.of(&[plan()]).unwrap(), expected);
     }

@@ -31,6 +31,8 @@ const MAX_TIME: Duration = Duration::from_secs(3);
 pub(in crate::cli) struct Preview {
     /// How many children would be created, changed or deleted, by sign and kind.
     children: BTreeMap<(char, String), usize>,
+    /// For how many objects their own labels or annotations would change.
+    metadata: usize,
     /// For how many objects the status alone would change.
     statuses: usize,
     /// For how many objects the plugin does not decide, or a host would deny it, and why for the first of them.
@@ -74,7 +76,10 @@ impl Preview {
         };
         let changes = plans.iter().flat_map(|plan| &plan.changes.children);
         let changes: Vec<_> = changes.filter(|change| change.action != Action::Keep).collect();
-        self.statuses += usize::from(changes.is_empty() && plans.iter().any(|plan| !plan.changes.is_empty()));
+        let changes_metadata = plans.iter().any(|plan| !plan.changes.metadata.is_empty());
+        self.metadata += usize::from(changes_metadata);
+        let changes_anything = plans.iter().any(|plan| !plan.changes.is_empty());
+        self.statuses += usize::from(changes.is_empty() && !changes_metadata && changes_anything);
         for change in changes {
             *self.children.entry((sign(change.action), change.child.kind.kind.to_string())).or_default() += 1;
         }
@@ -98,7 +103,11 @@ async fn first(plugin: &Plugin, source: &Source) -> anyhow::Result<(Vec<Value>, 
     }
     let has_more = parents.len() > MAX_PARENTS;
     parents.truncate(MAX_PARENTS);
-    parents.retain(|parent| ObjectRef::of(parent).is_ok());
+    let annotations = plugin.config.parent_annotations();
+    parents.retain(|parent| {
+        let annotation = |key: &str| parent.pointer("/metadata/annotations")?.get(key)?.as_str();
+        annotations.matches(annotation) && ObjectRef::of(parent).is_ok()
+    });
     Ok((parents, has_more))
 }
 
@@ -107,7 +116,11 @@ impl fmt::Display for Preview {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let children = self.children.iter().map(|((sign, kind), count)| format!("{sign} {count} {kind}"));
         let counted = |count: usize, what: &str| (count > 0).then(|| format!("{count} {what}"));
-        let others = [counted(self.statuses, "status only"), counted(self.undecided, "undecided")];
+        let others = [
+            counted(self.metadata, "metadata"),
+            counted(self.statuses, "status only"),
+            counted(self.undecided, "undecided"),
+        ];
         let parts: Vec<String> = children.chain(others.into_iter().flatten()).collect();
         formatter.write_str(&if parts.is_empty() { "no changes".to_owned() } else { parts.join(", ") })?;
         match self.of_first {
