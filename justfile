@@ -99,8 +99,8 @@ build: build-host
 build-plugin *name:
     @. deploy/recipes.sh; read_plugin_or_all "$@"; build_components
 
-# Write what is generated and committed: crds/, and the manifests in deploy/
-crds: (_generate "crds" "deploy")
+# Write what is generated and committed: crds/, those of the examples, and the manifests in deploy/
+crds: (_generate "crds" "deploy" "plugins/examples/crds")
 
 # Write the types of typed children in the SDK, from the OpenAPI document of Kubernetes
 apply-types folder="plugins/sdk/src/apply": _toolchain
@@ -212,8 +212,9 @@ recipes-check: build-host
     @tests/recipes.sh "{{ just_executable() }}"
 
 [private]
-crds-check: (_generate "target/generated/crds" "target/generated/deploy")
+crds-check: (_generate "target/generated/crds" "target/generated/deploy" "target/generated/examples")
     @. deploy/recipes.sh; compare crds crds target/generated/crds; compare crds deploy target/generated/deploy
+    @. deploy/recipes.sh; compare crds plugins/examples/crds target/generated/examples
 
 [private]
 apply-types-check: (apply-types "target/generated/apply")
@@ -229,11 +230,12 @@ build-host: _toolchain
     cargo build {{ cargo }} -p hotshoe -p hotshoe-tests --bin hotshoe
     @. deploy/recipes.sh; place_host "target/{{ target }}/release/hotshoe"
 
-_generate crds deploy: build-host
-    @[ "$1" = crds ] || rm -rf "$1" "$2" # otherwise a file that is no longer generated would be compared as well
-    @mkdir -p "$1" "$2"
+_generate crds deploy examples: build-host
+    @[ "$1" = crds ] || rm -rf "$1" "$2" "$3" # otherwise a file that is no longer generated would be compared as well
+    @mkdir -p "$1" "$2" "$3"
     @for plugin in {{ deployed }}; do "{{ hotshoe }}" build "$plugin"; done
     @"{{ hotshoe }}" crd --out "$1"; "{{ hotshoe }}" crd --host --out "$1"
+    @"{{ hotshoe }}" crd --out "$3" plugins/examples/{bluegreen,ephemeral-volume,indexedjob,propagation}
     @. deploy/recipes.sh; write "$2/rbac.yaml" hotshoe rbac --offline {{ deployed }}
     @. deploy/recipes.sh; write "$2/install.yaml" hotshoe manifests --offline {{ deployed }} {{ deployed_options }}
     @. deploy/recipes.sh; write "$2/install-objects.yaml" hotshoe manifests --objects {{ deployed_options }}

@@ -238,9 +238,14 @@ follow_log() {
 
 # === tests and generated files ===
 
-# Runs the cases of a plugin, or of all, on its component. Usage: test_plugins [NAME] [option of `hotshoe test`…]
+# Runs the cases of a plugin, or of all and of the examples, on its component.
+# Usage: test_plugins [NAME | examples/NAME] [option of `hotshoe test`…]
 test_plugins() {
+    local file
     read_plugin_or_all "$@"
+    [ ${#names[@]} -eq 1 ] || for file in plugins/examples/*/plugin.yaml; do
+        [ ! -e "$file" ] || names+=("examples/$(basename "$(dirname "$file")")")
+    done
     build_host
     for name in "${names[@]}"; do
         [ ${#names[@]} -eq 1 ] || echo "$name:" >&2

@@ -80,6 +80,11 @@ pub fn plugin(name: &'static str) -> PathBuf {
     built.entry(name).or_insert_with(|| build(&format!("plugins/{name}"), name)).clone()
 }
 
+/// Builds the plugin in `plugins/examples/NAME`, and returns its folder.
+pub fn example(name: &'static str) -> PathBuf {
+    build(&format!("plugins/examples/{name}"), name)
+}
+
 /// Builds the plugin in `tests/fixtures/NAME`, and returns its folder.
 pub fn fixture(name: &'static str) -> PathBuf {
     build(&format!("tests/fixtures/{name}"), name)
@@ -184,6 +189,11 @@ impl Folder {
     /// A plugin in `plugins`. It is built on each call, so only one test should use it.
     pub fn of_plugin(name: &'static str) -> Self {
         Self::of(&build(&format!("plugins/{name}"), name), name)
+    }
+
+    /// A plugin in `plugins/examples`.
+    pub fn of_example(name: &'static str) -> Self {
+        Self::of(&example(name), name)
     }
 
     fn of(source: &Path, name: &'static str) -> Self {

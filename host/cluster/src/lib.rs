@@ -58,6 +58,7 @@ mod time_limit;
 pub mod transport;
 pub mod view;
 pub mod watch;
+pub mod write;
 
 // So that a file that the tests of other crates include names this crate as they do.
 #[cfg(test)]

@@ -41,6 +41,10 @@ kinds! {
     STATUSLESS_FAULT = "statless.example.com" / "v1" "Fault" "faults";
     REMOVED_FAULT = "crdsgone.example.com" / "v1" "Fault" "faults";
     RENAMED_FAULT = "replural.example.com" / "v1" "Fault" "faults";
+    BLUE_GREEN = "apps.example.com" / "v1" "BlueGreenDeployment" "bluegreendeployments";
+    INDEXED_JOB = "batch.example.com" / "v1" "IndexedJob" "indexedjobs";
+    EPHEMERAL_VOLUME = "storage.example.com" / "v1" "EphemeralVolumeClaim" "ephemeralvolumeclaims";
+    PROPAGATION = "platform.example.com" / "v1" "Propagation" "propagations";
     BACKUP = "batch.example.com" / "v1alpha1" "Backup" "backups";
     ATTACK = "fixtures.example.com" / "v1" "Attack" "attacks";
     DOOR = "fixtures.example.com" / "v1" "Door" "doors";
@@ -98,7 +102,15 @@ impl Kind {
 
     /// Whether its objects are namespaced.
     pub fn is_namespaced(&self) -> bool {
-        let global = ["Namespace", "CustomResourceDefinition", "PersistentVolume", "Plugin", "StorageClass", "Tenant"];
+        let global = [
+            "Namespace",
+            "CustomResourceDefinition",
+            "PersistentVolume",
+            "Plugin",
+            "Propagation",
+            "StorageClass",
+            "Tenant",
+        ];
         let starts = ["Cluster", "Validating", "Mutating"];
         !(global.contains(&self.kind) || starts.iter().any(|start| self.kind.starts_with(start)))
     }

@@ -49,6 +49,17 @@ struct Host {
 }
 
 impl HostOptions {
+    /// Returns the host with this socket.
+    pub(super) fn at(socket: PathBuf) -> Self {
+        Self { socket: Some(socket) }
+    }
+
+    /// Returns each host that this user may run here, or that the environment names. Some may not answer.
+    pub(super) fn here() -> Vec<Self> {
+        let named = std::env::var_os("HOTSHOE_SOCKET").filter(|socket| !socket.is_empty());
+        Self { socket: named.map(PathBuf::from) }.each()
+    }
+
     /// Returns each host that may be meant: the one that is named, or all that this user runs here. Some may not answer.
     pub(super) fn each(&self) -> Vec<Self> {
         let named = self.socket.clone();

@@ -15,6 +15,7 @@ mod attempt;
 pub mod build;
 pub mod check_rules;
 mod closed_loop;
+mod cluster_test;
 pub mod compile;
 mod confinement;
 pub mod crd;

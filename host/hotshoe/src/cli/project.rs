@@ -18,6 +18,8 @@ const MANIFEST: &str = "plugin.yaml";
 const CRATE: &str = "Cargo.toml";
 const PYTHON_PROJECT: &str = "pyproject.toml";
 const PACKAGE: &str = "package.json";
+/// The folder of CRDs in a project.
+const CRDS: &str = "crds";
 /// The target directory of plugins, apart from the host's.
 const GUESTS: &str = "target/guests";
 
@@ -149,6 +151,13 @@ impl Folder {
     /// Returns the root of the project or workspace that the plugin belongs to.
     pub(super) fn root(&self) -> &Path {
         folders::root_of(&self.dir)
+    }
+
+    /// Returns the folder of the CRDs that go with the plugin, and of samples: the nearest above it, within its project.
+    pub(super) fn crds(&self) -> PathBuf {
+        let above = self.dir.ancestors().skip(1).take_while(|above| above.starts_with(self.root()));
+        let nearest = above.map(|above| above.join(CRDS)).find(|crds| crds.is_dir());
+        nearest.unwrap_or_else(|| self.root().join(CRDS))
     }
 
     /// Returns the directory into which cargo compiles the crates of plugins.
@@ -322,6 +331,17 @@ mod tests {
         let folder = Folder::open(&root.path().join("plugins/demo")).unwrap();
         assert_eq!(folder.product(), root.path().join("target/plugins/demo.wasm"));
         assert!(folder.component(None).unwrap_err().to_string().contains("--from FILE"));
+    }
+
+    #[test]
+    fn the_nearest_crds_above_a_plugin_go_with_it() {
+        let root = plugin(MANIFEST_TEXT);
+        let crds = || Folder::open(&root.path().join("plugins/demo")).unwrap().crds();
+        assert_eq!(crds(), root.path().join("crds"), "also where there are none yet");
+        for place in ["crds", "plugins/crds"] {
+            fs::create_dir(root.path().join(place)).unwrap();
+            assert_eq!(crds(), root.path().join(place));
+        }
     }
 
     #[test]

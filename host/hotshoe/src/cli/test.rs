@@ -1,4 +1,5 @@
 //! `hotshoe test`: runs a plugin's cases on the real component under the limits of production, without any cluster.
+//! With `--cluster`, `cluster_test` runs its samples on one.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ use crate::cli::project::{CaseFile, Folder, shown};
 use crate::cli::results::{Answer, Results, micros, text, trials};
 use crate::cli::schema::files::Files;
 use crate::cli::terminal::Output;
-use crate::cli::{accept, admit, closed_loop, fresh, terminal};
+use crate::cli::{accept, admit, closed_loop, cluster_test, fresh, terminal};
 use hotshoe_sandbox::revision::Revision;
 
 /// Run a plugin's cases (cases/*.yaml) on its component, without any cluster
@@ -26,7 +27,8 @@ use hotshoe_sandbox::revision::Revision;
     hotshoe test plugins/memcached --build       # build it, if its source is newer\n  \
     hotshoe test plugins/memcached --accept      # take the answers as expected\n  \
     hotshoe test plugins/memcached --save        # keep what the loop finds\n  \
-    hotshoe test plugins/memcached --bench 2000  # how long one decision takes\n\n\
+    hotshoe test plugins/memcached --bench 2000  # how long one decision takes\n  \
+    hotshoe test plugins/memcached --cluster     # the samples on a cluster\n\n\
     Where the project has the CRD of the parents in crds/, the samples and the objects of the cases are checked by it, as the \
     API server does before it asks a webhook.\n\n\
     Exit code: 0 when all passed, 1 otherwise.")]
@@ -59,6 +61,8 @@ pub struct Args {
     /// How to print the results
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
+    #[command(flatten)]
+    on_cluster: cluster_test::Options,
 }
 
 impl Args {
@@ -68,9 +72,12 @@ impl Args {
     /// If the component cannot be loaded, or there is no case.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let folder = Folder::named(self.plugin.as_deref())?;
+        let components = if self.build { Some(fresh::build(&folder)?) } else { self.components.clone() };
+        if self.on_cluster.cluster {
+            return cluster_test::run(&folder, &self.on_cluster, components.as_deref(), self.output).await;
+        }
         let cases = self.cases(&folder)?;
         let config = admit::config(folder.manifest())?;
-        let components = if self.build { Some(fresh::build(&folder)?) } else { self.components.clone() };
         let revision = load_component(&folder, components.as_deref()).await?;
         if let Some(calls) = self.bench {
             return bench(&revision, &cases, calls.get()).await;

@@ -24,9 +24,9 @@ pub fn is_project(dir: &Path) -> bool {
     dir.join(PLUGINS).is_dir() && dir.join(CONTRACT).is_file()
 }
 
-/// Returns the project that a plugin's folder belongs to.
+/// Returns the project that a plugin's folder belongs to. The folder lies in the project's `plugins`, or deeper.
 pub fn project_of(plugin: &Path) -> Option<&Path> {
-    let plugins = plugin.parent().filter(|plugins| plugins.ends_with(PLUGINS))?;
+    let plugins = plugin.ancestors().skip(1).find(|above| above.ends_with(PLUGINS))?;
     plugins.parent().filter(|project| is_project(project))
 }
 
@@ -135,6 +135,7 @@ mod tests {
         fs::write(dir.path().join(CONTRACT), "").unwrap();
         assert!(is_project(dir.path()));
         assert_eq!(project_of(&plugin), Some(dir.path()));
+        assert_eq!(project_of(&dir.path().join("plugins/examples/nginx")), Some(dir.path()));
         assert_eq!(project_of(&dir.path().join("redis")), None);
     }
 

@@ -114,7 +114,7 @@ fn objects_beyond_the_bound_are_read_again() {
             shows(&rig, hotshoe_tests::wait::TIMEOUT, &parent, None).await;
         }
         rig.scene.create(needing("reader", &CONFIG_MAP, ["settings"])).await;
-        rig.host.until_logged(&["more objects by name than are watched"]).await;
+        rig.host.until_logged(&["more objects and selections than are watched"]).await;
         for text in ["it is there", "it is changed"] {
             rig.scene.apply("tests", object(&CONFIG_MAP, "settings", text)).await;
             shows(&rig, hotshoe_tests::wait::TIMEOUT, "reader", Some(text)).await;

@@ -23,8 +23,6 @@ const MAX_FILES: usize = 5_000;
 const MAX_DEPTH: usize = 16;
 /// The files of a project's root that a build reads.
 const OF_ROOT: [&str; 2] = ["Cargo.toml", "rust-toolchain.toml"];
-/// The folder of a project's CRDs and samples, with which cases are checked.
-const CRDS: &str = "crds";
 /// Files that tools write beside sources, by their names.
 const WRITTEN_BY_TOOLS: [&str; 3] = ["Cargo.lock", "package-lock.json", "uv.lock"];
 /// Extensions of files that are no source: products, texts for people, and what editors put beside a file for a while.
@@ -50,11 +48,11 @@ impl Files {
     /// If there are too many.
     pub(super) fn of(folder: &Folder) -> anyhow::Result<Self> {
         let mut files = Self::default();
-        let root = folder.root();
         for name in OF_ROOT {
-            files.add(root.join(name));
+            files.add(folder.root().join(name));
         }
-        files.add_folder(&root.join(CRDS), MAX_DEPTH)?;
+        // Cases are checked with these.
+        files.add_folder(&folder.crds(), MAX_DEPTH)?;
         files.add_folder(&folder.dir, MAX_DEPTH)?;
         Ok(files)
     }

@@ -10,10 +10,8 @@ use crate::cli::project::Folder;
 use hotshoe_cluster::discovery;
 use hotshoe_core::model::kind::Kind;
 
-/// The folder of CRDs in a project.
-const CRDS: &str = "crds";
-/// The folder of samples in a project.
-const SAMPLES: &str = "crds/samples";
+/// The folder of samples among the CRDs.
+const SAMPLES: &str = "samples";
 
 /// The documents in the folders of a project.
 #[derive(Clone, Debug, Default)]
@@ -44,12 +42,12 @@ impl Version<'_> {
 }
 
 impl Files {
-    /// Reads the documents of the project that a plugin belongs to.
+    /// Reads the documents that go with a plugin.
     pub(in crate::cli) fn of(folder: &Folder) -> Self {
-        let mut files = Self::default();
-        files.add(&folder.root().join(CRDS));
+        let (mut files, crds) = (Self::default(), folder.crds());
+        files.add(&crds);
         files.others = files.documents.len();
-        files.add(&folder.root().join(SAMPLES));
+        files.add(&crds.join(SAMPLES));
         files
     }
 
