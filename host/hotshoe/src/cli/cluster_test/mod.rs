@@ -153,7 +153,7 @@ impl Trial<'_> {
             namespace: self.name,
             timeout: self.options.timeout.0,
         };
-        for sample in samples {
+        for sample in self.served(samples).await? {
             let outcome = sample::run(sample, &setting, self.options.keep).await;
             if output == Output::Text {
                 terminal::print(outcome.text())?;
@@ -196,6 +196,28 @@ impl Trial<'_> {
                 Err(_) => tokio::time::sleep(PAUSE).await,
             }
         }
+    }
+
+    /// Returns the samples of versions that the cluster serves, or should. A version that needs a webhook is served by a
+    /// project's CRD only once it has one: its samples are left out, and named.
+    async fn served<'s>(&self, samples: &'s [Sample]) -> anyhow::Result<Vec<&'s Sample>> {
+        let mut served = Vec::new();
+        for sample in samples {
+            let kind = sample.kind();
+            let is_left_out = self.plugin.files.objects().any(|(_, object)| leaves_out(object, &kind));
+            let found = self.kinds.find(self.cluster, &kind).await;
+            if is_left_out && found.is_err_and(|error| error.is_not_found()) {
+                terminal::note(format_args!(
+                    "skipped {}: this cluster does not serve {}, as the project's CRD does not without a webhook",
+                    shown(&sample.file).display(),
+                    kind.api_version()
+                ));
+                continue;
+            }
+            served.push(sample);
+        }
+        ensure!(!served.is_empty(), "this cluster serves no version of which there is a sample in crds/samples");
+        Ok(served)
     }
 
     /// Fails if a host for objects without a namespace would act on others than the samples.
@@ -290,14 +312,8 @@ fn samples(plugin: &LoadedPlugin) -> anyhow::Result<Vec<Sample>> {
     if let Some((file, why)) = plugin.files.unreadable().next() {
         bail!("{} is no YAML: {why}", shown(file).display());
     }
-    let is_parent = |object: &Value| {
-        let text = |member: &str| object.get(member).and_then(Value::as_str).unwrap_or_default();
-        let kind = Kind::of(text("apiVersion"), text("kind"));
-        kind.is(&parent.group, &parent.kind)
-    };
-    let found = plugin.files.samples().filter(|(_, object)| is_parent(object));
-    let found: Vec<Sample> =
-        found.map(|(file, object)| Sample { file: file.clone(), object: object.clone() }).collect();
+    let found = plugin.files.samples().map(|(file, object)| Sample { file: file.clone(), object: object.clone() });
+    let found: Vec<Sample> = found.filter(|sample| sample.kind().is(&parent.group, &parent.kind)).collect();
     ensure!(!found.is_empty(), "there is no sample of {parent} in crds/samples; write one");
     Ok(found)
 }
@@ -307,6 +323,13 @@ fn defines(object: &Value, kind: &Kind) -> bool {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let is_crd = Kind::of(text("/apiVersion"), text("/kind")) == made::crd_kind();
     is_crd && kind.is(text("/spec/group"), text("/spec/names/kind"))
+}
+
+/// Returns whether an object is the CRD of a kind, and does not serve this version of it.
+fn leaves_out(object: &Value, kind: &Kind) -> bool {
+    let versions = object.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
+    let mut unserved = versions.filter(|version| version.get("served") == Some(&Value::Bool(false)));
+    defines(object, kind) && unserved.any(|version| version.get("name").is_some_and(|name| *name == *kind.version))
 }
 
 /// Returns a word that no other test has.
@@ -338,6 +361,18 @@ mod tests {
         assert!(defines(&crd, &Kind::new("example.com", "v2", "Test")));
         assert!(!defines(&crd, &Kind::new("example.com", "v2", "Other")));
         assert!(!defines(&json!({ "kind": "Test" }), &Kind::new("example.com", "v2", "Test")));
+    }
+
+    #[test]
+    fn a_crd_leaves_out_the_versions_that_it_does_not_serve() {
+        let versions = json!([{ "name": "v1", "served": true }, { "name": "v1beta1", "served": false }]);
+        let crd = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "spec": { "group": "example.com", "names": { "kind": "Test" }, "versions": versions },
+        });
+        let leaves_out = |kind: &str, version: &str| leaves_out(&crd, &Kind::new("example.com", version, kind));
+        assert!(leaves_out("Test", "v1beta1"));
+        assert!(!leaves_out("Test", "v1") && !leaves_out("Test", "v2") && !leaves_out("Other", "v1beta1"));
     }
 
     #[test]

@@ -44,6 +44,13 @@ pub(super) struct Sample {
     pub(super) object: Value,
 }
 
+impl Sample {
+    /// Returns its kind, in its version.
+    pub(super) fn kind(&self) -> Kind {
+        Kind::of(text(&self.object, "/apiVersion"), text(&self.object, "/kind"))
+    }
+}
+
 /// What became of a sample.
 #[derive(Debug)]
 pub(super) struct Outcome {
