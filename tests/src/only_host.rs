@@ -18,18 +18,21 @@ pub struct OnlyHost {
     /// The folder of its plugin.
     pub folder: Folder,
     start: Start,
-    _cache: TempDir,
+    _cache: Option<TempDir>,
 }
 
 impl OnlyHost {
-    /// Starts it under this account.
+    /// Starts it under this account, with a cache and a history of its own.
     pub async fn start(plane: &ControlPlane, folder: Folder, account: &str) -> Self {
-        install_rights(plane, &folder, account).await;
         let cache = TempDir::new().expect("a folder");
-        let kubeconfig = plane.kubeconfig_of(SYSTEM, account).await;
-        let start = Start::new(plane).await.plugins(&[folder.path()]).kubeconfig(&kubeconfig).cache(cache.path());
-        let host = start.ready().await;
-        Self { host, folder, start, _cache: cache }
+        let start = prepared(plane, &folder, account).await.cache(cache.path());
+        Self { host: start.ready().await, folder, start, _cache: Some(cache) }
+    }
+
+    /// Starts it as [`Self::start`] does, with the cache of all tests, where a large component is compiled already.
+    pub async fn start_compiled(plane: &ControlPlane, folder: Folder, account: &str) -> Self {
+        let start = prepared(plane, &folder, account).await;
+        Self { host: start.ready().await, folder, start, _cache: None }
     }
 
     /// Ends the host, and starts it again after something has happened.
@@ -38,6 +41,12 @@ impl OnlyHost {
         happens().await;
         self.host = self.start.ready().await;
     }
+}
+
+async fn prepared(plane: &ControlPlane, folder: &Folder, account: &str) -> Start {
+    install_rights(plane, folder, account).await;
+    let kubeconfig = plane.kubeconfig_of(SYSTEM, account).await;
+    Start::new(plane).await.plugins(&[folder.path()]).kubeconfig(&kubeconfig)
 }
 
 /// Applies what `hotshoe rbac` prints, except for the policy that would close the host's namespace to other hosts.

@@ -135,9 +135,10 @@ fn a_new_template_is_available_before_the_service_moves_to_it() {
     });
 }
 
-/// Lets the Pod of an index succeed, as a kubelet reports it.
+/// Lets the Pod of an index succeed, as a kubelet reports it. Before that it runs: the simulated kubelet reports that once,
+/// and would overwrite what is written here.
 async fn succeeds(scene: &Scene, pod: &str) {
-    scene.until_object(&POD, pod, "is there", |_| true).await;
+    scene.until_object(&POD, pod, "runs", |pod| pod["status"]["phase"] == "Running").await;
     let status = json!([{ "op": "add", "path": "/status/phase", "value": "Succeeded" }]);
     scene.admin.patch_status(&POD, &scene.namespace, pod, &status).await.expect("the Pod's status is written");
 }
@@ -206,7 +207,7 @@ fn a_propagation_copies_its_source_into_the_namespaces_that_it_selects() {
         plane.install_definition(&repository(FOLDER).join("platform.example.com_propagations.yaml")).await;
         let (mut home, target) =
             (Scene::new(plane, "propagation").await, Scene::new(plane, "propagation-target").await);
-        let only = OnlyHost::start(plane, Folder::of_example("propagation"), "propagation-host").await;
+        let only = OnlyHost::start_compiled(plane, Folder::of_example("propagation"), "propagation-host").await;
         home.watch_log(&only.host);
         let select = async |value: Value| {
             let patch = labels(&json!({ "copies": value }));
