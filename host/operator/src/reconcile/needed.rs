@@ -1,5 +1,5 @@
-//! The objects that the parents of one plugin need, by their names or by label selectors, shared by the passes over parents, which read them, and
-//! by the [tasks that watch them](crate::reconcile::needed_watches).
+//! The objects that the parents of one plugin need, by their names or by label selectors, shared by the passes over
+//! parents, which read them, and by the [tasks that watch them](crate::reconcile::needed_watches).
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};

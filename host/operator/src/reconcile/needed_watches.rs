@@ -19,8 +19,8 @@ use hotshoe_core::flow::backoff::{jittered, under_load};
 use hotshoe_core::flow::needs::{NeededObject, Seen};
 use hotshoe_platform::spans;
 
-/// How long the changes of an object, or of a selection, are gathered before its parents are queued again. An object that changes all the time
-/// has them reconciled twice a second.
+/// How long the changes of an object, or of a selection, are gathered before its parents are queued again. An object that
+/// changes all the time has them reconciled twice a second.
 const GATHERING: Duration = Duration::from_millis(500);
 /// A watch that has stood for this long has not failed when it ends: the API server ends each after a minute.
 const LASTING: Duration = Duration::from_secs(5);
