@@ -20,10 +20,11 @@ use crate::fair_semaphore::FairSemaphore;
 use crate::identity::{Identity, Permit};
 use crate::immutable;
 use crate::outage::Outage;
+use crate::proxy::Proxy;
 #[cfg(test)]
 use crate::served;
 use crate::time_limit::{LimitedBody, TimeLimits};
-use crate::transport::{Transport, of_metadata};
+use crate::transport::{Sending, Transport, of_metadata};
 use hotshoe_core::flow::write_cost::tokens;
 use hotshoe_core::model::scheme_hint;
 
@@ -89,15 +90,15 @@ impl Cluster {
     }
 
     async fn connect_within(options: &ConnectOptions, limits: TimeLimits) -> anyhow::Result<Self> {
-        let (mut config, context) = load(options)
+        let (mut config, context, proxy) = load(options)
             .await
             .context("there is no usable cluster configuration; name one with --kubeconfig or KUBECONFIG")?;
         config.headers.push((header::USER_AGENT, USER_AGENT));
         let server = config.cluster_url.to_string();
         let identity = identity(&config, &context).into();
         let credentials = Arc::<Credentials>::default();
-        let transport =
-            Transport::new(&config, credentials.clone(), limits).context("the cluster configuration cannot be used")?;
+        let transport = Transport::new(&config, proxy.as_ref(), &credentials, limits)
+            .context("the cluster configuration cannot be used")?;
         let client = transport.client();
         let (writes, plugin, outage) = (FairSemaphore::new(MAX_WRITES, MIN_WRITES), "".into(), Arc::default());
         Ok(Self { client, transport, context, server, identity, writes, plugin, outage, credentials })
@@ -112,6 +113,11 @@ impl Cluster {
     /// their metadata.
     pub(super) fn lister(&self, of_metadata: bool) -> kube::Client {
         self.transport.lister(of_metadata)
+    }
+
+    /// Returns whether watches share connections, as far as is known.
+    pub(super) fn watches_share(&self) -> bool {
+        self.transport.watches_share()
     }
 
     /// Sends one request and returns the body of the response.
@@ -184,13 +190,14 @@ impl Cluster {
     /// # Errors
     /// The API server's error, or that it did not answer in time.
     pub(super) async fn watch(&self, mut call: ApiCall<'_>, identity: &Identity) -> Result<LimitedBody, ApiError> {
-        let result = self.begin(&mut call, of_metadata, identity, &Permit::unlimited()).await;
+        let send = |request| self.transport.watch(of_metadata(request));
+        let result = self.begin(&mut call, send, identity, &Permit::unlimited()).await;
         let result = result.map(|(_, body)| body);
         self.outage.note_answer(result, None).map_err(|error| self.outage.mark_after_outage(error))
     }
 
     async fn exchange(&self, call: &mut ApiCall<'_>, identity: &Identity, permit: &Permit) -> Result<String, ApiError> {
-        let (status, body) = self.begin(call, |request| request, identity, permit).await?;
+        let (status, body) = self.begin(call, |request| self.transport.send(request), identity, permit).await?;
         read_text(call, status, body).await
     }
 
@@ -198,14 +205,14 @@ impl Cluster {
     async fn begin(
         &self,
         call: &mut ApiCall<'_>,
-        asking: impl Fn(Request<Body>) -> Request<Body>,
+        send: impl FnOnce(Request<Body>) -> Sending,
         identity: &Identity,
         permit: &Permit,
     ) -> Result<(StatusCode, LimitedBody), ApiError> {
         let request = call.request(identity, permit);
         let unreachable = |error: &dyn std::error::Error| call.unanswered("Unreachable", chain(error));
-        let request = request.map(asking).map_err(|error| unreachable(&error))?;
-        let response = self.transport.send(request).await.map_err(|error| unreachable(&*error))?;
+        let request = request.map_err(|error| unreachable(&error))?;
+        let response = send(request).await.map_err(|error| unreachable(&*error))?;
         let (parts, body) = response.into_parts();
         if parts.status.is_success() {
             return Ok((parts.status, body));
@@ -247,13 +254,13 @@ fn identity(config: &kube::Config, context: &str) -> Vec<u8> {
     config.cluster_url.to_string().bytes().chain(authorities.copied()).collect()
 }
 
-async fn load(options: &ConnectOptions) -> anyhow::Result<(kube::Config, String)> {
+async fn load(options: &ConnectOptions) -> anyhow::Result<(kube::Config, String, Option<Proxy>)> {
     let in_cluster = options.kubeconfig.is_none()
         && options.context.is_none()
         && std::env::var_os("KUBECONFIG").is_none()
         && std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
     if in_cluster {
-        return Ok((kube::Config::incluster()?, IN_CLUSTER.to_owned()));
+        return Ok((kube::Config::incluster()?, IN_CLUSTER.to_owned(), None));
     }
     let kubeconfig = match &options.kubeconfig {
         Some(path) => Kubeconfig::read_from(path),
@@ -262,9 +269,11 @@ async fn load(options: &ConnectOptions) -> anyhow::Result<(kube::Config, String)
     // Without the causes: the message of this error repeats them.
     let kubeconfig = kubeconfig.map_err(|error| anyhow::anyhow!("{error}"))?;
     let name = options.context.clone().or_else(|| kubeconfig.current_context.clone());
+    let name = name.unwrap_or_else(|| "default".to_owned());
     let selected = KubeConfigOptions { context: options.context.clone(), ..Default::default() };
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &selected).await?;
-    Ok((config, name.unwrap_or_else(|| "default".to_owned())))
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig.clone(), &selected).await?;
+    let proxy = Proxy::find(&kubeconfig, &name, &config.cluster_url)?;
+    Ok((config, name, proxy))
 }
 
 /// One request.

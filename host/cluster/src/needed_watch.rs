@@ -27,6 +27,11 @@ use hotshoe_core::model::wanted::Wanted;
 const HEAD_BYTES: usize = 2 * 1024;
 
 impl Writer {
+    /// Returns whether such watches share connections, as far as is known.
+    pub fn watches_share(&self) -> bool {
+        self.cluster.watches_share()
+    }
+
     /// Watches an object, or a selection, as the plugin: after a version, or from the objects as they are. A watch begins
     /// within the plugin's rate limit of reads, in which the namespaces of objects take turns.
     ///

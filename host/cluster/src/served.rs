@@ -1,6 +1,7 @@
 //! Connections to API servers of tests.
 
 use axum::Router;
+use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use tokio::net::TcpListener;
 
@@ -8,13 +9,18 @@ use hotshoe_cluster::client::{Cluster, ConnectOptions};
 
 /// Writes the kubeconfig of an API server that speaks plain HTTP.
 pub(crate) fn kubeconfig(address: &str) -> NamedTempFile {
+    kubeconfig_of(&json!({ "server": format!("http://{address}") }))
+}
+
+/// Writes a kubeconfig with this cluster.
+pub(crate) fn kubeconfig_of(cluster: &Value) -> NamedTempFile {
     let file = NamedTempFile::new().unwrap();
-    let text = format!(
-        "clusters: [{{name: a, cluster: {{server: 'http://{address}'}}}}]\n\
-         contexts: [{{name: a, context: {{cluster: a, user: a}}}}]\n\
-         users: [{{name: a, user: {{}}}}]\n"
-    );
-    std::fs::write(file.path(), text).unwrap();
+    let kubeconfig = json!({
+        "clusters": [{ "name": "a", "cluster": cluster }],
+        "contexts": [{ "name": "a", "context": { "cluster": "a", "user": "a" } }],
+        "users": [{ "name": "a", "user": {} }],
+    });
+    std::fs::write(file.path(), kubeconfig.to_string()).unwrap();
     file
 }
 

@@ -18,6 +18,7 @@ use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Service, ServiceExt};
 
 use crate::credentials::Credentials;
+use crate::place::Place;
 
 /// The timeout that a watch names in its request, in seconds: the API server ends the watch then.
 pub(super) const WATCH_SECONDS: u32 = 60;
@@ -86,9 +87,10 @@ where
     let Ok(response) = tokio::time::timeout(limits.silence, service.oneshot(request)).await else {
         return Err(NoAnswer { limit: limits.silence, others_answered: answers.has_answered_since(began) }.into());
     };
-    let response = response?;
+    let mut response = response?;
+    let place = response.extensions_mut().remove();
     answers.note_answer(response.status().as_u16(), Instant::now());
-    Ok(response.map(|body| LimitedBody::new(body, is_watch, limits, answers)))
+    Ok(response.map(|body| LimitedBody::new(body, place, is_watch, limits, answers)))
 }
 
 /// Returns whether a request begins a watch.
@@ -99,6 +101,8 @@ pub(super) fn is_watch(request: &Request<Body>) -> bool {
 /// The body of a reply that must go on in time.
 pub(super) struct LimitedBody {
     body: Incoming,
+    /// Its place on a connection that it shares; dropped with it.
+    _place: Option<Place>,
     limits: TimeLimits,
     /// Until when the whole reply must be there; `None` for a watch.
     ends: Option<Instant>,
@@ -108,10 +112,17 @@ pub(super) struct LimitedBody {
 }
 
 impl LimitedBody {
-    fn new(body: Incoming, is_watch: bool, limits: TimeLimits, answers: Arc<Credentials>) -> Self {
+    fn new(
+        body: Incoming,
+        place: Option<Place>,
+        is_watch: bool,
+        limits: TimeLimits,
+        answers: Arc<Credentials>,
+    ) -> Self {
         let now = Instant::now();
         let ends = (!is_watch).then(|| now + limits.whole_reply);
-        let mut limited = Self { body, limits, ends, went_on: now, due: Box::pin(sleep_until(now)), answers };
+        let due = Box::pin(sleep_until(now));
+        let mut limited = Self { body, _place: place, limits, ends, went_on: now, due, answers };
         limited.goes_on();
         limited
     }

@@ -5,26 +5,22 @@
 //! retried here: a permit to write may have ended meanwhile. Every request has a time limit.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use http::{HeaderValue, Request, header};
-use hyper_timeout::TimeoutConnector;
+use http::{HeaderValue, Request, Response, header};
+use hyper::body::Incoming;
 use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use kube::client::{Body, ConfigExt};
 use tower::util::{BoxCloneSyncService, Oneshot};
-use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
+use tower::{BoxError, Service, ServiceBuilder, ServiceExt, service_fn};
 
+use crate::connector::{self, Versions};
 use crate::credentials::Credentials;
 use crate::pages::Pages;
-use crate::permitted_body;
-use crate::time_limit::{self, LimitedService, SILENCE, TimeLimits};
-
-/// The timeout for establishing a connection, including TLS.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The interval of TCP keep-alive probes on a connection that is idle.
-const KEEPALIVE: Duration = Duration::from_secs(15);
+use crate::permitted_body::{self, PermittedBody};
+use crate::proxy::Proxy;
+use crate::shared_connections::SharedConnections;
+use crate::time_limit::{self, LimitedService, TimeLimits};
 
 /// The accepted types for the metadata of an object alone. An aggregated API server that does not support that form
 /// sends the whole object.
@@ -37,45 +33,53 @@ const METADATA_LIST: HeaderValue =
 /// The default namespace of clients. Each request names its own.
 const NAMESPACE: &str = "default";
 
-/// A connection pool to one API server; cheap to clone.
+/// A request that is being sent, and then its response with an unread body.
+pub(super) type Sending = Oneshot<LimitedService, Request<Body>>;
+
+/// The connections to one API server; cheap to clone.
 #[derive(Clone)]
-pub(super) struct Transport(LimitedService);
+pub(super) struct Transport {
+    /// Sends each request on a connection that no other request uses meanwhile.
+    requests: LimitedService,
+    /// Sends watches on connections that they share.
+    watches: LimitedService,
+    shared: Arc<SharedConnections>,
+}
 
 impl Transport {
     /// # Errors
-    /// If certificates or credentials cannot be used, or a proxy is configured.
-    pub(super) fn new(config: &kube::Config, answers: Arc<Credentials>, limits: TimeLimits) -> anyhow::Result<Self> {
-        if let Some(proxy) = &config.proxy_url {
-            // Only the host of the proxy: its URL may contain a password.
-            let proxy = proxy.host().unwrap_or("it");
-            anyhow::bail!(
-                "a proxy is not supported; remove {proxy} from the kubeconfig (proxy-url) or the environment (HTTPS_PROXY)"
-            );
-        }
-        let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(connector())?);
-        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        connector.set_write_timeout(config.write_timeout);
+    /// If certificates or credentials cannot be used.
+    pub(super) fn new(
+        config: &kube::Config,
+        proxy: Option<&Proxy>,
+        answers: &Arc<Credentials>,
+        limits: TimeLimits,
+    ) -> anyhow::Result<Self> {
+        let connector = connector::of(config, proxy, Versions::Http1)?;
         let client = legacy::Client::builder(TokioExecutor::new()).build(connector);
-        let service = ServiceBuilder::new()
-            .layer(config.base_uri_layer())
-            .option_layer(config.auth_layer()?)
-            .layer(config.extra_headers_layer()?)
-            .map_request(permitted_body::of)
-            .map_err(BoxError::from)
-            .service(client);
-        let limited = move |request| time_limit::send(service.clone(), request, answers.clone(), limits);
-        Ok(Self(BoxCloneSyncService::new(service_fn(limited))))
+        let connector = connector::of(config, proxy, Versions::Http1And2)?;
+        let shared = Arc::new(SharedConnections::new(connector, client.clone()));
+        let watches = shared.clone();
+        let watches = BoxCloneSyncService::new(service_fn(move |request| watches.clone().send(request)));
+        let requests = limited(config, client.map_err(BoxError::from), answers.clone(), limits)?;
+        let watches = limited(config, watches, answers.clone(), limits)?;
+        Ok(Self { requests, watches, shared })
+    }
+
+    /// Returns whether watches share connections, as far as is known.
+    pub(super) fn watches_share(&self) -> bool {
+        self.shared.are_shared()
     }
 
     /// Returns a client for single objects.
     pub(super) fn client(&self) -> kube::Client {
-        kube::Client::new(self.0.clone(), NAMESPACE)
+        kube::Client::new(self.requests.clone(), NAMESPACE)
     }
 
     /// Returns a client for watches, and for lists that are sent one after the other. It asks for whole objects, or
     /// only for their metadata.
     pub(super) fn lister(&self, of_metadata_only: bool) -> kube::Client {
-        let (transport, pages) = (self.0.clone(), Pages::default());
+        let (transport, pages) = (self.requests.clone(), Pages::default());
         let send = move |request: Request<Body>| {
             let request = if of_metadata_only { of_metadata(request) } else { request };
             pages.clone().send(transport.clone(), request)
@@ -84,20 +88,38 @@ impl Transport {
     }
 
     /// Sends one request, whose URI is a path, and returns the response with an unread body.
-    pub(super) fn send(&self, request: Request<Body>) -> Oneshot<LimitedService, Request<Body>> {
-        self.0.clone().oneshot(request)
+    pub(super) fn send(&self, request: Request<Body>) -> Sending {
+        self.requests.clone().oneshot(request)
+    }
+
+    /// Begins one of many watches whose events are read as they come.
+    pub(super) fn watch(&self, request: Request<Body>) -> Sending {
+        self.watches.clone().oneshot(request)
     }
 }
 
-/// Returns the connector for TCP. It notices a connection whose other end is gone, also while no request uses it:
-/// otherwise each such connection in the pool would cost a request its whole time limit.
-fn connector() -> HttpConnector {
-    let mut connector = HttpConnector::new();
-    connector.enforce_http(false);
-    connector.set_keepalive(Some(KEEPALIVE));
-    connector.set_keepalive_interval(Some(KEEPALIVE));
-    connector.set_tcp_user_timeout(Some(SILENCE));
-    connector
+/// Adds what every request has to one way of sending requests: the address of the API server, credentials and time limits.
+fn limited<S>(
+    config: &kube::Config,
+    send: S,
+    answers: Arc<Credentials>,
+    limits: TimeLimits,
+) -> anyhow::Result<LimitedService>
+where
+    S: Service<Request<PermittedBody>, Response = Response<Incoming>, Error = BoxError, Future: Send>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+{
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_request(permitted_body::of)
+        .service(send);
+    let limited = move |request| time_limit::send(service.clone(), request, answers.clone(), limits);
+    Ok(BoxCloneSyncService::new(service_fn(limited)))
 }
 
 /// Changes a list or watch request to ask for metadata only.
@@ -110,15 +132,6 @@ pub(super) fn of_metadata(mut request: Request<Body>) -> Request<Body> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[tokio::test]
-    async fn a_proxy_is_refused_and_named_without_its_password() {
-        let mut config = kube::Config::new("https://127.0.0.1:1".parse().unwrap());
-        assert!(Transport::new(&config, Arc::default(), TimeLimits::default()).is_ok());
-        config.proxy_url = Some("http://me:secret@proxy.example.com:3128".parse().unwrap());
-        let error = Transport::new(&config, Arc::default(), TimeLimits::default()).err().unwrap().to_string();
-        assert!(error.contains("remove proxy.example.com from") && !error.contains("secret"), "{error}");
-    }
 
     #[test]
     fn a_list_and_a_watch_of_metadata_each_accept_a_type_of_their_own() {

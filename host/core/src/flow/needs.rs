@@ -101,32 +101,28 @@ pub enum Followed {
 }
 
 /// The objects that the parents of one plugin need.
+#[derive(Default)]
 pub struct Needs {
-    most: usize,
+    /// Counts the objects that began or ended to be needed.
     serial: u64,
     objects: HashMap<Wanted, Needed>,
     of_parents: HashMap<Key, HashSet<Wanted>>,
 }
 
 impl Needs {
-    /// Creates the needs of a plugin, of which so many objects are watched at most.
-    pub fn at_most(most: usize) -> Self {
-        Self { most, serial: 0, objects: HashMap::new(), of_parents: HashMap::new() }
-    }
-
-    /// Adds objects that a parent needs from now on. Returns whether there is room for all of them; those without are
-    /// not watched.
-    pub fn ask<'a>(&mut self, parent: &Key, objects: impl IntoIterator<Item = &'a Wanted>) -> bool {
+    /// Adds objects that a parent needs from now on, of which `most` are watched for all parents together. Returns whether
+    /// there is room for all of them; those without are not watched.
+    pub fn ask<'a>(&mut self, parent: &Key, objects: impl IntoIterator<Item = &'a Wanted>, most: usize) -> bool {
         let mut has_room = true;
         for object in objects {
-            has_room &= self.ask_one(parent, object);
+            has_room &= self.ask_one(parent, object, most);
         }
         has_room
     }
 
-    fn ask_one(&mut self, parent: &Key, object: &Wanted) -> bool {
+    fn ask_one(&mut self, parent: &Key, object: &Wanted, most: usize) -> bool {
         if !self.objects.contains_key(object) {
-            if self.objects.len() >= self.most {
+            if self.objects.len() >= most {
                 return false;
             }
             self.serial += 1;
@@ -181,6 +177,7 @@ impl Needs {
             needed.parents.remove(parent);
             if needed.parents.is_empty() {
                 self.objects.remove(&object);
+                self.serial += 1;
             }
         }
         if !kept.is_empty() {
@@ -199,6 +196,11 @@ impl Needs {
         let known = |object| self.objects.get(object).and_then(|needed| needed.parents.get(parent));
         let objects = self.of_parents.get(parent).into_iter().flatten();
         objects.into_iter().any(|object| known(object) == Some(&Known::Outdated))
+    }
+
+    /// Returns a number that is another one whenever [other objects](Self::objects) are to be watched.
+    pub fn serial(&self) -> u64 {
+        self.serial
     }
 
     /// Returns the objects that are to be watched.
@@ -264,6 +266,8 @@ mod tests {
     use super::*;
     use crate::model::kind::{Kind, ObjectRef};
 
+    const MOST: usize = 9;
+
     fn parent(name: &str) -> Key {
         Key::new(Some("n"), name)
     }
@@ -280,15 +284,15 @@ mod tests {
 
     /// Reads an object for a parent, as a pass does.
     fn read(needs: &mut Needs, by: &str, name: &str, shown: Option<u64>) -> Followed {
-        needs.ask(&parent(by), [&object(name)]);
+        needs.ask(&parent(by), [&object(name)], MOST);
         needs.begin_read(&parent(by), &object(name));
         needs.note_shown(&parent(by), &object(name), shown)
     }
 
     /// Returns needs of one object, whose watch stands, and of which both parents were shown version 5.
     fn of_two_parents() -> (Needs, NeededObject) {
-        let mut needs = Needs::at_most(9);
-        needs.ask(&parent("a"), [&object("x")]);
+        let mut needs = Needs::default();
+        needs.ask(&parent("a"), [&object("x")], MOST);
         let watch = watch_of(&needs, "x");
         needs.stands(&watch);
         assert_eq!(["a", "b"].map(|by| read(&mut needs, by, "x", Some(5))), [Followed::Yes; 2]);
@@ -325,8 +329,8 @@ mod tests {
     #[test]
     fn whatever_comes_after_the_list_of_a_selection_is_due_and_what_was_before_it_is_not() {
         for seen in [Seen::Present(8), Seen::Gone(8)] {
-            let mut needs = Needs::at_most(9);
-            needs.ask(&parent("a"), [&object("?app=shop")]);
+            let mut needs = Needs::default();
+            needs.ask(&parent("a"), [&object("?app=shop")], MOST);
             let watch = watch_of(&needs, "?app=shop");
             needs.stands(&watch);
             assert_eq!(read(&mut needs, "a", "?app=shop", Some(7)), Followed::Yes, "an empty list has a version, too");
@@ -339,9 +343,9 @@ mod tests {
 
     #[test]
     fn equal_selectors_share_a_watch_and_others_do_not() {
-        let mut needs = Needs::at_most(9);
+        let mut needs = Needs::default();
         for (by, selector) in [("a", "?app=shop"), ("b", "?app=shop"), ("c", "?app=bank"), ("d", "?")] {
-            needs.ask(&parent(by), [&object(selector)]);
+            needs.ask(&parent(by), [&object(selector)], MOST);
         }
         assert_eq!(needs.objects().len(), 3);
     }
@@ -365,7 +369,7 @@ mod tests {
 
     #[test]
     fn a_read_before_the_watch_stands_is_not_followed() {
-        let mut needs = Needs::at_most(9);
+        let mut needs = Needs::default();
         assert_eq!(read(&mut needs, "a", "x", Some(5)), Followed::No);
         let watch = watch_of(&needs, "x");
         assert!(needs.is_opening([&object("x")]));
@@ -391,12 +395,12 @@ mod tests {
     #[test]
     fn an_object_is_watched_for_as_long_as_a_parent_needs_it() {
         let (mut needs, watch) = of_two_parents();
-        needs.ask(&parent("a"), [&object("y")]);
+        needs.ask(&parent("a"), [&object("y")], MOST);
         needs.keep(&parent("a"), &[object("y")]);
         assert_eq!(needs.observe(&watch, Seen::Present(9)), [parent("b")]);
         needs.keep(&parent("b"), &[]);
         assert_eq!(needs.objects(), HashSet::from_iter([watch_of(&needs, "y")]));
-        needs.ask(&parent("b"), [&object("x")]);
+        needs.ask(&parent("b"), [&object("x")], MOST);
         assert_ne!(watch_of(&needs, "x"), watch, "it has a new watch");
         needs.stands(&watch);
         assert!(needs.is_opening([&object("x")]), "the end of the one before says nothing about it");
@@ -406,15 +410,15 @@ mod tests {
 
     #[test]
     fn beyond_the_bound_objects_are_not_watched_and_those_that_are_known_have_room() {
-        let mut needs = Needs::at_most(2);
+        let mut needs = Needs::default();
         let all = ["x", "y", "z"].map(object);
-        assert!(!needs.ask(&parent("a"), &all));
+        assert!(!needs.ask(&parent("a"), &all, 2));
         assert_eq!(needs.objects().len(), 2);
-        assert!(needs.ask(&parent("b"), [&object("x"), &object("y")]));
+        assert!(needs.ask(&parent("b"), [&object("x"), &object("y")], 2));
         assert_eq!(read(&mut needs, "a", "z", None), Followed::No);
         needs.keep(&parent("a"), &[]);
         needs.keep(&parent("b"), &[object("x")]);
-        assert!(needs.ask(&parent("a"), [&object("z")]), "there is room again");
+        assert!(needs.ask(&parent("a"), [&object("z")], 2), "there is room again");
     }
 
     /// What happens to the object, its watch and its parent.
@@ -438,8 +442,8 @@ mod tests {
             ]), 0..80)
         ) {
             let (by, of) = (parent("a"), object("x"));
-            let mut needs = Needs::at_most(1);
-            needs.ask(&by, [&of]);
+            let mut needs = Needs::default();
+            needs.ask(&by, [&of], MOST);
             let watch = watch_of(&needs, "x");
             // The object, the events that are on their way, and what the parent relies on.
             let (mut version, mut live, mut events, mut stands) = (1, None, Vec::new(), false);
@@ -492,8 +496,8 @@ mod tests {
             ]), 0..3_usize), 0..80)
         ) {
             let (by, of) = (parent("a"), object("?app=shop"));
-            let mut needs = Needs::at_most(1);
-            needs.ask(&by, [&of]);
+            let mut needs = Needs::default();
+            needs.ask(&by, [&of], MOST);
             let watch = watch_of(&needs, "?app=shop");
             // The versions of the objects that are selected, and of the last change of any.
             let (mut version, mut live, mut events, mut stands) = (1, [None; 3], Vec::new(), false);

@@ -195,9 +195,12 @@ pub const USER_GROUPS: usize = 1_000;
 pub const USER_BYTES: usize = 16 * 1024;
 /// Requirements of one `needs`.
 pub const REQUIREMENTS: usize = 100;
-/// Objects, and selections of objects, that the parents of one plugin need and that are watched, each on a connection of its
-/// own, which takes the host 40 kB: 100 of them 4 MB (1.36, with TLS). Those beyond are read again every 15 seconds.
-pub const NEEDED_OBJECTS: usize = 100;
+/// Objects, and selections of objects, that the parents of one plugin need and that are watched, a hundred on each connection
+/// (HTTP/2). Those beyond are read again every 15 seconds.
+pub const NEEDED_OBJECTS: usize = 1000;
+/// The same, where the API server lets watches share no connection. Each is one of its own then, which takes the host 40 kB:
+/// 100 of them 4 MB (1.36, with TLS).
+pub const NEEDED_OBJECTS_UNSHARED: usize = 100;
 /// Objects that the label selector of one requirement selects: as many as an API server returns in the largest page.
 pub const SELECTED_OBJECTS: usize = 500;
 /// Bytes of a label selector of a plugin, which becomes a part of a request's URL.

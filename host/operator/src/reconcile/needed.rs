@@ -11,13 +11,14 @@ use tokio::time::timeout;
 
 use hotshoe_core::flow::needs::{Followed, NeededObject, Needs, Seen};
 use hotshoe_core::model::kind::{Key, Kind};
-use hotshoe_core::model::limits::NEEDED_OBJECTS;
+use hotshoe_core::model::limits::{NEEDED_OBJECTS, NEEDED_OBJECTS_UNSHARED};
 use hotshoe_core::model::wanted::Wanted;
 
 /// How long a decision waits for the watches of what it needs before it reads without them.
 const OPENING: Duration = Duration::from_secs(1);
 
 /// The objects that the parents of one plugin need.
+#[derive(Default)]
 pub struct NeededObjects {
     needs: Mutex<Needs>,
     /// Other objects may be needed now.
@@ -30,29 +31,18 @@ pub struct NeededObjects {
     forbidden: Mutex<HashSet<Kind>>,
 }
 
-impl Default for NeededObjects {
-    fn default() -> Self {
-        Self {
-            needs: Mutex::new(Needs::at_most(NEEDED_OBJECTS)),
-            changed: Notify::new(),
-            opened: Notify::new(),
-            are_too_many: AtomicBool::new(false),
-            forbidden: Mutex::default(),
-        }
-    }
-}
-
 impl NeededObjects {
-    /// Has objects watched for a parent, and waits until their watches stand or cannot be opened, but not for long.
-    pub async fn ask(&self, parent: &Key, objects: &[Wanted]) {
-        let has_room = self.needs.lock().ask(parent, objects);
+    /// Has objects watched for a parent, and waits until their watches stand or cannot be opened, but not for long. Where
+    /// each watch is a connection of its own, fewer are watched.
+    pub async fn ask(&self, parent: &Key, objects: &[Wanted], watches_share: bool) {
+        let limit = if watches_share { NEEDED_OBJECTS } else { NEEDED_OBJECTS_UNSHARED };
+        let has_room = self.change(|needs| needs.ask(parent, objects, limit));
         if !has_room && !self.are_too_many.swap(true, Ordering::Relaxed) {
             tracing::warn!(
-                limit = NEEDED_OBJECTS,
+                limit,
                 "the plugin needs more objects and selections than are watched; the others are read again every 15 s"
             );
         }
-        self.changed.notify_one();
         let are_open = async {
             loop {
                 let opened = self.opened.notified();
@@ -78,14 +68,23 @@ impl NeededObjects {
 
     /// Ends all needs of a parent except these.
     pub fn keep(&self, parent: &Key, objects: &[Wanted]) {
-        self.needs.lock().keep(parent, objects);
-        self.changed.notify_one();
+        self.change(|needs| needs.keep(parent, objects));
     }
 
     /// Ends the needs of all parents except these.
     pub fn retain(&self, is_kept: impl Fn(&Key) -> bool) {
-        self.needs.lock().retain(is_kept);
-        self.changed.notify_one();
+        self.change(|needs| needs.retain(is_kept));
+    }
+
+    /// Changes the needs of parents, and has the watches follow. Most passes need what the ones before needed.
+    fn change<T>(&self, change: impl FnOnce(&mut Needs) -> T) -> T {
+        let mut needs = self.needs.lock();
+        let before = needs.serial();
+        let result = change(&mut needs);
+        if needs.serial() != before {
+            self.changed.notify_one();
+        }
+        result
     }
 
     /// Returns whether an object that a parent needs has changed since the parent was shown it.

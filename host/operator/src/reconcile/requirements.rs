@@ -88,7 +88,7 @@ pub async fn fetch(
     // No watch shows that a kind is served.
     fetched.unwatched |= served.len() < resolved.len();
     if let Some(reader) = reader {
-        controller.needed.ask(reader, &served).await;
+        controller.needed.ask(reader, &served, controller.writer.watches_share()).await;
     }
     let mut read: HashMap<&Wanted, Vec<Document>> = HashMap::new();
     let mut next = shown.clone();

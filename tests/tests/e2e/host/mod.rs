@@ -3,6 +3,7 @@
 mod audit_log;
 mod configuration;
 mod ports;
+mod proxied;
 mod reporting;
 mod restart;
 mod timers;

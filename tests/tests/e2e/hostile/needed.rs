@@ -1,12 +1,13 @@
 //! Objects that a plugin needs by their names: they are watched under its own account for as long as a parent needs
 //! them, and read again now and then where they cannot be.
 
+use std::fs;
 use std::time::Duration;
 
 use hotshoe_core::model::limits::NEEDED_OBJECTS;
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::{ATTACK, CONFIG_MAP, Kind, SECRET};
-use hotshoe_tests::run;
+use hotshoe_tests::{Host, run};
 use serde_json::{Value, json};
 
 use super::rig::{Rig, with_spec};
@@ -33,6 +34,13 @@ async fn watching(name: &str) -> Rig {
 
 /// The name of the ClusterRole of such an account.
 const WATCHES: &str = "tests-hostile-watches";
+
+/// Returns how many sockets a host has open.
+fn sockets(host: &Host) -> usize {
+    let files = fs::read_dir(format!("/proc/{}/fd", host.process())).expect("the host runs");
+    let targets = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
+    targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
+}
 
 /// A parent that needs these objects, and shows them in its status.
 fn needing<'a>(parent: &str, kind: &Kind, names: impl IntoIterator<Item = &'a str>) -> Value {
@@ -104,15 +112,18 @@ fn an_object_that_the_account_may_not_watch_is_read_again_until_it_may() {
 }
 
 #[test]
-fn objects_beyond_the_bound_are_read_again() {
+fn the_watches_of_a_thousand_objects_share_a_few_connections_and_those_beyond_are_read_again() {
     run(async {
         let rig = watching("many-needs").await;
+        let before = sockets(&rig.host);
         for from in (0..NEEDED_OBJECTS).step_by(100) {
             let names: Vec<_> = (from..from + 100).map(|number| format!("none-{number}")).collect();
             let parent = format!("hoarder-{from}");
             rig.scene.create(needing(&parent, &CONFIG_MAP, names.iter().map(String::as_str))).await;
             shows(&rig, hotshoe_tests::wait::TIMEOUT, &parent, None).await;
         }
+        let more = sockets(&rig.host).saturating_sub(before);
+        assert!(more < NEEDED_OBJECTS / 20, "{more} connections for {NEEDED_OBJECTS} watches");
         rig.scene.create(needing("reader", &CONFIG_MAP, ["settings"])).await;
         rig.host.until_logged(&["more objects and selections than are watched"]).await;
         for text in ["it is there", "it is changed"] {
