@@ -167,7 +167,7 @@ test-plugin *arguments:
     @. deploy/recipes.sh; test_plugins "$@"
 
 # The host from outside, on a real control plane; the harness bounds how many tests run at once, and most of these wait
-test-e2e *arguments: build _fixtures control-plane _registry
+test-e2e *arguments: build _fixtures control-plane _registry _prometheus
     RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((8 * {{ num_cpus() }}))}" cargo test {{ cargo }} -p hotshoe-tests "$@"
 
 # Run the fuzz targets on their seeds and many mutations of these, in seconds
@@ -253,4 +253,7 @@ _fixtures: build-host
     @for name in converting crews-js crews-python faulty faulty-python hostile marked; do mkdir -p "target/tests/plugins/$name" && "{{ hotshoe }}" build "tests/fixtures/$name" --out "target/tests/plugins/$name/$name.wasm"; done
 
 _registry:
-    @tests/registry/install.sh
+    @tests/install.sh registry docker-registry skopeo
+
+_prometheus:
+    @tests/install.sh prometheus prometheus promtool

@@ -13,6 +13,7 @@
 //! | `guests.rs` | components: built, changed in a word, broken |
 //! | `kstatus.rs` | what tools that wait for objects make of one |
 //! | `kube.rs` | the plain client |
+//! | `prometheus.rs` | a Prometheus as a process, which scrapes a host |
 //! | `proxy.rs` | a proxy before the API server that keeps requests waiting |
 //! | `registry.rs` | a registry as a process |
 //! | `audit.rs` | who wrote what, as the API server recorded it |
@@ -33,6 +34,7 @@ pub mod host;
 pub mod kstatus;
 pub mod kube;
 pub mod only_host;
+pub mod prometheus;
 pub mod proxy;
 pub mod registry;
 pub mod scene;
@@ -43,6 +45,7 @@ pub use control_plane::ControlPlane;
 pub use host::Host;
 pub use hotshoe_attacks::{self as attacks, kinds};
 pub use kube::{Kube, Refused};
+pub use prometheus::Prometheus;
 pub use registry::Registry;
 pub use scene::{Scene, memcached};
 pub use wait::run;
@@ -52,4 +55,10 @@ use std::path::PathBuf;
 /// Returns the absolute path of a path in the repository.
 pub fn repository(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is below the root").join(path)
+}
+
+/// Returns the path of a program that `tests/install.sh` unpacks into this folder where the machine does not have it.
+pub fn tool(folder: &str, program: &str) -> PathBuf {
+    let unpacked = repository("target/tools").join(folder).join("bin").join(program);
+    if unpacked.exists() { unpacked } else { program.into() }
 }

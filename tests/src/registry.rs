@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::host::{leash, tail};
-use crate::repository;
+use crate::tool;
 
 /// The user and the password of a registry that requires a login. The password file has the bcrypt hash.
 pub const LOGIN: (&str, &str) = ("tester", "secret");
@@ -22,12 +22,6 @@ const PASSWORDS: &str = "tester:$2b$04$/rb.k9SpMP6Zmo5302kJZOEh2Be3PEa5RGKRhqI.Y
 /// How long the start of a registry, or a read from it, may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
 const LISTENING: &str = "listening on ";
-
-/// Returns the path of a program that `tests/registry/install.sh` installs where the machine does not have it.
-pub fn tool(name: &str) -> PathBuf {
-    let unpacked = repository("target/tools/registry/bin").join(name);
-    if unpacked.exists() { unpacked } else { name.into() }
-}
 
 /// A registry process. It is killed when this value is dropped or this process ends.
 pub struct Registry {
@@ -71,14 +65,14 @@ impl Registry {
         fs::write(folder.path().join("config.json"), config(folder.path(), start).to_string()).expect("a file");
         let file = File::create(&log).expect("a log file");
         let output = file.try_clone().expect("a second handle");
-        let child = Command::new(tool("docker-registry"))
+        let child = Command::new(tool("registry", "docker-registry"))
             .args(["serve", "config.json"])
             .current_dir(folder.path())
             .stdin(Stdio::null())
             .stdout(output)
             .stderr(file)
             .spawn()
-            .expect("docker-registry is installed; tests/registry/install.sh does so");
+            .expect("docker-registry is installed; tests/install.sh does so");
         let leash = leash(child.id());
         let mut registry = Self { child, leash, folder, address: String::new() };
         registry.address = registry.listening();

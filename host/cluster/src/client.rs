@@ -14,6 +14,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde::Deserialize;
 use tokio::time::Instant;
 
+use crate::counts::Counts;
 use crate::credentials::Credentials;
 use crate::error::{ApiError, PERMIT_EXPIRED};
 use crate::fair_semaphore::FairSemaphore;
@@ -78,6 +79,8 @@ pub struct Cluster {
     pub(super) outage: Arc<Outage>,
     /// Whether the API server accepts the credentials of this connection.
     pub credentials: Arc<Credentials>,
+    /// What is counted at this connection.
+    pub counts: Counts,
 }
 
 impl Cluster {
@@ -86,10 +89,18 @@ impl Cluster {
     /// # Errors
     /// If there is no usable configuration.
     pub async fn connect(options: &ConnectOptions) -> anyhow::Result<Self> {
-        Self::connect_within(options, TimeLimits::default()).await
+        Self::connect_within(options, TimeLimits::default(), Counts::default()).await
     }
 
-    async fn connect_within(options: &ConnectOptions, limits: TimeLimits) -> anyhow::Result<Self> {
+    /// Creates another connection whose requests are counted together with those of this one.
+    ///
+    /// # Errors
+    /// If there is no usable configuration.
+    pub async fn connect_beside(&self, options: &ConnectOptions) -> anyhow::Result<Self> {
+        Self::connect_within(options, TimeLimits::default(), self.counts.clone()).await
+    }
+
+    async fn connect_within(options: &ConnectOptions, limits: TimeLimits, counts: Counts) -> anyhow::Result<Self> {
         let (mut config, context, proxy) = load(options)
             .await
             .context("there is no usable cluster configuration; name one with --kubeconfig or KUBECONFIG")?;
@@ -97,11 +108,11 @@ impl Cluster {
         let server = config.cluster_url.to_string();
         let identity = identity(&config, &context).into();
         let credentials = Arc::<Credentials>::default();
-        let transport = Transport::new(&config, proxy.as_ref(), &credentials, limits)
+        let transport = Transport::new(&config, proxy.as_ref(), &credentials, limits, &counts)
             .context("the cluster configuration cannot be used")?;
         let client = transport.client();
         let (writes, plugin, outage) = (FairSemaphore::new(MAX_WRITES, MIN_WRITES), "".into(), Arc::default());
-        Ok(Self { client, transport, context, server, identity, writes, plugin, outage, credentials })
+        Ok(Self { client, transport, context, server, identity, writes, plugin, outage, credentials, counts })
     }
 
     /// Returns the same connection with writes that count for a plugin.
@@ -390,7 +401,7 @@ impl Cluster {
     /// Connects to an API server of a test, with other time limits.
     pub(crate) async fn at_within(address: &str, limits: TimeLimits) -> Self {
         let kubeconfig = served::kubeconfig(address);
-        Self::connect_within(&served::options(&kubeconfig), limits).await.unwrap()
+        Self::connect_within(&served::options(&kubeconfig), limits, Counts::default()).await.unwrap()
     }
 }
 

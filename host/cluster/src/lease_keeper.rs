@@ -282,6 +282,9 @@ impl Keeper {
                 None
             }
             Err(error) => {
+                if step == Step::Renew {
+                    self.cluster.counts.failed_renewals_of(&self.full_name(shard)).inc();
+                }
                 let failure = failure(step, &error);
                 state.lease.failed(failure, now);
                 (failure != Failure::Conflict).then(|| self.problem(&error, failure))

@@ -12,6 +12,7 @@ pub mod checked_apply;
 pub mod client;
 pub mod config_map;
 mod connector;
+pub mod counts;
 pub mod credentials;
 pub mod discovery;
 pub mod error;

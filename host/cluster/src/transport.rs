@@ -15,6 +15,7 @@ use tower::util::{BoxCloneSyncService, Oneshot};
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt, service_fn};
 
 use crate::connector::{self, Versions};
+use crate::counts::Counts;
 use crate::credentials::Credentials;
 use crate::pages::Pages;
 use crate::permitted_body::{self, PermittedBody};
@@ -54,6 +55,7 @@ impl Transport {
         proxy: Option<&Proxy>,
         answers: &Arc<Credentials>,
         limits: TimeLimits,
+        counts: &Counts,
     ) -> anyhow::Result<Self> {
         let connector = connector::of(config, proxy, Versions::Http1)?;
         let client = legacy::Client::builder(TokioExecutor::new()).build(connector);
@@ -61,8 +63,8 @@ impl Transport {
         let shared = Arc::new(SharedConnections::new(connector, client.clone()));
         let watches = shared.clone();
         let watches = BoxCloneSyncService::new(service_fn(move |request| watches.clone().send(request)));
-        let requests = limited(config, client.map_err(BoxError::from), answers.clone(), limits)?;
-        let watches = limited(config, watches, answers.clone(), limits)?;
+        let requests = limited(config, client.map_err(BoxError::from), answers.clone(), limits, counts.clone())?;
+        let watches = limited(config, watches, answers.clone(), limits, counts.clone())?;
         Ok(Self { requests, watches, shared })
     }
 
@@ -104,6 +106,7 @@ fn limited<S>(
     send: S,
     answers: Arc<Credentials>,
     limits: TimeLimits,
+    counts: Counts,
 ) -> anyhow::Result<LimitedService>
 where
     S: Service<Request<PermittedBody>, Response = Response<Incoming>, Error = BoxError, Future: Send>
@@ -118,7 +121,12 @@ where
         .layer(config.extra_headers_layer()?)
         .map_request(permitted_body::of)
         .service(send);
-    let limited = move |request| time_limit::send(service.clone(), request, answers.clone(), limits);
+    let host: Arc<str> = config.cluster_url.authority().map_or("", |authority| authority.as_str()).into();
+    let limited = move |request: Request<Body>| {
+        let counted = counts.begin(host.clone(), request.method());
+        let sent = time_limit::send(service.clone(), request, answers.clone(), limits);
+        counted.end_with(sent)
+    };
     Ok(BoxCloneSyncService::new(service_fn(limited)))
 }
 

@@ -124,7 +124,7 @@ impl Asked {
 }
 
 /// Puts a new certificate of 127.0.0.1 into a folder, and returns it.
-fn renew(folder: &TempDir) -> Vec<u8> {
+pub(crate) fn renew(folder: &TempDir) -> Vec<u8> {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
     std::fs::write(folder.path().join("tls.key"), made.signing_key.serialize_pem()).expect("a key");
     std::fs::write(folder.path().join("tls.crt"), made.cert.pem()).expect("a certificate");

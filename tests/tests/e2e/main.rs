@@ -21,6 +21,7 @@
 //! | `lease/` | several hosts share the work |
 //! | `memcached/` | what the Memcached plugin does, row by row |
 //! | `memcached_versions.rs` | objects of each version of Memcached, and a host that comes after one of another version |
+//! | `monitoring.rs` | what a real Prometheus sees of a host: metrics, alerts, the dashboard |
 //! | `new.rs` | projects of `hotshoe new`, from nothing to Pods that run |
 //! | `nginx.rs` | what the plugins of `NginxServer` do |
 //! | `ownership/` | children of others, of a former parent and of a former plugin |
@@ -57,6 +58,7 @@ mod languages;
 mod lease;
 mod memcached;
 mod memcached_versions;
+mod monitoring;
 mod new;
 mod nginx;
 mod ownership;

@@ -227,12 +227,12 @@ impl Args {
         tokio::spawn(cluster.clone().try_credentials());
         let secure = match self.metrics_secure {
             true => {
-                let cluster = Cluster::connect(&self.connect).await?;
+                let cluster = cluster.connect_beside(&self.connect).await?;
                 Some(SecureMetrics { cluster, certificate: self.metrics_cert_dir.clone() })
             }
             false => None,
         };
-        let metrics = Arc::new(Metrics::default());
+        let metrics = Arc::new(Metrics::new(&cluster.counts));
         let compiler = Compiler::of_this_binary(self.cache.as_deref(), self.cache_bytes);
         let children = compiler.children();
         let recorder = Recorder::start(cluster.clone());

@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use hotshoe_core::model::limits::Size;
+use hotshoe_operator::telemetry::metrics::CertificateReads;
 use hotshoe_operator::webhooks::own_certificates::Certified;
 use hotshoe_platform::safe_file;
 
@@ -80,14 +81,16 @@ struct Files {
 ///
 /// # Errors
 /// When there is no certificate that can be used.
-pub(super) fn acceptor(folder: Option<&Path>) -> Result<TlsAcceptor, CertificateError> {
+pub(super) fn acceptor(folder: Option<&Path>, reads: &CertificateReads) -> Result<TlsAcceptor, CertificateError> {
     let provider = Arc::new(ring::default_provider());
     let current = match folder {
         None => Current::new(Some(self_signed(&provider)?)),
         Some(folder) => {
+            reads.all.inc();
             let files = Files::read(folder)?;
             let current = Current::new(Some(files.parse(folder, &provider)?));
-            tokio::spawn(follow(folder.to_owned(), files, current.clone(), provider.clone()));
+            let now = (files, current.clone());
+            tokio::spawn(follow(folder.to_owned(), now, provider.clone(), reads.clone()));
             current
         }
     };
@@ -130,12 +133,18 @@ async fn follow_own(mut certified: watch::Receiver<Certified>, current: Arc<Curr
 
 /// Uses the certificate in the files whenever they change. A certificate that cannot be used is reported once, and the
 /// last good one stays in use.
-async fn follow(folder: PathBuf, mut seen: Files, current: Arc<Current>, provider: Arc<CryptoProvider>) {
+async fn follow(
+    folder: PathBuf,
+    (mut seen, current): (Files, Arc<Current>),
+    provider: Arc<CryptoProvider>,
+    reads: CertificateReads,
+) {
     let mut reported = None;
     loop {
         tokio::time::sleep(POLL_INTERVAL).await;
         let place = folder.clone();
         let Ok(read) = tokio::task::spawn_blocking(move || Files::read(&place)).await else { return };
+        reads.all.inc();
         let renewed = read.and_then(|files| match files == seen {
             true => Ok(None),
             false => files.parse(&folder, &provider).map(|key| Some((files, key))),
@@ -148,6 +157,7 @@ async fn follow(folder: PathBuf, mut seen: Files, current: Arc<Current>, provide
                 (seen, reported) = (files, None);
             }
             Err(error) => {
+                reads.failed.inc();
                 let error = error.to_string();
                 if reported.as_ref() != Some(&error) {
                     tracing::warn!("the new certificate cannot be used, the previous one stays in use: {error}");
@@ -224,7 +234,9 @@ mod tests {
         let current = Current::new(Some(files.parse(dir.path(), &provider).unwrap()));
         let used = || current.key.load_full().unwrap().cert.clone();
         let before = used();
-        tokio::spawn(follow(dir.path().to_owned(), files, current.clone(), provider.clone()));
+        let reads = CertificateReads::default();
+        let now = (files, current.clone());
+        tokio::spawn(follow(dir.path().to_owned(), now, provider.clone(), reads.clone()));
         // The key of another certificate.
         put(dir.path(), &second[0], &first[1]);
         tokio::time::sleep(3 * POLL_INTERVAL).await;
@@ -235,12 +247,14 @@ mod tests {
             assert!(std::time::Instant::now() < deadline, "the new certificate is not used");
             tokio::time::sleep(POLL_INTERVAL).await;
         }
+        assert!(reads.failed.get() >= 1 && reads.all.get() > reads.failed.get(), "{reads:?}");
     }
 
     #[tokio::test]
     async fn a_folder_without_a_usable_certificate_is_an_error_that_names_the_file() {
         let dir = tempfile::tempdir().unwrap();
-        let refused = |dir: &Path| acceptor(Some(dir)).map(drop).unwrap_err().to_string();
+        let reads = CertificateReads::default();
+        let refused = |dir: &Path| acceptor(Some(dir), &reads).map(drop).unwrap_err().to_string();
         assert!(refused(dir.path()).contains("tls.crt"));
         let [certificate, key] = made();
         put(dir.path(), &certificate, b"none");
@@ -248,7 +262,7 @@ mod tests {
         put(dir.path(), b"", &key);
         assert!(refused(dir.path()).contains("cannot be used"));
         put(dir.path(), &certificate, &key);
-        acceptor(Some(dir.path())).map(drop).unwrap();
-        acceptor(None).map(drop).unwrap();
+        acceptor(Some(dir.path()), &reads).map(drop).unwrap();
+        acceptor(None, &reads).map(drop).unwrap();
     }
 }

@@ -230,7 +230,7 @@ mod tests {
         assert!(said.starts_with("HTTP/1.0 400 ") && said.contains("Client sent a TLS handshake"), "{said}");
         assert!(answer(sent(plain, REQUEST).await).await.ends_with("ok"));
 
-        let secure = server_with(PATIENT, Some(certificate::acceptor(None).unwrap())).await;
+        let secure = server_with(PATIENT, Some(certificate::acceptor(None, &Default::default()).unwrap())).await;
         let said = answer(sent(secure, REQUEST).await).await;
         assert!(said.starts_with("HTTP/1.0 400 "), "{said}");
         assert!(said.ends_with("Client sent an HTTP request to an HTTPS server.\n"), "{said}");

@@ -154,10 +154,11 @@ impl Ports {
         host: Handle,
     ) -> anyhow::Result<Vec<Service>> {
         let (address, mut served, mut services) = (self.address()?, "/metrics", Vec::new());
+        let reads = &about.metrics.certificates.clone();
         if let (Some(listener), Some(certificate)) = (self.webhooks, webhooks) {
             tracing::info!("serving webhooks at https://{}", listener.local_addr()?);
             let tls = match certificate {
-                WebhookCertificate::Folder(folder) => certificate::acceptor(Some(&folder))?,
+                WebhookCertificate::Folder(folder) => certificate::acceptor(Some(&folder), reads)?,
                 WebhookCertificate::Own(certified) => certificate::own(certified)?,
             };
             let routes = webhooks::routes(Webhooks::new(about.fleet.clone(), about.metrics.clone(), host));
@@ -178,7 +179,7 @@ impl Ports {
         let tls = match secure {
             Some(SecureMetrics { cluster, certificate }) => {
                 routes = authorization::protect(routes, cluster);
-                Some(certificate::acceptor(certificate.as_deref())?)
+                Some(certificate::acceptor(certificate.as_deref(), reads)?)
             }
             None => None,
         };

@@ -6,17 +6,21 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::header;
+use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
 use crate::server::about::About;
 use crate::server::readiness::Readiness;
 use hotshoe_cluster::lease_status::LeaseStatus;
+use hotshoe_operator::config::CONCURRENCY;
 use hotshoe_operator::rollout::managed_plugin::ManagedPlugin;
 
 /// The path that Prometheus scrapes.
 pub(super) const METRICS_PATH: &str = "/metrics";
+/// The content types of the two formats.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Returns the route that Prometheus scrapes.
 pub(super) fn metrics(about: About) -> Router {
@@ -31,13 +35,12 @@ pub(super) fn probes(readiness: Arc<Readiness>) -> Router {
 }
 
 /// Sets the gauges, which costs nothing by the parent, and returns all metrics.
-async fn scraped(State(about): State<About>) -> Response {
+async fn scraped(State(about): State<About>, headers: HeaderMap) -> Response {
     let plugins = about.fleet.all();
     for plugin in &plugins {
         let (controller, survey) = (&plugin.controller, plugin.controller.survey());
         about.metrics.breaker(&controller.name, &controller.health.breaker.shown(Instant::now()));
-        let (waiting, running) = controller.queue.depth();
-        about.metrics.queue(&controller.name, waiting, running);
+        about.metrics.queue(&controller.name, &controller.queue.load(), CONCURRENCY);
         about.metrics.deleting(&controller.name, survey.deleting.as_ref().map_or(0, |deleting| deleting.count));
         about.metrics.memory(&controller.name, &plugin.memory());
         let waiting = plugin.refused().is_some_and(|refused| refused.can_be_approved());
@@ -51,8 +54,18 @@ async fn scraped(State(about): State<About>) -> Response {
     for LeaseStatus { name, held, seconds, .. } in about.leases.status() {
         about.metrics.lease(&name, held, seconds);
     }
-    let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, content_type)], about.metrics.encode()).into_response()
+    let table = about.metrics.table();
+    let (content_type, text) = match accepts_open_metrics(&headers) {
+        true => (OPEN_METRICS, table.open_metrics()),
+        false => (TEXT, table.text()),
+    };
+    ([(header::CONTENT_TYPE, content_type)], text).into_response()
+}
+
+/// Returns whether a client reads OpenMetrics, as Prometheus does. Others may read only the older format.
+fn accepts_open_metrics(headers: &HeaderMap) -> bool {
+    let mut accepted = headers.get_all(header::ACCEPT).iter().filter_map(|accepted| accepted.to_str().ok());
+    accepted.any(|accepted| accepted.contains("application/openmetrics-text"))
 }
 
 /// Removes the gauges of plugins that the host's thread has removed meanwhile.
@@ -61,4 +74,19 @@ fn forget_removed(about: &About, shown: &[Arc<ManagedPlugin>]) {
     let is_present = |name: &Arc<str>| present.iter().any(|plugin| plugin.controller.name == *name);
     let removed = shown.iter().map(|plugin| &plugin.controller.name).filter(|name| !is_present(name));
     removed.for_each(|name| about.metrics.forget(name));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_gets_open_metrics_only_if_it_asks_for_them() {
+        let asking = |accepted: &'static str| {
+            accepts_open_metrics(&HeaderMap::from_iter([(header::ACCEPT, header::HeaderValue::from_static(accepted))]))
+        };
+        assert!(asking("application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75"));
+        assert!(asking("text/plain;version=0.0.4;q=0.5,application/openmetrics-text; version=1.0.0"));
+        assert!(!asking("*/*") && !asking("text/plain") && !accepts_open_metrics(&HeaderMap::new()));
+    }
 }

@@ -124,9 +124,9 @@ impl Controller {
         share: HostShare,
     ) -> Self {
         Self {
+            queue: Queue::counting(metrics.begin(&name)),
             name,
             share,
-            queue: Queue::default(),
             writer,
             recorder,
             events: OutputLimit::new(EVENTS_PER_SECOND, EVENTS_AT_ONCE),

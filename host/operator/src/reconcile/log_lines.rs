@@ -75,6 +75,6 @@ mod tests {
         }
         controller.note_dropped(&controller.lines, 4);
         let counted = r#"hotshoe_plugin_log_lines_dropped_total{controller="demo"} 7"#;
-        assert!(metrics.encode().contains(counted));
+        assert!(metrics.table().text().contains(counted));
     }
 }

@@ -21,6 +21,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::config::CONCURRENCY;
+use crate::telemetry::queue_metrics::{Load, QueueCounts};
 use hotshoe_core::flow::backoff::within_reach;
 use hotshoe_core::flow::fair_queue::FairQueue;
 use hotshoe_core::model::kind::Key;
@@ -52,6 +53,13 @@ enum Cause {
     Children,
 }
 
+/// A parent that was woken.
+#[derive(Clone, Copy, Debug)]
+struct Woken {
+    cause: Cause,
+    since: Instant,
+}
+
 fn push(waiting: &mut ByNamespace, key: Key, cause: Cause) {
     let namespace = key.namespace.clone();
     match cause {
@@ -65,19 +73,30 @@ struct Inner {
     /// Parents that wait; one that is no longer `dirty` is passed over: it was served from a better place.
     ready: ByNamespace,
     /// Parents that are in `ready`, or were woken while they are being reconciled.
-    dirty: HashMap<Key, Cause>,
-    running: HashSet<Key>,
+    dirty: HashMap<Key, Woken>,
+    /// Parents that are being reconciled, and since when.
+    running: HashMap<Key, Instant>,
     /// The rest of a sweep; some of its parents may be in `ready`, too.
     swept: ByNamespace,
+    /// When the sweep began.
+    swept_since: Option<Instant>,
     /// How many parents were served from `ready` since the last one from `swept`.
     served_since_swept: u32,
     /// Delayed requeues by due time, and the due time of each.
     delayed: BTreeSet<(Instant, Key)>,
     due: HashMap<Key, Instant>,
     closed: bool,
+    counts: QueueCounts,
 }
 
 impl Queue {
+    /// Creates a queue that counts what it does.
+    pub fn counting(counts: QueueCounts) -> Self {
+        let queue = Self::default();
+        queue.lock().counts = counts;
+        queue
+    }
+
     /// Adds a parent that has changed.
     pub fn add(&self, key: Key) {
         self.wake(key, Cause::Other);
@@ -89,16 +108,16 @@ impl Queue {
     }
 
     fn wake(&self, key: Key, cause: Cause) {
-        if self.lock().wake(key, cause) {
+        if self.lock().wake(key, cause, Instant::now()) {
             self.changed.notify_one();
         }
     }
 
     /// Requeues all parents behind those that have changed. Replaces the rest of an earlier sweep.
     pub fn sweep(&self, all: Vec<Key>) {
-        let mut swept = ByNamespace::default();
+        let (mut swept, added) = (ByNamespace::default(), all.len());
         all.into_iter().for_each(|key| push(&mut swept, key, Cause::Other));
-        let before = std::mem::replace(&mut self.lock().swept, swept);
+        let before = self.lock().begin_sweep(swept, added);
         self.changed.notify_one();
         drop(before);
     }
@@ -109,8 +128,9 @@ impl Queue {
         loop {
             let wait = {
                 let mut inner = self.lock();
-                inner.promote_due(Instant::now());
-                if let Some(key) = inner.take() {
+                let now = Instant::now();
+                inner.promote_due(now);
+                if let Some(key) = inner.take(now) {
                     return key;
                 }
                 inner.delayed.first().map(|(due, _)| *due)
@@ -127,16 +147,19 @@ impl Queue {
 
     /// Ends a reconcile, and requeues its parent after the given time. Replaces an earlier requeue.
     pub fn done(&self, key: &Key, again: Option<Duration>) {
-        let mut inner = self.lock();
-        inner.running.remove(key);
+        let (mut inner, now) = (self.lock(), Instant::now());
+        inner.end(key, now);
         inner.unschedule(key);
         if let Some(after) = again {
-            let due = Instant::now() + within_reach(after);
+            if !after.is_zero() {
+                inner.counts.retries.inc();
+            }
+            let due = now + within_reach(after);
             inner.delayed.insert((due, key.clone()));
             inner.due.insert(key.clone(), due);
         }
-        if let Some(cause) = inner.dirty.get(key).copied() {
-            push(&mut inner.ready, key.clone(), cause);
+        if let Some(woken) = inner.dirty.get(key).copied() {
+            push(&mut inner.ready, key.clone(), woken.cause);
         }
         drop(inner);
         self.changed.notify_one();
@@ -153,9 +176,22 @@ impl Queue {
 
     /// Returns the numbers of waiting and running parents.
     pub fn depth(&self) -> (usize, usize) {
-        let inner = self.lock();
-        let woken = inner.running.iter().filter(|key| inner.dirty.contains_key(*key)).count();
-        (inner.dirty.len() - woken + inner.swept.len(), inner.running.len())
+        let load = self.load();
+        (load.changed + load.swept, load.running)
+    }
+
+    /// Returns what the queue holds now.
+    pub fn load(&self) -> Load {
+        let (inner, now) = (self.lock(), Instant::now());
+        let woken = inner.running.keys().filter(|key| inner.dirty.contains_key(*key)).count();
+        let times = inner.running.values().map(|began| now.saturating_duration_since(*began));
+        Load {
+            changed: inner.dirty.len() - woken,
+            swept: inner.swept.len(),
+            running: inner.running.len(),
+            unfinished: times.clone().sum(),
+            longest: times.max().unwrap_or_default(),
+        }
     }
 
     /// Locks the state. Every change under the lock only moves a few keys, so the state is usable even after a panic.
@@ -166,12 +202,17 @@ impl Queue {
 
 impl Inner {
     /// Adds a parent to those that wait, or to the better place of two. Returns whether it waits in a new place.
-    fn wake(&mut self, key: Key, cause: Cause) -> bool {
-        if self.dirty.get(&key).is_some_and(|known| *known >= cause) {
+    fn wake(&mut self, key: Key, cause: Cause, now: Instant) -> bool {
+        let known = self.dirty.get(&key).copied();
+        if known.is_some_and(|known| known.cause >= cause) {
             return false;
         }
-        self.dirty.insert(key.clone(), cause);
-        let waits = !self.running.contains(&key);
+        if known.is_none() {
+            self.counts.adds.inc();
+        }
+        let since = known.map_or(now, |known| known.since);
+        self.dirty.insert(key.clone(), Woken { cause, since });
+        let waits = !self.running.contains_key(&key);
         if waits {
             push(&mut self.ready, key, cause);
         }
@@ -185,20 +226,36 @@ impl Inner {
             && let Some((_, key)) = self.delayed.pop_first()
         {
             self.due.remove(&key);
-            self.wake(key, Cause::Other);
+            self.wake(key, Cause::Other, now);
         }
     }
 
-    fn take(&mut self) -> Option<Key> {
+    /// Replaces the rest of an earlier sweep, and returns it.
+    fn begin_sweep(&mut self, swept: ByNamespace, added: usize) -> ByNamespace {
+        self.counts.adds.inc_by(u64::try_from(added).unwrap_or(u64::MAX));
+        self.swept_since = Some(Instant::now());
+        std::mem::replace(&mut self.swept, swept)
+    }
+
+    fn take(&mut self, now: Instant) -> Option<Key> {
         let full = self.full_namespaces().filter(|_| !self.closed)?;
         let (key, served) = match self.served_since_swept < MAX_CHANGED_BEFORE_SWEPT {
             true => self.take_changed(&full).or_else(|| self.take_swept(&full)),
             false => self.take_swept(&full).or_else(|| self.take_changed(&full)),
         }?;
         self.served_since_swept = served;
-        self.dirty.remove(&key);
-        self.running.insert(key.clone());
+        let woken = self.dirty.remove(&key);
+        if let Some(since) = woken.map(|woken| woken.since).or(self.swept_since) {
+            self.counts.waited.observe(now.saturating_duration_since(since).as_secs_f64());
+        }
+        self.running.insert(key.clone(), now);
         Some(key)
+    }
+
+    fn end(&mut self, key: &Key, now: Instant) {
+        if let Some(began) = self.running.remove(key) {
+            self.counts.worked.observe(now.saturating_duration_since(began).as_secs_f64());
+        }
     }
 
     /// Returns the namespaces that may not have one more parent reconciled now; `None` if that is so for all. Up to the
@@ -208,14 +265,14 @@ impl Inner {
         if self.running.len() < CONCURRENCY {
             return Some(HashSet::new());
         }
-        let namespaces: HashSet<_> = self.running.iter().map(|key| key.namespace.clone()).collect();
+        let namespaces: HashSet<_> = self.running.keys().map(|key| key.namespace.clone()).collect();
         (namespaces.len() < CONCURRENCY).then_some(namespaces)
     }
 
     /// Returns the next changed parent, and how many were served since the last one of the sweep then.
     fn take_changed(&mut self, full: &HashSet<Namespace>) -> Option<(Key, u32)> {
         let (dirty, running) = (&self.dirty, &self.running);
-        let waits = |key: &Key| dirty.contains_key(key) && !running.contains(key);
+        let waits = |key: &Key| dirty.contains_key(key) && !running.contains_key(key);
         let (_, key) = self.ready.pop_live(|namespace| !full.contains(namespace), waits)?;
         Some((key, self.served_since_swept.saturating_add(1)))
     }
@@ -224,10 +281,11 @@ impl Inner {
     /// a running parent may have begun before the swap of the revision, so such a parent is queued once more.
     fn take_swept(&mut self, full: &HashSet<Namespace>) -> Option<(Key, u32)> {
         while let Some((_, key)) = self.swept.pop_where(|namespace| !full.contains(namespace)) {
-            if !self.dirty.contains_key(&key) && !self.running.contains(&key) {
+            if !self.dirty.contains_key(&key) && !self.running.contains_key(&key) {
                 return Some((key, 0));
             }
-            self.dirty.entry(key).or_insert(Cause::Other);
+            let since = self.swept_since.unwrap_or_else(Instant::now);
+            self.dirty.entry(key).or_insert(Woken { cause: Cause::Other, since });
         }
         None
     }
@@ -246,6 +304,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::telemetry::queue_metrics::QueueMetrics;
+    use crate::telemetry::table::Table;
     use hotshoe_core::flow::fair_queue::MOST_PREFERRED;
 
     fn key(name: &str) -> Key {
@@ -286,6 +346,36 @@ mod tests {
         queue.done(&key("a"), Some(Duration::from_secs(5)));
         assert_eq!(queue.next().await, key("a"));
         assert!(start.elapsed() >= Duration::from_secs(5));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_counted_how_long_parents_wait_and_are_worked_on() {
+        let (mut table, second) = (Table::default(), Duration::from_secs(1));
+        let queue = Queue::counting(QueueMetrics::of(&mut table).counts("demo"));
+        queue.add(key("a"));
+        tokio::time::advance(3 * second).await;
+        queue.add(key("a"));
+        queue.next().await;
+        tokio::time::advance(5 * second).await;
+        queue.sweep(vec![key("b")]);
+        let load = Load { swept: 1, running: 1, unfinished: 5 * second, longest: 5 * second, ..Load::default() };
+        assert_eq!(queue.load(), load);
+        tokio::time::advance(2 * second).await;
+        queue.next().await;
+        tokio::time::advance(second).await;
+        let load = Load { running: 2, unfinished: 9 * second, longest: 8 * second, ..Load::default() };
+        assert_eq!(queue.load(), load);
+        queue.done(&key("a"), Some(60 * second));
+        queue.done(&key("b"), Some(Duration::ZERO));
+        let (text, labels) = (table.text(), "{controller=\"demo\",name=\"demo\"}");
+        // What goes on at once is no retry.
+        for (name, value) in [("adds_total", "2"), ("retries_total", "1")] {
+            assert!(text.contains(&format!("workqueue_{name}{labels} {value}\n")), "{name} in\n{text}");
+        }
+        for (name, seconds) in [("queue", "5.0"), ("work", "9.0")] {
+            let sum = format!("workqueue_{name}_duration_seconds_sum{labels} {seconds}\n");
+            assert!(text.contains(&sum), "{sum} is not in\n{text}");
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -430,7 +520,7 @@ mod tests {
 
     /// Takes all parents that may be reconciled now.
     fn take_all(queue: &Queue) -> Vec<Key> {
-        std::iter::from_fn(|| queue.lock().take()).collect()
+        std::iter::from_fn(|| queue.lock().take(Instant::now())).collect()
     }
 
     #[tokio::test(start_paused = true)]
@@ -526,14 +616,14 @@ mod tests {
                     // Beyond the limit, a namespace with running parents waits for its own.
                     Act::Take if running.len() >= CONCURRENCY => {}
                     Act::Take => {
-                        let Some(key) = queue.lock().take() else { continue };
+                        let Some(key) = queue.lock().take(Instant::now()) else { continue };
                         prop_assert!(!running.contains(&key), "{} twice at once", key);
                         waited.remove(&key.namespace);
                         running.push(key);
                         let inner = queue.lock();
                         for namespace in (0..4).map(|namespace| at(namespace, 0).namespace) {
                             let turns = waited.entry(namespace.clone()).or_default();
-                            let mut waiting = inner.dirty.keys().filter(|key| !inner.running.contains(*key));
+                            let mut waiting = inner.dirty.keys().filter(|key| !inner.running.contains_key(*key));
                             let waits = waiting.any(|key| key.namespace == namespace);
                             *turns = if waits { *turns + 1 } else { 0 };
                             prop_assert!(*turns < 5, "{:?} waited {} turns", namespace, turns);

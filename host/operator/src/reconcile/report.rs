@@ -173,6 +173,11 @@ async fn fail(pass: &mut Pass<'_>, error: &Error) -> bool {
         return true;
     }
     controller.metrics.failed(plugin, digest, error.reason());
+    match error {
+        Error::Call(CallError::Trapped(_)) => controller.metrics.trapped(plugin),
+        Error::Call(CallError::DeadlineExceeded(_)) => controller.metrics.timed_out(plugin),
+        _ => {}
+    }
     if let Error::Call(CallError::CircuitOpen(left)) = error {
         // A failed parent already has a condition, which says more. A parent that is next in the queue is served soon.
         if pass.state.failures == 0 && *left > MIN_REPORTED_WAIT {

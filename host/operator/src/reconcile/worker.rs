@@ -63,6 +63,7 @@ async fn work(controller: &Controller, active: &ActiveRevision, key: &Key, permi
         Ok(Reconciled { requeue, .. }) => (result(requeue), delay(requeue)),
         Err(_) => {
             tracing::error!("a reconcile panicked; this is a fault of the host");
+            controller.metrics.trapped(&controller.name);
             ("panic", Some(PANIC_PAUSE))
         }
     };

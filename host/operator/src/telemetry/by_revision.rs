@@ -16,41 +16,35 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 use parking_lot::{Mutex, MutexGuard};
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::Registry;
+use prometheus_client::metrics::histogram::Histogram;
 
+use crate::telemetry::table::{Buckets, Histograms, Table, labels};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_sandbox::revision::Revision;
 
 /// The maximum number of revisions of a plugin that have series.
 const MAX_REVISIONS: usize = 2;
 
-/// The labels of `hotshoe_plugin_info`: the active revision of a plugin.
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Deciding {
-    controller: String,
-    digest: String,
-    version: String,
+/// None but infinity, because each revision of each plugin has them: sum and count show whether a revision is slower than
+/// the one before it. `hotshoe_plugin_call_seconds` has more.
+const CALLS: Buckets = Buckets(&[]);
+
+labels! {
+    /// The labels of `hotshoe_plugin_info`: the active revision of a plugin.
+    Deciding { controller: String, digest: String, version: String }
 }
 
-/// Labels for a revision and how a call ended.
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ByEnd {
-    controller: String,
-    digest: String,
-    result: &'static str,
+labels! {
+    /// The labels of a metric by revision and how a call ended.
+    ByEnd { controller: String, digest: String, result: &'static str }
 }
 
-/// Labels for a revision and a reason.
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ByReason {
-    controller: String,
-    digest: String,
-    reason: &'static str,
+labels! {
+    /// The labels of a metric by revision and reason.
+    ByReason { controller: String, digest: String, reason: &'static str }
 }
 
 /// How a call ended.
@@ -69,7 +63,7 @@ impl End {
 /// The metrics by revision of every plugin.
 pub struct RevisionMetrics {
     info: Family<Deciding, Gauge>,
-    calls: Family<ByEnd, Histogram, fn() -> Histogram>,
+    calls: Histograms<ByEnd>,
     failures: Family<ByReason, Counter>,
     shown: Mutex<HashMap<String, Vec<Shown>>>,
 }
@@ -78,37 +72,28 @@ pub struct RevisionMetrics {
 struct Shown {
     digest: Digest,
     version: String,
-    /// The histograms of its calls, one for each [`End`]. They are kept here because each call adds to one.
-    calls: [Histogram; 2],
+    /// The histogram of its calls that were answered. It is kept here because each call adds to it.
+    answered: Histogram,
     /// The reasons for which it has failed so far.
     reasons: BTreeSet<&'static str>,
 }
 
-impl Default for RevisionMetrics {
-    fn default() -> Self {
-        Self {
-            info: Family::default(),
-            calls: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.000_01, 2.0, 16))),
-            failures: Family::default(),
-            shown: Mutex::default(),
-        }
-    }
-}
-
 impl RevisionMetrics {
     /// Registers these metrics.
-    pub fn register(&self, registry: &mut Registry) {
-        registry.register("hotshoe_plugin_info", "1 for the active revision", self.info.clone());
-        registry.register(
-            "hotshoe_plugin_revision_call_seconds",
-            "Time of a call, by revision and how it ended; of the active revision and the one before it",
-            self.calls.clone(),
-        );
-        registry.register(
-            "hotshoe_plugin_revision_failures",
-            "Failed reconciles by revision and reason; of the active revision and the one before it",
-            self.failures.clone(),
-        );
+    pub fn of(table: &mut Table) -> Self {
+        Self {
+            info: table.gauge("hotshoe_plugin_info", "1 for the active revision"),
+            calls: table.histogram(
+                "hotshoe_plugin_revision_call_seconds",
+                "Time of a call, by revision and how it ended; of the active revision and the one before it",
+                CALLS,
+            ),
+            failures: table.counter(
+                "hotshoe_plugin_revision_failures_total",
+                "Failed reconciles by revision and reason; of the active revision and the one before it",
+            ),
+            shown: Mutex::default(),
+        }
     }
 
     /// Notes that a revision is about to become active.
@@ -153,20 +138,19 @@ impl RevisionMetrics {
     }
 
     fn begin(&self, plugin: &str, digest: Digest, version: &str) -> Shown {
-        let calls = End::ALL.map(|end| self.calls.get_or_create(&by_end(plugin, digest, end)).clone());
-        Shown { digest, version: version.to_owned(), calls, reasons: BTreeSet::new() }
+        let answered = self.calls.get_or_create_owned(&by_end(plugin, digest, End::Answered));
+        Shown { digest, version: version.to_owned(), answered, reasons: BTreeSet::new() }
     }
 
     /// Counts a call that ended. A late call of a revision without series is not counted here.
     pub fn called(&self, plugin: &str, digest: Digest, end: End, time: Duration) {
         let mut shown = self.lock();
         if let Some(revision) = find(&mut shown, plugin, digest) {
-            let [answered, aborted] = &revision.calls;
-            let ended = match end {
-                End::Answered => answered,
-                End::Aborted => aborted,
-            };
-            ended.observe(time.as_secs_f64());
+            let seconds = time.as_secs_f64();
+            match end {
+                End::Answered => revision.answered.observe(seconds),
+                End::Aborted => self.calls.get_or_create(&by_end(plugin, digest, end)).observe(seconds),
+            }
         }
     }
 
@@ -227,8 +211,6 @@ fn by_reason(plugin: &str, digest: Digest, reason: &'static str) -> ByReason {
 
 #[cfg(test)]
 mod tests {
-    use prometheus_client::encoding::text::encode;
-
     use super::*;
 
     const CALL: Duration = Duration::from_micros(30);
@@ -237,22 +219,21 @@ mod tests {
         Digest::of(text.as_bytes())
     }
 
-    fn rendered(metrics: &RevisionMetrics) -> String {
-        let (mut registry, mut text) = (Registry::default(), String::new());
-        metrics.register(&mut registry);
-        encode(&mut text, &registry).unwrap();
-        text
+    fn metrics() -> (Table, RevisionMetrics) {
+        let mut table = Table::default();
+        let metrics = RevisionMetrics::of(&mut table);
+        (table, metrics)
     }
 
     /// Returns the lines with values about a revision.
-    fn lines_about(metrics: &RevisionMetrics, digest: Digest) -> Vec<String> {
+    fn lines_about(table: &Table, digest: Digest) -> Vec<String> {
         let label = format!("digest=\"{digest}\"");
-        rendered(metrics).lines().filter(|line| line.contains(&label)).map(str::to_owned).collect()
+        table.text().lines().filter(|line| line.contains(&label)).map(str::to_owned).collect()
     }
 
     #[test]
     fn the_series_of_a_canary_replace_those_of_the_revision_before_the_active_one() {
-        let metrics = RevisionMetrics::default();
+        let (table, metrics) = metrics();
         let [before, active, canary] = ["before", "active", "canary"].map(digest);
         metrics.present("demo", before, "1");
         metrics.present("demo", active, "2");
@@ -260,24 +241,21 @@ mod tests {
         for revision in [active, canary] {
             metrics.called("demo", revision, End::Answered, CALL);
         }
-        let is_active =
-            |digest| lines_about(&metrics, digest).iter().any(|line| line.starts_with("hotshoe_plugin_info"));
-        assert!(lines_about(&metrics, before).is_empty() && is_active(active) && !is_active(canary));
-        assert!(
-            lines_about(&metrics, canary).iter().any(|line| line.contains("calls") || line.contains("call_seconds"))
-        );
+        let is_active = |digest| lines_about(&table, digest).iter().any(|line| line.starts_with("hotshoe_plugin_info"));
+        assert!(lines_about(&table, before).is_empty() && is_active(active) && !is_active(canary));
+        assert!(lines_about(&table, canary).iter().any(|line| line.contains("calls") || line.contains("call_seconds")));
         metrics.present("demo", canary, "3");
-        assert!(is_active(canary) && !is_active(active) && !lines_about(&metrics, active).is_empty());
+        assert!(is_active(canary) && !is_active(active) && !lines_about(&table, active).is_empty());
     }
 
     #[test]
     fn series_name_the_revision_by_its_short_digest() {
-        let metrics = RevisionMetrics::default();
+        let (table, metrics) = metrics();
         metrics.present("memcached", digest("a"), "0.1.0");
         metrics.called("memcached", digest("a"), End::Answered, CALL);
         metrics.called("memcached", digest("a"), End::Aborted, CALL);
         metrics.failed("memcached", digest("a"), "Trapped");
-        let text = rendered(&metrics);
+        let text = table.text();
         let labels = format!("controller=\"memcached\",digest=\"{}\"", digest("a"));
         for line in [
             format!("hotshoe_plugin_info{{{labels},version=\"0.1.0\"}} 1"),
@@ -291,11 +269,11 @@ mod tests {
 
     #[test]
     fn only_the_active_revision_has_an_info() {
-        let metrics = RevisionMetrics::default();
+        let (table, metrics) = metrics();
         for (name, version) in [("a", "1"), ("b", "2"), ("a", "1")] {
             metrics.present("memcached", digest(name), version);
             metrics.present("other", digest("c"), "3");
-            let text = rendered(&metrics);
+            let text = table.text();
             let infos: Vec<_> = text.lines().filter(|line| line.starts_with("hotshoe_plugin_info{")).collect();
             assert_eq!(infos.len(), 2, "one a plugin: {infos:?}");
             assert!(infos.iter().any(|line| line.contains(&digest(name).to_string())), "{infos:?}");
@@ -304,7 +282,7 @@ mod tests {
 
     #[test]
     fn two_hundred_swaps_leave_the_series_of_two_revisions() {
-        let metrics = RevisionMetrics::default();
+        let (table, metrics) = metrics();
         let mut sizes = BTreeSet::new();
         for number in 0..200 {
             let digest = digest(&number.to_string());
@@ -314,28 +292,28 @@ mod tests {
             metrics.failed("memcached", digest, "Trapped");
             metrics.failed("memcached", digest, "Denied");
             if number > 0 {
-                sizes.insert(rendered(&metrics).lines().count());
+                sizes.insert(table.text().lines().count());
             }
         }
         assert_eq!(sizes.len(), 1, "as many lines after each swap: {sizes:?}");
-        assert!(lines_about(&metrics, digest("197")).is_empty());
-        assert!(!lines_about(&metrics, digest("198")).is_empty());
+        assert!(lines_about(&table, digest("197")).is_empty());
+        assert!(!lines_about(&table, digest("198")).is_empty());
     }
 
     #[test]
     fn a_late_call_of_an_older_revision_does_not_recreate_its_series() {
-        let metrics = RevisionMetrics::default();
+        let (table, metrics) = metrics();
         for name in ["a", "b", "c"] {
             metrics.present("memcached", digest(name), "1");
         }
         metrics.called("memcached", digest("a"), End::Answered, CALL);
         metrics.failed("memcached", digest("a"), "Trapped");
-        assert!(lines_about(&metrics, digest("a")).is_empty());
+        assert!(lines_about(&table, digest("a")).is_empty());
     }
 
     #[test]
     fn a_revision_that_is_rolled_back_to_keeps_its_series_beside_the_one_it_replaces() {
-        let metrics = RevisionMetrics::default();
+        let (table, metrics) = metrics();
         metrics.present("memcached", digest("a"), "1");
         metrics.failed("memcached", digest("a"), "Trapped");
         metrics.present("memcached", digest("b"), "1");
@@ -343,7 +321,7 @@ mod tests {
         metrics.present("memcached", digest("a"), "1");
         metrics.failed("memcached", digest("a"), "Trapped");
         let failures =
-            |name| lines_about(&metrics, digest(name)).into_iter().find(|line| line.contains("failures_total"));
+            |name| lines_about(&table, digest(name)).into_iter().find(|line| line.contains("failures_total"));
         assert!(failures("a").unwrap().ends_with(" 2"));
         assert!(failures("b").unwrap().ends_with(" 1"));
     }

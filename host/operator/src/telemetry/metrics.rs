@@ -2,92 +2,89 @@
 //! so that dashboards and alerts for operators work. Metrics by revision are in
 //! [`by_revision`](crate::telemetry::by_revision), which explains why the totals here have no digest.
 
-use std::fmt::Debug;
-use std::hash::Hash;
 use std::time::Duration;
 
-use prometheus_client::encoding::{EncodeLabelSet, text::encode};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::Registry;
 
 use crate::telemetry::by_revision::{End, RevisionMetrics};
+use crate::telemetry::process;
+use crate::telemetry::queue_metrics::{Load, QueueCounts, QueueMetrics};
 use crate::telemetry::swap_timer::Stopwatch;
+use crate::telemetry::table::{Buckets, Histograms, Kind, Row, Table, labels};
 use crate::telemetry::webhook_metrics::WebhookMetrics;
+use hotshoe_cluster::counts::Counts;
 use hotshoe_cluster::rate_limit::Delays;
 use hotshoe_core::check::memory_share::{Account, PARTS};
 use hotshoe_core::flow::circuit::State;
 use hotshoe_core::flow::circuit_breaker::BreakerStatus;
 use hotshoe_core::model::digest::Digest;
+use hotshoe_sandbox::error::Reason;
 use hotshoe_sandbox::revision::Revision;
 
-/// Labels of a metric by plugin.
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub struct ByController {
-    controller: String,
+/// Some of those of controller-runtime, and 1 ms before them. A host may have a hundred plugins, and each has them all.
+const RECONCILES: Buckets = Buckets(&[0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0]);
+/// From 25 µs to the default time limit of a call.
+const CALLS: Buckets = Buckets(&[0.000_025, 0.000_1, 0.000_25, 0.001, 0.005, 0.025, 0.1, 1.0]);
+/// From 100 µs to 10 s: a stage may only store a pointer, or run the compiler.
+const SWAPS: Buckets = Buckets(&[0.000_1, 0.001, 0.01, 0.1, 1.0, 10.0]);
+/// How a reconcile ends.
+const RESULTS: [&str; 5] = ["error", "panic", "requeue", "requeue_after", "success"];
+
+labels! {
+    /// The labels of a metric by plugin.
+    ByController { controller: String }
 }
 
-/// Labels of a metric by plugin and how a reconcile ended.
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub struct ByResult {
-    controller: String,
-    result: &'static str,
+labels! {
+    /// The labels of a metric by plugin and how a reconcile ended.
+    ByResult { controller: String, result: &'static str }
 }
 
-/// Labels of a metric by plugin and reason.
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub struct ByReason {
-    controller: String,
-    reason: String,
+labels! {
+    /// The labels of a metric by plugin and reason.
+    ByReason { controller: String, reason: String }
 }
 
-/// Labels of a metric by plugin and state of its circuit breaker.
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub struct ByState {
-    controller: String,
-    state: &'static str,
+labels! {
+    /// The labels of a metric by plugin and state of its circuit breaker.
+    ByState { controller: String, state: &'static str }
 }
 
-/// Labels of a metric by plugin and stage of a swap.
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub struct ByStage {
-    controller: String,
-    stage: &'static str,
+labels! {
+    /// The labels of a metric by plugin and stage of a swap.
+    ByStage { controller: String, stage: &'static str }
 }
 
-/// Labels of a metric by plugin and purpose of the memory.
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub struct ByPart {
-    controller: String,
-    part: &'static str,
+labels! {
+    /// The labels of a metric by plugin and purpose of the memory.
+    ByPart { controller: String, part: &'static str }
 }
 
-/// Labels of a metric by Lease.
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub struct ByName {
-    name: String,
+labels! {
+    /// The labels of a metric by Lease.
+    ByName { name: String }
 }
 
-/// Labels of a metric by plugin and the rule that was violated.
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub struct ByRule {
-    controller: String,
-    rule: &'static str,
+labels! {
+    /// The labels of a metric by plugin and the rule that was violated.
+    ByRule { controller: String, rule: &'static str }
 }
 
-type Seconds = Family<ByController, Histogram, Buckets>;
+type Seconds = Histograms<ByController>;
 
 /// The metrics of a host.
 pub struct Metrics {
-    registry: Registry,
+    table: Table,
     reconciles: Family<ByResult, Counter>,
     errors: Family<ByReason, Counter>,
     last_errors: Family<ByController, Counter>,
     seconds: Seconds,
-    depth: Family<ByController, Gauge>,
+    trapped: Family<ByController, Counter>,
+    timed_out: Family<ByController, Counter>,
     active: Family<ByController, Gauge>,
+    most_active: Family<ByController, Gauge>,
     deleting: Family<ByController, Gauge>,
     cut: Family<ByController, Gauge>,
     without_parent: Family<ByController, Gauge>,
@@ -97,7 +94,7 @@ pub struct Metrics {
     panics: Family<ByController, Counter>,
     swaps: Family<ByReason, Counter>,
     swap_seconds: Seconds,
-    swap_stages: Family<ByStage, Histogram, Buckets>,
+    swap_stages: Histograms<ByStage>,
     breaker: Family<ByState, Gauge>,
     breaker_namespaces: Family<ByController, Gauge>,
     openings: Family<ByController, Counter>,
@@ -112,189 +109,131 @@ pub struct Metrics {
     memory_limits: Family<ByController, Gauge>,
     leases_held: Family<ByName, Gauge>,
     lease_seconds: Family<ByName, Gauge>,
+    queues: QueueMetrics,
     revisions: RevisionMetrics,
+    /// What is counted at the connection to the API server.
+    counts: Counts,
     /// The requests of webhooks.
     pub webhooks: WebhookMetrics,
+    /// The certificates that are read from files.
+    pub certificates: CertificateReads,
+}
+
+/// Counts how often the files of certificates are read.
+#[derive(Clone, Debug, Default)]
+pub struct CertificateReads {
+    /// All times.
+    pub all: Counter,
+    /// The times that there was no certificate that can be used.
+    pub failed: Counter,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
-        let mut registry = Registry::default();
-        let revisions = RevisionMetrics::default();
-        revisions.register(&mut registry);
-        let webhooks = WebhookMetrics::default();
-        webhooks.register(&mut registry);
-        let table = &mut registry;
-        Self {
-            reconciles: counter(table, "controller_runtime_reconcile", "Reconciles by how they ended"),
-            errors: counter(table, "controller_runtime_reconcile_errors", "Failed reconciles by reason"),
-            last_errors: counter(
-                table,
-                "controller_runtime_terminal_reconcile_errors",
-                "Failed reconciles that were the last try of spec.retry.maxTries",
-            ),
-            seconds: histogram(
-                table,
-                "controller_runtime_reconcile_time_seconds",
-                "Time of a reconcile",
-                reconcile_times,
-            ),
-            depth: gauge(table, "workqueue_depth", "Parents that wait for a reconcile"),
-            active: gauge(table, "controller_runtime_active_workers", "Reconciles that are running"),
-            deleting: gauge(
-                table,
-                "hotshoe_plugin_parents_deleting",
-                "Parents that have been deleting for longer than a minute",
-            ),
-            stalled: gauge(
-                table,
-                "hotshoe_plugin_parents_stalled",
-                "Parents that are not tried again until they, the plugin or plugin.yaml change",
-            ),
-            waiting: gauge(
-                table,
-                "hotshoe_plugin_approval_required",
-                "1 while a component waits for an approval, 0 otherwise",
-            ),
-            cut: gauge(
-                table,
-                "hotshoe_plugin_objects_cut",
-                "Watched objects that are kept without their content, or not at all, because there is no room for them",
-            ),
-            without_parent: gauge(
-                table,
-                "hotshoe_plugin_objects_without_parent",
-                "Objects with the plugin's label that are no children of a parent; no content is kept of them",
-            ),
-            calls: histogram(table, "hotshoe_plugin_call_seconds", "Time of a call of the plugin", call_times),
-            panics: counter(
-                table,
-                "hotshoe_plugin_task_panics",
-                "Times that the rollout or the fetch of a plugin panicked and began again",
-            ),
-            swaps: counter(table, "hotshoe_plugin_revisions", "Revisions that were activated, or refused, by reason"),
-            swap_seconds: histogram(
-                table,
-                "hotshoe_swap_seconds",
-                "Time from the digest of another component being known to its first decision",
-                swap_times,
-            ),
-            swap_stages: histogram(
-                table,
-                "hotshoe_swap_stage_seconds",
-                "The same, by stage of the rollout",
-                swap_times,
-            ),
-            breaker: gauge(table, "hotshoe_plugin_breaker", "1 for the present state of the circuit breaker"),
-            breaker_namespaces: gauge(
-                table,
-                "hotshoe_plugin_breaker_namespaces",
-                "Namespaces for whose parents the plugin is not called, because it fails for them too often",
-            ),
-            openings: counter(table, "hotshoe_plugin_breaker_openings", "Times that the circuit breaker opened"),
-            delayed_reads: counter(table, "hotshoe_plugin_reads_delayed", "Reads delayed by the plugin's rate limit"),
-            delayed_writes: counter(
-                table,
-                "hotshoe_plugin_writes_delayed",
-                "Writes delayed by the plugin's rate limit",
-            ),
-            unanswered_writes: counter(
-                table,
-                "hotshoe_plugin_writes_unanswered",
-                "Writes without an answer in time that were held against the plugin",
-            ),
-            events_dropped: counter(
-                table,
-                "hotshoe_plugin_events_dropped",
-                "Events dropped by the plugin's rate limit",
-            ),
-            lines_dropped: counter(
-                table,
-                "hotshoe_plugin_log_lines_dropped",
-                "Log lines dropped by the plugin's rate limit or the limit of a call",
-            ),
-            denials: counter(
-                table,
-                "hotshoe_denied",
-                "Violations for which decisions and deletions were denied, by rule",
-            ),
-            ignored: counter(
-                table,
-                "hotshoe_children_ignored",
-                "Objects that named a parent as their controller and were ignored, because they are outside of the grant",
-            ),
-            memory: gauge(table, "hotshoe_plugin_memory_bytes", "Memory that the host holds for the plugin"),
-            memory_limits: gauge(
-                table,
-                "hotshoe_plugin_memory_limit_bytes",
-                "Memory that the host may hold for the plugin, beside what it holds for others",
-            ),
-            leases_held: gauge(
-                table,
-                "leader_election_master_status",
-                "1 for a Lease that this host holds, 0 for one of another host",
-            ),
-            lease_seconds: gauge(
-                table,
-                "hotshoe_lease_seconds",
-                "Seconds until another host may take the Lease, unless its holder renews it",
-            ),
-            revisions,
-            webhooks,
-            registry,
-        }
+        Self::new(&Counts::default())
     }
 }
 
-/// Registers a counter by these labels.
-fn counter<L: Labels>(table: &mut Registry, name: &str, help: &str) -> Family<L, Counter> {
-    let family = Family::default();
-    table.register(name, help, family.clone());
-    family
-}
-
-/// Registers a gauge by these labels.
-fn gauge<L: Labels>(table: &mut Registry, name: &str, help: &str) -> Family<L, Gauge> {
-    let family = Family::default();
-    table.register(name, help, family.clone());
-    family
-}
-
-/// Registers a histogram by these labels, with these buckets.
-fn histogram<L: Labels>(
-    table: &mut Registry,
-    name: &str,
-    help: &str,
-    buckets: Buckets,
-) -> Family<L, Histogram, Buckets> {
-    let family = Family::new_with_constructor(buckets);
-    table.register(name, help, family.clone());
-    family
-}
-
-type Buckets = fn() -> Histogram;
-
-/// From 1 ms to 8 s.
-fn reconcile_times() -> Histogram {
-    Histogram::new(exponential_buckets(0.001, 2.0, 14))
-}
-
-/// From 10 µs to 330 ms.
-fn call_times() -> Histogram {
-    Histogram::new(exponential_buckets(0.000_01, 2.0, 16))
-}
-
-/// From 20 µs to 10 s: a stage may only store a pointer, or run the compiler.
-fn swap_times() -> Histogram {
-    Histogram::new(exponential_buckets(0.000_02, 2.0, 20))
-}
-
-/// The labels of a family.
-trait Labels: EncodeLabelSet + Clone + Debug + Eq + Hash + Send + Sync + 'static {}
-
-impl<L: EncodeLabelSet + Clone + Debug + Eq + Hash + Send + Sync + 'static> Labels for L {}
-
 impl Metrics {
+    /// Registers all metrics, those that are counted at a connection to the API server too.
+    pub fn new(counts: &Counts) -> Self {
+        let mut all = Table::default();
+        let table = &mut all;
+        process::register(table);
+        Self {
+            revisions: RevisionMetrics::of(table),
+            webhooks: WebhookMetrics::of(table),
+            queues: QueueMetrics::of(table),
+            certificates: CertificateReads::of(table),
+            counts: counted(table, counts),
+            reconciles: table.counter("controller_runtime_reconcile_total", "Reconciles by how they ended"),
+            errors: table.counter("controller_runtime_reconcile_errors_total", "Failed reconciles by reason"),
+            last_errors: table.counter("controller_runtime_terminal_reconcile_errors_total",
+                "Failed reconciles that were the last try of spec.retry.maxTries",
+            ),
+            seconds: table.histogram("controller_runtime_reconcile_time_seconds",
+                "Time of a reconcile",
+                RECONCILES,
+            ),
+            trapped: table.counter(
+                "controller_runtime_reconcile_panics_total",
+                "Reconciles that the plugin, or a fault of the host, ended by a trap",
+            ),
+            timed_out: table.counter(
+                "controller_runtime_reconcile_timeouts_total",
+                "Reconciles in which the plugin ran for longer than limits.callTime",
+            ),
+            most_active: table.gauge(
+                "controller_runtime_max_concurrent_reconciles",
+                "Reconciles that run at once at most; a namespace without any may have one more",
+            ),
+            active: table.gauge("controller_runtime_active_workers", "Reconciles that are running"),
+            deleting: table.gauge("hotshoe_plugin_parents_deleting",
+                "Parents that have been deleting for longer than a minute",
+            ),
+            stalled: table.gauge("hotshoe_plugin_parents_stalled",
+                "Parents that are not tried again until they, the plugin or plugin.yaml change",
+            ),
+            waiting: table.gauge("hotshoe_plugin_approval_required",
+                "1 while a component waits for an approval, 0 otherwise",
+            ),
+            cut: table.gauge("hotshoe_plugin_objects_cut",
+                "Watched objects that are kept without their content, or not at all, because there is no room for them",
+            ),
+            without_parent: table.gauge("hotshoe_plugin_objects_without_parent",
+                "Objects with the plugin's label that are no children of a parent; no content is kept of them",
+            ),
+            calls: table.histogram("hotshoe_plugin_call_seconds", "Time of a call of the plugin", CALLS),
+            panics: table.counter("hotshoe_plugin_task_panics_total",
+                "Times that the rollout or the fetch of a plugin panicked and began again",
+            ),
+            swaps: table.counter("hotshoe_plugin_revisions_total", "Revisions that were activated, or refused, by reason"),
+            swap_seconds: table.histogram("hotshoe_swap_seconds",
+                "Time from the digest of another component being known to its first decision",
+                SWAPS,
+            ),
+            swap_stages: table.histogram("hotshoe_swap_stage_seconds",
+                "The same, by stage of the rollout",
+                SWAPS,
+            ),
+            breaker: table.gauge("hotshoe_plugin_breaker", "1 for the present state of the circuit breaker"),
+            breaker_namespaces: table.gauge("hotshoe_plugin_breaker_namespaces",
+                "Namespaces for whose parents the plugin is not called, because it fails for them too often",
+            ),
+            openings: table.counter("hotshoe_plugin_breaker_openings_total", "Times that the circuit breaker opened"),
+            delayed_reads: table.counter("hotshoe_plugin_reads_delayed_total", "Reads delayed by the plugin's rate limit"),
+            delayed_writes: table.counter("hotshoe_plugin_writes_delayed_total",
+                "Writes delayed by the plugin's rate limit",
+            ),
+            unanswered_writes: table.counter("hotshoe_plugin_writes_unanswered_total",
+                "Writes without an answer in time that were held against the plugin",
+            ),
+            events_dropped: table.counter("hotshoe_plugin_events_dropped_total",
+                "Events dropped by the plugin's rate limit",
+            ),
+            lines_dropped: table.counter("hotshoe_plugin_log_lines_dropped_total",
+                "Log lines dropped by the plugin's rate limit or the limit of a call",
+            ),
+            denials: table.counter("hotshoe_denied_total",
+                "Violations for which decisions and deletions were denied, by rule",
+            ),
+            ignored: table.counter("hotshoe_children_ignored_total",
+                "Objects that named a parent as their controller and were ignored, because they are outside of the grant",
+            ),
+            memory: table.gauge("hotshoe_plugin_memory_bytes", "Memory that the host holds for the plugin"),
+            memory_limits: table.gauge("hotshoe_plugin_memory_limit_bytes",
+                "Memory that the host may hold for the plugin, beside what it holds for others",
+            ),
+            leases_held: table.gauge("leader_election_master_status",
+                "1 for a Lease that this host holds, 0 for one of another host",
+            ),
+            lease_seconds: table.gauge("hotshoe_lease_seconds",
+                "Seconds until another host may take the Lease, unless its holder renews it",
+            ),
+            table: all,
+        }
+    }
+
     /// Counts a reconcile that ended.
     pub fn reconciled(&self, plugin: &str, result: &'static str, time: Duration) {
         self.reconciles.get_or_create(&ByResult { controller: plugin.into(), result }).inc();
@@ -333,11 +272,40 @@ impl Metrics {
         self.revisions.add_canary(plugin, revision);
     }
 
-    /// Sets the length of a plugin's queue and its running reconciles.
-    pub fn queue(&self, plugin: &str, waiting: usize, running: usize) {
+    /// Creates the counters of a plugin that an alert or a dashboard asks for, at zero: a rate would miss the first count of
+    /// a series that appears with it. Returns what the queue of the plugin counts.
+    pub fn begin(&self, plugin: &str) -> QueueCounts {
+        let counters =
+            [&self.last_errors, &self.trapped, &self.timed_out, &self.openings, &self.unanswered_writes, &self.panics];
+        for counter in counters {
+            drop(counter.get_or_create(&by(plugin)));
+        }
+        for result in RESULTS {
+            drop(self.reconciles.get_or_create(&ByResult { controller: plugin.into(), result }));
+        }
+        drop(
+            self.swaps
+                .get_or_create(&ByReason { controller: plugin.into(), reason: Reason::RolledBack.as_str().into() }),
+        );
+        self.queues.counts(plugin)
+    }
+
+    /// Counts a reconcile that ended by a trap.
+    pub fn trapped(&self, plugin: &str) {
+        self.trapped.get_or_create(&by(plugin)).inc();
+    }
+
+    /// Counts a reconcile in which the plugin ran for too long.
+    pub fn timed_out(&self, plugin: &str) {
+        self.timed_out.get_or_create(&by(plugin)).inc();
+    }
+
+    /// Sets what a plugin's queue holds, and how many reconciles run at once at most.
+    pub fn queue(&self, plugin: &str, load: &Load, most: usize) {
         let gauge = |size: usize| i64::try_from(size).unwrap_or(i64::MAX);
-        self.depth.get_or_create(&by(plugin)).set(gauge(waiting));
-        self.active.get_or_create(&by(plugin)).set(gauge(running));
+        self.queues.show(plugin, load);
+        self.active.get_or_create(&by(plugin)).set(gauge(load.running));
+        self.most_active.get_or_create(&by(plugin)).set(gauge(most));
     }
 
     /// Sets how many parents of a plugin have been deleting for longer than a minute.
@@ -387,6 +355,7 @@ impl Metrics {
         self.leases_held.get_or_create(&labels).set(i64::from(held));
         let seconds = seconds.and_then(|seconds| i64::try_from(seconds).ok()).unwrap_or_default();
         self.lease_seconds.get_or_create(&labels).set(seconds);
+        drop(self.counts.failed_renewals_of(name));
     }
 
     /// Counts a task of a plugin that panicked.
@@ -420,7 +389,9 @@ impl Metrics {
 
     /// Removes the gauges of a plugin that is removed. Its counters stay, because counters must never go down.
     pub fn forget(&self, plugin: &str) {
-        let gauges = [&self.depth, &self.active, &self.deleting, &self.stalled, &self.waiting, &self.memory_limits];
+        self.queues.forget(plugin);
+        let gauges =
+            [&self.most_active, &self.active, &self.deleting, &self.stalled, &self.waiting, &self.memory_limits];
         for gauge in gauges.into_iter().chain([&self.cut, &self.without_parent, &self.breaker_namespaces]) {
             gauge.remove(&by(plugin));
         }
@@ -464,14 +435,41 @@ impl Metrics {
         self.denials.get_or_create(&ByRule { controller: plugin.into(), rule }).inc();
     }
 
-    /// Returns the text for Prometheus.
-    pub fn encode(&self) -> String {
-        let mut text = String::new();
-        match encode(&mut text, &self.registry) {
-            Ok(()) => text,
-            Err(error) => format!("# metrics cannot be encoded: {error}\n"),
+    /// Returns the metrics with their values, and what is known of each without.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+}
+
+impl CertificateReads {
+    fn of(table: &mut Table) -> Self {
+        Self {
+            all: table.total("certwatcher_read_certificate_total", "Times that a certificate was read from files"),
+            failed: table.total(
+                "certwatcher_read_certificate_errors_total",
+                "Times that the files had no certificate that can be used",
+            ),
         }
     }
+}
+
+/// Registers what is counted at a connection to the API server.
+fn counted(table: &mut Table, counts: &Counts) -> Counts {
+    let requests = Row {
+        name: "rest_client_requests_total",
+        kind: Kind::Counter,
+        labels: &["code", "host", "method"],
+        help: "Requests to the API server, watches included",
+    };
+    let renewals = Row {
+        name: "leader_election_slowpath_total",
+        kind: Kind::Counter,
+        labels: &["name"],
+        help: "Renewals of a Lease that failed, so that it was read again or lost",
+    };
+    table.add(requests, counts.requests.clone());
+    table.add(renewals, counts.failed_renewals.clone());
+    counts.clone()
 }
 
 fn by(plugin: &str) -> ByController {
@@ -489,12 +487,44 @@ mod tests {
     use hotshoe_core::model::kind::Key;
     use hotshoe_core::model::limits::BREAKER_STRIKES;
 
+    /// What each plugin adds to a scrape, at most, in bytes.
+    const MOST_BY_PLUGIN: usize = 7_500;
+
+    #[test]
+    fn a_hundred_plugins_add_so_many_bytes_each_and_no_more() {
+        let metrics = Metrics::default();
+        let alone = metrics.table().open_metrics().len();
+        for number in 0..100 {
+            let plugin = &format!("operator-{number:03}");
+            let counts = metrics.begin(plugin);
+            counts.adds.inc_by(123_456);
+            for _ in 0..100 {
+                counts.waited.observe(0.012_345);
+                counts.worked.observe(0.002_345);
+                metrics.reconciled(plugin, "success", Duration::from_micros(2_345));
+                metrics.called(plugin, Digest::of(b""), End::Answered, Duration::from_micros(35));
+            }
+            metrics.queue(plugin, &Load::default(), 10);
+            metrics.deleting(plugin, 0);
+            metrics.stalled(plugin, 0);
+            metrics.waits_for_approval(plugin, false);
+            metrics.reduced(plugin, 0, 0);
+            drop(metrics.delays(plugin));
+            metrics.revision(plugin, "Activated");
+            metrics.breaker(plugin, &Breaker::default().shown(Instant::now()));
+            metrics.memory(plugin, &Account::default());
+        }
+        let each = (metrics.table().open_metrics().len() - alone) / 100;
+        assert!(each <= MOST_BY_PLUGIN, "{each} bytes for each plugin");
+    }
+
     #[test]
     fn metrics_have_the_names_that_dashboards_expect() {
         let metrics = Metrics::default();
         metrics.reconciled("memcached", "success", Duration::from_millis(3));
         metrics.failed("memcached", Digest::of(b""), "Trapped");
-        metrics.queue("memcached", 1, 2);
+        let load = Load { changed: 1, running: 2, ..Load::default() };
+        metrics.queue("memcached", &load, 10);
         metrics.deleting("memcached", 3);
         metrics.stalled("memcached", 2);
         metrics.panicked("memcached");
@@ -520,13 +550,14 @@ mod tests {
         let mut stopwatch = Stopwatch::start();
         stopwatch.over(Stage::Survey);
         metrics.swapped("memcached", &stopwatch);
-        let text = metrics.encode();
+        let text = metrics.table().text();
         for line in [
             r#"controller_runtime_reconcile_total{controller="memcached",result="success"} 1"#,
             r#"controller_runtime_reconcile_errors_total{controller="memcached",reason="Trapped"} 1"#,
             r#"hotshoe_denied_total{controller="memcached",rule="pod-token"} 1"#,
             r#"hotshoe_children_ignored_total{controller="memcached"} 3"#,
-            r#"workqueue_depth{controller="memcached"} 1"#,
+            r#"workqueue_depth{controller="memcached",name="memcached",priority="0"} 1"#,
+            r#"controller_runtime_max_concurrent_reconciles{controller="memcached"} 10"#,
             r#"hotshoe_plugin_parents_deleting{controller="memcached"} 3"#,
             r#"hotshoe_plugin_parents_stalled{controller="memcached"} 2"#,
             r#"hotshoe_plugin_task_panics_total{controller="memcached"} 1"#,

@@ -3,5 +3,8 @@
 pub mod by_revision;
 pub mod log_format;
 pub mod metrics;
+mod process;
+pub mod queue_metrics;
 pub mod swap_timer;
+pub mod table;
 pub mod webhook_metrics;

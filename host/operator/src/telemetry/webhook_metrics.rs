@@ -2,76 +2,67 @@
 
 use std::time::{Duration, Instant};
 
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::Registry;
 
-/// Labels for a webhook.
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ByWebhook {
-    webhook: String,
+use crate::telemetry::table::{Buckets, Histograms, Table, labels};
+
+/// Those of controller-runtime from 100 µs to 100 s: an API server waits for 30 s at most.
+const LATENCIES: Buckets = Buckets(&[0.000_1, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0]);
+
+labels! {
+    /// The labels of a metric by webhook.
+    ByWebhook { webhook: String }
 }
 
-/// Labels for a webhook and the HTTP status with which it answered.
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ByCode {
-    code: u16,
-    webhook: String,
+labels! {
+    /// The labels of a metric by webhook and the HTTP status with which it answered.
+    ByCode { code: u16, webhook: String }
 }
 
-/// Labels for how the answer of a canary compared.
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ByComparison {
-    controller: String,
-    result: &'static str,
+labels! {
+    /// The labels of a metric by how the answer of a canary compared.
+    ByComparison { controller: String, result: &'static str }
 }
 
 /// The metrics of the webhooks of all plugins.
 pub struct WebhookMetrics {
     requests: Family<ByCode, Counter>,
-    latency: Family<ByWebhook, Histogram, fn() -> Histogram>,
+    latency: Histograms<ByWebhook>,
     in_flight: Family<ByWebhook, Gauge>,
     compared: Family<ByComparison, Counter>,
-}
-
-impl Default for WebhookMetrics {
-    fn default() -> Self {
-        Self {
-            requests: Family::default(),
-            // From 100 µs to 26 s: an API server waits for 30 s at most.
-            latency: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.000_1, 2.0, 19))),
-            in_flight: Family::default(),
-            compared: Family::default(),
-        }
-    }
+    /// Traps of plugins that were asked about a proposed parent.
+    pub panics: Counter,
+    /// Traps of plugins that were asked for a conversion.
+    pub conversion_panics: Counter,
 }
 
 impl WebhookMetrics {
     /// Registers these metrics.
-    pub fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "controller_runtime_webhook_requests",
-            "Requests of webhooks by HTTP status",
-            self.requests.clone(),
-        );
-        registry.register(
-            "controller_runtime_webhook_latency_seconds",
-            "Time from a webhook's request to its answer",
-            self.latency.clone(),
-        );
-        registry.register(
-            "controller_runtime_webhook_requests_in_flight",
-            "Requests of webhooks that are being answered",
-            self.in_flight.clone(),
-        );
-        registry.register(
-            "hotshoe_canary_reviews",
-            "Answers of canaries about proposed parents, by how they compare with the one that was given",
-            self.compared.clone(),
-        );
+    pub fn of(table: &mut Table) -> Self {
+        Self {
+            requests: table.counter("controller_runtime_webhook_requests_total", "Requests of webhooks by HTTP status"),
+            latency: table.histogram(
+                "controller_runtime_webhook_latency_seconds",
+                "Time from a webhook's request to its answer",
+                LATENCIES,
+            ),
+            in_flight: table
+                .gauge("controller_runtime_webhook_requests_in_flight", "Requests of webhooks that are being answered"),
+            compared: table.counter(
+                "hotshoe_canary_reviews_total",
+                "Answers of canaries about proposed parents, by how they compare with the one that was given",
+            ),
+            panics: table.total(
+                "controller_runtime_webhook_panics_total",
+                "Traps of plugins that were asked about a proposed parent",
+            ),
+            conversion_panics: table.total(
+                "controller_runtime_conversion_webhook_panics_total",
+                "Traps of plugins that were asked for a conversion",
+            ),
+        }
     }
 
     /// Counts how the answer of a plugin's canary compared with the one that was given.
@@ -114,19 +105,13 @@ impl Drop for Answering<'_> {
 
 #[cfg(test)]
 mod tests {
-    use prometheus_client::encoding::text::encode;
-
     use super::*;
 
     #[test]
     fn an_abandoned_request_is_neither_in_flight_nor_answered() {
-        let (metrics, mut registry) = (WebhookMetrics::default(), Registry::default());
-        metrics.register(&mut registry);
-        let encoded = || {
-            let mut text = String::new();
-            encode(&mut text, &registry).unwrap();
-            text
-        };
+        let mut table = Table::default();
+        let metrics = WebhookMetrics::of(&mut table);
+        let encoded = || table.text();
         let in_flight = |number: u32| {
             format!("controller_runtime_webhook_requests_in_flight{{webhook=\"/validate/memcached\"}} {number}\n")
         };

@@ -17,6 +17,7 @@ use crate::webhooks::{code, dry_run};
 use hotshoe_cluster::time::unix_millis;
 use hotshoe_core::model::decision::Failure;
 use hotshoe_core::model::object::Object;
+use hotshoe_sandbox::error::CallError;
 
 /// How long a decision may take. A slower one admits the object: the API server and its users wait for the answer.
 pub(super) const DECISION_TIMEOUT: Duration = Duration::from_millis(100);
@@ -47,7 +48,7 @@ pub(super) async fn of(
 ) -> Verdict {
     match question {
         Question::Admits => admit(controller, revision, proposed, request).await,
-        Question::Defaults => code::fill_in(revision, request).await,
+        Question::Defaults => code::fill_in(controller, revision, request).await,
     }
 }
 
@@ -62,7 +63,7 @@ fn is_to_be_decided(active: &ActiveRevision, proposed: &Object, stored: Option<&
 
 /// Asks the code of the revision, and then for a decision.
 async fn admit(controller: &Controller, active: &ActiveRevision, proposed: Object, request: &Request) -> Verdict {
-    let valid = code::validate(active, request).await;
+    let valid = code::validate(controller, active, request).await;
     if valid.refusal.is_some() {
         return valid;
     }
@@ -78,6 +79,9 @@ async fn ask(controller: &Controller, active: &ActiveRevision, proposed: Object,
     let Some(Evaluated { observed, answer, tainted }) = answer.checked(active, None).await else {
         return Verdict::default();
     };
+    if let Err(Error::Call(CallError::Trapped(_))) = answer {
+        controller.metrics.webhooks.panics.inc();
+    }
     match answer {
         Err(error) => Verdict { refusal: refusal(&error, tainted), ..Verdict::default() },
         // A user who may edit the parent need not be allowed to read the Secrets that the plugin was shown.
@@ -103,7 +107,6 @@ fn refusal(error: &Error, tainted: bool) -> Option<Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hotshoe_sandbox::error::CallError;
 
     #[test]
     fn only_what_the_plugin_rejects_or_the_gate_denies_is_refused() {

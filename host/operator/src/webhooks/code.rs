@@ -7,20 +7,22 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::reconcile::active_revision::ActiveRevision;
+use crate::reconcile::controller::Controller;
 use crate::webhooks::review::{Cause, Refusal, Request, Verdict};
 use hotshoe_core::check::defaulting::Defaulted;
 use hotshoe_core::model::admission::{self, FieldError, Proposal, User};
 use hotshoe_core::model::decision::{Document, Failure};
 use hotshoe_sandbox::call::{Aborted, Outcome};
+use hotshoe_sandbox::error::CallError;
 
 /// Returns whether the code of a revision admits a proposed parent.
-pub(super) async fn validate(active: &ActiveRevision, request: &Request) -> Verdict {
+pub(super) async fn validate(controller: &Controller, active: &ActiveRevision, request: &Request) -> Verdict {
     if !active.revision.validates() {
         return Verdict::default();
     }
     let Some(proposal) = proposal(active, request) else { return Verdict::default() };
     let answered = active.revision.validate(Arc::new(proposal)).await;
-    match answer(answered) {
+    match answer(controller, answered) {
         Ok(verdict) => {
             let causes: Vec<Cause> = verdict.errors.into_iter().map(cause).collect();
             let refusal = (!causes.is_empty()).then_some(Refusal(causes));
@@ -35,13 +37,13 @@ pub(super) async fn validate(active: &ActiveRevision, request: &Request) -> Verd
 
 /// Returns what the code of a revision fills into a proposed parent. What a plugin may do to objects of Kubernetes itself
 /// is granted, and their authors may be allowed more, so nothing is filled into those.
-pub(super) async fn fill_in(active: &ActiveRevision, request: &Request) -> Verdict {
+pub(super) async fn fill_in(controller: &Controller, active: &ActiveRevision, request: &Request) -> Verdict {
     if !active.revision.defaults() || active.parent_kind().is_builtin() {
         return Verdict::default();
     }
     let Some(proposal) = proposal(active, request) else { return Verdict::default() };
     let answered = active.revision.default(Arc::new(proposal)).await;
-    let why = match answer(answered) {
+    let why = match answer(controller, answered) {
         Ok(Defaulted { patch, .. }) if patch.is_empty() => return Verdict::default(),
         Ok(Defaulted { patch, .. }) => return Verdict { patch: Some(patch), ..Verdict::default() },
         // Defaults refuse nothing.
@@ -74,11 +76,14 @@ enum NoAnswer {
     Failed(String),
 }
 
-/// Returns the answer of a call.
+/// Returns the answer of a call. Counts one that trapped.
 ///
 /// # Errors
 /// Why there is none.
-fn answer<T>(called: Result<Outcome<T>, Aborted>) -> Result<T, NoAnswer> {
+fn answer<T>(controller: &Controller, called: Result<Outcome<T>, Aborted>) -> Result<T, NoAnswer> {
+    if let Err(Aborted { error: CallError::Trapped(_), .. }) = called {
+        controller.metrics.webhooks.panics.inc();
+    }
     match called {
         Ok(Outcome { result: Ok(answer), .. }) => Ok(answer),
         Ok(Outcome { result: Err(failure), .. }) => Err(match failure {

@@ -18,6 +18,7 @@ use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::sanitize;
 use hotshoe_platform::spans;
 use hotshoe_sandbox::call::{Aborted, Outcome};
+use hotshoe_sandbox::error::CallError;
 use hotshoe_sandbox::revision::Revision;
 
 /// How long a conversion may take. The API server waits for 30 seconds, and shows its client no reason then.
@@ -39,7 +40,7 @@ pub async fn convert<'a>(
     revision: &Arc<Revision>,
     request: &Request<'a>,
 ) -> Result<Vec<Converted<'a>>, Unconverted> {
-    let converted = tokio::time::timeout(CONVERSION_TIMEOUT, all(&controller.name, revision, request)).await;
+    let converted = tokio::time::timeout(CONVERSION_TIMEOUT, all(controller, revision, request)).await;
     let converted = converted.unwrap_or_else(|_| {
         let (plugin, count) = (&controller.name, request.objects.len());
         Err(Unconverted {
@@ -61,11 +62,11 @@ pub async fn convert<'a>(
 }
 
 async fn all<'a>(
-    plugin: &str,
+    controller: &Controller,
     revision: &Arc<Revision>,
     request: &Request<'a>,
 ) -> Result<Vec<Converted<'a>>, Unconverted> {
-    let parent = &revision.descriptor().parent;
+    let (plugin, parent) = (&*controller.name, &revision.descriptor().parent);
     let desired = Kind::of(&request.desired, &parent.kind);
     if !revision.converts() {
         return Err(Unconverted {
@@ -88,7 +89,7 @@ async fn all<'a>(
     }
     let differing = given.iter().filter_map(|(_, document)| document.clone());
     let batches = stream::iter(conversion::batches(differing));
-    let converted = batches.map(|batch| in_batch(plugin, revision, batch, &desired.version)).buffered(BATCHES);
+    let converted = batches.map(|batch| in_batch(controller, revision, batch, &desired.version)).buffered(BATCHES);
     let converted: Vec<Vec<_>> = converted.try_collect().await?;
     let mut converted = converted.into_iter().flatten();
     let converted = given.into_iter().map(|(sent, document)| match document {
@@ -102,7 +103,7 @@ async fn all<'a>(
 /// Converts a batch. If that fails, converts one object after the other: so the object that is at fault is named, and
 /// none fails for the size of a batch.
 async fn in_batch(
-    plugin: &str,
+    controller: &Controller,
     revision: &Arc<Revision>,
     batch: Vec<Document>,
     version: &str,
@@ -112,17 +113,25 @@ async fn in_batch(
         return Ok(converted);
     }
     if let [only] = batch.as_slice() {
-        return Err(unconverted(plugin, only, version, called));
+        return Err(failed(controller, only, version, called));
     }
     let mut converted = Vec::with_capacity(batch.len());
     for object in batch {
         let called = revision.convert(vec![object.clone()], version.to_owned()).await;
         match called {
             Ok(Outcome { result: Ok(one), .. }) => converted.extend(one),
-            called => return Err(unconverted(plugin, &object, version, called)),
+            called => return Err(failed(controller, &object, version, called)),
         }
     }
     Ok(converted)
+}
+
+/// Counts a call that trapped, and returns why the object is not converted.
+fn failed(controller: &Controller, object: &Document, version: &str, called: Called) -> Unconverted {
+    if let Err(Aborted { error: CallError::Trapped(_), .. }) = called {
+        controller.metrics.webhooks.conversion_panics.inc();
+    }
+    unconverted(&controller.name, object, version, called)
 }
 
 fn unconverted(plugin: &str, object: &Document, version: &str, called: Called) -> Unconverted {

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Command, CommandFactory};
 use hotshoe::cli::Cli;
+use hotshoe_operator::telemetry::metrics::Metrics;
+use hotshoe_operator::telemetry::table::Row;
 use hotshoe_tests::repository;
 use serde_json::Value;
 
@@ -48,48 +50,79 @@ fn the_page_on_the_command_line_has_every_verb() {
     is_generated("docs/src/reference/command-line.md", &page);
 }
 
-/// Returns the name, the type and the help of each metric in the table of `metrics.rs`. The metrics registry itself
-/// shows only metrics that have been counted.
-fn metrics_in_table(source: &str) -> impl Iterator<Item = String> {
-    [("counter", "_total"), ("gauge", ""), ("histogram", "")].into_iter().flat_map(move |(kind, total)| {
-        let calls = source.split(&format!(": {kind}(")).skip(1).map(str::to_owned).collect::<Vec<_>>();
-        calls.into_iter().filter(|call| call.trim_start().starts_with("table,")).map(move |call| {
-            let words: Vec<&str> = call.split('"').collect();
-            let [_, name, _, help, ..] = words[..] else { panic!("no name and help in {call}") };
-            format!("| `{name}{total}` | {kind} | {help} |\n")
-        })
-    })
-}
-
-/// Returns the same for each metric that a file registers one by one.
-fn registered_metrics(source: &str) -> impl Iterator<Item = String> {
-    source.split("registry.register(").skip(1).map(move |rest| {
-        let words: Vec<&str> = rest.split('"').collect();
-        let [_, name, _, help, field, ..] = words[..] else { panic!("no name and help in {rest}") };
-        let field =
-            field.split("self.").nth(1).and_then(|field| field.split('.').next()).expect("a field of the metrics");
-        let declared = |line: &&str| line.trim_start().starts_with(&format!("{field}: "));
-        let of_type = source.lines().find(declared).expect("the field has a type");
-        let (kind, total) = match of_type {
-            counter if counter.contains("Counter") => ("counter", "_total"),
-            gauge if gauge.contains("Gauge") => ("gauge", ""),
-            _ => ("histogram", ""),
-        };
-        format!("| `{name}{total}` | {kind} | {help} |\n")
-    })
-}
-
 #[test]
 fn the_page_on_metrics_has_every_metric() {
-    let [table, by_revision, webhooks] = ["metrics.rs", "by_revision.rs", "webhook_metrics.rs"]
-        .map(|file| read(&Path::new("host/operator/src/telemetry").join(file)));
-    let registered = [&by_revision, &webhooks].into_iter().flat_map(|source| registered_metrics(source));
-    let rows: BTreeSet<String> = metrics_in_table(&table).chain(registered).collect();
-    assert_eq!(rows.len(), 37, "{rows:?}");
+    let metrics = Metrics::default();
+    let rows = metrics.table().rows().into_iter().map(|Row { name, kind, labels, help }| {
+        let labels: Vec<String> = labels.iter().map(|label| format!("`{label}`")).collect();
+        format!("| `{name}` | {kind} | {} | {help} |\n", labels.join(", "))
+    });
     is_generated(
         "docs/src/reference/metrics.md",
-        &format!("| metric | type | what it counts |\n|---|---|---|\n{}", rows.into_iter().collect::<String>()),
+        &format!("| metric | type | labels | what it says |\n|---|---|---|---|\n{}", rows.collect::<String>()),
     );
+}
+
+/// The metrics of controller-runtime 0.25.2, of client-go in it, and of the process, without those of Go itself.
+const CONTROLLER_RUNTIME: [(&str, &str, &[&str]); 41] = [
+    ("certwatcher_read_certificate_errors_total", "counter", &[]),
+    ("certwatcher_read_certificate_total", "counter", &[]),
+    ("controller_runtime_active_workers", "gauge", &["controller"]),
+    ("controller_runtime_client_consistency_wait_duration_seconds", "histogram", &["operation", "result"]),
+    ("controller_runtime_conversion_webhook_panics_total", "counter", &[]),
+    ("controller_runtime_max_concurrent_reconciles", "gauge", &["controller"]),
+    ("controller_runtime_reconcile_errors_total", "counter", &["controller"]),
+    ("controller_runtime_reconcile_panics_total", "counter", &["controller"]),
+    ("controller_runtime_reconcile_time_seconds", "histogram", &["controller"]),
+    ("controller_runtime_reconcile_timeouts_total", "counter", &["controller"]),
+    ("controller_runtime_reconcile_total", "counter", &["controller", "result"]),
+    ("controller_runtime_terminal_reconcile_errors_total", "counter", &["controller"]),
+    ("controller_runtime_webhook_latency_seconds", "histogram", &["webhook"]),
+    ("controller_runtime_webhook_panics_total", "counter", &[]),
+    ("controller_runtime_webhook_requests_in_flight", "gauge", &["webhook"]),
+    ("controller_runtime_webhook_requests_total", "counter", &["webhook", "code"]),
+    ("leader_election_master_status", "gauge", &["name"]),
+    ("leader_election_slowpath_total", "counter", &["name"]),
+    ("process_cpu_seconds_total", "counter", &[]),
+    ("process_max_fds", "gauge", &[]),
+    ("process_network_receive_bytes_total", "counter", &[]),
+    ("process_network_transmit_bytes_total", "counter", &[]),
+    ("process_open_fds", "gauge", &[]),
+    ("process_resident_memory_bytes", "gauge", &[]),
+    ("process_start_time_seconds", "gauge", &[]),
+    ("process_virtual_memory_bytes", "gauge", &[]),
+    ("process_virtual_memory_max_bytes", "gauge", &[]),
+    ("rest_client_dns_resolution_duration_seconds", "histogram", &["host"]),
+    ("rest_client_rate_limiter_duration_seconds", "histogram", &["verb", "host"]),
+    ("rest_client_request_duration_seconds", "histogram", &["verb", "host"]),
+    ("rest_client_request_retries_total", "counter", &["code", "verb", "host"]),
+    ("rest_client_request_size_bytes", "histogram", &["verb", "host"]),
+    ("rest_client_requests_total", "counter", &["code", "method", "host"]),
+    ("rest_client_response_size_bytes", "histogram", &["verb", "host"]),
+    ("workqueue_adds_total", "counter", &["name", "controller"]),
+    ("workqueue_depth", "gauge", &["name", "controller", "priority"]),
+    ("workqueue_longest_running_processor_seconds", "gauge", &["name", "controller"]),
+    ("workqueue_queue_duration_seconds", "histogram", &["name", "controller"]),
+    ("workqueue_retries_total", "counter", &["name", "controller"]),
+    ("workqueue_unfinished_work_seconds", "gauge", &["name", "controller"]),
+    ("workqueue_work_duration_seconds", "histogram", &["name", "controller"]),
+];
+
+#[test]
+fn every_metric_of_controller_runtime_has_its_name_type_and_labels_here_or_is_said_to_be_missing() {
+    let (metrics, page) = (Metrics::default(), read(Path::new("docs/src/reference/metrics.md")));
+    let (_, missing) = page.split_once("## Not here\n").expect("a section");
+    for (name, kind, labels) in CONTROLLER_RUNTIME {
+        let is_missing = missing.contains(&format!("`{name}`"));
+        match metrics.table().rows().iter().find(|row| row.name == name) {
+            None => assert!(is_missing, "{name} is neither exported nor said to be missing"),
+            Some(row) => {
+                assert!(!is_missing, "{name} is exported, and said to be missing");
+                assert_eq!(row.kind.to_string(), kind, "{name}");
+                assert!(labels.iter().all(|label| row.labels.contains(label)), "{name} has {:?}", row.labels);
+            }
+        }
+    }
 }
 
 /// Returns a row for each field of a schema, and for those of its objects and of the objects in its lists.

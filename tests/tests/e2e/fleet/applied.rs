@@ -42,7 +42,7 @@ fn a_plugin_that_is_applied_serves_and_goes_when_its_object_is_deleted() {
         rig.until_gone(&guest).await;
         rig.host.until_logged(&["the plugin is stopped", &guest.name]).await;
         let metrics = rig.host.get("/metrics").await.expect("metrics").1;
-        let gauge = format!("workqueue_depth{{controller=\"{}\"}}", guest.name);
+        let gauge = format!("workqueue_depth{{controller=\"{}\"", guest.name);
         assert!(!metrics.contains(&gauge), "a plugin that is gone has no queue: {metrics}");
         assert_eq!(rig.host.get("/readyz").await.expect("an answer").0, 200);
     });

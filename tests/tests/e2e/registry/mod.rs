@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 
 use hotshoe_components::owner_of_config_maps;
 use hotshoe_tests::host::program;
-use hotshoe_tests::registry::tool;
+use hotshoe_tests::tool;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -62,8 +62,8 @@ impl Desk {
     /// Runs skopeo, another client, and returns its output.
     fn skopeo(&self, arguments: &[&str]) -> Vec<u8> {
         // The machine may have no file with a signature policy, which skopeo needs by default.
-        let output = self.command(&tool("skopeo")).arg("--insecure-policy").args(arguments).output();
-        let output = output.expect("skopeo is installed; tests/registry/install.sh does so");
+        let output = self.command(&tool("registry", "skopeo")).arg("--insecure-policy").args(arguments).output();
+        let output = output.expect("skopeo is installed; tests/install.sh does so");
         assert!(output.status.success(), "skopeo {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         output.stdout
     }

@@ -1,18 +1,27 @@
 #!/bin/sh
-# Gets what the tests of registries need, where it is missing from the PATH: a registry, and a client that is not ours.
+# Gets programs that tests need, where they are missing from the PATH.
 #   docker-registry  the reference implementation of the distribution specification
 #   skopeo           copies and inspects images
-# Both are Debian's or Ubuntu's packages, unpacked into target/tools/registry: that takes no root, and starts no service.
-# Example: tests/registry/install.sh
-# Exit codes: 0 both are there, 1 not installed (stderr says why).
+#   prometheus       scrapes metrics, and says which alerts fire
+#   promtool         checks rules and metrics; of the same package
+# They are Debian's or Ubuntu's packages, unpacked into target/tools/FOLDER: that takes no root, and starts no service.
+# Usage: tests/install.sh FOLDER PROGRAM…
+# Example: tests/install.sh registry docker-registry skopeo
+# Exit codes: 0 all are there, 1 not installed (stderr says why), 2 wrong arguments.
 set -eu
+
+usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"; }
 
 case "${1:-}" in
 -h | --help)
-    sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"
+    usage
     exit 0
     ;;
 esac
+[ $# -ge 2 ] || {
+    usage >&2
+    exit 2
+}
 
 fail() {
     printf 'error: %s\n  where: %s\n  next:  %s\n' "$1" "$2" "$3" >&2
@@ -20,29 +29,36 @@ fail() {
 }
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
-root=$(CDPATH='' cd -- "$here/../.." && pwd)
-tools=$root/target/tools/registry
+root=$(CDPATH='' cd -- "$here/.." && pwd)
+tools=$root/target/tools/$1
+shift
 
 missing=
-for program in docker-registry skopeo; do
-    command -v $program >/dev/null || [ -x "$tools/bin/$program" ] || missing="$missing $program"
+packages=
+for program in "$@"; do
+    ! command -v "$program" >/dev/null && [ ! -x "$tools/bin/$program" ] || continue
+    missing="$missing $program"
+    case $program in
+    promtool) packages="$packages prometheus" ;;
+    *) packages="$packages $program" ;;
+    esac
 done
 [ -n "$missing" ] || exit 0
 
-by_hand="install$missing, for example with: sudo apt-get install --no-install-recommends$missing"
+by_hand="install$missing, for example with: sudo apt-get install --no-install-recommends$packages"
 for program in apt-get dpkg-deb; do
-    command -v $program >/dev/null || fail "the tests of registries need$missing, and there is no $program" 'your PATH' "$by_hand"
+    command -v $program >/dev/null || fail "tests need$missing, and there is no $program" 'your PATH' "$by_hand"
 done
 
-echo "unpacking$missing into target/tools/registry, once" >&2
+echo "unpacking$missing into target/tools/${tools##*/}, once" >&2
 mkdir -p "$tools/bin" "$tools/apt/lists/partial" "$tools/apt/cache/archives/partial"
 log=$tools/apt/log
 cd "$tools/apt"
 
 # Downloads what is missing, with what that depends on and this machine lacks, by these lists of packages.
 download() {
-    packages=$(apt-get "$@" --simulate --no-install-recommends install $missing | sed -n 's/^Inst \([^ ]*\) .*/\1/p') &&
-        [ -n "$packages" ] && apt-get "$@" download $packages
+    needed=$(apt-get "$@" --simulate --no-install-recommends install $packages | sed -n 's/^Inst \([^ ]*\) .*/\1/p') &&
+        [ -n "$needed" ] && apt-get "$@" download $needed
 }
 
 {
