@@ -141,3 +141,13 @@ pub async fn grant_second_kind(scene: &Scene, folder: &Folder) {
     scene.plane.grant("faulty", "tests-limit-ranges", &of_plugin).await;
     folder.edit("  grants:\n", &format!("  grants:\n{HOLDING}"));
 }
+
+/// A secret value in base64, and in plain text.
+pub const SECRET: [&str; 2] = ["aHVudGVyMjc=", "hunter27"];
+
+/// Checks that a text has the Secret neither as it is nor in the code of the revision that peeks.
+pub fn hides_secret(text: &str) {
+    let code: String = SECRET[0].chars().rev().filter(char::is_ascii_alphanumeric).collect();
+    let words = [&code, &code.to_lowercase(), SECRET[0], SECRET[1]].map(|word| text.contains(word));
+    assert_eq!(words, [false; 4], "{text}");
+}

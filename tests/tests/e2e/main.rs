@@ -12,6 +12,7 @@
 //! | `deletion/` | finalizers, clean-ups, deletions that take long |
 //! | `dev.rs` | `hotshoe dev`, from a save to an active component |
 //! | `docs/` | what the README and the book say |
+//! | `explain.rs` | `hotshoe explain`: why an object is as it is |
 //! | `failures/` | plugins and writes that fail, how that is reported and tried again |
 //! | `fields/` | which fields of a child are written, and whose they are |
 //! | `fleet/` | a host that follows `Plugin` objects |
@@ -49,6 +50,7 @@ mod deletion;
 mod dev;
 mod docs;
 mod examples;
+mod explain;
 mod failures;
 mod fields;
 mod fleet;

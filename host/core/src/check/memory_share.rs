@@ -41,10 +41,13 @@ pub enum Part {
     Fetched,
     /// The linear memories of running calls.
     Calls,
+    /// The last decisions about each parent, for those who ask why it is as it is.
+    Explained,
 }
 
 /// All parts.
-pub const PARTS: [Part; 6] = [Part::Code, Part::Parents, Part::Children, Part::Reads, Part::Fetched, Part::Calls];
+pub const PARTS: [Part; 7] =
+    [Part::Code, Part::Parents, Part::Children, Part::Reads, Part::Fetched, Part::Calls, Part::Explained];
 
 impl Part {
     /// Returns the part's name in metrics.
@@ -56,6 +59,7 @@ impl Part {
             Part::Reads => "reads",
             Part::Fetched => "fetched",
             Part::Calls => "calls",
+            Part::Explained => "explained",
         }
     }
 }
@@ -71,7 +75,7 @@ struct Held {
 
 impl Held {
     fn of(&self, part: Part) -> &AtomicUsize {
-        let [code, parents, children, reads, fetched, calls] = &self.parts;
+        let [code, parents, children, reads, fetched, calls, explained] = &self.parts;
         match part {
             Part::Code => code,
             Part::Parents => parents,
@@ -79,6 +83,7 @@ impl Held {
             Part::Reads => reads,
             Part::Fetched => fetched,
             Part::Calls => calls,
+            Part::Explained => explained,
         }
     }
 
@@ -380,13 +385,13 @@ mod tests {
 
     #[test]
     fn each_part_has_a_name_and_an_amount_of_its_own() {
-        assert_eq!(PARTS.map(Part::as_str), ["code", "parents", "children", "reads", "fetched", "calls"]);
+        assert_eq!(PARTS.map(Part::as_str), ["code", "parents", "children", "reads", "fetched", "calls", "explained"]);
         let account = Account::default();
         for (place, part) in PARTS.into_iter().enumerate() {
             account.set(part, 1 << place);
         }
-        assert_eq!(PARTS.map(|part| account.held_for(part)), [1, 2, 4, 8, 16, 32]);
-        assert_eq!(account.held(), 63);
+        assert_eq!(PARTS.map(|part| account.held_for(part)), [1, 2, 4, 8, 16, 32, 64]);
+        assert_eq!(account.held(), 127);
     }
 
     #[test]

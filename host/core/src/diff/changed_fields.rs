@@ -26,7 +26,7 @@ pub struct DesiredBefore(Vec<DesiredChild>);
 struct DesiredChild {
     child: u64,
     digest: u64,
-    leaves: Arc<[u64]>,
+    leaves: Arc<[u32]>,
 }
 
 impl DesiredBefore {
@@ -40,7 +40,7 @@ impl DesiredBefore {
                 Some(known) if known.digest == digest => (DesiredChild::clone(known), Some(Vec::new())),
                 known => {
                     let (leaves, differ) = compared(known.map(|known| &*known.leaves), &one.body, hasher);
-                    (DesiredChild { child, digest, leaves }, differ)
+                    (DesiredChild { child, digest, leaves }, differ.map(|differ| named(differ, MAX_NAMED_FIELDS)))
                 }
             }
         };
@@ -56,7 +56,7 @@ pub fn taken_over(fields: Option<&str>, desired: &Value) -> Vec<String> {
     if let Some(fields) = fields.and_then(|fields| FieldSet::read(fields).ok()) {
         walk_owned(&fields, desired, "", &mut taken);
     }
-    named(if taken.leaves.is_empty() { taken.empty_lists } else { taken.leaves })
+    named(if taken.leaves.is_empty() { taken.empty_lists } else { taken.leaves }, MAX_NAMED_FIELDS)
 }
 
 #[derive(Default)]
@@ -111,27 +111,38 @@ fn name_members(value: &Value, path: String, taken: &mut Taken) {
 
 /// Returns the hashes of the leaves, and which of them are new or have another value than `before`, if that is known.
 /// Removed leaves cannot be named, because only their hashes are known.
-fn compared(before: Option<&[u64]>, body: &Value, hasher: &RandomState) -> (Arc<[u64]>, Option<Vec<String>>) {
+pub(super) fn compared(
+    before: Option<&[u32]>,
+    body: &Value,
+    hasher: &RandomState,
+) -> (Arc<[u32]>, Option<Vec<String>>) {
     // A set, because a plugin determines the number of leaves.
-    let before: Option<HashSet<&u64>> = before.map(|before| before.iter().collect());
+    let before: Option<HashSet<&u32>> = before.map(|before| before.iter().collect());
     let (mut leaves, mut differ) = (Vec::new(), Vec::new());
     walk_leaves(body, &mut String::new(), &mut |leaf, path| {
         if path == APPLIED_PATH {
             return;
         }
-        let leaf = hasher.hash_one((path, leaf));
+        let leaf = short(hasher.hash_one((path, leaf)));
         if before.as_ref().is_some_and(|before| !before.contains(&leaf)) {
             differ.push(path.to_owned());
         }
         leaves.push(leaf);
     });
-    let differ = if differ.is_empty() { vec!["fewer fields".to_owned()] } else { named(differ) };
+    let differ = if differ.is_empty() { vec!["fewer fields".to_owned()] } else { differ };
     (leaves.into(), before.map(|_| differ))
 }
 
-fn named(mut fields: Vec<String>) -> Vec<String> {
-    let more = fields.len().saturating_sub(MAX_NAMED_FIELDS);
-    fields.truncate(MAX_NAMED_FIELDS);
+/// Returns half of a hash. A change is not named if its hash is that of another leaf, which happens to one in millions.
+pub(super) fn short(hash: u64) -> u32 {
+    let [a, b, c, d, ..] = hash.to_ne_bytes();
+    u32::from_ne_bytes([a, b, c, d])
+}
+
+/// Returns the first fields, `most` of them, and how many more there are.
+pub(super) fn named(mut fields: Vec<String>, most: usize) -> Vec<String> {
+    let more = fields.len().saturating_sub(most);
+    fields.truncate(most);
     if more > 0 {
         fields.push(format!("and {more} more"));
     }

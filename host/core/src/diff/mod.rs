@@ -9,6 +9,7 @@
 mod applied_entry;
 pub mod associative_lists;
 pub mod changed_fields;
+pub mod changed_inputs;
 pub mod conflict;
 mod coverage;
 pub mod emptied;

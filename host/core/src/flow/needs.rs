@@ -193,9 +193,14 @@ impl Needs {
 
     /// Returns whether an object that a parent needs has changed since the parent was shown it.
     pub fn is_outdated(&self, parent: &Key) -> bool {
-        let known = |object| self.objects.get(object).and_then(|needed| needed.parents.get(parent));
+        self.of_parent(parent).any(|(_, is_outdated)| is_outdated)
+    }
+
+    /// Returns what a parent needs, and of each whether it has changed since the parent was shown it, in any order.
+    pub fn of_parent<'a>(&'a self, parent: &'a Key) -> impl Iterator<Item = (&'a Wanted, bool)> {
+        let known = |object: &Wanted| self.objects.get(object).and_then(|needed| needed.parents.get(parent));
         let objects = self.of_parents.get(parent).into_iter().flatten();
-        objects.into_iter().any(|object| known(object) == Some(&Known::Outdated))
+        objects.map(move |object| (object, known(object) == Some(&Known::Outdated)))
     }
 
     /// Returns a number that is another one whenever [other objects](Self::objects) are to be watched.

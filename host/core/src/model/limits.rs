@@ -193,6 +193,16 @@ pub const USER_GROUPS: usize = 1_000;
 /// Bytes of the name, the uid and the groups of that user together. The headers in which API servers accept a token have 16
 /// KiB at most, too.
 pub const USER_BYTES: usize = 16 * 1024;
+/// The last decisions about one parent that `hotshoe explain` shows.
+pub const EXPLAINED_DECISIONS: usize = 5;
+/// Bytes of what `hotshoe explain` shows of one decision; what exceeds them is counted. A decision that creates two children
+/// has about 200.
+pub const EXPLAINED_TEXT: usize = 480;
+/// Bytes of the decisions about one parent that are kept for `hotshoe explain`, beyond the last one.
+pub const EXPLAINED_BYTES: usize = 640;
+/// Bytes of what is kept for `hotshoe explain` of all parents of a plugin together: about 30,000 parents with all that is
+/// kept of each, or 60,000 with the last decision alone.
+pub const EXPLAINED_OF_ALL: Size = Size(32 * MIB);
 /// Requirements of one `needs`.
 pub const REQUIREMENTS: usize = 100;
 /// Objects, and selections of objects, that the parents of one plugin need and that are watched, a hundred on each connection

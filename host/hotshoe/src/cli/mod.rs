@@ -22,6 +22,7 @@ pub mod crd;
 pub mod dev;
 pub mod doctor;
 mod documents;
+pub mod explain;
 pub mod fetch_component;
 mod fresh;
 pub mod grants;
@@ -39,6 +40,7 @@ pub mod push;
 pub mod rbac;
 mod registry_access;
 pub mod reload;
+pub mod report;
 mod results;
 pub mod rollback;
 mod round_trip;
@@ -100,6 +102,8 @@ enum Verb {
     History(history::Args),
     Shadow(shadow::Args),
     Status(status::Args),
+    Explain(explain::Args),
+    Report(report::Args),
     Doctor(doctor::Args),
     Version(version::Args),
     /// Print a completion script for a shell
@@ -158,6 +162,8 @@ impl Cli {
             Verb::History(args) => args.run(),
             Verb::Shadow(args) => args.run(),
             Verb::Status(args) => args.run(),
+            Verb::Explain(args) => args.run(),
+            Verb::Report(args) => args.run(),
             Verb::Doctor(args) => args.run(),
             Verb::Version(args) => args.run(commit),
             Verb::Completion { shell } => {

@@ -76,7 +76,7 @@ fn table<'a>(plugins: impl IntoIterator<Item = &'a PluginStatus>) -> String {
 }
 
 /// Returns who holds a Lease, until when, and what is wrong with it.
-fn lease_line(lease: &LeaseStatus) -> String {
+pub(super) fn lease_line(lease: &LeaseStatus) -> String {
     let LeaseStatus { name, held, holder, seconds, problem, .. } = lease;
     let until = seconds.map(|seconds| format!(", {seconds} s from now unless renewed")).unwrap_or_default();
     let held = match holder {
@@ -154,7 +154,7 @@ fn circuit_notes(breaker: &BreakerStatus) -> Vec<String> {
 }
 
 /// Lists what needs attention.
-fn notes(plugin: &PluginStatus) -> Vec<String> {
+pub(super) fn notes(plugin: &PluginStatus) -> Vec<String> {
     let mut notes = call_notes(plugin);
     notes.extend(host_notes(plugin));
     notes.extend(parent_notes(plugin));

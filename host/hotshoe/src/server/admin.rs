@@ -1,5 +1,5 @@
-//! Answers an administrator's commands: `status`, and for one plugin `reload`, `rollback`, `approve`, `history` and
-//! `shadow`. They change which revision is active and show the content of objects, so they are served only on the
+//! Answers an administrator's commands: `status`, and for one plugin `reload`, `rollback`, `approve`, `history`,
+//! `shadow`, `explain` and `trouble`. They change which revision is active and show the content of objects, so they are served only on the
 //! host's socket.
 
 use std::convert::Infallible;
@@ -23,6 +23,7 @@ use hotshoe_core::model::digest_prefix::DigestPrefix;
 use hotshoe_operator::api::shadow::Line;
 use hotshoe_operator::api::{HostStatus, Problem};
 use hotshoe_operator::rollout::dry_run::{NotRun, ShadowPermit};
+use hotshoe_operator::rollout::explain::Unexplained;
 use hotshoe_operator::rollout::managed_plugin::AdminCommand;
 use hotshoe_sandbox::error::LoadError;
 
@@ -33,6 +34,8 @@ const MAX_DRAIN_TIME: Duration = Duration::from_secs(5);
 const UPLOAD_TIME: Duration = Duration::from_secs(60);
 /// How many lines of a shadow run may wait for their reader.
 const QUEUED_LINES: usize = 16;
+/// How many parents in trouble are explained at once.
+const EXPLAINED_AT_ONCE: usize = 20;
 
 /// Returns the routes of the socket.
 pub(super) fn routes(about: About) -> Router {
@@ -43,6 +46,8 @@ pub(super) fn routes(about: About) -> Router {
         .route(&AdminVerb::Approve.route(), post(approve))
         .route(&AdminVerb::History.route(), get(history))
         .route(&AdminVerb::Shadow.route(), post(shadow))
+        .route(&AdminVerb::Explain.route(), get(explain))
+        .route(&AdminVerb::Trouble.route(), get(trouble))
         .with_state(about)
 }
 
@@ -110,6 +115,34 @@ async fn approve(about: State<About>, name: Path<String>, Query(which): Query<Re
 async fn history(State(about): State<About>, Path(name): Path<String>) -> Response {
     match about.fleet.find(&name) {
         Ok(plugin) => Json(plugin.shown_history()).into_response(),
+        Err(unknown) => problem(StatusCode::NOT_FOUND, unknown),
+    }
+}
+
+/// The query that names a parent.
+#[derive(Deserialize)]
+struct Parent {
+    namespace: Option<String>,
+    name: String,
+}
+
+async fn explain(State(about): State<About>, Path(name): Path<String>, Query(parent): Query<Parent>) -> Response {
+    let plugin = match about.fleet.find(&name) {
+        Ok(plugin) => plugin,
+        Err(unknown) => return problem(StatusCode::NOT_FOUND, unknown),
+    };
+    match plugin.explain(parent.namespace.as_deref(), &parent.name) {
+        Ok(explanation) => Json(explanation).into_response(),
+        Err(unexplained @ Unexplained::NothingActive(_)) => {
+            problem(StatusCode::SERVICE_UNAVAILABLE, unexplained.to_string())
+        }
+        Err(unexplained) => problem(StatusCode::NOT_FOUND, unexplained.to_string()),
+    }
+}
+
+async fn trouble(State(about): State<About>, Path(name): Path<String>) -> Response {
+    match about.fleet.find(&name) {
+        Ok(plugin) => Json(plugin.explain_trouble(EXPLAINED_AT_ONCE)).into_response(),
         Err(unknown) => problem(StatusCode::NOT_FOUND, unknown),
     }
 }

@@ -15,6 +15,10 @@ pub enum AdminVerb {
     History,
     /// Runs a component in the shadow of the active revision.
     Shadow,
+    /// Shows the last decisions about a parent, and what holds it back.
+    Explain,
+    /// Shows the same of the parents that are in trouble.
+    Trouble,
 }
 
 impl AdminVerb {
@@ -25,6 +29,8 @@ impl AdminVerb {
             Self::Approve => "approve",
             Self::History => "history",
             Self::Shadow => "shadow",
+            Self::Explain => "explain",
+            Self::Trouble => "trouble",
         }
     }
 
@@ -37,6 +43,12 @@ impl AdminVerb {
     pub fn path(self, plugin: &str, digest: Option<&DigestPrefix>) -> String {
         let query = digest.map(|digest| format!("?digest={}", digest.hex())).unwrap_or_default();
         format!("/{}/{plugin}{query}", self.as_str())
+    }
+
+    /// Returns the path of the command for a parent of a plugin. Its names must need no escapes.
+    pub fn path_of_parent(self, plugin: &str, namespace: Option<&str>, name: &str) -> String {
+        let namespace = namespace.map(|namespace| format!("namespace={namespace}&")).unwrap_or_default();
+        format!("/{}/{plugin}?{namespace}name={name}", self.as_str())
     }
 }
 

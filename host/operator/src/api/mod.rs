@@ -1,5 +1,6 @@
 //! What a host answers on its socket. The server writes these types, and the command line reads them.
 
+pub mod explain;
 pub mod history;
 pub mod shadow;
 pub mod status;

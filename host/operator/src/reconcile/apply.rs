@@ -151,6 +151,7 @@ pub async fn apply(pass: &mut Pass<'_>, observed: &Observed, checked: CheckedDec
         true => Ok(()),
         false => write_status(pass, observed, (&decision, status), &mut written).await,
     };
+    pass.record.note_parent(written.parent.as_ref());
     signal_written(pass, &written, &stated);
     stated.map(|()| written)
 }

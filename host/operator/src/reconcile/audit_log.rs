@@ -1,6 +1,7 @@
 //! The info log: one line for each change that the host makes in the cluster, with plugin, digest and object.
 //! The lines are rate-limited as the plugin's own lines are.
 
+use crate::api::explain::Act;
 use crate::reconcile::pass::Pass;
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::sanitize;
@@ -67,6 +68,22 @@ impl<'a> Change<'a> {
         }
     }
 
+    /// Returns the change as an explanation of the parent names it, with the fields or the finalizer.
+    fn act(self) -> (Act, Vec<String>) {
+        match self {
+            Self::FinalizerAdded(finalizer) => (Act::FinalizerAdded, vec![finalizer.to_owned()]),
+            Self::FinalizerRemoved(finalizer) => (Act::FinalizerRemoved, vec![finalizer.to_owned()]),
+            Self::Created(_) => (Act::Created, Vec::new()),
+            Self::Changed(_, fields) => (Act::Changed, fields.to_vec()),
+            Self::Deleted(_) => (Act::Deleted, Vec::new()),
+            Self::StatusChanged => (Act::Status, Vec::new()),
+            Self::MetadataChanged => (Act::Metadata, Vec::new()),
+            Self::Released(_) => (Act::Released, Vec::new()),
+            Self::DeletionBegun => (Act::CleanUpBegun, Vec::new()),
+            Self::DeletionDone => (Act::CleanUpEnded, Vec::new()),
+        }
+    }
+
     /// Returns the names of the changed fields, never their values.
     fn fields(self) -> Option<String> {
         match self {
@@ -78,8 +95,10 @@ impl<'a> Change<'a> {
     }
 }
 
-/// Logs a change.
+/// Logs a change, and notes it for an explanation.
 pub fn log(pass: &Pass<'_>, act: Change<'_>) {
+    let (what, fields) = act.act();
+    pass.record.note(what, act.child(), fields);
     if !tracing::enabled!(tracing::Level::INFO) {
         return;
     }

@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 use crate::api::status::{Deleting, Stalled};
 use crate::reconcile::active_revision::ActiveRevision;
 use crate::reconcile::canary::{Canary, CanarySlot};
+use crate::reconcile::decisions::Decisions;
 use crate::reconcile::health::Health;
 use crate::reconcile::log_lines::LogLines;
 use crate::reconcile::needed::NeededObjects;
@@ -107,6 +108,8 @@ pub struct Controller {
     pub relabelled: AtomicU64,
     states: Mutex<HashMap<Key, ParentState>>,
     survey: Remembered<Survey>,
+    /// The last decisions about each parent.
+    pub decisions: Decisions,
     /// The places of proposed parents that are being decided about.
     pub reviews: Arc<Semaphore>,
     /// Objects that may no longer be parents, until it is known that nothing written for them is left.
@@ -150,6 +153,7 @@ impl Controller {
             relabelled: AtomicU64::new(0),
             states: Mutex::default(),
             survey: Remembered::default(),
+            decisions: Decisions::default(),
             reviews: Arc::new(Semaphore::new(REVIEWS)),
             deselected: Mutex::default(),
         }
@@ -188,7 +192,8 @@ impl Controller {
         self.share.shards.permit(self.shard_of(key)).is_some()
     }
 
-    fn shard_of(&self, key: &Key) -> usize {
+    /// Returns the shard of a parent.
+    pub fn shard_of(&self, key: &Key) -> usize {
         self.share.one.unwrap_or_else(|| self.share.shards.of_parent(key))
     }
 
@@ -229,6 +234,7 @@ impl Controller {
         self.states.lock().retain(|key, state| !is_of_shard(key) || Some(state.term) == term);
         if term.is_none() {
             self.needed.retain(|key| !is_of_shard(key));
+            self.decisions.retain(|key| !is_of_shard(key));
         } else {
             let parents = self.active().map(|active| active.parents.watch.cache.keys()).unwrap_or_default();
             let deselected: Vec<Key> = self.deselected.lock().iter().cloned().collect();
@@ -261,6 +267,7 @@ impl Controller {
         self.slot.clear();
         self.converter.clear();
         self.needed.retain(|_| false);
+        self.decisions.retain(|_| false);
         self.metrics.retired(&self.name);
     }
 
@@ -420,6 +427,18 @@ impl Controller {
         (failing, refused)
     }
 
+    /// Returns parents that are in trouble, by name, at most so many: those that fail, and those with refused writes.
+    pub fn troubled(&self, most: usize) -> Vec<Key> {
+        let states = self.states.lock();
+        let is_troubled = |state: &ParentState| state.failures > 0 || !state.refused.is_empty();
+        let mut troubled: Vec<Key> =
+            states.iter().filter(|(_, state)| is_troubled(state)).map(|(key, _)| key.clone()).collect();
+        drop(states);
+        troubled.sort_unstable();
+        troubled.truncate(most);
+        troubled
+    }
+
     fn stalled(&self) -> Option<Stalled> {
         let states = self.states.lock();
         Stalled::of(
@@ -445,6 +464,7 @@ impl Controller {
         self.states.lock().remove(key);
         self.deselected.lock().remove(key);
         self.needed.keep(key, &[]);
+        self.decisions.forget(key);
     }
 
     /// Returns the keys of all parents whose state is kept.

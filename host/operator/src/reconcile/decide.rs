@@ -13,6 +13,7 @@ use crate::reconcile::error::Error;
 use crate::reconcile::fingerprint::{backoff_basis, flapping_basis, refusal_basis};
 use crate::reconcile::observe::Observed;
 use crate::reconcile::pass::Pass;
+use crate::reconcile::record::Called;
 use crate::reconcile::requirements;
 use crate::reconcile::requirements::{FetchBudget, Fetched, is_secret};
 use crate::telemetry::by_revision::End;
@@ -38,6 +39,12 @@ pub async fn decide(pass: &mut Pass<'_>, call: Call, observed: &Arc<Observed>) -
     let stays_invalid = || pass.state.refused.stays_invalid(|child| refusal_basis(pass, observed, child));
     let failed = pass.state.backoff.is_some_and(|(_, failed)| failed == basis()) || stays_invalid();
     admit(pass, failed)?;
+    pass.record.call = Some(Called {
+        shown: observed.shown.clone(),
+        parent: parent.clone(),
+        children: children.clone(),
+        needed: pass.controller.needed.outdated(&parent.key),
+    });
     let mut decided = call_once(pass, call, observed).await;
     if let Err(Error::Call(CallError::Stopped)) = decided {
         // The circuit opened while the call was waiting: not a failure of this call.

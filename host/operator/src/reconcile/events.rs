@@ -3,6 +3,7 @@
 use std::hash::BuildHasher;
 use std::time::Instant;
 
+use crate::api::explain::Act;
 use crate::reconcile::error::Error;
 use crate::reconcile::pass::Pass;
 use hotshoe_cluster::events::EventRecord;
@@ -24,6 +25,7 @@ pub fn emit(pass: &mut Pass<'_>, events: &[Event]) {
     for event in events {
         if is_new(pass, event) || pass.is_due {
             record(pass, note(pass, event), &controller.events);
+            pass.record.note(Act::Event, None, vec![event.reason.clone()]);
         }
     }
 }

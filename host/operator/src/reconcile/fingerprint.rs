@@ -42,9 +42,12 @@ pub fn backoff_basis(
 
 /// Returns fingerprints of the children that change when a child is no longer as it was applied.
 fn as_applied(controller: &Controller, children: &ObservedChildren) -> Vec<u64> {
-    let of_child =
-        |child: &Object| controller.hasher.hash_one((&child.uid, child.deleting, &child.applied, owned_fields(child)));
-    children.iter().map(|(_, child)| of_child(child)).collect()
+    children.iter().map(|(_, child)| applied(&controller.hasher, child)).collect()
+}
+
+/// Returns the fingerprint of a child that changes when it is no longer as it was applied.
+pub fn applied(hasher: &RandomState, child: &Object) -> u64 {
+    hasher.hash_one((&child.uid, child.deleting, &child.applied, owned_fields(child)))
 }
 
 /// Returns the fingerprint whose change restarts the count of a parent's tries. Leaves out its children: a user who

@@ -12,6 +12,8 @@ pub mod check;
 pub mod complete;
 pub mod controller;
 pub mod decide;
+pub mod decided;
+pub mod decisions;
 pub mod error;
 pub mod events;
 pub mod finalize;
@@ -19,6 +21,7 @@ pub mod fingerprint;
 pub mod gate;
 pub mod health;
 pub mod log_lines;
+pub mod naming;
 pub mod needed;
 pub mod needed_watches;
 pub mod observe;
@@ -26,6 +29,7 @@ pub mod outcome;
 pub mod parent_state;
 pub mod pass;
 pub mod queue;
+pub mod record;
 pub mod refused_writes;
 pub mod release;
 pub mod report;
@@ -78,6 +82,7 @@ pub async fn reconcile(controller: &Controller, active: &ActiveRevision, key: &K
         return Reconciled { requeue: Requeue::AtOnce, ..nothing };
     }
     let is_reported = report::report(&mut pass, &result).await;
+    decided::keep(&pass, &result);
     let flap_pause = decide::flap_pause(&pass);
     Reconciled { requeue: pass.end(&result, is_reported, flap_pause), failed: result.is_err() }
 }

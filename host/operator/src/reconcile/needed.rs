@@ -92,6 +92,19 @@ impl NeededObjects {
         self.needs.lock().is_outdated(parent)
     }
 
+    /// Returns which objects that a parent needs have changed since the parent was shown them.
+    pub fn outdated(&self, parent: &Key) -> Vec<Wanted> {
+        let needs = self.needs.lock();
+        needs.of_parent(parent).filter(|(_, is_outdated)| *is_outdated).map(|(wanted, _)| wanted.clone()).collect()
+    }
+
+    /// Returns what a parent needs beside what its plugin declares, in order.
+    pub fn of(&self, parent: &Key) -> Vec<Wanted> {
+        let mut wanted: Vec<_> = self.needs.lock().of_parent(parent).map(|(wanted, _)| wanted.clone()).collect();
+        wanted.sort_unstable();
+        wanted
+    }
+
     /// Waits until other objects may be needed.
     pub async fn changed(&self) {
         self.changed.notified().await;

@@ -10,6 +10,7 @@ use crate::reconcile::controller::Controller;
 use crate::reconcile::error::Error;
 use crate::reconcile::outcome::Outcome;
 use crate::reconcile::parent_state::ParentState;
+use crate::reconcile::record::Record;
 use crate::reconcile::requeue::{Ending, Requeue};
 use hotshoe_cluster::identity::Permit;
 use hotshoe_cluster::view;
@@ -43,6 +44,8 @@ pub struct Pass<'a> {
     pub trial: Option<Trial<'a>>,
     /// What the pass has shown about the revision.
     pub signals: Vec<Signal>,
+    /// What the pass has decided on and written.
+    pub record: Record,
 }
 
 impl<'a> Pass<'a> {
@@ -60,8 +63,8 @@ impl<'a> Pass<'a> {
         }
         let (children, ignored) = active.family_of(&parent);
         let is_due = state.is_due();
-        let (tainted, trial, signals) = (false, None, Vec::new());
-        Self { controller, active, permit, parent, children, ignored, state, is_due, tainted, trial, signals }
+        let (tainted, trial, signals, record) = (false, None, Vec::new(), Record::default());
+        Self { controller, active, permit, parent, children, ignored, state, is_due, tainted, trial, signals, record }
     }
 
     /// Returns the reference of the parent.

@@ -38,6 +38,19 @@ pub struct Queue {
     finished: Notify,
 }
 
+/// Where a parent is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// It is being reconciled.
+    Running,
+    /// It waits for its turn.
+    Waiting,
+    /// It is reconciled at this time.
+    Due(Instant),
+    /// It is reconciled when something changes, or in a sweep.
+    Nowhere,
+}
+
 /// The namespace of a parent. Parents without a namespace form one group.
 type Namespace = Option<Arc<str>>;
 
@@ -171,6 +184,18 @@ impl Queue {
         self.lock().closed = true;
         while self.depth().1 > 0 {
             self.finished.notified().await;
+        }
+    }
+
+    /// Returns where a parent is.
+    pub fn place(&self, key: &Key) -> Place {
+        let inner = self.lock();
+        if inner.running.contains_key(key) {
+            Place::Running
+        } else if inner.dirty.contains_key(key) {
+            Place::Waiting
+        } else {
+            inner.due.get(key).map_or(Place::Nowhere, |due| Place::Due(*due))
         }
     }
 

@@ -7,6 +7,7 @@ pub mod config_reload;
 pub mod definition;
 pub mod driver;
 pub mod dry_run;
+pub mod explain;
 pub(crate) mod fetch;
 mod followed_history;
 pub mod history;

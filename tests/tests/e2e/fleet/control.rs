@@ -1,5 +1,8 @@
 //! Administration of a plugin's revisions, by `kubectl patch` and by `kubectl hotshoe`.
 
+use std::process::Command;
+
+use hotshoe_tests::host::program;
 use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED, PLUGIN};
 use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{guests, memcached, run};
@@ -127,6 +130,50 @@ fn kubectl_hotshoe_shows_plugins_and_rolls_them_back() {
         rig.until(&guest, "has what its source has", |object| digest(object) == second).await;
         let (code, text) = kubectl_hotshoe(&rig.scene, &["status", "nothing-of-this-name"]);
         assert!(code == Some(1) && text.contains("nothing-of-this-name"), "{text}");
+    });
+}
+
+#[test]
+fn kubectl_hotshoe_explains_an_object_and_reports_by_asking_the_host_in_its_pod() {
+    run(async {
+        let rig = Rig::with_lease("explained").await;
+        let guest = rig.memcached("explained").await;
+        rig.apply(&guest).await;
+        rig.until_ready(&guest).await;
+        rig.scene.create(memcached("cache", 1)).await;
+        rig.scene.available("cache").await;
+        let object = format!("{}/{}/cache", guest.name, rig.scene.namespace);
+        // No kubelet is there to execute anything in a Pod, so this kubectl runs the program beside the host.
+        let folder = tempfile::tempdir().expect("a folder");
+        let kubectl = folder.path().join("kubectl");
+        let script =
+            "#!/bin/sh\necho \"$@\" >&2\nuntil [ \"$1\" = -- ]; do shift; done\nshift 2\nexec \"$HOTSHOE\" \"$@\"\n";
+        std::fs::write(&kubectl, script).expect("a script is written");
+        std::fs::set_permissions(&kubectl, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("it may run");
+        let plugin = folder.path().join("kubectl-hotshoe");
+        std::os::unix::fs::symlink(program(), &plugin).expect("a link");
+        let asked = |arguments: &[&str]| {
+            let mut command = Command::new(&plugin);
+            command.args(arguments).env("KUBECONFIG", rig.scene.plane.file("kubeconfig")).env("PATH", folder.path());
+            command
+                .env("HOTSHOE", program())
+                .env("HOTSHOE_SOCKET", rig.host.socket().expect("the host takes commands"));
+            let output = command.output().expect("the program runs");
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            (output.status.code(), text(&output.stdout), text(&output.stderr))
+        };
+        let (code, page, errors) = asked(&["explain", &object]);
+        assert_eq!(code, Some(0), "{errors}");
+        let child = format!("created Deployment.apps {}/cache", rig.scene.namespace);
+        assert!(page.contains(&child), "{page}");
+        let (code, _, errors) = asked(&["explain", &format!("{}/none", guest.name)]);
+        assert!(code == Some(1) && errors.contains("this host knows no Memcached.cache.example.com"), "{errors}");
+        assert!(errors.contains(" -- /hotshoe explain "), "kubectl was asked to execute the program: {errors}");
+        let (code, report, errors) = asked(&["report", &guest.name]);
+        assert!(code == Some(0) && report.starts_with("<!doctype html>"), "{errors}");
+        assert!(report.contains(&guest.name), "{report}");
+        let (code, _, errors) = asked(&["explain", "nothing-of-this-name/a"]);
+        assert!(code == Some(1) && errors.contains("nothing-of-this-name"), "{errors}");
     });
 }
 

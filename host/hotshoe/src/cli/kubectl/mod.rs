@@ -2,6 +2,7 @@
 //! and change `Plugin` objects as their caller, so that RBAC decides who may.
 
 mod change;
+mod in_pod;
 mod objects;
 mod show;
 mod wait;
@@ -12,6 +13,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::cli::explain;
+use crate::cli::kubectl::in_pod::Hosts;
 use crate::cli::kubectl::objects::Objects;
 use crate::cli::kubectl::wait::Wait;
 use crate::cli::terminal::{self, Output};
@@ -28,8 +31,8 @@ const NAME: &str = "kubectl-hotshoe";
     bin_name = "kubectl hotshoe",
     version,
     max_term_width = 100,
-    after_help = "All but `status` and `history` change a Plugin object, as `kubectl patch` can as well, \
-                  and need the rights to get and patch plugins.hotshoe.dev; those two need the rights to get and list \
+    after_help = "All but `status`, `history`, `explain` and `report` change a Plugin object, as `kubectl patch` can as well, \
+                  and need the rights to get and patch plugins.hotshoe.dev; those need the rights to get and list \
                   them. The host of the plugin then does what the object says; `approve`, `rollback` and `follow` \
                   wait for that, unless `--wait=false` is given.\n\
                   \n\
@@ -68,6 +71,35 @@ enum Verb {
         /// How to print
         #[arg(short, long, value_enum, default_value_t)]
         output: Output,
+    },
+    /// Show why an object is as it is: the last decisions about it, and what holds it back
+    #[command(after_help = "Examples:\n  \
+                      kubectl hotshoe explain memcached/cache -n shop\n  \
+                      kubectl hotshoe explain memcached/shop/cache -o json\n\
+                      \n\
+                      The host of the plugin is asked in its Pod, by `kubectl exec`: that needs the rights to get the \
+                      Plugin object, to list leases in the namespace of the host, and to create pods/exec there. \
+                      Only names and paths are shown, and no value of any object.")]
+    Explain {
+        /// Which object of which Plugin
+        #[arg(value_name = "PLUGIN/[NAMESPACE/]NAME")]
+        object: explain::Named,
+        /// Its namespace [default: the only one with an object of this name]
+        #[arg(short, long, value_parser = explain::part)]
+        namespace: Option<String>,
+        /// How to print
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
+    },
+    /// Write the state of the host as an HTML page: plugins, what waits for approval, objects in trouble
+    #[command(after_help = "Examples:\n  \
+                      kubectl hotshoe report > report.html\n  \
+                      kubectl hotshoe report memcached > report.html    # of the host of this Plugin\n\
+                      \n\
+                      The host is asked in its Pod, as by `kubectl hotshoe explain`, with the same rights.")]
+    Report {
+        /// A Plugin of the host [default: any, if all have the same host]
+        plugin: Option<String>,
     },
     /// Activate a component that waits for an approval (spec.approve)
     #[command(after_help = "Examples:\n  \
@@ -159,11 +191,24 @@ impl KubectlCli {
 
     async fn begin(self) -> anyhow::Result<ExitCode> {
         let cluster = Cluster::connect(&self.connect).await?;
-        let objects = Objects::of(cluster);
+        let objects = Objects::of(cluster.clone());
         match self.verb {
             Verb::Status { plugin: None, output } => show::all(&objects, output).await,
             Verb::Status { plugin: Some(plugin), output } => show::one(&objects, &plugin, output).await,
             Verb::History { plugin, output } => show::history(&objects, &plugin, output).await,
+            Verb::Explain { object, namespace, output } => {
+                let object = object.within(namespace)?;
+                let hosts = Hosts::of(&cluster, &objects, &object.plugin).await?;
+                explain::print(&hosts.ask(&self.connect, &object.arguments(), explain::is_of_its_host)?, output)
+            }
+            Verb::Report { plugin } => {
+                let hosts = match &plugin {
+                    Some(plugin) => Hosts::of(&cluster, &objects, plugin).await?,
+                    None => Hosts::of_all(&cluster, &objects).await?,
+                };
+                terminal::print(hosts.print(&self.connect, &["report".to_owned()])?)?;
+                Ok(ExitCode::SUCCESS)
+            }
             Verb::Approve { plugin, digest, wait } => change::approve(&objects, &plugin, digest, &wait).await,
             Verb::Rollback { plugin, digest, wait } => change::roll_back(&objects, &plugin, digest, &wait).await,
             Verb::Follow { plugin, wait } => change::follow(&objects, &plugin, &wait).await,
