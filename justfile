@@ -11,6 +11,9 @@ set shell := ["bash", "-euo", "pipefail", "-c"]
 deployed := "plugins/memcached"
 deployed_options := "--env MEMCACHED_IMAGE=memcached:1.6-alpine"
 
+# The plugins whose rights and definitions the chart has, each a value of it. After a change: just crds
+charted := "backup default-deny memcached nginx pdb redis tenant"
+
 # The cluster that recipes act on, and the image of `image` and `deploy`; also after a recipe's name, as for `make`.
 CLUSTER := env("HOTSHOE_CLUSTER", "")
 export HOTSHOE_CLUSTER := CLUSTER
@@ -99,8 +102,8 @@ build: build-host
 build-plugin *name:
     @. deploy/recipes.sh; read_plugin_or_all "$@"; build_components
 
-# Write what is generated and committed: crds/, those of the examples, and the manifests in deploy/
-crds: (_generate "crds" "deploy" "plugins/examples/crds")
+# Write what is generated and committed: crds/, those of the examples, the manifests in deploy/ and the files of the chart
+crds: (_generate "crds" "deploy" "plugins/examples/crds" "deploy/chart/hotshoe/files")
 
 # Write the types of typed children in the SDK, from the OpenAPI document of Kubernetes
 apply-types folder="plugins/sdk/src/apply": _toolchain
@@ -167,7 +170,7 @@ test-plugin *arguments:
     @. deploy/recipes.sh; test_plugins "$@"
 
 # The host from outside, on a real control plane; the harness bounds how many tests run at once, and most of these wait
-test-e2e *arguments: build _fixtures control-plane _registry _prometheus
+test-e2e *arguments: build _fixtures control-plane _registry _prometheus _helm
     RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((8 * {{ num_cpus() }}))}" cargo test {{ cargo }} -p hotshoe-tests "$@"
 
 # Run the fuzz targets on their seeds and many mutations of these, in seconds
@@ -212,9 +215,10 @@ recipes-check: build-host
     @tests/recipes.sh "{{ just_executable() }}"
 
 [private]
-crds-check: (_generate "target/generated/crds" "target/generated/deploy" "target/generated/examples")
+crds-check: (_generate "target/generated/crds" "target/generated/deploy" "target/generated/examples" "target/generated/chart")
     @. deploy/recipes.sh; compare crds crds target/generated/crds; compare crds deploy target/generated/deploy
     @. deploy/recipes.sh; compare crds plugins/examples/crds target/generated/examples
+    @. deploy/recipes.sh; compare crds deploy/chart/hotshoe/files target/generated/chart
 
 [private]
 apply-types-check: (apply-types "target/generated/apply")
@@ -230,15 +234,17 @@ build-host: _toolchain
     cargo build {{ cargo }} -p hotshoe -p hotshoe-tests --bin hotshoe
     @. deploy/recipes.sh; place_host "target/{{ target }}/release/hotshoe"
 
-_generate crds deploy examples: build-host
+_generate crds deploy examples chart: build-host
     @[ "$1" = crds ] || rm -rf "$1" "$2" "$3" # otherwise a file that is no longer generated would be compared as well
     @mkdir -p "$1" "$2" "$3"
     @for plugin in {{ deployed }}; do "{{ hotshoe }}" build "$plugin"; done
+    @for name in {{ charted }}; do "{{ hotshoe }}" build "plugins/$name"; done
     @"{{ hotshoe }}" crd --out "$1"; "{{ hotshoe }}" crd --host --out "$1"
     @"{{ hotshoe }}" crd --out "$3" plugins/examples/{bluegreen,ephemeral-volume,indexedjob,propagation}
     @. deploy/recipes.sh; write "$2/rbac.yaml" hotshoe rbac --offline {{ deployed }}
     @. deploy/recipes.sh; write "$2/install.yaml" hotshoe manifests --offline {{ deployed }} {{ deployed_options }}
     @. deploy/recipes.sh; write "$2/install-objects.yaml" hotshoe manifests --objects {{ deployed_options }}
+    @. deploy/recipes.sh; write_chart "$4" "$1" {{ charted }}
 
 _image step image:
     @image=${2#IMG=}; deploy/image.sh "$1" "${image:-{{ default_image }}}"
@@ -257,3 +263,6 @@ _registry:
 
 _prometheus:
     @tests/install.sh prometheus prometheus promtool
+
+_helm:
+    @tests/helm.sh

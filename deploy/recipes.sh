@@ -311,11 +311,45 @@ write() {
     mv "$1.new" "$1"
 }
 
+# Writes what the chart has of the host and of each plugin: definitions, and rights with names that its templates replace.
+# Usage: write_chart FOLDER FOLDER_OF_DEFINITIONS NAME…
+write_chart() {
+    local folder=$1 crds=$2 name
+    rm -rf "$folder"
+    mkdir -p "$folder/host/crds"
+    cp "$crds/hotshoe.dev_plugins.yaml" "$folder/host/crds"
+    write_chart_rights "$folder/host" --host-only --metrics-secure
+    for name in "${@:3}"; do
+        mkdir -p "$folder/plugins/$name"
+        write_chart_rights "$folder/plugins/$name" --plugin-only "plugins/$name"
+        copy_definitions "$name" "$crds" "$folder/plugins/$name/crds"
+    done
+}
+
+# Writes the rights of a host of all namespaces, and of a host of one. Usage: write_chart_rights FOLDER OPTION…
+write_chart_rights() {
+    local options=(--offline --webhooks --namespace chart-namespace --host-account chart-account --output json)
+    # What RBAC cannot express is noted on standard error, and of these plugins on their pages.
+    write "$1/rights.json" hotshoe rbac "${options[@]}" "${@:2}" 2> >(grep -v '^note: ' >&2)
+    write "$1/rights-in-one-namespace.json" hotshoe rbac "${options[@]}" --watch-namespace chart-watched "${@:2}" 2> >(grep -v '^note: ' >&2)
+}
+
+# Copies the definitions that are generated from a plugin; one of a kind of Kubernetes itself has none.
+# Usage: copy_definitions NAME FOLDER_OF_DEFINITIONS FOLDER
+copy_definitions() {
+    local file
+    for file in "$2"/*.yaml; do
+        head -n 1 "$file" | grep -qF "plugins/$1 " || continue
+        mkdir -p "$3"
+        cp "$file" "$3"
+    done
+}
+
 # Fails if a committed file is not as it was generated now. Usage: compare RECIPE_THAT_WRITES_IT FOLDER GENERATED_FOLDER
 compare() {
     local file committed
     for file in "$3"/*; do
         committed=$2/$(basename "$file")
-        diff -u "$committed" "$file" || stop 1 "$committed is not what its source generates; run \`./justw $1\` and commit"
+        diff -ru "$committed" "$file" || stop 1 "$committed is not what its source generates; run \`./justw $1\` and commit"
     done
 }

@@ -7,6 +7,7 @@
 //! | `alone/` | tests that change the whole control plane: outages, another set of rights, a host for all namespaces in its image |
 //! | `backup.rs` | what the backup plugin does, seen by a plain client |
 //! | `certificates.rs` | the host's own CA of its webhooks, and their registration by the host |
+//! | `chart/` | the Helm chart, rendered and installed by the real Helm |
 //! | `chosen_cluster.rs` | which cluster the recipes act on |
 //! | `conversion.rs` | objects in several versions of their kind |
 //! | `deletion/` | finalizers, clean-ups, deletions that take long |
@@ -42,6 +43,7 @@ mod admission_failing;
 mod alone;
 mod backup;
 mod certificates;
+mod chart;
 mod chosen_cluster;
 mod closed_loop;
 mod cluster_test;
