@@ -16,6 +16,8 @@ use crate::{tool, wait};
 
 /// The name of the job, as the alerts and the book have it.
 pub const JOB: &str = "hotshoe";
+/// The file of the alerts in `deploy/monitoring`.
+pub const RULES: &str = "alerts.yaml";
 /// The folder of the programs.
 const FOLDER: &str = "prometheus";
 
@@ -105,6 +107,17 @@ impl Prometheus {
         value.ok_or_else(|| format!("{query} has no number: {series:?}"))
     }
 
+    /// Checks that a query has a number now, and not a gap: what is divided by zero is no value that anyone can read.
+    ///
+    /// # Errors
+    /// When it has none.
+    pub async fn has_number(&self, query: &str) -> Result<(), String> {
+        let series = self.query(query).await?;
+        let value = |one: &Value| one["value"][1].as_str().and_then(|value| value.parse::<f64>().ok());
+        let has = series.iter().filter_map(value).any(|value| !value.is_nan());
+        if has { Ok(()) } else { Err(format!("{query}: {series:?}")) }
+    }
+
     /// Returns why the last scrape failed; empty if it did not.
     ///
     /// # Errors
@@ -161,8 +174,35 @@ fn config(target: &str) -> String {
     )
 }
 
-/// Returns an address of loopback that is free. Prometheus does not say which port it was given.
-fn free_address() -> String {
+/// Returns the rules of `deploy/monitoring` with short times, so that a test need not wait.
+pub fn quick_rules() -> String {
+    let rules = fs::read_to_string(file(RULES)).expect("a file");
+    let quick = rules.lines().map(|line| match line.trim().starts_with("for: ") {
+        true => "        for: 1s\n".to_owned(),
+        false => format!("{}\n", line.replace("[5m]", "[20s]").replace("[15m]", "[20s]").replace("[30m]", "[20s]")),
+    });
+    quick.collect()
+}
+
+/// Returns the queries of all panels of the dashboard with their titles, for the job of the tests and all plugins.
+pub fn dashboard() -> Vec<(String, String)> {
+    let board = fs::read_to_string(file("dashboard.json")).expect("a file");
+    let board: Value = serde_json::from_str(&board).expect("JSON");
+    let text = |object: &Value, field: &str| object[field].as_str().expect("a text").to_owned();
+    let panels = board["panels"].as_array().into_iter().flatten();
+    let targets = panels.flat_map(|panel| {
+        let targets = panel["targets"].as_array().into_iter().flatten();
+        targets.map(move |target| (text(panel, "title"), text(target, "expr")))
+    });
+    let filled = |query: String| {
+        let query = query.replace("$job", JOB).replace("$controller", ".*");
+        query.replace("$__rate_interval", "10m").replace("$__range", "10m")
+    };
+    targets.map(|(title, query)| (title, filled(query))).collect()
+}
+
+/// Returns an address of loopback that is free, for a program that does not say which port it was given.
+pub fn free_address() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address").to_string()
 }

@@ -66,9 +66,22 @@ impl Author {
     }
 }
 
-/// Makes a project, and compiles the crates that its quick builds share, which takes long once.
+/// The crate beside the plugin that it is built with.
+const BESIDE: &str = "rules/src/lib.rs";
+
+/// Makes a project whose plugin is built with a crate beside it, and compiles the crates that its quick builds share,
+/// which takes long once.
 fn project(plugin: &str) -> Project {
     let project = Project::made(plugin.to_owned(), "rust", "sdk", &[]);
+    fs::create_dir_all(project.path("rules/src")).expect("a folder");
+    let manifest = "[package]\nname = \"rules\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";
+    fs::write(project.path("rules/Cargo.toml"), manifest).expect("a file");
+    fs::write(project.path(BESIDE), "").expect("a file");
+    let of_plugin = project.path(&format!("plugins/{plugin}/Cargo.toml"));
+    let text = fs::read_to_string(&of_plugin).expect("a manifest");
+    let with_rules = text.replace("[dependencies]\n", "[dependencies]\nrules = { path = \"../../rules\" }\n");
+    assert_ne!(with_rules, text);
+    fs::write(&of_plugin, with_rules).expect("a file");
     project.hotshoe(&["build", "--quick"]);
     project
 }
@@ -130,6 +143,10 @@ fn a_save_becomes_active_unless_it_does_not_compile_or_a_case_fails() {
         let line = author.line(6).await;
         assert!(line.contains("  8 passed  ~ 1 Deployment  active "), "{line}");
         until_replicas(&scene, 6).await;
+
+        fs::write(project.path(BESIDE), "pub const SIZE: u32 = 1;\n").expect("a file");
+        let line = author.line(7).await;
+        assert!(line.contains("  rules/src/lib.rs  built  8 passed  "), "{line}");
 
         let ended = author.dev.stop();
         assert!(ended.success(), "{ended}: {}", author.dev.log());

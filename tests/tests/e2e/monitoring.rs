@@ -9,14 +9,13 @@ use hotshoe_tests::control_plane::SYSTEM;
 use hotshoe_tests::faulty::{another, fault, scene_with_faults, serves, until_digest};
 use hotshoe_tests::guests::Folder;
 use hotshoe_tests::kinds::FAULT;
-use hotshoe_tests::prometheus::{JOB, file, promtool};
+use hotshoe_tests::prometheus::{JOB, RULES, dashboard, file, promtool, quick_rules};
 use hotshoe_tests::{Host, Prometheus, Scene, repository, run, webhook};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::admission::renew;
 
-const RULES: &str = "alerts.yaml";
 /// The account of the scraper.
 const SCRAPER: &str = "scraper";
 /// Selects the alerts about the plugin of these tests.
@@ -143,16 +142,6 @@ async fn allow_to_read_metrics(scene: &Scene) {
     scene.plane.grant(SCRAPER, "tests-metrics-reader", &reader).await;
 }
 
-/// Returns the rules with short times, so that a test need not wait.
-fn quick_rules() -> String {
-    let rules = fs::read_to_string(file(RULES)).expect("a file");
-    let quick = rules.lines().map(|line| match line.trim().starts_with("for: ") {
-        true => "        for: 1s\n".to_owned(),
-        false => format!("{}\n", line.replace("[5m]", "[20s]").replace("[15m]", "[20s]").replace("[30m]", "[20s]")),
-    });
-    quick.collect()
-}
-
 /// Creates objects that fail in each way that a panel shows, and traps until the circuit opens.
 async fn provoke(scene: &Scene) {
     serves(scene, "healthy").await;
@@ -167,28 +156,6 @@ async fn calm(scene: &Scene) {
     for name in (0..8).map(|number| format!("trap-{number}")).chain(["denied".to_owned()]) {
         scene.merge(&FAULT, &name, json!({ "spec": { "fault": "" } })).await;
     }
-}
-
-/// Returns the queries of all panels with their titles, for the job of the tests and all plugins.
-fn queries() -> Vec<(String, String)> {
-    let board: Value =
-        serde_json::from_str(&fs::read_to_string(file("dashboard.json")).expect("a file")).expect("JSON");
-    let panels = board["panels"].as_array().into_iter().flatten();
-    let targets = panels.flat_map(|panel| {
-        let targets = panel["targets"].as_array().into_iter().flatten();
-        targets.map(|target| (text(panel, "title").to_owned(), text(target, "expr").to_owned()))
-    });
-    let filled = |query: String| {
-        let query = query.replace("$job", JOB).replace("$controller", ".*");
-        query.replace("$__rate_interval", "10m").replace("$__range", "10m")
-    };
-    targets.map(|(title, query)| (title, filled(query))).collect()
-}
-
-/// Returns a number and not a gap: what is divided by zero is no value that anyone can read.
-fn has_number(series: &[Value]) -> bool {
-    let value = |one: &Value| one["value"][1].as_str().and_then(|value| value.parse::<f64>().ok());
-    series.iter().filter_map(value).any(|value| !value.is_nan())
 }
 
 #[test]
@@ -221,14 +188,9 @@ fn a_real_prometheus_fills_each_panel_and_its_alerts_fire_and_are_resolved() {
         prometheus.until_resolved("HotshoeApprovalRequired").await;
         prometheus.until_resolved("HotshoeRevisionRolledBack").await;
 
-        for (title, query) in queries() {
+        for (title, query) in dashboard() {
             let what = format!("the panel {title:?} shows something for {query}");
-            prometheus
-                .until(&what, async || {
-                    let series = prometheus.query(&query).await?;
-                    if has_number(&series) { Ok(()) } else { Err(format!("{series:?}")) }
-                })
-                .await;
+            prometheus.until(&what, async || prometheus.has_number(&query).await).await;
         }
         for row in rows_in(&alerts()) {
             let count = prometheus.number(&format!("count({}{{job=\"{JOB}\"}})", row.name)).await;

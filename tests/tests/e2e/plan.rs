@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use hotshoe_tests::faulty::scene;
 use hotshoe_tests::guests::{Folder, caches};
 use hotshoe_tests::host::program;
-use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED};
+use hotshoe_tests::kinds::{ATTACK, DEPLOYMENT, MEMCACHED};
 use hotshoe_tests::{Scene, memcached, repository, run};
 use serde_json::{Value, json};
 
@@ -71,6 +71,31 @@ fn a_plan_of_what_a_host_would_deny_or_the_plugin_rejects_fails_and_says_what_to
     assert_eq!(code, Some(1));
     assert!(errors.contains("none of the files has an object of Memcached.cache.example.com"), "{errors}");
     assert_eq!(plan(folder.path(), &[]).0, Some(2), "neither a file nor an object of a cluster");
+}
+
+#[test]
+fn a_plan_that_needs_more_than_a_decision_may_fetch_fails_as_it_would_in_a_host() {
+    let folder = Folder::of_hostile();
+    let large = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "large", "namespace": "default" },
+        "data": { "text": "x".repeat(1_000_000) },
+    });
+    let beside = folder.path().join("large.yaml");
+    std::fs::write(&beside, large.to_string()).expect("it is written");
+    let planned = |times: usize| {
+        let need = json!({ "group": "", "version": "v1", "kind": "ConfigMap", "name": "large" });
+        let object = json!({
+            "apiVersion": ATTACK.api_version(), "kind": ATTACK.kind, "metadata": { "name": "greedy" },
+            "spec": { "attack": "needs", "needs": vec![need; times] },
+        });
+        let object = file(&folder, &object);
+        plan(folder.path(), &["-f", &object, "-f", beside.to_str().expect("a path in UTF-8")])
+    };
+    let (code, _, errors) = planned(10);
+    assert_eq!(code, Some(1), "{errors}");
+    assert!(errors.contains("the plugin reached its limit on fetched bytes (8Mi)"), "{errors}");
+    let (_, _, errors) = planned(2);
+    assert!(!errors.contains("fetched bytes"), "{errors}");
 }
 
 #[test]

@@ -51,8 +51,10 @@ impl FetchBudget {
 
     /// Takes the bytes of an object that is shown. An object that is read once counts for each key that it is shown
     /// under: a plugin may ask for it under a hundred keys.
-    fn take(&mut self, parent: &ObjectRef, object: &Document) -> Result<(), Error> {
-        let bytes = object.json.len();
+    ///
+    /// # Errors
+    /// When that is more than is left for the decision, or for all plugins.
+    pub fn take(&mut self, parent: &ObjectRef, bytes: usize) -> Result<(), Error> {
         let exceeded = || CallError::LimitExceeded(format!("fetched bytes ({})", self.limit));
         self.left = self.left.checked_sub(bytes).ok_or_else(exceeded)?;
         let no_room = |refused| NoRoom::Shared { parent: parent.to_string(), refused };
@@ -104,7 +106,7 @@ pub async fn fetch(
                 }
             },
         };
-        found.iter().try_for_each(|object| room.take(parent, object))?;
+        found.iter().try_for_each(|object| room.take(parent, object.json.len()))?;
         next.related.retain(|known| known.key != *key);
         next.related.push(Related { key: key.clone(), objects: found });
     }
@@ -233,15 +235,15 @@ mod tests {
         let large = Document { reference, json: "x".repeat(1 << 20).into() };
         let limits = hotshoe_core::model::limits::Limits::default();
         let mut room = FetchBudget::new(limits.fetched_bytes, &Account::default());
-        let taken = (0..100).take_while(|_| room.take(&large.reference, &large).is_ok()).count();
+        let taken = (0..100).take_while(|_| room.take(&large.reference, large.json.len()).is_ok()).count();
         assert_eq!(taken, 8);
-        let refused = room.take(&large.reference, &large).unwrap_err().to_string();
+        let refused = room.take(&large.reference, large.json.len()).unwrap_err().to_string();
         assert_eq!(refused, "the plugin reached its limit on fetched bytes (8Mi)");
         let memory = Arc::new(SharedMemory::new(4 << 20)).account(&"one".into());
         let mut room = FetchBudget::new(limits.fetched_bytes, &memory);
-        let taken = (0..100).take_while(|_| room.take(&large.reference, &large).is_ok()).count();
+        let taken = (0..100).take_while(|_| room.take(&large.reference, large.json.len()).is_ok()).count();
         assert_eq!((taken, memory.held()), (3, 3 << 20));
-        assert!(matches!(room.take(&large.reference, &large), Err(Error::NoRoom(_))));
+        assert!(matches!(room.take(&large.reference, large.json.len()), Err(Error::NoRoom(_))));
         drop(room);
         assert_eq!(memory.held(), 0);
     }

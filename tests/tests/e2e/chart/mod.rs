@@ -1,6 +1,8 @@
 //! The Helm chart, by the real Helm: what it renders, which values it refuses, and releases of it on a control plane.
 
+mod first_day;
 mod installed;
+mod release;
 mod rendered;
 mod values;
 

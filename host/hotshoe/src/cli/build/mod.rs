@@ -4,7 +4,7 @@
 mod component;
 pub(super) mod javascript;
 pub(super) mod python;
-mod rust;
+pub(super) mod rust;
 pub(super) mod tools;
 mod worlds;
 

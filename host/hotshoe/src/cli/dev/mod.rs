@@ -18,6 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::OnceCell;
 use tokio::time::{MissedTickBehavior, interval};
 
+use crate::cli::build::rust;
 use crate::cli::host_client::HostOptions;
 use crate::cli::project::{Folder, shown};
 use crate::cli::terminal;
@@ -32,7 +33,8 @@ use watched::{Files, POLL_INTERVAL, Saves};
 #[command(after_help = "Examples:\n  \
     hotshoe dev plugins/memcached\n  \
     hotshoe dev plugins/memcached -v   # with all output of the build\n\n\
-    It watches the sources, the cases and the plugin.yaml of a plugin, and the project's crds/. After a save it builds the \
+    It watches the sources, the cases and the plugin.yaml of a plugin, the crates of this machine that it is built with, \
+    and the project's crds/. After a save it builds the \
     component quickly (`hotshoe build --quick`), runs the cases, and shows what would change for the first 10 objects on the \
     cluster, read with your own rights. Where all cases pass, a host on this machine that serves the plugin from this folder \
     activates the component. Otherwise the active one stays. A save during a build stops it, and the build begins again.\n\n\
@@ -89,7 +91,8 @@ async fn follow(folder: &Folder, setting: &Setting, mut screen: Screen) -> anyho
         step.set(Step::default());
         Running { began: Instant::now(), saved, round: Box::pin(round::run(folder.manifest(), setting, &step)) }
     };
-    let mut saves = Saves::new(Files::of(folder)?);
+    let mut crates = rust::local_crates(folder).await;
+    let mut saves = Saves::new(Files::of(folder, &crates)?);
     let mut running = Some(begin("begin".to_owned()));
     let mut polls = interval(POLL_INTERVAL);
     polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -101,10 +104,13 @@ async fn follow(folder: &Folder, setting: &Setting, mut screen: Screen) -> anyho
                 show(&mut screen, &ended.map(|ended| ended.saved).unwrap_or_default(), found)?;
             }
             _ = polls.tick() => {
-                if let Some(saved) = saves.next(Files::of(folder)?) {
+                if let Some(saved) = saves.next(Files::of(folder, &crates)?) {
                     // The processes of the round before end first.
                     drop(running.take());
                     running = Some(begin(named(saved, &folder.dir, folder.root())));
+                    if saved.iter().any(|file| file.ends_with("Cargo.toml")) {
+                        crates = rust::local_crates(folder).await;
+                    }
                 }
             }
         }

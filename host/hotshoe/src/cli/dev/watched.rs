@@ -42,11 +42,11 @@ struct Version {
 }
 
 impl Files {
-    /// Finds the files of a plugin as they are now.
+    /// Finds the files of a plugin as they are now, and those of the crates of this machine that it is built with.
     ///
     /// # Errors
     /// If there are too many.
-    pub(super) fn of(folder: &Folder) -> anyhow::Result<Self> {
+    pub(super) fn of(folder: &Folder, crates: &[PathBuf]) -> anyhow::Result<Self> {
         let mut files = Self::default();
         for name in OF_ROOT {
             files.add(folder.root().join(name));
@@ -54,6 +54,9 @@ impl Files {
         // Cases are checked with these.
         files.add_folder(&folder.crds(), MAX_DEPTH)?;
         files.add_folder(&folder.dir, MAX_DEPTH)?;
+        for local in crates {
+            files.add_folder(local, MAX_DEPTH)?;
+        }
         Ok(files)
     }
 
@@ -195,9 +198,9 @@ mod tests {
     }
 
     #[test]
-    fn the_files_of_a_plugin_and_those_of_its_project_that_it_is_built_and_tested_with_are_watched() {
+    fn the_files_of_a_plugin_of_its_project_and_of_the_crates_that_it_is_built_with_are_watched() {
         let (root, folder) = project();
-        let files = Files::of(&folder).unwrap();
+        let files = Files::of(&folder, &[root.path().join("plugins/other")]).unwrap();
         let names: Vec<_> = files.0.keys().map(|path| path.strip_prefix(root.path()).unwrap().to_owned()).collect();
         let expected = [
             "Cargo.toml",
@@ -205,6 +208,7 @@ mod tests {
             "plugins/demo/cases/a.yaml",
             "plugins/demo/plugin.yaml",
             "plugins/demo/src/lib.rs",
+            "plugins/other/src/lib.rs",
         ];
         assert_eq!(names, expected.map(PathBuf::from));
     }
@@ -215,7 +219,7 @@ mod tests {
         for number in 0..=MAX_FILES {
             fs::write(folder.dir.join(format!("src/{number}.rs")), "").unwrap();
         }
-        let error = Files::of(&folder).unwrap_err().to_string();
+        let error = Files::of(&folder, &[]).unwrap_err().to_string();
         assert!(error.contains("more than 5000 files") && error.contains("target/"), "{error}");
     }
 

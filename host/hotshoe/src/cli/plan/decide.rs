@@ -14,6 +14,7 @@ use crate::cli::admit::missing_rules;
 use crate::cli::terminal;
 use hotshoe_core::check::access_request::{Access, Request};
 use hotshoe_core::check::admission::AdmittedDecision;
+use hotshoe_core::check::memory_share::Account;
 use hotshoe_core::check::selection::selector_of;
 use hotshoe_core::check::{self, Inadmissible, ObservedState};
 use hotshoe_core::model::decision::{Answer, Call, Children, Failure, Observation, Requirement};
@@ -21,6 +22,7 @@ use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::sanitize::clean;
 use hotshoe_core::model::wanted::Wanted;
 use hotshoe_operator::reconcile::decide::shows_secrets;
+use hotshoe_operator::reconcile::requirements::FetchBudget;
 use hotshoe_sandbox::cases::{Case, Function};
 
 /// The maximum length of a printed text that a plugin chose, in bytes.
@@ -51,11 +53,12 @@ pub(super) async fn decide(plugin: &Plugin, parent: &Value, source: &Source) -> 
         case.related.insert(read.key.clone(), found);
     }
     let call = case.call.decision().context("the function has no decision")?;
+    let mut room = FetchBudget::new(plugin.config.limits.fetched_bytes, &Account::default());
     for _ in 0..=plugin.config.limits.request_rounds {
         let observation = Arc::new(case.observation(descriptor).map_err(anyhow::Error::msg)?);
         match answer(plugin, call, observation.clone()).await? {
             Answer::Needs(requirements) => {
-                fetch(&mut case, plugin, &reference, requirements, (source, &labels)).await?
+                fetch(&mut case, plugin, &reference, requirements, (source, &labels), &mut room).await?
             }
             answer => {
                 let is_tainted = shows_secrets(&observation);
@@ -113,6 +116,7 @@ async fn fetch(
     parent: &ObjectRef,
     requirements: Vec<Requirement>,
     (source, labels): (&Source, &Labels),
+    room: &mut FetchBudget,
 ) -> anyhow::Result<()> {
     for requirement in requirements {
         let Requirement { key, wanted } = requirement;
@@ -121,7 +125,7 @@ async fn fetch(
         let wanted = wanted.in_namespace(wanted.namespace().clone().or(own));
         let grant = &plugin.config.grant;
         let label_of = |namespace: &str, key: &str| labels.get(namespace, key);
-        let found = match &wanted {
+        let found: Vec<Value> = match &wanted {
             Wanted::Object(object) => {
                 let request = Request { parent, object, namespaced, access: Access::Read };
                 grant.authorise(&request, &label_of).map_err(|denial| denied(plugin, &denial.into()))?;
@@ -134,6 +138,7 @@ async fn fetch(
                 source.selected(selection, &selector).await?
             }
         };
+        found.iter().try_for_each(|object| room.take(parent, object.to_string().len()))?;
         case.related.insert(key, found);
     }
     Ok(())
