@@ -170,7 +170,7 @@ test-plugin *arguments:
     @. deploy/recipes.sh; test_plugins "$@"
 
 # The host from outside, on a real control plane; the harness bounds how many tests run at once, and most of these wait
-test-e2e *arguments: build _fixtures control-plane _registry _prometheus _helm
+test-e2e *arguments: build _fixtures control-plane _tools
     RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((8 * {{ num_cpus() }}))}" cargo test {{ cargo }} -p hotshoe-tests "$@"
 
 # Run the fuzz targets on their seeds and many mutations of these, in seconds
@@ -185,13 +185,14 @@ fuzz target *options: _toolchain
 fmt *options: _toolchain
     @for folder in . plugins tests/fixtures fuzz; do (cd $folder && cargo fmt --all "$@"); done
 
-# Run clippy on everything, with no warning allowed
+# Run clippy on everything, shellcheck and actionlint on the rest, with no warning allowed
 lint: _toolchain
     CARGO_INCREMENTAL=1 cargo clippy {{ cargo }} --workspace --all-targets -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --quiet --locked --no-deps -p hotshoe-core -p hotshoe-crd
     cd plugins && cargo clippy {{ guests }} --workspace --all-targets --all-features -- -D warnings
     cd plugins && cargo clippy {{ guests }} --release --target wasm32-unknown-unknown --workspace --lib -- -D warnings
     cd fuzz && cargo clippy {{ fuzz }} --lib --test short -- -D warnings
+    @tests/lint.sh
 
 # Check licences, advisories and sources of all dependencies
 deny: _toolchain
@@ -258,11 +259,6 @@ _toolchain:
 _fixtures: build-host
     @for name in converting crews-js crews-python faulty faulty-python hostile marked; do mkdir -p "target/tests/plugins/$name" && "{{ hotshoe }}" build "tests/fixtures/$name" --out "target/tests/plugins/$name/$name.wasm"; done
 
-_registry:
-    @tests/install.sh registry docker-registry skopeo
-
-_prometheus:
-    @tests/install.sh prometheus prometheus promtool
-
-_helm:
+_tools:
+    @tests/install.sh registry docker-registry skopeo; tests/install.sh prometheus prometheus promtool
     @tests/helm.sh

@@ -6,6 +6,7 @@
 set -euo pipefail
 
 . "$(dirname "${BASH_SOURCE[0]}")/listen.sh" "$@"
+# shellcheck disable=SC2154 # deploy/listen.sh sets it
 host=${address%:*}
 host=${host#[}
 if (exec 3<>"/dev/tcp/${host%]}/${address##*:}") 2>/dev/null; then

@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2034,SC2088 # what sources it reads its variables; a path in a message
 # Sourced by scripts that need a cluster: puts kubectl on PATH, points KUBECONFIG at the chosen cluster, and
 # prints which one that is before anything is done to it. The cluster is
 #

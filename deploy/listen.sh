@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2034 # what sources it reads its variables
 # Sourced by scripts that need to know where a host with these options listens: $address is that address, and $files how
 # the paths of its files begin. They are named after the port, so that two hosts of a checkout do not write into the
 # same ones; on the default port they are target/run/hotshoe.log, hotshoe.pid and so on.

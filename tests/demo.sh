@@ -21,7 +21,7 @@ host=
 webhooks= # the option for their rights, where the API server reaches this machine
 PATH="$PWD/target/release:$PWD/target/control-plane/bin:$PATH"
 
-bold= dim= plain=
+bold='' dim='' plain=''
 if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then
     bold=$'\e[1m' dim=$'\e[2m' plain=$'\e[0m'
 fi
@@ -108,6 +108,7 @@ fail() {
 await() {
     local what=$1 pattern=$2 deadline=$((SECONDS + patience)) seen
     shift 2
+    # shellcheck disable=SC2053 # it is a pattern
     until seen=$("$@" 2>&1) && [[ $seen == $pattern ]]; do
         [ $SECONDS -lt $deadline ] || fail "$what: not within $patience s; seen last: ${seen:-nothing}"
         [ -z "$host" ] || kill -0 "$host" 2>/dev/null || fail "the host has ended while this was awaited: $what"
@@ -209,7 +210,7 @@ command=(hotshoe run --kubeconfig "$demo/hotshoe.kubeconfig" --cache "$demo/cach
 if [ -n "$webhooks" ]; then
     command+=(--webhooks 127.0.0.1:0 --webhooks-url https://127.0.0.1)
 else
-    command+=(--namespace $namespace)
+    command+=(--namespace "$namespace")
 fi
 show "${command[@]}"
 "${command[@]}" >"$log" 2>&1 &
@@ -397,7 +398,7 @@ if [ -n "$webhooks" ]; then
     unfollow
     create &
     creating=$!
-    background+=($creating)
+    background+=("$creating")
     run mv "$demo/new.wasm" "$plugin/memcached.wasm"
     run hotshoe reload memcached
     run_to 1 kubectl apply -f "$demo/even.yaml"
