@@ -1,6 +1,6 @@
 # syntax=docker/dockerfile:1
 # One static binary and the plugins, and nothing else: no shell, no package, no user but a number.
-# `just image` builds it; `just build` and `deploy/image-root.sh FOLDER` lay out the same files without an engine.
+# `just image` builds it; `just dist image` makes one of the same files without an engine.
 
 # The images that it is built in. Tags can be moved: to pin the build, name them by digest, as in
 # --build-arg RUST_IMAGE=docker.io/library/rust:1.95.0-bookworm@sha256:…
@@ -10,6 +10,17 @@ ARG NODE_IMAGE=docker.io/library/node:22-bookworm-slim
 FROM ${NODE_IMAGE} AS node
 
 FROM ${RUST_IMAGE} AS build
+# Mirrors, for a build that does not reach the Internet: of crates, by its index (sparse+https://…/index/), of Debian
+# (https://…, without /debian), and of what rustup, pip and npm install. Proxies are known without being declared here.
+ARG CRATES_MIRROR
+ARG DEBIAN_MIRROR
+ARG RUSTUP_DIST_SERVER
+ARG PIP_INDEX_URL
+ARG NPM_CONFIG_REGISTRY
+RUN if [ -n "$CRATES_MIRROR" ]; then \
+        printf '[source.crates-io]\nreplace-with = "mirror"\n[source.mirror]\nregistry = "%s"\n' "$CRATES_MIRROR" >>"$CARGO_HOME/config.toml"; \
+    fi \
+    && if [ -n "$DEBIAN_MIRROR" ]; then sed -i "s|http://deb.debian.org|$DEBIAN_MIRROR|" /etc/apt/sources.list.d/debian.sources; fi
 # For the plugins in Python and in JavaScript.
 RUN apt-get update && apt-get install --yes --no-install-recommends python3-venv && rm -rf /var/lib/apt/lists/*
 COPY --from=node /usr/local/ /usr/local/

@@ -123,6 +123,10 @@ image image=IMG: (_image "build" image)
 # Push the image to the registry in its name: just push IMG=registry/hotshoe:1
 push image=IMG: (_image "push" image)
 
+# Make all that a release has in target/dist, or some parts of it: just dist program image
+dist *parts: build
+    @deploy/dist.sh "$@"
+
 # Apply the CRDs: just install CLUSTER=current (or local, or a context)
 install *arguments:
     @. deploy/recipes.sh; read_options "$@"; no_options; use_cluster; deploy/install-crds.sh
@@ -260,5 +264,5 @@ _fixtures: build-host
     @for name in converting crews-js crews-python faulty faulty-python hostile marked; do mkdir -p "target/tests/plugins/$name" && "{{ hotshoe }}" build "tests/fixtures/$name" --out "target/tests/plugins/$name/$name.wasm"; done
 
 _tools:
-    @tests/install.sh registry docker-registry skopeo; tests/install.sh prometheus prometheus promtool
+    @tests/install.sh registry docker-registry skopeo wget; tests/install.sh prometheus prometheus promtool
     @tests/helm.sh

@@ -2,7 +2,9 @@
 # Builds the container image with the first of docker, podman and buildah that works, or takes it to a place
 # from which nodes can pull or run it.
 # Usage: deploy/image.sh build|push|kind-load|minikube-load IMAGE
-#   build          builds it, in the images $RUST_IMAGE and $NODE_IMAGE if they are set
+#   build          builds it, in the images $RUST_IMAGE and $NODE_IMAGE if they are set, by the proxies of the environment
+#                  and from the mirrors $CRATES_MIRROR, $DEBIAN_MIRROR, $RUSTUP_DIST_SERVER, $PIP_INDEX_URL and
+#                  $NPM_CONFIG_REGISTRY
 #   push           pushes it to the registry in its name
 #   kind-load      loads it into the nodes of the kind cluster $KIND_CLUSTER_NAME (kind)
 #   minikube-load  loads it into the nodes of the minikube profile $MINIKUBE_PROFILE (minikube)
@@ -33,7 +35,7 @@ find_engine() {
     else
         fail "no container engine can be used, so there is no $image" \
             'docker, podman and buildah on your PATH; a docker without its daemon does not count' \
-            'start or install one; `./justw build` and `deploy/image-root.sh FOLDER` lay out the same files without'
+            'start or install one; `./justw dist image` makes the image without'
     fi
 }
 
@@ -52,9 +54,14 @@ case $step in
 build)
     find_engine
     echo "building $image with $engine: 10 to 20 minutes the first time" >&2
-    bases=()
-    for base in RUST_IMAGE NODE_IMAGE; do [ -z "${!base:-}" ] || bases+=(--build-arg "$base=${!base}"); done
-    DOCKER_BUILDKIT=1 $engine build "${bases[@]}" --build-arg HOTSHOE_COMMIT="${HOTSHOE_COMMIT:-unknown}" --tag "$image" .
+    # The engine reads the values from the environment: a proxy or a mirror may have a password, which others would see
+    # in the list of processes.
+    given=()
+    for name in RUST_IMAGE NODE_IMAGE CRATES_MIRROR DEBIAN_MIRROR RUSTUP_DIST_SERVER PIP_INDEX_URL NPM_CONFIG_REGISTRY \
+        {HTTP,HTTPS,NO}_PROXY {http,https,no}_proxy; do
+        [ -z "${!name:-}" ] || given+=(--build-arg "$name")
+    done
+    DOCKER_BUILDKIT=1 $engine build "${given[@]}" --build-arg HOTSHOE_COMMIT="${HOTSHOE_COMMIT:-unknown}" --tag "$image" .
     ;;
 push)
     case $image in

@@ -2,6 +2,7 @@
 # Gets programs that tests need, where they are missing from the PATH.
 #   docker-registry  the reference implementation of the distribution specification
 #   skopeo           copies and inspects images
+#   wget             downloads
 #   prometheus       scrapes metrics, and says which alerts fire
 #   promtool         checks rules and metrics; of the same package
 # They are Debian's or Ubuntu's packages, unpacked into target/tools/FOLDER: that takes no root, and starts no service.

@@ -187,3 +187,16 @@ HOTSHOE_LISTEN=127.0.0.1:8081 follows hotshoe-8081.kubeconfig one
 stops justfile logs one --listen 127.0.0.1:8082 -- 'no host has run here that listens on 127.0.0.1:8082' 'target/run has hotshoe-8081.log hotshoe.log'
 stops justfile logs one --nope -- 'not --nope'
 echo 'two hosts have files of their own, and `logs` reads those of the one that is meant'
+
+# === what an engine is given ===
+
+printf '#!/bin/sh\necho "docker $* mirror=$CRATES_MIRROR" >>"$CALLS"\n' >bin/docker
+chmod +x bin/docker
+: >calls
+HTTPS_PROXY=http://user:secret@proxy:3128 CRATES_MIRROR=sparse+https://mirror.example.com/index/ deploy/image.sh build one:1 2>said
+for part in '--build-arg HTTPS_PROXY ' '--build-arg CRATES_MIRROR ' 'mirror=sparse+https://mirror.example.com/index/' '--tag one:1 .'; do
+    grep '^docker build ' calls | grep -qF -- "$part" || fail "the engine is not given \`$part\`: $(cat calls)"
+done
+! grep -F secret calls >&2 || fail 'the password of the proxy is among the arguments of the engine'
+! grep -F 'PIP_INDEX_URL' calls >&2 || fail 'the engine is given a mirror that is not set'
+echo 'an image is built by the proxies and from the mirrors of the environment'

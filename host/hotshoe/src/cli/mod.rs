@@ -31,6 +31,7 @@ pub mod host_client;
 mod idempotence;
 pub mod inspect;
 pub mod kubectl;
+pub mod man_pages;
 pub mod manifests;
 pub mod new;
 pub mod plan;
@@ -113,6 +114,8 @@ enum Verb {
         shell: clap_complete::Shell,
     },
     #[command(hide = true)]
+    ManPages(man_pages::Args),
+    #[command(hide = true)]
     CheckRules(check_rules::Args),
     #[command(hide = true)]
     CompileComponent(compile::Args),
@@ -172,6 +175,7 @@ impl Cli {
                 terminal::print(String::from_utf8_lossy(&script))?;
                 Ok(ExitCode::SUCCESS)
             }
+            Verb::ManPages(args) => args.run(),
             Verb::CheckRules(args) => args.run(),
             Verb::CompileComponent(args) => args.run(),
             Verb::FetchComponent(args) => args.run(),

@@ -795,6 +795,21 @@ fn completion_offers_no_hidden_command() {
 }
 
 #[test]
+fn each_command_that_is_not_hidden_has_a_manual_page() {
+    let dir = folder();
+    let written = hotshoe(dir.path(), &["man-pages", "man/man1"]);
+    assert!(written.status.success(), "{}", stderr(&written));
+    let page = |name: &str| fs::read_to_string(dir.path().join("man/man1").join(name));
+    assert!(page("hotshoe-run.1").unwrap().contains("\\-\\-listen"));
+    let page_of_all = page("hotshoe.1").unwrap();
+    assert!(page_of_all.contains("hotshoe\\-run(1)") && !page_of_all.contains("compile\\-component"), "{page_of_all}");
+    assert!(page("hotshoe-compile-component.1").is_err());
+    fs::write(dir.path().join("file"), "").unwrap();
+    let refused = hotshoe(dir.path(), &["man-pages", "file"]);
+    assert!(!refused.status.success() && stderr(&refused).contains("name a folder that you may write"));
+}
+
+#[test]
 fn a_missing_cluster_configuration_is_reported_once_with_what_to_do() {
     let dir = plugin(&Guest::default(), CASE);
     let output = hotshoe(dir.path(), &["run", "--kubeconfig", "missing", "--listen", "127.0.0.1:0", "."]);

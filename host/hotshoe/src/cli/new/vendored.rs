@@ -53,7 +53,7 @@ fn workspace() -> String {
     for line in inherited {
         match line.split_once(" = ") {
             Some(("hotshoe-sdk", _)) => continue,
-            Some(("hotshoe-crd", _)) => text += "hotshoe-crd = { path = \"crd\" }",
+            Some(("hotshoe-crd", _)) => text += &line.replace("../host/crd", "crd"),
             _ => text += line,
         }
         text += "\n";
