@@ -96,12 +96,6 @@ pub fn marked() -> PathBuf {
     BUILT.get_or_init(|| build("tests/fixtures/marked", "marked")).clone()
 }
 
-/// Builds a plugin into the default folder `target/plugins`, as `just build` does.
-pub fn product(source: &str) {
-    let output = Command::new(program()).arg("build").arg(repository(source)).output().expect("the program runs");
-    assert!(output.status.success(), "hotshoe build failed: {}", String::from_utf8_lossy(&output.stderr));
-}
-
 /// Builds a plugin into a folder of the tests' own, so that work on the plugin meanwhile does not change
 /// what a test runs. Test binaries build one after the other; the second finds everything done.
 fn build(source: &str, name: &str) -> PathBuf {

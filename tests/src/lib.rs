@@ -16,6 +16,7 @@
 //! | `prometheus.rs` | a Prometheus as a process, which scrapes a host |
 //! | `proxy.rs` | a proxy before the API server that keeps requests waiting |
 //! | `registry.rs` | a registry as a process |
+//! | `release.rs` | what a release consists of, and its image without an engine |
 //! | `audit.rs` | who wrote what, as the API server recorded it |
 //! | `webhook.rs` | a mutating webhook, served by the test |
 //! | `wait.rs` | waiting for a condition with a deadline |
@@ -37,6 +38,7 @@ pub mod only_host;
 pub mod prometheus;
 pub mod proxy;
 pub mod registry;
+pub mod release;
 pub mod scene;
 pub mod wait;
 pub mod webhook;

@@ -30,6 +30,7 @@
 //! | `parents/` | kinds of parents: built-in, cluster-scoped, selected by labels; names, and many of them |
 //! | `redis/` | what the Redis plugin does |
 //! | `registry/` | components in a real registry, beside other clients of it |
+//! | `release/` | what a release has, each part installed from its file and used |
 //! | `rights/` | what the accounts of host and plugins may do, and what a grant allows |
 //! | `rollout/` | another component is activated, compared, or rolled back |
 //! | `samples.rs` | what `hotshoe test` says of samples and of filled-in defaults |
@@ -70,6 +71,7 @@ mod parents;
 mod plan;
 mod redis;
 mod registry;
+mod release;
 mod rights;
 mod rollout;
 mod samples;

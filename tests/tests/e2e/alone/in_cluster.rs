@@ -1,12 +1,16 @@
-//! The deployment in a cluster: the manifests, accepted by a real API server, and the program in the
-//! layout of its image, with the account, the environment and the restrictions of its Pod.
+//! The deployment in a cluster: the manifests, accepted by a real API server, and the program in the unpacked layers of
+//! the image of a release, with the account, the environment and the restrictions of its Pod.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output};
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD as BASE64;
 use hotshoe_tests::control_plane::SYSTEM;
-use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED, NETWORK_POLICY, PLUGIN, POD};
+use hotshoe_tests::guests;
+use hotshoe_tests::kinds::{CONFIG_MAP, DEPLOYMENT, MEMCACHED, NETWORK_POLICY, PLUGIN, POD};
+use hotshoe_tests::release::{VERSION, unpack_image};
 use hotshoe_tests::{ControlPlane, Host, Scene, memcached, repository};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -16,7 +20,7 @@ use super::run_alone;
 const ACCOUNT: &str = "var/run/secrets/kubernetes.io/serviceaccount";
 
 /// Does what a kubelet and a container runtime do: a read-only root with the account and an empty folder
-/// mounted into it, and the user `nobody`.
+/// mounted into it, and the user of the image.
 const CONTAINER: &str = r#"
 set -eu
 root=$1 account=$2 user=$3; shift 3
@@ -25,7 +29,7 @@ mount --bind "$account" "$root/var/run/secrets/kubernetes.io/serviceaccount"
 mount --rbind /proc "$root/proc"
 mount -t tmpfs -o mode=1777 tmpfs "$root/cache"
 mount -o remount,bind,ro "$root"
-exec chroot $user "$root" /hotshoe "$@"
+exec chroot --userspec="$user" "$root" "$@"
 "#;
 
 /// Applies what `just deploy` applies, and returns the host's Pod once it is ready.
@@ -88,15 +92,14 @@ fn the_manifests_are_accepted_and_the_pod_is_ready() {
     });
 }
 
-/// Creates the files of the image, and the folders that a runtime creates for mounts.
-fn lay_out(root: &Path) {
-    let script = repository("deploy/image-root.sh");
-    let output = Command::new(script).arg(root).output().expect("deploy/image-root.sh runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+/// Unpacks the image with this tag, and creates the folders that a runtime creates for mounts. Returns its configuration.
+fn lay_out(tag: &str, root: &Path) -> Value {
+    let config = unpack_image(tag, root);
     for folder in [ACCOUNT, "proc", "cache"] {
         std::fs::create_dir_all(root.join(folder)).expect("a folder");
     }
     std::fs::set_permissions(root, PermissionsExt::from_mode(0o755)).expect("permissions");
+    config
 }
 
 /// Writes the files of the volume that the kubelet projects for an account.
@@ -120,32 +123,30 @@ fn environment(container: &Value) -> Vec<(String, String)> {
     variables.iter().map(|variable| (variable["name"].as_str().unwrap().to_owned(), value(variable))).collect()
 }
 
-/// Returns the command by which this user may mount file systems, as root or in a user namespace; none where it may
-/// not.
-fn unshare() -> Option<(Command, &'static str)> {
-    let works = |arguments: &[&str]| {
-        let tried = Command::new("unshare").args(arguments).arg("true").stderr(Stdio::null()).status();
-        tried.is_ok_and(|status| status.success())
-    };
+/// Returns the command by which this user may mount file systems, and as whom the program then runs: as the image says
+/// where this is root, or else as this user, who is root in a user namespace.
+fn unshare(user: &str) -> (Command, String) {
+    let tried = |options: &[&str]| Command::new("unshare").args(options).arg("true").output().expect("unshare runs");
+    let said = |tried: &Output| String::from_utf8_lossy(&tried.stderr).into_owned();
     let mut command = Command::new("unshare");
-    if works(&["--mount"]) {
+    let as_root = tried(&["--mount"]);
+    if as_root.status.success() {
         command.arg("--mount");
-        return Some((command, "--userspec=65532:65532"));
+        return (command, user.to_owned());
     }
-    if works(&["--mount", "--map-root-user"]) {
-        command.args(["--mount", "--map-root-user"]);
-        return Some((command, "--userspec=0:0"));
-    }
-    None
+    let as_user = tried(&["--mount", "--map-root-user"]);
+    assert!(as_user.status.success(), "this machine allows no mounts: {}{}", said(&as_root), said(&as_user));
+    command.args(["--mount", "--map-root-user"]);
+    (command, "0:0".to_owned())
 }
 
 /// Runs a command of the program as `kubectl exec` does: in the container, as its user, with its environment.
 fn exec(host: &Host, user: &str, container: &Value, verb: &[&str]) -> (bool, String) {
     let mut command = Command::new("nsenter");
     command.args(["--target", &host.process().to_string(), "--mount", "--root"]);
-    match user.strip_suffix("65532:65532") {
-        Some(_) => command.args(["--setgid", "65532", "--setuid", "65532"]),
-        None => command.args(["--user", "--preserve-credentials"]),
+    match user.split_once(':') {
+        Some((user, group)) if user != "0" => command.args(["--setgid", group, "--setuid", user]),
+        _ => command.args(["--user", "--preserve-credentials"]),
     };
     command.args(["--", "/hotshoe"]).args(verb).env_clear().envs(environment(container));
     command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
@@ -157,24 +158,20 @@ fn exec(host: &Host, user: &str, container: &Value, verb: &[&str]) -> (bool, Str
 /// The program as it runs in its Pod.
 struct Running {
     host: Host,
-    user: &'static str,
+    user: String,
     _files: [TempDir; 2],
 }
 
 impl Running {
-    /// Starts it, unless this machine does not allow that.
-    async fn start(scene: &mut Scene, container: &Value) -> Option<Self> {
+    /// Starts the container in the image with this tag.
+    async fn start(scene: &mut Scene, tag: &str, container: &Value) -> Self {
         let files = [tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder")];
         let [root, account] = &files;
-        // The image copies the component from the folder of build products.
-        hotshoe_tests::guests::product("plugins/memcached");
-        lay_out(root.path());
+        let image = lay_out(tag, root.path());
         project_account(scene.plane, account.path()).await;
-        let Some((mut command, user)) = unshare() else {
-            eprintln!("skipped: this machine does not allow mounts (unshare --mount)");
-            return None;
-        };
-        command.args(["sh", "-c", CONTAINER, "sh"]).arg(root.path()).arg(account.path()).arg(user);
+        let (mut command, user) = unshare(image["User"].as_str().expect("a user"));
+        command.args(["sh", "-c", CONTAINER, "sh"]).arg(root.path()).arg(account.path()).arg(&user);
+        command.args(image["Entrypoint"].as_array().expect("a program").iter().filter_map(Value::as_str));
         // As in the Pod, except for the ports, which may be in use on this machine.
         let arguments = container["args"].as_array().expect("arguments");
         let arguments = arguments.iter().filter_map(Value::as_str);
@@ -186,21 +183,21 @@ impl Running {
         let host = Host::spawn(command);
         scene.watch_log(&host);
         host.ready().await;
-        Some(Self { host, user, _files: files })
+        Self { host, user, _files: files }
     }
 }
 
 #[test]
-fn the_program_serves_in_the_layout_of_its_image_with_the_account_of_its_pod() {
+fn the_program_serves_in_the_layers_of_its_image_with_the_account_of_its_pod() {
     run_alone(async {
         let plane = ControlPlane::alone().await;
         let pod = deploy(plane, "deploy/install.yaml").await;
         let container = &pod["spec"]["containers"][0];
         let mut scene = Scene::new(plane, "in-cluster").await;
-        let Some(mut pod) = Running::start(&mut scene, container).await else { return };
+        let mut pod = Running::start(&mut scene, &format!("{VERSION}-plugins"), container).await;
         scene.create(memcached("cache", 2)).await;
         scene.available("cache").await;
-        let (succeeded, said) = exec(&pod.host, pod.user, container, &["status"]);
+        let (succeeded, said) = exec(&pod.host, &pod.user, container, &["status"]);
         assert!(succeeded && said.contains("memcached"), "as `kubectl exec` would: {said}");
         scene.delete(&MEMCACHED, "cache").await;
         scene.gone(&MEMCACHED, "cache").await;
@@ -213,18 +210,28 @@ fn the_program_serves_in_the_layout_of_its_image_with_the_account_of_its_pod() {
 }
 
 #[test]
-fn a_host_that_one_manifest_installs_serves_the_plugin_that_is_applied() {
+fn a_host_alone_in_its_image_serves_the_plugin_that_is_applied() {
     run_alone(async {
         let plane = ControlPlane::alone().await;
         let pod = deploy(plane, "deploy/install-objects.yaml").await;
         let mut scene = Scene::new(plane, "in-cluster").await;
-        let Some(pod) = Running::start(&mut scene, &pod["spec"]["containers"][0]).await else { return };
+        let pod = Running::start(&mut scene, VERSION, &pod["spec"]["containers"][0]).await;
+        // The image has the host alone.
+        let component = std::fs::read(guests::memcached().join("memcached.wasm")).expect("the component");
+        let metadata = json!({ "name": "memcached-component", "namespace": SYSTEM });
+        let binary = json!({ "memcached.wasm": BASE64.encode(component) });
+        let map = json!({ "apiVersion": "v1", "kind": CONFIG_MAP.kind, "metadata": metadata, "binaryData": binary });
+        plane.admin.apply("tests", &map).await.expect("a ConfigMap with the component");
         let folder = repository("plugins/memcached").display().to_string();
         plane.apply_rights(&["--plugin-only", &folder], "hotshoe").await;
         let plugin = std::fs::read_to_string(repository("plugins/memcached/plugin.yaml")).expect("plugin.yaml");
         // Other tests on this control plane leave parents behind.
         let namespaces = format!("kind: Memcached\n    namespaces: [{}]\n", scene.namespace);
-        plane.admin.apply_manifest(&plugin.replace("kind: Memcached\n", &namespaces)).await;
+        let plugin = plugin.replace("kind: Memcached\n", &namespaces);
+        let in_map =
+            plugin.replace("file: memcached.wasm", "configMap: { name: memcached-component, key: memcached.wasm }");
+        assert_ne!(in_map, plugin);
+        plane.admin.apply_manifest(&in_map).await;
         scene.create(memcached("cache", 2)).await;
         scene.available("cache").await;
         scene.delete(&MEMCACHED, "cache").await;
