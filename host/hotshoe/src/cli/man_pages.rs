@@ -5,9 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::CommandFactory;
-
-use crate::cli::Cli;
+use clap::Command;
 
 /// Write a manual page for each command
 #[derive(clap::Args, Debug)]
@@ -18,13 +16,12 @@ pub struct Args {
 }
 
 impl Args {
-    /// Writes the pages; a hidden command has none.
+    /// Writes the pages of this command line; a hidden command has none.
     ///
     /// # Errors
     /// When the folder cannot be written.
-    pub fn run(self) -> anyhow::Result<ExitCode> {
-        let written =
-            fs::create_dir_all(&self.folder).and_then(|()| clap_mangen::generate_to(Cli::command(), &self.folder));
+    pub fn run(self, commands: Command) -> anyhow::Result<ExitCode> {
+        let written = fs::create_dir_all(&self.folder).and_then(|()| clap_mangen::generate_to(commands, &self.folder));
         written.with_context(|| {
             format!("no manual pages are written into {}; name a folder that you may write", self.folder.display())
         })?;

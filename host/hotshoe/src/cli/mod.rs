@@ -175,7 +175,7 @@ impl Cli {
                 terminal::print(String::from_utf8_lossy(&script))?;
                 Ok(ExitCode::SUCCESS)
             }
-            Verb::ManPages(args) => args.run(),
+            Verb::ManPages(args) => args.run(Cli::command()),
             Verb::CheckRules(args) => args.run(),
             Verb::CompileComponent(args) => args.run(),
             Verb::FetchComponent(args) => args.run(),
