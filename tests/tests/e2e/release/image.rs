@@ -20,7 +20,7 @@ fn inspected(tag: &str, options: &[&str]) -> Value {
 }
 
 #[test]
-fn the_image_of_the_host_alone_is_small_and_runs_as_nobody() {
+fn the_image_of_the_host_alone_is_small_and_runs_without_root() {
     let config = inspected(VERSION, &["--config"]);
     assert_eq!(config["config"]["User"], "65532:65532");
     assert_eq!(config["config"]["Entrypoint"], json!(["/hotshoe"]));

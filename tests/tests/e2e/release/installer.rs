@@ -75,7 +75,7 @@ impl Download {
         said
     }
 
-    /// Writes the sums anew, as whoever releases does.
+    /// Writes the sums anew, as a release does.
     fn sum(&self) {
         let digest = Digest::of(&fs::read(self.archive()).expect("the archive")).full();
         let name = self.archive().file_name().expect("a name").to_str().expect("a name in UTF-8").to_owned();
