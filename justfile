@@ -174,7 +174,7 @@ test-plugin *arguments:
     @. deploy/recipes.sh; test_plugins "$@"
 
 # The host from outside, on a real control plane; the harness bounds how many tests run at once, and most of these wait
-test-e2e *arguments: build _fixtures control-plane _tools
+test-e2e *arguments: build _fixtures control-plane _programs
     RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((8 * {{ num_cpus() }}))}" cargo test {{ cargo }} -p hotshoe-tests "$@"
 
 # Run the fuzz targets on their seeds and many mutations of these, in seconds
@@ -263,6 +263,8 @@ _toolchain:
 _fixtures: build-host
     @for name in converting crews-js crews-python faulty faulty-python hostile marked; do mkdir -p "target/tests/plugins/$name" && "{{ hotshoe }}" build "tests/fixtures/$name" --out "target/tests/plugins/$name/$name.wasm"; done
 
-_tools:
-    @tests/install.sh registry docker-registry skopeo wget; tests/install.sh prometheus prometheus promtool
-    @tests/helm.sh
+_programs:
+    @tests/install.sh registry docker-registry skopeo wget
+    @tests/install.sh prometheus prometheus promtool
+    @tests/install.sh chromium chromium-headless-shell
+    @tests/helm.sh; tests/bundle.sh

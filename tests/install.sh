@@ -5,6 +5,7 @@
 #   wget             downloads
 #   prometheus       scrapes metrics, and says which alerts fire
 #   promtool         checks rules and metrics; of the same package
+#   chromium-headless-shell  a browser without windows
 # They are Debian's or Ubuntu's packages, unpacked into target/tools/FOLDER: that takes no root, and starts no service.
 # Usage: tests/install.sh FOLDER PROGRAM…
 # Example: tests/install.sh registry docker-registry skopeo
@@ -38,6 +39,10 @@ missing=
 packages=
 for program in "$@"; do
     ! command -v "$program" >/dev/null && [ ! -x "$tools/bin/$program" ] || continue
+    # Another browser will do. Ubuntu has no such package.
+    if [ "$program" = chromium-headless-shell ]; then
+        ! command -v chromium >/dev/null && ! command -v google-chrome >/dev/null || continue
+    fi
     missing="$missing $program"
     case $program in
     promtool) packages="$packages prometheus" ;;
@@ -76,11 +81,14 @@ for package in ./*.deb; do
     dpkg-deb --extract "$package" "$tools"
 done
 for program in $missing; do
+    executable=$tools/usr/bin/$program
+    # That of Chromium is a script, which begins a program by its path on a machine with the package.
+    [ ! -x "$tools/usr/lib/chromium/$program" ] || executable=$tools/usr/lib/chromium/$program
     # With the libraries that were unpacked beside it.
     cat >"$tools/bin/.$program" <<END
 #!/bin/sh
-libraries=\$(echo "$tools"/usr/lib/*-linux-gnu "$tools"/lib/*-linux-gnu | tr ' ' :)
-LD_LIBRARY_PATH=\$libraries exec "$tools/usr/bin/$program" "\$@"
+libraries=\$(echo "$tools"/usr/lib/*-linux-gnu "$tools"/lib/*-linux-gnu "$tools"/usr/lib/*-linux-gnu/pulseaudio | tr ' ' :)
+LD_LIBRARY_PATH=\$libraries exec "$executable" "\$@"
 END
     chmod +x "$tools/bin/.$program"
     "$tools/bin/.$program" --version >/dev/null || fail "$program does not run" "$tools/usr/bin" "$by_hand"

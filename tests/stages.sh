@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs recipes one after the other. At the end prints how long each took (also into target/stages.txt), and the failed
-# assertions, which are hard to find in a long log. The control plane and Helm, which are built with Go, are built in the
-# processor time that the first recipes leave; the output of their builds is shown at the stage of the control plane.
+# assertions, which are hard to find in a long log. The control plane, the validator of bundles and Helm, which are built with
+# Go, are built in the processor time that the first recipes leave; the output of their builds is shown at the stage of the
+# control plane.
 # Usage: tests/stages.sh RECIPE…
 # Example: tests/stages.sh fmt-check test-core
 set -euo pipefail
@@ -11,7 +12,7 @@ mkdir -p target
 log=target/control-plane.log
 case " $* " in *" control-plane "*)
     set -m
-    nice -n 19 sh -c 'tests/control-plane/build.sh && tests/helm.sh' >$log 2>&1 & beside=$!
+    nice -n 19 sh -c 'tests/control-plane/build.sh && tests/bundle.sh && tests/helm.sh' >$log 2>&1 & beside=$!
     set +m
     trap 'kill -- -$beside 2>/dev/null || true' EXIT
     ;;

@@ -80,6 +80,22 @@ pub fn plugin(name: &'static str) -> PathBuf {
     built.entry(name).or_insert_with(|| build(&format!("plugins/{name}"), name)).clone()
 }
 
+/// Returns the names of the plugins in `plugins`, in their order.
+pub fn shipped() -> Vec<&'static str> {
+    static NAMES: OnceLock<Vec<String>> = OnceLock::new();
+    let read = || {
+        let entries = std::fs::read_dir(repository("plugins")).expect("the folder of the plugins");
+        let folders = entries.map(|entry| entry.expect("an entry").path());
+        let plugins = folders.filter(|folder| folder.join("plugin.yaml").is_file());
+        let name = |folder: PathBuf| folder.file_name().and_then(|name| name.to_str()).expect("a name").to_owned();
+        let mut names: Vec<String> = plugins.map(name).collect();
+        names.sort();
+        assert!(names.len() >= 9, "{names:?}");
+        names
+    };
+    NAMES.get_or_init(read).iter().map(String::as_str).collect()
+}
+
 /// Builds the plugin in `plugins/examples/NAME`, and returns its folder.
 pub fn example(name: &'static str) -> PathBuf {
     build(&format!("plugins/examples/{name}"), name)

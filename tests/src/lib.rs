@@ -10,6 +10,7 @@
 //! | `faulty.rs` | the plugin that fails as its parent asks for, and namespaces in which it runs |
 //! | `crews.rs` | the plugin that converts, and its kind in a group for each test |
 //! | `dictated.rs` | the plugin that desires the children in its parent's spec |
+//! | `browser.rs` | a browser without windows |
 //! | `guests.rs` | components: built, changed in a word, broken |
 //! | `kstatus.rs` | what tools that wait for objects make of one |
 //! | `kube.rs` | the plain client |
@@ -26,6 +27,7 @@
 
 pub mod audit;
 pub mod authority;
+pub mod browser;
 pub mod control_plane;
 pub mod crews;
 pub mod dictated;

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `alone/` | tests that change the whole control plane: outages, another set of rights, a host for all namespaces in its image |
 //! | `backup.rs` | what the backup plugin does, seen by a plain client |
+//! | `bundle.rs` | the bundle for the Operator Lifecycle Manager, by the Operator Framework's own validators |
 //! | `certificates.rs` | the host's own CA of its webhooks, and their registration by the host |
 //! | `chart/` | the Helm chart, rendered and installed by the real Helm |
 //! | `chosen_cluster.rs` | which cluster the recipes act on |
@@ -31,9 +32,11 @@
 //! | `redis/` | what the Redis plugin does |
 //! | `registry/` | components in a real registry, beside other clients of it |
 //! | `release/` | what a release has, each part installed from its file and used |
+//! | `report.rs` | `hotshoe report`: the page of a host, and how a browser shows it |
 //! | `rights/` | what the accounts of host and plugins may do, and what a grant allows |
 //! | `rollout/` | another component is activated, compared, or rolled back |
 //! | `samples.rs` | what `hotshoe test` says of samples and of filled-in defaults |
+//! | `scorecard.rs` | what the scorecard of the Operator SDK asks, of every plugin |
 //! | `status/` | what a parent shows |
 //! | `verdicts.rs` | what `hotshoe test` says of objects by their CRD, beside the API server |
 //! | `waiting/` | an API server that keeps the host waiting |
@@ -43,6 +46,7 @@ mod admission_by_code;
 mod admission_failing;
 mod alone;
 mod backup;
+mod bundle;
 mod certificates;
 mod chart;
 mod chosen_cluster;
@@ -72,9 +76,11 @@ mod plan;
 mod redis;
 mod registry;
 mod release;
+mod report;
 mod rights;
 mod rollout;
 mod samples;
+mod scorecard;
 mod simulated;
 mod status;
 mod verdicts;

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::cli::explain;
 use crate::cli::host_client::{HostOptions, read};
+use crate::cli::shadow;
 use crate::cli::status;
 use crate::cli::terminal;
 use crate::server::verb::AdminVerb;
@@ -18,7 +19,7 @@ use hotshoe_core::model::sanitize::clean;
 use hotshoe_operator::api::HostStatus;
 use hotshoe_operator::api::explain::{Decided, Explanation};
 use hotshoe_operator::api::history::PluginHistory;
-use hotshoe_operator::api::status::PluginStatus;
+use hotshoe_operator::api::status::{PluginStatus, RefusedComponent};
 use hotshoe_operator::rollout::history::Entry;
 
 /// The template. The ending of its name has minijinja escape each value.
@@ -27,15 +28,22 @@ const TEMPLATE: (&str, &str) = ("report.html", include_str!("../../templates/rep
 const MAX_TEXT_BYTES: usize = 4_000;
 /// How many entries of a history are shown, the newest first.
 const MAX_ENTRIES: usize = 50;
+/// For how many objects it is shown what a component that waits would change, and in how many lines.
+const MAX_COMPARED: usize = 20;
+const MAX_LINES: usize = 400;
 
 /// Write the state of a running host as an HTML page: plugins, what waits for approval, objects in trouble
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example: hotshoe report > report.html\n\
                   \n\
                   The page is one file that needs no other, has no script, and fits a narrow screen; it is light or dark \
-                  as the browser is. Objects in trouble are explained as `hotshoe explain` does: no value of an object is \
-                  in it. What is said of components that are not activated is that of `hotshoe status`.")]
+                  as the browser is. Objects in trouble are explained as `hotshoe explain` does, without a value of an object. \
+                  A component that waits for an approval is compared as `hotshoe shadow` does, with the values that would \
+                  change, but none of a Secret; --no-diff leaves that out.")]
 pub struct Args {
+    /// Do not compare components that wait for an approval, so that the page has no value of an object
+    #[arg(long)]
+    no_diff: bool,
     #[command(flatten)]
     host: HostOptions,
 }
@@ -56,9 +64,22 @@ impl Args {
         for plugin in &status.plugins {
             let history = read(&self.host.get(&AdminVerb::History.path(&plugin.name, None)).await?)?;
             let trouble = read(&self.host.get(&AdminVerb::Trouble.path(&plugin.name, None)).await?)?;
-            plugins.push(Plugin::of(plugin, &history, trouble));
+            plugins.push(Plugin::of(plugin, &history, trouble, self.compared(plugin).await));
         }
         render(&Page::of(&status, plugins))
+    }
+
+    /// Returns what the component that waits would change; `None` if none waits, or it is not wanted.
+    async fn compared(&self, plugin: &PluginStatus) -> Option<Compared> {
+        let waits = plugin.refused.as_ref().is_some_and(RefusedComponent::can_be_approved);
+        if !waits || self.no_diff {
+            return None;
+        }
+        // What cannot be compared now must not keep the rest of the page back.
+        Some(match shadow::of_waiting(&self.host, &plugin.name, MAX_COMPARED).await {
+            Ok(text) => Compared::of(&text),
+            Err(why) => Compared { failure: Some(shown(&format!("{why:#}"))), ..Compared::default() },
+        })
     }
 }
 
@@ -95,6 +116,21 @@ struct Pending {
     reason: String,
     message: String,
     can_be_approved: bool,
+    compared: Option<Compared>,
+}
+
+/// What a component would change.
+#[derive(Debug, Default, Serialize)]
+struct Compared {
+    lines: Vec<Compare>,
+    more: usize,
+    failure: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Compare {
+    class: &'static str,
+    text: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -141,7 +177,12 @@ impl Page {
 }
 
 impl Plugin {
-    fn of(status: &PluginStatus, history: &PluginHistory, trouble: Vec<Explanation>) -> Self {
+    fn of(
+        status: &PluginStatus,
+        history: &PluginHistory,
+        trouble: Vec<Explanation>,
+        compared: Option<Compared>,
+    ) -> Self {
         let errors = status.trouble.failing + status.trouble.refused;
         Self {
             name: shown(&status.name),
@@ -161,11 +202,26 @@ impl Plugin {
                 reason: refused.reason.to_string(),
                 message: shown(&refused.message),
                 can_be_approved: refused.can_be_approved(),
+                compared,
             }),
             more_trouble: errors.saturating_sub(trouble.len()),
             trouble: trouble.iter().map(Object::of).collect(),
             history: history.entries.iter().rev().take(MAX_ENTRIES).map(Event::of).collect(),
         }
+    }
+}
+
+impl Compared {
+    fn of(text: &str) -> Self {
+        let lines = text.trim_end().lines();
+        let class = |line: &str| match line.trim_start().get(..2) {
+            Some("+ ") => "good",
+            Some("- ") => "bad",
+            Some("~ ") => "wait",
+            _ => "",
+        };
+        let shown = lines.clone().take(MAX_LINES).map(|line| Compare { class: class(line), text: shown(line) });
+        Self { lines: shown.collect(), more: lines.count().saturating_sub(MAX_LINES), failure: None }
     }
 }
 
@@ -224,7 +280,9 @@ mod tests {
 
     fn page(status: &Value, history: &Value, trouble: &Value) -> String {
         let status: HostStatus = read(status).unwrap();
-        let plugin = Plugin::of(&status.plugins[0], &read(history).unwrap(), read(trouble).unwrap());
+        let compared =
+            status.plugins[0].refused.as_ref().map(|refused| Compared::of(&format!("{}\n", refused.message)));
+        let plugin = Plugin::of(&status.plugins[0], &read(history).unwrap(), read(trouble).unwrap(), compared);
         render(&Page::of(&status, vec![plugin])).unwrap()
     }
 
@@ -289,6 +347,21 @@ mod tests {
             assert!(!page_of("tame").contains(word), "{word}");
         }
         assert!(page.contains("default-src 'none'") && page.contains("prefers-color-scheme: dark"), "{page}");
+    }
+
+    #[test]
+    fn what_would_change_is_shown_line_by_line_up_to_a_limit() {
+        let compared =
+            Compared::of("1: 1 would change\n\nDemo n/a\n  + Service n/b\n  - Pod n/c\n    ~ spec.a: 1 -> 2\n\n");
+        let lines: Vec<_> = compared.lines.iter().map(|line| (line.class, &*line.text)).collect();
+        assert_eq!(
+            lines[2..],
+            [("", "Demo n/a"), ("good", "  + Service n/b"), ("bad", "  - Pod n/c"), ("wait", "    ~ spec.a: 1 -> 2")]
+        );
+        let compared = Compared::of(&"  + a\n".repeat(MAX_LINES + 7));
+        assert_eq!((compared.lines.len(), compared.more), (MAX_LINES, 7));
+        let long = Compared::of(&format!("  + {}", "a".repeat(2 * MAX_TEXT_BYTES)));
+        assert!(long.lines[0].text.len() < MAX_TEXT_BYTES + 100, "{}", long.lines[0].text.len());
     }
 
     #[test]

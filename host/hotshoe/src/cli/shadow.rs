@@ -118,23 +118,49 @@ impl Args {
         if self.output == Some(Output::Jsonl) && !matches!(line, Line::Progress { .. }) {
             terminal::line(serde_json::to_string(&line)?)?;
         }
+        let most = match self.output {
+            None if self.show > 0 => self.show,
+            None | Some(Output::Json) => usize::MAX,
+            Some(Output::Jsonl) => 0,
+        };
+        received.add(line, most);
+        Ok(())
+    }
+}
+
+impl Received {
+    /// Adds a line, but for objects beyond these many.
+    fn add(&mut self, line: Line, most: usize) {
         match line {
             Line::Progress { .. } => {}
-            Line::Summary(summary) => received.summary = Some(*summary),
+            Line::Summary(summary) => self.summary = Some(*summary),
             Line::Parent(difference) => {
-                let kept = if difference.breaks() { &mut received.failures } else { &mut received.changes };
-                let keeps = match self.output {
-                    None => self.show == 0 || kept.len() < self.show,
-                    Some(Output::Json) => true,
-                    Some(Output::Jsonl) => false,
-                };
-                if keeps {
+                let kept = if difference.breaks() { &mut self.failures } else { &mut self.changes };
+                if kept.len() < most {
                     kept.push(*difference);
                 }
             }
         }
-        Ok(())
     }
+}
+
+/// Has the host compare the component of a plugin that waits for an approval, and returns as text what it would change
+/// for at most `show` objects.
+///
+/// # Errors
+/// When no host answers, nothing waits, or the component cannot be run.
+pub(super) async fn of_waiting(host: &HostOptions, plugin: &str, show: usize) -> anyhow::Result<String> {
+    let (path, mut received) = (AdminVerb::Waiting.path(plugin, None), Received::default());
+    host.post_lines(&format!("{path}?progress=true"), Vec::new(), |line| {
+        received.add(serde_json::from_str(line).context(UNEXPECTED_SHAPE)?, show);
+        Ok(())
+    })
+    .await?;
+    let summary = received.summary.as_ref().context("the host's answer ended before the summary; try again")?;
+    let mut page = Page::new(false);
+    page.differences(summary, &received, show);
+    page.ended(summary);
+    Ok(page.text)
 }
 
 /// Returns the exit code, by which scripts decide.
@@ -203,6 +229,20 @@ impl Page {
     }
 
     fn of(mut self, summary: &Summary, received: &Received, show: usize) -> String {
+        self.differences(summary, received, show);
+        self.measured(summary);
+        self.ended(summary);
+        if let Some(RefusedComponent { reason, message, .. }) = &summary.refused {
+            self.line(&format!(
+                "\nA reload would not activate it: {reason}: {}",
+                clean(message.clone(), MAX_TEXT_BYTES)
+            ));
+        }
+        self.line("\nNothing was written.");
+        self.text
+    }
+
+    fn differences(&mut self, summary: &Summary, received: &Received, show: usize) {
         self.counts(summary);
         received.changes.iter().for_each(|difference| self.difference(difference));
         let failing = summary.counts.failures.new;
@@ -216,18 +256,12 @@ impl Page {
             }
             self.rest(failing, show, "fail");
         }
-        self.measured(summary);
+    }
+
+    fn ended(&mut self, summary: &Summary) {
         for why in summary.stopped.iter().chain(&summary.stored.stopped) {
             self.line(&format!("\nThe run was ended: {}", clean(why.clone(), MAX_TEXT_BYTES)));
         }
-        if let Some(RefusedComponent { reason, message, .. }) = &summary.refused {
-            self.line(&format!(
-                "\nA reload would not activate it: {reason}: {}",
-                clean(message.clone(), MAX_TEXT_BYTES)
-            ));
-        }
-        self.line("\nNothing was written.");
-        self.text
     }
 
     fn counts(&mut self, summary: &Summary) {

@@ -1,6 +1,6 @@
 //! Answers an administrator's commands: `status`, and for one plugin `reload`, `rollback`, `approve`, `history`,
-//! `shadow`, `explain` and `trouble`. They change which revision is active and show the content of objects, so they are served only on the
-//! host's socket.
+//! `shadow`, `waiting`, `explain` and `trouble`. They change which revision is active and show the content of objects, so
+//! they are served only on the host's socket.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::server::verb::AdminVerb;
 use hotshoe_core::model::digest_prefix::DigestPrefix;
 use hotshoe_operator::api::shadow::Line;
 use hotshoe_operator::api::{HostStatus, Problem};
-use hotshoe_operator::rollout::dry_run::{NotRun, ShadowPermit};
+use hotshoe_operator::rollout::dry_run::{NotRun, Shadow, ShadowPermit};
 use hotshoe_operator::rollout::explain::Unexplained;
 use hotshoe_operator::rollout::managed_plugin::AdminCommand;
 use hotshoe_sandbox::error::LoadError;
@@ -46,6 +46,7 @@ pub(super) fn routes(about: About) -> Router {
         .route(&AdminVerb::Approve.route(), post(approve))
         .route(&AdminVerb::History.route(), get(history))
         .route(&AdminVerb::Shadow.route(), post(shadow))
+        .route(&AdminVerb::Waiting.route(), post(waiting))
         .route(&AdminVerb::Explain.route(), get(explain))
         .route(&AdminVerb::Trouble.route(), get(trouble))
         .with_state(about)
@@ -159,7 +160,7 @@ async fn carry_out(State(about): State<About>, Path(name): Path<String>, command
     }
 }
 
-/// The query of `/shadow`.
+/// The query of `/shadow` and `/waiting`.
 #[derive(Deserialize)]
 struct Wanted {
     /// Whether to send the progress of the run as well.
@@ -193,7 +194,22 @@ async fn shadow(
         let limit = plugin.plugin().limits.component_bytes.0;
         permit.load(component(body, limit).await?.into()).await
     };
-    match run.await {
+    answer(run.await, &wanted)
+}
+
+/// Compares the component that waits for an approval, which the host has.
+async fn waiting(State(about): State<About>, Path(name): Path<String>, Query(wanted): Query<Wanted>) -> Response {
+    let plugin = match about.fleet.find(&name) {
+        Ok(plugin) => plugin,
+        Err(unknown) => return problem(StatusCode::NOT_FOUND, unknown),
+    };
+    let run = async { ShadowPermit::begin(&plugin)?.load_waiting().await };
+    answer(run.await, &wanted)
+}
+
+/// Begins a run, and returns its lines as they come.
+fn answer(run: Result<Shadow, NotRun>, wanted: &Wanted) -> Response {
+    match run {
         Ok(shadow) => {
             let (send, lines) = mpsc::channel(QUEUED_LINES);
             tokio::spawn(shadow.run(send));
@@ -213,7 +229,8 @@ async fn component(body: Body, limit: u64) -> Result<Bytes, NotRun> {
 
 fn status_of(error: &NotRun) -> StatusCode {
     match error {
-        NotRun::Busy(_) => StatusCode::CONFLICT,
+        NotRun::Busy(_) | NotRun::Gone(_) => StatusCode::CONFLICT,
+        NotRun::NothingWaits(_) => StatusCode::NOT_FOUND,
         NotRun::Late(_) => StatusCode::REQUEST_TIMEOUT,
         NotRun::NothingActive(_) => StatusCode::SERVICE_UNAVAILABLE,
         NotRun::NotRead { .. } | NotRun::Load(LoadError::TooLarge { .. }) => StatusCode::PAYLOAD_TOO_LARGE,

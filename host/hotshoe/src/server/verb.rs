@@ -15,6 +15,8 @@ pub enum AdminVerb {
     History,
     /// Runs a component in the shadow of the active revision.
     Shadow,
+    /// Runs the component that waits for an approval in the shadow of the active revision.
+    Waiting,
     /// Shows the last decisions about a parent, and what holds it back.
     Explain,
     /// Shows the same of the parents that are in trouble.
@@ -29,6 +31,7 @@ impl AdminVerb {
             Self::Approve => "approve",
             Self::History => "history",
             Self::Shadow => "shadow",
+            Self::Waiting => "waiting",
             Self::Explain => "explain",
             Self::Trouble => "trouble",
         }

@@ -11,13 +11,11 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::api::shadow::{Line, Summary};
 use crate::config::plugin_resource::ShadowVerdict;
 use crate::reconcile::fingerprint::parents_basis;
-use crate::rollout::dry_run::{NotRun, ShadowPermit};
+use crate::rollout::dry_run::{NotRun, ShadowPermit, waiting_component};
 use crate::rollout::managed_plugin::ManagedPlugin;
 use hotshoe_core::compare::{Difference, Named};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::sanitize;
-use hotshoe_platform::candidate::Candidate;
-use hotshoe_platform::safe_file;
 
 /// The maximum number of differences in a verdict.
 const MAX_SAMPLE: usize = 10;
@@ -133,7 +131,7 @@ async fn run(plugin: &Arc<ManagedPlugin>, waiting: Digest, active: Digest) -> Sh
 }
 
 async fn compare(plugin: &Arc<ManagedPlugin>, waiting: Digest, verdict: &mut ShadowVerdict) -> Result<(), String> {
-    let bytes = component(plugin, waiting).await?;
+    let bytes = waiting_component(plugin, waiting).await?;
     let message = |error: NotRun| error.to_string();
     let shadow = ShadowPermit::begin(plugin).map_err(message)?.load(bytes).await.map_err(message)?;
     let (send, mut lines) = mpsc::channel(QUEUED_LINES);
@@ -150,16 +148,6 @@ async fn compare(plugin: &Arc<ManagedPlugin>, waiting: Digest, verdict: &mut Sha
     };
     tokio::join!(shadow.run(send), read);
     Ok(())
-}
-
-/// Reads the component that waits for approval. Its file may have another component by now.
-async fn component(plugin: &ManagedPlugin, waiting: Digest) -> Result<Vec<u8>, String> {
-    let config = plugin.plugin();
-    let (path, most) = (config.component_path().to_owned(), config.limits.component_bytes);
-    let read = tokio::task::spawn_blocking(move || safe_file::read_whole(&path, most)).await;
-    let bytes = read.ok().and_then(Result::ok).flatten().ok_or("the component cannot be read")?;
-    let is_it = Candidate::of(bytes.clone()).digest() == waiting;
-    is_it.then_some(bytes).ok_or_else(|| "its source has another component by now".to_owned())
 }
 
 fn add(verdict: &mut ShadowVerdict, summary: &Summary) {

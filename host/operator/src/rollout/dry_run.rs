@@ -34,9 +34,11 @@ use hotshoe_cluster::shared_watch::Viewer;
 use hotshoe_cluster::time::unix_millis;
 use hotshoe_core::compare::stored::StoredParents;
 use hotshoe_core::compare::{self, Difference};
+use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::{Key, ObjectRef};
 use hotshoe_core::model::object::Object;
 use hotshoe_platform::candidate::Candidate;
+use hotshoe_platform::safe_file;
 use hotshoe_platform::spans;
 use hotshoe_sandbox::code_cache::Purpose;
 use hotshoe_sandbox::error::LoadError;
@@ -58,6 +60,12 @@ pub enum NotRun {
         "{0} has no active revision yet, so there is nothing to compare with; `hotshoe status` says what it waits for"
     )]
     NothingActive(Arc<str>),
+    /// No component waits for an approval.
+    #[error("no component of {0} waits for an approval; `hotshoe status` says what the host has")]
+    NothingWaits(Arc<str>),
+    /// The component that waits cannot be had any more.
+    #[error("the component that waits cannot be compared: {0}")]
+    Gone(&'static str),
     /// The component did not arrive, or is too large.
     #[error("the component cannot be read, or has more than the {limit} bytes that are accepted")]
     NotRead {
@@ -92,6 +100,18 @@ impl ShadowPermit {
         Ok(Self { plugin: plugin.clone(), _permit: permit.map_err(busy)? })
     }
 
+    /// Loads the component that waits for an approval, and activates nothing.
+    ///
+    /// # Errors
+    /// When none waits, or its source has another one by now, or as [`Self::load`].
+    pub async fn load_waiting(self) -> Result<Shadow, NotRun> {
+        let refused = self.plugin.refused().filter(|refused| refused.can_be_approved());
+        let waiting = refused.and_then(|refused| refused.digest);
+        let waiting = waiting.ok_or_else(|| NotRun::NothingWaits(self.plugin.controller.name.clone()))?;
+        let bytes = waiting_component(&self.plugin, waiting).await.map_err(NotRun::Gone)?;
+        self.load(bytes).await
+    }
+
     /// Loads a component as for a reload, up to its watches, and activates nothing.
     ///
     /// # Errors
@@ -116,6 +136,19 @@ impl ShadowPermit {
         new.former_finalizers = self.plugin.former_finalizers(&new);
         Ok(Shadow { _views: views, old, new, permit: self })
     }
+}
+
+/// Reads the component that waits for approval. Its file may have another component by now.
+///
+/// # Errors
+/// When it cannot be read, or is another one.
+pub async fn waiting_component(plugin: &ManagedPlugin, waiting: Digest) -> Result<Vec<u8>, &'static str> {
+    let config = plugin.plugin();
+    let (path, most) = (config.component_path().to_owned(), config.limits.component_bytes);
+    let read = tokio::task::spawn_blocking(move || safe_file::read_whole(&path, most)).await;
+    let bytes = read.ok().and_then(Result::ok).flatten().ok_or("the component cannot be read")?;
+    let is_it = Candidate::of(bytes.clone()).digest() == waiting;
+    is_it.then_some(bytes).ok_or("its source has another component by now")
 }
 
 /// A revision that is ready to be run.

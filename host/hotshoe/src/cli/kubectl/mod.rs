@@ -100,6 +100,9 @@ enum Verb {
     Report {
         /// A Plugin of the host [default: any, if all have the same host]
         plugin: Option<String>,
+        /// Do not compare components that wait for an approval, so that the page has no value of an object
+        #[arg(long)]
+        no_diff: bool,
     },
     /// Activate a component that waits for an approval (spec.approve)
     #[command(after_help = "Examples:\n  \
@@ -201,12 +204,13 @@ impl KubectlCli {
                 let hosts = Hosts::of(&cluster, &objects, &object.plugin).await?;
                 explain::print(&hosts.ask(&self.connect, &object.arguments(), explain::is_of_its_host)?, output)
             }
-            Verb::Report { plugin } => {
+            Verb::Report { plugin, no_diff } => {
                 let hosts = match &plugin {
                     Some(plugin) => Hosts::of(&cluster, &objects, plugin).await?,
                     None => Hosts::of_all(&cluster, &objects).await?,
                 };
-                terminal::print(hosts.print(&self.connect, &["report".to_owned()])?)?;
+                let verb = ["report"].into_iter().chain(no_diff.then_some("--no-diff"));
+                terminal::print(hosts.print(&self.connect, &verb.map(str::to_owned).collect::<Vec<_>>())?)?;
                 Ok(ExitCode::SUCCESS)
             }
             Verb::Approve { plugin, digest, wait } => change::approve(&objects, &plugin, digest, &wait).await,

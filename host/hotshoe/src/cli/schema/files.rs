@@ -97,6 +97,16 @@ impl Files {
         by_crd.unwrap_or_else(|| discovery::conventional(kind).namespaced)
     }
 
+    /// Returns the CRD of a kind with its name, whichever versions it has.
+    pub(in crate::cli) fn definition(&self, kind: &Kind) -> Option<(&str, &Value)> {
+        let is_of = |document: &Value| {
+            let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str);
+            (text("/spec/group"), text("/spec/names/kind")) == (Some(&kind.group), Some(&kind.kind))
+        };
+        let (_, definition) = self.documents.iter().find(|(_, document)| is_of(document))?;
+        Some((definition.pointer("/metadata/name").and_then(Value::as_str)?, definition))
+    }
+
     /// Returns the versions that the CRD of a kind has; none if there is no such CRD.
     pub(in crate::cli) fn versions(&self, kind: &Kind) -> Vec<Version<'_>> {
         self.documents.iter().flat_map(|(file, document)| versions_of(file, document, kind)).collect()

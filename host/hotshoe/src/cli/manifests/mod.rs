@@ -1,6 +1,10 @@
-//! `hotshoe manifests`: prints everything that a cluster needs to run a host.
+//! `hotshoe manifests`: prints everything that a cluster needs to run a host, or writes it as a bundle.
 
-use std::path::PathBuf;
+mod bundle;
+mod service_version;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, ensure};
@@ -9,6 +13,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use minijinja::{Environment, UndefinedBehavior};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::cli::crd;
 use crate::cli::inspect::LoadedPlugin;
@@ -16,10 +21,12 @@ use crate::cli::rbac;
 use crate::cli::run;
 use crate::cli::terminal;
 use hotshoe_core::model::names;
+use hotshoe_core::rbac::Rights;
+use hotshoe_operator::config::plugin_resource;
 use hotshoe_operator::webhooks::configuration;
 
 /// The Deployment and the NetworkPolicy, but for what differs between installations.
-const HOST: &str = include_str!("../../../../deploy/host.yaml.j2");
+const HOST: &str = include_str!("../../../../../deploy/host.yaml.j2");
 /// The image of this version, as `just image` names it.
 const IMAGE: &str = concat!("hotshoe:", env!("CARGO_PKG_VERSION"));
 /// The folder of the image that has the plugins.
@@ -36,7 +43,8 @@ const WEBHOOKS_SECRET: [&str; 2] = ["--webhooks-cert-dir", "/webhooks"];
 #[command(after_help = "Examples:\n  \
     hotshoe manifests plugins/a --image example.com/hotshoe:1 | kubectl apply -f -\n  \
     hotshoe manifests plugins/cache --env CACHE_IMAGE=cache:1 -- --shards 2\n  \
-    hotshoe manifests --objects             # a host that follows Plugin objects\n\n\
+    hotshoe manifests --objects             # a host that follows Plugin objects\n  \
+    hotshoe manifests plugins/a --bundle bundle # of the Operator Lifecycle Manager\n\n\
     Not printed are the definitions of the plugins' kinds: `hotshoe crd` prints those. The plugins must be built, and be in \
     the image as /plugins/FOLDER, as `just image` puts them there. Rights are printed as by `hotshoe rbac`.")]
 pub struct Args {
@@ -59,6 +67,8 @@ pub struct Args {
     webhooks_secret: Option<String>,
     #[command(flatten)]
     rights: rbac::Options,
+    #[command(flatten)]
+    bundle: bundle::Options,
     /// More options of `hotshoe run`, after `--`
     #[arg(last = true, value_name = "OPTION")]
     run_options: Vec<String>,
@@ -126,22 +136,63 @@ impl Args {
             self.rights.installed.watched.len() <= 1,
             "a host watches one namespace or all; give --watch-namespace once, or print a host for each"
         );
+        let plugins = self.rights.installed.load(&self.plugins).await?;
+        let rights = if self.objects { self.rights.rights_of_host() } else { self.rights.rights(&plugins).await };
+        let host = self.host(&plugins)?;
+        if let Some(out) = &self.bundle.bundle {
+            let contents = self.contents(&plugins, &rights, &host)?;
+            let files = bundle::write(out, &self.bundle, contents, &self.rights.installed.installation())?;
+            rbac::print_notes(&rights);
+            bundle::print(out, &files)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        rbac::print_notes(&rights);
+        let mut documents = vec![rbac::to_yaml(&rights)?, host];
+        documents.extend(self.service()?);
         if self.objects {
-            let mut documents =
-                vec![crd::definition_of_plugin()?, rbac::to_yaml(&self.rights.rights_of_host())?, self.host(&[])?];
-            documents.extend(self.service()?);
+            documents.insert(0, crd::definition_of_plugin()?);
             return print(
                 "# A host that follows Plugin objects, printed by `hotshoe manifests --objects`.",
                 &documents,
             );
         }
-        let plugins = self.rights.installed.load(&self.plugins).await?;
-        let host = self.host(&plugins)?;
-        let rights = self.rights.rights(&plugins).await;
-        rbac::print_notes(&rights);
-        let mut documents = vec![rbac::to_yaml(&rights)?, host];
-        documents.extend(self.service()?);
         print("# A host and its plugins, printed by `hotshoe manifests`.", &documents)
+    }
+
+    /// Returns what a bundle has.
+    fn contents(&self, plugins: &[LoadedPlugin], rights: &Rights, host: &str) -> anyhow::Result<bundle::Contents> {
+        let mut workload: Vec<Value> = serde_saphyr::from_multiple(host).context("the Deployment is no YAML")?;
+        workload.extend(self.rights.webhooks.then(|| configuration::service(&self.rights.installed.installation())));
+        // Plugins may share a kind.
+        let mut definitions = BTreeMap::new();
+        if self.objects {
+            definitions.insert("plugins.hotshoe.dev".to_owned(), plugin_resource::definition()?);
+        }
+        let (mut samples, mut children) = (Vec::new(), BTreeSet::new());
+        for plugin in plugins {
+            let descriptor = plugin.revision.descriptor();
+            children.extend(
+                descriptor.owns.iter().map(|owned| (owned.kind.version.to_string(), owned.kind.kind.to_string())),
+            );
+            if descriptor.parent.is_builtin() {
+                continue;
+            }
+            let definition = plugin.files.definition(&descriptor.parent);
+            let (name, definition) = definition.with_context(|| missing_definition(plugin))?;
+            definitions.insert(name.to_owned(), definition.clone());
+            for (_, sample) in plugin.files.samples() {
+                if !samples.contains(sample) {
+                    samples.push(sample.clone());
+                }
+            }
+        }
+        let package = match plugins {
+            [plugin] => plugin.config.name.to_string(),
+            _ => "hotshoe".to_owned(),
+        };
+        let rights = rights.manifests.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
+        let (definitions, image) = (definitions.into_values().collect(), self.image.clone());
+        Ok(bundle::Contents { rights, workload, definitions, samples, children, package, image })
     }
 
     /// Returns the Service of the webhooks, if the host registers them itself.
@@ -187,6 +238,16 @@ impl Args {
         let run = ["run".to_owned()].into_iter().chain(source).chain(follow).chain(LISTEN.map(str::to_owned));
         run.chain(watched).chain(secure).chain(webhooks).chain(self.run_options.iter().cloned()).collect()
     }
+}
+
+/// Returns what to do if the definition of a plugin's kind is not among the files of its project.
+fn missing_definition(plugin: &LoadedPlugin) -> String {
+    let folder = plugin.config.origin.file().and_then(Path::parent).unwrap_or(Path::new("."));
+    format!(
+        "the CRD of {} is not in the folder crds of the project; write it there with `hotshoe crd --out crds {}`",
+        plugin.revision.descriptor().parent,
+        folder.display()
+    )
 }
 
 fn print(header: &str, documents: &[String]) -> anyhow::Result<ExitCode> {
@@ -243,7 +304,7 @@ impl Host {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
