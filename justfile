@@ -202,7 +202,7 @@ lint: _toolchain
 deny: _toolchain
     @. deploy/recipes.sh; check_dependencies
 
-# Measure admission, conversion, decisions, failover, fleet, hostile, kopf, quick, shards or swap, beside the targets: just bench quick --runs 3
+# Measure admission, conversion, decisions, failover, fleet, hostile, kopf, quick, scrape, shards or swap, beside the targets: just bench quick --runs 3
 bench name *arguments: build control-plane
     cargo build {{ cargo }} -p hotshoe-bench
     @"target/{{ target }}/release/hotshoe-bench" "$@"

@@ -15,6 +15,7 @@
 //! | `quick.rs`, `swap.rs` | runs of several cells: which ones, in which order, and their figures |
 //! | `hostile.rs` | a separate run: the host with a plugin that attacks the others |
 //! | `fleet.rs` | a separate run: the memory of a host with many plugins |
+//! | `scrape.rs` | a separate run: scrapes of the metrics of many plugins |
 //! | `failover.rs` | a separate run: two hosts of which one is killed again and again |
 //! | `shards.rs` | a separate run: two hosts with a shard each beside one that has all |
 //! | `kopf.rs` | a separate run: the nginx plugin in Python beside kopf |
@@ -62,6 +63,7 @@ pub mod report;
 pub mod resource;
 pub mod rig;
 mod rotation;
+pub mod scrape;
 pub mod shards;
 pub mod subject;
 pub mod swap;

@@ -21,18 +21,20 @@ impl Watches {
     /// The API server's error.
     pub async fn holders(&self, resource: &Resource, holds: impl Fn(&Object) -> bool) -> Result<Vec<Key>, String> {
         let kept_fields = KeptFields { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
-        let all: Api<RawObject> = api(&self.cluster.lister(true), resource, self.namespace());
-        // How many objects each page really has depends on their size.
-        let (mut page, mut holders) = (ListParams::default().limit(page_size::FIRST), Vec::new());
-        loop {
-            let list = all.list(&page).await.map_err(|error| chain(&error))?;
-            let objects = list.items.iter().filter_map(|raw| Object::read(raw.json(), &kept_fields).ok());
-            holders.extend(objects.filter(|object| holds(object)).map(|object| object.key));
-            match list.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => page = page.continue_token(&token),
-                None => return Ok(holders),
+        let (client, mut holders) = (self.cluster.lister(true), Vec::new());
+        for part in self.namespaces().parts(resource.namespaced) {
+            let objects: Api<RawObject> = api(&client, resource, part.as_deref());
+            // How many objects each page really has depends on their size.
+            let mut next = Some(ListParams::default().limit(page_size::FIRST));
+            while let Some(page) = next {
+                let list = objects.list(&page).await.map_err(|error| chain(&error))?;
+                let objects = list.items.iter().filter_map(|raw| Object::read(raw.json(), &kept_fields).ok());
+                holders.extend(objects.filter(|object| holds(object)).map(|object| object.key));
+                let token = list.metadata.continue_.filter(|token| !token.is_empty());
+                next = token.map(|token| page.continue_token(&token));
             }
         }
+        Ok(holders)
     }
 
     /// Returns whether an object is a parent of another plugin.

@@ -2,7 +2,7 @@
 //! and [`apply`](crate::apply) with the replies to our own writes. The echoes of these writes in the watch
 //! wake no subscriber.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Once, Weak};
 
 use kube::runtime::watcher;
@@ -15,7 +15,7 @@ use crate::store::{Store, Update};
 use hotshoe_core::check::result;
 use hotshoe_core::check::watch_room::WatchRoom;
 use hotshoe_core::model::child::{is_child, named_parent};
-use hotshoe_core::model::kind::{Key, Kind};
+use hotshoe_core::model::kind::{Key, Kind, Namespace};
 use hotshoe_core::model::label_selector::LabelSelector;
 use hotshoe_core::model::object::{KeptFields, Object, PLUGIN_LABEL, Reduced};
 
@@ -90,6 +90,35 @@ pub enum Health {
     Broken(String),
     /// The API server does not answer. Logged once for all watches, because the cause is not this kind.
     Silent(String),
+    /// The host may not list the objects of one of several namespaces, and may list others; only a part of a watch has
+    /// this state. Says what to do.
+    Refused(String),
+}
+
+impl Health {
+    /// Returns the state of a watch by those of its parts. Where the host may not list some namespaces, the others are
+    /// watched without them.
+    fn of_parts(parts: &BTreeMap<Namespace, Health>) -> Self {
+        let found = |is: fn(&Health) -> bool| parts.values().find(|part| is(part)).cloned();
+        let refused = || {
+            let why = parts.values().find_map(Health::why).unwrap_or_default();
+            Health::Failing(format!("{why}; so it is in all of the {} namespaces that are watched", parts.len()))
+        };
+        found(|part| matches!(part, Self::Failing(_)))
+            .or_else(|| found(|part| matches!(part, Self::Broken(_))))
+            .or_else(|| found(|part| matches!(part, Self::Silent(_))))
+            .or_else(|| found(|part| *part == Self::Starting))
+            .or_else(|| found(|part| *part == Self::Synced))
+            .unwrap_or_else(refused)
+    }
+
+    /// Returns what is wrong, if anything is.
+    pub fn why(&self) -> Option<&str> {
+        match self {
+            Self::Starting | Self::Synced => None,
+            Self::Failing(why) | Self::Broken(why) | Self::Silent(why) | Self::Refused(why) => Some(why),
+        }
+    }
 }
 
 /// The role of a kind for a plugin; it may have several.
@@ -177,7 +206,9 @@ pub struct SharedWatch {
     parents: Mutex<HashMap<Viewer, Weak<SharedWatch>>>,
     full_logged: Once,
     left_out_logged: Once,
-    pub(super) health: watch::Sender<Health>,
+    health: watch::Sender<Health>,
+    /// The states of the parts: one, or one for each namespace.
+    parts: Mutex<BTreeMap<Namespace, Health>>,
     pub(super) subscribers: Mutex<HashMap<(Viewer, Role), Subscriber>>,
     pub(super) task: Mutex<Option<AbortOnDropHandle<()>>>,
 }
@@ -200,6 +231,7 @@ impl SharedWatch {
             closed_logged: Once::new(),
             kept_fields: RwLock::new(Arc::new(kept_fields)),
             health: watch::Sender::new(Health::Starting),
+            parts: Mutex::default(),
             subscribers: Mutex::default(),
             task: Mutex::default(),
         })
@@ -210,7 +242,25 @@ impl SharedWatch {
         self.health.borrow().clone()
     }
 
-    /// Waits until the first list has ended.
+    /// Returns the namespaces whose objects the host may not list, though it may list those of others, each with what to
+    /// do. What is known of these objects may be old, or nothing.
+    pub fn refused(&self) -> Vec<(Arc<str>, String)> {
+        let parts = self.parts.lock();
+        let refused = parts.iter().filter_map(|(part, health)| match health {
+            Health::Refused(why) => Some((part.clone()?, why.clone())),
+            _ => None,
+        });
+        refused.collect()
+    }
+
+    /// Returns the first namespace that the host may not list and that concerns an object of this namespace: the same
+    /// namespace, and any for an object without one.
+    pub fn refusal_of(&self, namespace: &Namespace) -> Option<(Arc<str>, String)> {
+        let concerns = |refused: &Arc<str>| namespace.as_ref().is_none_or(|namespace| namespace == refused);
+        self.refused().into_iter().find(|(refused, _)| concerns(refused))
+    }
+
+    /// Waits until the first list has ended, except in namespaces where the host may not list.
     pub async fn synced(&self) {
         // The sender lives in self, so the channel is open.
         drop(self.health.subscribe().wait_for(|health| *health == Health::Synced).await);
@@ -395,8 +445,46 @@ impl SharedWatch {
         }
     }
 
-    /// Sets the state, and logs a change of it.
+    /// Begins the watch, again if it was begun before.
+    pub(super) fn begin(&self) {
+        self.parts.lock().clear();
+        self.health.send_replace(Health::Starting);
+    }
+
+    /// Divides the watch into these parts. The state of the whole stays until one of them has another.
+    pub(super) fn divide(&self, parts: &[Namespace]) {
+        let mut known = self.parts.lock();
+        if !known.keys().eq(parts) {
+            *known = parts.iter().map(|part| (part.clone(), Health::Starting)).collect();
+        }
+    }
+
+    /// Sets the state of the whole watch, and logs a change of it.
     pub(super) fn report(&self, health: Health) {
+        let mut parts = self.parts.lock();
+        parts.values_mut().for_each(|part| part.clone_from(&health));
+        self.set_health(health);
+    }
+
+    /// Sets the state of a part, and logs a change of it.
+    pub(super) fn report_part(&self, part: &Namespace, health: Health) {
+        let mut parts = self.parts.lock();
+        let known = parts.insert(part.clone(), health.clone());
+        if let Some(namespace) = part
+            && known.as_ref() != Some(&health)
+        {
+            match (&health, known) {
+                (Health::Refused(why), _) => tracing::warn!(kind = %self.scope.kind, %namespace, "{why}"),
+                (Health::Synced, Some(Health::Refused(_))) => {
+                    tracing::info!(kind = %self.scope.kind, %namespace, "the objects of the namespace may be listed again");
+                }
+                _ => {}
+            }
+        }
+        self.set_health(Health::of_parts(&parts));
+    }
+
+    fn set_health(&self, health: Health) {
         self.health.send_if_modified(|known| {
             let changed = *known != health;
             if changed {
@@ -406,7 +494,8 @@ impl SharedWatch {
                         tracing::info!(kind = %self.scope.kind, objects = self.cache.len(), "the watch is up");
                     }
                     Health::Silent(why) => tracing::debug!(kind = %self.scope.kind, "{why}"),
-                    Health::Starting => {}
+                    // Logged with its namespace.
+                    Health::Starting | Health::Refused(_) => {}
                 }
                 *known = health;
             }
@@ -414,18 +503,18 @@ impl SharedWatch {
         });
     }
 
-    /// Applies an event of the watch to the store, and notifies the subscribers.
-    pub(super) fn observe(&self, event: watcher::Event<RawObject>) {
+    /// Applies an event of the watch of a part to the store, and notifies the subscribers.
+    pub(super) fn observe(&self, part: &Namespace, event: watcher::Event<RawObject>) {
         match event {
-            watcher::Event::Init => self.cache.begin_list(),
+            watcher::Event::Init => self.cache.begin_list(part),
             watcher::Event::InitApply(raw) => self.observe_applied(&raw, true),
             watcher::Event::Apply(raw) => self.observe_applied(&raw, false),
             watcher::Event::Delete(raw) => self.observe_deleted(&raw),
             watcher::Event::InitDone => {
-                for gone in self.cache.end_list() {
+                for gone in self.cache.end_list(part) {
                     self.notify(&Change::Deleted(gone));
                 }
-                self.report(Health::Synced);
+                self.report_part(part, Health::Synced);
             }
         }
     }
@@ -589,7 +678,7 @@ mod tests {
             )
         };
         for namespace in ["a", "b"] {
-            watch.observe(watcher::Event::Apply(serde_json::from_str::<RawObject>(&text(namespace)).unwrap()));
+            watch.observe(&None, watcher::Event::Apply(serde_json::from_str::<RawObject>(&text(namespace)).unwrap()));
             watch.store_reply(&text(namespace), ("demo", Role::Parent)).unwrap();
         }
         assert_eq!(watch.cache.keys(), [Key::new(Some("a"), "n")]);
@@ -618,7 +707,7 @@ mod tests {
         let watch = SharedWatch::new(Scope::new(Kind::new("", "v1", "Namespace"), ""), kept_fields, "system".into());
         for name in ["system", "systems"] {
             let json = format!(r#"{{"metadata":{{"name":"{name}","uid":"{name}","resourceVersion":"7"}}}}"#);
-            watch.observe(watcher::Event::Apply(serde_json::from_str::<RawObject>(&json).unwrap()));
+            watch.observe(&None, watcher::Event::Apply(serde_json::from_str::<RawObject>(&json).unwrap()));
         }
         assert_eq!(watch.cache.keys(), [Key::new(None, "systems")]);
     }
@@ -638,12 +727,12 @@ mod tests {
             );
             serde_json::from_str::<RawObject>(&json).unwrap()
         };
-        watch.observe(watcher::Event::Init);
-        watch.observe(watcher::Event::InitApply(raw("system")));
-        watch.observe(watcher::Event::InitApply(raw("systems")));
-        watch.observe(watcher::Event::InitDone);
-        watch.observe(watcher::Event::Apply(raw("system")));
-        watch.observe(watcher::Event::Delete(raw("system")));
+        watch.observe(&None, watcher::Event::Init);
+        watch.observe(&None, watcher::Event::InitApply(raw("system")));
+        watch.observe(&None, watcher::Event::InitApply(raw("systems")));
+        watch.observe(&None, watcher::Event::InitDone);
+        watch.observe(&None, watcher::Event::Apply(raw("system")));
+        watch.observe(&None, watcher::Event::Delete(raw("system")));
         assert_eq!(watch.cache.keys(), [Key::new(Some("systems"), "a")]);
         assert_eq!(*notified.lock(), 1);
     }
@@ -692,7 +781,7 @@ mod tests {
             ("of-another-name", "b", "uid-a", false),
             ("of-none", "", "", false),
         ] {
-            children.observe(watcher::Event::Apply(labelled(name, owner, uid, 50_000)));
+            children.observe(&None, watcher::Event::Apply(labelled(name, owner, uid, 50_000)));
             assert_eq!(reduced(&children, name), (!is_child).then_some(Reduced::NoParent), "{name}");
         }
         let held = children.cache.held();
@@ -705,14 +794,14 @@ mod tests {
     fn a_child_that_is_known_before_its_parent_is_whole_once_it_is_read_again() {
         let (parents, children) = family(WatchRoom::default());
         let viewer = Viewer::active(&"demo".into());
-        children.observe(watcher::Event::Apply(labelled("early", "a", "uid-a", 2_000)));
+        children.observe(&None, watcher::Event::Apply(labelled("early", "a", "uid-a", 2_000)));
         assert_eq!(reduced(&children, "early"), Some(Reduced::NoParent));
         assert_eq!(children.cache.owned_by("uid-a").len(), 1, "it is not lost");
         parents.store_reply(&parent("a", "uid-a"), ("demo", Role::Parent)).unwrap();
         assert!(children.know_parents(&viewer, &parents), "all have to be listed again");
-        children.observe(watcher::Event::Init);
-        children.observe(watcher::Event::InitApply(labelled("early", "a", "uid-a", 2_000)));
-        children.observe(watcher::Event::InitDone);
+        children.observe(&None, watcher::Event::Init);
+        children.observe(&None, watcher::Event::InitApply(labelled("early", "a", "uid-a", 2_000)));
+        children.observe(&None, watcher::Event::InitDone);
         assert_eq!(reduced(&children, "early"), None);
         assert!(!children.know_parents(&viewer, &parents));
     }
@@ -722,12 +811,12 @@ mod tests {
         let (parents, children) = family(WatchRoom::new(80_000));
         let viewer = Viewer::active(&"demo".into());
         parents.store_reply(&parent("a", "uid-a"), ("demo", Role::Parent)).unwrap();
-        children.observe(watcher::Event::Apply(labelled("child", "a", "uid-a", 100)));
+        children.observe(&None, watcher::Event::Apply(labelled("child", "a", "uid-a", 100)));
         let forged = |number: usize| labelled(&format!("forged-{number}"), "b", "uid-b", 100);
-        (0..100).for_each(|number| children.observe(watcher::Event::Apply(forged(number))));
+        (0..100).for_each(|number| children.observe(&None, watcher::Event::Apply(forged(number))));
         let (kept, left_out) = (children.cache.reduced().no_parent, children.cache.left_out());
         assert!((1..10).contains(&kept) && kept + left_out == 100, "{kept} are kept, {left_out} are left out");
-        children.observe(watcher::Event::Apply(labelled("child-2", "a", "uid-a", 100)));
+        children.observe(&None, watcher::Event::Apply(labelled("child-2", "a", "uid-a", 100)));
         assert_eq!((reduced(&children, "child"), reduced(&children, "child-2")), (None, None));
         // A child that loses its parent is gone for those that see it.
         let gone = Arc::new(AtomicUsize::new(0));
@@ -740,14 +829,14 @@ mod tests {
         children.store(Object { resource_version: 6, ..released });
         assert_eq!((gone.load(Ordering::Relaxed), children.cache.owned_by("uid-a").len()), (1, 1));
         assert_eq!(children.cache.left_out(), left_out + 1);
-        (0..100).for_each(|number| children.observe(watcher::Event::Delete(forged(number))));
+        (0..100).for_each(|number| children.observe(&None, watcher::Event::Delete(forged(number))));
         assert_eq!((children.cache.reduced().no_parent, children.cache.left_out()), (0, 1));
         // Parents that become known may have children among what is left out.
         assert!(children.know_parents(&viewer, &parents), "all have to be listed again");
-        children.observe(watcher::Event::Init);
-        children.observe(watcher::Event::InitApply(labelled("child", "a", "uid-a", 100)));
-        children.observe(watcher::Event::InitApply(labelled("child-2", "b", "uid-b", 100)));
-        children.observe(watcher::Event::InitDone);
+        children.observe(&None, watcher::Event::Init);
+        children.observe(&None, watcher::Event::InitApply(labelled("child", "a", "uid-a", 100)));
+        children.observe(&None, watcher::Event::InitApply(labelled("child-2", "b", "uid-b", 100)));
+        children.observe(&None, watcher::Event::InitDone);
         assert_eq!((children.cache.reduced().no_parent, children.cache.left_out()), (1, 0));
         assert!(!children.know_parents(&viewer, &parents));
     }
@@ -757,13 +846,13 @@ mod tests {
         let (parents, children) = family(WatchRoom::new(200_000));
         parents.store_reply(&parent("a", "uid-a"), ("demo", Role::Parent)).unwrap();
         for name in ["first", "second"] {
-            children.observe(watcher::Event::Apply(labelled(name, "a", "uid-a", 100_000)));
+            children.observe(&None, watcher::Event::Apply(labelled(name, "a", "uid-a", 100_000)));
         }
         assert_eq!((reduced(&children, "first"), reduced(&children, "second")), (None, Some(Reduced::NoRoom)));
         assert_eq!(children.cache.reduced().no_room, 1);
-        children.observe(watcher::Event::Apply(labelled("small", "a", "uid-a", 100)));
+        children.observe(&None, watcher::Event::Apply(labelled("small", "a", "uid-a", 100)));
         assert_eq!(reduced(&children, "small"), None, "a small object is always kept");
-        children.observe(watcher::Event::Delete(labelled("first", "a", "uid-a", 100_000)));
+        children.observe(&None, watcher::Event::Delete(labelled("first", "a", "uid-a", 100_000)));
         children.store(children.read(labelled("second", "a", "uid-a", 100_000).json()).unwrap());
         assert_eq!(reduced(&children, "second"), None);
         assert_eq!(children.cache.reduced(), crate::store::ReducedCount::default());

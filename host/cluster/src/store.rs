@@ -49,13 +49,13 @@ struct Inner {
     room: Arc<WatchRoom>,
     /// How many objects are kept without their content.
     reduced: ReducedCount,
-    /// How often an object was not kept since the last list began.
-    left_out: usize,
+    /// How often an object was not kept since the last list began, by namespace.
+    left_out: HashMap<Namespace, usize>,
     /// The objects of each plugin.
     held: HashMap<Box<str>, Held>,
     tombstones: VecDeque<(Arc<str>, u64)>,
-    /// The running list, if there is one.
-    listing: Option<Listing>,
+    /// The running lists: one of all objects, or one for each namespace that is being listed.
+    listings: HashMap<Namespace, Listing>,
 }
 
 /// The objects of one plugin.
@@ -168,14 +168,14 @@ impl Store {
     /// Returns how many objects are not kept, by the last list and the events since. An object that has changed since then
     /// counts again.
     pub fn left_out(&self) -> usize {
-        self.lock().left_out
+        self.lock().left_out.values().sum()
     }
 
     /// Returns whether this version of an object, or a newer one, is known. Always false while a list runs: every
     /// object of the list must be recorded as seen, and may be needed with more fields than before.
     pub fn is_echo(&self, key: &Key, version: u64) -> bool {
-        let inner = self.lock();
-        inner.listing.is_none() && inner.objects.get(key).is_some_and(|known| known.resource_version >= version)
+        let inner = &mut *self.lock();
+        inner.listing_of(key).is_none() && inner.objects.get(key).is_some_and(|known| known.resource_version >= version)
     }
 
     /// Removes a deleted object. Returns the known version, if there was one.
@@ -183,18 +183,24 @@ impl Store {
         self.lock().delete(object)
     }
 
-    /// Begins a list. Objects that the list does not show until its end are gone.
-    pub fn begin_list(&self) {
+    /// Begins a list of a part of the objects: those of a namespace, or all. Objects of this part that the list does not
+    /// show until its end are gone.
+    pub fn begin_list(&self, part: &Namespace) {
         let mut inner = self.lock();
-        inner.listing = Some(Listing::default());
-        inner.left_out = 0;
+        inner.listings.insert(part.clone(), Listing::default());
+        match part {
+            Some(_) => drop(inner.left_out.remove(part)),
+            None => inner.left_out.clear(),
+        }
     }
 
-    /// Ends the list. Returns the objects that are gone.
-    pub fn end_list(&self) -> Vec<Arc<Object>> {
+    /// Ends the list of a part. Returns the objects that are gone.
+    pub fn end_list(&self, part: &Namespace) -> Vec<Arc<Object>> {
         let mut inner = self.lock();
-        let Some(Listing { seen, .. }) = inner.listing.take() else { return Vec::new() };
-        let gone: Vec<_> = inner.objects.keys().filter(|key| !seen.contains(*key)).cloned().collect();
+        let Some(Listing { seen, .. }) = inner.listings.remove(part) else { return Vec::new() };
+        let is_of_part = |key: &&Key| part.is_none() || key.namespace == *part;
+        let gone = inner.objects.keys().filter(is_of_part).filter(|key| !seen.contains(*key));
+        let gone: Vec<_> = gone.cloned().collect();
         gone.iter().filter_map(|key| inner.forget(key)).collect()
     }
 
@@ -323,10 +329,19 @@ impl Inner {
         if self.objects.get(&new.key).is_some_and(|known| known.resource_version > new.resource_version) {
             return None;
         }
-        if let Some(listing) = &mut self.listing {
+        if let Some(listing) = self.listing_of(&new.key) {
             listing.seen.insert(new.key.clone());
         }
         self.put(new)
+    }
+
+    /// Returns the running list that would show an object.
+    fn listing_of(&mut self, key: &Key) -> Option<&mut Listing> {
+        if self.listings.is_empty() {
+            return None;
+        }
+        let part = if self.listings.contains_key(&None) { &None } else { &key.namespace };
+        self.listings.get_mut(part)
     }
 
     /// Stores an object of a list. The list was requested after everything known at its begin, and the API server reads
@@ -334,8 +349,7 @@ impl Inner {
     /// objects written or deleted since the list began may be newer.
     fn list(&mut self, new: Arc<Object>) -> Option<Update> {
         let is_as_listed = self
-            .listing
-            .as_mut()
+            .listing_of(&new.key)
             .is_some_and(|listing| !listing.deleted.contains(&new.uid) && listing.seen.insert(new.key.clone()));
         if !is_as_listed {
             return self.apply(new);
@@ -345,13 +359,13 @@ impl Inner {
     }
 
     fn leave_out(&mut self, object: &Object, listed: bool) -> Option<Arc<Object>> {
-        self.left_out = self.left_out.saturating_add(1);
-        let known = self.objects.get(&object.key)?;
+        let left_out = self.left_out.entry(object.key.namespace.clone()).or_default();
+        *left_out = left_out.saturating_add(1);
         let is_as_listed = listed
             && self
-                .listing
-                .as_ref()
+                .listing_of(&object.key)
                 .is_some_and(|listing| !listing.deleted.contains(&object.uid) && !listing.seen.contains(&object.key));
+        let known = self.objects.get(&object.key)?;
         // A newer version is known from our own write.
         if known.resource_version > object.resource_version && !is_as_listed {
             return None;
@@ -374,11 +388,13 @@ impl Inner {
             self.tombstones.pop_front();
         }
         self.tombstones.push_back((object.uid.clone(), object.resource_version.max(1)));
-        if let Some(listing) = &mut self.listing {
+        if let Some(listing) = self.listing_of(&object.key) {
             listing.deleted.insert(object.uid.clone());
         }
         let Some(known) = self.objects.get(&object.key) else {
-            self.left_out = self.left_out.saturating_sub(1);
+            if let Some(left_out) = self.left_out.get_mut(&object.key.namespace) {
+                *left_out = left_out.saturating_sub(1);
+            }
             return None;
         };
         // A new object of this name may be known already, from our own write.
@@ -509,18 +525,18 @@ mod tests {
     fn a_list_removes_what_it_does_not_show_but_not_what_was_written_meanwhile() {
         let cache = Store::default();
         cache.apply(object("old", "1", 1));
-        cache.begin_list();
+        cache.begin_list(&None);
         cache.apply(object("listed", "2", 2));
         cache.apply(object("written", "3", 3));
-        let gone: Vec<_> = cache.end_list().iter().map(|object| object.key.name.to_string()).collect();
+        let gone: Vec<_> = cache.end_list(&None).iter().map(|object| object.key.name.to_string()).collect();
         assert_eq!(gone, ["old"]);
         assert_eq!(cache.len(), 2);
     }
 
     fn listed(cache: &Store, objects: impl IntoIterator<Item = Object>) -> usize {
-        cache.begin_list();
+        cache.begin_list(&None);
         let changes = objects.into_iter().filter_map(|object| cache.list(object)).count();
-        changes + cache.end_list().len()
+        changes + cache.end_list(&None).len()
     }
 
     #[test]
@@ -543,12 +559,12 @@ mod tests {
         let cache = Store::default();
         cache.apply(object("written", "1", 5));
         cache.apply(object("deleted", "2", 5));
-        cache.begin_list();
+        cache.begin_list(&None);
         cache.apply(object("written", "1", 9));
         cache.delete(&object("deleted", "2", 8));
         assert!(cache.list(object("written", "1", 5)).is_none());
         assert!(cache.list(object("deleted", "2", 5)).is_none());
-        assert!(cache.end_list().is_empty());
+        assert!(cache.end_list(&None).is_empty());
         assert_eq!(cache.get(&Key::new(Some("n"), "written")).unwrap().resource_version, 9);
         assert_eq!(cache.len(), 1);
     }
@@ -557,13 +573,13 @@ mod tests {
     fn a_late_reply_while_a_list_runs_hides_nothing_that_the_list_shows() {
         let cache = Store::default();
         cache.apply(object("a", "1", 9));
-        cache.begin_list();
+        cache.begin_list(&None);
         assert!(
             cache.apply(object("a", "1", 4)).is_none(),
             "it may be from before or after the restore: the list will tell"
         );
         assert!(cache.list(object("a", "1", 3)).is_some());
-        assert!(cache.end_list().is_empty());
+        assert!(cache.end_list(&None).is_empty());
     }
 
     #[test]
@@ -585,12 +601,12 @@ mod tests {
         assert_eq!(cache.left_out(), 2);
         assert!(cache.apply(object("a", "1", 11)).is_some(), "it can be kept later");
         cache.apply(object("written", "3", 20));
-        cache.begin_list();
+        cache.begin_list(&None);
         assert_eq!(cache.left_out(), 0);
         cache.apply(object("written", "3", 21));
         assert!(cache.leave_out(&object("a", "1", 2), true).is_some(), "the list is right, as after a restore");
         assert!(cache.leave_out(&object("written", "3", 20), true).is_none(), "but not about what was written since");
-        assert!(cache.end_list().is_empty());
+        assert!(cache.end_list(&None).is_empty());
         assert_eq!((cache.len(), cache.left_out()), (1, 2));
     }
 
@@ -663,5 +679,45 @@ mod tests {
         assert!(
             cache.labelled(Some(&"o".into()), "app", "x").is_empty() && cache.labelled_anywhere("app", "y").is_empty()
         );
+    }
+
+    #[test]
+    fn a_list_of_a_namespace_says_nothing_about_the_objects_of_others() {
+        let cache = Store::default();
+        let within = |namespace: &str, name: &str, version: u64| Object {
+            key: Key::new(Some(namespace), name),
+            ..object(name, &format!("{namespace}-{name}"), version)
+        };
+        let part = |namespace: &str| Some(Arc::from(namespace));
+        for (namespace, name) in [("m", "a"), ("m", "b"), ("n", "a")] {
+            cache.apply(within(namespace, name, 5));
+        }
+        cache.begin_list(&part("m"));
+        cache.begin_list(&part("n"));
+        assert!(!cache.is_echo(&Key::new(Some("n"), "a"), 5), "it is being listed");
+        // An older version in a list is as current as in a list of all: the data of the API server went back.
+        assert!(cache.list(within("m", "a", 3)).is_some());
+        assert!(cache.apply(within("n", "c", 6)).is_some());
+        let gone = |part: &Namespace| -> Vec<String> {
+            cache.end_list(part).iter().map(|object| object.key.to_string()).collect()
+        };
+        assert_eq!(gone(&part("m")), ["m/b"]);
+        assert!(cache.is_echo(&Key::new(Some("m"), "a"), 3), "the list of its namespace has ended");
+        assert!(!cache.is_echo(&Key::new(Some("n"), "c"), 6), "that of another has not");
+        assert_eq!(gone(&part("n")), ["n/a"], "what was written since the list began is there");
+        assert!(gone(&part("n")).is_empty(), "it has ended");
+        assert_eq!(cache.len(), 2);
+    }
+
+    #[test]
+    fn what_is_left_out_counts_until_its_own_namespace_is_listed_again() {
+        let cache = Store::default();
+        for namespace in ["m", "n"] {
+            cache.leave_out(&Object { key: Key::new(Some(namespace), "a"), ..object("a", namespace, 1) }, false);
+        }
+        cache.begin_list(&Some("m".into()));
+        assert_eq!(cache.left_out(), 1);
+        cache.begin_list(&None);
+        assert_eq!(cache.left_out(), 0);
     }
 }

@@ -1,5 +1,6 @@
 //! Reads the objects of a watch whole, page by page: the watch keeps only the fields that plugins see.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use kube::api::{Api, ListParams};
@@ -11,7 +12,7 @@ use crate::raw_object::RawObject;
 use crate::shared_watch::SharedWatch;
 use crate::watch::{Watches, api};
 use hotshoe_core::flow::page_size;
-use hotshoe_core::model::kind::{Key, Kind};
+use hotshoe_core::model::kind::{Key, Kind, Namespace};
 
 /// How often a page is asked for before it counts as unreadable, and the pause between.
 const TRIES: u32 = 4;
@@ -23,9 +24,12 @@ pub type Page = Vec<(Key, Box<str>)>;
 /// A list of the objects that a watch has in its store, read page by page.
 pub struct StoredObjects<'a> {
     watch: &'a SharedWatch,
-    all: Api<RawObject>,
-    /// What the next page is asked for; none at the end of the list.
-    next: Option<ListParams>,
+    first: ListParams,
+    /// The part that is read, and those that follow. Those that the host may not list are left out: nothing of them is
+    /// decided, either.
+    parts: VecDeque<Api<RawObject>>,
+    /// What the next page of the part is asked for.
+    next: ListParams,
 }
 
 impl StoredObjects<'_> {
@@ -34,10 +38,10 @@ impl StoredObjects<'_> {
     /// # Errors
     /// Why the API server does not list them, after some tries.
     pub async fn next(&mut self) -> Result<Option<Page>, String> {
-        let Some(page) = self.next.take() else { return Ok(None) };
+        let Some(part) = self.parts.front() else { return Ok(None) };
         let mut tries = 1;
         let list = loop {
-            match self.all.list(&page).await {
+            match part.list(&self.next).await {
                 Ok(list) => break list,
                 Err(error) if tries == TRIES => return Err(chain(&error)),
                 Err(_) => tokio::time::sleep(PAUSE).await,
@@ -45,7 +49,13 @@ impl StoredObjects<'_> {
             tries += 1;
         };
         let token = list.metadata.continue_.filter(|token| !token.is_empty());
-        self.next = token.map(|token| page.continue_token(&token));
+        self.next = match token {
+            Some(token) => self.first.clone().continue_token(&token),
+            None => {
+                self.parts.pop_front();
+                self.first.clone()
+            }
+        };
         // The API server may send more objects than the watch is of.
         let is_known = |object: &&RawObject| self.watch.cache.get(&object.key()).is_some();
         Ok(Some(list.items.iter().filter(is_known).map(|object| (object.key(), object.json().into())).collect()))
@@ -57,7 +67,11 @@ impl Watches {
     pub fn stored<'a>(&self, watch: &'a SharedWatch, resource: &Resource) -> StoredObjects<'a> {
         let selector = Some(watch.scope.selector.clone()).filter(|selector| !selector.is_empty());
         let first = ListParams { label_selector: selector, ..ListParams::default().limit(page_size::FIRST) };
-        StoredObjects { watch, all: api(&self.cluster.lister(false), resource, self.namespace()), next: Some(first) }
+        let (client, refused) = (self.cluster.lister(false), watch.refused());
+        let may_be_listed = |part: &Namespace| !refused.iter().any(|(refused, _)| part.as_ref() == Some(refused));
+        let parts = self.namespaces().parts(resource.namespaced).into_iter().filter(may_be_listed);
+        let parts = parts.map(|part| api(&client, resource, part.as_deref())).collect();
+        StoredObjects { watch, parts, next: first.clone(), first }
     }
 
     /// Returns the versions in which the API server serves a custom resource.
@@ -84,6 +98,7 @@ mod tests {
     use crate::shared_watch::Scope;
     use hotshoe_core::model::object::{KeptFields, Object};
     use hotshoe_core::model::projection::Projection;
+    use hotshoe_core::model::watched_namespaces::WatchedNamespaces;
 
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -113,7 +128,7 @@ mod tests {
     }
 
     async fn watches(answers: Router) -> Watches {
-        Watches::new(served::by(answers).await, Arc::new(Kinds::default()), None, "host".into())
+        Watches::new(served::by(answers).await, Arc::new(Kinds::default()), WatchedNamespaces::default(), "host".into())
     }
 
     #[tokio::test]

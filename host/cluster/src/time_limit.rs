@@ -191,6 +191,7 @@ mod tests {
     use hotshoe_core::model::kind::Kind;
     use hotshoe_core::model::object::KeptFields;
     use hotshoe_core::model::projection::Projection;
+    use hotshoe_core::model::watched_namespaces::WatchedNamespaces;
 
     const LIMITS: TimeLimits = TimeLimits {
         silence: Duration::from_millis(300),
@@ -294,7 +295,8 @@ mod tests {
                 std::future::ready("{}")
             });
         let cluster = serving(server).await;
-        let watches = Watches::new(cluster.clone(), Arc::new(Kinds::default()), None, "hotshoe".into());
+        let watches =
+            Watches::new(cluster.clone(), Arc::new(Kinds::default()), WatchedNamespaces::default(), "hotshoe".into());
         let kept_fields = KeptFields { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
         let (scope, viewer) = (Scope::new(widgets().kind, ""), Viewer::active(&"demo".into()));
         let watch = watches.subscribe(&scope, &kept_fields, (&viewer, Role::Parent), Arc::new(|_| ()));

@@ -10,10 +10,12 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use kube::api::Api;
 use kube::client::AuthError;
 use kube::runtime::watcher;
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -26,8 +28,9 @@ use crate::shared_watch::{Health, Role, Scope, SharedWatch, Subscriber, Viewer};
 use crate::time_limit::{NoAnswer, WATCH_SECONDS};
 use hotshoe_core::check::watch_room::WatchRoom;
 use hotshoe_core::flow::page_size;
-use hotshoe_core::model::kind::Kind;
+use hotshoe_core::model::kind::{Kind, Namespace};
 use hotshoe_core::model::object::{HOST_PREFIX, KeptFields};
+use hotshoe_core::model::watched_namespaces::WatchedNamespaces;
 
 const FIRST_BACKOFF: Duration = Duration::from_millis(200);
 /// Short, so that changes are seen soon after an outage.
@@ -38,6 +41,9 @@ const BACKOFF_RESET: Duration = Duration::from_secs(30);
 /// How long a watch that leaves objects out goes on without a list. They may have become children of a parent, and there
 /// may be room again.
 const LEFT_OUT_PAUSE: Duration = Duration::from_secs(600);
+
+/// How many namespaces are listed at once for a watch: each page of a list takes memory.
+const LISTS_AT_ONCE: usize = 4;
 
 /// The advice during an outage without a known cause.
 const OUTAGE_ADVICE: &str = "it is asked again every 2 s, and what changes meanwhile is acted on when it is back; \
@@ -58,17 +64,17 @@ pub struct Watches {
     pub(super) cluster: Cluster,
     /// Kinds as the API server serves them.
     pub kinds: Arc<Kinds>,
-    namespace: Option<String>,
+    namespaces: WatchedNamespaces,
     closed: Arc<str>,
     room: Arc<WatchRoom>,
     open: Mutex<HashMap<Scope, Arc<SharedWatch>>>,
 }
 
 impl Watches {
-    /// Creates an empty registry. Watches are limited to `namespace` if set; objects in `closed`, the host's own
-    /// namespace, are never stored.
-    pub fn new(cluster: Cluster, kinds: Arc<Kinds>, namespace: Option<String>, closed: Arc<str>) -> Self {
-        Self { cluster, kinds, namespace, closed, room: Arc::default(), open: Mutex::default() }
+    /// Creates an empty registry of watches in these namespaces. Objects in `closed`, the host's own namespace, are never
+    /// stored.
+    pub fn new(cluster: Cluster, kinds: Arc<Kinds>, namespaces: WatchedNamespaces, closed: Arc<str>) -> Self {
+        Self { cluster, kinds, namespaces, closed, room: Arc::default(), open: Mutex::default() }
     }
 
     /// Bounds the memory of the objects of all watches.
@@ -189,9 +195,9 @@ impl Watches {
         }
     }
 
-    /// Returns the only namespace that is watched, if there is one.
-    pub fn namespace(&self) -> Option<&str> {
-        self.namespace.as_deref()
+    /// Returns the namespaces that are watched.
+    pub fn namespaces(&self) -> &WatchedNamespaces {
+        &self.namespaces
     }
 
     /// Returns all open watches.
@@ -207,13 +213,13 @@ impl Watches {
     }
 
     fn start(&self, watch: &Arc<SharedWatch>) {
-        watch.health.send_replace(Health::Starting);
+        watch.begin();
         let task = follow(
             Arc::downgrade(watch),
             watch.scope.clone(),
             self.cluster.clone(),
             self.kinds.clone(),
-            self.namespace.clone(),
+            self.namespaces.clone(),
         );
         let task = AbortOnDropHandle::new(tokio::spawn(task));
         *watch.task.lock() = Some(task);
@@ -226,45 +232,104 @@ async fn follow(
     scope: Scope,
     cluster: Cluster,
     kinds: Arc<Kinds>,
-    namespace: Option<String>,
+    namespaces: WatchedNamespaces,
 ) {
     let (mut backoff, mut gone) = (Backoff::default(), false);
     loop {
         let Some(resource) = wait_for_kind(&watch, &scope.kind, gone, &cluster, &kinds).await else { return };
-        let Some(is_of_metadata) = watch.upgrade().map(|watch| watch.is_of_metadata()) else { return };
-        // Metadata alone saves, for example, half of a Pod from being encoded, sent and read.
-        let client = cluster.lister(is_of_metadata);
-        let mut events = watcher(api(&client, &resource, namespace.as_deref()), config(&scope.selector)).boxed();
-        let mut listed = Instant::now();
+        let parts = namespaces.parts(resource.namespaced);
+        let Some(begun) = watch.upgrade() else { return };
+        begun.divide(&parts);
+        drop(begun);
+        let of_kind = OfKind {
+            watch: &watch,
+            scope: &scope,
+            cluster: &cluster,
+            resource: &resource,
+            lists: Semaphore::new(LISTS_AT_ONCE),
+        };
+        // Each part goes on by itself, until the kind is gone or the watch is dropped.
+        let mut followed: FuturesUnordered<_> =
+            parts.iter().map(|part| of_kind.follow(part, parts.len() > 1)).collect();
+        gone = match followed.next().await {
+            Some(End::Gone) => true,
+            Some(End::Dropped) | None => return,
+        };
+        drop(followed);
+        backoff.wait().await;
+    }
+}
+
+/// Why a part is no longer followed.
+enum End {
+    /// The kind is no longer served.
+    Gone,
+    /// The watch is dropped.
+    Dropped,
+}
+
+/// A watch whose kind is served.
+struct OfKind<'a> {
+    watch: &'a Weak<SharedWatch>,
+    scope: &'a Scope,
+    cluster: &'a Cluster,
+    resource: &'a Resource,
+    /// Bounds how many parts are listed at once.
+    lists: Semaphore,
+}
+
+impl OfKind<'_> {
+    /// Follows a part, which may be one of several.
+    async fn follow(&self, part: &Namespace, is_one_of_several: bool) -> End {
+        let mut backoff = Backoff::default();
         loop {
-            let Ok(event) = tokio::time::timeout_at(listed + LEFT_OUT_PAUSE, events.next()).await else {
-                if watch.upgrade().is_some_and(|watch| watch.cache.left_out() > 0) {
+            let Some(is_of_metadata) = self.watch.upgrade().map(|watch| watch.is_of_metadata()) else {
+                return End::Dropped;
+            };
+            // The semaphore is never closed.
+            let mut permit = self.lists.acquire().await.ok();
+            // Metadata alone saves, for example, half of a Pod from being encoded, sent and read.
+            let client = self.cluster.lister(is_of_metadata);
+            let objects = api(&client, self.resource, part.as_deref());
+            let mut events = watcher(objects, config(&self.scope.selector)).boxed();
+            let mut listed = Instant::now();
+            loop {
+                let Ok(event) = tokio::time::timeout_at(listed + LEFT_OUT_PAUSE, events.next()).await else {
+                    if self.watch.upgrade().is_some_and(|watch| watch.cache.left_out() > 0) {
+                        break;
+                    }
+                    listed = Instant::now();
+                    continue;
+                };
+                let Some(event) = event else { break };
+                let Some(watch) = self.watch.upgrade() else { return End::Dropped };
+                let error = match event {
+                    Ok(event) => {
+                        // A new attempt begins with this event, before any request.
+                        if !matches!(event, watcher::Event::Init) {
+                            self.cluster.answered();
+                        }
+                        if matches!(event, watcher::Event::InitDone) {
+                            permit = None;
+                        }
+                        watch.observe(part, event);
+                        continue;
+                    }
+                    Err(error) => error,
+                };
+                report_error(&watch, (part, is_one_of_several), self.cluster, &error);
+                drop(watch);
+                if is_gone(&error) {
+                    return End::Gone;
+                }
+                permit = None;
+                backoff.wait().await;
+                // The client would resume without an event, and the watch would stay `Failing`. A new list ends that.
+                if matches!(error, watcher::Error::WatchStartFailed(_)) {
                     break;
                 }
-                listed = Instant::now();
-                continue;
-            };
-            let Some(event) = event else { break };
-            let Some(watch) = watch.upgrade() else { return };
-            let error = match event {
-                Ok(event) => {
-                    // A new attempt begins with this event, before any request.
-                    if !matches!(event, watcher::Event::Init) {
-                        cluster.answered();
-                    }
-                    watch.observe(event);
-                    continue;
-                }
-                Err(error) => error,
-            };
-            report_error(&watch, &cluster, &error);
-            drop(watch);
-            backoff.wait().await;
-            // The client would resume without an event, and the watch would stay `Failing`. A new list ends that.
-            gone = is_gone(&error);
-            if gone || matches!(error, watcher::Error::WatchStartFailed(_)) {
-                break;
             }
+            drop(permit);
         }
     }
 }
@@ -302,7 +367,12 @@ async fn wait_for_kind(
 
 /// Reports an error that keeps the store from following the API server. A watch that the server closed and a broken
 /// connection are no failure: the watch resumes where it was.
-fn report_error(watch: &SharedWatch, cluster: &Cluster, error: &watcher::Error) {
+fn report_error(
+    watch: &SharedWatch,
+    (part, is_one_of_several): (&Namespace, bool),
+    cluster: &Cluster,
+    error: &watcher::Error,
+) {
     let kind = &watch.scope.kind;
     match error {
         watcher::Error::WatchError(_) | watcher::Error::WatchFailed(_) => {
@@ -313,13 +383,20 @@ fn report_error(watch: &SharedWatch, cluster: &Cluster, error: &watcher::Error) 
         }
         _ if code(error) == 0 => {
             cluster.unanswered(&chain(error));
-            watch.report(Health::Silent(failing(kind, error)));
+            watch.report_part(part, Health::Silent(failing(kind, error)));
         }
-        _ if cluster.outage.is_after_outage(code(error)) => watch.report(Health::Silent(failing(kind, error))),
+        _ if cluster.outage.is_after_outage(code(error)) => {
+            watch.report_part(part, Health::Silent(failing(kind, error)));
+        }
         _ => {
             cluster.answered();
             let why = failing(kind, error);
-            watch.report(if is_broken(error) { Health::Broken(why) } else { Health::Failing(why) });
+            let health = match is_broken(error) {
+                true => Health::Broken(why),
+                false if is_one_of_several && is_forbidden(error) => Health::Refused(why),
+                false => Health::Failing(why),
+            };
+            watch.report_part(part, health);
         }
     }
 }
@@ -327,6 +404,11 @@ fn report_error(watch: &SharedWatch, cluster: &Cluster, error: &watcher::Error) 
 /// Returns whether the kind itself is no longer served.
 fn is_gone(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404)
+}
+
+/// Returns whether the host has no right to list or to watch.
+fn is_forbidden(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::InitialListFailed(_) | watcher::Error::WatchStartFailed(_)) && code(error) == 403
 }
 
 /// Returns whether the API server itself answers, and cannot list the kind or does not end.
@@ -466,7 +548,19 @@ impl Backoff {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use axum::extract::{Path, RawQuery};
+    use axum::http::StatusCode;
+    use axum::response::{IntoResponse, Response};
+    use axum::routing::get;
+    use serde_json::{Value, json};
+    use tokio::sync::Notify;
+
     use super::*;
+    use crate::served;
+    use crate::shared_watch::Change;
+    use hotshoe_core::model::projection::Projection;
 
     #[test]
     fn an_error_about_a_certificate_comes_with_advice() {
@@ -501,5 +595,155 @@ mod tests {
         assert_eq!(pauses, [200, 400, 800, 1600, 2000, 2000]);
         assert_eq!(backoff.pause(at(8) + BACKOFF_RESET), MAX_BACKOFF);
         assert_eq!(backoff.pause(at(9) + 2 * BACKOFF_RESET), FIRST_BACKOFF);
+    }
+
+    /// The deadline of a test: a machine may be busy.
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// An API server that serves Widgets in some namespaces.
+    #[derive(Default)]
+    struct Served {
+        /// The names of the Widgets of each namespace; none where the host may not list them.
+        widgets: Mutex<BTreeMap<String, Option<Vec<&'static str>>>>,
+        /// How many lists are being answered, and how many were at most.
+        lists: Mutex<(usize, usize)>,
+        /// Ends the watches, so that the Widgets are listed again.
+        expired: Notify,
+    }
+
+    impl Served {
+        fn set(&self, namespace: &str, widgets: Option<&[&'static str]>) {
+            self.widgets.lock().insert(namespace.to_owned(), widgets.map(<[_]>::to_vec));
+        }
+
+        async fn answer(self: Arc<Self>, namespace: String, is_watch: bool) -> Response {
+            let widgets = self.widgets.lock().get(&namespace).cloned().flatten();
+            let failure = |code: u16, reason: &str| {
+                let message = format!("widgets is {reason} in the namespace {namespace}");
+                json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message })
+            };
+            let Some(widgets) = widgets else {
+                return (StatusCode::FORBIDDEN, failure(403, "Forbidden").to_string()).into_response();
+            };
+            if is_watch {
+                self.expired.notified().await;
+                return format!("{}\n", json!({ "type": "ERROR", "object": failure(410, "Expired") })).into_response();
+            }
+            {
+                let (now, most) = &mut *self.lists.lock();
+                *now += 1;
+                *most = (*most).max(*now);
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            self.lists.lock().0 -= 1;
+            let widget = |name: &&str| {
+                let uid = format!("{namespace}-{name}");
+                json!({ "metadata": { "name": name, "namespace": namespace, "uid": uid, "resourceVersion": "5" } })
+            };
+            let items: Vec<Value> = widgets.iter().map(widget).collect();
+            let metadata = json!({ "resourceVersion": "7" });
+            json!({ "kind": "WidgetList", "apiVersion": "example.com/v1", "metadata": metadata, "items": items })
+                .to_string()
+                .into_response()
+        }
+
+        /// Opens a watch of the Widgets in these namespaces, and records which go.
+        async fn watched(
+            self: &Arc<Self>,
+            namespaces: &[&str],
+        ) -> (Watches, Arc<SharedWatch>, Arc<Mutex<Vec<String>>>) {
+            let served =
+                json!({ "resources": [{ "name": "widgets", "kind": "Widget", "namespaced": true }] }).to_string();
+            let this = self.clone();
+            let widgets = move |Path(namespace): Path<String>, RawQuery(query): RawQuery| {
+                this.clone().answer(namespace, query.unwrap_or_default().contains("watch=true"))
+            };
+            let server = axum::Router::new()
+                .route("/apis/example.com/v1", get(move || std::future::ready(served.clone())))
+                .route("/apis/example.com/v1/namespaces/{namespace}/widgets", get(widgets));
+            let (cluster, named) = (served::by(server).await, WatchedNamespaces::named(namespaces).unwrap());
+            let watches = Watches::new(cluster, Arc::new(Kinds::default()), named, "hotshoe".into());
+            let kept_fields =
+                KeptFields { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
+            let scope = Scope::new(Kind::new("example.com", "v1", "Widget"), "");
+            let (gone, viewer) = (Arc::new(Mutex::new(Vec::new())), Viewer::active(&"demo".into()));
+            let deleted = gone.clone();
+            let subscriber = Arc::new(move |change: &Change| {
+                if let Change::Deleted(object) = change {
+                    deleted.lock().push(object.key.to_string());
+                }
+            });
+            let watch = watches.subscribe(&scope, &kept_fields, (&viewer, Role::Parent), subscriber);
+            (watches, watch, gone)
+        }
+    }
+
+    /// Waits until this holds.
+    async fn until(what: &str, holds: impl Fn() -> bool) {
+        let wait = async {
+            while !holds() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        assert!(tokio::time::timeout(LONG, wait).await.is_ok(), "{what}");
+    }
+
+    fn keys(watch: &SharedWatch) -> Vec<String> {
+        let mut keys: Vec<String> = watch.cache.keys().iter().map(ToString::to_string).collect();
+        keys.sort();
+        keys
+    }
+
+    #[tokio::test]
+    async fn a_namespace_that_may_not_be_listed_is_left_out_until_it_may() {
+        let served = Arc::new(Served::default());
+        served.set("a", Some(&["x"]));
+        served.set("b", Some(&["x", "y"]));
+        let (_watches, watch, gone) = served.watched(&["a", "b", "c"]).await;
+        tokio::time::timeout(LONG, watch.synced()).await.unwrap();
+        assert_eq!(keys(&watch), ["a/x", "b/x", "b/y"]);
+        let refused = watch.refused();
+        let [(namespace, why)] = refused.as_slice() else { panic!("{refused:?}") };
+        assert!(&**namespace == "c" && why.contains("in the namespace c; grant the host"), "{refused:?}");
+        let concerned = |namespace: Option<&str>| watch.refusal_of(&namespace.map(Arc::from)).is_some();
+        assert_eq!([concerned(Some("a")), concerned(Some("c")), concerned(None)], [false, true, true]);
+
+        served.set("b", Some(&["x"]));
+        let relisted = |holds: bool| {
+            // A watch that began only now is ended, too.
+            served.expired.notify_waiters();
+            holds
+        };
+        until("what is gone is forgotten", || relisted(keys(&watch) == ["a/x", "b/x"])).await;
+        assert_eq!(*gone.lock(), ["b/y"], "a list of one namespace removes nothing from others");
+
+        served.set("c", Some(&["z"]));
+        until("the namespace is listed", || watch.refused().is_empty()).await;
+        assert_eq!(keys(&watch), ["a/x", "b/x", "c/z"]);
+
+        // What was known before a right went is still known, and it is known that it may be old.
+        served.set("a", None);
+        until("the right is missed", || relisted(!watch.refused().is_empty())).await;
+        assert_eq!((watch.health(), keys(&watch).len()), (Health::Synced, 3));
+    }
+
+    #[tokio::test]
+    async fn a_watch_fails_where_no_namespace_may_be_listed_and_a_kind_in_one_namespace_as_before() {
+        for (namespaces, words) in [(&["a", "b"][..], "in all of the 2 namespaces"), (&["a"], "in the namespace a")] {
+            let (_watches, watch, _) = Arc::new(Served::default()).watched(namespaces).await;
+            let failed = || matches!(watch.health(), Health::Failing(why) if why.contains(words));
+            until(words, failed).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_few_namespaces_are_listed_at_once() {
+        let (served, names) = (Arc::new(Served::default()), ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"]);
+        names.iter().for_each(|name| served.set(name, Some(&["x"])));
+        let (_watches, watch, _) = served.watched(&names).await;
+        tokio::time::timeout(LONG, watch.synced()).await.unwrap();
+        assert_eq!(watch.cache.len(), names.len());
+        let (_, most) = *served.lists.lock();
+        assert!((1..=LISTS_AT_ONCE).contains(&most), "{most} at once");
     }
 }

@@ -161,10 +161,11 @@ fn accounts(objects: &[Value]) -> BTreeSet<&str> {
 }
 
 /// The options of a host that is installed otherwise.
-const OPTIONS: [&[&str]; 4] = [
+const OPTIONS: [&[&str]; 5] = [
     &[],
     &["--webhooks", "--metrics-secure"],
     &["--watch-namespace", "team-a"],
+    &["--watch-namespace", "team-a,team-b"],
     &["--watch-namespace", "team-a", "--webhooks", "--env", "MEMCACHED_IMAGE=memcached:1.6-alpine"],
 ];
 
@@ -217,13 +218,14 @@ fn each_option_of_an_installation_gives_a_valid_bundle_that_olm_installs_for_the
         let modes: Vec<&Value> = modes.map(|mode| &mode["type"]).collect();
         let before = documents(&fs::read_to_string(bundle.join("before.yaml")).expect("a file"));
         let group = before.iter().find(|object| object["kind"] == "OperatorGroup").expect("an OperatorGroup");
-        match options.contains(&"--watch-namespace") {
-            true => assert_eq!(
-                (modes, &group["spec"]),
-                (vec![&json!("SingleNamespace")], &json!({ "targetNamespaces": ["team-a"] }))
-            ),
-            false => assert_eq!((modes, &group["spec"]), (vec![&json!("AllNamespaces")], &json!({}))),
-        }
+        let (mode, selected) = match options.iter().find(|option| option.starts_with("team-")) {
+            Some(several) if several.contains(',') => {
+                ("MultiNamespace", json!({ "targetNamespaces": ["team-a", "team-b"] }))
+            }
+            Some(_) => ("SingleNamespace", json!({ "targetNamespaces": ["team-a"] })),
+            None => ("AllNamespaces", json!({})),
+        };
+        assert_eq!((modes, &group["spec"]), (vec![&json!(mode)], &selected), "{options:?}");
     }
 }
 

@@ -8,9 +8,21 @@ Usage: include "hotshoe.rights" (dict "root" $ "folder" "files/host")
 {{- $text := $root.Files.Get (printf "%s/%s" .folder $file) -}}
 {{- $text = replace "chart-namespace" $root.Release.Namespace $text -}}
 {{- $text = replace "chart-account" (include "hotshoe.account" $root) $text -}}
-{{- range $root.Values.watchNamespaces -}}{{- $text = replace "chart-watched" . $text -}}{{- end -}}
-{{- $objects := dict -}}
+{{- $watched := $root.Values.watchNamespaces | sortAlpha -}}
+{{- /* What is in a watched namespace is in each of them; what is not has all of them in its name, as the host has it. */ -}}
+{{- $suffix := "" -}}
+{{- if eq (len $watched) 1 -}}{{- $suffix = first $watched -}}
+{{- else if $watched -}}{{- $suffix = join "," $watched | sha256sum | trunc 8 -}}
+{{- end -}}
+{{- $items := list -}}
 {{- range $object := (fromJson $text).items -}}
+{{- $places := eq (default "" $object.metadata.namespace) "chart-watched" | ternary $watched (list $suffix) -}}
+{{- range $places -}}
+{{- $items = append $items (toJson $object | replace "chart-watched" . | fromJson) -}}
+{{- end -}}
+{{- end -}}
+{{- $objects := dict -}}
+{{- range $object := $items -}}
 {{- $asked := dict "root" $root "object" $object -}}
 {{- if include "hotshoe.isWanted" $asked -}}
 {{- $_ := set $object.metadata "labels" (fromYaml (include "hotshoe.labels" $root)) -}}

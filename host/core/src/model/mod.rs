@@ -23,3 +23,4 @@ pub mod quantity;
 pub mod sanitize;
 pub mod scheme_hint;
 pub mod wanted;
+pub mod watched_namespaces;

@@ -55,9 +55,14 @@ pub fn binding(policy: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::watched_namespaces::WatchedNamespaces;
 
     fn of(namespace: &str, account: &str) -> Value {
-        policy(&Installation { namespace: namespace.into(), account: account.into(), watched: Vec::new() })
+        policy(&Installation {
+            namespace: namespace.into(),
+            account: account.into(),
+            watched: WatchedNamespaces::default(),
+        })
     }
 
     #[test]

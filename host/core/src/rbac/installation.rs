@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::check::grant::{Keyword, Namespaces};
+use crate::model::watched_namespaces::WatchedNamespaces;
 
 /// The namespace and the account of a host, and the namespaces that it watches.
 #[derive(Clone, Debug)]
@@ -11,16 +12,16 @@ pub struct Installation {
     pub namespace: String,
     /// The host's account.
     pub account: String,
-    /// The namespaces that the host watches; empty for all namespaces.
-    pub watched: Vec<String>,
+    /// The namespaces that the host watches.
+    pub watched: WatchedNamespaces,
 }
 
 impl Installation {
     /// Returns the watched namespaces, or a single `None` for all namespaces.
     pub(super) fn watched_namespaces(&self) -> BTreeSet<Option<String>> {
-        match self.watched.as_slice() {
+        match self.watched.names() {
             [] => BTreeSet::from([None]),
-            some => some.iter().cloned().map(Some).collect(),
+            some => some.iter().map(|name| Some(name.to_string())).collect(),
         }
     }
 
@@ -50,7 +51,7 @@ impl Installation {
             }
             Namespaces::Keyword(Keyword::Cluster) | Namespaces::Selected(_) => BTreeSet::from([None]),
             Namespaces::Named(names) => {
-                let watched = |name: &&String| !beside_parent || self.watched.is_empty() || self.watched.contains(name);
+                let watched = |name: &&String| !beside_parent || self.watched.includes(name);
                 names.iter().filter(watched).cloned().map(Some).collect()
             }
         }

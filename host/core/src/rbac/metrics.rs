@@ -43,10 +43,12 @@ fn reader(installation: &Installation) -> Manifest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::watched_namespaces::WatchedNamespaces;
 
     #[test]
     fn the_host_may_create_reviews_and_an_account_with_the_reader_role_may_read() {
-        let installation = Installation { namespace: "system".into(), account: "host".into(), watched: Vec::new() };
+        let installation =
+            Installation { namespace: "system".into(), account: "host".into(), watched: WatchedNamespaces::default() };
         let manifests = manifests(&installation);
         let creates = |group: &str, resource: &str| (vec![group.to_owned()], vec![resource.to_owned()], vec!["create"]);
         let rules = manifests[0].rules.iter().flatten();

@@ -109,7 +109,7 @@ pub fn rights_of_host(installation: &Installation) -> Rights {
     rights.manifests.extend(namespace_policy(installation));
     let mut rules = host_rules(&[], installation, &|_| Served { plural: String::new(), namespaced: false });
     add_leases(&mut rules, installation);
-    if !installation.watched.is_empty() {
+    if !installation.watched.is_all() {
         // For Events about Plugin objects, which are cluster-scoped.
         add_events(&mut rules, &Some(DEFAULT_NAMESPACE.into()));
     }
@@ -236,7 +236,7 @@ fn host_rules(plugins: &[Plugin<'_>], installation: &Installation, served: &dyn 
                 add(&format!("{}/status", parent.plural), &["patch"]);
             }
         }
-        if !parent.namespaced && !installation.watched.is_empty() {
+        if !parent.namespaced && !installation.watched.is_all() {
             events.insert(Some(DEFAULT_NAMESPACE.into()));
         }
         // The verb `get`, because after a conflict the host reads a child without the cache.
@@ -277,7 +277,7 @@ fn secrets_of_host(plugin: &Plugin<'_>, installation: &Installation) -> Option<S
     let asked = asked.filter(|kind| is_watched(kind, plugin.grant));
     // The host watches parents whatever the grant says.
     std::iter::once(parent).chain(asked).find(|kind| kind.is("", "Secret"))?;
-    let which = match installation.watched.as_slice() {
+    let which = match installation.watched.names() {
         [] => "of the cluster (--watch-namespace restricts that to namespaces)".to_owned(),
         watched => format!("of the namespaces {}", watched.join(", ")),
     };

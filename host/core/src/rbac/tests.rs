@@ -2,6 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::model::decision::{MatchRule, OwnedKind, ReadKind, WriteVerb};
+use crate::model::watched_namespaces::WatchedNamespaces;
 use crate::rbac::manifest::wrapped;
 
 struct World {
@@ -40,7 +41,11 @@ fn world(rules: Value) -> World {
             finalizer: Some("c.example.com/finalizer".into()),
             ..Descriptor::default()
         },
-        installation: Installation { namespace: "system".into(), account: "host".into(), watched: Vec::new() },
+        installation: Installation {
+            namespace: "system".into(),
+            account: "host".into(),
+            watched: WatchedNamespaces::default(),
+        },
     }
 }
 
@@ -179,7 +184,7 @@ fn a_plugin_that_labels_its_parents_may_change_them_and_the_note_says_what_the_h
 #[test]
 fn in_watched_namespaces_there_are_roles_and_nothing_for_the_cluster() {
     let mut world = one(json!({}));
-    world.installation.watched = vec!["a".into(), "b".into()];
+    world.installation.watched = WatchedNamespaces::named(&["a", "b"]).unwrap();
     let host = world.rules_of("host");
     assert!(host.contains(&"a: c.example.com/caches get,list,patch,watch".to_owned()), "{host:?}");
     assert!(host.contains(&"b: /events create,get,patch".to_owned()));
@@ -201,7 +206,7 @@ fn in_watched_namespaces_there_are_roles_and_nothing_for_the_cluster() {
 fn a_parent_without_a_namespace_is_watched_everywhere_and_its_events_are_in_default() {
     let mut world = one(json!({ "namespaces": ["x"] }));
     world.descriptor.parent = Kind::new("c.example.com", "v1", "Fleet");
-    world.installation.watched = vec!["a".into()];
+    world.installation.watched = WatchedNamespaces::named(&["a"]).unwrap();
     let host = world.rules_of("host");
     for rule in [
         "*: c.example.com/fleets get,list,patch,watch",
@@ -281,7 +286,7 @@ fn the_namespaces_of_a_rule_become_the_narrowest_roles_that_cover_them() {
     let write = "create,delete,patch";
     let of = |namespaces: Value, kind: &str, watched: &[&str]| {
         let mut world = one(json!({ "namespaces": namespaces, "kind": kind }));
-        world.installation.watched = watched.iter().map(|name| (*name).to_owned()).collect();
+        world.installation.watched = WatchedNamespaces::named(watched).unwrap();
         world.granted()
     };
     assert_eq!(
@@ -333,7 +338,7 @@ fn a_plugin_that_owns_secrets_gives_the_host_all_of_them_to_read_and_a_warning_s
     let printed = |world: &World| world.rights().1.concat();
     assert!(printed(&world).starts_with("demo: Secret: the host watches these"), "{}", printed(&world));
     assert!(printed(&world).contains("every Secret of the cluster"), "{}", printed(&world));
-    world.installation.watched = vec!["a".into(), "b".into()];
+    world.installation.watched = WatchedNamespaces::named(&["a", "b"]).unwrap();
     assert!(printed(&world).ends_with("every Secret of the namespaces a, b"), "{}", printed(&world));
     world.grant.rules[0].verbs.retain(|verb| *verb != Verb::Watch);
     assert_eq!(printed(&world), "", "it is not given them");
@@ -423,8 +428,10 @@ fn each_kind_is_listed_once() {
 
 #[test]
 fn yaml_has_its_comment_above() {
-    let (installation, world) =
-        (Installation { namespace: "system".into(), account: "host".into(), watched: Vec::new() }, world(json!([])));
+    let (installation, world) = (
+        Installation { namespace: "system".into(), account: "host".into(), watched: WatchedNamespaces::default() },
+        world(json!([])),
+    );
     let plugin = world.plugin();
     let text = rights(&[plugin], &installation, &served).manifests[1].to_yaml().unwrap();
     assert_eq!(
@@ -475,7 +482,7 @@ fn a_host_that_follows_objects_may_watch_plugins_and_no_workloads() {
 #[test]
 fn a_host_that_follows_objects_in_some_namespaces_records_events_about_plugins_in_default() {
     let mut world = world(json!([]));
-    world.installation.watched = vec!["a".into()];
+    world.installation.watched = WatchedNamespaces::named(&["a"]).unwrap();
     let rights = rights_of_host(&world.installation);
     let of_events = |manifest: &&Manifest| manifest.rules.iter().flatten().any(|rule| rule.resources == ["events"]);
     let namespaces: Vec<_> =
@@ -497,7 +504,8 @@ fn a_plugin_that_is_shown_users_is_named() {
 #[test]
 fn webhooks_are_registered_by_name_and_definitions_are_changed_only_for_plugins_that_convert() {
     let world = world(json!([]));
-    let installation = Installation { watched: vec!["team-a".into()], ..world.installation.clone() };
+    let installation =
+        Installation { watched: WatchedNamespaces::named(&["team-a"]).unwrap(), ..world.installation.clone() };
     let printed = |plugin| -> String {
         let manifests = webhooks::manifests(&[plugin], &installation, &served);
         manifests.iter().map(|manifest| manifest.to_yaml().unwrap()).collect()

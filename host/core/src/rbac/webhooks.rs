@@ -21,9 +21,9 @@ const DEFINITION_SUFFIX: &str = ".definition";
 /// account and plugins.
 pub fn registration(plugin: &str, installation: &Installation) -> String {
     let Installation { account, watched, .. } = installation;
-    match watched.as_slice() {
-        [namespace] => format!("{account}-{plugin}.{namespace}"),
-        _ => format!("{account}-{plugin}"),
+    match watched.suffix() {
+        Some(suffix) => format!("{account}-{plugin}.{suffix}"),
+        None => format!("{account}-{plugin}"),
     }
 }
 

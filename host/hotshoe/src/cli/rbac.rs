@@ -16,6 +16,7 @@ use hotshoe_cluster::discovery;
 use hotshoe_cluster::discovery::Kinds;
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::names;
+use hotshoe_core::model::watched_namespaces::WatchedNamespaces;
 use hotshoe_core::rbac;
 use hotshoe_core::rbac::{Installation, Plugin, Rights, Served};
 use hotshoe_operator::config::HOST_NAMESPACE;
@@ -74,9 +75,10 @@ pub(super) struct Installed {
     /// The host's ServiceAccount
     #[arg(long, default_value = "hotshoe", value_name = "NAME", value_parser = account)]
     pub(super) host_account: String,
-    /// A namespace that the host watches; Roles in it replace ClusterRoles [default: all]
-    #[arg(long = "watch-namespace", value_name = "NAMESPACE", value_parser = namespace)]
-    pub(super) watched: Vec<String>,
+    /// A namespace that the host watches; Roles in it replace ClusterRoles. Repeat it, or separate several by commas
+    /// [default: all]
+    #[arg(long = "watch-namespace", value_name = "NAMESPACE", value_delimiter = ',', value_parser = namespace)]
+    watched: Vec<String>,
     /// Derive plural names and scopes by rule instead of asking a cluster
     #[arg(long)]
     offline: bool,
@@ -105,13 +107,13 @@ impl Args {
     /// granted: the output is often applied unread, and a component must not be able to add to it.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let rights = if self.host_only {
-            self.options.rights_of_host()
+            self.options.rights_of_host()?
         } else {
             let plugins = self.options.installed.load(&self.plugins).await?;
             if self.plugin_only {
-                self.options.rights_of_plugins(&plugins).await
+                self.options.rights_of_plugins(&plugins).await?
             } else {
-                self.options.rights(&plugins).await
+                self.options.rights(&plugins).await?
             }
         };
         print_notes(&rights);
@@ -128,22 +130,29 @@ impl Args {
 
 impl Options {
     /// Returns the rights of a host of these plugins.
-    pub(super) async fn rights(&self, plugins: &[LoadedPlugin]) -> Rights {
-        let served = self.installed.served(plugins).await;
+    ///
+    /// # Errors
+    /// When the host could not watch the namespaces.
+    pub(super) async fn rights(&self, plugins: &[LoadedPlugin]) -> anyhow::Result<Rights> {
+        let (installation, served) = (self.installed.installation()?, self.installed.served(plugins).await);
         let plugins: Vec<_> = plugins.iter().map(LoadedPlugin::as_plugin).collect();
-        let rights = rbac::rights(&plugins, &self.installed.installation(), &served);
-        self.with_options(rights, &plugins, &served)
+        let rights = rbac::rights(&plugins, &installation, &served);
+        Ok(self.with_options(rights, &installation, &plugins, &served))
     }
 
     /// Returns the rights of a host that follows `Plugin` objects, without those that each plugin adds.
-    pub(super) fn rights_of_host(&self) -> Rights {
-        let rights = rbac::rights_of_host(&self.installed.installation());
-        self.with_options(rights, &[], &discovery::conventional)
+    ///
+    /// # Errors
+    /// When the host could not watch the namespaces.
+    pub(super) fn rights_of_host(&self) -> anyhow::Result<Rights> {
+        let installation = self.installed.installation()?;
+        let rights = rbac::rights_of_host(&installation);
+        Ok(self.with_options(rights, &installation, &[], &discovery::conventional))
     }
 
     /// Returns what these plugins add to the rights of such a host.
-    async fn rights_of_plugins(&self, plugins: &[LoadedPlugin]) -> Rights {
-        let (served, installation) = (self.installed.served(plugins).await, self.installed.installation());
+    async fn rights_of_plugins(&self, plugins: &[LoadedPlugin]) -> anyhow::Result<Rights> {
+        let (installation, served) = (self.installed.installation()?, self.installed.served(plugins).await);
         let mut rights = Rights { manifests: Vec::new(), notes: Vec::new() };
         for plugin in plugins.iter().map(LoadedPlugin::as_plugin) {
             let plugin = rbac::rights_of_plugin(plugin, &installation, &served);
@@ -155,17 +164,22 @@ impl Options {
             let of = |plugin| rbac::webhooks::manifests_of_plugin(plugin, &installation, &served);
             rights.manifests.extend(plugins.flat_map(of));
         }
-        rights
+        Ok(rights)
     }
 
     /// Adds the rights for options of the host.
-    fn with_options(&self, mut rights: Rights, plugins: &[Plugin<'_>], served: &dyn Fn(&Kind) -> Served) -> Rights {
-        let installation = self.installed.installation();
+    fn with_options(
+        &self,
+        mut rights: Rights,
+        installation: &Installation,
+        plugins: &[Plugin<'_>],
+        served: &dyn Fn(&Kind) -> Served,
+    ) -> Rights {
         if self.metrics_secure {
-            rights.manifests.extend(rbac::metrics::manifests(&installation));
+            rights.manifests.extend(rbac::metrics::manifests(installation));
         }
         if self.webhooks {
-            rights.manifests.extend(rbac::webhooks::manifests(plugins, &installation, served));
+            rights.manifests.extend(rbac::webhooks::manifests(plugins, installation, served));
         }
         rights
     }
@@ -186,9 +200,13 @@ impl Installed {
     }
 
     /// Returns where the host is installed.
-    pub(super) fn installation(&self) -> Installation {
+    ///
+    /// # Errors
+    /// When the host could not watch the namespaces.
+    pub(super) fn installation(&self) -> anyhow::Result<Installation> {
         let (namespace, account) = (self.namespace.clone(), self.host_account.clone());
-        Installation { namespace, account, watched: self.watched.clone() }
+        let watched = WatchedNamespaces::named(&self.watched).context("--watch-namespace")?;
+        Ok(Installation { namespace, account, watched })
     }
 
     /// Returns how to find the plural and the scope of a kind.

@@ -35,6 +35,7 @@ use hotshoe_core::check::watch_room::WatchRoom;
 use hotshoe_core::model::label_selector::LabelSelector;
 use hotshoe_core::model::limits::{CACHE_BYTES, CACHE_BYTES_LEAST, Size};
 use hotshoe_core::model::names;
+use hotshoe_core::model::watched_namespaces::WatchedNamespaces;
 use hotshoe_operator::config::manifest::ShardBy;
 use hotshoe_operator::config::memory::MemoryLimit;
 use hotshoe_operator::config::socket;
@@ -97,9 +98,9 @@ pub struct Args {
     files: Vec<PathBuf>,
     #[command(flatten)]
     connect: ConnectOptions,
-    /// Watch this namespace only [default: all]
-    #[arg(short, long, env = "HOTSHOE_NAMESPACE", value_parser = namespace)]
-    namespace: Option<String>,
+    /// A namespace to watch; repeat it, or separate several by commas [default: all]
+    #[arg(short, long = "namespace", env = "HOTSHOE_NAMESPACE", value_name = "NAMESPACE", value_delimiter = ',', value_parser = namespace)]
+    namespaces: Vec<String>,
     /// The namespace of the plugins' ServiceAccounts
     #[arg(long, default_value = HOST_NAMESPACE, env = "HOTSHOE_SERVICE_ACCOUNT_NAMESPACE", value_parser = namespace)]
     service_account_namespace: String,
@@ -166,8 +167,8 @@ pub struct Args {
     #[arg(long, default_value = ".", env = "HOTSHOE_FILES", value_name = "DIR")]
     files_dir: PathBuf,
     /// The name of the Lease by which several hosts with the same plugins share the work. It is in the namespace of the
-    /// ServiceAccounts; the namespace that is watched is added to the name where there is one, and the number of the
-    /// shard where there are several
+    /// ServiceAccounts; the namespace that is watched is added to the name where there is one, eight digits of a digest
+    /// of them where there are several, and the number of the shard where there are several
     #[arg(long, default_value = "hotshoe", env = "HOTSHOE_LEASE_NAME", value_name = "NAME", value_parser = lease_name)]
     lease_name: String,
     /// The number of shards over which the plugins are spread. As many hosts can work at once; each shard has a Lease.
@@ -206,6 +207,7 @@ impl Args {
     }
 
     async fn host(self, engine: Engine) -> anyhow::Result<ExitCode> {
+        let namespaces = WatchedNamespaces::named(&self.namespaces).context("--namespace")?;
         let memory = MemoryLimit::find(self.memory);
         let host = self.host_settings(memory);
         let plugins = self.read_plugins(&host)?;
@@ -220,9 +222,7 @@ impl Args {
         plugins.iter().try_for_each(|plugin| host.ensure_apart(&plugin.name))?;
         let names: Vec<Arc<str>> = plugins.iter().map(|plugin| plugin.name.clone()).collect();
         let collides = collision(cluster.clone(), host.clone(), names, learned);
-        if let Some(namespace) = &self.namespace {
-            tokio::spawn(warn_of_missing(cluster.clone(), namespace.clone()));
-        }
+        tokio::spawn(warn_of_missing(cluster.clone(), namespaces.clone()));
         let (context, credentials) = (cluster.context.clone(), cluster.credentials.clone());
         tokio::spawn(cluster.clone().try_credentials());
         let secure = match self.metrics_secure {
@@ -236,18 +236,13 @@ impl Args {
         let compiler = Compiler::of_this_binary(self.cache.as_deref(), self.cache_bytes);
         let children = compiler.children();
         let recorder = Recorder::start(cluster.clone());
-        let leases = Arc::new(self.leases(&cluster, &plugins, &recorder));
+        let leases = Arc::new(self.leases(&cluster, &namespaces, &plugins, &recorder));
         let shared = Arc::new(Shared {
             recorder,
             leases: leases.clone(),
             watches: Arc::new(
-                Watches::new(
-                    cluster.clone(),
-                    Arc::new(Kinds::default()),
-                    self.namespace.clone(),
-                    host.namespace.clone(),
-                )
-                .within(memory.map_or_else(WatchRoom::default, |limit| WatchRoom::new(budget(limit.size)))),
+                Watches::new(cluster.clone(), Arc::new(Kinds::default()), namespaces, host.namespace.clone())
+                    .within(memory.map_or_else(WatchRoom::default, |limit| WatchRoom::new(budget(limit.size)))),
             ),
             cluster,
             metrics: metrics.clone(),
@@ -307,13 +302,19 @@ impl Args {
     }
 
     /// Begins to hold or wait for the Leases of the shards, unless this host is to be the only one.
-    fn leases(&self, cluster: &Cluster, plugins: &[PluginConfig], recorder: &Recorder) -> Leases {
+    fn leases(
+        &self,
+        cluster: &Cluster,
+        namespaces: &WatchedNamespaces,
+        plugins: &[PluginConfig],
+        recorder: &Recorder,
+    ) -> Leases {
         if self.no_lease {
             return Leases::none();
         }
         let named = |plugin: &PluginConfig| plugin.name.to_string();
-        let name = match &self.namespace {
-            Some(namespace) => format!("{}-{namespace}", self.lease_name),
+        let name = match namespaces.suffix() {
+            Some(suffix) => format!("{}-{suffix}", self.lease_name),
             None => self.lease_name.clone(),
         };
         let settings = LeaseSettings {
@@ -582,12 +583,20 @@ mod tests {
             let parsed = Cli::try_parse_from(["hotshoe", "run"].iter().chain(more));
             parsed.map_or_else(|error| error.exit_code(), |_| 0)
         };
-        for good in [&[][..], &["plugins/a"], &["-f", "plugins/a"], &["plugins/a", "-n", "tests-1"]] {
+        for good in [
+            &[][..],
+            &["plugins/a"],
+            &["-f", "plugins/a"],
+            &["plugins/a", "-n", "tests-1"],
+            &["-n", "a,b", "--namespace", "c"],
+        ] {
             assert_eq!(code(good), 0, "{good:?}");
         }
         for bad in [
             &["plugins/a", "-n", "Bad_NS"][..],
             &["plugins/a", "--namespace", ""],
+            &["plugins/a", "--namespace", "a,"],
+            &["plugins/a", "--namespace", "a, b"],
             &["plugins/a", "--service-account-namespace", "a b"],
         ] {
             assert_eq!(code(bad), 2, "{bad:?}");

@@ -157,6 +157,7 @@ fn circuit_notes(breaker: &BreakerStatus) -> Vec<String> {
 pub(super) fn notes(plugin: &PluginStatus) -> Vec<String> {
     let mut notes = call_notes(plugin);
     notes.extend(host_notes(plugin));
+    notes.extend(namespace_notes(plugin));
     notes.extend(parent_notes(plugin));
     notes.extend(memory_note(&plugin.memory));
     notes.extend(plugin.canary.as_ref().map(ToString::to_string));
@@ -185,6 +186,12 @@ fn host_notes(plugin: &PluginStatus) -> impl Iterator<Item = String> {
         .as_ref()
         .map(|why| format!("nothing is written, for the host may not impersonate its account: {why}; {APPLY_RIGHTS}"));
     [plugin.standing_by.clone(), plugin.fetch_failing.clone(), removal, unable].into_iter().flatten()
+}
+
+/// Says in which namespaces nothing is done, because the host may not list all that the plugin needs there.
+fn namespace_notes(plugin: &PluginStatus) -> impl Iterator<Item = String> {
+    let partly = plugin.watches.iter().filter(|watch| watch.synced && !watch.refused.is_empty());
+    partly.filter_map(|watch| watch.failing.clone())
 }
 
 /// Says with which parents something is wrong.

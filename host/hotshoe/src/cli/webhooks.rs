@@ -87,7 +87,7 @@ impl Args {
         let access = self.access()?;
         let plugins = self.installed.load(&self.plugins).await?;
         let served = self.installed.served(&plugins).await;
-        let installation = self.installed.installation();
+        let installation = self.installed.installation()?;
         let service = matches!(access.target, Target::Service).then(|| configuration::service(&installation));
         let mut objects = Vec::from_iter(service);
         for plugin in &plugins {

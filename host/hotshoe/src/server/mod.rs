@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `about.rs` | what is served |
 //! | `public.rs` | the routes for every client of a port |
+//! | `turns.rs`, `coding.rs` | answers that cost time, made one after another; gzip |
 //! | `readiness.rs` | what the probes answer, found out by the host's thread and read by that of the ports |
 //! | `connections.rs` | bounds the connections to the ports |
 //! | `misdirected.rs` | answers TLS on a plain port, and plain HTTP on one with TLS |
@@ -19,10 +20,12 @@ pub mod admin;
 pub mod admin_socket;
 pub mod authorization;
 pub mod certificate;
+mod coding;
 pub mod connections;
 mod misdirected;
 pub mod public;
 mod readiness;
+mod turns;
 pub mod verb;
 mod webhooks;
 

@@ -217,8 +217,11 @@ pub struct WatchStatus {
     /// Whether the API server answers, and only this kind cannot be listed.
     #[serde(default)]
     pub is_broken: bool,
-    /// Whether its cache follows the API server.
+    /// Whether its cache follows the API server, in all namespaces but those that are refused.
     pub synced: bool,
+    /// The namespaces whose objects the host may not list, though it may list those of others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
 }
 
 #[cfg(test)]

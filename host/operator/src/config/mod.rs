@@ -362,14 +362,14 @@ impl PluginConfig {
 
     /// Returns the name under which this host stores what it remembers of the plugin. Two plugins of the same name that
     /// are described in different places are different plugins, and so are those of different clusters.
-    pub fn place(&self, cluster: &[u8], namespace: Option<&str>) -> String {
+    pub fn place(&self, cluster: &[u8], namespaces: Option<&str>) -> String {
         let origin = match &self.origin {
             Origin::File(path) => std::path::absolute(path).unwrap_or_else(|_| path.clone()).into_os_string(),
             Origin::Object { uid, .. } => OsString::from(&**uid),
         };
-        // A host that watches all namespaces has no namespace here.
-        let namespace = namespace.unwrap_or_default().as_bytes();
-        let digest = Digest::of(&[origin.as_encoded_bytes(), cluster, namespace].concat());
+        // A host that watches all namespaces names none here.
+        let namespaces = namespaces.unwrap_or_default().as_bytes();
+        let digest = Digest::of(&[origin.as_encoded_bytes(), cluster, namespaces].concat());
         format!("{}-{}", self.name, digest.digits(8))
     }
 
@@ -454,6 +454,7 @@ mod tests {
     use hotshoe_core::check::grant::{CleanUpKind, Keyword, Namespaces, Selector};
     use hotshoe_core::check::pod::grant::Pods;
     use hotshoe_core::flow::canary::{self, Share};
+    use hotshoe_core::model::watched_namespaces::WatchedNamespaces;
 
     fn unknown(_: &Kind) -> Option<bool> {
         None
@@ -927,7 +928,8 @@ mod tests {
 
     #[test]
     fn no_plugin_can_have_a_name_for_which_its_role_would_be_one_of_the_host() {
-        let installation = rbac::Installation { namespace: "s".into(), account: "h".into(), watched: Vec::new() };
+        let installation =
+            rbac::Installation { namespace: "s".into(), account: "h".into(), watched: WatchedNamespaces::default() };
         let served = |_: &Kind| rbac::Served { plural: "ones".into(), namespaced: true };
         let rights = [rbac::rights(&[], &installation, &served), rbac::rights_of_host(&installation)];
         let of_host = rights.into_iter().flat_map(|rights| rights.manifests);

@@ -196,6 +196,6 @@ fn unknown_because(health: &Health, was_synced: bool) -> Option<String> {
         // The plugins that were seen are running.
         _ if was_synced => None,
         Health::Starting => Some("the Plugin objects are being listed".to_owned()),
-        Health::Failing(why) | Health::Broken(why) | Health::Silent(why) => Some(why.clone()),
+        Health::Failing(why) | Health::Broken(why) | Health::Silent(why) | Health::Refused(why) => Some(why.clone()),
     }
 }

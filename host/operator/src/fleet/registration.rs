@@ -164,7 +164,7 @@ impl Registration {
         let certified = self.certified.borrow_and_update().clone();
         let host = &self.shared.host;
         let account = host.account.get().cloned().unwrap_or_else(|| DEFAULT_ACCOUNT.to_owned());
-        let watched = self.shared.watches.namespace().map(str::to_owned).into_iter().collect();
+        let watched = self.shared.watches.namespaces().clone();
         let installation = Installation { namespace: host.namespace.to_string(), account, watched };
         let access = match certified.certificates {
             Some(certificates) => Ok(Access {

@@ -1,5 +1,6 @@
 //! The active revision of a plugin, with everything that a reconcile needs beside it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -124,6 +125,18 @@ impl ActiveRevision {
             self.plugin.grant.authorise_watched(&request, &label_of).is_ok()
         });
         missing
+    }
+
+    /// Returns the watches of the objects that its decisions depend on.
+    pub fn watches(&self) -> impl Iterator<Item = &Arc<SharedWatch>> {
+        let owned = self.owned.iter().map(|view| &view.watch);
+        let reads = self.reads.iter().map(|read| &read.view.watch);
+        std::iter::once(&self.parents.watch).chain(owned).chain(reads)
+    }
+
+    /// Returns the namespaces in which nothing is decided, because the host may not list all that it depends on.
+    pub fn refused(&self) -> BTreeSet<Arc<str>> {
+        self.watches().flat_map(|watch| watch.refused()).map(|(namespace, _)| namespace).collect()
     }
 
     /// Returns how many objects of this revision's watches are known without their content, or not known at all, because

@@ -77,6 +77,9 @@ pub enum Error {
         "the host panicked while it reconciled the object, which is a fault of the host: please report it, with its log"
     )]
     Panicked,
+    /// The host may not list all that a decision depends on in a namespace, though it may in others.
+    #[error("{0}")]
+    NotListed(String),
     /// The watches have no room for an object that the decision depends on.
     #[error("{0}")]
     NotKept(String),
@@ -138,6 +141,7 @@ impl Error {
             Error::NoRoom(_) | Error::NotKept(_) => "LimitExceeded",
             Error::Panicked => "HostPanicked",
             Error::Api(error) if error.is_transient() => "Unavailable",
+            Error::NotListed(_) => "Forbidden",
             Error::Api(error) if error.code == 403 => "Forbidden",
             Error::Api(_) => "Refused",
         }
@@ -161,7 +165,8 @@ impl Error {
         let why = || self.message_for_strangers(tainted);
         match self {
             Error::Call(CallError::Stopped | CallError::CircuitOpen(_)) | Error::Api(_) => None,
-            Error::Selection(_) | Error::NotGranted(_) | Error::NotKept(_) | Error::Panicked => None,
+            Error::Selection(_) | Error::NotGranted(_) | Error::NotListed(_) | Error::NotKept(_) => None,
+            Error::Panicked => None,
             Error::Call(CallError::DeadlineExceeded(_)) => Some(Signal::Overdue(why())),
             Error::Call(_) | Error::Denied(_) => Some(Signal::Failed(why())),
             // The call succeeded, but a revision that reports a failure is worse than one that does not.
@@ -182,7 +187,7 @@ impl Error {
         match self {
             Error::Call(error) => !matches!(error, CallError::Stopped | CallError::CircuitOpen(_)),
             Error::Api(error) => !error.is_transient() && error.retry_after.is_none(),
-            Error::Panicked => false,
+            Error::Panicked | Error::NotListed(_) => false,
             Error::Plugin(_) | Error::Denied(_) | Error::Selection(_) => true,
             Error::NotGranted(_) | Error::NoRoom(_) | Error::NotKept(_) => true,
         }
@@ -198,9 +203,8 @@ impl Error {
             Error::Plugin(Failure::Retry { after: None, .. }) => Retry::Backoff,
             Error::Plugin(Failure::Reject { .. }) => Retry::OnChange,
             // The next answer may differ with anything that the plugin is shown, so it is not only retried on a change.
-            Error::Denied(_) | Error::Selection(_) | Error::NotGranted(_) | Error::NoRoom(_) | Error::NotKept(_) => {
-                Retry::Slowly
-            }
+            Error::Denied(_) | Error::Selection(_) | Error::NotGranted(_) | Error::NoRoom(_) => Retry::Slowly,
+            Error::NotKept(_) | Error::NotListed(_) => Retry::Slowly,
             Error::Api(error) => match error.retry_after {
                 Some(after) => Retry::After(after),
                 None if error.is_transient() => Retry::Soon,
@@ -260,6 +264,7 @@ mod tests {
             (Error::NotGranted(String::new()), None, false),
             (SelectionError::TooMany(selection).into(), None, false),
             (Error::NotKept(String::new()), None, false),
+            (Error::NotListed(String::new()), None, false),
             (Error::Panicked, None, false),
             (unavailable.into(), None, false),
         ] {

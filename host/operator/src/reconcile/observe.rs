@@ -74,7 +74,7 @@ pub fn observe_at(active: &ActiveRevision, parent: Arc<Object>, state: &ParentSt
     let children = active.children_of(&parent);
     let descriptor = active.revision.descriptor();
     let unseen = || complete::error_of(active.without_content(&parent, &children));
-    let denied = RefCell::new(denied_kind(active).or_else(unseen));
+    let denied = RefCell::new(denied_kind(active).or_else(|| not_listed(active, &parent)).or_else(unseen));
     let authorise = |object: &ObjectRef| {
         let namespaced = object.namespace.is_some();
         let request = Request { parent: &document.reference, object, namespaced, access: Access::Read };
@@ -119,6 +119,17 @@ fn denied_kind(active: &ActiveRevision) -> Option<Error> {
     let is_beyond_own = reach::is_beyond_own(&descriptor.parent, denied, &|kind| active.kinds.is_namespaced(kind));
     let fix = Fix::new_grant(denied.clone(), &READ_VERBS, is_beyond_own);
     Some(not_granted(&format!("{denied} may not be read; {fix}")))
+}
+
+/// Returns an error if the host may not list all that a decision about a parent depends on in its namespace: a plugin that
+/// is shown less than there is would delete or create what it should not.
+fn not_listed(active: &ActiveRevision, parent: &Object) -> Option<Error> {
+    let (watch, namespace, why) = active.watches().find_map(|watch| {
+        let (namespace, why) = watch.refusal_of(&parent.key.namespace)?;
+        Some((watch, namespace, why))
+    })?;
+    let kind = &watch.scope.kind;
+    Some(Error::NotListed(format!("nothing is decided, because {kind} may not be listed in {namespace}: {why}")))
 }
 
 /// Replaces the advice to grant an object that a parent's field names: who writes the parent chose it.

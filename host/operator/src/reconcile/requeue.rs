@@ -252,6 +252,7 @@ mod tests {
             Error::NotGranted(text()),
             Error::Panicked,
             Error::NotKept(text()),
+            Error::NotListed(text()),
         ];
         errors.extend(api_errors());
         errors

@@ -16,6 +16,7 @@
 //! answered once no work is in progress and both files are unchanged since they were read. So a caller who has just
 //! written a file gets the outcome for that version of the file.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +32,7 @@ use crate::rollout::managed_plugin::{AdminCommand, ManagedPlugin, Reply, Request
 use hotshoe_core::flow::probation::RollbackVerdict;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::digest_prefix::DigestPrefix;
+use hotshoe_core::model::kind::Key;
 use hotshoe_core::plugin::attempts::Attempts;
 use hotshoe_core::plugin::next;
 use hotshoe_core::plugin::seen::{Seen, Waiting};
@@ -61,6 +63,8 @@ struct Driver {
     work: Option<UnderWay>,
     /// The callers that wait until the offered component is activated or refused.
     callers: Vec<Reply>,
+    /// The namespaces in which nothing was decided when that was last looked at.
+    refused: BTreeSet<Arc<str>>,
     /// What was tried for `spec.approve`, `spec.revision` and a missing source.
     tried: Attempts,
 }
@@ -99,6 +103,7 @@ pub(crate) async fn run(
         stage: Stage::default(),
         work: None,
         callers: Vec::new(),
+        refused: BTreeSet::new(),
         tried: Attempts::default(),
         plugin: plugin.clone(),
     };
@@ -123,13 +128,38 @@ pub(crate) async fn run(
             verdict = plugin.controller.canary.health.rollback_verdict(), if takes_files => driver.roll_back_failing_canary(verdict).await,
             Some(request) = requests.recv() => driver.carry_out(request).await,
             _ = prunings.tick(), if driver.work.is_none() => plugin.end_pruned_kinds(),
-            _ = controls.tick(), if driver.work.is_none() => driver.control().await,
+            _ = controls.tick(), if driver.work.is_none() => {
+                driver.wake_admitted();
+                driver.control().await;
+            }
             _ = answers.tick(), if !driver.callers.is_empty() => driver.answer(),
         }
     }
 }
 
 impl Driver {
+    /// Queues the parents of namespaces that may be listed again.
+    fn wake_admitted(&mut self) {
+        let Some(active) = self.plugin.controller.active() else { return };
+        let before = std::mem::replace(&mut self.refused, active.refused());
+        let is_admitted = |key: &Key| {
+            key.namespace
+                .as_ref()
+                .is_none_or(|namespace| before.contains(namespace) && !self.refused.contains(namespace))
+        };
+        if before.is_subset(&self.refused) {
+            return;
+        }
+        active
+            .parents
+            .watch
+            .cache
+            .keys()
+            .into_iter()
+            .filter(is_admitted)
+            .for_each(|key| self.plugin.controller.queue.add(key));
+    }
+
     /// Returns the time from which a newer component replaces the one that is being activated.
     fn replaceable_from(&self) -> Instant {
         self.work.as_ref().map_or_else(Instant::now, |work| work.since + MIN_ACTIVATION_TIME)

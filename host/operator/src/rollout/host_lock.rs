@@ -1,10 +1,10 @@
 //! Makes sure that each plugin has one host: two would undo each other's work and overwrite each other's history. Where
 //! hosts share the work by [Leases](hotshoe_cluster::lease), the lock protects the history alone.
 //!
-//! A host locks a file for each plugin, cluster and watched namespace in the cache directory. Another host with
+//! A host locks a file for each plugin, cluster and set of watched namespaces in the cache directory. Another host with
 //! the same cache directory waits until the lock is free: the kernel frees it when the process ends, however that
 //! ends. The lock is no protection from hosts on other machines or with other cache directories, or where one host
-//! watches a namespace and another one all of them.
+//! watches some of the namespaces of another one.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Write};
@@ -49,8 +49,8 @@ pub enum LockError {
 }
 
 /// Returns the path of a plugin's lock file.
-pub fn path(base: &Path, plugin: &str, cluster: &[u8], namespace: Option<&str>) -> PathBuf {
-    let place = Digest::of(&[cluster, namespace.unwrap_or_default().as_bytes()].join(&0));
+pub fn path(base: &Path, plugin: &str, cluster: &[u8], namespaces: Option<&str>) -> PathBuf {
+    let place = Digest::of(&[cluster, namespaces.unwrap_or_default().as_bytes()].join(&0));
     base.join("hosts").join(format!("{plugin}-{}.lock", place.digits(8)))
 }
 

@@ -52,7 +52,7 @@ pub async fn start(
 ) -> Arc<ManagedPlugin> {
     config_reload::warn_of_likely_mistakes(&plugin);
     let (requests, commands) = mpsc::channel(1);
-    let place = plugin.place(&shared.cluster.identity, shared.watches.namespace());
+    let place = plugin.place(&shared.cluster.identity, shared.watches.namespaces().joined().as_deref());
     let history = open_history(&shared, place, remembered).await;
     let identity = Identity::plugin(&shared.host.namespace, &plugin.name);
     let kinds = shared.watches.kinds.clone();

@@ -87,18 +87,17 @@ impl ManagedPlugin {
         let mut watches: Vec<_> = self.shared.watches.all().into_iter().filter(|w| w.is_open_for(&viewer)).collect();
         watches.sort_by(|a, b| a.scope.kind.cmp(&b.scope.kind));
         let status = |watch: &Arc<SharedWatch>| {
-            let health = watch.health();
+            let (health, refused) = (watch.health(), watch.refused());
+            let without = (!refused.is_empty()).then(|| without(&watch.scope.kind.to_string(), &refused));
             WatchStatus {
                 kind: watch.scope.kind.to_string(),
                 selector: watch.scope.selector.clone(),
                 objects: watch.cache.len(),
                 synced: health == Health::Synced,
-                needs_change: matches!(health, Health::Failing(_) | Health::Broken(_)),
+                needs_change: matches!(health, Health::Failing(_) | Health::Broken(_)) || without.is_some(),
                 is_broken: matches!(health, Health::Broken(_)),
-                failing: match health {
-                    Health::Failing(why) | Health::Broken(why) | Health::Silent(why) => Some(why),
-                    _ => None,
-                },
+                failing: health.why().map(str::to_owned).or(without),
+                refused: refused.iter().map(|(namespace, _)| namespace.to_string()).collect(),
             }
         };
         watches.iter().map(status).collect()
@@ -111,9 +110,17 @@ impl ManagedPlugin {
     }
 }
 
-/// Returns why watches fail, if any does.
+/// Says in which namespaces the objects of a kind may not be listed.
+fn without(kind: &str, refused: &[(Arc<str>, String)]) -> String {
+    let names: Vec<&str> = refused.iter().map(|(namespace, _)| &**namespace).collect();
+    let why = refused.first().map(|(_, why)| why.as_str()).unwrap_or_default();
+    format!("nothing is done in {}, because {kind} may not be listed there: {why}", names.join(", "))
+}
+
+/// Returns why watches fail, if any does. One that only leaves some namespaces out serves the others.
 fn failing(watches: &[WatchStatus]) -> Option<String> {
-    let failing: Vec<&str> = watches.iter().filter_map(|watch| watch.failing.as_deref()).collect();
+    let failing = watches.iter().filter(|watch| watch.refused.is_empty() || !watch.synced);
+    let failing: Vec<&str> = failing.filter_map(|watch| watch.failing.as_deref()).collect();
     (!failing.is_empty()).then(|| failing.join("; "))
 }
 

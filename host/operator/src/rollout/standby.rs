@@ -44,7 +44,8 @@ impl ManagedPlugin {
     fn lock_path(&self) -> Option<PathBuf> {
         let base = self.shared.kept.as_deref()?;
         let (plugin, identity) = (self.plugin(), &self.shared.cluster.identity);
-        Some(host_lock::path(base, &plugin.name, identity, self.shared.watches.namespace()))
+        let namespaces = self.shared.watches.namespaces().joined();
+        Some(host_lock::path(base, &plugin.name, identity, namespaces.as_deref()))
     }
 
     /// Waits until the other host has ended. Then reads the history again, because that host may have changed it.
@@ -63,7 +64,7 @@ impl ManagedPlugin {
         let plugin = self.plugin();
         let now = if self.shared.leases.are_kept() { "writes the history of" } else { "works for" };
         tracing::info!("the other host has ended; this one {now} the plugin now");
-        let place = plugin.place(&self.shared.cluster.identity, self.shared.watches.namespace());
+        let place = plugin.place(&self.shared.cluster.identity, self.shared.watches.namespaces().joined().as_deref());
         let (base, room) = (self.shared.kept.clone(), self.shared.room.clone());
         self.remember(move |history| *history = History::open(base.as_deref(), &place, room)).await;
         self.state.set(|state| &mut state.standby, None);

@@ -100,7 +100,7 @@ pub fn unsynced_reason(watches: &Watches, viewer: &Viewer) -> Option<String> {
     let why = missing.filter_map(|watch| match watch.health() {
         Health::Synced if watch.has_parents_of(viewer) => without_status(watches, &watch.scope.kind),
         Health::Synced => None,
-        Health::Failing(why) | Health::Broken(why) | Health::Silent(why) => Some(why),
+        Health::Failing(why) | Health::Broken(why) | Health::Silent(why) | Health::Refused(why) => Some(why),
         Health::Starting => Some(format!("{} is being listed", watch.scope.kind)),
     });
     Some(why.collect::<Vec<_>>().join("; ")).filter(|why| !why.is_empty())
@@ -109,7 +109,7 @@ pub fn unsynced_reason(watches: &Watches, viewer: &Viewer) -> Option<String> {
 /// Returns whether a watch of a revision fails until an administrator changes something.
 pub fn needs_change(watches: &Watches, viewer: &Viewer) -> bool {
     watches.all().into_iter().filter(|watch| watch.is_open_for(viewer)).any(|watch| match watch.health() {
-        Health::Failing(_) | Health::Broken(_) => true,
+        Health::Failing(_) | Health::Broken(_) | Health::Refused(_) => true,
         Health::Synced => watch.has_parents_of(viewer) && without_status(watches, &watch.scope.kind).is_some(),
         Health::Silent(_) | Health::Starting => false,
     })

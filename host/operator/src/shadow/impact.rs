@@ -115,6 +115,8 @@ impl Found {
             }
             // A transient error of the API server is no fault of the revision.
             Some(Evaluated { answer: Err(Error::Api(error)), .. }) if error.is_transient() => {}
+            // Nor is a right that the host does not have.
+            Some(Evaluated { answer: Err(Error::NotListed(_)), .. }) => {}
             // Only the reason: who may read the status of a `Plugin` may often not read its parents. The words are in
             // the parent's own condition, and `hotshoe shadow` shows them.
             Some(Evaluated { answer: Err(error), tainted, .. }) => {

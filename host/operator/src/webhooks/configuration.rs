@@ -237,16 +237,19 @@ fn namespaces(installation: &Installation) -> Vec<Value> {
     let own = std::iter::once(&*installation.namespace);
     let excluded: Vec<&str> = own.chain(SYSTEM).collect();
     let named = |operator: &str, values: Value| json!({ "key": "kubernetes.io/metadata.name", "operator": operator, "values": values });
-    let watched = (!installation.watched.is_empty()).then(|| named("In", json!(installation.watched)));
+    let watched = installation.watched.names();
+    let watched = (!installation.watched.is_all())
+        .then(|| named("In", json!(watched.iter().map(|name| &**name).collect::<Vec<&str>>())));
     std::iter::once(named("NotIn", json!(excluded))).chain(watched).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hotshoe_core::model::watched_namespaces::WatchedNamespaces;
 
     fn installation() -> Installation {
-        Installation { namespace: "system".into(), account: "host".into(), watched: Vec::new() }
+        Installation { namespace: "system".into(), account: "host".into(), watched: WatchedNamespaces::default() }
     }
 
     fn access(target: Target) -> Access {
@@ -283,12 +286,13 @@ mod tests {
 
     #[test]
     fn objects_of_the_host_and_of_the_system_are_not_asked_about() {
-        let watched = Installation { watched: vec!["team-a".into()], ..installation() };
+        let watched = WatchedNamespaces::named(&["team-b", "team-a"]).unwrap();
+        let watched = Installation { watched, ..installation() };
         let printed = things(&access(Target::Service), &watched);
         let webhook = &printed["webhooks"][0];
         let selector = webhook["namespaceSelector"]["matchExpressions"].as_array().unwrap();
         assert_eq!(selector[0]["values"], json!(["system", "kube-node-lease", "kube-public", "kube-system"]));
-        assert_eq!((&selector[1]["operator"], &selector[1]["values"]), (&json!("In"), &json!(["team-a"])));
+        assert_eq!((&selector[1]["operator"], &selector[1]["values"]), (&json!("In"), &json!(["team-a", "team-b"])));
         let own = webhook["matchConditions"][1]["expression"].as_str().unwrap();
         assert!(own.contains("system:serviceaccount:system:host"), "{own}");
     }

@@ -115,12 +115,17 @@ fn rights_of_release(options: &[&str]) -> BTreeMap<Key, Value> {
 #[test]
 fn a_release_has_exactly_the_rights_that_hotshoe_rbac_prints_for_it() {
     let folder = guests::memcached().display().to_string();
-    let cases: [(&str, &[&str]); 5] = [
+    let cases: [(&str, &[&str]); 7] = [
         ("log.format=json", &[]),
         ("webhooks.enabled=true,metrics.secure=true", &["--webhooks"]),
         ("watchNamespaces={team-a}", &["--watch-namespace", "team-a"]),
         ("watchNamespaces={default}", &["--watch-namespace", "default"]),
         ("watchNamespaces={team-a},webhooks.enabled=true", &["--watch-namespace", "team-a", "--webhooks"]),
+        ("watchNamespaces={team-b,team-a}", &["--watch-namespace", "team-a", "--watch-namespace", "team-b"]),
+        (
+            "watchNamespaces={team-b,default},webhooks.enabled=true",
+            &["--watch-namespace", "default,team-b", "--webhooks"],
+        ),
     ];
     for (values, options) in cases {
         let chart = rights_of_release(&["--set", "plugins.memcached.enabled=true", "--set", values]);

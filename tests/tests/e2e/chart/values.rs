@@ -91,7 +91,7 @@ fn a_wrong_value_is_refused_and_named() {
         ("image.name=hotshoe", "name"),
         ("image.digest=sha256:abc", "image/digest"),
         ("image.pullPolicy=Sometimes", "image/pullPolicy"),
-        ("watchNamespaces={team-a,team-b}", "watchNamespaces"),
+        ("watchNamespaces={team-a,team-a}", "watchNamespaces"),
         ("watchNamespaces={Team_A}", "watchNamespaces/0"),
         ("plugins.memcache.enabled=true", "memcache"),
         ("plugins.memcached.enabled=yes please", "plugins/memcached/enabled"),

@@ -2,3 +2,4 @@
 
 mod granted;
 mod identity;
+mod namespaces;

@@ -25,6 +25,7 @@ use hotshoe_cluster::read;
 use hotshoe_core::model::digest::Digest;
 use hotshoe_core::model::kind::Kind;
 use hotshoe_core::model::quantity::Span;
+use hotshoe_core::model::watched_namespaces::WatchedNamespaces;
 use hotshoe_core::rbac::{self, Installation, Served};
 use made::Made;
 use sample::{Outcome, Sample, Setting};
@@ -255,7 +256,8 @@ impl Trial<'_> {
     /// among them that count in the whole cluster begin with that of the test.
     async fn rights(&self, accounts: &str, is_namespaced: bool) -> anyhow::Result<Vec<Value>> {
         let plugin = self.plugin.as_plugin();
-        let watched = if is_namespaced { vec![self.name.to_owned()] } else { Vec::new() };
+        let watched =
+            if is_namespaced { WatchedNamespaces::named(&[self.name])? } else { WatchedNamespaces::default() };
         let installation = Installation { namespace: accounts.to_owned(), account: self.name.to_owned(), watched };
         let mut served = Vec::new();
         for kind in rbac::kinds(&plugin) {

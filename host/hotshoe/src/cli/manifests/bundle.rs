@@ -261,10 +261,8 @@ fn dockerfile(annotations: &Map<String, Value>) -> String {
 /// Returns what is applied before the bundle is installed: the namespace, what no bundle can have, and the OperatorGroup
 /// that has OLM watch the same namespaces as the host.
 fn before(name: &str, objects: &[Value], installation: &Installation) -> anyhow::Result<String> {
-    let spec = match installation.watched.as_slice() {
-        [] => json!({}),
-        watched => json!({ "targetNamespaces": watched }),
-    };
+    let watched: Vec<&str> = installation.watched.names().iter().map(|name| &**name).collect();
+    let spec = if watched.is_empty() { json!({}) } else { json!({ "targetNamespaces": watched }) };
     let group = json!({
         "apiVersion": "operators.coreos.com/v1",
         "kind": "OperatorGroup",

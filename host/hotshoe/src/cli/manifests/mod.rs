@@ -132,16 +132,12 @@ impl Args {
     /// # Errors
     /// When a plugin cannot be loaded, asks for more than it is granted, or the host could not be started like that.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        ensure!(
-            self.rights.installed.watched.len() <= 1,
-            "a host watches one namespace or all; give --watch-namespace once, or print a host for each"
-        );
         let plugins = self.rights.installed.load(&self.plugins).await?;
-        let rights = if self.objects { self.rights.rights_of_host() } else { self.rights.rights(&plugins).await };
+        let rights = if self.objects { self.rights.rights_of_host()? } else { self.rights.rights(&plugins).await? };
         let host = self.host(&plugins)?;
         if let Some(out) = &self.bundle.bundle {
             let contents = self.contents(&plugins, &rights, &host)?;
-            let files = bundle::write(out, &self.bundle, contents, &self.rights.installed.installation())?;
+            let files = bundle::write(out, &self.bundle, contents, &self.rights.installed.installation()?)?;
             rbac::print_notes(&rights);
             bundle::print(out, &files)?;
             return Ok(ExitCode::SUCCESS);
@@ -162,7 +158,9 @@ impl Args {
     /// Returns what a bundle has.
     fn contents(&self, plugins: &[LoadedPlugin], rights: &Rights, host: &str) -> anyhow::Result<bundle::Contents> {
         let mut workload: Vec<Value> = serde_saphyr::from_multiple(host).context("the Deployment is no YAML")?;
-        workload.extend(self.rights.webhooks.then(|| configuration::service(&self.rights.installed.installation())));
+        if self.rights.webhooks {
+            workload.push(configuration::service(&self.rights.installed.installation()?));
+        }
         // Plugins may share a kind.
         let mut definitions = BTreeMap::new();
         if self.objects {
@@ -197,15 +195,17 @@ impl Args {
 
     /// Returns the Service of the webhooks, if the host registers them itself.
     fn service(&self) -> anyhow::Result<Option<String>> {
-        let service = self.rights.webhooks.then(|| configuration::service(&self.rights.installed.installation()));
-        let service = service.map(|service| serde_saphyr::to_string(&service)).transpose();
-        service.context("the Service cannot be written as YAML")
+        if !self.rights.webhooks {
+            return Ok(None);
+        }
+        let service = configuration::service(&self.rights.installed.installation()?);
+        Ok(Some(serde_saphyr::to_string(&service).context("the Service cannot be written as YAML")?))
     }
 
     /// Returns the Deployment and what belongs to it.
     fn host(&self, plugins: &[LoadedPlugin]) -> anyhow::Result<String> {
         let folders = plugins.iter().map(folder_in_image).collect::<anyhow::Result<Vec<_>>>()?;
-        let arguments = self.arguments(folders);
+        let arguments = self.arguments(folders)?;
         ensure_valid(&arguments)?;
         let host = Host {
             objects: self.objects,
@@ -225,18 +225,18 @@ impl Args {
     }
 
     /// Returns the arguments of the host's container.
-    fn arguments(&self, folders: Vec<String>) -> Vec<String> {
+    fn arguments(&self, folders: Vec<String>) -> anyhow::Result<Vec<String>> {
         // Components that an object names by `file` are those of the image.
         let source = if self.objects { vec!["--files-dir".into(), PLUGINS.into()] } else { folders };
         let follow = if self.objects { None } else { Some("--follow".to_owned()) };
-        let watched =
-            self.rights.installed.watched.iter().flat_map(|namespace| ["--namespace".to_owned(), namespace.clone()]);
+        let watched = self.rights.installed.installation()?.watched;
+        let watched = watched.names().iter().flat_map(|namespace| ["--namespace".to_owned(), namespace.to_string()]);
         let secure = self.rights.metrics_secure.then(|| "--metrics-secure".to_owned());
         let secret = self.webhooks_secret.iter().flat_map(|_| WEBHOOKS_SECRET.map(str::to_owned));
         let webhooks =
             self.serves_webhooks().then_some(WEBHOOKS).into_iter().flatten().map(str::to_owned).chain(secret);
         let run = ["run".to_owned()].into_iter().chain(source).chain(follow).chain(LISTEN.map(str::to_owned));
-        run.chain(watched).chain(secure).chain(webhooks).chain(self.run_options.iter().cloned()).collect()
+        Ok(run.chain(watched).chain(secure).chain(webhooks).chain(self.run_options.iter().cloned()).collect())
     }
 }
 
@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn plugins_are_named_as_folders_of_the_image_before_the_options() {
         let named = args(&["plugins/a", "--metrics-secure", "--", "--shards", "2"]);
-        let arguments = named.arguments(vec!["/plugins/a".into()]);
+        let arguments = named.arguments(vec!["/plugins/a".into()]).unwrap();
         assert!(
             arguments.starts_with(&["run", "/plugins/a", "--follow", "--listen"].map(str::to_owned)),
             "{arguments:?}"
@@ -429,7 +429,12 @@ mod tests {
 
     #[test]
     fn a_namespace_that_is_watched_is_an_option_of_the_host() {
-        let arguments = args(&["--objects", "--watch-namespace", "team-a"]).arguments(Vec::new());
+        let arguments = args(&["--objects", "--watch-namespace", "team-a"]).arguments(Vec::new()).unwrap();
         assert!(arguments.ends_with(&["--namespace", "team-a"].map(str::to_owned)), "{arguments:?}");
+        let several = args(&["--objects", "--watch-namespace", "team-b,team-a"]).arguments(Vec::new()).unwrap();
+        let watched = ["--namespace", "team-a", "--namespace", "team-b"].map(str::to_owned);
+        assert!(several.ends_with(&watched), "{several:?}");
+        let twice = args(&["--objects", "--watch-namespace", "team-a,team-a"]).arguments(Vec::new()).unwrap_err();
+        assert!(format!("{twice:#}").contains("--watch-namespace: the namespace team-a is named twice"), "{twice:#}");
     }
 }

@@ -191,10 +191,11 @@ fn examples(samples: &[Value], owned: &[Value]) -> anyhow::Result<String> {
 
 /// Returns for which OperatorGroups the host can be installed: its options name the namespaces that it watches.
 fn install_modes(installation: &Installation) -> Value {
-    let mode = match installation.watched.as_slice() {
+    let mode = match installation.watched.names() {
         [] => "AllNamespaces",
-        [one] if *one == installation.namespace => "OwnNamespace",
-        _ => "SingleNamespace",
+        [one] if **one == *installation.namespace => "OwnNamespace",
+        [_] => "SingleNamespace",
+        _ => "MultiNamespace",
     };
     let modes = ["OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces"];
     modes.map(|other| json!({ "type": other, "supported": other == mode })).into_iter().collect()
@@ -240,9 +241,10 @@ fn description(about: &About<'_>, owned: &[Value]) -> String {
         .map(|owned| format!("- **{}**: {}\n", text(owned, "/displayName"), text(owned, "/description")))
         .collect();
     let namespace = &about.installation.namespace;
-    let watched = match about.installation.watched.as_slice() {
+    let watched = match about.installation.watched.names() {
         [] => "all namespaces".to_owned(),
-        watched => format!("the namespace `{}`", watched.join("`, `")),
+        [one] => format!("the namespace `{one}`"),
+        several => format!("the namespaces `{}`", several.join("`, `")),
     };
     let served = if kinds.is_empty() {
         String::new()
