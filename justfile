@@ -264,7 +264,4 @@ _fixtures: build-host
     @for name in converting crews-js crews-python faulty faulty-python hostile marked; do mkdir -p "target/tests/plugins/$name" && "{{ hotshoe }}" build "tests/fixtures/$name" --out "target/tests/plugins/$name/$name.wasm"; done
 
 _programs:
-    @tests/install.sh registry docker-registry skopeo wget
-    @tests/install.sh prometheus prometheus promtool
-    @tests/install.sh chromium chromium-headless-shell
-    @tests/helm.sh; tests/bundle.sh
+    @tests/programs.sh

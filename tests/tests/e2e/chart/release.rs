@@ -37,20 +37,20 @@ const KINDS: [Kind; 12] = [
 ];
 
 /// A release, its namespace, and another one for the parents of its plugin.
-pub struct Release {
+pub(super) struct Release {
     /// Its name, which is that of the namespace of the parents.
-    pub name: String,
+    pub(super) name: String,
     /// Its namespace.
-    pub namespace: String,
+    pub(super) namespace: String,
     /// The namespace of the parents.
-    pub scene: Scene,
+    pub(super) scene: Scene,
     /// Where its Pod serves metrics.
-    pub address: String,
+    pub(super) address: String,
 }
 
 impl Release {
     /// Makes the namespaces of a release.
-    pub async fn new(name: &str) -> Self {
+    pub(super) async fn new(name: &str) -> Self {
         // A plugin that is removed takes its finalizer off all parents, also off those of another host.
         let plane = ControlPlane::alone().await;
         plane.install_definition(&repository("crds/hotshoe.dev_plugins.yaml")).await;
@@ -62,14 +62,14 @@ impl Release {
     }
 
     /// Runs a command of Helm about this release.
-    pub fn helm(&self, verb: &str, arguments: &[&str]) -> String {
+    pub(super) fn helm(&self, verb: &str, arguments: &[&str]) -> String {
         let mut command = helm(&[verb, &self.name, "--namespace", &self.namespace]);
         command.arg("--kubeconfig").arg(self.scene.plane.file("kubeconfig")).args(arguments);
         printed(command)
     }
 
     /// Installs it with values that every installation here has: only this test's Plugin is followed.
-    pub fn install(&self, values: &[&str]) -> String {
+    pub(super) fn install(&self, values: &[&str]) -> String {
         let selector = format!("pluginSelector={LABEL}={}", self.name);
         let image = ["--set", "extraEnv[0].name=MEMCACHED_IMAGE,extraEnv[0].value=memcached:1.6-alpine"];
         let plugin = ["--set", "plugins.memcached.enabled=true", "--set-string", &selector];
@@ -77,13 +77,13 @@ impl Release {
     }
 
     /// Returns its Deployment.
-    pub async fn deployment(&self) -> Value {
+    pub(super) async fn deployment(&self) -> Value {
         let name = format!("{}-hotshoe", self.name);
         self.scene.admin.get(&DEPLOYMENT, &self.namespace, &name).await.expect("the Deployment")
     }
 
     /// Starts the process of the release's Pod.
-    pub async fn start(&mut self) -> Host {
+    pub(super) async fn start(&mut self) -> Host {
         let pod = self.deployment().await["spec"]["template"]["spec"].clone();
         let container = &pod["containers"][0];
         let mut command = Command::new("setsid");
@@ -114,7 +114,7 @@ impl Release {
     }
 
     /// Applies the Plugin of Memcached, for this release and its namespace of parents, and waits until it is ready.
-    pub async fn apply_plugin(&self) {
+    pub(super) async fn apply_plugin(&self) {
         let text = std::fs::read_to_string(memcached().join("plugin.yaml")).expect("plugin.yaml");
         let mut plugin = documents(&text).remove(0);
         plugin["metadata"]["labels"] = json!({ LABEL: self.name });
@@ -125,13 +125,13 @@ impl Release {
     }
 
     /// Deletes the Plugin, and waits until it is gone.
-    pub async fn delete_plugin(&self) {
+    pub(super) async fn delete_plugin(&self) {
         self.scene.admin.delete(&PLUGIN, "", "memcached").await.expect("the Plugin is there");
         self.scene.gone_from_cluster(&PLUGIN, "memcached").await;
     }
 
     /// Returns the requests of the release's accounts that the API server has answered.
-    pub async fn requests(&self) -> Vec<Entry> {
+    pub(super) async fn requests(&self) -> Vec<Entry> {
         drop(self.scene.recorded_writes().await);
         let user = |account: &str| format!("system:serviceaccount:{}:{account}", self.namespace);
         let host = self.scene.plane.audit_of(&user(&format!("{}-hotshoe", self.name)));
@@ -139,14 +139,14 @@ impl Release {
     }
 
     /// Returns the requests of the plugin that wrote the Deployment of its parent.
-    pub async fn writes_of_child(&self) -> Vec<Entry> {
+    pub(super) async fn writes_of_child(&self) -> Vec<Entry> {
         let mut requests = self.requests().await;
         requests.retain(|entry| entry.is_write() && entry.is_about("deployments"));
         requests
     }
 
     /// Checks that the release's accounts have all the rights that they used.
-    pub async fn assert_nothing_was_forbidden(&self) {
+    pub(super) async fn assert_nothing_was_forbidden(&self) {
         let requests = self.requests().await;
         // A host asks whether the namespace that it watches is there, to warn if not, and needs no answer.
         let is_needed = |entry: &&Entry| !(entry.verb == "get" && entry.is_about("namespaces"));
@@ -155,7 +155,7 @@ impl Release {
     }
 
     /// Returns the objects with the release's label, and those of Helm.
-    pub async fn left(&self) -> Vec<String> {
+    pub(super) async fn left(&self) -> Vec<String> {
         let mut left = Vec::new();
         for kind in KINDS {
             let objects = self.scene.admin.list(&kind, "").await.expect("a list");
@@ -173,4 +173,4 @@ impl Release {
 }
 
 /// Only one test at a time has the Plugin `memcached` of this control plane.
-pub static PLUGIN_MEMCACHED: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+pub(super) static PLUGIN_MEMCACHED: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
