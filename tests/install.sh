@@ -12,26 +12,13 @@
 # Exit codes: 0 all are there, 1 not installed (stderr says why), 2 wrong arguments.
 set -eu
 
-usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"; }
-
-case "${1:-}" in
--h | --help)
-    usage
-    exit 0
-    ;;
-esac
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+# shellcheck source=tests/script.sh
+. "$root/tests/script.sh"
 [ $# -ge 2 ] || {
     usage >&2
     exit 2
 }
-
-fail() {
-    printf 'error: %s\n  where: %s\n  next:  %s\n' "$1" "$2" "$3" >&2
-    exit 1
-}
-
-here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
-root=$(CDPATH='' cd -- "$here/.." && pwd)
 tools=$root/target/tools/$1
 shift
 

@@ -5,27 +5,20 @@
 # Exit codes: 0 nothing is wrong, 1 something is, or a tool is not installed (stderr says why).
 set -eu
 
-case "${1:-}" in
--h | --help)
-    sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p;}' "$0"
-    exit 0
-    ;;
-esac
-
 version=v1.7.12
 cd "$(dirname "$0")/.."
+# shellcheck source=tests/script.sh
+. tests/script.sh
 bin=$PWD/target/tools/bin
 PATH=$PATH:$PWD/target/tools/lint/bin
 tests/install.sh lint shellcheck
 
 if [ "$("$bin/actionlint" --version 2>/dev/null | head -n 1)" != $version ]; then
     echo "building actionlint $version into target/tools, once" >&2
-    # It runs here, whatever is being built for elsewhere.
-    env -u GOFLAGS -u GOOS -u GOARCH CGO_ENABLED=0 GOBIN="$bin" go install -trimpath -gcflags=all=-dwarf=false \
-        -ldflags "-s -w -X github.com/rhysd/actionlint.version=$version" "github.com/rhysd/actionlint/cmd/actionlint@$version" || {
-        printf 'error: actionlint does not compile\n  where: tests/lint.sh\n  next:  install Go 1.26 or newer, and read what Go says above\n' >&2
-        exit 1
-    }
+    begin_go "$bin/.actionlint.lock" actionlint
+    GOBIN="$bin" go install -trimpath -gcflags=all=-dwarf=false \
+        -ldflags "-s -w -X github.com/rhysd/actionlint.version=$version" "github.com/rhysd/actionlint/cmd/actionlint@$version" ||
+        fail_go actionlint tests/lint.sh
 fi
 
 # What is tried out beside the repository's files is checked too, before it is committed.

@@ -9,35 +9,15 @@
 # Exit codes: 0 built or up to date, 1 not built (stderr says why).
 set -eu
 
-case "${1:-}" in
--h | --help)
-    sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"
-    exit 0
-    ;;
-esac
-
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 root=$(CDPATH='' cd -- "$here/../.." && pwd)
 bin=$root/target/control-plane/bin
 stamp=$bin/.sources
+# shellcheck source=tests/script.sh
+. "$root/tests/script.sh"
 
-fail() {
-    printf 'error: %s\n  where: %s\n  next:  %s\n' "$1" "$2" "$3" >&2
-    exit 1
-}
-
-command -v go >/dev/null || fail 'Go is not installed' 'your PATH' 'install Go 1.26 or newer from https://go.dev/dl'
-
-mkdir -p "$bin"
-exec 9>"$bin/.lock"
-if ! flock -n 9; then
-    echo 'another build of the control plane runs; waiting for it' >&2
-    flock 9
-fi
-
+begin_go "$bin/.lock" 'the control plane'
 cd "$here"
-unset GOFLAGS GOOS GOARCH # the control plane runs here, whatever is being built for elsewhere
-export CGO_ENABLED=0      # no C compiler needed
 # Tests are no part of the binaries, so a change of theirs builds nothing.
 sources=$({
     go version
@@ -66,10 +46,9 @@ stamps="$stamps -X $package.gitCommit=$version -X $package.gitTreeState=archive 
 fresh=$bin/.fresh
 rm -rf "$fresh"
 mkdir "$fresh"
-# The compiler collects its garbage seldom, and writes no debug information, which -s and -w would remove: together a
-# quarter of the time.
-GOGC=${GOGC:-400} go build -mod=readonly -trimpath -buildvcs=false -gcflags=all=-dwarf=false -ldflags "-s -w $stamps" -o "$fresh/" . ./kwok ||
-    fail 'the control plane does not compile' "$here" 'read what Go says above; on a new machine, check that the Go module proxy can be reached'
+# No debug information is written, which -s and -w would remove.
+go build -mod=readonly -trimpath -buildvcs=false -gcflags=all=-dwarf=false -ldflags "-s -w $stamps" -o "$fresh/" . ./kwok ||
+    fail_go 'the control plane' "$here"
 # Moved, not copied over: a control plane that runs keeps the file it was started from.
 mv -f "$fresh/control-plane" "$fresh/kwok" "$bin/"
 ln -sfn control-plane "$bin/kubectl"
