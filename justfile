@@ -105,14 +105,6 @@ build-plugin *name:
 # Write what is generated and committed: crds/, those of the examples, the manifests in deploy/ and the files of the chart
 crds: (_generate "crds" "deploy" "plugins/examples/crds" "deploy/chart/hotshoe/files")
 
-# Write the types of typed children in the SDK, from the OpenAPI document of Kubernetes
-apply-types folder="plugins/sdk/src/apply": _toolchain
-    @plugins/apply-codegen/generate.sh "$1"
-
-# Write the pages of the book that are generated from the code
-docs-generate: _toolchain
-    HOTSHOE_WRITE_DOCS=1 cargo test {{ cargo }} -p hotshoe-tests --test e2e docs::reference::
-
 # Build the book into target/book
 docs: _toolchain
     @. deploy/recipes.sh; build_book 0.5.4
@@ -181,10 +173,6 @@ test-e2e *arguments: build _fixtures control-plane _programs
 fuzz-short *arguments: _toolchain
     cd fuzz && cargo test {{ fuzz }} "$@"
 
-# Fuzz one target until stopped, guided by coverage: just fuzz gate -- -max_total_time=600
-fuzz target *options: _toolchain
-    @. deploy/recipes.sh; fuzz "$@"
-
 # Format the Rust code
 fmt *options: _toolchain
     @for folder in . plugins tests/fixtures fuzz; do (cd $folder && cargo fmt --all "$@"); done
@@ -197,10 +185,6 @@ lint: _toolchain
     cd plugins && cargo clippy {{ guests }} --release --target wasm32-unknown-unknown --workspace --lib -- -D warnings
     cd fuzz && cargo clippy {{ fuzz }} --lib --test short -- -D warnings
     @tests/lint.sh
-
-# Check licences, advisories and sources of all dependencies
-deny: _toolchain
-    @. deploy/recipes.sh; check_dependencies
 
 # Measure admission, conversion, decisions, failover, fleet, hostile, kopf, quick, scrape, shards or swap, beside the targets: just bench quick --runs 3
 bench name *arguments: build control-plane
@@ -224,10 +208,6 @@ crds-check: (_generate "target/generated/crds" "target/generated/deploy" "target
     @. deploy/recipes.sh; compare crds crds target/generated/crds; compare crds deploy target/generated/deploy
     @. deploy/recipes.sh; compare crds plugins/examples/crds target/generated/examples
     @. deploy/recipes.sh; compare crds deploy/chart/hotshoe/files target/generated/chart
-
-[private]
-apply-types-check: (apply-types "target/generated/apply")
-    @. deploy/recipes.sh; compare apply-types plugins/sdk/src/apply target/generated/apply
 
 [private]
 control-plane:
