@@ -67,7 +67,7 @@ fn helm_install_a_plugin_an_object_a_full_dashboard_an_alert_a_report_and_nothin
 
         assert!(host.stop().success());
         prometheus.until_fired("HotshoeDown", "instance!=\"\"").await;
-        let mut host = release.start().await;
+        let host = release.start().await;
         prometheus.until_resolved("HotshoeDown").await;
 
         let (code, report, errors) = host.ask_for_output(&["report"]);
@@ -82,12 +82,6 @@ fn helm_install_a_plugin_an_object_a_full_dashboard_an_alert_a_report_and_nothin
         assert!(shown.contains("memcached") && shown.contains("Activated"), "{shown}");
         assert_eq!(browser.complaints(), Vec::<&Value>::new());
 
-        release.scene.delete(&MEMCACHED, "cache").await;
-        release.scene.gone(&MEMCACHED, "cache").await;
-        release.delete_plugin().await;
-        release.assert_nothing_was_forbidden().await;
-        assert!(host.stop().success());
-        release.helm("uninstall", &["--wait"]);
-        assert_eq!(release.left().await, [""; 0]);
+        release.uninstall(host).await;
     });
 }

@@ -42,16 +42,8 @@ fn a_release_serves_is_upgraded_at_work_and_rolled_back_and_leaves_only_definiti
         assert_eq!(release.deployment().await["spec"]["replicas"], 1);
         assert!(release.scene.admin.get(&BUDGET, &release.namespace, &full).await.is_err());
         assert!(host.stop().success());
-        let mut host = release.start().await;
-        release.scene.delete(&MEMCACHED, "cache").await;
-        release.scene.gone(&MEMCACHED, "cache").await;
-        release.delete_plugin().await;
-        release.assert_nothing_was_forbidden().await;
-
-        assert!(host.stop().success());
-        assert!(!release.left().await.is_empty());
-        let kept = release.helm("uninstall", &["--wait"]);
-        assert_eq!(release.left().await, [""; 0]);
+        let host = release.start().await;
+        let kept = release.uninstall(host).await;
         for definition in ["plugins.hotshoe.dev", "memcacheds.cache.example.com"] {
             assert!(kept.contains(definition), "{kept}");
             assert!(release.scene.admin.get(&CRD, "", definition).await.is_ok(), "{definition}");
@@ -71,17 +63,11 @@ fn a_release_for_one_namespace_has_rights_there_and_enough_of_them() {
             roles.iter().filter(|role| role["metadata"]["labels"]["app.kubernetes.io/instance"] == *release.name);
         let groups: Vec<_> = rules.flat_map(|role| role["rules"].as_array().cloned().unwrap_or_default()).collect();
         assert!(groups.iter().all(|rule| rule["apiGroups"] == json!(["hotshoe.dev"])), "{groups:#?}");
-        let mut host = release.start().await;
+        let host = release.start().await;
         release.apply_plugin().await;
         release.scene.create(memcached("cache", 1)).await;
         release.scene.available("cache").await;
-        release.scene.delete(&MEMCACHED, "cache").await;
-        release.scene.gone(&MEMCACHED, "cache").await;
-        release.delete_plugin().await;
-        release.assert_nothing_was_forbidden().await;
-        assert!(host.stop().success());
-        release.helm("uninstall", &["--wait"]);
-        assert_eq!(release.left().await, [""; 0]);
+        release.uninstall(host).await;
     });
 }
 

@@ -7,8 +7,8 @@ use hotshoe_tests::audit::Entry;
 use hotshoe_tests::guests::{caches, memcached};
 use hotshoe_tests::host::{in_session_of_tests, program};
 use hotshoe_tests::kinds::{
-    ADMISSION_BINDING, ADMISSION_POLICY, BUDGET, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, DEPLOYMENT, Kind, NETWORK_POLICY,
-    PLUGIN, ROLE, ROLE_BINDING, SECRET, SERVICE, SERVICE_ACCOUNT,
+    ADMISSION_BINDING, ADMISSION_POLICY, BUDGET, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, DEPLOYMENT, Kind, MEMCACHED,
+    NETWORK_POLICY, PLUGIN, ROLE, ROLE_BINDING, SECRET, SERVICE, SERVICE_ACCOUNT,
 };
 use hotshoe_tests::kube::documents;
 use hotshoe_tests::prometheus::free_address;
@@ -124,10 +124,19 @@ impl Release {
         self.scene.until_object(&PLUGIN, "memcached", "is ready", what).await;
     }
 
-    /// Deletes the Plugin, and waits until it is gone.
-    pub(super) async fn delete_plugin(&self) {
+    /// Deletes the parent `cache` and the Plugin, stops the host and uninstalls the release. Checks that nothing is left
+    /// and that no right was missing. Returns what Helm prints.
+    pub(super) async fn uninstall(&self, mut host: Host) -> String {
+        self.scene.delete(&MEMCACHED, "cache").await;
+        self.scene.gone(&MEMCACHED, "cache").await;
         self.scene.admin.delete(&PLUGIN, "", "memcached").await.expect("the Plugin is there");
         self.scene.gone_from_cluster(&PLUGIN, "memcached").await;
+        self.assert_nothing_was_forbidden().await;
+        assert!(host.stop().success());
+        assert!(!self.left().await.is_empty());
+        let printed = self.helm("uninstall", &["--wait"]);
+        assert_eq!(self.left().await, [""; 0]);
+        printed
     }
 
     /// Returns the requests of the release's accounts that the API server has answered.
@@ -146,7 +155,7 @@ impl Release {
     }
 
     /// Checks that the release's accounts have all the rights that they used.
-    pub(super) async fn assert_nothing_was_forbidden(&self) {
+    async fn assert_nothing_was_forbidden(&self) {
         let requests = self.requests().await;
         // A host asks whether the namespace that it watches is there, to warn if not, and needs no answer.
         let is_needed = |entry: &&Entry| !(entry.verb == "get" && entry.is_about("namespaces"));
@@ -155,7 +164,7 @@ impl Release {
     }
 
     /// Returns the objects with the release's label, and those of Helm.
-    pub(super) async fn left(&self) -> Vec<String> {
+    async fn left(&self) -> Vec<String> {
         let mut left = Vec::new();
         for kind in KINDS {
             let objects = self.scene.admin.list(&kind, "").await.expect("a list");
