@@ -190,7 +190,7 @@ make_bill() {
     # Unoptimised: it runs for a second only.
     CARGO_PROFILE_RELEASE_OPT_LEVEL=0 install_tool cargo-cyclonedx 'a minute'
     # It writes a file beside the manifest of each crate, of which the program's is wanted.
-    CARGO_NET_OFFLINE=true cargo cyclonedx --quiet --manifest-path host/hotshoe/Cargo.toml --format json --spec-version 1.5 --target "$platform" --override-filename "$name"
+    cargo cyclonedx --quiet --manifest-path host/hotshoe/Cargo.toml --format json --spec-version 1.5 --target "$platform" --override-filename "$name"
     sed "s|file://$PWD/|file:///|g" "host/hotshoe/$name.json" >"$out/$name.json" # where this checkout lies is not part of it
     git ls-files '*Cargo.toml' | sed "s|Cargo.toml$|$name.json|" | xargs rm -f
     made "$out/$name.json"

@@ -13,9 +13,6 @@ use crate::repository;
 
 /// The version of the release.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The parts that need no more tools than the other tests have: not the book, and not the bill of materials.
-const PARTS: [&str; 4] = ["program", "image", "sdk", "chart"];
-
 /// Makes the release, once, and returns the folder of its files.
 ///
 /// # Panics
@@ -27,7 +24,7 @@ pub fn release() -> &'static Path {
         if folder.exists() {
             fs::remove_dir_all(&folder).expect("the release of an earlier run is removed");
         }
-        let output = Command::new(repository("deploy/dist.sh")).arg("--out").arg(&folder).args(PARTS).output();
+        let output = Command::new(repository("deploy/dist.sh")).arg("--out").arg(&folder).output();
         let output = output.expect("deploy/dist.sh runs");
         println!("{}", String::from_utf8_lossy(&output.stdout));
         assert!(output.status.success(), "no release is made: {}", String::from_utf8_lossy(&output.stderr));

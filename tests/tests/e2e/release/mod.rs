@@ -1,5 +1,6 @@
 //! What a release has: each part is installed from its file and used, without the repository.
 
+mod documents;
 mod image;
 mod installer;
 mod packages;
@@ -38,5 +39,5 @@ fn the_sums_have_each_file_of_the_release_and_its_digest() {
     files.sort();
     sums.sort_unstable();
     assert_eq!(sums, files);
-    assert_eq!(files.len(), 8, "{files:?}");
+    assert_eq!(files.len(), 10, "{files:?}");
 }
