@@ -315,10 +315,24 @@ impl SharedWatch {
     /// If the text is no Kubernetes object.
     pub fn read(&self, json: &str) -> serde_json::Result<Object> {
         let object = Object::read(json, &self.kept_fields())?;
-        match self.records_needs_grant() {
-            true => Ok(Object { needs_grant: result::needs_grant(&self.scope.kind, json), ..object }),
-            false => Ok(object),
+        if !self.records_needs_grant() {
+            return Ok(object);
         }
+        let needs_grant =
+            self.known_needs_grant(&object).unwrap_or_else(|| result::needs_grant(&self.scope.kind, json));
+        Ok(Object { needs_grant, ..object })
+    }
+
+    /// Returns which fields of an object are denied unless granted, if they are known of another version of it with the
+    /// same generation: most changes of a workload are of its status. While a list runs nothing is known, because after a
+    /// restore of etcd the same generation may be of other fields.
+    fn known_needs_grant(&self, object: &Object) -> Option<Box<[Box<str>]>> {
+        if object.generation == 0 || !result::changes_with_generation(&self.scope.kind) {
+            return None;
+        }
+        let known = self.cache.get_unless_listed(&object.key)?;
+        let is_same = known.uid == object.uid && known.generation == object.generation && known.reduced.is_none();
+        is_same.then(|| known.needs_grant.clone())
     }
 
     /// Returns whether fields that are denied unless granted are recorded: for children whose writes are checked by
@@ -765,6 +779,27 @@ mod tests {
             "data":{{"text":"{data}"}}}}"#
         );
         serde_json::from_str(&json).unwrap()
+    }
+
+    #[test]
+    fn what_needs_a_grant_in_a_workload_is_found_again_only_in_another_generation_or_in_a_list() {
+        let scope = Scope::new(Kind::new("apps", "v1", "Deployment"), PLUGIN_LABEL);
+        let kept_fields = KeptFields { projection: Projection::new::<&str>(&[]), labels: Vec::new(), status: false };
+        let watch = SharedWatch::new(scope, kept_fields, "system".into());
+        let deployment = |version: u64, generation: u64, uid: &str, on_host: bool| {
+            format!(
+                r#"{{"metadata":{{"name":"a","namespace":"n","uid":"{uid}","resourceVersion":"{version}","generation":{generation},
+                "labels":{{"{PLUGIN_LABEL}":"demo"}}}},"spec":{{"template":{{"spec":{{"automountServiceAccountToken":false,
+                "hostNetwork":{on_host}}}}}}}}}"#
+            )
+        };
+        let needs_grant = |json: &str| !watch.read(json).unwrap().needs_grant.is_empty();
+        watch.store_reply(&deployment(1, 1, "u", true), ("demo", Role::Child)).unwrap();
+        // The API server never changes the spec without the generation: so it shows that nothing was read.
+        assert!(needs_grant(&deployment(2, 1, "u", false)));
+        assert!(!needs_grant(&deployment(2, 2, "u", false)) && !needs_grant(&deployment(2, 1, "another", false)));
+        watch.observe(&None, watcher::Event::Init);
+        assert!(!needs_grant(&deployment(2, 1, "u", false)), "etcd may have been restored");
     }
 
     fn reduced(watch: &SharedWatch, name: &str) -> Option<Reduced> {

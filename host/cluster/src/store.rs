@@ -209,6 +209,12 @@ impl Store {
         self.lock().objects.get(key).cloned()
     }
 
+    /// Returns one object; none while a list runs that would show it.
+    pub fn get_unless_listed(&self, key: &Key) -> Option<Arc<Object>> {
+        let inner = &mut *self.lock();
+        if inner.listing_of(key).is_some() { None } else { inner.objects.get(key).cloned() }
+    }
+
     /// Returns the objects whose controller reference has this uid, sorted by key. They may be forged: see
     /// [`is_child`](hotshoe_core::model::child::is_child).
     pub fn owned_by(&self, uid: &str) -> Vec<Arc<Object>> {

@@ -37,6 +37,12 @@ pub fn is_checked(kind: &Kind) -> bool {
     pod::makes_pods(kind) || service::is_service(kind) || pvc::is_claim(kind)
 }
 
+/// Returns whether the API server gives an object of this kind another generation whenever a field changes that is checked
+/// in it: what is checked of a workload lies in its `spec`. The same is not true of Pods, Services and claims.
+pub fn changes_with_generation(kind: &Kind) -> bool {
+    pod::template_of(kind).is_some_and(|path| path.first() == Some(&"spec"))
+}
+
 /// Lists what a live object has that a plugin may set only with an item of its grant. The items are texts that are only
 /// compared with each other.
 pub fn needs_grant(kind: &Kind, json: &str) -> Box<[Box<str>]> {
