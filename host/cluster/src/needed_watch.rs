@@ -114,6 +114,10 @@ impl ObjectEvents {
             self.head.extend(part.iter().take(room));
             if end.is_some() {
                 self.unread.advance(1);
+                // Empty, it would still hold the buffer that the events of other watches came in.
+                if self.unread.is_empty() {
+                    self.unread = Bytes::new();
+                }
                 return Some(ObjectEvent::read(&mem::take(&mut self.head)));
             }
             let frame = self.body.frame().await?.ok()?;

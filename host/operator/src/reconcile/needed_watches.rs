@@ -55,7 +55,9 @@ impl Watch {
     async fn run(mut self) {
         let mut failures = 0;
         loop {
-            match self.controller.writer.watch_as_plugin(&self.object.wanted, self.after).await {
+            // On the heap: the request takes much more memory than the open watch, and only until that is open.
+            let request = Box::pin(self.controller.writer.watch_as_plugin(&self.object.wanted, self.after));
+            match request.await {
                 Ok(events) => {
                     let began = Instant::now();
                     self.controller.needed.stands(&self.object);
@@ -165,6 +167,16 @@ mod tests {
         let (mut after, mut handed_on) = (Some(1), Vec::new());
         let end = relay(pin!(events), &mut after, |seen| handed_on.push(seen)).await;
         (end, after, handed_on)
+    }
+
+    #[test]
+    fn the_task_of_a_watch_has_no_room_for_the_request_that_opens_it() {
+        /// Returns the size of what a function returns.
+        fn size_of_result<F>(_: impl FnOnce(Watch) -> F) -> usize {
+            size_of::<F>()
+        }
+        let size = size_of_result(Watch::run);
+        assert!((200..2_000).contains(&size), "a thousand watches are a thousand tasks of {size} bytes");
     }
 
     #[tokio::test(start_paused = true)]
