@@ -6,7 +6,8 @@ use crate::{ControlPlane, Host, Scene, repository};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-const PLUGIN: &str = "lists";
+/// The name of the plugin.
+pub const PLUGIN: &str = "lists";
 
 /// Starts a host with the plugin, which may own this kind, too.
 pub async fn host(name: &str, kind: &Kind) -> (Scene, Folder, Host) {
@@ -16,13 +17,7 @@ pub async fn host(name: &str, kind: &Kind) -> (Scene, Folder, Host) {
 
 /// Starts a host with the plugin, which may own this kind, too; its rule has this item.
 pub async fn host_granting(name: &str, kind: &Kind, item: &str) -> (Scene, Folder, Host) {
-    static READY: OnceCell<()> = OnceCell::const_new();
-    let plane = ControlPlane::shared().await;
-    READY.get_or_init(|| install(plane)).await;
-    let mut scene = Scene::new(plane, name).await;
-    let owned = [CONFIG_MAP, DEPLOYMENT, REPLICA_SET, STATEFUL_SET].map(|owned| owned.kind);
-    let folder = if owned.contains(&kind.kind) { Folder::of_hostile() } else { Folder::of_hostile_owning(kind) };
-    folder.edit("name: hostile\n", &format!("name: {PLUGIN}\n"));
+    let (mut scene, folder) = (scene(name).await, folder(kind));
     if !item.is_empty() {
         let line = format!("kind: {}\n", kind.kind);
         folder.edit(&line, &format!("{line}      {item}\n"));
@@ -30,6 +25,22 @@ pub async fn host_granting(name: &str, kind: &Kind, item: &str) -> (Scene, Folde
     let host = scene.start().await.plugins(&[folder.path()]).ready().await;
     scene.watch_log(&host);
     (scene, folder, host)
+}
+
+/// Creates a namespace, after the kinds, the accounts and the rights of the plugin are installed.
+pub async fn scene(name: &str) -> Scene {
+    static READY: OnceCell<()> = OnceCell::const_new();
+    let plane = ControlPlane::shared().await;
+    READY.get_or_init(|| install(plane)).await;
+    Scene::new(plane, name).await
+}
+
+/// Returns the plugin, which may own this kind, too.
+pub fn folder(kind: &Kind) -> Folder {
+    let owned = [CONFIG_MAP, DEPLOYMENT, REPLICA_SET, STATEFUL_SET].map(|owned| owned.kind);
+    let folder = if owned.contains(&kind.kind) { Folder::of_hostile() } else { Folder::of_hostile_owning(kind) };
+    folder.edit("name: hostile\n", &format!("name: {PLUGIN}\n"));
+    folder
 }
 
 /// Installs the kinds, the accounts and their rights.
@@ -64,13 +75,17 @@ pub fn dictating(children: &[Value]) -> Value {
     json!({ "spec": { "attack": "dictated", "children": children } })
 }
 
+/// Returns a parent with what such a patch has.
+pub fn parent(name: &str, mut patch: Value) -> Value {
+    patch["apiVersion"] = ATTACK.api_version().into();
+    patch["kind"] = ATTACK.kind.into();
+    patch["metadata"] = json!({ "name": name });
+    patch
+}
+
 /// Creates the parent `one` with these children in its spec.
 pub async fn create(scene: &Scene, children: &[Value]) {
-    let mut parent = dictating(children);
-    parent["apiVersion"] = ATTACK.api_version().into();
-    parent["kind"] = ATTACK.kind.into();
-    parent["metadata"] = json!({ "name": "one" });
-    scene.create(parent).await;
+    scene.create(parent("one", dictating(children))).await;
 }
 
 /// Lets the plugin decide again with one more child, and counts the writes of each kind in that reconcile.

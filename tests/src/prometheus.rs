@@ -134,6 +134,15 @@ impl Prometheus {
         Ok(names.filter_map(|alert| alert["labels"]["alertname"].as_str().map(str::to_owned)).collect())
     }
 
+    /// Returns the names of the alerts that have fired since the start, however short.
+    ///
+    /// # Errors
+    /// When Prometheus does not answer.
+    pub async fn fired(&self) -> Result<BTreeSet<String>, String> {
+        let series = self.query("max_over_time(ALERTS{alertstate=\"firing\"}[1h])").await?;
+        Ok(series.iter().filter_map(|one| one["metric"]["alertname"].as_str().map(str::to_owned)).collect())
+    }
+
     /// Waits until an alert with these labels has fired since the start, however short.
     pub async fn until_fired(&self, alert: &str, labels: &str) {
         let fired = format!("ALERTS{{alertname=\"{alert}\",alertstate=\"firing\",{labels}}}");
@@ -174,14 +183,26 @@ fn config(target: &str) -> String {
     )
 }
 
+/// What is shorter in [`quick_rules`]: time windows, and for how long one reconcile may run.
+const QUICK: [(&str, &str); 4] = [
+    ("[5m]", "[20s]"),
+    ("[15m]", "[20s]"),
+    ("[30m]", "[20s]"),
+    ("seconds{job=\"hotshoe\"}) > 60", "seconds{job=\"hotshoe\"}) > 3"),
+];
+
 /// Returns the rules of `deploy/monitoring` with short times, so that a test need not wait.
 pub fn quick_rules() -> String {
     let rules = fs::read_to_string(file(RULES)).expect("a file");
-    let quick = rules.lines().map(|line| match line.trim().starts_with("for: ") {
+    for (long, _) in QUICK {
+        assert!(rules.contains(long), "{RULES} has no {long}");
+    }
+    let quick = |line: &str| QUICK.iter().fold(line.to_owned(), |line, (long, short)| line.replace(long, short));
+    let lines = rules.lines().map(|line| match line.trim().starts_with("for: ") {
         true => "        for: 1s\n".to_owned(),
-        false => format!("{}\n", line.replace("[5m]", "[20s]").replace("[15m]", "[20s]").replace("[30m]", "[20s]")),
+        false => format!("{}\n", quick(line)),
     });
-    quick.collect()
+    lines.collect()
 }
 
 /// Returns the queries of all panels of the dashboard with their titles, for the job of the tests and all plugins.

@@ -1,4 +1,5 @@
-//! A mutating webhook, served by the test over TLS, like those that inject sidecars; and the registration of a host's own.
+//! A mutating webhook, served by the test over TLS, like those that inject sidecars; one that never answers; and the
+//! registration of a host's own.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -121,6 +122,41 @@ impl Webhook {
 impl Drop for Webhook {
     fn drop(&mut self) {
         self.served.abort();
+    }
+}
+
+/// A webhook that accepts connections and never answers, as long as it is not dropped.
+pub struct HangingWebhook {
+    name: String,
+    _listener: std::net::TcpListener,
+}
+
+impl HangingWebhook {
+    /// Registers such a webhook for all writes of a kind in the namespace of a scene, for longer than a host waits.
+    pub async fn of(scene: &Scene, kind: &Kind) -> Self {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let name = format!("hanging-{}.example.com", scene.namespace);
+        let configuration = json!({
+            "apiVersion": MUTATING_WEBHOOK.api_version(), "kind": MUTATING_WEBHOOK.kind,
+            "metadata": { "name": name },
+            "webhooks": [{
+                "name": name, "sideEffects": "None", "admissionReviewVersions": ["v1"], "timeoutSeconds": 30,
+                "clientConfig": { "url": format!("https://{address}/") },
+                "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": scene.namespace } },
+                "rules": [{
+                    "apiGroups": [kind.group], "apiVersions": [kind.version], "resources": [kind.plural],
+                    "operations": ["*"],
+                }],
+            }],
+        });
+        scene.admin.create(&configuration).await.expect("the webhook is there");
+        Self { name, _listener: listener }
+    }
+
+    /// Removes the webhook's registration.
+    pub async fn remove(self, scene: &Scene) {
+        scene.admin.delete(&MUTATING_WEBHOOK, "", &self.name).await.expect("the webhook goes");
     }
 }
 

@@ -11,7 +11,7 @@
 //! | `chart/` | the Helm chart, rendered and installed by the real Helm |
 //! | `chosen_cluster.rs` | which cluster the recipes act on |
 //! | `conversion.rs` | objects in several versions of their kind |
-//! | `deletion/` | finalizers, clean-ups, deletions that take long |
+//! | `deletion/` | finalizers, clean-ups |
 //! | `dev.rs` | `hotshoe dev`, from a save to an active component |
 //! | `docs/` | what the README and the book say |
 //! | `explain.rs` | `hotshoe explain`: why an object is as it is |
@@ -24,7 +24,7 @@
 //! | `lease/` | several hosts share the work |
 //! | `memcached/` | what the Memcached plugin does, row by row |
 //! | `memcached_versions.rs` | objects of each version of Memcached, and a host that comes after one of another version |
-//! | `monitoring.rs` | what a real Prometheus sees of a host: metrics, alerts, the dashboard |
+//! | `monitoring/` | what a real Prometheus sees of a host: metrics, alerts, the dashboard |
 //! | `new.rs` | projects of `hotshoe new`, from nothing to Pods that run |
 //! | `nginx.rs` | what the plugins of `NginxServer` do |
 //! | `ownership/` | children of others, of a former parent and of a former plugin |

@@ -1,12 +1,10 @@
 //! Answers that are within the limits in bytes, but cost the API server or the host more than their size.
 
-use std::net::TcpListener;
-
 use hotshoe_tests::attacks::named;
-use hotshoe_tests::kinds::{ATTACK, CONFIG_MAP, MUTATING_WEBHOOK};
+use hotshoe_tests::kinds::{ATTACK, CONFIG_MAP};
 use hotshoe_tests::run;
 use hotshoe_tests::scene::condition_parts;
-use serde_json::json;
+use hotshoe_tests::webhook::HangingWebhook;
 
 use super::rig::{Rig, attack};
 
@@ -83,21 +81,7 @@ fn a_plugin_that_keeps_desiring_invalid_children_is_not_called_for_a_while() {
 fn a_plugin_whose_writes_alone_time_out_is_not_called_for_a_while() {
     run(async {
         let rig = Rig::new("unanswered").await;
-        // An admission webhook that accepts connections and never answers.
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("its address");
-        let name = format!("{}.example.com", rig.scene.namespace);
-        let webhook = json!({
-            "apiVersion": MUTATING_WEBHOOK.api_version(), "kind": MUTATING_WEBHOOK.kind,
-            "metadata": { "name": name },
-            "webhooks": [{
-                "name": name, "sideEffects": "None", "admissionReviewVersions": ["v1"], "timeoutSeconds": 30,
-                "clientConfig": { "url": format!("https://{address}/") },
-                "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": rig.scene.namespace } },
-                "rules": [{ "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["*"] }],
-            }],
-        });
-        rig.scene.admin.create(&webhook).await.expect("the webhook is there");
+        let webhook = HangingWebhook::of(&rig.scene, &CONFIG_MAP).await;
         for number in 0..8 {
             rig.scene.create(attack(&format!("one-{number}"), "")).await;
         }
@@ -115,7 +99,6 @@ fn a_plugin_whose_writes_alone_time_out_is_not_called_for_a_while() {
         assert!(rig.metric("hotshoe_plugin_writes_unanswered_total{controller=\"hostile\"} ").await >= 2);
         let (_, words) = rig.host.ask(&["status"]);
         assert!(words.contains("had no answer in time while the API server answers others"), "{words}");
-        rig.scene.admin.delete(&MUTATING_WEBHOOK, "", &name).await.expect("the webhook goes");
-        drop(listener);
+        webhook.remove(&rig.scene).await;
     });
 }

@@ -25,7 +25,7 @@ async fn scene(name: &str) -> Scene {
 }
 
 /// Returns the name of the Lease of a scene's hosts.
-fn lease_name(scene: &Scene) -> String {
+pub(crate) fn lease_name(scene: &Scene) -> String {
     format!("hotshoe-{}", scene.namespace)
 }
 
@@ -43,7 +43,7 @@ async fn lease_status(host: &Host) -> Result<Value, String> {
 }
 
 /// Waits until a host holds its first Lease.
-async fn holds(host: &Host, timeout: Duration) {
+pub(crate) async fn holds(host: &Host, timeout: Duration) {
     let held = wait::attempt(timeout, async || {
         let lease = lease_status(host).await?;
         if lease["held"] == true { Ok(()) } else { Err(format!("{lease:#}")) }
