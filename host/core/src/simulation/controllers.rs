@@ -3,40 +3,49 @@
 
 use serde_json::{Value, json};
 
+use super::workload::{Count, completions, replicas};
 use crate::model::kind::ObjectRef;
 
 /// The time of what the controllers report: 2026-01-01.
-const TIME: &str = "2026-01-01T00:00:00Z";
-/// The name of the revision of the Pods of StatefulSets.
-const REVISION: &str = "1";
+pub(super) const TIME: &str = "2026-01-01T00:00:00Z";
 
-/// Sets the status of an object of a kind that has a controller in Kubernetes.
-pub(super) fn run(object: &mut Value) {
-    let Ok(ObjectRef { kind, .. }) = ObjectRef::of(object) else { return };
+/// Sets the status of an object of a kind that has a controller in Kubernetes. A workload has these Pods. Returns whether
+/// that changed anything.
+pub(super) fn run(reference: &ObjectRef, object: &mut Value, pods: &Count) -> bool {
+    let kind = &reference.kind;
     let status = match (&*kind.group, &*kind.kind) {
-        ("apps", "Deployment") => deployment(object),
+        ("apps", "Deployment") => deployment(object, pods),
         ("apps", "ReplicaSet") => replica_set(object),
-        ("apps", "StatefulSet") => stateful_set(object),
-        ("apps", "DaemonSet") => daemon_set(object),
+        ("apps", "StatefulSet") => stateful_set(object, pods),
+        ("apps", "DaemonSet") => daemon_set(object, pods),
         ("batch", "Job") => job(object),
         ("policy", "PodDisruptionBudget") => budget(object),
         ("", "PersistentVolumeClaim") => json!({ "phase": "Bound" }),
         ("", "Namespace") => json!({ "phase": "Active" }),
         ("", "Pod") => json!({ "phase": "Running", "conditions": [condition("Ready", "PodReady")] }),
         ("", "Service") => return give_address(object),
-        _ => return,
+        _ => return false,
     };
+    let has_changed = object.get("status") != Some(&status);
     if let Some(members) = object.as_object_mut() {
         members.insert("status".to_owned(), status);
     }
+    has_changed
 }
 
-fn deployment(object: &Value) -> Value {
-    let replicas = replicas(object);
-    let conditions =
+fn deployment(object: &Value, pods: &Count) -> Value {
+    let replicas = pods.all;
+    let progressing = match object.pointer("/spec/paused") == Some(&json!(true)) {
+        true => json!({ "status": "Unknown", "reason": "DeploymentPaused" }),
+        false => json!({ "status": "True", "reason": "NewReplicaSetAvailable" }),
+    };
+    let mut conditions =
         [condition("Available", "MinimumReplicasAvailable"), condition("Progressing", "NewReplicaSetAvailable")];
+    if let [_, Value::Object(condition)] = &mut conditions {
+        condition.extend(progressing.as_object().cloned().unwrap_or_default());
+    }
     json!({
-        "observedGeneration": generation(object), "replicas": replicas, "updatedReplicas": replicas,
+        "observedGeneration": generation(object), "replicas": replicas, "updatedReplicas": pods.updated,
         "readyReplicas": replicas, "availableReplicas": replicas, "conditions": conditions,
     })
 }
@@ -49,31 +58,29 @@ fn replica_set(object: &Value) -> Value {
     })
 }
 
-fn stateful_set(object: &Value) -> Value {
-    let replicas = replicas(object);
+fn stateful_set(object: &Value, pods: &Count) -> Value {
+    let replicas = pods.all;
     json!({
-        "observedGeneration": generation(object), "replicas": replicas, "currentReplicas": replicas,
-        "updatedReplicas": replicas, "readyReplicas": replicas, "availableReplicas": replicas,
-        "currentRevision": REVISION, "updateRevision": REVISION,
+        "observedGeneration": generation(object), "replicas": replicas, "currentReplicas": pods.current_ones,
+        "updatedReplicas": pods.updated, "readyReplicas": replicas, "availableReplicas": replicas,
+        "currentRevision": &*pods.current, "updateRevision": &*pods.newest,
     })
 }
 
 /// Reports a cluster of one node.
-fn daemon_set(object: &Value) -> Value {
+fn daemon_set(object: &Value, pods: &Count) -> Value {
     json!({
         "observedGeneration": generation(object), "desiredNumberScheduled": 1, "currentNumberScheduled": 1,
-        "updatedNumberScheduled": 1, "numberReady": 1, "numberAvailable": 1, "numberMisscheduled": 0,
+        "updatedNumberScheduled": pods.updated, "numberReady": 1, "numberAvailable": 1, "numberMisscheduled": 0,
     })
 }
 
 fn job(object: &Value) -> Value {
-    let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_u64);
     if object.pointer("/spec/suspend") == Some(&json!(true)) {
         return json!({ "conditions": [condition("Suspended", "JobSuspended")] });
     }
-    let completions = number("/spec/completions").or_else(|| number("/spec/parallelism")).unwrap_or(1);
     json!({
-        "startTime": TIME, "completionTime": TIME, "succeeded": completions, "ready": 0, "terminating": 0,
+        "startTime": TIME, "completionTime": TIME, "succeeded": completions(object), "ready": 0, "terminating": 0,
         "conditions": [condition("SuccessCriteriaMet", "CompletionsReached"), condition("Complete", "CompletionsReached")],
     })
 }
@@ -86,23 +93,22 @@ fn budget(object: &Value) -> Value {
     })
 }
 
-/// Gives a Service an address, unless it has none on purpose.
-fn give_address(object: &mut Value) {
-    let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return };
-    if spec.get("type").and_then(Value::as_str) != Some("ExternalName") {
-        spec.entry("clusterIP").or_insert_with(|| json!("10.96.0.10"));
+/// Gives a Service an address, unless it has one, or none on purpose.
+fn give_address(object: &mut Value) -> bool {
+    let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return false };
+    let is_elsewhere = spec.get("type").and_then(Value::as_str) == Some("ExternalName");
+    if is_elsewhere || spec.contains_key("clusterIP") {
+        return false;
     }
-}
-
-fn replicas(object: &Value) -> u64 {
-    object.pointer("/spec/replicas").and_then(Value::as_u64).unwrap_or(1)
+    spec.insert("clusterIP".to_owned(), json!("10.96.0.10"));
+    true
 }
 
 fn generation(object: &Value) -> Value {
     object.pointer("/metadata/generation").cloned().unwrap_or_else(|| json!(1))
 }
 
-fn condition(name: &str, reason: &str) -> Value {
+pub(super) fn condition(name: &str, reason: &str) -> Value {
     json!({
         "type": name, "status": "True", "reason": reason, "message": "", "lastTransitionTime": TIME,
         "lastUpdateTime": TIME,
@@ -112,11 +118,17 @@ fn condition(name: &str, reason: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simulation::workload::Workload;
 
     fn after(api_version: &str, kind: &str, spec: Value) -> Value {
         let metadata = json!({ "name": "a", "generation": 3 });
         let mut object = json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec });
-        run(&mut object);
+        object["spec"]["template"] = json!({});
+        let reference = ObjectRef::of(&object).unwrap();
+        let mut workload = Workload::default();
+        workload.run(&reference, &object, &mut 0);
+        let pods = workload.count(&reference, &object);
+        run(&reference, &mut object, &pods);
         object
     }
 
@@ -127,6 +139,8 @@ mod tests {
             assert_eq!((&status["readyReplicas"], &status["observedGeneration"]), (&json!(2), &json!(3)), "{kind}");
         }
         assert_eq!(after("apps/v1", "Deployment", json!({}))["status"]["availableReplicas"], 1);
+        let paused = after("apps/v1", "Deployment", json!({ "paused": true }));
+        assert_eq!(paused["status"]["availableReplicas"], 0, "it has not begun to roll out");
         assert_eq!(after("apps/v1", "DaemonSet", json!({}))["status"]["numberReady"], 1);
     }
 

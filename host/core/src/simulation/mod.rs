@@ -1,14 +1,19 @@
 //! A model of the API server and of the controllers of Kubernetes, as far as the children of one parent are concerned:
 //! decisions are carried out in it until nothing changes, without a cluster. Pure.
 //!
+//! Workloads have Pods, which are no children: what shows them to a plugin is [`Cluster::made_pods`].
+//!
 //! Only one field manager writes here, so of field ownership one rule is left: what it applied before and leaves out
 //! goes, and what others have set stays.
 
 mod controllers;
 mod merge;
+mod pod;
 mod status;
+mod workload;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -20,6 +25,7 @@ use crate::model::object::HOST_PREFIX;
 
 pub use merge::{list_key, same_element};
 pub use status::status_after;
+use workload::{MAX_PODS, Workload};
 
 /// The maximum number of fields of one child that are named as changed.
 const MAX_FIELDS: usize = 20;
@@ -32,6 +38,8 @@ pub struct Cluster {
     created: u64,
     /// What was stated last of the parent's metadata.
     stated: Value,
+    /// The Pods that were there before as those of workloads.
+    taken: Arc<BTreeSet<ObjectRef>>,
 }
 
 #[derive(Clone, Debug)]
@@ -39,6 +47,8 @@ struct Stored {
     object: Value,
     /// What was applied last; `null` if the child was there before.
     applied: Value,
+    /// Its Pods, if it is a workload.
+    workload: Workload,
 }
 
 /// What a write did.
@@ -64,16 +74,43 @@ pub struct Change {
 }
 
 impl Cluster {
-    /// Returns a cluster with these children.
+    /// Returns a cluster with these children. Of these Pods, those of their workloads live on as those that a workload makes
+    /// itself: they are [gone](Self::is_gone) once they are replaced or too many.
     ///
     /// # Errors
-    /// If one of them is no object with a kind and a name.
-    pub fn with(children: &[Value]) -> Result<Self, String> {
+    /// If one of the children is no object with a kind and a name.
+    pub fn with<'v>(children: &[Value], pods: impl IntoIterator<Item = &'v Value>) -> Result<Self, String> {
+        let pods = pods.into_iter().filter_map(|pod| Some((ObjectRef::of(pod).ok()?, pod)));
+        let pods: BTreeMap<ObjectRef, &Value> = pods.filter(|(pod, _)| pod.kind.is("", "Pod")).collect();
+        let (mut taken, mut free) = (pods.keys().cloned().collect::<BTreeSet<_>>(), pods.into_iter().collect());
         let stored = |object: &Value| {
-            let stored = Stored { object: object.clone(), applied: Value::Null };
-            ObjectRef::of(object).map(|reference| (reference, stored))
+            let reference = ObjectRef::of(object)?;
+            let workload = Workload::with(&reference, object, &mut free);
+            Ok((reference, Stored { object: object.clone(), applied: Value::Null, workload }))
         };
-        Ok(Self { stored: children.iter().map(stored).collect::<Result<_, _>>()?, ..Self::default() })
+        let stored = children.iter().map(stored).collect::<Result<_, String>>()?;
+        for (pod, _) in free {
+            taken.remove(&pod);
+        }
+        Ok(Self { stored, taken: Arc::new(taken), ..Self::default() })
+    }
+
+    /// Returns whether a Pod was there before as that of a workload.
+    pub fn is_taken(&self, pod: &ObjectRef) -> bool {
+        self.taken.contains(pod)
+    }
+
+    /// Returns whether a Pod was there before as that of a workload, and was replaced or removed since.
+    pub fn is_gone(&self, pod: &ObjectRef) -> bool {
+        let is_there = |(child, stored): (&ObjectRef, &Stored)| {
+            child.namespace == pod.namespace && stored.workload.has_before(&pod.name)
+        };
+        self.is_taken(pod) && !self.stored.iter().any(is_there)
+    }
+
+    /// Returns the Pods that the workloads have made, as the API server returns them: at most 100.
+    pub fn made_pods(&self) -> Vec<Value> {
+        self.stored.iter().flat_map(|(child, stored)| stored.workload.made(child, &stored.object)).collect()
     }
 
     /// Returns the children as the API server returns them.
@@ -117,9 +154,16 @@ impl Cluster {
         after
     }
 
-    /// Lets the controllers of Kubernetes do their work: what they wait for in a cluster has happened.
-    pub fn run_controllers(&mut self) {
-        self.stored.values_mut().for_each(|stored| controllers::run(&mut stored.object));
+    /// Lets the controllers of Kubernetes do their work: what they wait for in a cluster has happened. Returns whether that
+    /// changed anything.
+    pub fn run_controllers(&mut self) -> bool {
+        let (mut room, mut has_changed) = (MAX_PODS, false);
+        for (child, Stored { object, workload, .. }) in &mut self.stored {
+            has_changed |= workload.run(child, object, &mut room);
+            let pods = workload.count(child, object);
+            has_changed |= controllers::run(child, object, &pods);
+        }
+        has_changed
     }
 
     fn apply(&mut self, desired: &Desired) -> Option<Change> {
@@ -128,7 +172,7 @@ impl Cluster {
         let Some(stored) = self.stored.get_mut(&child) else {
             self.created += 1;
             let object = created(body.clone(), &child, self.created);
-            self.stored.insert(child.clone(), Stored { object, applied: body });
+            self.stored.insert(child.clone(), Stored { object, applied: body, workload: Workload::default() });
             return Some(Change { action: Action::Created, child, fields: Vec::new() });
         };
         if desired.is_created_once {
@@ -140,7 +184,7 @@ impl Cluster {
             let generation = after.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
             set_metadata(&mut after, "generation", json!(generation + 1));
         }
-        *stored = Stored { object: after, applied: body };
+        (stored.object, stored.applied) = (after, body);
         (!fields.is_empty()).then_some(Change { action: Action::Changed, child, fields })
     }
 }
@@ -238,7 +282,7 @@ mod tests {
             "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "a", "namespace": "n", "uid": "u" },
             "spec": { "paused": true },
         });
-        let mut cluster = Cluster::with(&[theirs]).unwrap();
+        let mut cluster = Cluster::with(&[theirs], []).unwrap();
         cluster.carry_out(&[desired("a", json!({ "replicas": 1, "minReadySeconds": 5 }))]);
         cluster.carry_out(&[desired("a", json!({ "replicas": 1 }))]);
         assert_eq!(cluster.children()[0]["spec"], json!({ "paused": true, "replicas": 1 }));

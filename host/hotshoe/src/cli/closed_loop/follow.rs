@@ -4,10 +4,10 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
+use super::related::without_pods_of_children;
 use super::rounds::{Interruption, Plugin, Rounds};
 use super::story;
 use hotshoe_core::model::kind::ObjectRef;
-use hotshoe_core::simulation::Cluster;
 use hotshoe_sandbox::cases::{Case, Function};
 
 /// The maximum number of decisions that change something, where a case does not say it.
@@ -95,7 +95,8 @@ pub(super) fn limit(case: &Case) -> u32 {
 
 /// Returns a case whose parent was just created.
 pub(super) fn from_nothing(case: &Case) -> Case {
-    let mut case = Case { children: Vec::new(), refusals: Vec::new(), ..case.clone() };
+    let related = without_pods_of_children(case);
+    let mut case = Case { children: Vec::new(), related, refusals: Vec::new(), ..case.clone() };
     if let Some(parent) = case.parent.as_object_mut() {
         parent.remove("status");
     }
@@ -105,8 +106,7 @@ pub(super) fn from_nothing(case: &Case) -> Case {
 impl Followed {
     /// Follows the parent of a case. Returns what does not hold.
     pub(super) async fn follow(&mut self, case: &Case, plugin: Plugin<'_>) -> Option<Broken> {
-        let cluster = Cluster::with(&case.children).ok()?;
-        let mut rounds = Rounds::new(case.clone(), cluster, plugin);
+        let mut rounds = Rounds::new(case.clone(), plugin).ok()?;
         match rounds.settle(limit(case)).await {
             Ok(decisions) => {
                 self.settled += 1;
@@ -134,7 +134,7 @@ impl Followed {
             return None;
         }
         self.from_nothing.push(parent);
-        let mut rounds = Rounds::new(case, Cluster::default(), plugin);
+        let mut rounds = Rounds::new(case, plugin).ok()?;
         match rounds.settle(MOST_DECISIONS).await {
             Ok(decisions) => {
                 self.most_decisions = self.most_decisions.max(decisions);

@@ -7,11 +7,13 @@
 //! | `save.rs` | a counter-example as a case of its own |
 //! | `smallest.rs` | the smallest start of a counter-example |
 //! | `follow.rs` | what is tried from one start |
+//! | `related.rs` | the related objects of a case, and the Pods of its workloads |
 //! | `rounds.rs` | decisions, each carried out before the next is made |
 //! | `simulated.rs` | the end to which the decisions lead from one start |
 //! | `story.rs` | what decisions changed, in lines |
 
 mod follow;
+mod related;
 mod rounds;
 mod save;
 mod simulated;

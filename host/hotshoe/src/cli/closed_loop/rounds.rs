@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::related::{Around, cluster};
 use super::story::{self, Round};
 use crate::cli::admit;
 use hotshoe_core::check::Inadmissible;
@@ -34,6 +35,8 @@ pub(super) struct Rounds<'a> {
     pub(super) cluster: Cluster,
     plugin: Plugin<'a>,
     made: Vec<Round>,
+    /// Whether the controllers of Kubernetes changed something since the last decision.
+    is_awaited: bool,
 }
 
 /// Why decisions were not followed to their end.
@@ -59,13 +62,17 @@ impl fmt::Display for Interruption {
 }
 
 impl<'a> Rounds<'a> {
-    pub(super) fn new(case: Case, cluster: Cluster, plugin: Plugin<'a>) -> Self {
-        Self { case, cluster, plugin, made: Vec::new() }
+    /// Returns the beginning of the decisions about the parent of a case, in a cluster with its children.
+    ///
+    /// # Errors
+    /// If a child of the case is no object with a kind and a name.
+    pub(super) fn new(case: Case, plugin: Plugin<'a>) -> Result<Self, String> {
+        Ok(Self { cluster: cluster(&case)?, case, plugin, made: Vec::new(), is_awaited: false })
     }
 
     /// Returns the beginning of other decisions, in the same cluster.
     pub(super) fn again(&self, case: Case) -> Self {
-        Self::new(case, self.cluster.clone(), self.plugin)
+        Self { case, cluster: self.cluster.clone(), plugin: self.plugin, made: Vec::new(), is_awaited: false }
     }
 
     /// Returns what each decision changed, in their order.
@@ -88,15 +95,18 @@ impl<'a> Rounds<'a> {
         self.made.last().is_some_and(|round| round.keeps)
     }
 
-    /// Carries out decisions until one changes nothing. Returns how many changed something.
+    /// Carries out decisions until one changes nothing, and the controllers neither. Returns how many changed something.
     ///
     /// # Errors
     /// When more than `limit` do, or one cannot be carried out.
     pub(super) async fn settle(&mut self, limit: u32) -> Result<u32, Interruption> {
-        for decisions in 0..=limit {
-            if self.next().await?.0.is_empty() {
+        let mut decisions = 0;
+        while decisions <= limit {
+            let is_empty = self.next().await?.0.is_empty();
+            if is_empty && !self.is_awaited {
                 return Ok(decisions);
             }
+            decisions += u32::from(!is_empty);
         }
         Err(self.endless())
     }
@@ -122,7 +132,6 @@ impl<'a> Rounds<'a> {
 
     /// Makes the next decision, and carries it out.
     async fn next(&mut self) -> Result<(&Round, Stage), Interruption> {
-        self.case.children = self.cluster.children();
         let admitted = self.decide().await?;
         // What was refused is applied now.
         self.case.refusals.clear();
@@ -130,7 +139,7 @@ impl<'a> Rounds<'a> {
         let children = admitted.desired.as_deref().map(|desired| self.cluster.carry_out(desired)).unwrap_or_default();
         let metadata = self.write_metadata(&admitted);
         let status = self.write_status(&admitted);
-        self.cluster.run_controllers();
+        self.is_awaited = self.cluster.run_controllers();
         self.made.push(Round { keeps, children, metadata, status });
         let round = self.made.last().unwrap_or_else(|| unreachable!("one was pushed"));
         Ok((round, admitted.stage))
@@ -161,16 +170,19 @@ impl<'a> Rounds<'a> {
     async fn decide(&mut self) -> Result<AdmittedDecision, Interruption> {
         let Plugin { revision, config } = self.plugin;
         let call = self.case.call.decision().unwrap_or(Call::Reconcile);
+        let around = Around { case: &self.case, cluster: &self.cluster, config };
+        let related = around.related(revision.descriptor()).map_err(|why| self.refused(why.to_string()))?;
+        let mut shown = Case { children: self.cluster.children(), related, ..self.case.clone() };
         for _ in 0..=config.limits.request_rounds {
-            let observation = self.case.observation(revision.descriptor()).map_err(|why| self.refused(why))?;
+            let observation = shown.observation(revision.descriptor()).map_err(|why| self.refused(why))?;
             let observation = Arc::new(observation);
             let outcome = revision.decide(call, observation.clone()).await;
             let outcome = outcome.map_err(|aborted| self.refused(aborted.to_string()))?;
             match outcome.result.map_err(|failure| self.refused(format!("the plugin answers {failure:?}")))? {
                 Answer::Needs(needs) => {
-                    for need in needs {
-                        // What a case does not have does not exist.
-                        self.case.related.entry(need.key).or_default();
+                    for need in needs.into_iter().filter(|need| !self.case.related.contains_key(&need.key)) {
+                        let needed = around.needed(&need).map_err(|why| self.refused(why.to_string()))?;
+                        shown.related.insert(need.key, needed);
                     }
                 }
                 answer => return self.admit(call, answer, &observation),

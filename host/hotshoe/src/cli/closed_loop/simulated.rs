@@ -10,7 +10,7 @@ use super::follow::limit;
 use super::rounds::{Plugin, Rounds};
 use super::story;
 use hotshoe_core::compare::json_diff::Field;
-use hotshoe_core::simulation::{Action, Cluster};
+use hotshoe_core::simulation::Action;
 use hotshoe_sandbox::cases::{Case, Function};
 
 /// What comes of a start.
@@ -56,7 +56,7 @@ impl Simulated {
     /// # Errors
     /// If a child of the case has no kind or no name.
     pub(in crate::cli) async fn of(case: &Case, plugin: Plugin<'_>) -> Result<Self, String> {
-        let mut rounds = Rounds::new(case.clone(), Cluster::with(&case.children)?, plugin);
+        let mut rounds = Rounds::new(case.clone(), plugin)?;
         let end = match case.call {
             Function::Finalize => rounds.clean_up(limit(case)).await,
             _ => rounds.settle(limit(case)).await.map(drop),

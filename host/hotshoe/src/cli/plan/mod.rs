@@ -7,7 +7,7 @@ pub(super) mod plugin;
 pub(super) mod preview;
 mod source;
 mod subjects;
-mod world;
+pub(super) mod world;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

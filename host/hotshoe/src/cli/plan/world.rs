@@ -17,7 +17,7 @@ use hotshoe_core::model::wanted::Selection;
 
 /// Objects, each as the API server returns it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct World(pub(super) Vec<Value>);
+pub(in crate::cli) struct World(pub(in crate::cli) Vec<Value>);
 
 impl World {
     /// Returns the children of a parent that have one of the owned kinds.
@@ -34,7 +34,7 @@ impl World {
     ///
     /// # Errors
     /// If the selector of the read is none.
-    pub(super) fn related(
+    pub(in crate::cli) fn related(
         &self,
         read: &ReadKind,
         parent: &ObjectRef,
@@ -52,7 +52,7 @@ impl World {
     }
 
     /// Returns the object that a decision needs by its name.
-    pub(super) fn needed(&self, wanted: &ObjectRef) -> Option<&Value> {
+    pub(in crate::cli) fn needed(&self, wanted: &ObjectRef) -> Option<&Value> {
         self.0.iter().find(|object| {
             ObjectRef::of(object).is_ok_and(|found| {
                 found.kind.is_served_as(&wanted.kind)
@@ -63,7 +63,7 @@ impl World {
     }
 
     /// Returns the objects that a decision needs by a label selector, sorted by namespace and name.
-    pub(super) fn selected(&self, selection: &Selection, selector: &LabelSelector) -> Vec<Value> {
+    pub(in crate::cli) fn selected(&self, selection: &Selection, selector: &LabelSelector) -> Vec<Value> {
         let selected = self.0.iter().filter_map(|object| {
             let found = ObjectRef::of(object).ok()?;
             let is_selected = found.kind.is_served_as(&selection.kind)

@@ -1,5 +1,8 @@
 //! The model in which `hotshoe test` carries decisions out is held to the real API server: both get the same applies.
 
+mod numbers;
+mod pods;
+
 use std::sync::Arc;
 
 use hotshoe_core::check::Desired;
@@ -8,35 +11,13 @@ use hotshoe_core::simulation::Cluster;
 use hotshoe_tests::control_plane::ControlPlane;
 use hotshoe_tests::kinds::DEPLOYMENT;
 use hotshoe_tests::{Scene, run};
+use numbers::Numbers;
 use serde_json::{Map, Value, json};
 
 const SCRIPTS: u64 = 12;
 const APPLIES: usize = 6;
 
-/// Numbers that look random and are the same in each run: splitmix64.
-struct Numbers(u64);
-
 impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn chance(&mut self) -> bool {
-        self.next().is_multiple_of(2)
-    }
-
-    /// Returns some of these names.
-    fn some<'n>(&mut self, names: &[&'n str]) -> Vec<&'n str> {
-        names.iter().copied().filter(|_| self.chance()).collect()
-    }
-
-    fn texts(&mut self, names: &[&str]) -> Map<String, Value> {
-        self.some(names).into_iter().map(|name| (name.to_owned(), json!(format!("{}", self.next() % 3)))).collect()
-    }
-
     fn container(&mut self, name: &str) -> Value {
         let env: Vec<_> = self
             .texts(&["A", "B", "C"])
@@ -79,6 +60,18 @@ impl Numbers {
     }
 }
 
+/// Returns a child that is to be applied.
+fn desired(reference: ObjectRef, body: Value) -> Desired {
+    Desired {
+        reference,
+        body: Arc::new(body),
+        digest: "d".into(),
+        is_created_once: false,
+        left: Arc::default(),
+        strategy: Default::default(),
+    }
+}
+
 /// Returns what is compared: all that a script may set, without what the API server fills in.
 fn compared(object: &Value) -> Value {
     let texts = |pointer: &str| {
@@ -111,25 +104,16 @@ async fn both_get_the_same(scene: &Scene, seed: u64) {
     // What others have set, by names of their own.
     let theirs = numbers.deployment(&["theirs"], &["theirs-1", "theirs-2"]);
     let created = scene.create(theirs.clone()).await;
-    let mut model = Cluster::with(&[created]).expect("an object");
+    let mut model = Cluster::with(&[created], []).expect("an object");
     for number in 0..APPLIES {
-        let body = numbers.deployment(&["a", "b"], &["x", "y", "z"]);
-        let mut body = body;
+        let mut body = numbers.deployment(&["a", "b"], &["x", "y", "z"]);
         if numbers.chance() {
             let containers = body["spec"]["template"]["spec"]["containers"].as_array_mut().expect("a list");
             containers.pop();
         }
         let real = scene.apply("model", body.clone()).await;
         let reference = ObjectRef::of(&real).expect("an object");
-        let desired = Desired {
-            reference,
-            body: Arc::new(body),
-            digest: "d".into(),
-            is_created_once: false,
-            left: Arc::default(),
-            strategy: Default::default(),
-        };
-        model.carry_out(&[desired]);
+        model.carry_out(&[desired(reference, body)]);
         assert_eq!(compared(&model.children()[0]), compared(&real), "seed {seed}, apply {number}");
     }
     scene.delete(&DEPLOYMENT, "model").await;
