@@ -117,7 +117,8 @@ impl Made<'_> {
 
     fn status(&self, spec: &Map<String, Value>) -> Value {
         let is_done = self.kind == Kind::Job;
-        let ended = json!({ "terminated": { "exitCode": 0, "reason": "Completed", "startedAt": TIME, "finishedAt": TIME } });
+        let ended =
+            json!({ "terminated": { "exitCode": 0, "reason": "Completed", "startedAt": TIME, "finishedAt": TIME } });
         let runs = json!({ "running": { "startedAt": TIME } });
         let containers = |member: &str, state: &Value, is_ready: bool| -> Vec<Value> {
             let all = spec.get(member).and_then(Value::as_array).into_iter().flatten();

@@ -239,7 +239,8 @@ impl Workload {
         let all = places.map_or(0, |places| places.end - places.start);
         let is_behind =
             is_paused && self.newest.as_ref().is_some_and(|newest| template(object) != Some(&newest.template));
-        let name = |revision: &Option<Arc<Revision>>| revision.as_ref().map_or_else(Arc::default, |one| one.name.clone());
+        let name =
+            |revision: &Option<Arc<Revision>>| revision.as_ref().map_or_else(Arc::default, |one| one.name.clone());
         let (newest, current) = (name(&self.newest), name(&self.current));
         let updated = if is_behind { 0 } else { all.saturating_sub(self.outdated()) };
         let current_ones = if newest == current { updated } else { self.number_of(|revision| *revision == current) };
@@ -272,11 +273,7 @@ fn template(object: &Value) -> Option<&Value> {
 
 /// Returns what says whether a Pod that was there before is one of a workload: its selector, and that nothing else
 /// controls it.
-fn ownership<'a>(
-    kind: Kind,
-    workload: &'a ObjectRef,
-    object: &'a Value,
-) -> impl Fn(&ObjectRef, &Value) -> bool + 'a {
+fn ownership<'a>(kind: Kind, workload: &'a ObjectRef, object: &'a Value) -> impl Fn(&ObjectRef, &Value) -> bool + 'a {
     let stated = object.pointer("/spec/selector").filter(|_| kind != Kind::Job);
     let labels = || json!({ "matchLabels": object.pointer("/spec/template/metadata/labels")? }).into();
     let of_job = || Some(json!({ "matchLabels": { pod::JOB_NAME: &*workload.name } }));
@@ -291,12 +288,12 @@ fn ownership<'a>(
         let is_selected = selector.as_ref().is_some_and(|selector| {
             selector.matches(|key| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str))
         });
-        pod.namespace == workload.namespace && is_selected && controller(value).is_none_or(|(of_kind, name)| {
-            match kind {
+        pod.namespace == workload.namespace
+            && is_selected
+            && controller(value).is_none_or(|(of_kind, name)| match kind {
                 Kind::Deployment => of_kind == "ReplicaSet" && name.starts_with(&format!("{}-", workload.name)),
                 _ => of_kind == &*workload.kind.kind && name == &*workload.name,
-            }
-        })
+            })
     }
 }
 

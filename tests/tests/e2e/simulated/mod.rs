@@ -1,6 +1,7 @@
 //! The model in which `hotshoe test` carries decisions out is held to the real API server: both get the same applies.
 
 mod numbers;
+mod owners;
 mod pods;
 
 use std::sync::Arc;
@@ -104,7 +105,7 @@ async fn both_get_the_same(scene: &Scene, seed: u64) {
     // What others have set, by names of their own.
     let theirs = numbers.deployment(&["theirs"], &["theirs-1", "theirs-2"]);
     let created = scene.create(theirs.clone()).await;
-    let mut model = Cluster::with(&[created], []).expect("an object");
+    let mut model = Cluster::with(&[created], [], &[]).expect("an object");
     for number in 0..APPLIES {
         let mut body = numbers.deployment(&["a", "b"], &["x", "y", "z"]);
         if numbers.chance() {

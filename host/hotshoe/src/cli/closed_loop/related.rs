@@ -23,18 +23,19 @@ pub(super) struct Around<'a> {
     pub(super) config: &'a PluginConfig,
 }
 
-/// Returns the cluster in which a case begins.
+/// Returns the cluster in which a case begins. The plugin has the first of these names, and takes over the children of the
+/// others.
 ///
 /// # Errors
-/// If a child of it is no object with a kind and a name.
-pub(super) fn cluster(case: &Case) -> Result<Cluster, String> {
-    Cluster::with(&case.children, case.related.values().flatten())
+/// If a child of the case is no object with a kind and a name.
+pub(super) fn cluster(case: &Case, plugins: &[&str]) -> Result<Cluster, String> {
+    Cluster::with(&case.children, case.related.values().flatten(), plugins)
 }
 
 /// Returns the related objects of a case without the Pods of its children.
 pub(super) fn without_pods_of_children(case: &Case) -> BTreeMap<String, Vec<Value>> {
     let mut related = case.related.clone();
-    if let Ok(cluster) = cluster(case) {
+    if let Ok(cluster) = cluster(case, &[]) {
         let is_taken = |object: &Value| ObjectRef::of(object).is_ok_and(|object| cluster.is_taken(&object));
         related.values_mut().for_each(|objects| objects.retain(|object| !is_taken(object)));
     }
@@ -148,7 +149,8 @@ mod tests {
     /// Returns a case with two Pods, of which the first is one of its StatefulSet.
     fn case() -> Case {
         let metadata = json!({ "name": "a", "namespace": "n", "uid": "u" });
-        let mut case = Case::of_parent("c".into(), json!({ "apiVersion": "e/v1", "kind": "Test", "metadata": metadata }));
+        let mut case =
+            Case::of_parent("c".into(), json!({ "apiVersion": "e/v1", "kind": "Test", "metadata": metadata }));
         case.children = vec![set("1")];
         case.related.insert("pods".to_owned(), vec![pod("set-0"), pod("other")]);
         case
@@ -186,7 +188,7 @@ mod tests {
     #[test]
     fn pods_that_workloads_make_are_beside_those_of_the_case_until_these_are_replaced() {
         let (case, config) = (case(), config(MAY_READ));
-        let mut cluster = cluster(&case).unwrap();
+        let mut cluster = cluster(&case, &["demo"]).unwrap();
         let shown = |cluster: &Cluster| {
             let around = Around { case: &case, cluster, config: &config };
             around.related(&descriptor()).unwrap().remove("pods").unwrap()
@@ -206,21 +208,21 @@ mod tests {
     #[test]
     fn pods_are_found_by_name_and_by_labels_in_the_parents_namespace_as_far_as_they_may_be_read() {
         let case = Case { related: BTreeMap::new(), ..case() };
-        let mut cluster = cluster(&case).unwrap();
+        let mut cluster = cluster(&case, &["demo"]).unwrap();
         apply(&mut cluster, set("1"));
         let found = |wanted: Wanted, grants: &str| {
             let config = config(grants);
             let around = Around { case: &case, cluster: &cluster, config: &config };
             names(&around.needed(&Requirement { key: "k".into(), wanted }).unwrap()).join(" ")
         };
-        let by_name = |kind: Kind, namespace: Namespace| Wanted::Object(ObjectRef { kind, namespace, name: "set-1".into() });
+        let by_name =
+            |kind: Kind, namespace: Namespace| Wanted::Object(ObjectRef { kind, namespace, name: "set-1".into() });
         assert_eq!(found(by_name(pods(), None), MAY_READ), "set-1");
         assert_eq!(found(by_name(pods(), Some("elsewhere".into())), MAY_READ), "");
         assert_eq!(found(by_name(Kind::new("", "v1", "Secret"), None), MAY_READ), "");
         assert_eq!(found(by_name(pods(), None), "{kind: Secret, verbs: [get], names: [a]}"), "");
-        let by_labels = |selector: &str| {
-            Wanted::Selection(Selection { kind: pods(), namespace: None, selector: selector.into() })
-        };
+        let by_labels =
+            |selector: &str| Wanted::Selection(Selection { kind: pods(), namespace: None, selector: selector.into() });
         assert_eq!(found(by_labels("app in (x,y)"), MAY_READ), "set-0 set-1");
         assert_eq!(found(by_labels("app=y"), MAY_READ), "");
     }

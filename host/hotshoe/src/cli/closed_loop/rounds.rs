@@ -67,7 +67,13 @@ impl<'a> Rounds<'a> {
     /// # Errors
     /// If a child of the case is no object with a kind and a name.
     pub(super) fn new(case: Case, plugin: Plugin<'a>) -> Result<Self, String> {
-        Ok(Self { cluster: cluster(&case)?, case, plugin, made: Vec::new(), is_awaited: false })
+        Ok(Self {
+            cluster: cluster(&case, &plugin.config.makers())?,
+            case,
+            plugin,
+            made: Vec::new(),
+            is_awaited: false,
+        })
     }
 
     /// Returns the beginning of other decisions, in the same cluster.
@@ -137,7 +143,7 @@ impl<'a> Rounds<'a> {
         self.case.refusals.clear();
         let keeps = admitted.desired.is_none();
         let children = admitted.desired.as_deref().map(|desired| self.cluster.carry_out(desired)).unwrap_or_default();
-        let metadata = self.write_metadata(&admitted);
+        let metadata = self.write_metadata(&admitted)?;
         let status = self.write_status(&admitted);
         self.is_awaited = self.cluster.run_controllers();
         self.made.push(Round { keeps, children, metadata, status });
@@ -146,13 +152,19 @@ impl<'a> Rounds<'a> {
     }
 
     /// Writes what is stated of the parent's metadata, and returns the fields that this changes.
-    fn write_metadata(&mut self, admitted: &AdmittedDecision) -> Vec<String> {
+    fn write_metadata(&mut self, admitted: &AdmittedDecision) -> Result<Vec<String>, Interruption> {
         let (Some(stated), Some(metadata)) = (&admitted.metadata, self.case.parent.get_mut("metadata")) else {
-            return Vec::new();
+            return Ok(Vec::new());
         };
-        let after = self.cluster.carry_out_on(metadata, stated);
-        let before = std::mem::replace(metadata, after);
-        story::fields(&before, metadata)
+        match self.cluster.carry_out_on(metadata, stated) {
+            Ok(after) => {
+                let before = std::mem::replace(metadata, after);
+                Ok(story::fields(&before, metadata))
+            }
+            Err(path) => Err(self.refused(format!(
+                "the API server would refuse it: another field manager owns metadata.{path} of the parent, with another value"
+            ))),
+        }
     }
 
     /// Writes the status, and returns the fields that this changes.
