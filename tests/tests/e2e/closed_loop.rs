@@ -222,3 +222,53 @@ fn a_simulation_that_does_not_settle_or_cannot_begin_says_why() {
         assert!(format!("{said}{errors}").contains(why), "{start}: {said}{errors}");
     }
 }
+
+/// Follows a case and returns how it ends, which must be that nothing changes any more.
+fn end(folder: &Folder, case: &Value) -> Value {
+    let (code, said, errors) = simulate(folder, &case.to_string(), &["-o", "json"]);
+    assert_eq!(code, Some(0), "{said}{errors}");
+    serde_json::from_str(&said).expect("it is JSON")
+}
+
+#[test]
+fn a_plugin_is_shown_the_pods_that_its_deployment_has_in_the_model() {
+    let metadata = json!({ "name": "cache", "namespace": "n", "uid": "u" });
+    let parent = |size: u32| {
+        let spec = json!({ "size": size, "containerPort": 11211 });
+        json!({ "apiVersion": "cache.example.com/v1", "kind": "Memcached", "metadata": metadata, "spec": spec })
+    };
+    let config = json!({ "image": "memcached:1.6-alpine" });
+    let folder = Folder::of_memcached();
+    let ended = end(&folder, &json!({ "name": "a", "parent": parent(3), "config": config }));
+    let nodes = |ended: &Value| ended["parent"]["status"]["nodes"].as_array().cloned().unwrap_or_default();
+    let first = nodes(&ended);
+    assert!(
+        first.len() == 3 && first.iter().all(|node| node.as_str().unwrap_or_default().starts_with("cache-")),
+        "{ended:#}"
+    );
+    let scaled = json!({ "name": "a", "parent": parent(2), "config": config, "children": ended["children"] });
+    let second = nodes(&end(&folder, &scaled));
+    assert_eq!(second.len(), 2, "{second:?}");
+}
+
+#[test]
+fn what_others_own_of_a_child_with_managed_fields_stays_when_the_plugin_no_longer_states_it() {
+    let desired = json!({ "data": { "stated": "1" } }).to_string();
+    let dictated = json!([{ "group": "", "version": "v1", "kind": "ConfigMap", "name": "one", "body": desired }]);
+    let parent = json!({
+        "apiVersion": "fixtures.example.com/v1", "kind": "Attack", "metadata": { "name": "a", "namespace": "n", "uid": "u" },
+        "spec": { "attack": "dictated", "children": dictated },
+    });
+    let entry = |manager: &str, fields: Value| json!({ "manager": manager, "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields });
+    let entries = [
+        entry("hotshoe/hostile", json!({ "f:data": { "f:stated": {}, "f:shared": {}, "f:own": {} } })),
+        entry("kubectl", json!({ "f:data": { "f:shared": {}, "f:theirs": {} } })),
+    ];
+    let child = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "data": { "stated": "0", "shared": "0", "own": "0", "theirs": "0" },
+        "metadata": { "name": "one", "namespace": "n", "managedFields": entries },
+    });
+    let case = json!({ "name": "a", "parent": parent, "children": [child] });
+    let ended = end(&Folder::of_hostile(), &case);
+    assert_eq!(ended["children"][0]["data"], json!({ "stated": "1", "shared": "0", "theirs": "0" }), "{ended:#}");
+}

@@ -3,11 +3,10 @@
 
 use serde_json::{Value, json};
 
-use super::workload::{Count, completions, replicas};
+use super::kinds::{completions, replicas};
+use super::reported::{TIME, condition};
+use super::workload::Count;
 use crate::model::kind::ObjectRef;
-
-/// The time of what the controllers report: 2026-01-01.
-pub(super) const TIME: &str = "2026-01-01T00:00:00Z";
 
 /// Sets the status of an object of a kind that has a controller in Kubernetes. A workload has these Pods. Returns whether
 /// that changed anything.
@@ -106,13 +105,6 @@ fn give_address(object: &mut Value) -> bool {
 
 fn generation(object: &Value) -> Value {
     object.pointer("/metadata/generation").cloned().unwrap_or_else(|| json!(1))
-}
-
-pub(super) fn condition(name: &str, reason: &str) -> Value {
-    json!({
-        "type": name, "status": "True", "reason": reason, "message": "", "lastTransitionTime": TIME,
-        "lastUpdateTime": TIME,
-    })
 }
 
 #[cfg(test)]

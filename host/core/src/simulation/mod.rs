@@ -8,9 +8,11 @@
 //! is another's until the plugin states it.
 
 mod controllers;
+mod kinds;
 mod merge;
 mod owned;
 mod pod;
+mod reported;
 mod status;
 mod workload;
 

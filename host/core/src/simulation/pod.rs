@@ -2,19 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::controllers::{TIME, condition};
-use super::workload::{Kind, Revision};
+use super::kinds::{JOB_INDEX, JOB_NAME, Kind, REVISION_HASH, Revision, TEMPLATE_HASH, is_indexed};
+use super::reported::{TIME, condition};
 use crate::model::digest::Digest;
 use crate::model::kind::ObjectRef;
 
-/// The label by which a Deployment knows the Pods of a template.
-pub(super) const TEMPLATE_HASH: &str = "pod-template-hash";
-/// The label by which a StatefulSet or DaemonSet knows the Pods of a template.
-pub(super) const REVISION_HASH: &str = "controller-revision-hash";
-/// The label by which a Job knows its Pods.
-pub(super) const JOB_NAME: &str = "batch.kubernetes.io/job-name";
-/// The label and annotation of the Pods of a Job of which each has an index.
-const JOB_INDEX: &str = "batch.kubernetes.io/job-completion-index";
 /// The only node of the model.
 const NODE: &str = "node";
 
@@ -27,11 +19,6 @@ pub(super) struct Made<'w> {
     /// Its ordinal or number.
     pub(super) place: u64,
     pub(super) name: &'w str,
-}
-
-/// Returns whether each Pod of a Job has an index.
-pub(super) fn is_indexed(job: &Value) -> bool {
-    job.pointer("/spec/completionMode") == Some(&json!("Indexed"))
 }
 
 impl Made<'_> {

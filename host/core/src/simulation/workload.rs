@@ -2,12 +2,12 @@
 //! soon as the controllers have run: none is pending, and one that is replaced is gone at once.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::pod;
+use super::kinds::{JOB_NAME, Kind, REVISION_HASH, Revision, TEMPLATE_HASH, is_indexed, letters};
+use super::pod::Made;
 use crate::model::digest::Digest;
 use crate::model::kind::ObjectRef;
 use crate::model::label_selector::LabelSelector;
@@ -19,9 +19,6 @@ pub(super) const MAX_PODS: usize = 100;
 const MAX_BYTES: usize = 8 << 20;
 /// The maximum length of the name before the letters that make a Pod's name unique.
 const MAX_PREFIX: usize = 58;
-/// The letters of names that Kubernetes makes.
-const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-
 /// The Pods of one workload.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Workload {
@@ -31,16 +28,6 @@ pub(super) struct Workload {
     current: Option<Arc<Revision>>,
     /// By ordinal, or by their number where their names have none.
     pods: BTreeMap<u64, Pod>,
-}
-
-/// A template under a name.
-#[derive(Debug, PartialEq)]
-pub(super) struct Revision {
-    pub(super) name: Arc<str>,
-    pub(super) template: Value,
-    /// How many there were, with it.
-    pub(super) number: u64,
-    bytes: usize,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -67,71 +54,6 @@ pub(super) struct Count {
     pub(super) current: Arc<str>,
 }
 
-/// The kinds that have Pods.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Deployment,
-    ReplicaSet,
-    StatefulSet,
-    DaemonSet,
-    Job,
-}
-
-impl Kind {
-    pub(super) fn of(reference: &ObjectRef) -> Option<Self> {
-        match (&*reference.kind.group, &*reference.kind.kind) {
-            ("apps", "Deployment") => Some(Self::Deployment),
-            ("apps", "ReplicaSet") => Some(Self::ReplicaSet),
-            ("apps", "StatefulSet") => Some(Self::StatefulSet),
-            ("apps", "DaemonSet") => Some(Self::DaemonSet),
-            ("batch", "Job") => Some(Self::Job),
-            _ => None,
-        }
-    }
-
-    /// Returns the places of the Pods that an object of this kind is to have. A DaemonSet has one, on the only node.
-    fn places(self, object: &Value) -> Range<u64> {
-        match self {
-            Self::Deployment | Self::ReplicaSet => 0..replicas(object),
-            Self::StatefulSet => {
-                let start = number(object, "/spec/ordinals/start").unwrap_or(0);
-                start..start.saturating_add(replicas(object))
-            }
-            Self::DaemonSet => 0..1,
-            Self::Job if object.pointer("/spec/suspend") == Some(&json!(true)) => 0..0,
-            Self::Job => 0..completions(object),
-        }
-    }
-
-    /// Returns the first place of which a Pod is replaced when the template changes; none if no Pod is.
-    fn replaced_from(self, object: &Value) -> Option<u64> {
-        let is_on_delete = object.pointer("/spec/updateStrategy/type") == Some(&json!("OnDelete"));
-        match self {
-            Self::Deployment => Some(0),
-            Self::StatefulSet | Self::DaemonSet if is_on_delete => None,
-            Self::DaemonSet => Some(0),
-            Self::StatefulSet => {
-                let partition = number(object, "/spec/updateStrategy/rollingUpdate/partition").unwrap_or(0);
-                Some(partition.saturating_add(self.places(object).start))
-            }
-            Self::ReplicaSet | Self::Job => None,
-        }
-    }
-}
-
-/// Returns the number of Pods of which each does the work of a Job once.
-pub(super) fn completions(object: &Value) -> u64 {
-    number(object, "/spec/completions").or_else(|| number(object, "/spec/parallelism")).unwrap_or(1)
-}
-
-pub(super) fn replicas(object: &Value) -> u64 {
-    number(object, "/spec/replicas").unwrap_or(1)
-}
-
-fn number(object: &Value, pointer: &str) -> Option<u64> {
-    object.pointer(pointer).and_then(Value::as_u64)
-}
-
 impl Workload {
     /// Returns a workload that was there before. Of the Pods that were, those are taken that are its own: from now on they
     /// are replaced and removed as its other Pods are.
@@ -148,7 +70,7 @@ impl Workload {
         let status = |member: &str| object.pointer("/status")?.get(member)?.as_str().map(Arc::<str>::from);
         let named = match kind {
             Kind::StatefulSet => status("updateRevision"),
-            Kind::Deployment => own.iter().find_map(|(_, pod)| label_of(pod, pod::TEMPLATE_HASH)),
+            Kind::Deployment => own.iter().find_map(|(_, pod)| label_of(pod, TEMPLATE_HASH)),
             _ => None,
         };
         let is_named = named.is_some();
@@ -163,7 +85,7 @@ impl Workload {
                 Kind::StatefulSet => ordinal(&reference.name, &pod.name),
                 _ => u64::try_from(number).ok(),
             };
-            let hash = label_of(value, pod::REVISION_HASH).filter(|_| is_named && kind == Kind::StatefulSet);
+            let hash = label_of(value, REVISION_HASH).filter(|_| is_named && kind == Kind::StatefulSet);
             let revision = hash.unwrap_or_else(|| newest.name.clone());
             let is_ending = value.pointer("/metadata/deletionTimestamp").is_some();
             if let Some(place) = place {
@@ -251,7 +173,7 @@ impl Workload {
     pub(super) fn made<'w>(&'w self, owner: &'w ObjectRef, object: &'w Value) -> impl Iterator<Item = Value> + 'w {
         let kind = Kind::of(owner);
         self.pods.iter().filter_map(move |(place, pod)| {
-            let made = pod::Made { kind: kind?, owner, object, place: *place, name: &pod.name };
+            let made = Made { kind: kind?, owner, object, place: *place, name: &pod.name };
             pod.made_of.as_deref().map(|revision| made.of(revision))
         })
     }
@@ -276,7 +198,7 @@ fn template(object: &Value) -> Option<&Value> {
 fn ownership<'a>(kind: Kind, workload: &'a ObjectRef, object: &'a Value) -> impl Fn(&ObjectRef, &Value) -> bool + 'a {
     let stated = object.pointer("/spec/selector").filter(|_| kind != Kind::Job);
     let labels = || json!({ "matchLabels": object.pointer("/spec/template/metadata/labels")? }).into();
-    let of_job = || Some(json!({ "matchLabels": { pod::JOB_NAME: &*workload.name } }));
+    let of_job = || Some(json!({ "matchLabels": { JOB_NAME: &*workload.name } }));
     let selector = match kind {
         Kind::Job => of_job(),
         _ => stated.cloned().or_else(labels),
@@ -309,33 +231,18 @@ fn ordinal(set: &str, pod: &str) -> Option<u64> {
     pod.strip_prefix(set)?.strip_prefix('-')?.parse().ok()
 }
 
-impl Revision {
-    fn new(kind: Kind, workload: &ObjectRef, template: &Value, name: Option<Arc<str>>) -> Self {
-        let text = template.to_string();
-        let name = name.unwrap_or_else(|| {
-            let digest = Digest::of(text.as_bytes());
-            let hash = letters(digest.remainder(ALL), 5) + &letters(digest.and(b"more").remainder(ALL), 5);
-            if kind == Kind::StatefulSet { format!("{}-{hash}", workload.name).into() } else { hash.into() }
-        });
-        Self { name, template: template.clone(), number: 1, bytes: text.len() }
-    }
-}
-
 impl Pod {
     fn made(workload: &ObjectRef, object: &Value, place: u64, revision: &Arc<Revision>) -> Self {
         let name = &workload.name;
         let name = match Kind::of(workload) {
             Some(Kind::StatefulSet) => format!("{name}-{place}"),
             Some(Kind::Deployment) => unique(&format!("{name}-{}-", revision.name), place, revision),
-            Some(Kind::Job) if pod::is_indexed(object) => unique(&format!("{name}-{place}-"), place, revision),
+            Some(Kind::Job) if is_indexed(object) => unique(&format!("{name}-{place}-"), place, revision),
             _ => unique(&format!("{name}-"), place, revision),
         };
         Self { name: name.into(), revision: revision.name.clone(), made_of: Some(revision.clone()), is_ending: false }
     }
 }
-
-/// How many texts of five letters there are.
-const ALL: u32 = 27_u32.pow(5);
 
 /// Returns the name of a Pod whose name has no ordinal: the last two of its letters are its place.
 fn unique(prefix: &str, place: u64, revision: &Revision) -> String {
@@ -343,16 +250,6 @@ fn unique(prefix: &str, place: u64, revision: &Revision) -> String {
     let random = Digest::of(revision.name.as_bytes()).and(&place.to_be_bytes()).remainder(27_u32.pow(3));
     let place = u32::try_from(place % 27_u64.pow(2)).unwrap_or(0);
     format!("{prefix}{}{}", letters(random, 3), letters(place, 2))
-}
-
-/// Returns a number as so many letters.
-fn letters(mut number: u32, count: usize) -> String {
-    let mut letter = || {
-        let place = (number % 27) as usize;
-        number /= 27;
-        LETTERS.get(place).map_or('b', |letter| char::from(*letter))
-    };
-    (0..count).map(|_| letter()).collect()
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ const OPERATOR_LAYERS: [(&str, &[&str]); 8] = [
 
 /// The folders of `host/core/src`, likewise.
 const CORE_LAYERS: [(&str, &[&str]); 8] = [
-    ("simulation", &["compare", "check", "model"]),
+    ("simulation", &["compare", "diff", "check", "model"]),
     ("plugin", &["flow", "model"]),
     ("rbac", &["check", "model"]),
     ("compare", &["check", "model"]),
