@@ -112,6 +112,11 @@ export interface Request<Parent extends object = KubernetesObject, Config extend
   readonly now?: number;
   /** How often the parent was tried since its last success; only with `wantsAttempt`. */
   readonly attempt?: number;
+  /**
+   * The parent's condition of this type, as it was written last: to know what was decided before, and to state it again. It
+   * is shown where `fields` of `parent` asks for `status.conditions`, and to `finalize` in any case.
+   */
+  condition(type: string): Condition | undefined;
   /** The child of this kind, and of the parent's name unless another is given. */
   child(kind: string, name?: string): KubernetesObject | undefined;
   /** The objects found for a declared read or a requirement, sorted by namespace and name. */
@@ -297,6 +302,12 @@ export function leave<Child extends DesiredObject>(child: Child, ...fields: stri
  * Pod `automountServiceAccountToken: false`, which a host requires.
  */
 export function harmless(template: object): { template: Record<string, unknown>; removed: string[] };
+
+/**
+ * A Pod template of a user as from `harmless`, if nothing has to be removed from it. Otherwise the parent is rejected, with
+ * what to remove from this field, such as `spec.template`.
+ */
+export function requireHarmless(template: object, field: string): Record<string, unknown>;
 
 /**
  * The desired child, which is deleted and made anew where the API server does not let a field change, such as the

@@ -5,6 +5,7 @@
 // characters that follow; ["each", rule] for the elements of a list; ["whole", rule] for what obeys the rule altogether,
 // since its rest would mean something else; or the name of another rule.
 
+import { reject } from "./failure.js";
 import { RULES } from "./harmless-rules.js";
 
 const VALUES = { false: false, zero: 0, empty: "" };
@@ -26,6 +27,13 @@ export function harmless(template) {
     }
   }
   return { template: kept, removed };
+}
+
+/** A Pod template from which nothing has to be removed. */
+export function requireHarmless(template, field) {
+  const { template: kept, removed } = harmless(template);
+  if (removed.length > 0) throw reject(`remove ${removed.join(", ")}`, field);
+  return kept;
 }
 
 /** What may stay of a value; undefined if nothing. */

@@ -3,7 +3,7 @@
 export { fieldError } from "./admission.js";
 export { condition, done, needs, normal, waiting, warning } from "./answer.js";
 export { reject, Rejection, retry, RetryRequest } from "./failure.js";
-export { harmless } from "./harmless.js";
+export { harmless, requireHarmless } from "./harmless.js";
 export { parentLabel } from "./label.js";
 export { leave } from "./leave.js";
 export { recreate } from "./recreate.js";

@@ -21,6 +21,12 @@ export class Request {
     this.#related = related;
   }
 
+  condition(type) {
+    const written = this.parent.status?.conditions?.find((condition) => condition.type === type);
+    // The times and generations are the host's.
+    return written && { type, status: written.status, reason: written.reason, message: written.message ?? "" };
+  }
+
   get children() {
     return this.#children.map(objectOf);
   }

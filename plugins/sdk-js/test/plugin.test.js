@@ -31,6 +31,18 @@ test("a key with a dot or a slash is quoted in a path to a field", () => {
   assert.deepEqual(shown.metadata.annotations, { "example.com/size": "3" });
 });
 
+test("a condition that was written before is shown, and can be stated again", () => {
+  const written = { type: "Complete", status: "True", reason: "All", message: "3 of 3", lastTransitionTime: "2026-01-01T00:00:00Z" };
+  const stating = plugin({
+    parent: { ...DEFINITION.parent, fields: ["status.conditions"] },
+    reconcile: (request) => ({ children: "keep", conditions: [request.condition("Complete")].filter(Boolean) }),
+  });
+  const answered = (status) => reconcile(stating, { parent: { ...PARENT, status } }).decided.conditions;
+  const { lastTransitionTime, ...stated } = written;
+  assert.deepEqual(answered({ conditions: [{ ...written, type: "Ready" }, written] }), [stated]);
+  for (const status of [undefined, {}, { conditions: [] }]) assert.deepEqual(answered(status), []);
+});
+
 test("a definition is turned into what the contract asks for", () => {
   const { descriptor } = plugin({ wantsNow: true, configSchema: { type: "object" } });
   assert.deepEqual(descriptor, {

@@ -42,7 +42,7 @@ from hotshoe.answer import (
     Verdict,
     Waiting,
 )
-from hotshoe.harmless import harmless
+from hotshoe.harmless import harmless, require_harmless
 from hotshoe.kind import Kind, Owns, Reads
 from hotshoe.label import parent_label
 from hotshoe.leave import leave
@@ -77,4 +77,5 @@ __all__ = [
     "leave",
     "parent_label",
     "recreate",
+    "require_harmless",
 ]

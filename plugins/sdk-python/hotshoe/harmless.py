@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hotshoe.answer import Reject
 from hotshoe.harmless_rules import RULES
 
 _VALUES = {"false": False, "zero": 0, "empty": ""}
@@ -31,6 +32,17 @@ def harmless(template: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     if "spec" in kept:
         _close(kept["spec"], template["spec"])
     return kept, removed
+
+
+def require_harmless(template: Mapping[str, Any], field: str) -> dict[str, Any]:
+    """Return a Pod template of a user as `harmless` does, if nothing has to be removed from it.
+
+    Otherwise the parent is rejected, with what to remove from this field, such as `spec.template`.
+    """
+    kept, removed = harmless(template)
+    if removed:
+        raise Reject(f"remove {', '.join(removed)}", field)
+    return kept
 
 
 def _close(spec: dict[str, Any], before: Mapping[str, Any]) -> None:

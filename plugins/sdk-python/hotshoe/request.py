@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hotshoe.answer import Needs, Requirement
+from hotshoe.answer import Condition, Needs, Requirement
 from hotshoe.kind import Kind
 
 
@@ -135,6 +135,18 @@ class Request:
     def status(self) -> dict[str, Any]:
         """The parent's status, as far as the plugin asked for it in `parent_fields`; empty where there is none."""
         return self.parent.get("status") or {}
+
+    def condition(self, type: str) -> Condition | None:
+        """Return the parent's condition of this type, as it was written last, if it is there.
+
+        To know what was decided before, and to state it again. It is shown where `parent_fields` asks for
+        `status.conditions`, and to the clean-up in any case.
+        """
+        for stated in self.status.get("conditions") or ():
+            if stated["type"] == type:
+                status = {"True": True, "False": False}.get(stated["status"])
+                return Condition(type, status, stated.get("reason", ""), stated.get("message", ""))
+        return None
 
     @property
     def children(self) -> Objects:

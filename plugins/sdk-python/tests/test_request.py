@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hotshoe import Kind, Owns, Plugin, Reads, field, parent_label
+from hotshoe import Condition, Kind, Owns, Plugin, Reads, field, parent_label
 from hotshoe.testing import request
 
 DEPLOYMENT = {
@@ -60,6 +60,20 @@ def test_the_time_is_in_utc():
     assert request(plugin, PARENT, now=at).now == at
     assert request(plugin, PARENT, now=0).now == datetime(1970, 1, 1, tzinfo=timezone.utc)
     assert request(plugin, PARENT).now is None
+
+
+def test_a_condition_that_was_written_before_is_shown_and_can_be_stated_again():
+    stating = Plugin("a", version="0.1.0", parent=Kind("example.com/v1", "A"), parent_fields=["status.conditions"])
+    written = [
+        {"type": "Ready", "status": "Unknown", "reason": "NotSeen"},
+        {"type": "Complete", "status": "True", "reason": "All", "message": "3 of 3", "lastTransitionTime": "2026-01-01"},
+    ]
+    shown = request(stating, {**PARENT, "status": {"size": 1, "conditions": written}})
+    assert shown.condition("Complete") == Condition("Complete", True, "All", "3 of 3")
+    assert shown.condition("Ready") == Condition("Ready", None, "NotSeen", "")
+    assert shown.condition("Other") is None
+    for status in ({}, {"conditions": None}, {"conditions": []}):
+        assert request(stating, {**PARENT, "status": status}).condition("Ready") is None
 
 
 def test_a_refusal_says_what_was_refused():

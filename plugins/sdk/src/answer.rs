@@ -15,6 +15,12 @@ pub enum Answer {
     Needs(Vec<Requirement>),
 }
 
+impl From<Decision> for Answer {
+    fn from(decision: Decision) -> Self {
+        Self::Decided(decision)
+    }
+}
+
 /// The answer to `finalize`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cleanup {

@@ -16,6 +16,8 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::Failure;
+
 const RULES: &str = include_str!("harmless.json");
 
 /// The lists of a Pod's containers.
@@ -45,6 +47,27 @@ pub fn harmless(template: &Value) -> (Value, Vec<String>) {
         remove_mounts(spec, template.pointer("/spec/volumes"));
     }
     (kept, filter.removed)
+}
+
+/// Returns a Pod template of a user as [`harmless`] does, if nothing has to be removed from it. `field` is where the user
+/// wrote it, such as `spec.template`.
+///
+/// # Errors
+///
+/// A rejection of the parent that names this field and what to remove.
+///
+/// ```
+/// use hotshoe_sdk::require_harmless;
+/// use serde_json::json;
+///
+/// let refused = require_harmless(&json!({ "spec": { "hostNetwork": true, "containers": [] } }), "spec.template");
+/// assert_eq!(refused.map_err(|failure| failure.to_string()), Err("remove spec.hostNetwork".to_owned()));
+/// ```
+pub fn require_harmless(template: &Value, field: &str) -> Result<Value, Failure> {
+    match harmless(template) {
+        (kept, removed) if removed.is_empty() => Ok(kept),
+        (_, removed) => Err(Failure::reject_field(field, format!("remove {}", removed.join(", ")))),
+    }
 }
 
 struct Filter<'a> {

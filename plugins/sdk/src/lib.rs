@@ -130,7 +130,7 @@ pub use answer::{Answer, Cleanup, Failure, Requirement};
 pub use conversion::{Annotations, Conversions, Converter, convert};
 pub use decision::{Children, Condition, Decision, Event, Severity, Status};
 pub use descriptor::{Descriptor, MatchRule, Owned, Read, Verb};
-pub use harmless::harmless;
+pub use harmless::{harmless, require_harmless};
 #[cfg(feature = "crd")]
 pub use hotshoe_crd as crd;
 pub use label::parent_label;

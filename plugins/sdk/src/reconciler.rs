@@ -58,7 +58,7 @@ pub fn reconcile<R: Reconciler>(observation: Observation) -> Result<Answer, Fail
 /// The failure of the plugin, or one that says which part of the observation does not parse.
 pub fn finalize<R: Reconciler>(observation: Observation) -> Result<Cleanup, Failure> {
     let parent = observation.parent.reference.clone();
-    Ok(match R::finalize(&Request::read(observation)?)? {
+    Ok(match R::finalize(&Request::read(observation)?.in_clean_up())? {
         Cleanup::Waiting(decision) => Cleanup::Waiting(decision.stated_of(&parent)?),
         Cleanup::Done(decision) => Cleanup::Done(decision.stated_of(&parent)?),
     })

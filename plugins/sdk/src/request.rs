@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, de::DeserializeOwned};
 
-use crate::{Failure, Metadata, Object, ObjectRef, Reconciler, Resource, Time, object};
+use crate::{Condition, Failure, Metadata, Object, ObjectRef, Reconciler, Resource, Status, Time, object};
 
 /// What the host shows for one call, before it is decoded. Tests build one themselves.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -68,9 +68,10 @@ pub struct Request<R: Reconciler> {
     pub now: Option<u64>,
     /// How often the parent was tried since its last success; only where asked for.
     pub attempt: Option<u32>,
-    reference: ObjectRef,
+    shown: Object,
     children: Vec<Object>,
     related: Vec<Related>,
+    is_in_clean_up: bool,
 }
 
 /// Reads the configuration.
@@ -111,20 +112,55 @@ impl<R: Reconciler> Request<R> {
             refusals: observation.refusals,
             now: observation.now,
             attempt: observation.attempt,
-            reference: observation.parent.reference,
+            shown: observation.parent,
             children: observation.children,
             related: observation.related,
+            is_in_clean_up: false,
         })
+    }
+
+    /// Makes this a request of a clean-up, which shows the parent's conditions in any case.
+    pub(crate) fn in_clean_up(self) -> Self {
+        Self { is_in_clean_up: true, ..self }
     }
 
     /// The parent's name.
     pub fn name(&self) -> &str {
-        &self.reference.name
+        &self.shown.reference.name
     }
 
     /// The parent's namespace; empty where it is cluster-scoped.
     pub fn namespace(&self) -> &str {
-        self.reference.namespace.as_deref().unwrap_or_default()
+        self.shown.reference.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// The parent's condition of this type, as it was written last, where it has one: to know what was decided before, such
+    /// as that everything is complete, and to state it again. `describe` has to ask for `status.conditions`; to `finalize`
+    /// they are shown in any case.
+    ///
+    /// # Errors
+    ///
+    /// `Failure::Other` where `describe` does not ask for them, or they are no conditions.
+    pub fn condition(&self, name: &str) -> Result<Option<Condition>, Failure> {
+        let Shown { status } = self.shown.read()?;
+        let conditions = status.and_then(|status| status.conditions);
+        let is_asked =
+            || R::describe().parent_fields.iter().any(|path| path == "status" || path == "status.conditions");
+        if conditions.is_none() && !self.is_in_clean_up && !is_asked() {
+            return Err(Failure::other(
+                "the host shows no conditions of the parent; ask for them in describe with \
+                 `parent_fields(&[\"status.conditions\"])`",
+            ));
+        }
+        let found = conditions.into_iter().flatten().find(|condition| condition.name == name);
+        Ok(found.map(|StoredCondition { name, status, reason, message }| {
+            let status = match status.as_str() {
+                "True" => Status::True,
+                "False" => Status::False,
+                _ => Status::Unknown,
+            };
+            Condition { name, status, reason, message }
+        }))
     }
 
     /// The time of the call.
@@ -172,13 +208,12 @@ impl<R: Reconciler> Request<R> {
     ///
     /// `Failure::Other` where it does not parse.
     pub fn child_as<K: Resource, View: DeserializeOwned>(&self, name: &str) -> Result<Option<View>, Failure> {
-        let mut named = self.children_of::<K>().filter(|child| child.reference.name == name);
-        named.next().map(Object::read).transpose()
+        self.child_object::<K>(name).map(Object::read).transpose()
     }
 
     /// Whether the parent has a child of this kind and name. Cheaper than [`Request::child`].
     pub fn has_child<K: Resource>(&self, name: &str) -> bool {
-        self.children_of::<K>().any(|child| child.reference.name == name)
+        self.child_object::<K>(name).is_some()
     }
 
     /// The objects found for a declared read or a requirement, sorted by namespace and name, read
@@ -212,6 +247,33 @@ impl<R: Reconciler> Request<R> {
     fn children_of<K: Resource>(&self) -> impl Iterator<Item = &Object> {
         self.children.iter().filter(|child| child.reference.kind.is::<K>())
     }
+
+    /// Compares the names first: there are more of them than kinds.
+    fn child_object<K: Resource>(&self, name: &str) -> Option<&Object> {
+        self.children.iter().find(|child| child.reference.name == name && child.reference.kind.is::<K>())
+    }
+}
+
+/// What is read of a parent for its conditions.
+#[derive(Deserialize)]
+struct Shown {
+    status: Option<ShownStatus>,
+}
+
+#[derive(Deserialize)]
+struct ShownStatus {
+    conditions: Option<Vec<StoredCondition>>,
+}
+
+#[derive(Deserialize)]
+struct StoredCondition {
+    #[serde(rename = "type")]
+    name: String,
+    status: String,
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    message: String,
 }
 
 #[derive(Deserialize)]
@@ -222,7 +284,7 @@ struct Named {
 /// Prints the parent's name only: the rest may hold secrets, which do not belong in a log.
 impl<R: Reconciler> fmt::Debug for Request<R> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Request({} {})", self.reference.kind.kind, self.reference.name)
+        write!(formatter, "Request({} {})", self.shown.reference.kind.kind, self.name())
     }
 }
 
@@ -265,5 +327,53 @@ mod tests {
         assert_eq!(parse_config::<Image>(r#"{"image":"a"}"#).unwrap().image, "a");
         let error = parse_config::<Image>("{}").map(|config| config.image).unwrap_err();
         assert!(error.to_string().contains("missing field `image`"), "{error}");
+    }
+
+    /// A plugin that asks for its conditions, or does not.
+    struct Stating<const ASKS: bool>;
+
+    impl<const ASKS: bool> Reconciler for Stating<ASKS> {
+        type Parent = serde_json::Value;
+        type Config = ();
+
+        fn describe() -> crate::Descriptor {
+            let kind = crate::ResourceKind::new("example.com", "v1", "A");
+            let descriptor = crate::Descriptor::new("a", "0.1.0", kind);
+            if ASKS { descriptor.parent_fields(&["status.conditions"]) } else { descriptor }
+        }
+
+        fn reconcile(request: &Request<Self>) -> Result<crate::Answer, Failure> {
+            let stated = request.condition("Complete")?;
+            Ok(crate::Decision::keep().conditions(stated).into())
+        }
+    }
+
+    fn stated<const ASKS: bool>(json: &str) -> Result<Vec<Condition>, Failure> {
+        let parent = Object { json: json.to_owned(), ..Object::default() };
+        let observation = Observation { parent, config: "{}".to_owned(), ..Observation::default() };
+        match crate::reconcile::<Stating<ASKS>>(observation)? {
+            crate::Answer::Decided(decision) => Ok(decision.conditions),
+            crate::Answer::Needs(needs) => panic!("{needs:?}"),
+        }
+    }
+
+    #[test]
+    fn a_condition_that_was_written_before_is_shown_and_can_be_stated_again() {
+        let json = r#"{"status":{"conditions":[
+            {"type":"Ready","status":"False","reason":"A","message":"b"},
+            {"type":"Complete","status":"True","reason":"All","message":"3 of 3","lastTransitionTime":"2026-01-01T00:00:00Z"}
+        ]}}"#;
+        let complete = Condition::new("Complete", Status::True, "All", "3 of 3");
+        assert_eq!(stated::<true>(json).unwrap(), [complete]);
+        for none in ["{}", r#"{"status":null}"#, r#"{"status":{"conditions":null}}"#, r#"{"status":{"conditions":[]}}"#]
+        {
+            assert_eq!(stated::<true>(none).unwrap(), [], "{none}");
+        }
+    }
+
+    #[test]
+    fn a_condition_that_describe_does_not_ask_for_is_an_error_and_not_absent() {
+        let error = stated::<false>("{}").unwrap_err().to_string();
+        assert!(error.contains("parent_fields(&[\"status.conditions\"])"), "{error}");
     }
 }
