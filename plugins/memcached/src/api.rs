@@ -120,19 +120,6 @@ pub struct MemcachedStatus {
 pub struct Said {
     /// Absent until the first status is written.
     pub nodes: Option<Vec<String>>,
-    /// The conditions. Shown only while it is being deleted.
-    pub conditions: Vec<SaidCondition>,
-}
-
-/// A condition that was written before.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct SaidCondition {
-    /// For example `Degraded`.
-    #[serde(rename = "type")]
-    pub name: String,
-    /// For example `Finalizing`.
-    pub reason: String,
 }
 
 /// The plugin's configuration.

@@ -13,13 +13,12 @@ use crate::{
 const FINALIZING: &str = "Finalizing";
 
 pub(crate) fn finalize(request: &Request<Memcached>) -> Result<Cleanup, Failure> {
-    if has_begun(request) { Ok(Cleanup::Done(end(request)?)) } else { Ok(Cleanup::Waiting(begin(request)?)) }
+    if has_begun(request)? { Ok(Cleanup::Done(end(request)?)) } else { Ok(Cleanup::Waiting(begin(request)?)) }
 }
 
 /// Whether the first report has been written.
-fn has_begun(request: &Request<Memcached>) -> bool {
-    let reported = &request.parent.status.conditions;
-    reported.iter().any(|condition| condition.name == DEGRADED && condition.reason == FINALIZING)
+fn has_begun(request: &Request<Memcached>) -> Result<bool, Failure> {
+    Ok(request.condition(DEGRADED)?.is_some_and(|condition| condition.reason == FINALIZING))
 }
 
 fn begin(request: &Request<Memcached>) -> Result<Decision, Failure> {

@@ -17,9 +17,6 @@ pub const KIND: &str = "IndexedJob";
 pub struct IndexedJob {
     /// The desired state.
     pub spec: IndexedJobSpec,
-    /// The observed state, as it was written last.
-    #[serde(default)]
-    pub status: Stored,
 }
 
 /// The desired state of an IndexedJob.
@@ -46,9 +43,8 @@ fn one() -> usize {
 }
 
 /// The observed state of an IndexedJob.
-#[derive(Default, Deserialize, Serialize)]
+#[derive(Default, Serialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
-#[serde(default)]
 pub struct IndexedJobStatus {
     /// The number of Pods that have not ended.
     pub active: usize,
@@ -56,30 +52,4 @@ pub struct IndexedJobStatus {
     pub succeeded: usize,
     /// The number of Pods that failed. Delete one to have it made again.
     pub failed: usize,
-}
-
-/// A stored status with its conditions.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub struct Stored {
-    /// What the plugin wrote last.
-    #[serde(flatten)]
-    pub counted: IndexedJobStatus,
-    /// The conditions of the object.
-    pub conditions: Vec<StoredCondition>,
-}
-
-/// A condition of a stored status.
-#[derive(Deserialize)]
-pub struct StoredCondition {
-    #[serde(rename = "type")]
-    name: String,
-    status: String,
-}
-
-impl Stored {
-    /// Returns whether all indexes have succeeded already.
-    pub fn is_complete(&self) -> bool {
-        self.conditions.iter().any(|condition| condition.name == "Complete" && condition.status == "True")
-    }
 }

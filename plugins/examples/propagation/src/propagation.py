@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hotshoe import Condition, Decision, Kind, Owns, Plugin, Reads, Request, field
+from hotshoe import Condition, Decision, Kind, Owns, Plugin, Request
 
 plugin = Plugin(
     "propagation",
     version="0.1.0",
     parent=Kind("platform.example.com/v1", "Propagation"),
     owns=[Owns("v1", "ConfigMap"), Owns("v1", "Secret")],
-    reads={"namespaces": Reads("v1", "Namespace", same_namespace=True, fields=["metadata.labels"])},
 )
 
 
@@ -20,14 +19,13 @@ def reconcile(request: Request) -> Decision:
     source = request.spec["source"]
     kind, home, name = source["kind"], source["namespace"], source["name"]
     original = request.need("source", Kind("v1", kind), name, home)
-    metadata = [namespace["metadata"] for namespace in request.related["namespaces"]]
-    # In a namespace that goes nothing can be created.
-    present = [one for one in metadata if "deletionTimestamp" not in one and one["name"] != home]
-    selector = request.spec.get("namespaceSelector", {})
-    targets = [one["name"] for one in present if selects(selector, one.get("labels", {}))]
     if original is None:
         condition = Condition("Available", False, "SourceNotFound", f"there is no {kind} {home}/{name}")
         return Decision(children=[], status={"copies": len(request.children)}, conditions=[condition])
+    selector = request.spec.get("namespaceSelector", {})
+    selected = [one["metadata"] for one in request.need_selected("namespaces", Kind("v1", "Namespace"), selector)]
+    # In a namespace that goes nothing can be created.
+    targets = [one["name"] for one in selected if "deletionTimestamp" not in one and one["name"] != home]
     copied = {child["metadata"]["namespace"] for child in request.children.of(kind)}
     missing = [target for target in targets if target not in copied]
     message = f"not yet in {', '.join(missing)}" if missing else f"{len(targets)} namespaces have a copy"
@@ -42,22 +40,3 @@ def copy(original: Mapping[str, Any], kind: str, name: str, namespace: str) -> d
     """Return the copy for a namespace: what the original holds, and none of its labels and annotations."""
     held = {key: original[key] for key in ("data", "binaryData", "type") if key in original}
     return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": namespace}, **held}
-
-
-def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Return whether a label selector, as Kubernetes has it, selects what has these labels."""
-    equal = all(labels.get(key) == value for key, value in selector.get("matchLabels", {}).items())
-    return equal and all(fulfils(labels, **one) for one in selector.get("matchExpressions", []))
-
-
-def fulfils(labels: Mapping[str, str], key: str, operator: str, values: list[str] | None = None) -> bool:
-    """Return whether labels fulfil one expression of a label selector."""
-    match operator:
-        case "In":
-            return labels.get(key) in (values or [])
-        case "NotIn":
-            return labels.get(key) not in (values or [])
-        case "Exists":
-            return key in labels
-        case _:
-            return key not in labels
