@@ -19,6 +19,7 @@ use crate::reconcile::active_revision::ActiveRevision;
 use crate::rollout::managed_plugin::{ManagedPlugin, Shared};
 use hotshoe_cluster::discovery::Resource;
 use hotshoe_cluster::error::ApiError;
+use hotshoe_cluster::holders::Holders;
 use hotshoe_cluster::identity::Permit;
 use hotshoe_cluster::parent;
 use hotshoe_core::check::finalizer::AllowedFinalizers;
@@ -58,18 +59,21 @@ impl Removal<'_> {
     pub(super) async fn advance(&self) -> Progress {
         match self.parents().await {
             Ok(None) => Progress::Done,
-            Ok(Some((resource, holders))) => self.decide(&resource, holders).await,
-            Err(why) => waits(
-                "ParentsUnknown",
-                format!("the host cannot find out which parents have its finalizer: {why}; it tries again"),
-                true,
-            ),
+            Ok(Some((resource, holders))) => {
+                let unknown = holders.problem();
+                match (self.decide(&resource, holders.keys).await, unknown) {
+                    // What can be done in the other namespaces is done before.
+                    (Progress::Done, Some(why)) => parents_unknown(&why),
+                    (progress, _) => progress,
+                }
+            }
+            Err(why) => parents_unknown(&why),
         }
     }
 
-    /// Returns the kind of the parents, and the parents that have a finalizer of the plugin. None if the kind does not
-    /// exist.
-    async fn parents(&self) -> Result<Option<(Arc<Resource>, Vec<Key>)>, String> {
+    /// Returns the kind of the parents, and the parents in the watched namespaces that have a finalizer of the plugin. None
+    /// if the kind does not exist.
+    async fn parents(&self) -> Result<Option<(Arc<Resource>, Holders)>, String> {
         let (finalizers, watches) = (self.finalizers(), &self.shared.watches);
         let Some(kind) = self.kind() else {
             return match finalizers.is_empty() {
@@ -82,10 +86,10 @@ impl Removal<'_> {
             found => found.map_err(|error| error.to_string())?,
         };
         if finalizers.is_empty() {
-            return Ok(Some((resource, Vec::new())));
+            return Ok(Some((resource, Holders::default())));
         }
         let allowed = self.allowed();
-        let holders = watches.holders(&resource, |object| !allowed.removable(object, &finalizers).is_empty()).await?;
+        let holders = watches.holders(&resource, |object| !allowed.removable(object, &finalizers).is_empty()).await;
         Ok(Some((resource, holders)))
     }
 
@@ -194,6 +198,14 @@ impl Removal<'_> {
             false,
         )
     }
+}
+
+fn parents_unknown(why: &str) -> Progress {
+    waits(
+        "ParentsUnknown",
+        format!("the host cannot find out which parents have its finalizer: {why}; it tries again"),
+        true,
+    )
 }
 
 fn failed(error: &ApiError) -> Progress {

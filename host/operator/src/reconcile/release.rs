@@ -165,41 +165,51 @@ pub async fn find_deselected(controller: Arc<Controller>, watches: Arc<Watches>)
     if !active.plugin.selects_parents() {
         return;
     }
-    let mut candidates: BTreeSet<Key> = controller.remembered().into_iter().collect();
     let parent = &active.revision.descriptor().parent;
     let of_plugin = |child: &Object| active.plugin.has_made(child.label(PLUGIN_LABEL));
     let children = active.owned.iter().flat_map(|owned| owned.watch.cache.all(of_plugin));
-    candidates.extend(children.filter_map(|child| owner_of(&controller, parent, &child)));
+    let remembered = controller.remembered().into_iter();
+    requeue(&controller, &active, remembered.chain(children.filter_map(|child| owner_of(&controller, parent, &child))));
     let span = spans::revision(&controller.name, active.revision.digest());
-    candidates.extend(finalizer_holders(&controller, &watches, &active).instrument(span).await);
+    requeue_holders(&controller, &watches, &active).instrument(span).await;
+}
+
+/// Requeues those of the objects that are no parents.
+fn requeue(controller: &Controller, active: &ActiveRevision, candidates: impl Iterator<Item = Key>) {
     let parents = &active.parents.watch.cache;
-    for key in candidates.into_iter().filter(|key| parents.get(key).is_none()) {
+    let candidates: BTreeSet<Key> = candidates.filter(|key| parents.get(key).is_none()).collect();
+    for key in candidates {
         controller.note_deselected(key.clone());
         controller.queue.add(key);
     }
 }
 
-/// Returns the objects of the parents' kind that have a finalizer of this plugin, whatever their labels are. Leaves out
-/// the parents of other plugins of this host.
-async fn finalizer_holders(controller: &Controller, watches: &Watches, active: &ActiveRevision) -> Vec<Key> {
+/// Requeues the objects of the parents' kind that have a finalizer of this plugin, whatever their labels are. Leaves out
+/// the parents of other plugins of this host. A namespace that cannot be listed is tried again, and holds up no other one.
+async fn requeue_holders(controller: &Controller, watches: &Watches, active: &ActiveRevision) {
     let ours: Vec<&str> = active.finalizers().collect();
     if ours.is_empty() {
-        return Vec::new();
+        return;
     }
     let holds = |object: &Object| object.finalizers.iter().any(|present| ours.contains(&&**present));
+    let is_free = |key: &Key| !watches.is_parent_of_another(&controller.name, active.parent_kind(), key);
+    let resource = active.resource();
+    let (mut parts, mut said) = (watches.namespaces().parts(resource.namespaced), None);
     loop {
-        match watches.holders(&active.resource(), holds).await {
-            Ok(mut keys) => {
-                keys.retain(|key| !watches.is_parent_of_another(&controller.name, active.parent_kind(), key));
-                return keys;
-            }
-            Err(error) => {
-                tracing::warn!(retry = ?RETRY_PAUSE, "objects that are no longer selected cannot be listed: {error}");
-                tokio::time::sleep(RETRY_PAUSE).await;
-            }
+        let holders = watches.holders_in(parts, &resource, holds).await;
+        let problem = holders.problem();
+        requeue(controller, active, holders.keys.into_iter().filter(is_free));
+        if let Some(problem) = problem.as_ref().filter(|_| problem != said) {
+            tracing::warn!(retry = ?RETRY_PAUSE, "objects that are no longer selected cannot be listed: {problem}");
         }
+        if problem.is_none() {
+            return;
+        }
+        said = problem;
+        parts = holders.unlisted.into_iter().map(|(part, _)| part).collect();
+        tokio::time::sleep(RETRY_PAUSE).await;
         if controller.active().is_none_or(|now| now.basis != active.basis) {
-            return Vec::new();
+            return;
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED};
 use hotshoe_tests::scene::condition_parts;
-use hotshoe_tests::{memcached, run};
+use hotshoe_tests::{Scene, memcached, run};
 use serde_json::json;
 
 use super::rig::{Guest, Rig};
@@ -62,6 +62,43 @@ fn a_plugin_that_orphans_its_parents_leaves_the_finalizers_that_another_operator
 #[test]
 fn a_finalizer_that_another_operator_set_does_not_block_the_removal_of_a_plugin() {
     run(leaves_the_finalizer_of_another("blocked-theirs", "block"));
+}
+
+/// Deletes a `Plugin` while parents in another namespace have the finalizer of a plugin of the same name, which another host
+/// runs from a folder, and checks that these parents stay as they are.
+async fn leaves_the_parents_of_another_host(name: &'static str, policy: &str) {
+    let (rig, guest) = serving(name, policy).await;
+    let elsewhere = Scene::new(rig.scene.plane, &format!("{name}-there")).await;
+    let mut other = rig.host_of_folder(&elsewhere, &guest).await;
+    elsewhere.create(memcached("theirs", 1)).await;
+    elsewhere.available("theirs").await;
+    // Otherwise it would add the finalizer again.
+    assert!(other.stop().success());
+    let before = elsewhere.get(&MEMCACHED, "theirs").await;
+    assert_eq!(before["metadata"]["finalizers"], json!([FINALIZER]));
+    rig.delete(&guest).await;
+    if policy == "block" {
+        rig.until_condition(&guest, "Stalled", "True", "ParentsRemain").await;
+        rig.scene.delete(&MEMCACHED, "served").await;
+    }
+    rig.until_gone(&guest).await;
+    assert_eq!(elsewhere.get(&MEMCACHED, "theirs").await, before);
+    elsewhere.merge(&MEMCACHED, "theirs", json!({ "metadata": { "finalizers": null } })).await;
+}
+
+#[test]
+fn a_plugin_that_orphans_its_parents_leaves_those_in_namespaces_that_its_host_does_not_watch() {
+    run(leaves_the_parents_of_another_host("orphaned-here", "orphan"));
+}
+
+#[test]
+fn a_plugin_that_deletes_its_parents_leaves_those_in_namespaces_that_its_host_does_not_watch() {
+    run(leaves_the_parents_of_another_host("deleted-here", "delete"));
+}
+
+#[test]
+fn parents_in_namespaces_that_its_host_does_not_watch_do_not_block_the_removal_of_a_plugin() {
+    run(leaves_the_parents_of_another_host("blocked-here", "block"));
 }
 
 #[test]

@@ -118,6 +118,12 @@ impl Rig {
         host
     }
 
+    /// Starts a host of another namespace, which runs a guest from its folder.
+    pub(crate) async fn host_of_folder(&self, scene: &Scene, guest: &Guest) -> Host {
+        let kubeconfig = scene.plane.kubeconfig_of(SYSTEM, self.account).await;
+        scene.start().await.kubeconfig(&kubeconfig).plugins(&[guest.folder.path()]).ready().await
+    }
+
     /// The Memcached plugin under a name that only this test uses, with the rights that it needs.
     pub(crate) async fn memcached(&self, word: &str) -> Guest {
         let name = format!("{word}-{}", self.scene.namespace);
