@@ -1,6 +1,6 @@
 //! Asks the API server which user a bearer token belongs to (TokenReview), whether that user may read a path
-//! (SubjectAccessReview), whether the host may impersonate a plugin (SelfSubjectAccessReview), and which account the
-//! host itself has (SelfSubjectReview). No review stores anything.
+//! (SubjectAccessReview), whether the host may impersonate a plugin or watch a kind in a namespace
+//! (SelfSubjectAccessReview), and which account the host itself has (SelfSubjectReview). No review stores anything.
 
 use http::Method;
 use k8s_openapi::api::authentication::v1::{
@@ -63,11 +63,35 @@ pub async fn may_impersonate(cluster: &Cluster, namespace: &str, account: &str) 
         name: Some(account.to_owned()),
         ..Default::default()
     };
+    may(cluster, attributes).await
+}
+
+/// Returns whether the account of this connection may list and watch the objects of a resource in a namespace.
+///
+/// # Errors
+/// When the API server does not answer, or refuses the review.
+pub async fn may_watch(cluster: &Cluster, namespace: &str, group: &str, plural: &str) -> Result<bool, ApiError> {
+    for verb in ["list", "watch"] {
+        let attributes = ResourceAttributes {
+            verb: Some(verb.to_owned()),
+            group: Some(group.to_owned()),
+            resource: Some(plural.to_owned()),
+            namespace: Some(namespace.to_owned()),
+            ..Default::default()
+        };
+        if !may(cluster, attributes).await? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+async fn may(cluster: &Cluster, attributes: ResourceAttributes) -> Result<bool, ApiError> {
     let spec = SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), non_resource_attributes: None };
     let review = SelfSubjectAccessReview { spec, ..Default::default() };
     let uri = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
-    let of_host: Option<SubjectAccessReviewStatus> = ask(cluster, "SelfSubjectAccessReview", uri, &review).await?;
-    Ok(of_host.is_some_and(is_allowed))
+    let of_account: Option<SubjectAccessReviewStatus> = ask(cluster, "SelfSubjectAccessReview", uri, &review).await?;
+    Ok(of_account.is_some_and(is_allowed))
 }
 
 /// Returns the name of the host's own ServiceAccount; `None` if it has none in this namespace.

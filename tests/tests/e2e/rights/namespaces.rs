@@ -1,8 +1,12 @@
 //! A host of several namespaces, under an account with Roles in some of them only.
 
-use hotshoe_tests::guests;
+use std::path::Path;
+use std::process::Command;
+
+use hotshoe_tests::guests::{self, Folder};
+use hotshoe_tests::host::program;
 use hotshoe_tests::kinds::{DEPLOYMENT, MEMCACHED};
-use hotshoe_tests::scene::condition_parts;
+use hotshoe_tests::scene::{condition_parts, labelled};
 use hotshoe_tests::{ControlPlane, Host, Scene, memcached, run};
 use serde_json::{Value, json};
 
@@ -37,10 +41,16 @@ impl Setting {
 
     /// Starts a host of all three namespaces.
     async fn host(&mut self) -> Host {
+        self.host_of(&guests::memcached()).await
+    }
+
+    /// Does the same with another plugin.
+    async fn host_of(&mut self, plugin: &Path) -> Host {
         let kubeconfig = self.other.plane.kubeconfig_of(&self.system, &self.account).await;
         let [a, b, c] = self.teams.each_ref().map(|scene| scene.namespace.clone());
         // In one option and in another one.
-        let mut command = self.other.start().await.kubeconfig(&kubeconfig).namespace(&format!("{b},{a}")).command();
+        let start = self.other.start().await.kubeconfig(&kubeconfig).plugins(&[plugin]);
+        let mut command = start.namespace(&format!("{b},{a}")).command();
         command.args(["--namespace", &c, "--service-account-namespace", &self.system]);
         let host = Host::spawn(command);
         self.teams.iter_mut().for_each(|scene| scene.watch_log(&host));
@@ -144,5 +154,86 @@ fn nothing_is_decided_where_the_host_may_not_list_the_children() {
         assert!(patched.status.success(), "{patched:?}");
         b.available("cache").await;
         assert!(host.stop().success());
+    });
+}
+
+#[test]
+fn what_is_no_longer_selected_is_released_although_another_namespace_may_not_be_listed() {
+    run(async {
+        let mut setting = Setting::new().await;
+        setting.grant(&setting.teams).await;
+        let folder = Folder::of_memcached();
+        folder.edit("    kind: Memcached\n", "    kind: Memcached\n    selector: {matchLabels: {tier: gold}}\n");
+        for scene in &setting.teams {
+            scene.create(labelled(memcached("cache", 1), &json!({ "tier": "gold" }))).await;
+        }
+        let mut host = setting.host_of(folder.path()).await;
+        host.ready().await;
+        for scene in &setting.teams {
+            scene.available("cache").await;
+        }
+        assert!(host.stop().success());
+        for scene in &setting.teams {
+            scene.merge(&MEMCACHED, "cache", json!({ "metadata": { "labels": { "tier": null } } })).await;
+        }
+        let gone = setting.teams[1].kubectl(&["delete", "rolebinding", "--all"]);
+        assert!(gone.status.success(), "{gone:?}");
+
+        let mut host = setting.host_of(folder.path()).await;
+        host.ready().await;
+        let [a, b, c] = &setting.teams;
+        let is_released = |object: &Value| object["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty);
+        for scene in [a, c] {
+            scene.until_object(&MEMCACHED, "cache", "is released", is_released).await;
+        }
+        host.until_logged(&["WARN", "no longer selected", &b.namespace, "forbidden"]).await;
+        assert!(!is_released(&b.get(&MEMCACHED, "cache").await));
+
+        setting.grant(&setting.teams).await;
+        setting.teams[1].until_object(&MEMCACHED, "cache", "is released", is_released).await;
+        assert!(host.stop().success());
+    });
+}
+
+#[test]
+fn doctor_says_of_each_namespace_whether_a_host_could_watch_it_and_what_to_do() {
+    run(async {
+        let setting = Setting::new().await;
+        setting.grant(&setting.teams[..2]).await;
+        let kubeconfig = setting.other.plane.kubeconfig_of(&setting.system, &setting.account).await;
+        let admin = setting.other.plane.file("kubeconfig");
+        let [a, b, c] = setting.teams.each_ref().map(|scene| &*scene.namespace);
+        let doctor = |kubeconfig: &Path, namespaces: &[&str]| {
+            let mut command = Command::new(program());
+            command.current_dir(guests::memcached()).args(["doctor", "--kubeconfig"]).arg(kubeconfig);
+            let output = command.args(["-o", "json", "--namespace", &namespaces.join(",")]).output().expect("it runs");
+            let found: Vec<Value> = serde_json::from_slice(&output.stdout).expect("findings");
+            let is_about = |finding: &&Value| finding["purpose"] == "to watch namespaces";
+            (output.status.code(), found.iter().filter(is_about).cloned().collect::<Vec<_>>())
+        };
+        let problem = |finding: &Value| finding["problem"].as_str().expect("a problem").to_owned();
+
+        let (code, found) = doctor(&kubeconfig, &[a, b]);
+        assert!(code == Some(0) && found.iter().all(|finding| finding["ok"] == true), "{found:#?}");
+        assert!(
+            found[0]["found"].as_str().is_some_and(|said| said.contains("may be listed and watched")),
+            "{found:#?}"
+        );
+
+        let (code, found) = doctor(&kubeconfig, &[a, c]);
+        assert_eq!((code, found.len(), &found[0]["ok"]), (Some(1), 2, &json!(true)), "{found:#?}");
+        for words in ["may not list and watch", "Memcached.cache.example.com", "hotshoe rbac", "--kubeconfig", c] {
+            assert!(problem(&found[1]).contains(words), "{words}: {found:#?}");
+        }
+
+        let (code, found) = doctor(&admin, &["no-such-namespace"]);
+        assert_eq!((code, found.len()), (Some(1), 1), "{found:#?}");
+        for words in ["does not exist", "kubectl create namespace no-such-namespace"] {
+            assert!(problem(&found[0]).contains(words), "{found:#?}");
+        }
+
+        let (code, found) = doctor(Path::new("/no/such/kubeconfig"), &[a, b]);
+        assert_eq!((code, found.len()), (Some(1), 2), "{found:#?}");
+        assert!(problem(&found[1]).contains("/no/such/kubeconfig"), "{found:#?}");
     });
 }
