@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use crate::cli::inspect;
 use crate::cli::terminal::Output;
+use crate::cli::{inspect, project};
 use hotshoe_core::check::access_request::Verb;
 use hotshoe_core::check::denied;
 use hotshoe_core::check::grant;
@@ -18,7 +18,7 @@ use hotshoe_operator::config::{HOST_NAMESPACE, PluginConfig};
 /// Show what plugins ask for beside what plugin.yaml grants them
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    hotshoe grants plugins/memcached\n  \
+    hotshoe grants                     # of all plugins here\n  \
     hotshoe grants plugins/memcached -o json\n\n\
     Below the table are the rules that are missing, ready to be pasted into plugin.yaml.\n\n\
     Exit code: 0 when all that is asked for is granted, 1 otherwise.")]
@@ -50,7 +50,8 @@ impl Args {
     /// # Errors
     /// When a plugin cannot be loaded.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let plugins = inspect::load(&self.inspected, &self.namespace).await?;
+        let plugins = project::named_or_all(&self.inspected.plugins)?;
+        let plugins = inspect::load(&inspect::Inspected { plugins, ..self.inspected }, &self.namespace).await?;
         let of_plugin = |loaded: &inspect::LoadedPlugin| {
             let (config, descriptor) = (&loaded.config, loaded.revision.descriptor());
             let is_shown = loaded.revision.validates() || loaded.revision.defaults();

@@ -30,9 +30,13 @@ const MAX_ANSWER_BYTES: usize = 64 << 20;
 pub(super) const UNEXPECTED_SHAPE: &str =
     "the host's answer has an unexpected form; is the host of the same version as this program?";
 
-/// How to reach a host in a cluster.
-const IN_CLUSTER: &str =
-    "one in a cluster is asked there: `kubectl exec -n hotshoe-system deployment/hotshoe -- /hotshoe status`";
+/// Returns how to reach a host in a cluster with the command that was typed.
+fn in_cluster() -> String {
+    let typed =
+        std::env::args().nth(1).filter(|verb| verb.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'));
+    let verb = typed.as_deref().unwrap_or("status");
+    format!("one in a cluster is asked there: `kubectl exec -n hotshoe-system deployment/hotshoe -- /hotshoe {verb} …`")
+}
 
 /// Where the host is.
 #[derive(clap::Args, Debug)]
@@ -137,8 +141,9 @@ impl HostOptions {
             let no_host = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused);
             let why = if no_host { String::new() } else { format!(" ({error})") };
             anyhow!(
-                "no host answers on {}{why}; start one with `hotshoe run`, or name its socket with --socket; {IN_CLUSTER}",
-                shown(named)
+                "no host answers on {}{why}; start one with `hotshoe run`, or name its socket with --socket; {}",
+                shown(named),
+                in_cluster()
             )
         })?;
         Ok(Host { stream, path: named.clone() })
@@ -157,8 +162,9 @@ async fn only(directory: PathBuf) -> anyhow::Result<Host> {
     match (answering.pop(), answering.is_empty()) {
         (Some(only), true) => Ok(only),
         (None, _) => bail!(
-            "no host answers in {}; start one with `hotshoe run`, or name its socket with --socket; {IN_CLUSTER}",
-            directory.display()
+            "no host answers in {}; start one with `hotshoe run`, or name its socket with --socket; {}",
+            directory.display(),
+            in_cluster()
         ),
         (Some(last), false) => {
             answering.push(last);

@@ -89,8 +89,8 @@ pub(super) fn note_options(path: &Path) {
 /// Plugins, and where their components are.
 #[derive(clap::Args, Debug)]
 pub(super) struct Inspected {
-    /// Plugins: folders with a plugin.yaml, or such files
-    #[arg(value_name = "PLUGIN", required = true)]
+    /// Plugins: folders with a plugin.yaml, or such files [default: this folder, or all in plugins/]
+    #[arg(value_name = "PLUGIN")]
     pub(super) plugins: Vec<PathBuf>,
     /// Read the components from this folder instead of where a host looks for them
     #[arg(long, value_name = "DIR")]

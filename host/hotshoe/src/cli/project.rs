@@ -258,6 +258,22 @@ fn check_names(cases: &[CaseFile]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Returns the plugins that are named, or otherwise this folder, if it is one, or all in its `plugins`.
+///
+/// # Errors
+/// When none is named, and none is here.
+pub(super) fn named_or_all(named: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    if !named.is_empty() {
+        return Ok(named.to_vec());
+    }
+    if Path::new(folders::PLUGIN_FILE).is_file() {
+        return Ok(vec![PathBuf::from(".")]);
+    }
+    let found = folders::plugins_in(Path::new("plugins"));
+    ensure!(!found.is_empty(), "no plugin is named, and there is none in plugins/; name a folder with a plugin.yaml");
+    Ok(found)
+}
+
 /// Returns a path as a user would type it: relative to the current folder, if it is below that.
 pub(super) fn shown(path: &Path) -> &Path {
     let here = std::env::current_dir().ok();

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::cli::inspect;
 use crate::cli::inspect::{Inspected, LoadedPlugin};
 use crate::cli::run::namespace;
-use crate::cli::terminal;
+use crate::cli::{project, terminal};
 use hotshoe_cluster::client::{Cluster, ConnectOptions};
 use hotshoe_cluster::discovery;
 use hotshoe_cluster::discovery::Kinds;
@@ -32,8 +32,8 @@ use hotshoe_operator::config::HOST_NAMESPACE;
     The components must be built. What RBAC cannot express is noted on standard error. Where a component asks \
     for more than it is granted, the rules that are missing are printed there instead, and the exit code is 1.")]
 pub struct Args {
-    /// Plugins: folders with a plugin.yaml, or such files
-    #[arg(value_name = "PLUGIN", required_unless_present = "host_only")]
+    /// Plugins: folders with a plugin.yaml, or such files [default: this folder, or all in plugins/]
+    #[arg(value_name = "PLUGIN")]
     plugins: Vec<PathBuf>,
     #[command(flatten)]
     options: Options,
@@ -109,7 +109,7 @@ impl Args {
         let rights = if self.host_only {
             self.options.rights_of_host()?
         } else {
-            let plugins = self.options.installed.load(&self.plugins).await?;
+            let plugins = self.options.installed.load(&project::named_or_all(&self.plugins)?).await?;
             if self.plugin_only {
                 self.options.rights_of_plugins(&plugins).await?
             } else {

@@ -570,6 +570,32 @@ fn missing_grants_are_printed_and_fail_the_command() {
 }
 
 #[test]
+fn grants_and_rights_are_those_of_the_plugins_here_where_none_is_named() {
+    let dir = plugin(&owner_of_config_maps(), CASE);
+    fs::write(dir.path().join("plugin.yaml"), format!("{MANIFEST}{GRANTS}")).unwrap();
+    for verb in [&["grants"][..], &["rbac", "--offline"]] {
+        let unnamed = hotshoe(dir.path(), verb);
+        assert!(unnamed.status.success() && stdout(&unnamed).contains("demo"), "{verb:?}: {}", stderr(&unnamed));
+        assert_eq!(stdout(&unnamed), stdout(&hotshoe(dir.path(), &[verb, &["."]].concat())), "{verb:?}");
+        let nothing = tempfile::tempdir().unwrap();
+        let said = stderr(&hotshoe(nothing.path(), verb));
+        assert!(said.contains("no plugin is named, and there is none in plugins/"), "{verb:?}: {said}");
+    }
+}
+
+#[test]
+fn a_command_that_lacks_something_names_each_way_to_give_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = hotshoe(dir.path(), &["plan"]);
+    assert_eq!(plan.status.code(), Some(2));
+    assert!(stderr(&plan).contains("<--filename <FILE>|--from <KIND/NAME>>"), "{}", stderr(&plan));
+    for verb in ["history", "reload"] {
+        let said = stderr(&hotshoe(dir.path(), &[verb, "--socket", "none"]));
+        assert!(said.contains("no host answers on") && said.contains(&format!("-- /hotshoe {verb} …")), "{said}");
+    }
+}
+
+#[test]
 fn the_parent_that_is_asked_for_is_printed_beside_the_one_that_is_granted() {
     let dir = plugin(&owner_of_config_maps(), CASE);
     let with = |parent: &str| {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::cli::project::{self, Folder, Language, shown};
 use crate::cli::terminal;
 use definition::Definition;
-use hotshoe_operator::config::{folders, plugin_resource};
+use hotshoe_operator::config::plugin_resource;
 use source::Source;
 
 /// Print the CustomResourceDefinition of the kind that a plugin serves
@@ -71,7 +71,7 @@ impl Args {
     /// Returns the definitions by name; several plugins may have the same one.
     fn find(&self) -> anyhow::Result<BTreeMap<String, Found>> {
         let mut definitions: BTreeMap<String, Found> = BTreeMap::new();
-        for path in self.folders()? {
+        for path in project::named_or_all(&self.plugins)? {
             let folder = Folder::open(&path)?;
             let Some(source) = Source::of(&folder) else {
                 note_missing(&folder, self.plugins.is_empty())?;
@@ -93,21 +93,6 @@ impl Args {
             }
         }
         Ok(definitions)
-    }
-
-    fn folders(&self) -> anyhow::Result<Vec<PathBuf>> {
-        if !self.plugins.is_empty() {
-            return Ok(self.plugins.clone());
-        }
-        if Path::new(folders::PLUGIN_FILE).is_file() {
-            return Ok(vec![PathBuf::from(".")]);
-        }
-        let found = folders::plugins_in(Path::new("plugins"));
-        ensure!(
-            !found.is_empty(),
-            "no plugin is named, and there is none in plugins/; name a folder with a plugin.yaml"
-        );
-        Ok(found)
     }
 }
 

@@ -28,12 +28,13 @@ const MAX_TEXT_BYTES: usize = 2_000;
 
 /// What a user names.
 #[derive(clap::Args, Debug)]
+#[command(group(clap::ArgGroup::new("object").required(true).multiple(true)))]
 pub(super) struct Named {
     /// A file with the object, and with what exists beside it; `-` is standard input
-    #[arg(short, long = "filename", value_name = "FILE", required_unless_present = "from")]
+    #[arg(short, long = "filename", value_name = "FILE", group = "object")]
     files: Vec<PathBuf>,
     /// Plan for an object in the cluster, KIND/NAME or NAME
-    #[arg(long, value_name = "KIND/NAME", conflicts_with = "files")]
+    #[arg(long, value_name = "KIND/NAME", group = "object", conflicts_with = "files")]
     from: Option<String>,
     /// Compare with what is in the cluster, beside the object in the file
     #[arg(long, conflicts_with = "from")]
