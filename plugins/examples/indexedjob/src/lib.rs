@@ -43,7 +43,7 @@ impl Reconciler for IndexedJobs {
                 missing.push((index, name));
                 continue;
             };
-            match pod["status"]["phase"].as_str() {
+            match pod.pointer("/status/phase").and_then(Value::as_str) {
                 Some("Succeeded") => counted.succeeded += 1,
                 Some("Failed") => counted.failed += 1,
                 _ => counted.active += 1,
@@ -65,7 +65,7 @@ impl Reconciler for IndexedJobs {
 /// Returns the Pod of an index, made of the user's template.
 fn pod(index: usize, template: &Value) -> Result<Value, Failure> {
     let mut pod = require_harmless(template, "spec.template")?;
-    for container in pod["spec"]["containers"].as_array_mut().into_iter().flatten() {
+    for container in pod.pointer_mut("/spec/containers").and_then(Value::as_array_mut).into_iter().flatten() {
         let mut variables = container["env"].as_array().cloned().unwrap_or_default();
         variables.push(json!({ "name": "JOB_INDEX", "value": index.to_string() }));
         container["env"] = variables.into();
