@@ -11,15 +11,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use hotshoe::server::{About, Ports};
-use hotshoe_cluster::lease::Leases;
-use hotshoe_core::check::memory_share::Account;
-use hotshoe_core::flow::circuit_breaker::Breaker;
-use hotshoe_core::model::digest::Digest;
-use hotshoe_operator::fleet::Fleet;
-use hotshoe_operator::telemetry::by_revision::End;
+use hotshoe_operator::telemetry::exercise;
 use hotshoe_operator::telemetry::metrics::Metrics;
-use hotshoe_operator::telemetry::queue_metrics::Load;
-use hotshoe_operator::telemetry::swap_timer::{Stage, Stopwatch};
 
 use crate::figure::Target::AtMost;
 use crate::figure::{Figure, quantile};
@@ -54,13 +47,10 @@ impl Args {
         println!("{}", report::on(1, self.scrapes));
         let metrics = Arc::new(Metrics::default());
         let names: Vec<String> = (0..self.plugins).map(|number| format!("operator-{number:03}")).collect();
-        names.iter().for_each(|name| fill(&metrics, name));
+        names.iter().for_each(|name| exercise::fill(&metrics, name));
         let ports = Ports::bind(([127, 0, 0, 1], 0).into(), None, None).await?;
         let address = ports.address()?;
-        let (fleet, leases) = (Arc::new(Fleet::of([])), Arc::new(Leases::none()));
-        let about =
-            About { fleet, metrics: metrics.clone(), leases, credentials: Arc::default(), context: String::new() };
-        ports.serve(None, None, about)?;
+        ports.serve(None, None, About { metrics: metrics.clone(), ..About::default() })?;
         for (coding, name) in [(None, "plain"), (Some("gzip"), "gzip")] {
             self.measure(address, coding, name)?;
         }
@@ -102,7 +92,7 @@ impl Args {
                     let new = rounds.is_multiple_of(ROUNDS).then(|| format!("operator-{beside}-{rounds}"));
                     for name in names.iter().chain(&new) {
                         let began = Instant::now();
-                        count(metrics, name);
+                        exercise::count_reconcile(metrics, name);
                         slowest = slowest.max(began.elapsed());
                     }
                     rounds += 1;
@@ -145,31 +135,4 @@ fn scraped(address: SocketAddr, coding: Option<&str>) -> Result<Scrape> {
     let head = String::from_utf8_lossy(&answer).to_lowercase();
     ensure!(head.starts_with("http/1.1 200"), "{head}");
     Ok(Scrape { bytes, time, is_packed: head.contains("content-encoding: gzip") })
-}
-
-/// Gives a plugin all the series that a plugin has that was active for long.
-fn fill(metrics: &Metrics, plugin: &str) {
-    (0..100).for_each(|_| count(metrics, plugin));
-    metrics.deleting(plugin, 0);
-    metrics.stalled(plugin, 0);
-    metrics.waits_for_approval(plugin, false);
-    metrics.reduced(plugin, 0, 0);
-    drop(metrics.delays(plugin));
-    metrics.revision(plugin, "Activated");
-    metrics.breaker(plugin, &Breaker::default().shown(Instant::now()));
-    metrics.memory(plugin, &Account::default());
-    let mut stopwatch = Stopwatch::start();
-    stopwatch.over(Stage::Survey);
-    metrics.swapped(plugin, &stopwatch);
-}
-
-/// Counts what one reconcile of a plugin does.
-fn count(metrics: &Metrics, plugin: &str) {
-    let counts = metrics.begin(plugin);
-    counts.adds.inc_by(1_234);
-    counts.waited.observe(0.012_345);
-    counts.worked.observe(0.002_345);
-    metrics.called(plugin, Digest::of(b""), End::Answered, Duration::from_micros(35));
-    metrics.reconciled(plugin, "success", Duration::from_micros(2_345));
-    metrics.queue(plugin, &Load::default(), 10);
 }

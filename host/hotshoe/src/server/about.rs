@@ -21,3 +21,16 @@ pub struct About {
     /// The kubeconfig context.
     pub context: String,
 }
+
+impl Default for About {
+    /// Returns what a host serves that has no plugins, no Leases and no cluster.
+    fn default() -> Self {
+        Self {
+            fleet: Arc::new(Fleet::of([])),
+            metrics: Arc::default(),
+            leases: Arc::new(Leases::none()),
+            credentials: Arc::default(),
+            context: String::new(),
+        }
+    }
+}

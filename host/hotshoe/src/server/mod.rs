@@ -237,8 +237,6 @@ mod tests {
     use std::net::TcpStream;
 
     use super::*;
-    use hotshoe_cluster::lease::Leases;
-    use hotshoe_operator::fleet::Fleet;
 
     /// Asks a port, and blocks this thread until the answer is there.
     fn ask(address: SocketAddr, path: &str) -> String {
@@ -257,14 +255,7 @@ mod tests {
             let ports = Ports::bind(any, probes, None).await.unwrap();
             let metrics = ports.address().unwrap();
             let probes = ports.probes.as_ref().map_or(metrics, |probes| probes.local_addr().unwrap());
-            let about = About {
-                fleet: Arc::new(Fleet::of([])),
-                metrics: Arc::default(),
-                leases: Arc::new(Leases::none()),
-                credentials: Arc::default(),
-                context: String::new(),
-            };
-            ports.serve(None, None, about).unwrap();
+            ports.serve(None, None, About::default()).unwrap();
             // From here on this thread, which is that of the host, runs no task: it only waits for the answers.
             for (address, path) in [(probes, "/readyz"), (probes, "/healthz"), (metrics, "/metrics")] {
                 let answer = ask(address, path);

@@ -138,8 +138,6 @@ mod tests {
     use tower::ServiceExt;
 
     use super::*;
-    use hotshoe_cluster::lease::Leases;
-    use hotshoe_operator::fleet::Fleet;
 
     /// What Prometheus accepts.
     const PROMETHEUS: &str = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3";
@@ -157,13 +155,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_scraper_that_accepts_gzip_gets_the_text_of_others_packed() {
-        let about = About {
-            fleet: Arc::new(Fleet::of([])),
-            metrics: Arc::default(),
-            leases: Arc::new(Leases::none()),
-            credentials: Arc::default(),
-            context: String::new(),
-        };
+        let about = About::default();
         about.metrics.opened("memcached");
         let routes = metrics(about);
         let scraped = async |method: Method, format: &str, coding: Option<&str>| {

@@ -17,10 +17,10 @@ use std::time::Duration;
 use hashbrown::HashMap;
 use parking_lot::{Mutex, MutexGuard};
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 
+use crate::telemetry::family::Family;
 use crate::telemetry::table::{Buckets, Histograms, Table, labels};
 use hotshoe_core::model::digest::Digest;
 use hotshoe_sandbox::revision::Revision;
@@ -138,7 +138,7 @@ impl RevisionMetrics {
     }
 
     fn begin(&self, plugin: &str, digest: Digest, version: &str) -> Shown {
-        let answered = self.calls.get_or_create_owned(&by_end(plugin, digest, End::Answered));
+        let answered = self.calls.get_or_create(&by_end(plugin, digest, End::Answered));
         Shown { digest, version: version.to_owned(), answered, reasons: BTreeSet::new() }
     }
 

@@ -5,11 +5,12 @@
 use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::{Family, MetricConstructor};
+use prometheus_client::metrics::family::MetricConstructor;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 
-use crate::telemetry::table::{Buckets, Histograms, SecondsGauge, Table, labels};
+use crate::telemetry::family::Family;
+use crate::telemetry::table::{Buckets, Histograms, SecondsGauge, labels, metrics};
 
 /// Those of controller-runtime from 1 ms to 100 s: what is shorter is of no interest, and an alert comes before what is
 /// longer.
@@ -28,15 +29,27 @@ labels! {
     ByPriority { controller: String, name: String, priority: &'static str }
 }
 
-/// The metrics of all queues.
-pub struct QueueMetrics {
-    adds: Family<ByQueue, Counter>,
-    retries: Family<ByQueue, Counter>,
-    waited: Histograms<ByQueue>,
-    worked: Histograms<ByQueue>,
-    depth: Family<ByPriority, Gauge>,
-    unfinished: Family<ByQueue, SecondsGauge>,
-    longest: Family<ByQueue, SecondsGauge>,
+metrics! {
+    /// The metrics of all queues.
+    pub struct QueueMetrics {
+        adds: Family<ByQueue, Counter> = counter("workqueue_adds_total", "Parents that were added to the queue");
+        retries: Family<ByQueue, Counter> =
+            counter("workqueue_retries_total", "Parents that are to be reconciled again after a pause");
+        waited: Histograms<ByQueue> =
+            histogram("workqueue_queue_duration_seconds", "Time that a parent waited until it was reconciled", TIMES);
+        worked: Histograms<ByQueue> = histogram(
+            "workqueue_work_duration_seconds", "Time from when a parent left the queue until its reconcile ended", TIMES,
+        );
+        depth: Family<ByPriority, Gauge> = gauge("workqueue_depth", "Parents that wait for a reconcile");
+        unfinished: Family<ByQueue, SecondsGauge> = seconds(
+            "workqueue_unfinished_work_seconds",
+            "For how long the parents that are being reconciled have been, together",
+        );
+        longest: Family<ByQueue, SecondsGauge> = seconds(
+            "workqueue_longest_running_processor_seconds",
+            "For how long the parent has been reconciled that was begun first",
+        );
+    }
 }
 
 /// What one queue counts.
@@ -76,41 +89,14 @@ pub struct Load {
 }
 
 impl QueueMetrics {
-    /// Registers these metrics.
-    pub fn of(table: &mut Table) -> Self {
-        Self {
-            adds: table.counter("workqueue_adds_total", "Parents that were added to the queue"),
-            retries: table.counter("workqueue_retries_total", "Parents that are to be reconciled again after a pause"),
-            waited: table.histogram(
-                "workqueue_queue_duration_seconds",
-                "Time that a parent waited until it was reconciled",
-                TIMES,
-            ),
-            worked: table.histogram(
-                "workqueue_work_duration_seconds",
-                "Time from when a parent left the queue until its reconcile ended",
-                TIMES,
-            ),
-            depth: table.gauge("workqueue_depth", "Parents that wait for a reconcile"),
-            unfinished: table.seconds(
-                "workqueue_unfinished_work_seconds",
-                "For how long the parents that are being reconciled have been, together",
-            ),
-            longest: table.seconds(
-                "workqueue_longest_running_processor_seconds",
-                "For how long the parent has been reconciled that was begun first",
-            ),
-        }
-    }
-
     /// Returns what the queue of a plugin counts.
     pub fn counts(&self, plugin: &str) -> QueueCounts {
         let queue = by(plugin);
         QueueCounts {
-            adds: self.adds.get_or_create_owned(&queue),
-            retries: self.retries.get_or_create_owned(&queue),
-            waited: self.waited.get_or_create_owned(&queue),
-            worked: self.worked.get_or_create_owned(&queue),
+            adds: self.adds.get_or_create(&queue),
+            retries: self.retries.get_or_create(&queue),
+            waited: self.waited.get_or_create(&queue),
+            worked: self.worked.get_or_create(&queue),
         }
     }
 
@@ -145,6 +131,7 @@ fn at(plugin: &str, priority: &'static str) -> ByPriority {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::telemetry::table::Table;
 
     #[test]
     fn a_queue_is_shown_until_its_plugin_is_removed_and_its_counters_stay() {

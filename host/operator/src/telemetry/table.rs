@@ -12,10 +12,12 @@ use std::sync::atomic::AtomicU64;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{EncodeLabelSet, text::encode};
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::{Family, MetricConstructor};
+use prometheus_client::metrics::family::MetricConstructor;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry};
+
+use crate::telemetry::family::Family;
 
 /// The suffix in the names of counters. In OpenMetrics, only the samples have it, and not the metric.
 const TOTAL: &str = "_total";
@@ -89,6 +91,27 @@ macro_rules! labels {
 }
 pub(in crate::telemetry) use labels;
 
+/// Declares a type whose fields are metrics. Each is registered by a method of [`Table`], with its name, its help and, for a
+/// histogram, its buckets.
+macro_rules! metrics {
+    ($(#[$about:meta])* $shown:vis struct $name:ident {
+        $($(#[$says:meta])* $each:vis $field:ident: $metric:ty = $method:ident($($known:expr),+ $(,)?);)+
+    }) => {
+        $(#[$about])*
+        $shown struct $name {
+            $($(#[$says])* $each $field: $metric),+
+        }
+
+        impl $name {
+            /// Registers these metrics, in this order.
+            $shown fn of(table: &mut $crate::telemetry::table::Table) -> Self {
+                Self { $($field: table.$method($($known),+)),+ }
+            }
+        }
+    };
+}
+pub(in crate::telemetry) use metrics;
+
 /// The upper bounds of the buckets of a histogram.
 #[derive(Clone, Copy, Debug)]
 pub struct Buckets(pub &'static [f64]);
@@ -140,7 +163,7 @@ impl Table {
 
     /// Registers a histogram by labels.
     pub fn histogram<L: Labels>(&mut self, name: &'static str, help: &'static str, buckets: Buckets) -> Histograms<L> {
-        let family = Family::new_with_constructor(buckets);
+        let family = Family::with(buckets);
         self.add(Row { name, kind: Kind::Histogram, labels: L::NAMES, help }, family.clone());
         family
     }

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 
-use crate::telemetry::table::{Buckets, Histograms, Table, labels};
+use crate::telemetry::family::Family;
+use crate::telemetry::table::{Buckets, Histograms, labels, metrics};
 
 /// Those of controller-runtime from 100 µs to 100 s: an API server waits for 30 s at most.
 const LATENCIES: Buckets = Buckets(&[0.000_1, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0]);
@@ -26,45 +26,32 @@ labels! {
     ByComparison { controller: String, result: &'static str }
 }
 
-/// The metrics of the webhooks of all plugins.
-pub struct WebhookMetrics {
-    requests: Family<ByCode, Counter>,
-    latency: Histograms<ByWebhook>,
-    in_flight: Family<ByWebhook, Gauge>,
-    compared: Family<ByComparison, Counter>,
-    /// Traps of plugins that were asked about a proposed parent.
-    pub panics: Counter,
-    /// Traps of plugins that were asked for a conversion.
-    pub conversion_panics: Counter,
+metrics! {
+    /// The metrics of the webhooks of all plugins.
+    pub struct WebhookMetrics {
+        requests: Family<ByCode, Counter> =
+            counter("controller_runtime_webhook_requests_total", "Requests of webhooks by HTTP status");
+        latency: Histograms<ByWebhook> = histogram(
+            "controller_runtime_webhook_latency_seconds", "Time from a webhook's request to its answer", LATENCIES,
+        );
+        in_flight: Family<ByWebhook, Gauge> =
+            gauge("controller_runtime_webhook_requests_in_flight", "Requests of webhooks that are being answered");
+        compared: Family<ByComparison, Counter> = counter(
+            "hotshoe_canary_reviews_total",
+            "Answers of canaries about proposed parents, by how they compare with the one that was given",
+        );
+        /// Traps of plugins that were asked about a proposed parent.
+        pub panics: Counter = total(
+            "controller_runtime_webhook_panics_total", "Traps of plugins that were asked about a proposed parent",
+        );
+        /// Traps of plugins that were asked for a conversion.
+        pub conversion_panics: Counter = total(
+            "controller_runtime_conversion_webhook_panics_total", "Traps of plugins that were asked for a conversion",
+        );
+    }
 }
 
 impl WebhookMetrics {
-    /// Registers these metrics.
-    pub fn of(table: &mut Table) -> Self {
-        Self {
-            requests: table.counter("controller_runtime_webhook_requests_total", "Requests of webhooks by HTTP status"),
-            latency: table.histogram(
-                "controller_runtime_webhook_latency_seconds",
-                "Time from a webhook's request to its answer",
-                LATENCIES,
-            ),
-            in_flight: table
-                .gauge("controller_runtime_webhook_requests_in_flight", "Requests of webhooks that are being answered"),
-            compared: table.counter(
-                "hotshoe_canary_reviews_total",
-                "Answers of canaries about proposed parents, by how they compare with the one that was given",
-            ),
-            panics: table.total(
-                "controller_runtime_webhook_panics_total",
-                "Traps of plugins that were asked about a proposed parent",
-            ),
-            conversion_panics: table.total(
-                "controller_runtime_conversion_webhook_panics_total",
-                "Traps of plugins that were asked for a conversion",
-            ),
-        }
-    }
-
     /// Counts how the answer of a plugin's canary compared with the one that was given.
     pub fn compared(&self, plugin: &str, result: &'static str) {
         self.compared.get_or_create(&ByComparison { controller: plugin.into(), result }).inc();
@@ -106,6 +93,7 @@ impl Drop for Answering<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::telemetry::table::Table;
 
     #[test]
     fn an_abandoned_request_is_neither_in_flight_nor_answered() {
