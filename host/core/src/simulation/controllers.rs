@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::kinds::{completions, replicas};
-use super::reported::{TIME, condition};
+use super::reported::{TIME, condition, condition_with};
 use super::workload::Count;
 use crate::model::kind::ObjectRef;
 
@@ -35,14 +35,10 @@ pub(super) fn run(reference: &ObjectRef, object: &mut Value, pods: &Count) -> bo
 fn deployment(object: &Value, pods: &Count) -> Value {
     let replicas = pods.all;
     let progressing = match object.pointer("/spec/paused") == Some(&json!(true)) {
-        true => json!({ "status": "Unknown", "reason": "DeploymentPaused" }),
-        false => json!({ "status": "True", "reason": "NewReplicaSetAvailable" }),
+        true => condition_with("Progressing", "Unknown", "DeploymentPaused"),
+        false => condition("Progressing", "NewReplicaSetAvailable"),
     };
-    let mut conditions =
-        [condition("Available", "MinimumReplicasAvailable"), condition("Progressing", "NewReplicaSetAvailable")];
-    if let [_, Value::Object(condition)] = &mut conditions {
-        condition.extend(progressing.as_object().cloned().unwrap_or_default());
-    }
+    let conditions = [condition("Available", "MinimumReplicasAvailable"), progressing];
     json!({
         "observedGeneration": generation(object), "replicas": replicas, "updatedReplicas": pods.updated,
         "readyReplicas": replicas, "availableReplicas": replicas, "conditions": conditions,

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::kinds::{JOB_INDEX, JOB_NAME, Kind, REVISION_HASH, Revision, TEMPLATE_HASH, is_indexed};
-use super::reported::{TIME, condition};
+use super::reported::{TIME, condition, condition_with};
 use crate::model::digest::Digest;
 use crate::model::kind::ObjectRef;
 
@@ -117,25 +117,20 @@ impl Made<'_> {
             };
             all.map(one).collect()
         };
-        let ready = |name: &str| {
-            let mut ready = condition(name, if is_done { "PodCompleted" } else { "" });
-            ready["status"] = if is_done { "False" } else { "True" }.into();
-            ready
+        let ready = |name: &str| match is_done {
+            true => condition_with(name, "False", "PodCompleted"),
+            false => condition(name, ""),
         };
         let address = format!("10.244.0.{}", self.place % 250 + 2);
-        let mut status = json!({
+        json!({
             "phase": if is_done { "Succeeded" } else { "Running" },
             "conditions": [
                 condition("PodScheduled", ""), condition("Initialized", ""), ready("ContainersReady"), ready("Ready"),
             ],
+            "initContainerStatuses": containers("initContainers", &ended, true),
             "containerStatuses": containers("containers", if is_done { &ended } else { &runs }, !is_done),
             "hostIP": "10.0.0.1", "podIP": address, "podIPs": [{ "ip": address }], "startTime": TIME,
-        });
-        let initial = containers("initContainers", &ended, true);
-        if !initial.is_empty() {
-            status["initContainerStatuses"] = initial.into();
-        }
-        status
+        })
     }
 }
 

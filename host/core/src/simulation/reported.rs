@@ -7,8 +7,13 @@ pub(super) const TIME: &str = "2026-01-01T00:00:00Z";
 
 /// Returns a condition that is true.
 pub(super) fn condition(name: &str, reason: &str) -> Value {
+    condition_with(name, "True", reason)
+}
+
+/// Returns a condition with this status.
+pub(super) fn condition_with(name: &str, status: &str, reason: &str) -> Value {
     json!({
-        "type": name, "status": "True", "reason": reason, "message": "", "lastTransitionTime": TIME,
+        "type": name, "status": status, "reason": reason, "message": "", "lastTransitionTime": TIME,
         "lastUpdateTime": TIME,
     })
 }
