@@ -63,7 +63,8 @@ impl Workload {
         let (mut own, mut others) = (Vec::new(), Vec::new());
         let is_own = ownership(kind, reference, object);
         for (pod, value) in pods.drain(..) {
-            if is_own(&pod, value) { own.push((pod, value)) } else { others.push((pod, value)) }
+            let is_named = kind != Kind::StatefulSet || ordinal(&reference.name, &pod.name).is_some();
+            if is_named && is_own(&pod, value) { own.push((pod, value)) } else { others.push((pod, value)) }
         }
         *pods = others;
         let label_of = |pod: &Value, key: &str| pod.pointer("/metadata/labels")?.get(key)?.as_str().map(Arc::from);
@@ -430,6 +431,10 @@ mod tests {
             there.map(|name| (*name).to_owned()).collect::<Vec<_>>()
         };
         assert_eq!(before(&set), ["a-0", "a-1", "a-2"]);
+        let mut unnamed = vec![(ObjectRef::of(&pods[0]).unwrap(), &pods[0])];
+        unnamed[0].0.name = "a-x".into();
+        Workload::with(&set.reference, &set.object, &mut unnamed);
+        assert_eq!(unnamed.len(), 1, "its name has no ordinal");
         assert_eq!(names(&set.run(&json!({}))), ["a-1", "a-2", "a-3", "a-4"], "one was old, and one was ending");
         assert_eq!((before(&set), &*set.count().newest), (vec!["a-0".to_owned()], "a-old"));
         assert_eq!(names(&set.run(&json!({ "template": template("2"), "replicas": 1 }))), ["a-0"]);

@@ -56,16 +56,17 @@ impl Numbers {
 
 async fn both_share_ownership_in_the_same_way(scene: &Scene, seed: u64) {
     let mut numbers = Numbers(1_000 + seed);
-    let mut real = scene.create(numbers.shared()).await;
+    scene.create(numbers.shared()).await;
     for round in 0..ROUNDS {
-        for _ in 0..=numbers.next() % 2 {
+        let mut real = numbers.write_as_another(scene).await;
+        if numbers.chance() {
             real = numbers.write_as_another(scene).await;
         }
         // What the plugin applied before is known from the object alone.
         let mut model = Cluster::with(&[real], [], &[PLUGIN]).expect("an object");
         for apply in 0..2 {
             let body = numbers.shared();
-            real = scene.apply(MANAGER, body.clone()).await;
+            let real = scene.apply(MANAGER, body.clone()).await;
             model.carry_out(&[desired(ObjectRef::of(&real).expect("an object"), body)]);
             let place = format!("seed {seed}, round {round}, apply {apply}: {:#}", real["metadata"]["managedFields"]);
             assert_eq!(compared(&model.children()[0]), compared(&real), "{place}");
