@@ -1,16 +1,17 @@
 // What is asked of the program, and what its answers become; a script stands in for it.
 
 import assert from "node:assert/strict";
-import { mkdirSync, mkdtempSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 
 import { closedLoop, componentCases } from "../src/testing.js";
 
-/** The folder of a plugin with two cases, and of the answers of the program to each verb. */
-function plugin() {
+/** The folder of a plugin with two cases, and of the answers of the program to each verb; removed after the test. */
+function plugin(context) {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), "hotshoe-")));
+  context.after(() => rmSync(folder, { recursive: true }));
   const script = `#!${process.execPath}
 const fs = require("node:fs");
 fs.appendFileSync("${folder}/calls", JSON.stringify([process.argv.slice(2), fs.readFileSync(0, "utf8")]) + "\\n");
@@ -28,8 +29,8 @@ function calls(folder) {
   return readFileSync(join(folder, "calls"), "utf8").trim().split("\n").map((line) => JSON.parse(line));
 }
 
-test("each case fails by itself, and what must hold besides is one more", () => {
-  const folder = plugin();
+test("each case fails by itself, and what must hold besides is one more", (context) => {
+  const folder = plugin(context);
   const record = (name, passed, more) => ({ name, file: join(folder, "cases", name), passed, microseconds: 1, ...more });
   const records = [
     record("created.yml", true),
@@ -46,8 +47,8 @@ test("each case fails by itself, and what must hold besides is one more", () => 
   assert.deepEqual(calls(folder).map(([words]) => words), [["test", folder, "--build", "--output", "json"]]);
 });
 
-test("a program that fails or is missing is the failure of each case, and asked once", () => {
-  const folder = plugin();
+test("a program that fails or is missing is the failure of each case, and asked once", (context) => {
+  const folder = plugin(context);
   writeFileSync(join(folder, "test"), "error: it does not compile");
   for (const one of componentCases(folder)) assert.throws(() => one.check(), /hotshoe test .*: error: it does not compile/);
   assert.equal(calls(folder).length, 1);
@@ -55,8 +56,8 @@ test("a program that fails or is missing is the failure of each case, and asked 
   assert.throws(() => closedLoop(folder, { parent: {} }), /put it on PATH, or name it by the variable HOTSHOE/);
 });
 
-test("a closed loop begins with what is given, and ends or fails", () => {
-  const folder = plugin();
+test("a closed loop begins with what is given, and ends or fails", (context) => {
+  const folder = plugin(context);
   const child = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "a" } };
   const end = { settled: true, why: null, decisions: [], parent: { status: { ready: 1 } }, children: [child] };
   writeFileSync(join(folder, "simulate"), JSON.stringify(end));
