@@ -31,6 +31,7 @@ const SOCKETS: &str = "target/tests/run";
 /// The options of a host that is to be started.
 #[derive(Clone)]
 pub struct Start {
+    program: PathBuf,
     plugins: Vec<PathBuf>,
     kubeconfig: PathBuf,
     namespace: Option<String>,
@@ -61,6 +62,7 @@ impl Start {
     /// the files of its components.
     pub async fn new(plane: &ControlPlane) -> Self {
         Self {
+            program: program(),
             plugins: vec![guests::memcached()],
             kubeconfig: plane.kubeconfig_of(SYSTEM, "hotshoe").await,
             namespace: None,
@@ -70,6 +72,13 @@ impl Start {
             follow: true,
             shards: None,
         }
+    }
+
+    /// Sets the program, in place of the one under test.
+    #[must_use]
+    pub fn program(mut self, program: &Path) -> Self {
+        self.program = program.to_owned();
+        self
     }
 
     /// Lets the host watch this namespace only.
@@ -134,7 +143,7 @@ impl Start {
         // In a session of its own, to which Linux gives its own share of the processors (`man 7 sched`, autogroup). A
         // compiler yields to everything in the same session, and many hosts run here.
         let mut command = Command::new("setsid");
-        command.arg(program()).arg("run").args(&self.plugins).arg("--kubeconfig").arg(&self.kubeconfig);
+        command.arg(&self.program).arg("run").args(&self.plugins).arg("--kubeconfig").arg(&self.kubeconfig);
         command.args(["--listen", "127.0.0.1:0", "--cache"]).arg(&self.cache);
         // The hosts of all tests share a cache, with the last components of hundreds of plugins.
         command.args(["--cache-bytes", "4Gi"]);

@@ -47,6 +47,21 @@ pub fn artefact(begin: &str, end: &str) -> PathBuf {
     found.remove(0)
 }
 
+/// Returns the path of the program that the archive of the release has, which is unpacked once.
+///
+/// # Panics
+/// When the release is not made, or cannot be unpacked.
+pub fn unpacked_program() -> &'static Path {
+    static UNPACKED: OnceLock<PathBuf> = OnceLock::new();
+    UNPACKED.get_or_init(|| {
+        let archive = artefact(&format!("hotshoe-{VERSION}-"), ".tar.gz");
+        let folder = repository("target/tests/unpacked");
+        unpack(&archive, &folder);
+        let name = archive.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        folder.join(name.trim_end_matches(".tar.gz")).join("hotshoe")
+    })
+}
+
 /// Unpacks an archive into a folder, as the program `tar` of this machine does.
 ///
 /// # Panics

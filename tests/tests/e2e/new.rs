@@ -1,10 +1,10 @@
 //! Projects of `hotshoe new`, from nothing to Pods that run, with nothing of this repository but the program and the
-//! SDK.
+//! SDK. Those that go the whole way have the program of the release.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use hotshoe_tests::guests::caches;
@@ -13,6 +13,7 @@ use hotshoe_tests::kinds::{
     CONFIG_MAP, DEPLOYMENT, IDLE_JS, Kind, MADE_JS, MADE_PYTHON, MADE_RUST, SENT_JS, STATEFUL_SET, TIER_JS,
 };
 use hotshoe_tests::kstatus::{Kstatus, kstatus};
+use hotshoe_tests::release::unpacked_program;
 use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{ControlPlane, Host, Scene, repository, run};
 use serde_json::{Value, json};
@@ -28,12 +29,13 @@ const TOOLS: &str = "target/tools";
 pub(crate) struct Project {
     folder: TempDir,
     plugin: String,
+    program: PathBuf,
 }
 
 impl Project {
-    /// Creates, builds and tests a project, with another group and domain than those of the plugins in this repository.
+    /// Creates, builds and tests a project by the program of the release, with another group and domain than those of the plugins in this repository.
     fn new(language: &str, sdk: &str) -> Self {
-        let project = Self::made(format!("made-{language}"), language, sdk, &[]);
+        let project = Self::made_by(unpacked_program(), format!("made-{language}"), language, sdk, &[]);
         let tested = project.hotshoe(&["test"]);
         assert!(tested.contains("8 passed, 0 failed"), "{tested}");
         project
@@ -41,8 +43,12 @@ impl Project {
 
     /// Creates and builds a project of this plugin, with these options.
     pub(crate) fn made(plugin: String, language: &str, sdk: &str, options: &[&str]) -> Self {
+        Self::made_by(&program(), plugin, language, sdk, options)
+    }
+
+    fn made_by(program: &Path, plugin: String, language: &str, sdk: &str, options: &[&str]) -> Self {
         let folder = TempDir::new().expect("a folder");
-        let project = Self { folder, plugin };
+        let project = Self { folder, plugin, program: program.to_owned() };
         project.add(&project.plugin, language, sdk, &[&["--group", "made"], options].concat());
         for folder in [TARGET, TOOLS] {
             fs::create_dir_all(repository(folder)).expect("a folder for products");
@@ -83,7 +89,7 @@ impl Project {
     }
 
     pub(crate) fn hotshoe(&self, arguments: &[&str]) -> String {
-        let mut command = Command::new(program());
+        let mut command = Command::new(&self.program);
         command.args(arguments).current_dir(self.folder.path()).env("XDG_CACHE_HOME", caches());
         // The hosts of other tests compile components only where no compiler wants the processors.
         command.env("CARGO_BUILD_JOBS", "1");
@@ -116,7 +122,7 @@ impl Project {
         let path = std::env::join_paths(programs.into_iter().chain(std::env::split_paths(&path)));
         let mut just = Command::new("just");
         just.arg("--justfile").arg(self.path("justfile")).args(words);
-        just.env("PATH", path.expect("folders without colons")).env("HOTSHOE", program());
+        just.env("PATH", path.expect("folders without colons")).env("HOTSHOE", &self.program);
         just.env("XDG_CACHE_HOME", caches());
         just
     }
@@ -139,7 +145,8 @@ async fn serves(project: &Project, kind: Kind) {
     let crd = project.path(&format!("crds/made.example.org_{}.yaml", kind.plural));
     let kubeconfig = plane.install_plugin(&folder, crd.to_str().expect("a path in UTF-8")).await;
     let mut scene = Scene::new(plane, &project.plugin).await;
-    let host = scene.start().await.plugins(&[&folder]).kubeconfig(&kubeconfig).ready().await;
+    let start = scene.start().await.program(&project.program).plugins(&[&folder]).kubeconfig(&kubeconfig);
+    let host = start.ready().await;
     scene.watch_log(&host);
 
     let name = format!("{}-sample", kind.kind.to_lowercase());

@@ -34,10 +34,16 @@ impl Numbers {
         let mut labels = self.texts(&["x", "y"]);
         labels.insert("of".to_owned(), json!(name));
         let annotations: Map<_, _> = self.texts(&["note"]);
-        let containers = json!([{ "name": "c", "image": format!("i:{}", self.next() % 2) }]);
+        // Namespaces here have the Pod Security Standard `restricted`.
+        let restricted = json!({ "allowPrivilegeEscalation": false, "capabilities": { "drop": ["ALL"] } });
+        let image = format!("i:{}", self.next() % 2);
         json!({
             "metadata": { "labels": labels, "annotations": annotations },
-            "spec": { "containers": containers, "terminationGracePeriodSeconds": 0 },
+            "spec": {
+                "containers": [{ "name": "c", "image": image, "securityContext": restricted }],
+                "securityContext": { "runAsNonRoot": true, "seccompProfile": { "type": "RuntimeDefault" } },
+                "terminationGracePeriodSeconds": 0,
+            },
         })
     }
 
