@@ -189,10 +189,11 @@ make_bill() {
     local name=hotshoe-$version-$platform.cdx
     # Unoptimised: it runs for a second only.
     CARGO_PROFILE_RELEASE_OPT_LEVEL=0 install_tool cargo-cyclonedx 'a minute'
-    # It writes a file beside the manifest of each crate, of which the program's is wanted.
-    cargo cyclonedx --quiet --manifest-path host/hotshoe/Cargo.toml --format json --spec-version 1.5 --target "$platform" --override-filename "$name"
-    sed "s|file://$PWD/|file:///|g" "host/hotshoe/$name.json" >"$out/$name.json" # where this checkout lies is not part of it
-    git ls-files '*Cargo.toml' | sed "s|Cargo.toml$|$name.json|" | xargs rm -f
+    # It writes a file beside the manifest of each crate, so it is given a copy of them all.
+    mkdir "$work/sources"
+    git ls-files -z | tar --create --null --files-from=- | tar --extract --directory "$work/sources"
+    cargo cyclonedx --quiet --manifest-path "$work/sources/host/hotshoe/Cargo.toml" --format json --spec-version 1.5 --target "$platform" --override-filename "$name"
+    sed "s|file://$work/sources/|file:///|g" "$work/sources/host/hotshoe/$name.json" >"$out/$name.json" # where it lies is not part of it
     made "$out/$name.json"
 }
 
