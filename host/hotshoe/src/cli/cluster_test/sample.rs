@@ -19,6 +19,9 @@ use hotshoe_core::model::sanitize::clean;
 
 /// The pause between two looks at an object.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How long the first Event about a parent that fails is waited for: a host writes Events beside the status, so that the
+/// condition may be seen first.
+const EVENT_WAIT: Duration = Duration::from_secs(10);
 /// How many of the last Events about a parent, and of the objects that are left, are shown.
 const MAX_SHOWN: usize = 5;
 /// The maximum length of a line about a failure, in bytes: an object's author chooses messages and names.
@@ -151,16 +154,18 @@ impl Live {
         loop {
             let (parent, children) = self.look(setting).await.map_err(|error| error.to_string())?;
             let Some(parent) = parent else { return Err(format!("{} was deleted meanwhile", self.reference)) };
-            let why = match progress(&parent, children.len(), is_builtin) {
-                Progress::Ready(word) => return Ok((word, began.elapsed(), children.len())),
-                Progress::Failed(why) => why,
+            return match progress(&parent, children.len(), is_builtin) {
+                Progress::Ready(word) => Ok((word, began.elapsed(), children.len())),
+                Progress::Failed(why) => Err(format!("{why}{}", self.awaited_events(setting).await)),
                 Progress::Waits(_) if began.elapsed() < setting.timeout => {
                     tokio::time::sleep(PAUSE).await;
                     continue;
                 }
-                Progress::Waits(why) => format!("it is not ready after {:?}: {why}", setting.timeout),
+                Progress::Waits(why) => {
+                    let events = self.events(setting).await;
+                    Err(format!("it is not ready after {:?}: {why}{events}", setting.timeout))
+                }
             };
-            return Err(format!("{why}{}", self.events(setting).await));
         }
     }
 
@@ -192,6 +197,18 @@ impl Live {
             children.extend(found.into_iter().filter(|child| is_controlled_by(child, &self.uid)));
         }
         Ok((parent.filter(|parent| uid(parent) == self.uid), children))
+    }
+
+    /// Describes the last Events about the parent as soon as there is one; nothing where none comes for a while.
+    async fn awaited_events(&self, setting: &Setting<'_>) -> String {
+        let began = Instant::now();
+        loop {
+            let events = self.events(setting).await;
+            if !events.is_empty() || began.elapsed() >= EVENT_WAIT {
+                return events;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     /// Describes the last Events about the parent, one a line, each after a line break.
