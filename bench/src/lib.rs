@@ -50,6 +50,7 @@ pub mod fleet;
 pub mod hostile;
 pub mod kopf;
 pub mod load;
+pub mod model;
 pub mod native;
 pub mod native_webhook;
 pub mod plane;
