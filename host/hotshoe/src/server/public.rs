@@ -112,6 +112,7 @@ fn set_gauges(about: &About) {
             about.metrics.reduced(&controller.name, active.cut(), active.without_parent());
         }
         about.metrics.stalled(&controller.name, survey.stalled.as_ref().map_or(0, |stalled| stalled.count));
+        about.metrics.refused(&controller.name, survey.refused);
     }
     forget_removed(about, &plugins);
     for LeaseStatus { name, held, seconds, .. } in about.leases.status() {

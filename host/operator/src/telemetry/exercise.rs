@@ -15,6 +15,7 @@ pub fn fill(metrics: &Metrics, plugin: &str) {
     (0..100).for_each(|_| count_reconcile(metrics, plugin));
     metrics.deleting(plugin, 0);
     metrics.stalled(plugin, 0);
+    metrics.refused(plugin, 0);
     metrics.waits_for_approval(plugin, false);
     metrics.reduced(plugin, 0, 0);
     drop(metrics.delays(plugin));

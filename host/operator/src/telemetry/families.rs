@@ -87,6 +87,8 @@ metrics! {
             "hotshoe_plugin_parents_stalled",
             "Parents that are not tried again until they, the plugin or plugin.yaml change",
         );
+        pub(super) refused: Family<ByController, Gauge> =
+            gauge("hotshoe_plugin_parents_refused", "Parents with children that are refused, and tried again");
         pub(super) waiting: Family<ByController, Gauge> =
             gauge("hotshoe_plugin_approval_required", "1 while a component waits for an approval, 0 otherwise");
         pub(super) cut: Family<ByController, Gauge> = gauge(

@@ -156,6 +156,11 @@ impl Metrics {
         self.families.stalled.get_or_create(&by(plugin)).set(i64::try_from(parents).unwrap_or(i64::MAX));
     }
 
+    /// Sets how many parents of a plugin have children whose writes are refused.
+    pub fn refused(&self, plugin: &str, parents: usize) {
+        self.families.refused.get_or_create(&by(plugin)).set(i64::try_from(parents).unwrap_or(i64::MAX));
+    }
+
     /// Counts objects that name a parent as their controller and are outside of the plugin's grant.
     pub fn ignored(&self, plugin: &str, objects: usize) {
         if objects > 0 {
@@ -228,9 +233,9 @@ impl Metrics {
     /// Removes the gauges of a plugin that is removed. Its counters stay, because counters must never go down.
     pub fn forget(&self, plugin: &str) {
         self.queues.forget(plugin);
-        let Families { most_active, active, deleting, stalled, waiting, .. } = &self.families;
+        let Families { most_active, active, deleting, stalled, refused, waiting, .. } = &self.families;
         let Families { memory_limits, cut, without_parent, breaker_namespaces, .. } = &self.families;
-        let gauges = [most_active, active, deleting, stalled, waiting, memory_limits];
+        let gauges = [most_active, active, deleting, stalled, refused, waiting, memory_limits];
         for gauge in gauges.into_iter().chain([cut, without_parent, breaker_namespaces]) {
             gauge.remove(&by(plugin));
         }
@@ -337,6 +342,7 @@ mod tests {
         metrics.queue("memcached", &load, 10);
         metrics.deleting("memcached", 3);
         metrics.stalled("memcached", 2);
+        metrics.refused("memcached", 6);
         metrics.panicked("memcached");
         metrics.waits_for_approval("memcached", true);
         metrics.reduced("memcached", 4, 5);
@@ -370,6 +376,7 @@ mod tests {
             r#"controller_runtime_max_concurrent_reconciles{controller="memcached"} 10"#,
             r#"hotshoe_plugin_parents_deleting{controller="memcached"} 3"#,
             r#"hotshoe_plugin_parents_stalled{controller="memcached"} 2"#,
+            r#"hotshoe_plugin_parents_refused{controller="memcached"} 6"#,
             r#"hotshoe_plugin_task_panics_total{controller="memcached"} 1"#,
             r#"hotshoe_plugin_approval_required{controller="memcached"} 1"#,
             r#"hotshoe_plugin_objects_cut{controller="memcached"} 4"#,

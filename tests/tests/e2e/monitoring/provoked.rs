@@ -219,6 +219,15 @@ impl Provoked {
         self.prometheus.until_resolved("HotshoeParentsStalled").await;
     }
 
+    /// Has the plugin desire a child that the API server refuses, and then none.
+    async fn is_refused(&self) {
+        let child = child(&CONFIG_MAP, "refused", &json!({ "data": { "no/key": "" } }));
+        self.scene.create(parent("refused", dictating(&[child]))).await;
+        self.prometheus.until_fired("HotshoeChildrenRefused", OF_LISTS).await;
+        self.scene.merge(&ATTACK, "refused", json!({ "spec": { "attack": "" } })).await;
+        self.prometheus.until_resolved("HotshoeChildrenRefused").await;
+    }
+
     /// Gives the Lease to a host that does not exist. Once the Lease expires, this host takes it back.
     async fn loses_its_lease(&self) {
         let name = lease_name(&self.scene);
@@ -277,7 +286,7 @@ impl Provoked {
         assert_eq!(shown["oldest"], format!("{}/stuck", self.scene.namespace));
         assert_eq!(shown["reason"], "the plugin says that it waits");
         let (_, page) = self.host.ask(&["status"]);
-        assert!(page.contains("1 of 4 have been deleting") && page.contains("it waits"), "{page}");
+        assert!(page.contains("1 of 5 have been deleting") && page.contains("it waits"), "{page}");
         self.prometheus.until_fired("HotshoeParentsDeleting", OF_LISTS).await;
         let parents = format!("hotshoe_plugin_parents_deleting{{controller=\"{PLUGIN}\"}}");
         assert_eq!(self.prometheus.number(&parents).await, Ok(1.0));
@@ -296,6 +305,7 @@ fn alerts_about_objects_requests_memory_and_a_lease_fire_for_what_they_say_and_a
         // A minute passes until a deletion takes long. The others are provoked meanwhile.
         provoked.begins_to_delete().await;
         provoked.stalls().await;
+        provoked.is_refused().await;
         provoked.loses_its_lease().await;
         provoked.hangs().await;
         provoked.has_little_memory().await;
