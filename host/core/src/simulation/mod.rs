@@ -29,7 +29,7 @@ use crate::model::field_path;
 use crate::model::kind::{Kind, ObjectRef};
 use crate::model::object::{HOST_PREFIX, metadata_manager, plugin_manager};
 
-pub use merge::{list_key, same_element};
+pub use merge::{ListKey, list_key, same_element};
 use owned::{Owned, prune};
 pub use status::status_after;
 use workload::{MAX_PODS, Workload};

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::merge::{DEFAULT_PROTOCOL, PROTOCOL, is_port, list_key};
+use super::merge::{DEFAULT_PROTOCOL, ListKey, PROTOCOL, key_member, list_key};
 use crate::model::field_path::member;
 
 /// A field and those below it.
@@ -78,11 +78,17 @@ impl Owned {
 
     /// Returns the fields that an apply of this object states.
     pub(super) fn stated(object: &Value) -> Self {
-        let below = match object {
+        Self::stated_at("", object)
+    }
+
+    fn stated_at(name: &str, value: &Value) -> Self {
+        let below = match value {
             Value::Object(members) => {
-                members.iter().map(|(name, value)| (Step::Member(name.clone()), Self::stated(value))).collect()
+                let of_member =
+                    |(name, value): (&String, &Value)| (Step::Member(name.clone()), Self::stated_at(name, value));
+                members.iter().map(of_member).collect()
             }
-            Value::Array(elements) => match list_key(elements.iter()) {
+            Value::Array(elements) => match list_key(name, elements.iter()) {
                 Some(key) => elements.iter().map(|element| Self::of_element(key, element)).collect(),
                 None => Vec::new(),
             },
@@ -91,14 +97,9 @@ impl Owned {
         Self { is_member: below.is_empty(), below }
     }
 
-    fn of_element(key: &str, element: &Value) -> (Step, Self) {
-        let mut keys: Map<String, Value> = Map::new();
-        keys.extend(element.get(key).map(|value| (key.to_owned(), value.clone())));
-        if is_port(key) {
-            let protocol = element.get(PROTOCOL).cloned().unwrap_or_else(|| DEFAULT_PROTOCOL.into());
-            keys.insert(PROTOCOL.to_owned(), protocol);
-        }
-        (Step::Element(keys), Self { is_member: true, ..Self::stated(element) })
+    fn of_element(key: ListKey, element: &Value) -> (Step, Self) {
+        let keys = key.iter().filter_map(|member| Some(((*member).to_owned(), key_member(element, member)?)));
+        (Step::Element(keys.collect()), Self { is_member: true, ..Self::stated(element) })
     }
 
     /// Adds the fields of another set.
@@ -236,15 +237,21 @@ mod tests {
 
     #[test]
     fn an_element_goes_with_what_others_own_in_it_unless_they_own_the_element() {
-        let object = json!([{ "name": "a", "image": "1" }, { "name": "b", "image": "2", "stdin": true }]);
+        let containers = |list: Value| json!({ "containers": list });
+        let object = containers(json!([{ "name": "a", "image": "1" }, { "name": "b", "image": "2", "stdin": true }]));
         let key = |name: &str| format!("k:{{\"name\":\"{name}\"}}");
-        let of = |below: Value| json!({ key("b"): below });
-        let gone = pruned(object.clone(), &object, &json!([]), of(json!({ "f:stdin": {} })));
-        assert_eq!(gone, json!([]));
-        let stays = pruned(object.clone(), &object, &json!([]), of(json!({ ".": {}, "f:name": {}, "f:stdin": {} })));
-        assert_eq!(stays, json!([{ "name": "b", "stdin": true }]));
+        let of = |below: Value| json!({ "f:containers": { key("b"): below } });
+        let gone = pruned(object.clone(), &object, &containers(json!([])), of(json!({ "f:stdin": {} })));
+        assert_eq!(gone, containers(json!([])));
+        let stays = pruned(
+            object.clone(),
+            &object,
+            &containers(json!([])),
+            of(json!({ ".": {}, "f:name": {}, "f:stdin": {} })),
+        );
+        assert_eq!(stays, containers(json!([{ "name": "b", "stdin": true }])));
         let theirs = of(json!({ "f:stdin": {} }));
-        let stated = json!([{ "name": "a", "image": "1" }, { "name": "b", "image": "2" }]);
+        let stated = containers(json!([{ "name": "a", "image": "1" }, { "name": "b", "image": "2" }]));
         assert_eq!(pruned(object.clone(), &object, &stated, theirs), object);
     }
 

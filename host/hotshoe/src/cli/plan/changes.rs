@@ -143,7 +143,7 @@ fn change(desired: &Desired, live: Option<&Value>, manager: &str, is_tainted: bo
     let object = world::read(live, false);
     let own = object.as_ref().and_then(|object| object.owned_fields(manager, false));
     let own = own.and_then(|fields| FieldSet::read(fields).ok());
-    let part = unstamped(part_of(live, Some(&desired.body), own.as_ref()));
+    let part = unstamped(part_of("", live, Some(&desired.body), own.as_ref()));
     let secret: &[&str] = if child.kind.is("", "Secret") { &SECRET_MEMBERS } else { &[] };
     let rules = Rules { secret, ignored: "", tainted: is_tainted };
     let Fields { listed: fields, .. } = compare(Some(&part), Some(&after), MAX_FIELDS, rules);
@@ -153,8 +153,8 @@ fn change(desired: &Desired, live: Option<&Value>, manager: &str, is_tainted: bo
     Change { action, child, may_recreate, fields, before, after }
 }
 
-/// Returns the part of a live value that the desired value or the plugin's own fields cover.
-fn part_of(live: &Value, desired: Option<&Value>, own: Option<&FieldSet<'_>>) -> Value {
+/// Returns the part of a live value that the desired value or the plugin's own fields cover. The value has this name.
+fn part_of(name: &str, live: &Value, desired: Option<&Value>, own: Option<&FieldSet<'_>>) -> Value {
     if own.is_some_and(FieldSet::is_leaf) {
         return live.clone();
     }
@@ -166,24 +166,33 @@ fn part_of(live: &Value, desired: Option<&Value>, own: Option<&FieldSet<'_>>) ->
                 let own = own.and_then(|own| own.member(name));
                 let counts = desired.is_some() || own.is_some();
                 (counts || (is_identity && value.is_string() && desired.is_some()))
-                    .then(|| (name.clone(), part_of(value, desired, own)))
+                    .then(|| (name.clone(), part_of(name, value, desired, own)))
             });
             Value::Object(part.collect::<Map<_, _>>())
         }
-        (Value::Array(elements), None | Some(Value::Array(_))) => part_of_list(elements, desired, own),
+        (Value::Array(elements), None | Some(Value::Array(_))) => part_of_list(name, elements, desired, own),
         _ => live.clone(),
     }
 }
 
-fn part_of_list(elements: &[Value], desired: Option<&Value>, own: Option<&FieldSet<'_>>) -> Value {
+fn part_of_list(name: &str, elements: &[Value], desired: Option<&Value>, own: Option<&FieldSet<'_>>) -> Value {
     let wanted = desired.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let Some(key) = list_key(elements.iter().chain(wanted)) else { return Value::Array(elements.to_vec()) };
+    let Some(key) = list_key(name, elements.iter().chain(wanted)) else { return part_of_atomic(elements, wanted) };
     let part = elements.iter().filter_map(|element| {
         let desired = wanted.iter().find(|wanted| same_element(key, wanted, element));
         let own = own.and_then(|own| own.element(element));
-        (desired.is_some() || own.is_some()).then(|| part_of(element, desired, own))
+        (desired.is_some() || own.is_some()).then(|| part_of("", element, desired, own))
     });
     Value::Array(part.collect())
+}
+
+/// Returns the part of a list that is written as a whole. While it has as many elements as are desired, what the API server
+/// has filled into each is left out.
+fn part_of_atomic(elements: &[Value], wanted: &[Value]) -> Value {
+    if elements.len() != wanted.len() {
+        return Value::Array(elements.to_vec());
+    }
+    elements.iter().zip(wanted).map(|(element, wanted)| part_of("", element, Some(wanted), None)).collect()
 }
 
 /// Returns an object without the values of a Secret. Of one that a plugin made that was shown Secrets, only the identity is
@@ -227,7 +236,7 @@ fn metadata(admitted: &AdmittedDecision, parent: &Value, plugin: &PluginConfig, 
     let own = own.and_then(|fields| FieldSet::read(fields).ok());
     let own = own.as_ref().and_then(|own| own.member("metadata"));
     let after = Value::Object(stated.members());
-    let [before, after] = [part_of(live, Some(&after), own), after].map(|metadata| json!({ "metadata": metadata }));
+    let [before, after] = [part_of("", live, Some(&after), own), after].map(|metadata| json!({ "metadata": metadata }));
     let rules = Rules { tainted: is_tainted, ..Rules::default() };
     compare(Some(&before), Some(&after), MAX_FIELDS, rules).listed
 }
@@ -239,7 +248,7 @@ fn status(admitted: &AdmittedDecision, parent: &Value, is_tainted: bool) -> Vec<
     let stated = decision.status.as_deref().and_then(|status| serde_json::from_str::<Value>(status).ok());
     let live = parent.get("status");
     let rules = Rules { tainted: is_tainted, ..Rules::default() };
-    let part = live.zip(stated.as_ref()).map(|(live, stated)| part_of(live, Some(stated), None));
+    let part = live.zip(stated.as_ref()).map(|(live, stated)| part_of("", live, Some(stated), None));
     let part = part.unwrap_or_else(|| json!({}));
     let mut fields =
         stated.map(|stated| compare(Some(&part), Some(&stated), MAX_FIELDS, rules).listed).unwrap_or_default();
@@ -288,13 +297,25 @@ mod tests {
         let expected = json!({
             "spec": { "replicas": 3, "strategy": { "type": "Recreate" }, "containers": [{ "name": "a", "image": "x" }] },
         });
-        assert_eq!(part_of(&live, Some(&desired), Some(&own)), expected);
+        assert_eq!(part_of("", &live, Some(&desired), Some(&own)), expected);
     }
 
     #[test]
     fn a_list_without_identities_counts_as_a_whole() {
         let (live, desired) = (json!({ "args": ["a", "b"] }), json!({ "args": ["a"] }));
-        assert_eq!(part_of(&live, Some(&desired), None), live);
+        assert_eq!(part_of("", &live, Some(&desired), None), live);
+    }
+
+    #[test]
+    fn elements_that_have_the_same_name_or_key_are_compared_each_with_its_own() {
+        let stated = json!({
+            "volumeMounts": [{ "name": "v", "mountPath": "/a" }, { "name": "v", "mountPath": "/b", "subPath": "b" }],
+            "tolerations": [{ "key": "k", "effect": "NoSchedule" }, { "key": "k", "effect": "NoExecute" }],
+        });
+        let mut live = stated.clone();
+        live["volumeMounts"][0]["recursiveReadOnly"] = "Disabled".into();
+        live["tolerations"][1]["operator"] = "Exists".into();
+        assert_eq!(part_of("", &live, Some(&stated), None), stated);
     }
 
     #[test]
