@@ -62,6 +62,8 @@ kinds! {
     STATEFUL_SET = "apps" / "v1" "StatefulSet" "statefulsets";
     CLAIM = "" / "v1" "PersistentVolumeClaim" "persistentvolumeclaims";
     JOB = "batch" / "v1" "Job" "jobs";
+    CRON_JOB = "batch" / "v1" "CronJob" "cronjobs";
+    AUTOSCALER = "autoscaling" / "v2" "HorizontalPodAutoscaler" "horizontalpodautoscalers";
     SERVICE = "" / "v1" "Service" "services";
     LIMIT_RANGE = "" / "v1" "LimitRange" "limitranges";
     NETWORK_POLICY = "networking.k8s.io" / "v1" "NetworkPolicy" "networkpolicies";

@@ -8,6 +8,7 @@
 //! is another's until the plugin states it.
 
 mod controllers;
+mod defaults;
 mod kinds;
 mod merge;
 mod owned;
@@ -112,9 +113,11 @@ impl Cluster {
         let (mut taken, mut free) = (pods.keys().cloned().collect::<BTreeSet<_>>(), pods.into_iter().collect());
         let stored = |object: &Value| {
             let reference = ObjectRef::of(object)?;
-            let workload = Workload::with(&reference, object, &mut free);
             let owners = Owners::of(object, |manager| managers.iter().any(|own| own == manager));
-            Ok((reference, Stored { object: object.clone(), applied: Value::Null, owners, workload }))
+            let mut object = object.clone();
+            defaults::fill_in(&reference, &mut object);
+            let workload = Workload::with(&reference, &object, &mut free);
+            Ok((reference, Stored { object, applied: Value::Null, owners, workload }))
         };
         let stored = children.iter().map(stored).collect::<Result<_, String>>()?;
         for (pod, _) in free {
@@ -229,6 +232,7 @@ impl Cluster {
             }
         }
         let mut after = stored.owners.apply(&stored.object, &body);
+        defaults::fill_in(&child, &mut after);
         let fields = compare(Some(&stored.object), Some(&after), MAX_FIELDS, Rules::default()).listed;
         if after.get("spec") != stored.object.get("spec") {
             let generation = after.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
@@ -291,6 +295,7 @@ fn created(mut object: Value, child: &ObjectRef, number: u64) -> Value {
     if let Some(namespace) = &child.namespace {
         set_metadata(&mut object, "namespace", json!(namespace));
     }
+    defaults::fill_in(child, &mut object);
     if object.get("spec").is_some() {
         set_metadata(&mut object, "generation", json!(1));
     }
@@ -376,7 +381,9 @@ mod tests {
         let mut cluster = Cluster::with(&[theirs], [], &["demo"]).unwrap();
         cluster.carry_out(&[desired("a", json!({ "replicas": 1, "minReadySeconds": 5 }))]);
         cluster.carry_out(&[desired("a", json!({ "replicas": 1 }))]);
-        assert_eq!(cluster.children()[0]["spec"], json!({ "paused": true, "replicas": 1 }));
+        let spec = &cluster.children()[0]["spec"];
+        assert_eq!((&spec["paused"], &spec["replicas"]), (&json!(true), &json!(1)));
+        assert_eq!(spec.get("minReadySeconds"), None);
     }
 
     fn entry(manager: &str, operation: &str, fields: Value) -> Value {
@@ -434,9 +441,26 @@ mod tests {
         let leaving = |spec: Value| Desired { left: [Box::from("spec.paused")].into(), ..desired("a", spec) };
         cluster.carry_out(&[desired("a", json!({ "replicas": 3, "paused": true, "minReadySeconds": 1 }))]);
         cluster.carry_out(&[leaving(json!({}))]);
-        assert_eq!(cluster.children()[0]["spec"], json!({ "replicas": 3, "paused": true }));
+        let left = |cluster: &Cluster| {
+            let spec = cluster.children()[0]["spec"].clone();
+            ["replicas", "paused", "minReadySeconds"].map(|member| spec[member].clone())
+        };
+        assert_eq!(left(&cluster), [json!(3), json!(true), json!(null)]);
         cluster.carry_out(&[desired("a", json!({}))]);
-        assert_eq!(cluster.children()[0]["spec"], json!({ "replicas": 3, "paused": true }), "it is no longer its own");
+        assert_eq!(left(&cluster), [json!(3), json!(true), json!(null)], "it is no longer its own");
+    }
+
+    #[test]
+    fn a_default_that_the_plugin_no_longer_states_otherwise_comes_back() {
+        let mut cluster = Cluster::default();
+        cluster.carry_out(&[desired("a", json!({ "progressDeadlineSeconds": 5 }))]);
+        let changes = cluster.carry_out(&[desired("a", json!({}))]);
+        assert_eq!(
+            changes[0].fields.iter().map(|field| &*field.path).collect::<Vec<_>>(),
+            ["spec.progressDeadlineSeconds"]
+        );
+        assert_eq!(cluster.children()[0]["spec"]["progressDeadlineSeconds"], 600);
+        assert_eq!(cluster.carry_out(&[desired("a", json!({}))]), [], "what is filled in is no change");
     }
 
     #[test]

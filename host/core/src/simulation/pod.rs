@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::defaults::fill_pod;
 use super::kinds::{JOB_INDEX, JOB_NAME, Kind, REVISION_HASH, Revision, TEMPLATE_HASH, is_indexed};
 use super::reported::{TIME, condition, condition_with};
 use crate::model::digest::Digest;
@@ -48,7 +49,10 @@ impl Made<'_> {
             metadata.insert("annotations".to_owned(), annotations.into());
         }
         metadata.insert("ownerReferences".to_owned(), json!([self.controller(revision)]));
-        json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status })
+        let mut pod =
+            json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status });
+        fill_pod(&mut pod);
+        pod
     }
 
     fn owner_uid(&self) -> &str {

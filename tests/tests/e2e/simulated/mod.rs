@@ -1,5 +1,6 @@
 //! The model in which `hotshoe test` carries decisions out is held to the real API server: both get the same applies.
 
+mod defaults;
 mod numbers;
 mod owners;
 mod pods;
