@@ -41,6 +41,7 @@ struct Pod {
 }
 
 /// What the status of a workload says of its Pods.
+#[derive(Default)]
 pub(super) struct Count {
     /// All of them.
     pub(super) all: u64,
@@ -156,18 +157,26 @@ impl Workload {
 
     /// Counts the Pods that an object has, those too for which there was no room.
     pub(super) fn count(&self, reference: &ObjectRef, object: &Value) -> Count {
-        let kind = Kind::of(reference);
-        let is_paused = kind.is_some_and(|kind| is_paused(kind, object));
-        let places = kind.filter(|_| !is_paused || self.newest.is_some()).map(|kind| kind.places(object));
-        let all = places.map_or(0, |places| places.end - places.start);
-        let is_behind =
-            is_paused && self.newest.as_ref().is_some_and(|newest| template(object) != Some(&newest.template));
+        let Some(kind) = Kind::of(reference) else { return Count::default() };
+        let places = kind.places(object);
+        let all = if self.has_begun(kind, object) { places.end - places.start } else { 0 };
+        let updated = if self.has_held_back(kind, object) { 0 } else { all.saturating_sub(self.outdated()) };
         let name =
             |revision: &Option<Arc<Revision>>| revision.as_ref().map_or_else(Arc::default, |one| one.name.clone());
         let (newest, current) = (name(&self.newest), name(&self.current));
-        let updated = if is_behind { 0 } else { all.saturating_sub(self.outdated()) };
         let current_ones = if newest == current { updated } else { self.number_of(|revision| *revision == current) };
         Count { all, updated, current_ones, newest, current }
+    }
+
+    /// Returns whether it has had Pods made. A Deployment that was paused from the beginning has not.
+    fn has_begun(&self, kind: Kind, object: &Value) -> bool {
+        self.newest.is_some() || !is_paused(kind, object)
+    }
+
+    /// Returns whether it has a template of which no Pods are made, because it is paused: then no Pod is of the newest one.
+    fn has_held_back(&self, kind: Kind, object: &Value) -> bool {
+        let made_of = self.newest.as_ref().map(|newest| &newest.template);
+        is_paused(kind, object) && made_of.is_some() && made_of != template(object)
     }
 
     /// Returns the Pods that were made, as the API server returns them.
