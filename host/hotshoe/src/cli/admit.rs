@@ -39,7 +39,7 @@ pub(super) async fn denial(case: &Case, revision: &Arc<Revision>, config: &Plugi
     if matches!(answer, Answer::Needs(_)) {
         return None;
     }
-    let denied = admit(call, answer, &observation, revision.descriptor(), config).err()?;
+    let denied = admit(call, answer, "", &observation, revision.descriptor(), config).err()?;
     Some(text(&certain(denied, &config.grant)?, config))
 }
 
@@ -56,21 +56,22 @@ pub(super) fn missing_rules(denied: &Inadmissible, config: &PluginConfig) -> Opt
     Some(format!("\n     in plugin.yaml:{}", lines.collect::<String>()))
 }
 
-/// Checks a decision as a host does, as far as that is possible without a cluster: some [violations](certain) are not
-/// certain.
+/// Checks a decision about a parent with this uid as a host does, as far as that is possible without a cluster: some
+/// [violations](certain) are not certain.
 ///
 /// # Errors
 /// When a host would deny it.
 pub(super) fn admit(
     call: Call,
     answer: Answer,
+    uid: &str,
     observation: &Observation,
     descriptor: &Descriptor,
     config: &PluginConfig,
 ) -> Result<AdmittedDecision, Inadmissible> {
     let context = Context {
         parent: &observation.parent.reference,
-        uid: "",
+        uid,
         plugin: &config.name,
         grant: &config.grant,
         descriptor,
@@ -140,7 +141,7 @@ mod tests {
         );
         std::fs::write(&path, text).unwrap();
         let config = PluginConfig::read(&path, &HostSettings::default()).unwrap();
-        let denied = admit(call, answer, &observation, &descriptor, &config).err();
+        let denied = admit(call, answer, "", &observation, &descriptor, &config).err();
         denied.and_then(|denied| certain(denied, &config.grant)).map(|denied| denied.to_string()).unwrap_or_default()
     }
 

@@ -10,7 +10,7 @@ use super::story::{self, Round};
 use crate::cli::admit;
 use hotshoe_core::check::Inadmissible;
 use hotshoe_core::check::admission::{AdmittedDecision, Stage};
-use hotshoe_core::model::decision::{Answer, Call, Observation};
+use hotshoe_core::model::decision::{Answer, Call, Failure, Observation};
 use hotshoe_core::model::sanitize::clean;
 use hotshoe_core::simulation::{Cluster, status_after};
 use hotshoe_operator::config::PluginConfig;
@@ -190,7 +190,7 @@ impl<'a> Rounds<'a> {
             let observation = Arc::new(observation);
             let outcome = revision.decide(call, observation.clone()).await;
             let outcome = outcome.map_err(|aborted| self.refused(aborted.to_string()))?;
-            match outcome.result.map_err(|failure| self.refused(format!("the plugin answers {failure:?}")))? {
+            match outcome.result.map_err(|failure| self.refused(text_of(failure)))? {
                 Answer::Needs(needs) => {
                     for need in needs.into_iter().filter(|need| !self.case.related.contains_key(&need.key)) {
                         let needed = around.needed(&need).map_err(|why| self.refused(why.to_string()))?;
@@ -209,10 +209,23 @@ impl<'a> Rounds<'a> {
             Some(denied) => self.refused(format!("a host would deny it: {}", admit::text(&denied, config))),
             None => Interruption::Unknown,
         };
-        admit::admit(call, answer, observation, revision.descriptor(), config).map_err(denied)
+        let uid = self.case.parent.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
+        admit::admit(call, answer, uid, observation, revision.descriptor(), config).map_err(denied)
     }
 
     fn refused(&self, why: String) -> Interruption {
         Interruption::Refused { decision: self.made.len() + 1, why: clean(why, MAX_TEXT_BYTES) }
+    }
+}
+
+/// Returns what a plugin says instead of a decision.
+fn text_of(failure: Failure) -> String {
+    match failure {
+        Failure::Retry { message, .. } => format!("the plugin asks to be called again later: {message}"),
+        Failure::Reject { message, field: None } => format!("the plugin rejects the parent: {message}"),
+        Failure::Reject { message, field: Some(field) } => {
+            format!("the plugin rejects {field} of the parent: {message}")
+        }
+        Failure::Other(message) => format!("the plugin fails: {message}"),
     }
 }
