@@ -26,7 +26,7 @@ const MAX_NAME_BYTES: usize = 253;
                   A decision is shown with what had changed, what was written, and how it ended, the newest last; \
                   the last lines say what holds the object back, and until when. Only names and paths are shown, and no \
                   value of any object. A host remembers the last five decisions that changed something, \
-                  since it works for the object.")]
+                  since it began to work for the object.")]
 pub struct Args {
     /// Which object of which plugin
     #[arg(value_name = "PLUGIN/[NAMESPACE/]NAME")]
@@ -126,7 +126,7 @@ pub(super) fn page(explained: &Explanation) -> String {
     let canary = if *canary { ", the canary" } else { "" };
     let mut page = format!("{} of {}, decided by {}{canary}\n", shown(object), shown(plugin), decider(revision));
     if decisions.is_empty() {
-        page += "\nThis host has decided nothing about it since it works for it.\n";
+        page += "\nThis host has decided nothing about it since it began to work for it.\n";
     }
     for decided in decisions {
         page += &format!("\n{}  by {}\n", shown(&decided.at), decider(&decided.by));
@@ -227,7 +227,7 @@ fn act(Note { what, object, fields }: &Note<Act>) -> String {
 fn ended(decided: &Decided) -> String {
     let mut text = match decided.ended {
         Ended::Settled => "settled",
-        Ended::Changed => "decided again at once, for the writes changed what the plugin is shown",
+        Ended::Changed => "decided again at once, since what was written may change what the plugin is shown",
         Ended::Overtaken => "another writer changed it first; decided again",
         Ended::Stalled => "a write met a conflict, an overload or no answer, and is tried again",
         Ended::NamespaceTerminating => "its namespace is being deleted, and accepts nothing new",
@@ -316,7 +316,7 @@ mod tests {
             "  wrote    created Deployment.apps shop/cache",
             "           added the finalizer cache.example.com/finalizer",
             "           the status",
-            "  ended    decided again at once, for the writes changed what the plugin is shown",
+            "  ended    decided again at once, since what was written may change what the plugin is shown",
             "  because  Deployment.apps shop/cache has changed: status.readyReplicas",
             "  wrote    the status",
             "           and 2 more",

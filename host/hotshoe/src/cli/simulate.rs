@@ -24,7 +24,7 @@ const DEFAULT_NAMESPACE: &str = "default";
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     hotshoe simulate plugins/memcached -f crds/samples/cache_v1_memcached.yaml\n  \
-    hotshoe simulate plugins/memcached -f plugins/memcached/cases/resize.yaml\n  \
+    hotshoe simulate plugins/memcached -f plugins/memcached/cases/resized.yaml\n  \
     hotshoe simulate plugins/memcached --build -f - -o json <start.yaml\n\n\
     Each decision is carried out in the model in which `hotshoe test` closes the loop, under the grant and the limits of the \
     plugin.yaml, until one changes nothing. The file is an object of the plugin's kind, of which nothing exists yet, or a \

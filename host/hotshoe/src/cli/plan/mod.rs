@@ -34,7 +34,7 @@ const MAX_DECISIONS: usize = 4;
 /// Show what a plugin would decide for an object, and what that would change
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    hotshoe plan plugins/memcached -f crds/samples/cache.example.com_v1_memcached.yaml\n  \
+    hotshoe plan plugins/memcached -f crds/samples/cache_v1_memcached.yaml\n  \
     hotshoe plan memcached.wasm -f cr.yaml -o diff\n  \
     hotshoe plan plugins/memcached --from memcached/shop -n team-a\n  \
     hotshoe plan plugins/memcached -f changed.yaml --cluster -o markdown\n\n\
