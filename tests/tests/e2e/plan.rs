@@ -74,6 +74,28 @@ fn a_plan_of_what_a_host_would_deny_or_the_plugin_rejects_fails_and_says_what_to
 }
 
 #[test]
+fn a_plan_of_a_cluster_that_is_away_names_it_and_says_what_to_do() {
+    let folder = Folder::of_memcached();
+    let object = file(&folder, &memcached("cache", 2));
+    let kubeconfig = folder.path().join("kubeconfig");
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "away",
+        "clusters": [{ "name": "away", "cluster": { "server": "https://127.0.0.1:1" } }],
+        "contexts": [{ "name": "away", "context": { "cluster": "away", "user": "author" } }],
+        "users": [{ "name": "author", "user": { "token": "none" } }],
+    });
+    std::fs::write(&kubeconfig, config.to_string()).expect("it is written");
+    let kubeconfig = kubeconfig.display().to_string();
+    for arguments in [&["-f", &*object, "--cluster"][..], &["--from", "memcached/cache"]] {
+        let (code, _, errors) = plan(folder.path(), &[arguments, &["--kubeconfig", &kubeconfig]].concat());
+        assert_eq!(code, Some(1), "{errors}");
+        for words in ["https://127.0.0.1:1", "context away does not answer", "--context"] {
+            assert!(errors.contains(words), "{words}: {errors}");
+        }
+    }
+}
+
+#[test]
 fn a_plan_that_needs_more_than_a_decision_may_fetch_fails_as_it_would_in_a_host() {
     let folder = Folder::of_hostile();
     let large = json!({

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
 use super::plugin::Plugin;
@@ -15,6 +15,7 @@ use crate::cli::schema::files::Files;
 use crate::cli::{documents, terminal};
 use hotshoe_cluster::client::{Cluster, ConnectOptions};
 use hotshoe_cluster::discovery::Kinds;
+use hotshoe_cluster::error::ApiError;
 use hotshoe_core::compare::json_diff::{Field, Rules, compare};
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::model::sanitize::clean;
@@ -60,7 +61,7 @@ impl Named {
     /// When a file or the cluster cannot be read, or has no object of the plugin's kind.
     pub(super) async fn subjects(&self, plugin: &Plugin) -> anyhow::Result<(Vec<Subject>, Source)> {
         if let Some(name) = &self.from {
-            let source = self.cluster().await?;
+            let source = self.cluster(plugin).await?;
             let stored = self.stored(name, plugin, &source).await?;
             return Ok((vec![Subject { parent: stored, filled_in: Vec::new() }], source));
         }
@@ -69,15 +70,24 @@ impl Named {
             let source = Source::Files { world: World(others), crds: plugin.crds.clone() };
             return Ok((filled_in(parents, plugin, &plugin.crds).await?, source));
         }
-        let source = self.cluster().await?;
+        let source = self.cluster(plugin).await?;
         let crds = source.definition(&plugin.revision.descriptor().parent).await;
         let parents = over_stored(parents, &source).await?;
         Ok((filled_in(parents, plugin, crds.as_ref().unwrap_or(&plugin.crds)).await?, source))
     }
 
-    async fn cluster(&self) -> anyhow::Result<Source> {
-        let cluster = Box::new(Cluster::connect(&self.connect).await?);
-        Ok(Source::Cluster { cluster, kinds: Kinds::default() })
+    async fn cluster(&self, plugin: &Plugin) -> anyhow::Result<Source> {
+        let (cluster, kinds) = (Box::new(Cluster::connect(&self.connect).await?), Kinds::default());
+        let found = kinds.find(&cluster, &plugin.revision.descriptor().parent).await;
+        if let Some(error) = found.err().filter(ApiError::is_of_outage) {
+            bail!(
+                "the API server {} of the context {} does not answer: {error}; name another cluster with --context or \
+                 --kubeconfig",
+                cluster.server,
+                cluster.context
+            );
+        }
+        Ok(Source::Cluster { cluster, kinds })
     }
 
     /// Reads the objects of the files, each in a namespace if its kind has them: those of the plugin's kind, and the others.
