@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::SinkExt;
 use futures::channel::mpsc;
-use http::{Request, Response, header};
+use http::{Method, Request, Response, header};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
 use hyper::service::service_fn;
@@ -37,6 +37,8 @@ struct Shared {
     client: kube::Client,
     waits: watch::Sender<Option<Waits>>,
     waiting: AtomicUsize,
+    /// Whether the replies to deletions are kept back.
+    holds_replies: watch::Sender<bool>,
     /// Changed to end the watches.
     cuts: watch::Sender<()>,
 }
@@ -52,7 +54,8 @@ impl Proxy {
         config.default_retry = false;
         let client = kube::Client::try_from(config).expect("a client");
         let (waits, cuts) = (watch::Sender::new(None), watch::Sender::new(()));
-        let shared = Arc::new(Shared { client, waits, waiting: AtomicUsize::new(0), cuts });
+        let holds_replies = watch::Sender::new(false);
+        let shared = Arc::new(Shared { client, waits, waiting: AtomicUsize::new(0), holds_replies, cuts });
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
         let folder = TempDir::new().expect("a folder");
@@ -82,14 +85,21 @@ impl Proxy {
         self.shared.waits.send_replace(Some(Arc::new(waits)));
     }
 
+    /// Keeps the replies to deletions back, until the next call of [`Self::answer`]. The API server deletes meanwhile.
+    pub fn hold_replies_to_deletions(&self) {
+        self.shared.holds_replies.send_replace(true);
+    }
+
     /// Returns how many requests were kept waiting so far.
     pub fn held(&self) -> usize {
         self.shared.waiting.load(Ordering::Relaxed)
     }
 
-    /// Answers all further requests. Those that wait already are never answered.
+    /// Answers all further requests, and passes on the replies that were kept back. Requests that wait already are never
+    /// answered.
     pub fn answer(&self) {
         self.shared.waits.send_replace(None);
+        self.shared.holds_replies.send_replace(false);
     }
 
     /// Ends all watches so that their clients have to list again.
@@ -120,12 +130,15 @@ async fn pass(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Respons
         shared.waiting.fetch_add(1, Ordering::Relaxed);
         return std::future::pending().await;
     }
-    let is_watch = uri.contains("watch=true");
+    let (is_watch, is_deletion) = (uri.contains("watch=true"), request.method() == Method::DELETE);
     let (mut head, body) = request.into_parts();
     head.headers.remove(header::HOST);
     let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let cuts = shared.cuts.subscribe();
     let response = shared.client.send(Request::from_parts(head, Body::from(body))).await?;
+    if is_deletion {
+        drop(shared.holds_replies.subscribe().wait_for(|holds| !*holds).await);
+    }
     let (head, body) = response.into_parts();
     let (frames, received) = mpsc::channel(16);
     tokio::spawn(forward(body, frames, is_watch.then_some(cuts)));

@@ -56,6 +56,8 @@ pub struct WriteOutcome {
     pub terminating: bool,
     /// Whether the next pass has to prune the rest.
     prunes_more: bool,
+    /// Whether a child was deleted that is to be made anew. It may be gone before the next pass sees it leave.
+    recreates: bool,
     /// The child writes that had no answer in time.
     pub unanswered: Vec<ApiError>,
 }
@@ -97,6 +99,11 @@ impl RefusedBy {
 }
 
 impl WriteOutcome {
+    /// Returns whether nothing of the plan is left to be written.
+    fn is_complete(&self) -> bool {
+        !(self.retry_soon || self.terminating || self.prunes_more || self.recreates)
+    }
+
     /// Returns the children after our writes, as far as the replies show them.
     fn remaining_children(&self, observed: &Observed) -> ObservedChildren {
         let replaced = |kind: &Kind, child: &Object| {
@@ -129,9 +136,9 @@ pub async fn apply(pass: &mut Pass<'_>, observed: &Observed, checked: CheckedDec
             write_children(pass, observed, planned, &mut written).await;
             let children = written.remaining_children(observed);
             let state = &mut pass.state;
-            let is_complete = !written.retry_soon && !written.terminating && !written.prunes_more;
             let in_sync = state.refused.is_empty() && state.unsettled.is_empty() && state.contention.is_over();
-            state.admitted = (in_sync && is_complete).then(|| admitted.key(desired_fingerprint.children, &children));
+            state.admitted =
+                (in_sync && written.is_complete()).then(|| admitted.key(desired_fingerprint.children, &children));
             pass.children = children;
         }
         // Nothing is applied, so earlier refusals and delays are over.
@@ -309,6 +316,7 @@ fn note_child(
                 }
                 Written::Deleted => note_deleted(pass, observed, &reference, written),
                 Written::Recreating(why) => {
+                    written.recreates = true;
                     note_deleted(pass, observed, &reference, written);
                     events::emit(pass, &[recreating(&reference, &why)]);
                 }

@@ -1,7 +1,9 @@
 //! A child of which a field would change that may not change is deleted and made anew, where plugin and grant say so.
 
-use hotshoe_tests::dictated::{change, child, create, dictating, host, host_granting, workload};
-use hotshoe_tests::kinds::{ATTACK, DEPLOYMENT};
+use hotshoe_tests::dictated;
+use hotshoe_tests::dictated::{change, child, create, dictating, folder, host, host_granting, workload};
+use hotshoe_tests::kinds::{ATTACK, DEPLOYMENT, SYSTEM};
+use hotshoe_tests::proxy::Proxy;
 use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{Scene, run};
 use serde_json::{Value, json};
@@ -48,6 +50,25 @@ fn a_deployment_with_another_selector_is_deleted_and_made_anew_with_an_event() {
         let after = scene.until_object(&DEPLOYMENT, "one", "is made anew", |object| has_track(object, "b")).await;
         assert_ne!(uid(&before), uid(&after));
         scene.event("one", "Recreating", "field is immutable").await;
+    });
+}
+
+#[test]
+fn a_child_that_is_gone_before_its_deletion_is_answered_is_made_anew() {
+    run(async {
+        let (mut scene, folder) = (dictated::scene("recreated-late").await, folder(&DEPLOYMENT));
+        folder.edit("kind: Deployment\n", &format!("kind: Deployment\n      {GRANT}\n"));
+        let proxy = Proxy::before(scene.plane, SYSTEM, "hotshoe").await;
+        let start = scene.start().await.kubeconfig(&proxy.kubeconfig());
+        let host = start.plugins(&[folder.path()]).ready().await;
+        scene.watch_log(&host);
+        create(&scene, &[deployment("one", "a", "Recreate")]).await;
+        scene.until_object(&DEPLOYMENT, "one", "is there", |object| has_track(object, "a")).await;
+        proxy.hold_replies_to_deletions();
+        change(&scene, &[deployment("one", "b", "Recreate")]).await;
+        scene.gone(&DEPLOYMENT, "one").await;
+        proxy.answer();
+        scene.until_object(&DEPLOYMENT, "one", "is made anew", |object| has_track(object, "b")).await;
     });
 }
 
