@@ -69,7 +69,7 @@ const DAEMON_SET: &[Row] = &[
     ("spec.updateStrategy", Object),
     ("spec.updateStrategy.type", Text(ROLLING_UPDATE)),
 ];
-/// In the parameters of a rolling update.
+/// Rows for the parameters of a rolling update.
 const DEPLOYMENT_UPDATE: &[Row] = &[("maxSurge", Text("25%")), ("maxUnavailable", Text("25%"))];
 const DAEMON_SET_UPDATE: &[Row] = &[("maxSurge", Number(0)), ("maxUnavailable", Number(1))];
 const REPLICA_SET: &[Row] = &[("spec.replicas", Number(1))];
@@ -97,7 +97,7 @@ const CLAIM: &[Row] = &[("spec.volumeMode", Text("Filesystem"))];
 const SECRET: &[Row] = &[("type", Text("Opaque"))];
 const NAMESPACE: &[Row] = &[("spec", Object), ("spec.finalizers", List("kubernetes")), ("metadata.labels", Object)];
 const AUTOSCALER: &[Row] = &[("spec.minReplicas", Number(1))];
-/// In the behaviour of an autoscaler.
+/// Rows for the behaviour of an autoscaler.
 const BEHAVIOR: &[Row] = &[
     ("scaleUp", Object),
     ("scaleUp.selectPolicy", Text("Max")),
@@ -109,7 +109,7 @@ const NETWORK_POLICY: &[Row] =
     &[("spec.ingress[].ports[].protocol", Text("TCP")), ("spec.egress[].ports[].protocol", Text("TCP"))];
 const BINDING: &[Row] = &[("roleRef.apiGroup", Text(RBAC))];
 
-/// In the spec of a Pod, or of a template of Pods.
+/// Rows for the spec of a Pod, or of a template of Pods.
 const POD: &[Row] = &[
     ("restartPolicy", Text("Always")),
     ("terminationGracePeriodSeconds", Number(30)),
@@ -128,7 +128,7 @@ const POD: &[Row] = &[
     ("volumes[].ephemeral.volumeClaimTemplate.metadata", Object),
     ("volumes[].ephemeral.volumeClaimTemplate.spec.volumeMode", Text("Filesystem")),
 ];
-/// In each container of a Pod.
+/// Rows for each container of a Pod.
 const CONTAINER: &[Row] = &[
     ("terminationMessagePath", Text("/dev/termination-log")),
     ("terminationMessagePolicy", Text("File")),
@@ -141,7 +141,7 @@ const CONTAINER: &[Row] = &[
     ("lifecycle.preStop.httpGet.path", Text("/")),
     ("lifecycle.preStop.httpGet.scheme", Text("HTTP")),
 ];
-/// In each probe of a container.
+/// Rows for each probe of a container.
 const PROBE: &[Row] = &[
     ("timeoutSeconds", Positive(1)),
     ("periodSeconds", Positive(10)),
@@ -245,7 +245,7 @@ fn fill_workload(object: &mut Value, rows: &[Row], strategy: &str, parameters: &
     }
 }
 
-/// Parameters of a rolling update are filled in only where the strategy is left out.
+/// Fills in a StatefulSet. It gets parameters of a rolling update only where the strategy is left out.
 fn fill_stateful_set(set: &mut Value) {
     if set.pointer("/spec/updateStrategy/type").is_none_or(|strategy| strategy.is_null() || strategy == "") {
         fill(set, "spec.updateStrategy", Object);
@@ -254,7 +254,8 @@ fn fill_stateful_set(set: &mut Value) {
     fill_all(set, STATEFUL_SET);
 }
 
-/// A Job without a number of Pods has one to complete; one that only limits them completes with the first that succeeds.
+/// Fills in a Job. Without a number of Pods it has one to complete; with a limit of them alone, it completes with the first
+/// that succeeds.
 fn fill_job(job: &mut Value) {
     if job.pointer("/spec/parallelism").is_none() {
         fill(job, "spec.completions", Number(1));
@@ -307,8 +308,7 @@ fn fill_service(service: &mut Value) {
     });
 }
 
-/// Fills in the families of addresses of a cluster that has the older one. A Service without addresses and without a
-/// selector has both.
+/// Fills in the families of addresses, of a cluster with IPv4. A headless Service without a selector has both families.
 fn fill_families(spec: &mut Value) {
     let is_headless = spec["clusterIP"] == "None";
     if is_headless {
@@ -343,7 +343,7 @@ fn fill_limit(limit: &mut Value) {
     }
 }
 
-/// Without metrics, the processors in use count. Rules for the speed are filled in where there are any.
+/// Fills in an autoscaler. Without metrics the processor time counts. Rules for its speed are completed where there are any.
 fn fill_autoscaler(autoscaler: &mut Value) {
     fill_all(autoscaler, AUTOSCALER);
     let Some(spec) = autoscaler.get_mut("spec").and_then(Value::as_object_mut) else { return };
@@ -427,7 +427,8 @@ fn fill_template(spec: &mut Value) {
     each(spec, "/containers", fill_container);
 }
 
-/// The account has an older name, too. No field manager owns that one, so that an account which is no longer stated stays.
+/// Fills in the account under its older name, too. No field manager owns that one, so that an account which is no longer
+/// stated stays.
 fn fill_account(spec: &mut Value) {
     let Some(spec) = spec.as_object_mut() else { return };
     let Some(name) = ACCOUNT.iter().find_map(|member| spec.get(*member).filter(|name| **name != "")).cloned() else {
@@ -438,7 +439,7 @@ fn fill_account(spec: &mut Value) {
     }
 }
 
-/// A volume of no kind is an empty folder.
+/// Fills in a volume. One of no kind is an empty folder.
 fn fill_volume(volume: &mut Value) {
     if let Some(members) = volume.as_object_mut()
         && members.keys().all(|member| member == "name")

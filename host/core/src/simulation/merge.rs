@@ -38,9 +38,9 @@ pub type ListKey = &'static [&'static str];
 /// Returns the members that identify the elements of a list of this name; `None` if the list is replaced as a whole.
 pub fn list_key<'v>(list: &str, elements: impl Iterator<Item = &'v Value> + Clone) -> Option<ListKey> {
     let has_all = |key: ListKey, element: &Value| key.iter().all(|member| key_member(element, member).is_some());
-    let named = LIST_KEYS.iter().filter(|(name, _)| *name == list).map(|(_, key)| *key);
     elements.clone().next()?;
-    named.into_iter().find(|key| elements.clone().all(|element| has_all(key, element)))
+    let mut named = LIST_KEYS.iter().filter(|(name, _)| *name == list).map(|(_, key)| *key);
+    named.find(|key| elements.clone().all(|element| has_all(key, element)))
 }
 
 /// Returns whether two elements of lists with this key are the same one.
