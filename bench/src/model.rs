@@ -2,7 +2,6 @@
 //! it takes.
 
 use std::fs;
-use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -10,6 +9,7 @@ use hotshoe_core::check::Desired;
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::simulation::Cluster;
 use hotshoe_sandbox::cases::Case;
+use hotshoe_tests::simulated::desired;
 use serde_json::{Value, json};
 
 use crate::figure::Figure;
@@ -71,14 +71,7 @@ fn of_replicas(case: &Case, replicas: u32) -> Result<Vec<Desired>> {
             *current = json!(replicas);
         }
         let reference = ObjectRef::of(&body).map_err(|error| anyhow!("{CASE}: {error}"))?;
-        Ok(Desired {
-            reference,
-            body: Arc::new(body),
-            digest: "d".into(),
-            is_created_once: false,
-            left: Arc::default(),
-            strategy: Default::default(),
-        })
+        Ok(desired(reference, body))
     };
     case.children.iter().map(stated).collect()
 }

@@ -42,6 +42,7 @@ pub mod proxy;
 pub mod registry;
 pub mod release;
 pub mod scene;
+pub mod simulated;
 pub mod wait;
 pub mod webhook;
 

@@ -5,13 +5,11 @@ mod numbers;
 mod owners;
 mod pods;
 
-use std::sync::Arc;
-
-use hotshoe_core::check::Desired;
 use hotshoe_core::model::kind::ObjectRef;
 use hotshoe_core::simulation::Cluster;
 use hotshoe_tests::control_plane::ControlPlane;
 use hotshoe_tests::kinds::DEPLOYMENT;
+use hotshoe_tests::simulated::desired;
 use hotshoe_tests::{Scene, run};
 use numbers::Numbers;
 use serde_json::{Map, Value, json};
@@ -59,18 +57,6 @@ impl Numbers {
                 "template": { "metadata": { "labels": of_pods }, "spec": { "containers": containers } },
             },
         })
-    }
-}
-
-/// Returns a child that is to be applied.
-fn desired(reference: ObjectRef, body: Value) -> Desired {
-    Desired {
-        reference,
-        body: Arc::new(body),
-        digest: "d".into(),
-        is_created_once: false,
-        left: Arc::default(),
-        strategy: Default::default(),
     }
 }
 
