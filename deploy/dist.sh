@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes what a release consists of, from what `just build` built. It needs no network where the tools are installed.
+# Makes what a release consists of, from what `just build` built. It needs no network once `--tools` has installed the tools.
 #   program  hotshoe-VERSION-PLATFORM.tar.gz: the program with its manual pages and completions, README and LICENSE; and
 #            install.sh, which installs it
 #   image    hotshoe-image-VERSION-PLATFORM.oci.tar: an OCI layout of two images with these tags: VERSION, which has the
@@ -10,7 +10,8 @@
 #   bill     hotshoe-VERSION-PLATFORM.cdx.json: what the program is made of (CycloneDX)
 #   sums     SHA256SUMS of all files in the folder, which is written after the other parts in any case
 # The same commit gives the same bytes with the same tools.
-# Usage: deploy/dist.sh [--out FOLDER] [PART…]     all parts into target/dist, if nothing is said
+# Usage: deploy/dist.sh [--out FOLDER] [--tools] [PART…]     all parts into target/dist, if nothing is said
+#   --tools  only install what makes these parts: the one step that needs a network
 # Example: deploy/dist.sh --out target/parts program image
 set -euo pipefail
 
@@ -22,16 +23,33 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 out=target/dist
 all=(program image sdk chart book bill sums)
+mdbook=0.5.4
 parts=()
+tools_only=
 while [ $# -gt 0 ]; do
     case $1 in
     -h | --help) usage && exit 0 ;;
+    --tools) tools_only=yes ;;
     --out) out=${2:?--out needs a folder} && shift ;;
     *) [[ " ${all[*]} " == *" $1 "* ]] || stop 2 "$1 is no part of a release" 'your command line' "name one of: ${all[*]}" && parts+=("$1") ;;
     esac
     shift
 done
 [ ${#parts[@]} -gt 0 ] || parts=("${all[@]}")
+
+# Installs what makes a part, unless it is installed. Usage: install_tools PART
+install_tools() {
+    case $1 in
+    sdk) plugins/install-python.sh ;;
+    chart) tests/helm.sh ;;
+    book) install_mdbook $mdbook ;;
+    # Unoptimised: it runs for a second only.
+    bill) CARGO_PROFILE_RELEASE_OPT_LEVEL=0 install_tool cargo-cyclonedx 'a minute' ;;
+    esac
+}
+for part in "${parts[@]}"; do install_tools "$part"; done
+[ -z "$tools_only" ] || exit 0
+
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 work=$(mktemp -d)
@@ -157,7 +175,6 @@ make_sdk() {
     for file in sdk crd; do cp LICENSE "$vendor/hotshoe-sdk/$file"; done
     # What it depends on is asked for when it is compiled, which the tests do.
     cargo package --quiet --manifest-path "$vendor/hotshoe-sdk/Cargo.toml" --target-dir "$work/crates" --workspace --no-verify --offline --exclude-lockfile
-    plugins/install-python.sh
     target/tools/python/bin/python -m pip wheel --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation \
         --wheel-dir "$work/packages" "$vendor/hotshoe-sdk-python"
     npm pack --silent --offline --pack-destination "$work/packages" "$vendor/hotshoe-sdk-js" >/dev/null
@@ -170,7 +187,6 @@ make_sdk() {
 # === the others ===
 
 make_chart() {
-    tests/helm.sh
     target/tools/bin/helm package deploy/chart/hotshoe --destination "$work/chart" >/dev/null
     # Packed again, for Helm keeps the times of the files.
     tar --extract --file "$work/chart/hotshoe-$version.tgz" --directory "$work/chart" ||
@@ -180,15 +196,13 @@ make_chart() {
 }
 
 make_book() {
-    build_book 0.5.4 >/dev/null
+    build_book $mdbook >/dev/null
     pack target book | gzip -n >"$out/hotshoe-book-$version.tar.gz"
     made "$out/hotshoe-book-$version.tar.gz"
 }
 
 make_bill() {
     local name=hotshoe-$version-$platform.cdx
-    # Unoptimised: it runs for a second only.
-    CARGO_PROFILE_RELEASE_OPT_LEVEL=0 install_tool cargo-cyclonedx 'a minute'
     # It writes a file beside the manifest of each crate, so it is given a copy of them all.
     mkdir "$work/sources"
     git ls-files -z | tar --create --null --files-from=- | tar --extract --directory "$work/sources"

@@ -295,14 +295,17 @@ check_dependencies() {
 
 # Builds the book with this version of mdbook. Usage: build_book VERSION
 build_book() {
-    local mdbook=target/tools/bin/mdbook
-    if [ "$("$mdbook" --version 2>/dev/null)" != "mdbook v$1" ]; then
-        echo "building mdbook $1 into target/tools, once: about a minute" >&2
-        # Unoptimised: it runs for a second only, so that an optimised build would take longer than it saves.
-        CARGO_PROFILE_DEV_DEBUG=false cargo install --quiet --locked --debug --version "$1" mdbook --no-default-features --root target/tools
-    fi
-    "$mdbook" build docs
+    install_mdbook "$1"
+    target/tools/bin/mdbook build docs
     echo 'the book: target/book/index.html'
+}
+
+# Usage: install_mdbook VERSION
+install_mdbook() {
+    [ "$(target/tools/bin/mdbook --version 2>/dev/null)" != "mdbook v$1" ] || return 0
+    echo "building mdbook $1 into target/tools, once: about a minute" >&2
+    # Unoptimised: it runs for a second only, so that an optimised build would take longer than it saves.
+    CARGO_PROFILE_DEV_DEBUG=false cargo install --quiet --locked --debug --version "$1" mdbook --no-default-features --root target/tools
 }
 
 # Writes what a command prints into a file, if the command succeeds. Usage: write FILE COMMAND…

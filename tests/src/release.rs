@@ -13,7 +13,7 @@ use crate::repository;
 
 /// The version of the release.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Makes the release, once, and returns the folder of its files.
+/// Makes the release, once and without a network, and returns the folder of its files.
 ///
 /// # Panics
 /// When it is not made.
@@ -24,12 +24,28 @@ pub fn release() -> &'static Path {
         if folder.exists() {
             fs::remove_dir_all(&folder).expect("the release of an earlier run is removed");
         }
-        let output = Command::new(repository("deploy/dist.sh")).arg("--out").arg(&folder).output();
+        let output = without_network(&repository("deploy/dist.sh")).arg("--out").arg(&folder).output();
         let output = output.expect("deploy/dist.sh runs");
         println!("{}", String::from_utf8_lossy(&output.stdout));
         assert!(output.status.success(), "no release is made: {}", String::from_utf8_lossy(&output.stderr));
         folder
     })
+}
+
+/// Returns a command that runs a program where there is no network.
+///
+/// # Panics
+/// Where this machine does not allow it: a release that is made with a network shows nothing.
+fn without_network(program: &Path) -> Command {
+    // Without a network of its own, a process has an interface `lo` that is down, and no other.
+    let namespaces = ["--map-root-user", "--net"];
+    let probe =
+        Command::new("unshare").args(namespaces).arg("true").output().expect("unshare runs: it is in util-linux");
+    let refusal = String::from_utf8_lossy(&probe.stderr);
+    assert!(probe.status.success(), "a process cannot be run without a network here: {refusal}; allow user namespaces");
+    let mut command = Command::new("unshare");
+    command.args(namespaces).arg(program);
+    command
 }
 
 /// Returns the path of the one file of the release whose name begins and ends so.
@@ -47,19 +63,36 @@ pub fn artefact(begin: &str, end: &str) -> PathBuf {
     found.remove(0)
 }
 
-/// Returns the path of the program that the archive of the release has, which is unpacked once.
+/// Returns the path of the program, which the installer of the release installs once.
 ///
 /// # Panics
-/// When the release is not made, or cannot be unpacked.
-pub fn unpacked_program() -> &'static Path {
-    static UNPACKED: OnceLock<PathBuf> = OnceLock::new();
-    UNPACKED.get_or_init(|| {
-        let archive = artefact(&format!("hotshoe-{VERSION}-"), ".tar.gz");
-        let folder = repository("target/tests/unpacked");
-        unpack(&archive, &folder);
-        let name = archive.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        folder.join(name.trim_end_matches(".tar.gz")).join("hotshoe")
+/// When the release is not made, or cannot be installed.
+pub fn installed_program() -> &'static Path {
+    static INSTALLED: OnceLock<PathBuf> = OnceLock::new();
+    INSTALLED.get_or_init(|| {
+        let folder = repository("target/tests/installed");
+        let mut install = Command::new("sh");
+        install.arg(release().join("install.sh")).arg("--from").arg(release()).arg("--to").arg(&folder);
+        let output = install.output().expect("the installer runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        folder.join("hotshoe")
     })
+}
+
+/// Returns the folder of a crate of the release. It is the same each time, so that the crate is compiled once.
+///
+/// # Panics
+/// When the crates cannot be unpacked.
+pub fn unpacked_crate(name: &str) -> PathBuf {
+    static UNPACKED: OnceLock<PathBuf> = OnceLock::new();
+    let folder = UNPACKED.get_or_init(|| {
+        let folder = repository("target/tests/crates");
+        for name in ["hotshoe-crd", "hotshoe-sdk"] {
+            unpack(&artefact(&format!("{name}-{VERSION}"), ".crate"), &folder);
+        }
+        folder
+    });
+    folder.join(format!("{name}-{VERSION}"))
 }
 
 /// Unpacks an archive into a folder, as the program `tar` of this machine does.

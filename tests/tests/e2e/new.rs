@@ -1,5 +1,5 @@
 //! Projects of `hotshoe new`, from nothing to Pods that run, with nothing of this repository but the program and the
-//! SDK. Those that go the whole way have the program of the release.
+//! SDK. Those that go the whole way have nothing but files of the release: the installed program and the packed SDK.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,7 +13,7 @@ use hotshoe_tests::kinds::{
     CONFIG_MAP, DEPLOYMENT, IDLE_JS, Kind, MADE_JS, MADE_PYTHON, MADE_RUST, SENT_JS, STATEFUL_SET, TIER_JS,
 };
 use hotshoe_tests::kstatus::{Kstatus, kstatus};
-use hotshoe_tests::release::unpacked_program;
+use hotshoe_tests::release::{VERSION, artefact, installed_program, release, unpacked_crate};
 use hotshoe_tests::scene::condition_parts;
 use hotshoe_tests::{ControlPlane, Host, Scene, repository, run};
 use serde_json::{Value, json};
@@ -30,12 +30,24 @@ pub(crate) struct Project {
     folder: TempDir,
     plugin: String,
     program: PathBuf,
+    /// What the author has in the environment.
+    environment: Vec<(&'static str, PathBuf)>,
 }
 
 impl Project {
-    /// Creates, builds and tests a project by the program of the release, with another group and domain than those of the plugins in this repository.
-    fn new(language: &str, sdk: &str) -> Self {
-        let project = Self::made_by(unpacked_program(), format!("made-{language}"), language, sdk, &[]);
+    /// Creates, builds and tests a project by the files of the release alone, with another group and domain than those of
+    /// the plugins in this repository. It depends on the SDK as if that were published.
+    fn of_release(language: &str) -> Self {
+        // pip takes the wheel from there, and asks no index.
+        let environment = vec![("PIP_FIND_LINKS", release().to_owned()), ("PIP_NO_INDEX", PathBuf::from("1"))];
+        let project = Self::empty(installed_program(), format!("made-{language}"), environment);
+        project.create(&project.plugin, language, "released", &["--group", "made"]);
+        match language {
+            "rust" => patch_crates(&project.path("Cargo.toml")),
+            "js" => install_package(&project.path("plugins/made-js")),
+            _ => {}
+        }
+        project.build();
         let tested = project.hotshoe(&["test"]);
         assert!(tested.contains("8 passed, 0 failed"), "{tested}");
         project
@@ -43,28 +55,35 @@ impl Project {
 
     /// Creates and builds a project of this plugin, with these options.
     pub(crate) fn made(plugin: String, language: &str, sdk: &str, options: &[&str]) -> Self {
-        Self::made_by(&program(), plugin, language, sdk, options)
+        let project = Self::empty(&program(), plugin, Vec::new());
+        project.add(&project.plugin, language, sdk, &[&["--group", "made"], options].concat());
+        project.build();
+        project
     }
 
-    fn made_by(program: &Path, plugin: String, language: &str, sdk: &str, options: &[&str]) -> Self {
-        let folder = TempDir::new().expect("a folder");
-        let project = Self { folder, plugin, program: program.to_owned() };
-        project.add(&project.plugin, language, sdk, &[&["--group", "made"], options].concat());
+    fn empty(program: &Path, plugin: String, environment: Vec<(&'static str, PathBuf)>) -> Self {
+        Self { folder: TempDir::new().expect("a folder"), plugin, program: program.to_owned(), environment }
+    }
+
+    /// Builds it, with the products and the tools that the projects of all tests share.
+    fn build(&self) {
         for folder in [TARGET, TOOLS] {
             fs::create_dir_all(repository(folder)).expect("a folder for products");
         }
         // The test that comes first creates it.
         drop(symlink(repository(TOOLS), repository(TARGET).join("tools")));
-        symlink(repository(TARGET), project.folder.path().join("target")).expect("a link to the products");
-        project.hotshoe(&["build"]);
-        project
+        symlink(repository(TARGET), self.path("target")).expect("a link to the products");
+        self.hotshoe(&["build"]);
     }
 
     /// Adds a plugin, and returns what is printed. Those in Rust depend on the SDK of this repository, which is compiled
     /// once for all tests; the others have its sources, as they have where nothing is said.
     fn add(&self, plugin: &str, language: &str, sdk: &str, options: &[&str]) -> String {
         let of_repository = repository("plugins").join(sdk).display().to_string();
-        let sdk = if language == "rust" { of_repository.as_str() } else { "vendored" };
+        self.create(plugin, language, if language == "rust" { &of_repository } else { "vendored" }, options)
+    }
+
+    fn create(&self, plugin: &str, language: &str, sdk: &str, options: &[&str]) -> String {
         let names = ["new", plugin, "--domain", "example.org", "--lang", language, "--sdk", sdk];
         self.hotshoe(&[&names[..], options].concat())
     }
@@ -91,6 +110,7 @@ impl Project {
     pub(crate) fn hotshoe(&self, arguments: &[&str]) -> String {
         let mut command = Command::new(&self.program);
         command.args(arguments).current_dir(self.folder.path()).env("XDG_CACHE_HOME", caches());
+        command.envs(self.environment.iter().cloned());
         // The hosts of other tests compile components only where no compiler wants the processors.
         command.env("CARGO_BUILD_JOBS", "1");
         let output = command.output();
@@ -123,7 +143,7 @@ impl Project {
         let mut just = Command::new("just");
         just.arg("--justfile").arg(self.path("justfile")).args(words);
         just.env("PATH", path.expect("folders without colons")).env("HOTSHOE", &self.program);
-        just.env("XDG_CACHE_HOME", caches());
+        just.env("XDG_CACHE_HOME", caches()).envs(self.environment.iter().cloned());
         just
     }
 
@@ -136,6 +156,22 @@ impl Project {
         let sample = fs::read_to_string(self.path(&format!("crds/samples/made_v1alpha1_{singular}.yaml")));
         serde_saphyr::from_str(&sample.expect("the sample is read")).expect("the sample is YAML")
     }
+}
+
+/// Has the crates of the release stand in for the registry, which has none of them yet.
+fn patch_crates(manifest: &Path) {
+    let text = fs::read_to_string(manifest).expect("a manifest");
+    let (sdk, crd) = (unpacked_crate("hotshoe-sdk"), unpacked_crate("hotshoe-crd"));
+    let patch = format!("[patch.crates-io]\nhotshoe-sdk = {{ path = {sdk:?} }}\nhotshoe-crd = {{ path = {crd:?} }}\n");
+    fs::write(manifest, format!("{text}\n{patch}")).expect("a manifest");
+}
+
+/// Installs the package of the release beside a plugin, where npm would put that of the registry.
+fn install_package(plugin: &Path) {
+    let mut npm = Command::new("npm");
+    npm.args(["install", "--no-save", "--prefer-offline", "--no-audit", "--no-fund"]).current_dir(plugin);
+    let output = npm.arg(artefact(&format!("hotshoe-sdk-{VERSION}"), ".tgz")).output().expect("npm runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Checks that the sample becomes available, can be scaled, and is deleted with all its children.
@@ -175,19 +211,19 @@ async fn serves(project: &Project, kind: Kind) {
 
 #[test]
 fn a_project_in_rust_goes_from_nothing_to_available() {
-    let project = Project::new("rust", "sdk");
+    let project = Project::of_release("rust");
     run(serves(&project, MADE_RUST));
 }
 
 #[test]
 fn a_project_in_python_goes_from_nothing_to_available() {
-    let project = Project::new("python", "sdk-python");
+    let project = Project::of_release("python");
     run(serves(&project, MADE_PYTHON));
 }
 
 #[test]
 fn a_project_in_javascript_goes_from_nothing_to_available() {
-    let project = Project::new("js", "sdk-js");
+    let project = Project::of_release("js");
     run(serves(&project, MADE_JS));
 }
 
@@ -298,7 +334,7 @@ impl Drop for Recipe {
 
 #[test]
 fn the_recipe_run_of_a_project_applies_its_crds_and_rights_and_serves_its_samples() {
-    let project = Project::new("rust", "sdk");
+    let project = Project::of_release("rust");
     run_alone(async {
         let plane = ControlPlane::alone().await;
         let scene = Scene::new(plane, "recipe").await;

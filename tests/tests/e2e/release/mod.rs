@@ -4,7 +4,6 @@ mod documents;
 mod image;
 mod installer;
 mod packages;
-mod project;
 
 use std::fs;
 use std::process::{Command, Output};
