@@ -41,3 +41,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- join " " $names -}}
 {{- end -}}
+
+{{/* Not empty where the cluster has ServiceMonitors. Of a chart that is rendered without a cluster, --api-versions says so. */}}
+{{- define "hotshoe.serviceMonitors" -}}
+{{- $versions := .Capabilities.APIVersions -}}
+{{- if or ($versions.Has "monitoring.coreos.com/v1/ServiceMonitor") ($versions.Has "monitoring.coreos.com/v1") -}}served{{- end -}}
+{{- end -}}

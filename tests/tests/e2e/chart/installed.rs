@@ -1,6 +1,6 @@
 //! Releases of the chart on a control plane: at work, for one namespace, and in a restricted one.
 
-use hotshoe_tests::kinds::{BUDGET, CLUSTER_ROLE, CRD, MEMCACHED, NAMESPACE};
+use hotshoe_tests::kinds::{BUDGET, CLUSTER_ROLE, CRD, Kind, MEMCACHED, NAMESPACE};
 use hotshoe_tests::{ControlPlane, Scene, memcached, run};
 use serde_json::json;
 use tempfile::TempDir;
@@ -9,6 +9,26 @@ use crate::alone::run_alone;
 
 use super::release::{PLUGIN_MEMCACHED, Release};
 use super::{CHART, printed, said, template};
+
+/// The kind of Prometheus' operator, with a definition that allows any fields.
+const SERVICE_MONITOR: Kind =
+    Kind { group: "monitoring.coreos.com", version: "v1", kind: "ServiceMonitor", plural: "servicemonitors" };
+const SERVICE_MONITORS: &str = r#"{
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": { "name": "servicemonitors.monitoring.coreos.com" },
+    "spec": {
+        "group": "monitoring.coreos.com",
+        "names": { "kind": "ServiceMonitor", "plural": "servicemonitors" },
+        "scope": "Namespaced",
+        "versions": [{
+            "name": "v1",
+            "served": true,
+            "storage": true,
+            "schema": { "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } }
+        }]
+    }
+}"#;
 
 #[test]
 fn a_release_serves_is_upgraded_at_work_and_rolled_back_and_leaves_only_definitions() {
@@ -68,6 +88,35 @@ fn a_release_for_one_namespace_has_rights_there_and_enough_of_them() {
         release.scene.create(memcached("cache", 1)).await;
         release.scene.available("cache").await;
         release.uninstall(host).await;
+    });
+}
+
+#[test]
+fn a_service_monitor_is_left_out_and_said_so_until_the_cluster_has_its_definition() {
+    run_alone(async {
+        let _turn = PLUGIN_MEMCACHED.lock().await;
+        let release = Release::new("chart-monitor").await;
+        let labels = "metrics.serviceMonitor.enabled=true,metrics.serviceMonitor.labels.release=prometheus";
+        let notes = release.install(&["--set", labels, "--set", "crds.enabled=false"]);
+        assert!(notes.contains("The ServiceMonitor was left out"), "{notes}");
+        let upgrade = "  helm upgrade NAME CHART --namespace NAME-host --reset-then-reuse-values\n";
+        assert!(notes.contains(&upgrade.replace("NAME", &release.name)), "{notes}");
+
+        let folder = TempDir::new().expect("a folder");
+        let definition = folder.path().join("servicemonitors.yaml");
+        std::fs::write(&definition, SERVICE_MONITORS).expect("a file");
+        release.scene.plane.install_definition(&definition).await;
+        let notes = release.helm("upgrade", &[CHART, "--wait", "--reset-then-reuse-values"]);
+        assert!(!notes.contains("ServiceMonitor"), "{notes}");
+        let full = format!("{}-hotshoe", release.name);
+        let admin = &release.scene.admin;
+        let monitor = admin.get(&SERVICE_MONITOR, &release.namespace, &full).await.expect("the ServiceMonitor");
+        assert_eq!(monitor["metadata"]["labels"]["release"], "prometheus");
+
+        release.helm("uninstall", &["--wait"]);
+        assert!(admin.get(&SERVICE_MONITOR, &release.namespace, &full).await.is_err());
+        admin.delete(&CRD, "", "servicemonitors.monitoring.coreos.com").await.expect("the definition is there");
+        release.scene.gone_from_cluster(&CRD, "servicemonitors.monitoring.coreos.com").await;
     });
 }
 

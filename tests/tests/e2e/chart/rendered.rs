@@ -186,7 +186,11 @@ fn only_editors_of_kinds_in_namespaces_are_added_to_the_roles_of_kubernetes() {
 
 #[test]
 fn a_service_monitor_finds_the_service_of_the_metrics() {
-    let objects = objects(&["--set", "metrics.serviceMonitor.enabled=true,metrics.secure=true"]);
+    let values = ["--set", "metrics.serviceMonitor.enabled=true,metrics.secure=true"];
+    let kind = "monitoring.coreos.com/v1/ServiceMonitor";
+    let by_kind = objects(&[&values[..], &["--api-versions", kind]].concat());
+    let objects = objects(&[&values[..], &["--api-versions", "monitoring.coreos.com/v1"]].concat());
+    assert_eq!(by_kind, objects, "a tool names versions, or kinds");
     let monitor = &find(&objects, "ServiceMonitor", "hotshoe").expect("a ServiceMonitor")["spec"];
     let service = find(&objects, "Service", "hotshoe-metrics").expect("a Service");
     let selected = monitor["selector"]["matchLabels"].as_object().expect("labels");
