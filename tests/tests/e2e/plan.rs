@@ -121,6 +121,23 @@ fn a_plan_that_needs_more_than_a_decision_may_fetch_fails_as_it_would_in_a_host(
 }
 
 #[test]
+fn a_plan_of_a_component_that_never_answers_ends_by_the_limit_of_a_host() {
+    let folder = Folder::of_hostile();
+    let planned = |attack: &str| {
+        let object = json!({
+            "apiVersion": ATTACK.api_version(), "kind": ATTACK.kind, "metadata": { "name": "endless" },
+            "spec": { "attack": attack },
+        });
+        plan(folder.path(), &["-f", &file(&folder, &object)])
+    };
+    for (attack, limit) in [("loop", "the plugin ran for longer than its time limit of 500ms"), ("needs", "rounds")] {
+        let (code, printed, errors) = planned(attack);
+        assert_eq!((code, &*printed), (Some(1), ""), "{attack}: {errors}");
+        assert!(errors.contains(limit) && errors.contains("endless"), "{attack}: {errors}");
+    }
+}
+
+#[test]
 fn the_defaults_of_the_crd_and_of_the_plugins_own_code_are_filled_in_first_and_shown() {
     let folder = Folder::of_memcached();
     let crds = folder.path().join("crds");

@@ -7,3 +7,4 @@ mod proxied;
 mod reporting;
 mod restart;
 mod timers;
+mod upgrade;

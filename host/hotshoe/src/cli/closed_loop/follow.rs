@@ -31,6 +31,8 @@ pub(super) struct Followed {
 pub(super) enum Property {
     /// The plugin decides at all. Its case shows the answer.
     Decides,
+    /// The same input gives the same answer.
+    Repeats,
     /// In the end a decision changes nothing.
     Settles,
     /// No later decision fails or is denied.
@@ -107,6 +109,9 @@ impl Followed {
     /// Follows the parent of a case. Returns what does not hold.
     pub(super) async fn follow(&mut self, case: &Case, plugin: Plugin<'_>) -> Option<Broken> {
         let mut rounds = Rounds::new(case.clone(), plugin).ok()?;
+        if let Some(difference) = rounds.repeated().await {
+            return Some(Broken::new(Property::Repeats, difference));
+        }
         match rounds.settle(limit(case)).await {
             Ok(decisions) => {
                 self.settled += 1;

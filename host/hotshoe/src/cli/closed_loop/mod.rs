@@ -1,6 +1,6 @@
 //! Carries out the decisions about the parents of cases in a model of the API server until nothing changes, and tries what
-//! must hold for every plugin: a decision that is carried out changes nothing when it is made again, whichever child is lost
-//! the same children are there in the end, no decision is denied, and a clean-up ends.
+//! must hold for every plugin: the same input gives the same answer, a decision that is carried out changes nothing when it is
+//! made again, whichever child is lost the same children are there in the end, no decision is denied, and a clean-up ends.
 //!
 //! | file | contents |
 //! |---|---|

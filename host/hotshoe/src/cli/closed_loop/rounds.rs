@@ -178,17 +178,27 @@ impl<'a> Rounds<'a> {
         story::fields(&before, &after)
     }
 
-    /// Asks for a decision, with all that the plugin needs.
-    async fn decide(&mut self) -> Result<AdmittedDecision, Interruption> {
+    /// Asks twice for the next decision, in two instances of the component, and returns where the answers differ.
+    pub(super) async fn repeated(&self) -> Option<String> {
+        let (first, second) = (self.ask().await.ok()?, self.ask().await.ok()?);
+        difference(&first.0, &second.0)
+    }
+
+    async fn decide(&self) -> Result<AdmittedDecision, Interruption> {
+        let (answer, observation) = self.ask().await?;
+        self.admit(answer, &observation)
+    }
+
+    /// Asks for a decision, with all that the plugin needs. Returns the answer and what it was shown for it.
+    async fn ask(&self) -> Result<(Answer, Arc<Observation>), Interruption> {
         let Plugin { revision, config } = self.plugin;
-        let call = self.case.call.decision().unwrap_or(Call::Reconcile);
         let around = Around { case: &self.case, cluster: &self.cluster, config };
         let related = around.related(revision.descriptor()).map_err(|why| self.refused(why.to_string()))?;
         let mut shown = Case { children: self.cluster.children(), related, ..self.case.clone() };
         for _ in 0..=config.limits.request_rounds {
             let observation = shown.observation(revision.descriptor()).map_err(|why| self.refused(why))?;
             let observation = Arc::new(observation);
-            let outcome = revision.decide(call, observation.clone()).await;
+            let outcome = revision.decide(self.call(), observation.clone()).await;
             let outcome = outcome.map_err(|aborted| self.refused(aborted.to_string()))?;
             match outcome.result.map_err(|failure| self.refused(text_of(failure)))? {
                 Answer::Needs(needs) => {
@@ -197,25 +207,42 @@ impl<'a> Rounds<'a> {
                         shown.related.insert(need.key, needed);
                     }
                 }
-                answer => return self.admit(call, answer, &observation),
+                answer => return Ok((answer, observation)),
             }
         }
         Err(self.refused("the plugin always needs more".to_owned()))
     }
 
-    fn admit(&self, call: Call, answer: Answer, observation: &Observation) -> Result<AdmittedDecision, Interruption> {
+    fn call(&self) -> Call {
+        self.case.call.decision().unwrap_or(Call::Reconcile)
+    }
+
+    fn admit(&self, answer: Answer, observation: &Observation) -> Result<AdmittedDecision, Interruption> {
         let Plugin { revision, config } = self.plugin;
         let denied = |denied: Inadmissible| match admit::certain(denied, &config.grant) {
             Some(denied) => self.refused(format!("a host would deny it: {}", admit::text(&denied, config))),
             None => Interruption::Unknown,
         };
         let uid = self.case.parent.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
-        admit::admit(call, answer, uid, observation, revision.descriptor(), config).map_err(denied)
+        admit::admit(self.call(), answer, uid, observation, revision.descriptor(), config).map_err(denied)
     }
 
     fn refused(&self, why: String) -> Interruption {
         Interruption::Refused { decision: self.made.len() + 1, why: clean(why, MAX_TEXT_BYTES) }
     }
+}
+
+/// Returns the first line in which two answers to the same input differ. A component has neither a clock nor random numbers,
+/// so what differs is a mistake of the sandbox, or of what instances share.
+fn difference(first: &Answer, second: &Answer) -> Option<String> {
+    if first == second {
+        return None;
+    }
+    let (first, second) = (format!("{first:#?}"), format!("{second:#?}"));
+    let mut lines = first.lines().zip(second.lines());
+    let (first, second) = lines.find(|(first, second)| first != second).unwrap_or((&first, &second));
+    let why = format!("the same input gives two answers: {}, and then {}", first.trim(), second.trim());
+    Some(clean(why, MAX_TEXT_BYTES))
 }
 
 /// Returns what a plugin says instead of a decision.
@@ -227,5 +254,19 @@ fn text_of(failure: Failure) -> String {
             format!("the plugin rejects {field} of the parent: {message}")
         }
         Failure::Other(message) => format!("the plugin fails: {message}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hotshoe_core::model::decision::Decision;
+
+    #[test]
+    fn two_answers_that_differ_are_named_by_the_first_line_that_does() {
+        let waiting = |seconds| Answer::Waiting(Decision { requeue_after: seconds, ..Decision::default() });
+        assert_eq!(difference(&waiting(None), &waiting(None)), None);
+        let why = difference(&Answer::Done(Decision::default()), &Answer::Waiting(Decision::default()));
+        assert_eq!(why.as_deref(), Some("the same input gives two answers: Done(, and then Waiting("));
     }
 }

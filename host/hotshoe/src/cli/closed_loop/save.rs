@@ -77,6 +77,7 @@ fn write(found_by: &str, found: Smallest, cases: &Path) -> anyhow::Result<(PathB
 fn names(property: Property) -> (&'static str, &'static str) {
     match property {
         Property::Decides => ("never-decides", "the plugin decides"),
+        Property::Repeats => ("differs", "the same input gives the same answer"),
         Property::Settles => ("never-settles", "in the end nothing changes"),
         Property::GoesOn => ("fails-later", "no later decision fails"),
         Property::Restores => ("not-restored", "children that are lost are made again"),
