@@ -186,7 +186,7 @@ lint: _toolchain
     cd fuzz && cargo clippy {{ fuzz }} --lib --test short -- -D warnings
     @tests/lint.sh
 
-# Measure admission, conversion, decisions, failover, fleet, hostile, kopf, model, quick, scrape, shards or swap, beside the targets: just bench quick --runs 3
+# Measure admission, conversion, decisions, failover, fleet, hostile, kopf, model, needs, quick, scrape, shards or swap, beside the targets: just bench quick --runs 3
 bench name *arguments: build control-plane
     cargo build {{ cargo }} -p hotshoe-bench
     @"target/{{ target }}/release/hotshoe-bench" "$@"

@@ -15,6 +15,8 @@
 //! | `quick.rs`, `swap.rs` | runs of several cells: which ones, in which order, and their figures |
 //! | `hostile.rs` | a separate run: the host with a plugin that attacks the others |
 //! | `fleet.rs` | a separate run: the memory of a host with many plugins |
+//! | `model.rs` | a separate run: the model of the API server in which `hotshoe test` carries decisions out |
+//! | `needs.rs` | a separate run: the memory of watching an object for each parent |
 //! | `scrape.rs` | a separate run: scrapes of the metrics of many plugins |
 //! | `failover.rs` | a separate run: two hosts of which one is killed again and again |
 //! | `shards.rs` | a separate run: two hosts with a shard each beside one that has all |
@@ -53,6 +55,7 @@ pub mod load;
 pub mod model;
 pub mod native;
 pub mod native_webhook;
+pub mod needs;
 pub mod plane;
 pub mod process;
 pub mod quick;
