@@ -90,7 +90,9 @@ pub enum LoadError {
     )]
     NoPlugin(String),
     /// The component was built for another version of the contract.
-    #[error("plugin needs {needs}, this host offers {offers}; rebuild it with that version of the contract")]
+    #[error(
+        "plugin needs {needs}, this host offers {offers}; build it again with an SDK for one of these, or keep the host that it ran on"
+    )]
     ContractMismatch {
         /// The version that the component needs.
         needs: String,

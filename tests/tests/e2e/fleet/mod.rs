@@ -14,5 +14,6 @@ pub(crate) mod rig;
 mod selected;
 mod signed;
 mod sources;
+mod upgraded;
 mod whole;
 mod wrong;
