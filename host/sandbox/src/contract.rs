@@ -329,7 +329,8 @@ mod tests {
         let error = inspected(r#"(component (import "hotshoe:reconciler/log@2.0.0" (instance)))"#).unwrap_err();
         assert_eq!(
             error,
-            "plugin needs hotshoe:reconciler@2.0.0, this host offers 0.1.0 and 0.2.0; build it again with an SDK for one of these, or keep the host that it ran on"
+            "plugin needs hotshoe:reconciler@2.0.0, this host offers 0.1.0 and 0.2.0; \
+             build it again with an SDK for one of these, or keep the host that it ran on"
         );
     }
 
