@@ -7,4 +7,3 @@ mod proxied;
 mod reporting;
 mod restart;
 mod timers;
-mod upgrade;
