@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use hotshoe_tests::guests::Folder;
 use http::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::client::{JSON, MERGE};
 use crate::figure::{Figure, Target};
