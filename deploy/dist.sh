@@ -48,7 +48,11 @@ install_tools() {
     esac
 }
 for part in "${parts[@]}"; do install_tools "$part"; done
-[ -z "$tools_only" ] || exit 0
+if [ -n "$tools_only" ]; then
+    # A build has only the crates of its own platform, and the list of crates may ask for others.
+    cargo fetch --quiet --locked
+    exit 0
+fi
 
 mkdir -p "$out"
 out=$(cd "$out" && pwd)

@@ -23,8 +23,8 @@ begin_go "$bin/.helm.lock" Helm
 is_there && exit 0
 
 echo "building Helm $version into target/tools, once: about 3 minutes on 2 idle cores" >&2
-# The version of Kubernetes for which Helm 3 renders a chart without a cluster; a release of it has one, too. Helm 4 takes it
-# from the version of its modules.
+# The version of Kubernetes for which Helm 3 renders a chart without a cluster; a release of it has one, too. Helm 4 has
+# no such variables.
 kubernetes=
 [ $major != v3 ] || kubernetes="-X $module/pkg/chartutil.k8sVersionMajor=1 -X $module/pkg/chartutil.k8sVersionMinor=36"
 # No debug information is written, which -s and -w would remove.
